@@ -6,11 +6,11 @@ as a table: memory at its highest above idle, CPU in the time of the attack, the
 share of honest messages that arrived and the 99th percentile of how long they took, and memory above idle a minute
 after the attackers have gone.
 
-    python bench/attacks.py [--only NAME,NAME] [--against PATH] [--go] [--after 60] [--all-at-once]
+    python bench/attacks.py [--only NAME,NAME] [--against PATH] [--go] [--after 60] [--all-at-once [--seconds 300]]
 
 `--only` takes the beginnings of names. `--against` runs the node from another folder of sources, such as the `src` of
 another version. `--go` attacks go-libp2p-pubsub with its defaults too, in the same run. `--all-at-once` has all
-attackers at one node together.
+attackers at one node together, each from many addresses in turn.
 """
 
 from __future__ import annotations
@@ -23,143 +23,27 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
 sys.path.insert(0, str(Path(__file__).parent / "attack_tools"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "interop"))
 
+from catalogue import ATTACKS, SLOW, Attack, meshes
 from children import SOURCES, Child
 from foreign_peers import Missing, command_of
+from outcome import GO_HEAD, HEAD, Outcome, peer_of, print_processes, row, taken
 
 TOOLS = Path(__file__).parent / "attack_tools"
 SETTLE_S = 1.0
+TRACED_SETTLE_S = 8.0
+"""A node with a trace loads libraries when it first writes, after five seconds; that is no memory of an attack."""
+ATTACKING_PROCESSES = 3
+"""That share all attacks at once; a single one is too busy to end its handshakes in time."""
+NICENESS = 10
+"""Of attackers: they take the processor time that the node and honest peers leave, as if they had other machines."""
 LATE_S = 3.0
 """So long honest messages may take after the attackers have gone, and count as delivered."""
-
-
-@dataclass
-class Outcome:
-    """What was measured."""
-
-    memory_mb: float = 0.0
-    later_mb: float | None = None
-    cpu_s: float = 0.0
-    seconds: float = 0.0
-    delay_s: float | None = None
-    honest: list[dict] = field(default_factory=list)
-    counts: dict[str, dict[str, int]] = field(default_factory=dict)
-    attackers: set[str] = field(default_factory=set)
-    reports: list[dict] = field(default_factory=list)
-    """Of the victim, one for each second of the attack and the last one."""
-    error_bytes: int = 0
-    met_s: float | None = None
-    ended: str = ""
-
-    @property
-    def last(self) -> dict:
-        return self.reports[-1] if self.reports else {}
-
-    def members(self, report: dict) -> tuple[int, int]:
-        """Attackers and others in the mesh."""
-        mesh = set(report.get("mesh", ()))
-        return len(mesh & self.attackers), len(mesh - self.attackers)
-
-
-@dataclass(frozen=True)
-class Attack:
-    name: str
-    limit: str
-    """What docs/reference/security.md promises."""
-    victim: tuple[str, ...] = ()
-    go: tuple[str, ...] | None = ()
-    """Flags of the Go victim; None where it has nothing to attack."""
-    honest: tuple[str, ...] = ()
-    seconds: float = 7.0
-    seen: Callable[[Outcome], str] = lambda outcome: ""
-    traced: bool = False
-    sodium: bool = True
-    """Whether the node finds PyNaCl."""
-
-    @property
-    def carried_out(self) -> str:
-        """What the attackers call it; they know of no variants of the node."""
-        return self.name.removesuffix("/openssl").removesuffix("/refused")
-
-
-def _meshes(outcome: Outcome) -> str:
-    seen = [outcome.members(report) for report in outcome.reports]
-    if not seen:
-        return ""
-    return f"honest in the mesh: {seen[0][1]} before, {min(honest for _, honest in seen)} at worst"
-
-
-def _stopped(outcome: Outcome) -> str:
-    during = outcome.reports[:-1]
-    inside = [place for place, report in enumerate(during) if outcome.members(report)[0]]
-    if not inside:
-        return "never in the mesh"
-    if inside[-1] >= len(during) - 2:
-        return f"{outcome.members(during[inside[-1]])[0]} still in the mesh after {len(during)} s"
-    return f"out of the mesh after {inside[-1] + 1} s"
-
-
-SLOW = ("--slow-validator", "1")
-GO_SLOW = ("-slow-validator", "1s")
-FORGETFUL = ("--seen-ttl-ms", "2000")
-
-ATTACKS = (
-    Attack("discovers-unread", "answers wait for their reader, within the stream's budget",
-           ("--rendezvous-point",), None),
-    Attack("discovers-unread/unfinished", "12 MiB a stream, 16 MiB a peer", ("--rendezvous-point",), None),
-    Attack("long-topic-names", "bytes of names per peer"),
-    Attack("dear-signatures/rsa-exponent", "exponent 65537 or refused"),
-    Attack("dear-signatures/brainpool", "P-256 or refused"),
-    Attack("dear-signatures/secp256k1", "off the loop, in turns"),
-    Attack("dear-signatures/p521", "P-256 or refused"),
-    Attack("dear-signatures/ed25519", "off the loop, in turns"),
-    Attack("idle-sockets", "handshakes per address, the oldest gives way"),
-    Attack("slow-validator-flood", "slots for each peer; time counts from the start", SLOW, GO_SLOW,
-           ("--topic", "slow")),
-    Attack("slow-validator-flood/four", "the same", SLOW, GO_SLOW, ("--topic", "slow")),
-    Attack("tiny-rpcs", "a rate of RPCs and parts"),
-    Attack("tiny-rpcs/malformed", "put out after a few"),
-    Attack("poisoned-rendezvous", "shares for each registrant, dials spread", ("--rendezvous-point",), None,
-           seconds=70,
-           seen=lambda outcome: "not met" if outcome.met_s is None else f"met after {outcome.met_s:.1f} s"),
-    Attack("names-in-unverified-messages", "only names of verified messages are kept", traced=True),
-    Attack("stopped-peers", "out of the mesh within 30 s", seconds=45, seen=_stopped),
-    Attack("same-data-two-topics", "ids are over topic and data", ("--plain",), None, ("--plain",)),
-    Attack("bytes-kept/unread-streams", "16 MiB a peer, 32 an address"),
-    Attack("bytes-kept/message-cache", "bytes of the cache"),
-    Attack("bytes-kept/validations", "bytes of pending messages", SLOW, GO_SLOW, ("--topic", "slow")),
-    Attack("bytes-kept/wanted", "answers within the queue"),
-    Attack("bytes-kept/application", "bytes of the queue", ("--unread",), ("-unread",)),
-    Attack("bytes-kept/unfinished-rpcs", "32 MiB an address"),
-    Attack("grafting-sybils", "few places of a mesh for one address", seen=_meshes),
-    Attack("replays", "none while the id is remembered", FORGETFUL, None, seconds=14,
-           seen=lambda outcome: _again(outcome)),
-    Attack("replays/refused", "not delivered again", (*FORGETFUL, "--refuse-replays"), None, seconds=14,
-           seen=lambda outcome: _again(outcome)),
-    Attack("unasked-records", "not looked at", (), None,
-           seen=lambda outcome: f"{outcome.last.get('learnt', 0)} learnt"),
-    Attack("small-order-keys", "refused, with and without libsodium", seen=lambda outcome: _forged(outcome)),
-    Attack("small-order-keys/openssl", "the same", (), None,
-           seen=lambda outcome: _forged(outcome), sodium=False),
-    Attack("few-files", "connections fit the files", ("--files", "128"), (),
-           seen=lambda outcome: f"{outcome.error_bytes:,} B of complaints on stderr"),
-)  # fmt: skip
-
-
-def _again(outcome: Outcome) -> str:
-    sent = sum(counts.get("replayed", 0) for counts in outcome.counts.values())
-    return f"{outcome.last.get('again', 0)} of {sent} delivered again"
-
-
-def _forged(outcome: Outcome) -> str:
-    sent = sum(counts.get("forged", 0) for counts in outcome.counts.values())
-    return f"{outcome.last.get('forged', 0)} of {sent} forged messages delivered"
 
 
 class Bench:
@@ -177,14 +61,21 @@ class Bench:
                 flags += ["--trace", f"{folder}/trace"]
             path = (self.sources,) if attack.sodium else (TOOLS / "without_sodium", self.sources)
             victim = Child.python("victim.py", *flags, path=path)
-            return await self.attack(attack.carried_out, victim, [attack.honest], attack.seconds)
+            settle_s = TRACED_SETTLE_S if attack.traced else SETTLE_S
+            return await self.attack(attack.carried_out, victim, [attack.honest], attack.seconds, settle_s=settle_s)
 
     async def theirs(self, attack: Attack, command: list[str]) -> Outcome:
         victim = Child(*command, "-victim", *(attack.go or ()))
         return await self.attack(attack.carried_out, victim, [attack.honest], attack.seconds)
 
     async def attack(
-        self, name: str, victim: Child, companies: list[tuple[str, ...]], seconds: float, *more: str
+        self,
+        name: str,
+        victim: Child,
+        companies: list[tuple[str, ...]],
+        seconds: float,
+        *more: str,
+        settle_s: float = SETTLE_S,
     ) -> Outcome:
         outcome = Outcome()
         async with AsyncExitStack() as stack:
@@ -196,38 +87,55 @@ class Bench:
                         outcome.ended = "did not start: " + victim.errors.decode(errors="replace")[-300:]
                         return outcome
                     target = listening["address"]
-                    honest = [Child.python("honest.py", target, *flags) for flags in companies]
+                    honest = [
+                        Child.python("honest.py", target, "--network", str(2 + place), *flags)
+                        for place, flags in enumerate(companies)
+                    ]
                     for company in honest:
                         await stack.enter_async_context(company)
+                    relays: list[str] = []
                     for company in honest:
-                        if await company.says("ready", 60) is None:
+                        ready = await company.says("ready", 60)
+                        if ready is None:
                             outcome.ended = "honest nodes got no mesh " + company.errors.decode()[-300:]
                             return outcome
-                    await asyncio.sleep(SETTLE_S)
+                        relays += ready["relays"]
+                    outcome.relays = {peer_of(relay) for relay in relays}
+                    await asyncio.sleep(settle_s)
                     idle_mb = victim.resident_mb
                     victim.forget_peak()
                     for company in honest:
                         company.order("publish")
-                    parts = target.split("/")
-                    attackers = Child.python(
-                        "attackers.py", name, parts[2], parts[4], "--seconds", str(seconds), *more
-                    )
+                    parts = ATTACKING_PROCESSES if name == "all" else 1
+                    common = (name, target, "--relays", ",".join(relays), "--seconds", str(seconds), *more)
+                    attackers = [
+                        Child.python("attackers.py", *common, "--part", f"{part}/{parts}", niceness=NICENESS)
+                        for part in range(parts)
+                    ]
                     begin, cpu_s = monotonic(), victim.cpu_s
-                    await honest_stack.enter_async_context(attackers)
+                    honest_cpu_s = [company.cpu_s for company in honest]
+                    for process in attackers:
+                        await honest_stack.enter_async_context(process)
                     if name == "poisoned-rendezvous":
-                        await attackers.says("set", 60)
+                        await attackers[0].says("set", 60)
                         seekers = Child.python("seekers.py", target, path=(self.sources,))
                         await honest_stack.enter_async_context(seekers)
                         met = await seekers.says("met", 80)
                         outcome.met_s = met["seconds"] if met else None
                     else:
-                        done = await attackers.says("done", seconds + 20)
-                        if done is None:
-                            outcome.ended = "the attackers failed " + attackers.errors.decode()[-300:]
-                        else:
-                            outcome.counts, outcome.attackers = done["counts"], set(done["peers"])
+                        for process in attackers:
+                            done = await process.says("done", seconds + 20)
+                            if done is None:
+                                outcome.ended = "the attackers failed " + process.errors.decode()[-300:]
+                            else:
+                                outcome.counts |= done["counts"]
+                                outcome.attackers |= set(done["peers"])
                     end = monotonic()
                     outcome.cpu_s, outcome.seconds = victim.cpu_s - cpu_s, end - begin
+                    outcome.attackers_cpu_s = sum(process.cpu_s for process in attackers)
+                    outcome.honest_cpu_s = [
+                        company.cpu_s - before for company, before in zip(honest, honest_cpu_s, strict=True)
+                    ]
                 for company in honest:
                     company.order("stop")
                 await asyncio.sleep(LATE_S)
@@ -272,8 +180,8 @@ class Bench:
             if not await until(lambda: b"/p2p/" in said and said.endswith(b"\n"), 20):
                 return "did not start"
             await asyncio.sleep(0.3)
-            address = next(word for word in said.decode().split() if "/p2p/" in word).split("/")
-            async with Child.python("attackers.py", "terminal-control", address[2], address[4], "--seconds", "4"):
+            address = next(word for word in said.decode().split() if "/p2p/" in word)
+            async with Child.python("attackers.py", "terminal-control", address, "--seconds", "4"):
                 if not await until(lambda: b"forged line" in said, 8):
                     return "no message was shown"
                 await until(lambda: False, 1)
@@ -284,54 +192,6 @@ class Bench:
             os.close(ours)
         driven = b"\x1b]0;owned" in said or b"\x1b[2J" in said or b"\xc2\x9b" in said
         return "terminal driven" if driven else "shown escaped"
-
-
-def delivered(outcome: Outcome) -> str:
-    told: list[str] = []
-    for company in outcome.honest:
-        if not company.get("due"):
-            told.append("?")
-            continue
-        share = 100 * company["arrived"] / company["due"]
-        text = "100 %" if company["arrived"] == company["due"] else f"{min(share, 99.9):.1f} %"
-        if company["dialled"] < company["dials"]:
-            text += f", {company['dialled']} of {company['dials']} dials"
-        if company["starved"]:
-            text += f", {company['starved']} heard nothing"
-        told.append(text)
-    return "; ".join(told)
-
-
-def taken(outcome: Outcome) -> str:
-    """How much the attackers got rid of: figures of memory compare only beside it."""
-    counts = next(iter(outcome.counts.values()), {}) if len(outcome.counts) == 1 else {}
-    return ", ".join(f"{counts[what]:,} {what} sent" for what in ("MiB", "kB", "names", "streams") if what in counts)
-
-
-def slowest(outcome: Outcome) -> str:
-    return "; ".join(milliseconds(company.get("p99_s")) for company in outcome.honest)
-
-
-def milliseconds(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
-
-
-def row(name: str, limit: str, outcome: Outcome, seen: str, go: Outcome | None, go_seen: str) -> str:
-    cells = [f"`{name}`", limit, f"{outcome.memory_mb:+.0f} MB", f"{outcome.cpu_s:.1f} s of {outcome.seconds:.0f}",
-             milliseconds(outcome.delay_s), delivered(outcome), slowest(outcome),
-             "" if outcome.later_mb is None else f"{outcome.later_mb:+.0f} MB",
-             outcome.ended.replace("\n", " ").replace("|", "/") or seen]  # fmt: skip
-    if go is not None:
-        cells += [f"{go.memory_mb:+.0f} MB", f"{go.cpu_s:.1f} s", delivered(go), slowest(go),
-                  go.ended.replace("\n", " ").replace("|", "/") or go_seen]  # fmt: skip
-    return "| " + " | ".join(cells) + " |"
-
-
-HEAD = ("attack", "stated limit", "memory above idle", "CPU", "longest loop delay", "honest delivered", "p99",
-        "a minute later", "seen")  # fmt: skip
-GO_HEAD = ("Go: memory", "CPU", "honest delivered", "p99", "seen")
 
 
 async def each(flags: argparse.Namespace) -> None:
@@ -369,19 +229,21 @@ async def each(flags: argparse.Namespace) -> None:
 
 
 async def all_at_once(flags: argparse.Namespace) -> None:
-    """Two companies of honest nodes, one in an attacked topic with a slow validator, whose second is its own."""
+    """Three companies of honest nodes, one in an attacked topic with a slow validator, whose second is its own."""
     bench = Bench(flags)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         victim = Child.python(
-            "victim.py", "--rendezvous-point", *SLOW, "--unread", "--plain", "--trace", f"{folder}/trace",
-            path=(bench.sources,))  # fmt: skip
-        companies = [(), ("--topic", "slow", "--rate", "1"), ("--plain", "--rate", "1", "--nodes", "3")]
+            "victim.py", "--rendezvous-point", *SLOW, "--unread", "--plain", "--rejects", "--parts",
+            "--accept-exchange", "--trace", f"{folder}/trace", path=(bench.sources,))  # fmt: skip
+        companies = [("--go", "2"), ("--topic", "slow", "--rate", "1"), ("--plain", "--rate", "1", "--nodes", "3")]
         left_out = ("--without", flags.without) if flags.without else ()
-        outcome = await bench.attack("all", victim, companies, flags.seconds, *left_out)
+        more = ("--addresses", str(flags.addresses), *left_out)
+        outcome = await bench.attack("all", victim, companies, flags.seconds, *more, settle_s=TRACED_SETTLE_S)
     print("| " + " | ".join(HEAD) + " |\n|" + " --- |" * len(HEAD))
-    limit = "300 MB; 1 s; nothing lost; +20 MB a minute later"
-    print(row("all at once", limit, outcome, _meshes(outcome), None, ""), flush=True)
-    print("\nHonest messages: in `news`; in `slow`, whose validator takes 1 s; in two unsigned topics.\n")
+    limit = "300 MB; 1 s; nothing lost; +40 MB a minute later"
+    print(row("all at once", limit, outcome, meshes(outcome), None, ""), flush=True)
+    print("\nHonest messages: in `news`, with Go; in `slow`, whose validator takes 1 s; in two unsigned topics.\n")
+    print_processes(outcome)
     for name, counts in outcome.counts.items():
         print(f"    {name}: " + ", ".join(f"{count:,} {what}" for what, count in counts.items()))
 
@@ -394,6 +256,7 @@ def main() -> None:
     parser.add_argument("--after", type=float, default=60, help="seconds until memory is looked at again")
     parser.add_argument("--all-at-once", action="store_true")
     parser.add_argument("--seconds", type=float, default=20, help="of all at once")
+    parser.add_argument("--addresses", type=int, default=64, help="of all at once: of each attack, in turn")
     parser.add_argument("--without", default="", help="of all at once: not these")
     flags = parser.parse_args()
     asyncio.run(all_at_once(flags) if flags.all_at_once else each(flags))

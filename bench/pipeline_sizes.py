@@ -32,7 +32,6 @@ from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
 from hearsay.pipeline.spark.place import HEAP, Where
-from hearsay.pipeline.spark.ready_workers import OF_ANALYSES
 from hearsay.pipeline.spark.session import spark_session
 from process_tree import PeakMemory
 from synthetic_trace import write_run
@@ -77,7 +76,7 @@ def analyse_here(folder: Path, out: Path) -> None:
     (run,) = load_runs([folder])
     if os.environ.get(HEAP) == SMALL_HEAP:
         large_runs.ADDED_UP_BY_ONE_TASK = 0
-    with spark_session(Where(), run.rows, lambda _: None, imports=OF_ANALYSES) as session:
+    with spark_session(Where(), run.rows, lambda _: None) as session:
         start = perf_counter()
         analyze(session, [run], {run.name: out}, lambda text: print(text, file=sys.stderr, flush=True))
         seconds = perf_counter() - start

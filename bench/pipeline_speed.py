@@ -38,7 +38,6 @@ from hearsay.pipeline.metrics import whole_files
 from hearsay.pipeline.scan import scan_files
 from hearsay.pipeline.spark.local_tables import map_batches
 from hearsay.pipeline.spark.place import Where, cores
-from hearsay.pipeline.spark.ready_workers import OF_ANALYSES
 from hearsay.pipeline.spark.session import spark_session
 from hearsay.pipeline.spark.task_lists import made_by_tasks
 from hearsay.trace.language.schema import Column, TraceEvent
@@ -296,7 +295,7 @@ def main() -> None:
     (run,) = load_runs([folder])
     with (
         tempfile.TemporaryDirectory() as out,
-        spark_session(Where(), SIZE, lambda line: print(line, flush=True), imports=OF_ANALYSES) as session,
+        spark_session(Where(), SIZE, lambda line: print(line, flush=True)) as session,
     ):
         start = time.perf_counter()
         analyze(session, [run], {run.name: Path(out)}, lambda _: None)

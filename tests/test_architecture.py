@@ -13,16 +13,16 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hearsay"
-EVERYWHERE = {"version", "extras", "own_process", "foreign_files", "slots", "user_errors", "metrics"}
+EVERYWHERE = {"version", "extras", "foreign_files", "slots", "listener", "user_errors", "metrics"}
 """Files that every room may import."""
 MAY_IMPORT = {
     "version": set(),
     "extras": set(),
-    "own_process": set(),
     "foreign_files": set(),
     "slots": set(),
     "metrics": {"text"},
     "user_errors": set(),
+    "listener": set(),
     "text": {"text"},
     "core": {"core"},
     "partial": {"partial", "core"},

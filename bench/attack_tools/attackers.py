@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from os import urandom
 from time import monotonic
 
-from raw_peer import MESHSUB, Gone, RawPeer, Target
+from attacks_on_connections import empty_frames, idle_connections, one_byte_frames
+from attacks_on_relays import disputed_messages, equivocations, exchange_floods, partial_groups
+from raw_peer import MESHSUB, Gone, Target
+from scene import Scene, say
 from signatures import DEAR_KEYS, forged_messages, message_of_small_order
 
 from hearsay.core.language.rpc import Control, Extension, Graft, IWant, Message, PeerInfo, Prune, Rpc, Subscription
@@ -36,67 +37,7 @@ from hearsay.wire.message_ids import by_author
 from hearsay.wire.signing import Author, SignaturePolicy
 
 MIB = 1 << 20
-AGAIN_SECONDS = 0.2
 BIG = MIB - 4096
-
-
-class Scene:
-    """Who is attacked, from where, until when, and what came of it."""
-
-    def __init__(self, target: Target, network: int, until: float) -> None:
-        self.target = target
-        self.network = network
-        self.until = until
-        self.counts: Counter[str] = Counter()
-        self.peers: set[bytes] = set()
-
-    @property
-    def over(self) -> bool:
-        return monotonic() >= self.until
-
-    def source(self, number: int = 1) -> str:
-        return f"127.{self.network}.0.{number}"
-
-    async def connect(self, source: str | None = None, identity: PrivateKey | None = None) -> RawPeer:
-        try:
-            peer = await RawPeer.connect(self.target, source or self.source(), identity)
-        except Gone:
-            self.counts["not let in"] += 1
-            raise
-        self.counts["connections"] += 1
-        self.peers.add(peer.id)
-        return peer
-
-    async def member(
-        self, *topics: str, source: str | None = None, graft: bool = False, identity: PrivateKey | None = None
-    ) -> tuple[RawPeer, int]:
-        """A peer that speaks pubsub with the target, and its stream."""
-        peer = await self.connect(source, identity)
-        subscriptions = tuple(Subscription(topic, True) for topic in topics)
-        control = Control(graft=tuple(Graft(topic) for topic in topics)) if graft else None
-        first = frame(encode_rpc(Rpc(subscriptions, (), control))) if topics else b""
-        stream = peer.open(MESHSUB, first)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(5):
-                await peer.pubsub.wait()
-        return peer, stream
-
-    async def again(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do it, and do it again when the target has put an end to it."""
-        while not self.over:
-            with suppress(Gone):
-                await work()
-            if not self.over:
-                self.counts["cut off"] += 1
-                await asyncio.sleep(AGAIN_SECONDS)
-
-    async def hold(self, *peers: RawPeer) -> None:
-        """Stay as long as anybody is let stay."""
-        while not self.over and any(not peer.closed.is_set() for peer in peers):
-            await asyncio.sleep(0.1)
-
-    async def until_over(self) -> None:
-        await asyncio.sleep(max(0.0, self.until - monotonic()))
 
 
 async def discovers_unread(scene: Scene) -> None:
@@ -496,6 +437,14 @@ ATTACKS: dict[str, Callable[[Scene], Awaitable[None]]] = {
     "small-order-keys": small_order_keys,
     "terminal-control": terminal_control,
     "few-files": partial(idle_sockets, count=200),
+    "disputed-messages": disputed_messages,
+    "idle-connections": idle_connections,
+    "tiny-frames/one-byte": one_byte_frames,
+    "tiny-frames/empty": empty_frames,
+    "exchange-floods": exchange_floods,
+    "equivocations": equivocations,
+    "partial-groups": partial_groups,
+    "partial-groups/right": partial(partial_groups, right=True),
 }
 
 
@@ -536,11 +485,16 @@ async def _register(scene: Scene, namespace: str, count: int, addresses: list[Mu
 
 async def run(flags: argparse.Namespace) -> None:
     until = monotonic() + flags.seconds
-    target = Target(flags.host, flags.port)
+    relays = tuple(map(target_of, filter(None, flags.relays.split(","))))
     names = list(ATTACKS)
-    chosen = names if flags.attack == "all" else [flags.attack]
+    part, parts = map(int, flags.part.split("/"))
+    chosen = names[part::parts] if flags.attack == "all" else [flags.attack]
     without = set(flags.without.split(","))
-    scenes = {name: Scene(target, 20 + names.index(name), until) for name in chosen if name not in without}
+    scenes = {
+        name: Scene(target_of(flags.target), 20 + names.index(name), until, relays, flags.addresses)
+        for name in chosen
+        if name not in without
+    }
     await asyncio.gather(*(_bounded(name, scene) for name, scene in scenes.items()))
     counts = {name: dict(scene.counts) for name, scene in scenes.items()}
     peers = sorted(peer.hex() for scene in scenes.values() for peer in scene.peers)
@@ -553,17 +507,22 @@ async def _bounded(name: str, scene: Scene) -> None:
             await ATTACKS[name](scene)
 
 
-def say(event: dict[str, object]) -> None:
-    print(json.dumps(event), flush=True)
+def target_of(address: str) -> Target:
+    endpoint = Multiaddr.parse(address).tcp_endpoint
+    if endpoint is None:
+        raise ValueError(f"{address}: not an address of TCP")
+    return Target(*endpoint)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("attack", choices=[*ATTACKS, "all"])
-    parser.add_argument("host")
-    parser.add_argument("port", type=int)
+    parser.add_argument("target", help="its multiaddr")
+    parser.add_argument("--relays", default="", help="multiaddrs of honest peers of the target")
+    parser.add_argument("--addresses", type=int, default=1, help="that take turns where an attack would use one")
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--without", default="", help="of all: not these, separated by commas")
+    parser.add_argument("--part", default="0/1", help="of all: a share of them, the first is 0")
     asyncio.run(run(parser.parse_args()))
 
 

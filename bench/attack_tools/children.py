@@ -28,9 +28,9 @@ class Child:
         self._news = asyncio.Event()
 
     @classmethod
-    def python(cls, script: str, *flags: str, path: Iterable[Path] = (SOURCES,)) -> Child:
+    def python(cls, script: str, *flags: str, path: Iterable[Path] = (SOURCES,), niceness: int = 0) -> Child:
         """A script beside this file. `path` says where its modules are looked for."""
-        return cls(sys.executable, str(HERE / script), *flags, path=path)
+        return cls("nice", "-n", str(niceness), sys.executable, str(HERE / script), *flags, path=path)
 
     async def __aenter__(self) -> Child:
         pipe = asyncio.subprocess.PIPE

@@ -1,7 +1,8 @@
-"""Honest nodes that hear each other through the node under attack alone, and one newcomer a second who dials it.
+"""Honest nodes that hear each other through the node under attack alone, and one newcomer a second that dials it.
 
-Told on stdin: `publish` (begin), `stop`, `report`. On stdout: `ready`, then a `report` with what was published since
-`publish`, what arrived of that, how long it took, how many nodes heard nothing, and how the newcomers fared.
+All of them dial from addresses of their own. Orders on stdin: `publish` (begin), `stop`, `report`. On stdout: `ready`
+with the addresses of the nodes, then a `report` with what was published since `publish`, what arrived of that, how
+long it took, how many nodes heard nothing, how the newcomers fared, and how late this process itself was.
 """
 
 from __future__ import annotations
@@ -10,48 +11,55 @@ import argparse
 import asyncio
 import json
 import sys
-from contextlib import suppress
+from collections import Counter
+from hashlib import sha256
 from time import monotonic
+
+from members import GoMember, ManyAddresses, Member, OurMember
 
 from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.names.errors import DialError
-from hearsay.node.config import NodeConfig
-from hearsay.node.node import Node
 from hearsay.wire.signing import SignaturePolicy
 
 PLAIN = ("plain-a", "plain-b")
 DIAL_SECONDS = 5.0
+STEP_S = 0.02
 
 
 class Company:
     def __init__(self, flags: argparse.Namespace) -> None:
         self.flags = flags
-        self.nodes: list[Node] = []
-        self.published: dict[int, float] = {}
-        self.arrived: list[dict[int, float]] = []
-        self.late: list[float] = []
+        self.topics = PLAIN if flags.plain else (flags.topic,)
+        self.members: list[Member] = [OurMember(flags.target) for _ in range(flags.nodes)]
+        for place in range(flags.go):
+            self.members.append(GoMember(flags.target, f"/ip4/127.{flags.network}.255.{1 + place}/tcp/0"))
+        self.published: dict[tuple[int, bytes], float] = {}
+        """When, by the place of the topic and the digest of the data."""
+        self.arrived: list[dict[tuple[int, bytes], float]] = [{} for _ in self.members]
         self.dials = self.dialled = 0
+        self.refusals: Counter[str] = Counter()
+        self.late: list[float] = []
         self.busy = False
 
     async def run(self) -> None:
-        flags = self.flags
-        topics = PLAIN if flags.plain else (flags.topic,)
-        policy = SignaturePolicy.STRICT_NO_SIGN if flags.plain else None
-        tasks: list[asyncio.Future[None]] = []
-        for place in range(flags.nodes):
-            node = Node(NodeConfig(bootstrap=(flags.target,)))
-            await node.__aenter__()
-            self.nodes.append(node)
-            self.arrived.append({})
-            for name in topics:
-                topic = await node.join(name, signatures=policy)
-                tasks.append(asyncio.ensure_future(self.listen(place, topic, topics.index(name))))
-        async with asyncio.timeout(60):
-            while not all(node.topic_peers(name) and node.mesh(name) for node in self.nodes for name in topics):
-                await asyncio.sleep(0.05)
-        say({"event": "ready"})
-        tasks += [asyncio.ensure_future(self.publish(place, topics)) for place in range(flags.nodes)]
-        tasks.append(asyncio.ensure_future(self.newcomers()))
+        policy = SignaturePolicy.STRICT_NO_SIGN if self.flags.plain else None
+        for place, member in enumerate(self.members):
+            await member.join(self.topics, policy, lambda topic, digest, place=place: self.came(place, topic, digest))
+        try:
+            async with asyncio.timeout(60):
+                while not all(member.meshed(self.topics) for member in self.members):
+                    await asyncio.sleep(0.05)
+            say({"event": "ready", "relays": [member.address for member in self.members]})
+            work = [self.publish(place) for place in range(len(self.members))]
+            tasks = [asyncio.ensure_future(each) for each in (*work, self.newcomers(), self.watch())]
+            await self.obey()
+            for task in tasks:
+                task.cancel()
+        finally:
+            for member in self.members:
+                await member.close()
+
+    async def obey(self) -> None:
         reader = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         while order := (await reader.readline()).decode().strip():
@@ -60,26 +68,21 @@ class Company:
             else:
                 self.busy = order == "publish"
 
-    async def listen(self, place: int, topic, offset: int) -> None:
-        arrived = self.arrived[place]
-        async for message in topic:
-            if message.received_from is None or not message.data.startswith(b"honest "):
-                continue
-            number = 2 * int(message.data.split(b" ", 2)[1]) + offset
-            if number in self.published and number not in arrived:
-                arrived[number] = monotonic() - self.published[number]
+    def came(self, place: int, topic: int, digest: bytes) -> None:
+        key = topic, digest
+        if key in self.published:
+            self.arrived[place].setdefault(key, monotonic() - self.published[key])
 
-    async def publish(self, place: int, topics: tuple[str, ...]) -> None:
+    async def publish(self, place: int) -> None:
         flags, count = self.flags, 0
-        await asyncio.sleep(place / flags.nodes / flags.rate)
+        await asyncio.sleep(place / len(self.members) / flags.rate)
         while True:
             if self.busy:
-                number = place + flags.nodes * count
+                data = (b"honest %d %d " % (place, count)).ljust(flags.size, b".")
                 count += 1
-                data = (b"honest %d " % number).ljust(flags.size, b".")
-                for offset, topic in enumerate(topics):
-                    self.published[2 * number + offset] = monotonic()
-                    await self.nodes[place].publish(topic, data)
+                for offset, topic in enumerate(self.topics):
+                    self.published[offset, sha256(data).digest()] = monotonic()
+                    await self.members[place].publish(topic, data)
             await asyncio.sleep(1 / flags.rate)
 
     async def newcomers(self) -> None:
@@ -90,18 +93,30 @@ class Company:
             host = Host()
             self.dials += 1
             try:
-                with suppress(TimeoutError, DialError):
-                    async with asyncio.timeout(DIAL_SECONDS):
-                        await host.dial(self.flags.target)
-                        await asyncio.sleep(0.2)  # who is refused after the handshake hears of it now
-                        self.dialled += bool(host.connections)
+                async with asyncio.timeout(DIAL_SECONDS):
+                    await host.dial(self.flags.target)
+                    await asyncio.sleep(0.2)  # a refusal after the handshake arrives now
+                if host.connections:
+                    self.dialled += 1
+                else:
+                    self.refusals["closed after the handshake"] += 1
+            except TimeoutError:
+                self.refusals["no handshake in time"] += 1
+            except DialError as error:
+                self.refusals[error.reason] += 1
             finally:
                 await host.close()
 
+    async def watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            before = loop.time()
+            await asyncio.sleep(STEP_S)
+            self.late.append(loop.time() - before - STEP_S)
+
     def report(self) -> None:
         delays = sorted(delay for arrived in self.arrived for delay in arrived.values())
-        due = len(self.published) * (len(self.nodes) - 1)
-        # With `--plain` a node's own message arrives nowhere at itself, so that the count is the same.
+        due = len(self.published) * (len(self.members) - 1)
         say(
             {
                 "event": "report",
@@ -113,6 +128,9 @@ class Company:
                 "starved": sum(not arrived for arrived in self.arrived),
                 "dials": self.dials,
                 "dialled": self.dialled,
+                "refusals": self.refusals,
+                "late_p99_s": _quantile(sorted(self.late), 0.99),
+                "late_max_s": max(self.late, default=None),
             }
         )
 
@@ -131,9 +149,13 @@ def main() -> None:
     parser.add_argument("--topic", default="news")
     parser.add_argument("--plain", action="store_true", help="the same data in two topics, unsigned")
     parser.add_argument("--nodes", type=int, default=6)
+    parser.add_argument("--go", type=int, default=0, help="peers of go-libp2p-pubsub beside them")
+    parser.add_argument("--network", type=int, default=2, help="they dial from 127.NETWORK.0.0/16")
     parser.add_argument("--rate", type=float, default=2.0, help="messages a second of each node")
     parser.add_argument("--size", type=int, default=200)
-    asyncio.run(Company(parser.parse_args()).run())
+    flags = parser.parse_args()
+    with asyncio.Runner(loop_factory=lambda: ManyAddresses(flags.network)) as runner:
+        runner.run(Company(flags).run())
 
 
 if __name__ == "__main__":

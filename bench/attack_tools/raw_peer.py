@@ -7,7 +7,7 @@ stop reading, leave streams open, and say what no library would.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -39,9 +39,12 @@ class Target(NamedTuple):
 class RawPeer:
     """Dial with `connect`; `pubsub` is set when the target has opened its stream to us."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, identity: PrivateKey) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, identity: PrivateKey, protocol: str
+    ) -> None:
         self._reader, self._writer = reader, writer
         self.identity = identity
+        self._protocol = protocol
         self.id = peer_id_of(identity.public)
         self.closed = asyncio.Event()
         self.pubsub = asyncio.Event()
@@ -57,12 +60,15 @@ class RawPeer:
         self._pump: asyncio.Task[None] | None = None
 
     @classmethod
-    async def connect(cls, target: Target, source: str, identity: PrivateKey | None = None) -> RawPeer:
+    async def connect(
+        cls, target: Target, source: str, identity: PrivateKey | None = None, protocol: str = MESHSUB
+    ) -> RawPeer:
+        """`protocol` is the one for pubsub that the target can open."""
         identity = identity or PrivateKey.generate()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 reader, writer = await asyncio.open_connection(*target, local_addr=(source, 0), limit=1 << 20)
-                peer = cls(reader, writer, identity)
+                peer = cls(reader, writer, identity, protocol)
                 upgrade = Upgrade(identity, True)
                 writer.write(upgrade.start())
                 while not upgrade.done:
@@ -84,6 +90,12 @@ class RawPeer:
         data = self._channel.seal(b"".join(frames))
         self.sent_bytes += len(data)
         self._writer.write(data)
+
+    def send_sealed(self, pieces: Iterable[bytes]) -> None:
+        """Each piece in a frame of Noise of its own, the empty ones too."""
+        if self.closed.is_set():
+            raise Gone("the connection is closed")
+        self._writer.write(b"".join(map(self._channel.seal, pieces)))
 
     async def drain(self) -> None:
         try:
@@ -170,7 +182,7 @@ class RawPeer:
         self, kind: int, flags: int, stream: int, length: int, payload: bytes, answers: list[bytes]
     ) -> None:
         if flags & Flag.SYN and stream % 2 == 0:
-            self._incoming[stream] = listener = Listener({MESHSUB, IDENTIFY})
+            self._incoming[stream] = listener = Listener({self._protocol, IDENTIFY})
             self._windows[stream] = INITIAL_WINDOW
             answers.append(_data(stream, listener.start(), Flag.ACK))
         if kind == FrameType.WINDOW_UPDATE:
@@ -197,13 +209,17 @@ class RawPeer:
                 answers.append(_data(stream, answer))
             payload = listener.leftover
             if listener.protocol == IDENTIFY:
-                said = Identity(public_key=self.identity.public.encoded, protocols=(MESHSUB,))
+                said = Identity(public_key=self.identity.public.encoded, protocols=(self._protocol,))
                 answers.append(_data(stream, frame(encode_identity(said)), Flag.FIN))
             elif listener.protocol is not None:
                 self.pubsub.set()
-        if payload and listener.protocol == MESHSUB and self.on_rpcs is not None:
+        if payload and listener.protocol == self._protocol and self.on_rpcs is not None:
             self.on_rpcs(payload)
 
 
 def _data(stream: int, payload: bytes, flags: int = 0) -> bytes:
     return HEADER.pack(0, FrameType.DATA, flags, stream, len(payload)) + payload
+
+
+def ping(number: int) -> bytes:
+    return HEADER.pack(0, FrameType.PING, Flag.SYN, 0, number)

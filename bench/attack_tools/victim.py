@@ -2,7 +2,8 @@
 
 It runs with whatever version of Hearsay is first on PYTHONPATH. Lines of JSON on stdout: `listening`, then `report`
 with the longest delay of the event loop since the last one, messages given to the application (from others, forged,
-a second time), the members of its mesh, and how many peers' addresses it has learnt.
+a second time), the members of its mesh, how many peers' addresses it has learnt, and how many groups of partial
+messages it keeps.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ def main() -> None:
     parser.add_argument("--seen-ttl-ms", type=int, default=0)
     parser.add_argument("--refuse-replays", action="store_true")
     parser.add_argument("--accept-exchange", action="store_true")
+    parser.add_argument("--rejects", action="store_true", help="have a validator that rejects some of `news`")
+    parser.add_argument("--parts", action="store_true", help="join `parts`, where partial messages are exchanged")
     parser.add_argument("--files", type=int, default=0, help="how many files the process may open")
     flags = parser.parse_args()
     if flags.files:
@@ -46,13 +49,21 @@ class Victim:
         if flags.seen_ttl_ms:
             parameters["seen_ttl_ms"] = flags.seen_ttl_ms
         if flags.accept_exchange:
-            parameters["accept_exchange"] = True
+            parameters |= {"accept_exchange": True, "exchange_dials": 16}
+        if flags.parts:
+            parameters["partial_messages"] = True
         self.flags = flags
         chosen = {"refuse_replays": True} if flags.refuse_replays else {}  # 0.1 has no such choice
         self.node = Node(
             NodeConfig(rendezvous_point=flags.rendezvous_point, parameters=parameters, **chosen), trace=flags.trace
         )
         self.counts: Counter[str] = Counter()
+        self.kept_out: list[tuple[str, str]] = []
+        """Peers or addresses, and why."""
+        if hasattr(self.node, "on_kept_out"):  # 0.1 does not say
+            self.node.on_kept_out.append(
+                lambda news: self.kept_out.append((news.peer.hex() if news.peer else news.address, news.why))
+            )
         self.delay_s = 0.0
 
     async def run(self) -> None:
@@ -61,8 +72,12 @@ class Victim:
             if self.flags.slow_validator is not None:
                 tasks.append(asyncio.ensure_future(self.read(await node.join("slow"))))
                 node.add_validator("slow", self.validate)
+            if self.flags.rejects:
+                node.add_validator("news", lambda message: not message.data.startswith(b"rejected "))
             if self.flags.unread:
                 await node.join("unread")
+            if self.flags.parts:
+                await self.join_parts()
             if self.flags.plain:
                 for name in ("plain-a", "plain-b"):
                     topic = await node.join(name, signatures=SignaturePolicy.STRICT_NO_SIGN)
@@ -71,6 +86,12 @@ class Victim:
             while True:
                 await asyncio.sleep(1)
                 self.report()
+
+    async def join_parts(self) -> None:
+        from hearsay.partial import EqualParts, PartsExchange  # noqa: PLC0415 (0.1 has none)
+
+        form = EqualParts(count=8, part_bytes=16, group_bytes=8)
+        await self.node.join("parts", signatures=SignaturePolicy.STRICT_NO_SIGN, partial=PartsExchange(form))
 
     async def read(self, topic) -> None:
         seen: set[bytes] = set()
@@ -99,7 +120,9 @@ class Victim:
     def report(self) -> None:
         mesh = [peer.hex() for peer in self.node.mesh("news")]
         learnt = len(self.node._discovery.known)  # type: ignore[attr-defined]
-        say({"event": "report", "loop_delay_s": self.delay_s, "mesh": mesh, "learnt": learnt, **self.counts})
+        groups = len(self.node._running.router.strategy.partials.groups) if self.flags.parts else 0  # type: ignore[attr-defined]
+        kept = {"mesh": mesh, "learnt": learnt, "groups": groups, "kept_out": self.kept_out}
+        say({"event": "report", "loop_delay_s": self.delay_s, **kept, **self.counts})
         self.delay_s = 0.0
 
 

@@ -35,6 +35,8 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 )
 
+const anyPort = "/ip4/127.0.0.1/tcp/0"
+
 var output, names sync.Mutex
 
 func say(event map[string]any) {
@@ -92,9 +94,11 @@ func (m *meshes) sizes() map[string]int {
 }
 
 // newHost listens on loopback and speaks what the other implementations do. Without a resource manager nothing is limited.
-func newHost(resources network.ResourceManager) host.Host {
+//
+// It dials from the address that it listens at.
+func newHost(listen string, resources network.ResourceManager) host.Host {
 	made, err := libp2p.New(
-		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"),
+		libp2p.ListenAddrStrings(listen),
 		libp2p.Transport(tcp.NewTCPTransport),
 		libp2p.Security(noise.ID, noise.New),
 		libp2p.Muxer("/yamux/1.0.0", yamux.DefaultTransport),
@@ -106,6 +110,7 @@ func newHost(resources network.ResourceManager) host.Host {
 }
 
 func main() {
+	listen := flag.String("listen", anyPort, "where to listen")
 	connect := flag.String("connect", "", "multiaddrs to dial, separated by commas")
 	count := flag.Bool("count", false, "say every hundredth message's number instead of each message")
 	router := flag.String("router", "gossipsub", "gossipsub or floodsub")
@@ -125,7 +130,7 @@ func main() {
 		defaults.run(ctx)
 	}
 
-	host := newHost(nil)
+	host := newHost(*listen, nil)
 	mesh := &meshes{peers: map[string]map[string]bool{}}
 	options := []pubsub.Option{
 		pubsub.WithEventTracer(mesh),

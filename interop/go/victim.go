@@ -32,7 +32,7 @@ func (v victim) run(ctx context.Context) {
 		rcmgr.WithNetworkPrefixLimit([]rcmgr.NetworkPrefixLimit{}, nil),
 	)
 	must(err)
-	host := newHost(resources)
+	host := newHost(anyPort, resources)
 	mesh := &meshes{peers: map[string]map[string]bool{}}
 	ps, err := pubsub.NewGossipSub(ctx, host, pubsub.WithEventTracer(mesh))
 	must(err)

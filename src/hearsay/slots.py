@@ -4,7 +4,8 @@ An IPv4 address counts for itself. An IPv6 address counts in its /64, its /56 an
 provider gets one of these. Rules, for a newcomer that finds no free slot:
 
 * SLOTS-1: No group of addresses has more than its share. A newcomer above the share competes with its own group.
-* SLOTS-2: Only idle holders give way, as long as they have a quarter of the slots. So useful holders keep the rest.
+* SLOTS-2: Only idle holders give way, as long as they have their part of the slots, a quarter for a host. So useful
+  holders keep the rest.
 * SLOTS-3: Of the idle holders the oldest of the largest group goes, if the newcomer's group is smaller.
 * SLOTS-4: Otherwise the oldest goes, once it is older than the patience.
 * SLOTS-5: When fewer are idle, the holder with the lowest worth goes. So newcomers find a slot at all times.
@@ -14,7 +15,7 @@ provider gets one of these. Rules, for a newcomer that finds no free slot:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from math import inf
@@ -22,8 +23,6 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 _IPV6_BITS = (48, 56, 64)
-_IDLE_PART = 4
-"""Idle holders keep one slot of so many."""
 
 
 @lru_cache(8192)
@@ -41,21 +40,33 @@ def groups_of(address: str) -> tuple[str, ...]:
 
 
 class Slots(Generic[T]):
-    """`worth` tells what holders are worth when one has to go. A holder that it does not name is idle."""
+    """`worth` tells what holders are worth when one has to go. A holder that it does not name is idle.
+
+    Idle holders keep one of `idle_part` slots.
+    """
 
     def __init__(
-        self, limit: int, per_group: int, patience_s: float, worth: Callable[[], Mapping[T, float]] = dict
+        self,
+        limit: int,
+        per_group: int,
+        patience_s: float,
+        worth: Callable[[], Mapping[T, float]] = dict,
+        idle_part: int = 4,
     ) -> None:
         self.limit = limit
         self._per_group = per_group
         self._patience_s = patience_s
         self._worth = worth
+        self._idle_part = idle_part
         self._holders: dict[T, tuple[float, tuple[str, ...]]] = {}
         """Oldest first."""
         self._sizes: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._holders)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._holders)
 
     def enter(self, holder: T, address: str, now_s: float) -> T | None:
         """Take a slot. Returns the holder that loses its slot: none, an older one, or the newcomer."""
@@ -83,7 +94,7 @@ class Slots(Generic[T]):
         worth = self._worth()
         pool = [holder for holder, (_, own) in self._holders.items() if over is None or over in own]
         idle = [holder for holder in pool if not worth.get(holder)]
-        if over is None and len(idle) < self.limit // _IDLE_PART:
+        if over is None and len(idle) < self.limit // self._idle_part:
             least = self._least(pool, worth)
             if least is not None and worth.get(least):
                 return least

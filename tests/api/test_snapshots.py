@@ -10,6 +10,7 @@ import dataclasses
 import inspect
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -21,7 +22,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from commands import hearsay as run_command
-from kept import kept_session
+from kills import environment
 from pydantic import BaseModel
 
 import hearsay
@@ -38,6 +39,14 @@ from hearsay.trace.language.columns import ColumnBuilder
 from hearsay.trace.language.rows import no_rows
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
+ONE_AFTER_THE_OTHER = """
+import json, sys
+from click.testing import CliRunner
+from hearsay.cli.commands import hearsay
+done = {name: CliRunner().invoke(hearsay, arguments) for name, arguments in json.loads(sys.argv[1]).items()}
+print(json.dumps({name: [each.exit_code, each.stdout, each.stderr] for name, each in done.items()}))
+"""
+"""Commands in one process, where they share the JVM of Spark."""
 SMALL = ("--preset", "r1", "--nodes", "20", "--messages", "1")
 
 
@@ -176,13 +185,12 @@ def test_the_keys_of_json_of_commands_on_spark(tmp_path):
     # A setting that changes nothing here, so that one is as good as the other whatever chance says.
     same = ("--vary", "router.history_length=[5, 6]", "--aim", "copies_per_delivery")
     asked["tune"] = ("r1", *same, *small, *few)
-    with kept_session(tmp_path / "kept") as kept:
-        done = {
-            name: run_command(name, *arguments, "--json", env=kept.environment) for name, arguments in asked.items()
-        }
-        assert kept.status()["served"] == len(asked)
-    assert {name: each.stderr for name, each in done.items() if each.returncode} == {}
-    agrees("json_spark.txt", all_keys({f"hearsay {name} --json": each.stdout for name, each in done.items()}))
+    commands = {name: [name, *map(str, arguments), "--json"] for name, arguments in asked.items()}
+    program = [sys.executable, "-c", ONE_AFTER_THE_OTHER, json.dumps(commands)]
+    output = subprocess.run(program, stdout=subprocess.PIPE, env=environment(), timeout=300, check=True).stdout
+    done: dict[str, tuple[int, str, str]] = json.loads(output)
+    assert {name: errors for name, (code, _, errors) in done.items() if code} == {}
+    agrees("json_spark.txt", all_keys({f"hearsay {name} --json": answer for name, (_, answer, _) in done.items()}))
 
 
 def test_the_columns_of_tables():

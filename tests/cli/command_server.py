@@ -41,7 +41,6 @@ STREAMS = 3
 
 
 def prepare() -> None:
-    import_module("hearsay.own_process").claim_process()  # as commands do before all else
     for name in PREPARED:
         import_module(name)
     import_module("numba").njit(lambda number: number)(0)  # numba imports most of itself for its first function

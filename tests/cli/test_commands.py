@@ -111,7 +111,7 @@ def test_wrong_usage_is_exit_2_and_says_what_is_right(arguments, message, tmp_pa
     ("arguments", "told"),
     [
         (("--master", "mars"), "--master mars: must be spark://HOST:PORT, yarn, k8s://URL or local[CORES]"),
-        (("--remote", "http://mars"), "--remote http://mars: must be sc://HOST:PORT"),
+        (("--remote", "http://mars"), "--remote http://mars: must be sc://HOST:PORT or local[CORES]"),
         (("--master", "yarn", "--remote", "sc://mars"), "give --master or --remote, not both"),
     ],
 )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from hearsay.core.language.actions import Dial, Disconnect, PartDropped, Reason, Send
-from hearsay.core.language.episub_parts import EpisubIHave, ForwardJoin, Neighbor, Role
+from hearsay.core.language.episub_parts import Disconnect as LeaveOfNeighbour
+from hearsay.core.language.episub_parts import EpisubGraft, EpisubIHave, ForwardJoin, Neighbor, Role
 from hearsay.core.language.events import (
     ContactsFound,
     Join,
     PeerConnected,
     PeerDisconnected,
+    Publish,
     RpcReceived,
     TimerFired,
 )
-from hearsay.core.language.rpc import EPISUB, Control, PartKind, Rpc, Subscription
+from hearsay.core.language.rpc import EPISUB, Control, Message, PartKind, Rpc, Subscription
 from hearsay.core.registry import ROUTERS, create
 from hearsay.core.shell.randomness import Randomness
 
@@ -88,6 +90,25 @@ def test_thirty_topics_joined_at_once_leave_the_passive_lists_alone():
     assert 0 < len(dialled) <= 4
     for topic in topics:
         assert len(node.views(topic).passive) == 10
+
+
+def test_a_neighbour_that_leaves_and_returns_is_answered_no_more_often():
+    """Rules: TREE-3."""
+    node = Node(stabilise_min_ms=60_000, stabilise_max_ms=60_000)
+    node.feed(Join("news"))
+    node.feed(PeerConnected("a", EPISUB))
+    node.says("a", subscribe=["news"])
+    node.feed(Publish(Message("m1", "news", b"x")))
+    answers = 0
+    for _ in range(5):
+        node.says("a", Neighbor("news", Role.REQUEST, True, 0, 0))
+        for _ in range(node.router.parameters.graft_answers_per_id):
+            actions = node.says("a", EpisubGraft("news", ("m1",)))
+            answers += sum(isinstance(action, Send) and bool(action.rpc.messages) for action in actions)
+        node.says("a", LeaveOfNeighbour("news", refused=False))
+    assert answers == node.router.parameters.graft_answers_per_id
+    node.feed(PeerDisconnected("a"))
+    assert not node.router.strategy.remembers("a")
 
 
 def test_no_id_is_left_out_of_every_ihave():

@@ -37,7 +37,7 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.core.mesh.extensions.groups import Groups
+from hearsay.core.mesh.extensions.groups import MAX_GROUPS, Groups
 from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.core.shell.contract import UsageError
 from hearsay.partial import counted, group_named
@@ -359,6 +359,18 @@ def test_answers_do_not_make_room_for_more_groups_of_a_peer():
     assert dropped(spoke(judge, "q", b"4", metadata=b"1")) == [("q", "METADATA", 1, Reason.THROTTLED)]
     judge.feed(PublishPartial(TOPIC, b"1"))
     assert dropped(spoke(judge, "q", b"4", metadata=b"1")) == []
+
+
+def test_a_topic_has_so_many_groups_in_all():
+    """Rule: PARTIAL-9. A peer brings right parts of new groups, and the application publishes them."""
+    judge, _ = meeting(REQUESTS)
+    meet(judge, "p", REQUESTS)
+    for number in range(MAX_GROUPS + 10):
+        assert dropped(spoke(judge, "p", group_named(number), parts=b"x")) == []
+        judge.feed(PublishPartial(TOPIC, group_named(number)))
+    groups = judge.strategy.partials.groups
+    assert len(groups) == MAX_GROUPS
+    assert groups.own(TOPIC)[0][0] == group_named(10)
 
 
 def test_nothing_is_kept_of_who_is_gone_or_of_a_topic_that_was_left():

@@ -112,6 +112,37 @@ def step(name, environment, **inputs):
     )  # fmt: skip
 
 
+PYTHON = """#!/bin/sh
+printf '%s\\n' "$@" -- >> "$WORK/asked"
+if [ "$2" = venv ]; then mkdir -p "$3/bin" && cp "$0" "$3/bin/python"; fi
+"""
+
+
+@pytest.mark.parametrize(("extras", "locks"), [
+    ("sim", ["requirements.lock"]),
+    ("fast,spark", ["requirements.lock", "requirements-source.lock"]),
+    ("sim $(touch forged); touch forged", ["requirements.lock"]),
+])  # fmt: skip
+def test_the_action_installs_packages_by_their_hashes(extras, locks, tmp_path):
+    """Python is a program that writes down what it is asked; the paths have blanks."""
+    work = tmp_path / "my work"
+    (work / "bin").mkdir(parents=True)
+    program = work / "bin" / "python"
+    program.write_text(PYTHON)
+    program.chmod(0o755)
+    place = {"RUNNER_TEMP": str(work), "WORK": str(work), "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
+    done = step("Install", place, extras=extras)
+    assert done.returncode == 0, done.stderr
+    _, *installs = [call.split("\n") for call in (work / "asked").read_text().split("\n--\n")[:-1]]
+    assert [Path(words[-1]).name for words in installs] == [*locks, ROOT.name]
+    for words in installs[:-1]:
+        assert words[-2:] == ["-r", str(ROOT / Path(words[-1]).name)]
+        assert "--require-hashes" in words
+        assert {"--only-binary", "--no-deps"} & set(words)
+    assert {"--no-deps", "--no-build-isolation"} <= set(installs[-1])
+    assert not (work / "forged").exists()
+
+
 @pytest.mark.thorough
 def test_the_action_fails_where_a_budget_breaks(tmp_path):
     """With the packages of the extra that the action installs by itself."""

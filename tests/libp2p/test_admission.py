@@ -11,9 +11,10 @@ import pytest
 from attacker import PROTOCOL_ERROR, Attacker
 from one_host import with_host
 
-from hearsay.libp2p.host import listener
+from hearsay import listener
 from hearsay.libp2p.host.admission import AdmissionLimits, fitted
 from hearsay.libp2p.host.host import Host, HostLimits
+from hearsay.libp2p.mux.upgrade import Upgrade
 from hearsay.libp2p.names.errors import DialError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of
@@ -93,6 +94,22 @@ async def test_idle_sockets_give_way_to_others_of_their_own_address(host):
     await (await Attacker.connect(host)).upgrade()
     assert host.refused == 5
     for idle in crowd:
+        idle.writer.close()
+
+
+@limited(max_handshakes=16, handshake_patience_s=0)
+async def test_silent_sockets_of_many_addresses_end_no_handshake_and_keep_out_nobody(host):
+    crowd = [await Attacker.connect(host, f"127.0.1.{1 + number}") for number in range(16)]
+    begun = await Attacker.connect(host, "127.0.0.2")
+    begun.writer.write(Upgrade(PrivateKey.generate(), True).start())
+    assert await begun.reader.read(1)
+    crowd += [await Attacker.connect(host, f"127.0.2.{1 + number}") for number in range(32)]
+    while host.refused < 33:
+        await asyncio.sleep(0)
+    (connection,) = (each for each in host._handshakes if each.heard_s)
+    assert connection.address == "127.0.0.2"
+    await (await Attacker.connect(host, "127.0.0.3")).upgrade()
+    for idle in (begun, *crowd):
         idle.writer.close()
 
 

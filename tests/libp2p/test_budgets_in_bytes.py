@@ -117,6 +117,27 @@ async def test_the_greediest_goes_when_what_all_share_is_nearly_full(host, held,
         peer.writer.close()
 
 
+@limited(all=1000 * KIB, address=1000 * KIB, peer=1000 * KIB, protocol=1000 * KIB, stream=1000 * KIB)
+async def test_a_protected_peer_goes_after_all_that_keep_much(host, held, over):
+    """Attackers that keep a little less than an honest member of the mesh."""
+    honest = await holding(host, held, "127.0.0.3")
+    honest.send(data_frame(1, bytes(200 * KIB)))
+    host.worth = lambda: {held[0].peer: float("inf")}
+    while host.resources.all.used < 200 * KIB:
+        await asyncio.sleep(0)
+    attackers = [await holding(host, held, f"127.0.0.{number}") for number in range(4, 12)]
+    for _ in range(100):
+        for attacker in attackers:
+            attacker.send(data_frame(1, bytes(KIB)))
+        await asyncio.sleep(0)
+    while len(over) < 2:
+        await asyncio.sleep(0)
+    assert held[0].peer in host.connections
+    assert await held[0].read_exactly(200 * KIB) == bytes(200 * KIB)
+    for peer in (honest, *attackers):
+        peer.writer.close()
+
+
 @limited()
 async def test_a_peer_has_so_many_streams_for_a_protocol(host, held, over):
     attacker = await (await Attacker.connect(host)).upgrade()

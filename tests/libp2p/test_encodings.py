@@ -37,6 +37,12 @@ def test_bad_varints_are_refused(raw):
         varint.decode(raw, 0, len(raw))
 
 
+def test_varints_without_an_end_are_refused():
+    assert varint.decode_partial(b"\x80" * 9, 0, 9) is None
+    with pytest.raises(EncodingError, match="longer than 10 bytes"):
+        varint.decode_partial(b"\x80" * 10, 0, 10)
+
+
 def test_known_base58():
     assert base_text.to_base58(b"Hello World!") == "2NEpo7TZRRrLZSi2U"
     assert base_text.to_base58(bytes.fromhex("0000287fb4cd")) == "11233QC4"

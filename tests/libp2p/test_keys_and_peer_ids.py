@@ -228,6 +228,18 @@ def test_short_keys_are_inlined_and_long_ones_hashed():
     assert peer_id.inlined_key(hashed) is None
 
 
+def test_an_inlined_key_has_at_most_42_bytes():
+    assert peer_id.check_peer_id(bytes((0, 42, *range(42)))) == bytes((0, 42, *range(42)))
+    for length in (0, 43, 127, 255):
+        with pytest.raises(EncodingError, match=f"hash 0x00 of {length} bytes"):
+            peer_id.check_peer_id(bytes((0, length)) + bytes(length))
+
+
+def test_a_text_is_measured_before_it_is_decoded():
+    with pytest.raises(EncodingError, match="1…100 characters, not 1000000"):
+        peer_id.from_text("1" * 1_000_000)
+
+
 @pytest.mark.parametrize(
     "text", ["", "0", "Qm", "1", "x" * 101, "bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi"]
 )

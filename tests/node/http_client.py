@@ -7,6 +7,8 @@ from http.client import HTTPMessage, HTTPResponse
 from io import BytesIO
 from urllib.parse import urlsplit
 
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
 
 class _Received:
     """What `http.client` asks of a socket."""
@@ -25,9 +27,14 @@ def read(response: bytes, method: str = "GET") -> tuple[int, bytes, HTTPMessage]
     return parsed.status, parsed.read(), parsed.headers
 
 
-async def ask(place: tuple[str, int], *pieces: bytes) -> bytes:
+async def connect(place: tuple[str, int], source: str = "127.0.0.1") -> Connection:
+    """Connect from any address of 127.0.0.0/8."""
+    return await asyncio.open_connection(*place, local_addr=(source, 0))
+
+
+async def ask(place: tuple[str, int], *pieces: bytes, source: str = "127.0.0.1") -> bytes:
     """Send pieces, each by itself; all that comes until the other side ends."""
-    reader, writer = await asyncio.open_connection(*place)
+    reader, writer = await connect(place, source)
     for piece in pieces:
         writer.write(piece)
         await writer.drain()
@@ -36,9 +43,11 @@ async def ask(place: tuple[str, int], *pieces: bytes) -> bytes:
     return response
 
 
-async def get(url: str, path: str | None = None) -> tuple[int, str, HTTPMessage]:
+async def get(url: str, path: str | None = None, source: str = "127.0.0.1") -> tuple[int, str, HTTPMessage]:
     """Status, text and headers of a page, or of another at the same place."""
     parts = urlsplit(url)
     head = f"GET {path or parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAccept: */*\r\n\r\n"
-    status, body, headers = read(await ask((str(parts.hostname), int(parts.port or 80)), head.encode()))
+    status, body, headers = read(
+        await ask((str(parts.hostname), int(parts.port or 80)), head.encode(), source=source)
+    )
     return status, body.decode(), headers

@@ -108,6 +108,16 @@ def test_an_address_whose_peers_are_put_out_one_after_the_other_is_kept_out():
     assert court.conduct.kept_out(PEERS[20], "192.0.2.1") is not None, "whoever comes from there"
 
 
+def test_an_address_of_many_offenders_is_slowed():
+    court = Court()
+    for peer in PEERS[:7]:
+        assert not court.conduct.slowed(PEERS[20], "192.0.2.1")
+        court.conduct.note(peer, "192.0.2.1", Offence.FORGED, 6)
+    assert court.conduct.slowed(PEERS[20], "192.0.2.1")
+    assert not court.conduct.slowed(PEERS[20], "192.0.2.2")
+    assert court.out == []
+
+
 @given(st.lists(st.tuples(st.sampled_from(PEERS[:20]), OFFENCES, st.integers(1, 100)), max_size=80))
 def test_what_happens_at_an_address_does_not_touch_another(done):
     court = Court()

@@ -247,3 +247,15 @@ def test_all_dials_have_a_rate():
     assert (len(first), dials.due_in_s) == (3, 1.0)
     clock.now += 1
     assert len(begun(dials)) == 1
+
+
+def test_an_address_that_has_to_wait_is_looked_at_once_for_all_its_peers():
+    dials, clock = queue(address_rate=Rate(1, 1.0), waiting_of_source=1024)
+    for number in range(1000):
+        dials.add(peer(number), (Multiaddr.parse(f"/ip4/10.0.7.1/tcp/{4001 + number}"),), "source")
+    assert len(begun(dials)) == 1
+    asked = []
+    dials._now_s = dials._address_rates._now_s = lambda: asked.append(1) or clock.now
+    assert dials.next() is None
+    assert dials.due_in_s == 1.0
+    assert len(asked) < 10

@@ -11,11 +11,17 @@ from hearsay.node.freed_memory import heap
 
 CHILD = """
 import asyncio
+import gc
 import resource
+import weakref
+from hearsay.libp2p.names import keys
 from hearsay.node import freed_memory
 
 freed_memory.LOOK_S = 0.01
 MIB = 1 << 20
+
+class Cycle:
+    pass
 
 def resident_bytes():
     with open("/proc/self/statm") as status:
@@ -29,10 +35,19 @@ async def main():
     for _ in range(1600):
         freed.append(b"x" * 65536)
         kept.append(b"x" * 1024)
+    assert keys.PrivateKey.generate().public
     freed.clear()
     assert resident_bytes() - idle > 40 * MIB, "most of it goes back by itself"
     async with asyncio.timeout(30):
         while resident_bytes() - idle > 20 * MIB:
+            await asyncio.sleep(0.01)
+    assert not keys._decode_short.cache_info().currsize, "the caches of keys are emptied"
+    gc.disable()
+    cycle = Cycle()
+    cycle.itself, gone = cycle, weakref.ref(cycle)
+    del cycle
+    async with asyncio.timeout(30):
+        while gone() is not None:
             await asyncio.sleep(0.01)
     watching.cancel()
 
@@ -43,6 +58,51 @@ asyncio.run(main())
 @pytest.mark.skipif(heap() is None, reason="only glibc keeps what was freed, and can give it back")
 def test_freed_memory_goes_back():
     done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+SETTINGS = """
+import asyncio
+import resource
+from threading import Thread
+from hearsay.node import freed_memory
+
+MIB = 1 << 20
+
+def resident_bytes():
+    with open("/proc/self/statm") as status:
+        return int(status.read().split()[1]) * resource.getpagesize()
+
+def is_in_the_heap(block):
+    with open("/proc/self/maps") as maps:
+        (heap,) = (line.split()[0] for line in maps if line.endswith("[heap]\\n"))
+    begin, end = (int(place, 16) for place in heap.split("-"))
+    return begin <= id(block) < end
+
+async def main():
+    watching = asyncio.create_task(freed_memory.watch())
+    await asyncio.sleep(0)
+    bytes(8 * MIB)
+    idle = resident_bytes()
+    kept, freed = [], []
+    for _ in range(100):
+        freed.append(b"x" * MIB)
+        kept.append([b"x" * 16384 for _ in range(8)])
+    freed.clear()
+    assert resident_bytes() - idle < 40 * MIB, "large blocks go back at once, without trimming"
+    thread = Thread(target=lambda: kept.append(b"x" * 65536))
+    thread.start()
+    thread.join()
+    assert is_in_the_heap(kept[-1]), "threads share the heap"
+    watching.cancel()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(heap() is None, reason="only glibc has these settings")
+def test_large_blocks_go_back_at_once_and_threads_share_the_heap():
+    done = subprocess.run([sys.executable, "-c", SETTINGS], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -7,6 +7,7 @@ import threading
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -312,6 +313,27 @@ async def test_what_of_a_peer_waits_for_threads_is_bounded_in_bytes():
 @run
 async def test_what_of_a_peer_waits_for_threads_leaves_as_much_room_to_others():
     assert 0 < await most_that_waited_of_one(unverified_bytes=60_000, unverified_bytes_per_peer=60_000) <= 30_000
+
+
+@run
+async def test_two_large_rpcs_that_wait_leave_room_to_others():
+    """Each takes a third of the room, so the second one waits for the first."""
+    limits = {"unverified_bytes": 40_000, "unverified_bytes_per_peer": 40_000}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("hearsay.node.incoming.intake.LARGE_BYTES", 2_000)
+        assert 10_000 < await most_that_waited_of_two(**limits) < 20_000
+
+
+async def most_that_waited_of_two(**limits):
+    async with node_and_bare_hosts(2, **limits) as (node, topic, one, two):
+        for sender in (one, two):
+            dear = DearAuthor()
+            sender.send(*(dear.write(b"%d" % number) for number in range(20)))
+        used = []
+        for _ in range(40):
+            await topic.next()
+            used.append(node._running._reception._waiting.used)
+        return max(used)
 
 
 @run

@@ -7,9 +7,10 @@ import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
-from http_client import get
+from http_client import connect, get
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_fd_to_metric_families
@@ -24,6 +25,7 @@ from hearsay.libp2p.limits.frames import frame
 from hearsay.node.config import NodeConfig
 from hearsay.node.metrics.durations import BOUNDS_S, MOST_ASKED, Durations, Histogram
 from hearsay.node.metrics.endpoint import endpoint_of
+from hearsay.node.metrics.http_answers import CONNECTIONS
 from hearsay.node.metrics.openmetrics import CONTENT_TYPE, Family, Kind, exposition
 from hearsay.node.metrics.server import FRESH_S
 from hearsay.node.metrics.traffic import TOPICS, Traffic
@@ -152,6 +154,16 @@ async def test_messages_are_counted_by_their_verdict_and_gossip_by_its_kind():
             assert found("hearsay_rpc_ids_received_total", message_type=kind) == ids
         assert "elsewhere" not in {value for _, labels in found.values for _, value in labels}
         assert found("gossipsub_peers_per_protocol", protocol="/meshsub/1.2.0") == 1
+
+
+@run
+async def test_silent_connections_of_an_address_deny_health_to_no_other():
+    async with Node(SHOWN) as node:
+        parts = urlsplit(node.metrics_url)
+        silent = [await connect((parts.hostname, parts.port), "127.0.0.2") for _ in range(CONNECTIONS)]
+        assert (await get(node.metrics_url, "/health", "127.0.0.3"))[0] == 200
+        for _, writer in silent:
+            writer.close()
 
 
 @run

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 from waiting import run, until
 
+from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import Verdict
 from hearsay.core.language.rpc import Control, Graft, IHave, IWant, Prune, Rpc, Subscription
 from hearsay.libp2p.host.host import Host
@@ -125,6 +126,65 @@ async def test_an_address_that_sends_one_offender_after_the_other_gets_no_handsh
         assert honest.known_to(node)
         (elsewhere,) = await stack.enter_async_context(peers(Peer("127.0.0.3")))
         await elsewhere.meet(node)
+
+
+@asynccontextmanager
+async def hung_up(node, peer, *rpcs):
+    """The peer sends RPCs and ends its connection before the node handles them."""
+    await peer.meet(node)
+    link = node._running.links.of[peer.host.peer]
+    link.intake.set_paused(True)
+    peer.say(*rpcs)
+    await until(lambda: link.intake.stream is not None and link.intake.stream._unread)
+    peer.host.disconnect(node.peer)
+    await until(lambda: not peer.known_to(node))
+    yield
+    link.intake.set_paused(False)
+    await until(lambda: peer.host.peer not in node._running.links.leaving)
+
+
+@run
+async def test_an_address_answers_for_peers_that_hang_up_before_their_messages_are_handled():
+    conduct = ConductLimits(address_factor=1.0)
+    async with Node(config(conduct=conduct)) as node, peers(*[Peer() for _ in range(4)]) as (*offenders, last):
+        await node.join("news")
+        for offender in offenders:
+            messages = tuple(message for rpc in offender.forged(4) for message in rpc.messages)
+            async with hung_up(node, offender, Rpc(messages=messages)):
+                pass
+        assert node.statistics.bad_signatures == 12
+        with pytest.raises((ProtocolError, ConnectionError, StreamClosed)):
+            await last.meet(node)
+
+
+@run
+async def test_early_grafts_of_a_peer_that_hung_up_are_forgotten():
+    async with Node(config()) as node, peers(Peer()) as (peer,):
+        await node.join("news")
+        prune = Rpc(control=Control(prune=(Prune("news", 60),)))
+        async with hung_up(node, peer, SUBSCRIBE, GRAFT, prune, GRAFT):
+            pass
+        assert node.statistics.dropped_because[Reason.BACKOFF] == 1
+        assert node._running._early_grafts._first_s == {}
+
+
+@run
+async def test_memory_of_a_peer_that_hung_up_is_that_of_its_address():
+    async with Node(config()) as node, peers(Peer()) as (peer,):
+        await node.join("news")
+        judging = asyncio.Event()
+
+        async def slow(message):
+            await judging.wait()
+            return Verdict.ACCEPT
+
+        node.add_validator("news", slow)
+        message = peer.author.write("news", b"x", SignaturePolicy.STRICT_SIGN)
+        async with hung_up(node, peer, Rpc(messages=(message,))):
+            pass
+        assert node._running.validation.pending(peer.host.peer) == 1
+        assert "" not in node._host.resources._addresses
+        judging.set()
 
 
 @run

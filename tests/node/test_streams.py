@@ -12,10 +12,12 @@ from waiting import run, until
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import MESHSUB_13, Control, Features, Graft, Message, Rpc, Subscription
 from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.limits.frames import FrameReader, frame
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
+from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_rpc
+from hearsay.wire.limits import RpcLimits
 from hearsay.wire.message_ids import by_content
 from hearsay.wire.signing import SignaturePolicy
 
@@ -153,6 +155,43 @@ async def test_our_stream_is_replaced_and_the_peer_stays_known():
         await until(lambda: len(peer.accepted) == 2 and node.peers)
         assert node.topic_peers("news") == 1
         assert features_of(node, peer) == Features(True, True)
+
+
+@run
+async def test_our_hello_is_first_on_a_stream_that_replaces_a_full_one():
+    async with node_and_peer() as (node, peer):
+        await peer.open(HELLO)
+        await until(lambda: node.topic_peers("news") == 1 and len(peer.accepted) == 1)
+        queue = node._running.links.of[peer.host.peer].queue
+        number = 0
+        while not len(queue):
+            number += 1
+            await node.publish("news", b"%d" % number + bytes(100_000))
+            await asyncio.sleep(0)
+        await node.join("another")
+        peer.accepted[0].reset()
+        await until(lambda: len(peer.accepted) == 2)
+        frames = FrameReader(1 << 20)
+        received = []
+        while not received:
+            received += frames.receive(await peer.accepted[1].read())
+        first = decode_rpc(received[0], by_content, RpcLimits()).rpc
+        assert first.control.features == (Features(True, True),)
+        assert {change.topic for change in first.subscriptions} == {"another", "news"}
+
+
+@run
+async def test_queues_of_peers_of_an_ipv6_network_share_their_room():
+    """Also where the router keeps scores by the whole address."""
+    async with Node(replace(config(), listen=("/ip6/::1/tcp/0",))) as node:
+        host = Host()
+        Peer(node, host)
+        try:
+            await host.dial(node.addresses[0])
+            await until(lambda: node.peers)
+            assert node._running.links.of[host.peer].queue.address == "::/64"
+        finally:
+            await host.close()
 
 
 @run

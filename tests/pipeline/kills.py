@@ -134,7 +134,7 @@ def find(driver: int, victim: str) -> int | None:
     names = {pid: _command_line(pid) for pid in descendants(driver)}
     if victim == JVM:
         return next((pid for pid, name in names.items() if "org.apache.spark.deploy.SparkSubmit" in name), None)
-    workers = [pid for pid, name in names.items() if "pyspark.daemon" in name or "ready_workers" in name]
+    workers = [pid for pid, name in names.items() if "pyspark.daemon" in name]
     return workers[-1] if len(workers) > 1 else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,6 +10,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
+import pyspark
 import pytest
 from growing_run import assert_same_tables
 from hypothesis import given
@@ -37,6 +39,11 @@ def test_one_task_says_what_many_say_whoever_adds_up(who, spark, two_runs, tmp_p
     analyze(spark, runs, outputs, lambda _: None, partial(scan_files, spark, runs))
     for name, whole in two_runs.items():
         assert_same_tables(whole, tmp_path / name)
+
+
+def test_workers_import_pyspark_as_it_is_installed(spark):
+    numbers = spark.sparkContext.parallelize(range(2), 2)
+    assert set(numbers.map(lambda _: sys.modules["pyspark"].__file__).collect()) == {pyspark.__file__}
 
 
 def test_a_task_that_goes_on_after_its_analysis_was_given_up_leaves_nothing(tmp_path):

@@ -20,12 +20,14 @@ import pytest
 from commands import hearsay, started
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import run
 from watched import Watched
 
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.language.event_rows import node_up_row, reject_row
 from hearsay.trace.language.rows import no_rows
 from hearsay.trace.language.schema import NONE, WIDTH, Column
+from hearsay.watch.broadcast import MOST_WAITING as MOST_FRAMES
 from hearsay.watch.broadcast import Broadcast, Refused
 from hearsay.watch.picture.drawn_nodes import DrawnNodes
 from hearsay.watch.picture.picture import Picture
@@ -329,6 +331,31 @@ def test_numbers_without_a_name_are_none(peers, rows):
     assert set(found[:, Column.PEER]) <= {NONE, *range(len(set(peers)))}
     assert set(found[:, Column.TOPIC]) <= {NONE}
     assert np.array_equal(found[:, Column.MESSAGE], rows[:, Column.MESSAGE])
+
+
+def test_names_of_all_nodes_are_bounded():
+    numbers = Numbers()
+    assert [numbers.of(str(number)) for number in range(MOST_NAMES)] == [*range(MOST_NAMES)]
+    assert (numbers.of("more"), numbers.of("7")) == (NONE, 7)
+
+
+def test_names_of_a_node_are_bounded():
+    names = SharedNames(Numbers(), Numbers())
+    names.translated(Piece(("x",) * MOST_NAMES, (), no_rows()))
+    with pytest.raises(NoRows):
+        names.translated(Piece(("x",), (), no_rows()))
+
+
+@run
+async def test_a_follower_that_takes_lines_too_slowly_is_let_go():
+    stream = RowStream(Picture(DrawnNodes()), ["publish"])
+    slow, other = stream.join(), stream.join()
+    topics = []
+    for number in range(MOST_FRAMES + 1):
+        topics.append(f"topic {number}")
+        stream.tell(no_rows(), (("me",), topics), 0)
+        assert await other.next() is not None
+    assert await slow.next() is None
 
 
 def test_few_follow_at_a_time():

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+from contextlib import ExitStack
 from subprocess import PIPE
 from urllib.parse import urlsplit
 from urllib.request import urlopen
@@ -22,7 +23,7 @@ from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.watch.broadcast import Broadcast
 from hearsay.watch.picture.drawn_nodes import DrawnNodes
 from hearsay.watch.picture.picture import Picture
-from hearsay.watch.server.server import WatchServer
+from hearsay.watch.server.server import CONNECTIONS, WatchServer
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +142,14 @@ def test_bad_requests_get_a_line(page, raw, status):
 def test_any_bytes_are_refused(page, raw):
     assert said(page, raw) in (0, 400, 403, 411, 413, 421)
     assert said(page, raw + b"\r\n\r\n") in (0, 400, 403, 411, 413, 421)
+
+
+def test_silent_connections_of_an_address_deny_the_page_to_no_other(page):
+    at = urlsplit(page.url)
+    with ExitStack() as silent:
+        for _ in range(CONNECTIONS):
+            silent.enter_context(socket.create_connection((at.hostname, at.port), source_address=("127.0.0.2", 0)))
+        assert asked(page, at.path)[0] == 200
 
 
 def test_no_more_browsers_than_there_is_room_for(page):

@@ -182,6 +182,8 @@ def test_a_four_megabyte_frame_of_subscribes_builds_nothing():
         (bytes_field(3, bytes_field(2, bytes_field(1, bytes(7)) + bytes_field(1, bytes(6)))), 1, True),
         (bytes_field(3, bytes_field(5, bytes_field(1, bytes(7)))), 1, True),
         (bytes_field(2, bytes_field(3, bytes(7)) + bytes_field(4, b"abcd")), 1, False),
+        (bytes_field(10, bytes_field(1, b"abcd") + bytes_field(2, bytes(6))), 0, True),
+        (bytes_field(10, bytes_field(1, b"abcd") + bytes_field(2, bytes(7))), 1, False),
         (bytes_field(3, bytes_field(7, b"\x08\x0a" + bytes_field(2, b"abcde"))), 1, False),
         (bytes_field(3, bytes_field(7, b"\x08\x06" + bytes_field(2, b"abcd") + bytes_field(14, bytes(7)))), 1, False),
     ],

@@ -13,7 +13,6 @@ from hearsay.pipeline.spark.place import Where, cores
 from hearsay.pipeline.spark.session import require_spark
 from hearsay.studies.errors import StudyError
 from hearsay.studies.folder import StudyFolder, read_table
-from hearsay.studies.needs import Needs
 from hearsay.studies.packs import PackMaker
 from hearsay.studies.points import Point
 from hearsay.studies.run_places import OpenPlace, is_on_spark, place_of_runs
@@ -54,11 +53,11 @@ def place_of(study: Study, where: Where) -> OpenPlace:
         raise StudyError([f"{study.name}: cores_per_task = {wanted}: there are {cores()} cores here"])
     open_place = place_of_runs(where, wanted, say_nothing)
 
-    def place(needs: Needs) -> AbstractContextManager[PackMaker]:
+    def place(modules: Sequence[Path]) -> AbstractContextManager[PackMaker]:
         if is_on_spark(where):
             require_extra("spark")
             require_spark(where)
-        return open_place(needs)
+        return open_place(modules)
 
     return place
 

@@ -59,26 +59,12 @@ def failures_in_one_line() -> Generator[None]:
 
 
 def analyzed_on_spark(where: Where, runs: list[RunFacts], outputs: dict[str, Path]) -> list[dict[str, Any]]:
-    """Run the analysis into outputs that are held: in a kept session if there is one, and again if that vanishes."""
-    from hearsay.cli.spark_steps import say, spark_steps
-    from hearsay.pipeline.spark.kept_session import KeptSessionGone
-
-    rows = sum(run.rows for run in runs)
-    try:
-        with spark_steps(where, rows, may_be_kept=True) as work:
-            return analyzed(work, runs, outputs)
-    except KeptSessionGone as error:
-        say(f"{error}; once more with one of this command's own")
-    with spark_steps(where, rows) as work:
-        return analyzed(work, runs, outputs)
-
-
-def analyzed(work: Any, runs: list[RunFacts], outputs: dict[str, Path]) -> list[dict[str, Any]]:
-    """Run the analysis in an open Spark session, into outputs that are held; failures as one line."""
+    """Analyse runs into claimed output folders and return the answers; a failure is one line."""
+    from hearsay.cli.spark_steps import spark_steps
     from hearsay.pipeline.analyze import analyze, headlines
     from hearsay.pipeline.output.outputs import carry
 
-    with failures_in_one_line():
+    with spark_steps(where, sum(run.rows for run in runs)) as work, failures_in_one_line():
         for run in runs:
             carry(run.path, outputs[run.name])
         analyze(work.session, runs, outputs, work.step)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command("analyze")
 @click.argument("runs", nargs=-1, required=True, type=GivenPath(path_type=Path))
 @click.option("--master", metavar="URL", help="A Spark cluster: spark://…, yarn, k8s://…; embedded without.")
-@click.option("--remote", metavar="URL", help="A Spark Connect server: sc://…")
+@click.option("--remote", metavar="URL", help="A Spark Connect server: sc://…, or local[N] on this machine.")
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
               help="Write to DIR/RUN instead of the run folders.")  # fmt: skip
 @click.option("--window", type=Real(min=0.001), metavar="SECONDS",

@@ -26,7 +26,7 @@ COMMANDS = {
     "schema": "print the JSON Schema of scenario, study, budget or tune files, for editors",
     "score": "check score parameters: who is never punished, who is pruned for nothing; with curves",
     "simulate": "simulate a scenario",
-    "spark": "look after Spark: doctor, prepare, keep",
+    "spark": "check what Spark needs; prepare a faster start",
     "sweep": "run a study: many runs over the axes of a scenario",
     "trace": "look at traces: show, diff; join those of nodes; import those of real networks",
     "tune": "find the parameters that do best under bounds",

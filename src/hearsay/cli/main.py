@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 
 from hearsay.cli.signals import exit_on_signals
-from hearsay.own_process import claim_process
 
 
 def main() -> None:
     exit_on_signals()
-    claim_process()
     from hearsay.cli.commands import run
 
     sys.exit(run())

@@ -1,4 +1,4 @@
-"""`hearsay spark`: what there is of Spark here, how to mend it, and how to have it start faster or stay."""
+"""`hearsay spark`: check what Spark needs, and prepare a faster start."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from hearsay.cli.failures import CommandFailed
-from hearsay.cli.numbers import Real
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from hearsay.pipeline.spark.kept_session import Status
 
 
 @click.group("spark")
@@ -24,7 +21,7 @@ def command() -> None:
 
 @command.command("doctor")
 @click.option("--master", metavar="URL", help="Try this cluster.")
-@click.option("--remote", metavar="URL", help="Try this Spark Connect server.")
+@click.option("--remote", metavar="URL", help="Try this Spark Connect server, or local[N].")
 @click.option("--no-start", is_flag=True, help="Only look, do not start a session.")
 def doctor(master: str | None, remote: str | None, no_start: bool) -> None:
     """Say what is found (Java, versions, memory, cluster) and how to mend what is missing."""
@@ -70,61 +67,6 @@ def prepare(again: bool) -> None:
     except SparkUnavailable as error:
         raise CommandFailed(f"not prepared, and Spark starts as before: {error}") from None
     click.echo(f"{kept} ({kept.stat().st_size >> 20} MiB)")
-
-
-@command.command("keep")
-@click.option("--minutes", type=Real(min=0.1, max=1440), default=15, show_default=True,
-              help="End it after so long without a command.")  # fmt: skip
-def keep(minutes: float) -> None:
-    """Keep a session in the background for the next commands of this user: small analyses and studies use it."""
-    from hearsay.cli.spark_steps import require_spark_at
-    from hearsay.pipeline.spark.kept_session import start_keeper, status
-    from hearsay.pipeline.spark.place import SparkUnavailable, Where
-
-    require_spark_at(Where())
-    try:
-        before = status()
-        if before is None:
-            start_keeper(minutes)
-        found = before or status()
-    except SparkUnavailable as error:
-        raise CommandFailed(f"no session is kept: {error}") from None
-    if found is None:
-        raise CommandFailed("no session is kept: its process has ended")
-    click.echo(("there already: " if before else "") + _said(found) + "; hearsay spark stop ends it")
-
-
-@command.command("status")
-def status_of_the_kept() -> None:
-    """Say whether a session is kept, and how long yet."""
-    from hearsay.pipeline.spark.kept_session import status
-    from hearsay.pipeline.spark.place import SparkUnavailable
-
-    try:
-        found = status()
-    except SparkUnavailable as error:
-        raise CommandFailed(str(error)) from None
-    click.echo("no session is kept" if found is None else _said(found))
-
-
-@command.command("stop")
-def stop() -> None:
-    """End the session that is kept; commands that use it go on with one of their own."""
-    from hearsay.pipeline.spark.kept_session import end_keeper
-    from hearsay.pipeline.spark.place import SparkUnavailable
-
-    try:
-        found = end_keeper()
-    except SparkUnavailable as error:
-        raise CommandFailed(str(error)) from None
-    click.echo(
-        "no session is kept" if found is None else f"ended: process {found.pid}, {found.served} commands served"
-    )
-
-
-def _said(found: Status) -> str:
-    busy = f", {found.now} now" if found.now else ""
-    return f"kept for {found.minutes_left:.0f} min (process {found.pid}, {found.served} commands served{busy})"
 
 
 def _small_analyses(session: SparkSession) -> None:

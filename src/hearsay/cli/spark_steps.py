@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from hearsay.cli.failures import CommandFailed, WrongInput
 from hearsay.cli.progress import bars_can_be_drawn
 from hearsay.extras import require_extra
-from hearsay.pipeline.spark.ready_workers import OF_ANALYSES
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -30,21 +29,19 @@ def chosen_place(master: str | None, remote: str | None) -> Where:
         raise WrongInput("give --master or --remote, not both")
     if master is not None and not _MASTER.fullmatch(master):
         raise WrongInput(f"--master {master}: must be spark://HOST:PORT, yarn, k8s://URL or local[CORES]")
-    if remote is not None and not remote.startswith("sc://"):
-        raise WrongInput(f"--remote {remote}: must be sc://HOST:PORT")
+    if remote is not None and not _REMOTE.fullmatch(remote):
+        raise WrongInput(f"--remote {remote}: must be sc://HOST:PORT or local[CORES]")
     return Where(master, remote)
 
 
 def require_settings(where: Where) -> None:
     """What the user's environment sets for a JVM here must be usable."""
-    from hearsay.pipeline.spark.kept_session import minutes_asked_for
     from hearsay.pipeline.spark.place import WrongSetting, heap
 
     if where.remote is not None:
         return
     try:
         heap()
-        minutes_asked_for()
     except WrongSetting as error:
         raise WrongInput(str(error)) from None
 
@@ -62,6 +59,7 @@ def require_spark_at(where: Where) -> None:
         raise CommandFailed(str(error)) from None
 
 
+_REMOTE = re.compile(r"sc://.*|local(\[(\d+|\*)\])?")
 _MASTER = re.compile(r"(spark|k8s)://.+|yarn|local(\[(\d+|\*)(, *\d+)?\]|-cluster\[[\d, ]+\])?")
 
 
@@ -75,7 +73,7 @@ def start_spark_ahead(where: Where, runs: Sequence[Path]) -> None:
         rows = sum(file.rows for run in runs for file in load_manifest(run).trace.files)
     except RunFolderError:
         return
-    start_ahead(where, rows, OF_ANALYSES, say)
+    start_ahead(where, rows)
 
 
 def say(text: str) -> None:
@@ -105,15 +103,9 @@ def spark_steps(
     where: Where,
     rows: int,
     steps: int | None = None,
-    imports: Sequence[str] = OF_ANALYSES,
-    may_be_kept: bool = False,
 ) -> Generator[SparkWork]:
-    """Open a session for `rows` trace rows, whose tasks import these modules; closes it in the end.
-
-    With `may_be_kept`, `KeptSessionGone` is for the caller, who may do the same work again in a session of its own.
-    """
+    """Open a session for `rows` trace rows, and close it in the end."""
     from hearsay.pipeline.analyze import STEPS
-    from hearsay.pipeline.spark.kept_session import KeptSessionGone
     from hearsay.pipeline.spark.place import SparkUnavailable
     from hearsay.pipeline.spark.session import spark_session
 
@@ -123,11 +115,9 @@ def spark_steps(
     try:
         if progress is not None:
             progress.start()
-        with spark_session(where, rows, work.step, imports=imports, may_be_kept=may_be_kept) as session:
+        with spark_session(where, rows, work.step) as session:
             work.session = session
             yield work
-    except KeptSessionGone:
-        raise
     except SparkUnavailable as error:
         raise CommandFailed(str(error)) from None
     finally:

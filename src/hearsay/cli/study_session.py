@@ -27,7 +27,9 @@ MOST_ERRORS = 5
 
 def spark_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options that say where Spark runs."""
-    remote = click.option("--remote", metavar="URL", help="A Spark Connect server: sc://…")
+    remote = click.option(
+        "--remote", metavar="URL", help="A Spark Connect server: sc://…, or local[N] on this machine."
+    )
     master = click.option(
         "--master", metavar="URL", help="A Spark cluster: spark://…, yarn, k8s://…; this machine without."
     )

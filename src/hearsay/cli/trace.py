@@ -108,7 +108,7 @@ def diff_command(a: Path, b: Path, context: int) -> None:
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
 @click.option("--format", "wanted", type=click.Choice(FORMATS), help="What the files are; else each is recognised.")
 @click.option("--master", metavar="URL", help="Import on a Spark cluster: spark://…, yarn, k8s://…, local[N].")
-@click.option("--remote", metavar="URL", help="Import on a Spark Connect server: sc://…")
+@click.option("--remote", metavar="URL", help="Import on a Spark Connect server: sc://…, or local[N].")
 @click.option("--allow-bad", is_flag=True, help="Exit 0 although files were quarantined.")
 def import_command(
     files: tuple[Path, ...], out: Path, wanted: str | None, master: str | None, remote: str | None, allow_bad: bool
@@ -195,7 +195,7 @@ def _imported(
 
     try:
         rows = _size(files) // LEAST_BYTES_PER_EVENT
-        with spark_steps(Where(master, remote), rows, 1, ("hearsay.ingest.run.spark_job",)) as work:
+        with spark_steps(Where(master, remote), rows, 1) as work:
             work.step("importing")
             return import_with_spark(work.session, files, run, wanted=wanted)
     except (NothingImported, OSError):

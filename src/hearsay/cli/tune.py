@@ -27,7 +27,6 @@ from hearsay.cli.study_session import (
 if TYPE_CHECKING:
     from hearsay.pipeline.spark.place import Where
     from hearsay.studies.folder import StudyFolder
-    from hearsay.studies.needs import Needs
     from hearsay.studies.packs import PackMaker
     from hearsay.studies.tuning.answer import Answer
     from hearsay.studies.tuning.space import Space
@@ -130,10 +129,10 @@ def _run(found: Sequence[Space], folder: StudyFolder, where: Where, *, again: bo
         say(f"{before} runs are there already")
     open_place = place_of_runs(where, tuning.cores_per_task, say)
 
-    def place(needs: Needs) -> AbstractContextManager[PackMaker]:
+    def place(modules: Sequence[Path]) -> AbstractContextManager[PackMaker]:
         if is_on_spark(where):
             require_spark_at(where)
-        return open_place(needs)
+        return open_place(modules)
 
     try:
         with progress_of(most_runs(found)) as listen:

@@ -25,7 +25,7 @@ PATIENCE_S = 5.0
 _END = b"\r\n\r\n"
 _ONCE = frozenset({"host", "content-length", "transfer-encoding", "content-type", "origin"})
 _MOST_DIGITS = 9
-_AUTHORITY = re.compile(r"([^:]+|\[.*\])(?::(\d+))?")
+_AUTHORITY = re.compile(r"([^:]+|\[.*\])(?::\d+)?")
 
 
 class BadRequest(Exception):
@@ -47,12 +47,11 @@ class Request:
     body: bytes = b""
 
 
-def require_host(request: Request, names: Collection[str], port: int | None = None) -> None:
-    """HTTP-5. `names` are those of this server besides addresses and `localhost`. Without `port` any will do."""
+def require_host(request: Request, names: Collection[str]) -> None:
+    """HTTP-5. `names` are those of this server besides addresses and `localhost`."""
     parsed = _AUTHORITY.fullmatch(request.headers.get("host", ""))
-    host, given = parsed.groups() if parsed is not None else ("", None)
-    is_ours = host in names or host == "localhost" or _is_address(host)
-    if not is_ours or (port is not None and given != str(port)):
+    host = parsed[1] if parsed is not None else ""
+    if host not in names and host != "localhost" and not _is_address(host):
         raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, "this server has another name")
 
 

@@ -68,7 +68,7 @@ class NodeLimits:
     """For signatures that take long to check."""
     unverified_bytes: int = 24 << 20
     """RPCs that wait for such checks or for validators; a peer has at most as much as stays free."""
-    unverified_bytes_per_peer: int = 2 << 20
+    unverified_bytes_per_peer: int = 16 << 20
     """Beyond that the peer is not read from."""
     concurrent_validations: int = 128
     """Coroutine validators at work; a peer has at most as many as stay free."""
@@ -123,7 +123,7 @@ class NodeConfig:
     agent: str = "hearsay"
     limits: NodeLimits = field(default_factory=NodeLimits)
     return_memory: bool = True
-    """Have the C library of the process give back to the system what is free (glibc)."""
+    """Have the process give back to the system what is free: settings of glibc, and the garbage collector."""
 
     def __post_init__(self) -> None:
         if self.host not in get_args(HostName):

@@ -2,18 +2,30 @@
 
 glibc returns what is freed at the end of its heap alone: one small thing that stays there, and the hundred megabytes
 below it stay with the process, after an attack for good. `malloc_trim` returns whole pages from anywhere. It takes a
-thread some milliseconds, so it is called when much has become free. Where the C library is another, or older than
-glibc 2.33, nothing happens.
+thread some milliseconds, so it is called when much has become free. The caches of keys are emptied then: what came
+into them during an attack lies scattered, and keeps the pages around it. Connections end as cycles, which wait for
+the garbage collector; when little is allocated any more, that would come much later.
+
+Large blocks get pages of their own, which go back at once; without a setting glibc stops that after the first of
+them. All threads share one heap, or each would keep free memory of its own. Where the C library is another, or older
+than glibc 2.33, nothing happens.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
+
+from hearsay.libp2p.names.keys import forget_decoded
 
 LOOK_S = 5.0
-WORTH_BYTES = 16 << 20
+WORTH_BYTES = 4 << 20
 """So much must have become free since memory was last given back."""
+OWN_PAGES_BYTES = 512 << 10
+"""Blocks from this size on have pages of their own: more than what is read from a socket at once."""
+_MMAP_THRESHOLD, _ARENA_MAX = -3, -8
+"""Of `mallopt`."""
 
 
 class Heap:
@@ -22,8 +34,14 @@ class Heap:
     def __init__(self) -> None:
         library = ctypes.CDLL(None)
         self._trim = library.malloc_trim
+        self._set = library.mallopt
         self._measure = library.mallinfo2
         self._measure.restype = _Figures
+
+    def set_up(self) -> None:
+        """Keep less of what is freed, from now on."""
+        self._set(_MMAP_THRESHOLD, OWN_PAGES_BYTES)
+        self._set(_ARENA_MAX, 1)
 
     def free_bytes(self) -> int:
         """Given back or not."""
@@ -48,15 +66,20 @@ def heap() -> Heap | None:
 
 
 async def watch() -> None:
-    """Give memory back whenever much has become free; without end."""
+    """Give memory back whenever much has become free, and collect cycles once it is quiet after that; without end."""
     found = heap()
     if found is None:
         return
-    lowest = found.free_bytes()
+    found.set_up()
+    lowest, busy = found.free_bytes(), False
     while True:
         await asyncio.sleep(LOOK_S)
         free = found.free_bytes()
         lowest = min(lowest, free)
         if free - lowest >= WORTH_BYTES:
+            forget_decoded()
             await asyncio.to_thread(found.trim)
-            lowest = free
+            lowest, busy = free, True
+        elif busy:
+            gc.collect()
+            busy = False

@@ -24,7 +24,8 @@ class HeldPeers:
         host.admits = lambda peer, address: self.conduct.kept_out(peer, address) is None
 
     def offended(self, peer: PeerId, offence: Offence, count: int) -> None:
-        driver, address = self._running, self._host.address_of(peer)
+        driver = self._running
+        address = driver.links.group_of(peer)
         driver.statistics.offences[offence] += count
         self.conduct.note(peer, address, offence, count)
         link = driver.links.of.get(peer)

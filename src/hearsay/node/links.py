@@ -50,7 +50,7 @@ class Links:
             peer,
             self._peer_queue_bytes,
             self._sender.memory,
-            self._around.address_of(peer),
+            self._around.group_of(peer),
             self._reception.intake_of(peer),
             left=self._sender.left,
             lost=self._sender.lost,
@@ -59,7 +59,6 @@ class Links:
     def peer_down(self, peer: PeerId) -> None:
         """A connection is gone. What the peer sent before is handled; then the router hears of it."""
         link = self.of.pop(peer, None)
-        self._early_grafts.gone(peer)
         if link is None:
             return
         _log.debug("%s is gone", to_text(peer))
@@ -72,7 +71,7 @@ class Links:
             link.intake.leave(lambda: self._gone(peer))
         else:
             link.intake.end()
-            self._reception.forget(peer)
+            self._forget(peer)
 
     def outbound_open(self, link: PeerLink, stream: Stream) -> None:
         """The peer speaks pubsub: the router may know it."""
@@ -89,6 +88,7 @@ class Links:
         if link.connected:
             link.said = self._reception.said_by(link.peer) if link.intake.stream is not None else ((), None)
             link.set_outbound(None)
+            link.queue.clear()  # the hello is the first RPC of the next stream
             self._sender.forget(link.peer)
             self._feed(PeerDisconnected(link.peer))
 
@@ -105,6 +105,11 @@ class Links:
         link = self.leaving.get(peer)
         if link is not None:
             link.intake.end()
+
+    def group_of(self, peer: PeerId) -> str:
+        """Return the address group of a peer, also of one that is gone and whose RPCs are still handled."""
+        link = self.leaving.get(peer) or self.of.get(peer)
+        return link.queue.address if link is not None else self._around.group_of(peer)
 
     async def protocol_of(self, peer: PeerId) -> str:
         """What is spoken with a peer that has just come; nothing if it does not speak pubsub."""
@@ -133,5 +138,9 @@ class Links:
 
     def _gone(self, peer: PeerId) -> None:
         del self.leaving[peer]
-        self._reception.forget(peer)
+        self._forget(peer)
         self._feed(PeerDisconnected(peer))
+
+    def _forget(self, peer: PeerId) -> None:
+        self._reception.forget(peer)
+        self._early_grafts.gone(peer)

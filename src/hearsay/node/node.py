@@ -150,6 +150,7 @@ class Node:
                 learn=self._discovery.learn,
                 record_of=peer_facts.record_of,
                 address_of=peer_facts.place_of,
+                group_of=self._host.address_of,
                 dialled=self._host.has_dialled,
                 budget_of=peer_facts.budget_of,
                 reachable=self._reachable,

@@ -33,7 +33,7 @@ class PeerFacts:
         return "" if address in OWN_MACHINE else address
 
     def budget_of(self, peer: PeerId) -> Budget:
-        return self._host.resources.peer(peer, self._host.address_of(peer))
+        return self._host.resources.peer(peer, self._driver().links.group_of(peer))
 
     def record_of(self, peer: PeerId) -> bytes | None:
         if peer == self._host.peer:

@@ -26,6 +26,9 @@ class Surroundings:
     record_of: Callable[[PeerId], bytes | None]
     """The signed address of a peer."""
     address_of: Callable[[PeerId], str]
+    """For the router."""
+    group_of: Callable[[PeerId], str]
+    """The address group of a connected peer, for shares and offences."""
     dialled: Callable[[PeerId], bool]
     """Whether the connection with a peer was made by this side."""
     budget_of: Callable[[PeerId], Budget]

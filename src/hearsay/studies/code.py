@@ -55,11 +55,6 @@ def carried_modules(scenarios: Iterable[str], work: Path) -> list[Path]:
     return carried
 
 
-def has_routers_from_outside(scenarios: Iterable[str]) -> bool:
-    """Whether there is code in them that may be another one tomorrow, under the same name."""
-    return any(kind not in ROUTERS for text in set(scenarios) for kind in _routers(text))
-
-
 @lru_cache(maxsize=1)
 def _own_digest() -> str:
     digest = sha256(__version__.encode())

@@ -19,15 +19,12 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from hearsay.own_process import claim_process
-
 if TYPE_CHECKING:
     from hearsay.studies.one_run import Task
     from hearsay.studies.packs import Made
 
 
 def main() -> None:
-    claim_process()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     from hearsay.studies.one_run import describe_error
     from hearsay.studies.packs import make_pack

@@ -5,7 +5,6 @@ Rules:
 * Nothing needs a shared file system: what a task needs is in the job, what it made comes back in its result. So the
   same works embedded, on a cluster and over Spark Connect.
 * Jobs are independent: they are asked for from several threads, Spark gives each the next free slot.
-* In a session that others use too, jobs have a group; threads that ask for jobs have that of the one that opened it.
 * What a task raises that is not a run's failure (its process was killed, a module is missing) is the job's failure.
 """
 
@@ -21,7 +20,6 @@ from hearsay.studies.packs import Made, make_pack
 from hearsay.trace.folder.arrow import pa
 
 _RESULT = "run string, file string, place bigint, data binary"
-_GROUP = "spark.jobGroup.id"
 GONE = "Spark has gone (killed, out of memory?)"
 
 
@@ -33,7 +31,6 @@ class SparkTasks:
         self._connect = where.remote is not None
         self._where = where
         self._cores_per_task = cores_per_task
-        self._group: str | None = None if self._connect else session.sparkContext.getLocalProperty(_GROUP)
         self._slots = self._ask_for_slots()
 
     @property
@@ -49,8 +46,6 @@ class SparkTasks:
     def run(self, pack: Sequence[Task]) -> Iterator[Made]:
         """Make the runs of a pack; blocks until a slot is free and the runs are made."""
         tasks = tuple(pack)
-        if self._group is not None:
-            self._session.sparkContext.setJobGroup(self._group, "")
 
         def work(batches: Iterable[Any]) -> Iterator[Any]:
             _read_out(batches)
@@ -73,12 +68,10 @@ class SparkTasks:
             return False
 
     def cancel(self) -> None:
-        """End all jobs, as far as Spark still listens; in a session that others use too, our own."""
+        """End all jobs of the session, if Spark still answers."""
         try:
             if self._connect:
                 self._session.interruptAll()
-            elif self._group is not None:
-                self._session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
             else:
                 self._session.sparkContext.cancelAllJobs()
         except Exception:

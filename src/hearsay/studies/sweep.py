@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hearsay.pipeline.spark.kept_session import KeptSessionGone
 from hearsay.pipeline.spark.work_folder import work_folder
+from hearsay.studies.code import carried_modules
 from hearsay.studies.folder import StudyFolder
-from hearsay.studies.needs import needs_of
 from hearsay.studies.one_run import Row, Task
 from hearsay.studies.points import Point
 from hearsay.studies.run_places import OpenPlace
@@ -43,7 +42,6 @@ class Sweep:
         self.points = points
         self._tasks = tasks_of(study, points)
         self.missing: list[Task] = missing(self._tasks, folder, again=again)
-        self._made: set[str] = set()
 
     @property
     def runs(self) -> int:
@@ -55,28 +53,14 @@ class Sweep:
             self.folder.write_scenario(point)
         try:
             if self.missing:
-                try:
-                    self._make(place, listen)
-                except KeptSessionGone:
-                    self._make(place, listen)
+                with work_folder() as work:
+                    modules = carried_modules((point.scenario for point in self.points), work)
+                    with place(modules) as maker:
+                        Runner(self.missing, self.points, maker, self.folder, listen).run()
         finally:
             swept = self.swept()
             self.folder.write_tables(tables_of(self.study, self.points, swept.results))
         return swept
-
-    def _make(self, place: OpenPlace, listen: Callable[[Progress], None]) -> None:
-        """The runs that are missing yet."""
-        left = [task for task in self.missing if task.run not in self._made]
-        estimates = {point.name: point.estimated_s for point in self.points}
-        with work_folder() as work:
-            seconds = sum(estimates[task.point] for task in left)
-            needs = needs_of(self.study, (point.scenario for point in self.points), seconds, work)
-            with place(needs) as maker:
-                runner = Runner(left, self.points, maker, self.folder, listen)
-                try:
-                    runner.run()
-                finally:
-                    self._made |= {row["run"] for row in runner.kept}
 
     def swept(self) -> Swept:
         results = self.folder.results()

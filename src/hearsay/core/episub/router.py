@@ -88,6 +88,7 @@ class Episub(Strategy):
         self.connections.lost(peer.id)
         for topic in sorted(self.memberships):
             self.memberships[topic].peer_lost(peer.id)
+            self.trees[topic].peer_removed(peer.id)
         self.connections.losing(None)
 
     def peer_subscribed(self, peer: ConnectedPeer, topic: TopicId) -> None:

@@ -88,12 +88,15 @@ class Tree:
         self._newly_eager.discard(peer)
         self._newly_up.discard(peer)
         self.missing.forget_peer(peer)
-        self.kept.forget_peer(peer)
         if was_eager and self._parameters.repair is Repair.EAGER:
             for other in self._stand_ins(peer, in_good_order):
                 self._make_eager(other)
                 self._shell.outbox.episub(other, EpisubGraft(self.topic))
         self._detours.forget(peer)
+
+    def peer_removed(self, peer: PeerId) -> None:
+        """Forget how often a peer was answered. A peer that is no neighbour for a time gains nothing by that."""
+        self.kept.forget_peer(peer)
 
     def publish(self, message: Message) -> None:
         self._spread(replace(message, hops=None), 0, None)

@@ -19,13 +19,13 @@ class AdmissionLimits:
     """Inbound connections leave so many of them."""
     max_per_address: int = 256
     """Inbound connections of an address; a quarter, because many honest peers may share one."""
-    newcomer_patience_s: float = 20.0
+    newcomer_patience_s: float = 2.0
     """An idle inbound connection gives way to a newcomer after this time, when no slot is free."""
     max_handshakes: int = 128
     """Inbound connections that have not proven who they are."""
     max_handshakes_per_address: int = 32
-    handshake_patience_s: float = 1.0
-    """An address that has all its handshakes gives up the oldest for a new one, but none that is younger."""
+    handshake_patience_s: float = 0.05
+    """A connection that has sent nothing gives way to a new one after this time, when no handshake is free."""
     spare_files: int = 64
     """For everything but connections."""
 

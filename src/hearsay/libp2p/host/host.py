@@ -17,12 +17,12 @@ import os
 import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 from time import monotonic
 
 from hearsay.libp2p.host.admission import AdmissionLimits, fitted
 from hearsay.libp2p.host.interfaces import concrete_addresses
-from hearsay.libp2p.host.listener import Listener
 from hearsay.libp2p.host.node_host import MAX_STREAMS
 from hearsay.libp2p.limits.resources import Budget, ResourceLimits, Resources, address_group
 from hearsay.libp2p.limits.turns import Turns
@@ -33,8 +33,11 @@ from hearsay.libp2p.names.errors import DialError, OwnAddress, OwnIdentity, Prot
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr, tcp_multiaddr
 from hearsay.libp2p.names.peer_id import PeerId, peer_id_of, to_text
+from hearsay.listener import Listener
 from hearsay.slots import Slots
 
+STALLED_S = 1.0
+"""A handshake goes on while bytes come within this time."""
 _FAMILIES = {"ip4": socket.AF_INET, "dns4": socket.AF_INET, "ip6": socket.AF_INET6, "dns6": socket.AF_INET6}
 
 
@@ -73,7 +76,10 @@ class Host:
         self._strained: set[Budget] = set()
         self._places = fitted(self._limits, open_files())
         self._handshakes: Slots[Connection] = Slots(
-            self._places.handshakes, self._places.handshakes_per_address, self._limits.handshake_patience_s
+            self._places.handshakes,
+            self._places.handshakes_per_address,
+            self._limits.handshake_patience_s,
+            self._progress,
         )
         self._proven: Slots[PeerId] = Slots(
             self._places.inbound,
@@ -297,21 +303,25 @@ class Host:
         self._accepting.add(task)
         task.add_done_callback(self._accepting.discard)
 
+    def _progress(self) -> Mapping[Connection, float]:
+        """The handshakes that go on, by when bytes last came; those that wait for long count as idle."""
+        since_s = asyncio.get_running_loop().time() - STALLED_S
+        return {each: each.heard_s for each in self._handshakes if each.heard_s > since_s}
+
     def _nearly_full(self, budget: Budget) -> None:
         if budget not in self._strained:
             self._strained.add(budget)
             asyncio.get_running_loop().call_soon(self._relieve, budget)
 
     def _relieve(self, budget: Budget) -> None:
-        """End the connections that keep most in a budget, until a quarter of it is free."""
+        """End the connections that keep most in a budget, until a quarter of it is free; protected peers go last."""
         self._strained.discard(budget)
+        worth = self.worth()
         while budget.used > budget.limit - budget.limit // 4:
-            kept, greediest = max(
-                ((connection.kept_in(budget), connection) for connection in self.connections.values()),
-                key=lambda pair: pair[0],
-                default=(0, None),
-            )
-            if greediest is None or kept < budget.limit // 64:
+            kept = {each: each.kept_in(budget) for each in self.connections.values()}
+            greedy = [each for each, count in kept.items() if count >= budget.limit // 64]
+            greediest = max(greedy, key=lambda each: (worth.get(each.peer) != inf, kept[each]), default=None)
+            if greediest is None:
                 return  # it is many who keep a little each, or shares
             self.connection_over_limit(greediest)
             greediest.abort()

@@ -1,12 +1,14 @@
 """Shares the time of the event loop between peers that have work waiting.
 
-A worker that arrives while nothing waits runs at once. Otherwise each worker runs for a slice of time, then the next
-one does; after a few slices the event loop runs. Workers are held to time, not to a number of items.
+A worker that arrives while nothing waits runs at once. Otherwise workers run for slices of time, and the one that has
+used least time goes next; after a few slices the event loop runs. So a peer that sends little does not wait for the
+slices of many that flood. Idle time earns nothing: a worker that arrives counts as one that used as much as the last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Protocol
 
 SLICE_S = 0.001
@@ -16,6 +18,9 @@ TURN_S = 0.004
 
 
 class Worker(Protocol):
+    used_s: float
+    """Kept by the turns: what the worker has used, or counts as having used."""
+
     def work(self, until_s: float) -> bool:
         """Work until about that time; true when nothing is left that can be done now."""
         ...
@@ -27,8 +32,13 @@ class Turns:
     def __init__(self, now_s: Callable[[], float], call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._now_s = now_s
         self._call_soon = call_soon
-        self._waiting: dict[Worker, None] = {}
-        """The next one first."""
+        self._waiting: dict[Worker, int] = {}
+        """The number of each one's entry in `_order`."""
+        self._order: list[tuple[float, int, Worker]] = []
+        """A heap by used time, then by arrival; entries of workers that left are skipped."""
+        self._entries = 0
+        self._used_s = 0.0
+        """What the last worker had used when it began."""
         self._at_once_s = 0.0
         """Time spent on work at arrival since the event loop last ran."""
         self._called = False
@@ -40,18 +50,26 @@ class Turns:
         """A worker has something to do."""
         if worker in self._waiting:
             return
+        worker.used_s = max(worker.used_s, self._used_s)
         if not self._called and self._at_once_s < TURN_S:
             begin_s = self._now_s()
             done = worker.work(begin_s + SLICE_S)
-            self._at_once_s += self._now_s() - begin_s
+            spent_s = self._now_s() - begin_s
+            worker.used_s += spent_s
+            self._at_once_s += spent_s
             if done:
                 return
-        self._waiting[worker] = None
+        self._enter(worker)
         self._call()
 
     def leave(self, worker: Worker) -> None:
         """A worker has nothing more to do."""
         self._waiting.pop(worker, None)
+
+    def _enter(self, worker: Worker) -> None:
+        self._entries += 1
+        self._waiting[worker] = self._entries
+        heappush(self._order, (worker.used_s, self._entries, worker))
 
     def _call(self) -> None:
         if not self._called:
@@ -59,7 +77,7 @@ class Turns:
             self._call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Run some slices, of the workers that have waited longest."""
+        """Run some slices."""
         self._called = False
         self._at_once_s = 0.0
         waiting = self._waiting
@@ -67,11 +85,18 @@ class Turns:
         end_s = now_s + TURN_S
         try:
             while waiting and now_s < end_s:
-                worker = next(iter(waiting))
+                used_s, number, worker = heappop(self._order)
+                if waiting.get(worker) != number:
+                    continue
                 del waiting[worker]
-                if not worker.work(now_s + SLICE_S):
-                    waiting[worker] = None
-                now_s = self._now_s()
+                self._used_s = used_s
+                done = worker.work(now_s + SLICE_S)
+                before_s, now_s = now_s, self._now_s()
+                worker.used_s += now_s - before_s
+                if not done:
+                    self._enter(worker)
         finally:
             if waiting:
                 self._call()
+            else:
+                self._order.clear()

@@ -95,6 +95,7 @@ class Connection(asyncio.Protocol):
         self.gone: asyncio.Future[None] = self._loop.create_future()
         """Done when the socket is closed."""
         self.closed = False
+        self.used_s = 0.0
         self.ended_by_peer = False
         """The peer has closed its direction; it does so when it has read to the end of ours."""
         self._transport: asyncio.Transport | None = None
@@ -130,6 +131,11 @@ class Connection(asyncio.Protocol):
     def inbound_streams(self, protocol: str) -> int:
         """Streams that the peer opened for a protocol."""
         return self._streams.opened_by(not self.dialed, protocol)
+
+    @property
+    def heard_s(self) -> float:
+        """When bytes last came, in the loop's time; 0 if none did."""
+        return self._liveness.heard_s if self._liveness.heard_s > self.since else 0.0
 
     @property
     def remote_address(self) -> tuple[str, int] | None:
@@ -298,6 +304,7 @@ class Connection(asyncio.Protocol):
         if self._rest is not None:
             self._rest.cancel()
         self.end_streams()
+        self._channel = None  # with what it received and never opened; cycles keep the rest until they are collected
         self._owner.connection_gone(self)
         self.gone.set_result(None)
 

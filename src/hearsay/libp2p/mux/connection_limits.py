@@ -26,5 +26,5 @@ class ConnectionLimits:
     """So is whose socket takes nothing for so long while bytes wait."""
     small_frames_per_s: float = 5_000
     """Frames of Noise and yamux, less one for each `LARGE_FRAME` bytes in them. A faster peer has to wait."""
-    small_frames_at_once: float = 50_000
+    small_frames_at_once: float = 10_000
     yamux: YamuxLimits = field(default_factory=YamuxLimits)

@@ -249,6 +249,12 @@ _decode_long = lru_cache(maxsize=256)(_decoded)
 """Fewer, as they take kilobytes each."""
 
 
+def forget_decoded() -> None:
+    """Empty the caches of keys."""
+    _decode_short.cache_clear()
+    _decode_long.cache_clear()
+
+
 def _load(key_type: KeyType, data: bytes) -> _LibraryKey:
     if key_type is KeyType.ED25519:
         key = Ed25519PublicKey.from_public_bytes(data)

@@ -34,6 +34,8 @@ MESSAGES_AT_ONCE = 4
 """An RPC with more messages is handled in pieces."""
 OBJECT_BYTES = 512
 """What a decoded message weighs beside its own bytes."""
+LARGE_BYTES = 2 << 20
+"""An RPC that takes more has many messages."""
 LEAVE_S = 5.0
 """So long what is left of a peer that is gone may take."""
 _AGAIN_S = 0.05
@@ -100,6 +102,7 @@ class Intake:
         now_s: Callable[[], float],
     ) -> None:
         self.peer = peer
+        self.used_s = 0.0
         self.allowance = allowance
         self.stream: Stream | None = None
         self._handler = handler
@@ -272,8 +275,8 @@ class Intake:
         messages = decoded.rpc.messages
         size = 0
         if self._has_to_wait(messages):
-            size = min(self._budget.limit, len(data) + OBJECT_BYTES * len(messages))
-            if size > self._budget.fair or not self._budget.reserve(size):
+            size = min(self._budget.limit // 2, len(data) + OBJECT_BYTES * len(messages))
+            if not self._has_room(size) or not self._budget.reserve(size):
                 self._kept, self._kept_size = data, size
                 if not self._incoming:
                     self.rest(_AGAIN_S)
@@ -296,9 +299,13 @@ class Intake:
             or (bool(messages) and is_dear([message for message in messages if handler.is_unproven(message)]))
         )
 
+    def _has_room(self, size: int) -> bool:
+        """Whether an RPC of this size may wait. A large one leaves as much to others, so that few do not take all."""
+        return size * (2 if size > LARGE_BYTES else 1) <= self._budget.fair
+
     def _frame(self) -> bytes | None:
         if self._kept is not None:
-            if self._budget.fair < self._kept_size:
+            if not self._has_room(self._kept_size):
                 if not self._incoming:
                     self.rest(_AGAIN_S)
                 return None

@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from math import inf
 from random import random
 
 from hearsay.libp2p.limits.rates import Rate, Rates
@@ -62,8 +64,8 @@ class PlannedDial:
     source: str
     addresses: tuple[Multiaddr, ...]
     patience_s: float
-    groups: frozenset[str] = frozenset()
-    """The addresses where it takes a place."""
+    groups: frozenset[str]
+    """The addresses where it takes a place, or may take one."""
 
 
 @dataclass(slots=True)
@@ -102,7 +104,7 @@ class DialQueue:
         failures = self._failures.get(peer)
         if failures is not None and failures.until_s > self._now_s():
             return peer
-        return self._enqueue(PlannedDial(peer, source, addresses, self._limits.first_try_s), 0.0)
+        return self._enqueue(_planned(peer, source, addresses, self._limits.first_try_s), 0.0)
 
     def forgive(self, peer: PeerId) -> None:
         """There is news of where a peer is: what failed before does not count."""
@@ -119,23 +121,22 @@ class DialQueue:
             self._early_s = early_s
             return None
         now_s = self._now_s()
-        early_of: list[float] = []
+        free_in_s = cache(self._free_in_s)
         for source in list(self._waiting):
             if self._of_source[source] >= self._most_of(source):
                 continue
             for due_s, planned in self._waiting[source].values():
-                groups = frozenset(map(_group, planned.addresses))
-                free = {group for group in groups if self._of_address[group] < self._most_at(group)}
-                early = {group: early_s for group in free if (early_s := self._address_rates.early_s(group))}
-                free -= early.keys()
-                if due_s <= now_s and not free:
-                    early_of += early.values()
-                if due_s <= now_s and free:
+                if due_s > now_s:
+                    continue
+                waits = {group: free_in_s(group) for group in planned.groups}
+                if free := {group for group, wait_s in waits.items() if wait_s == 0}:
                     self._remove(planned.peer)
                     if source in self._waiting:
                         self._waiting[source] = self._waiting.pop(source)
                     return self._begin(planned, free)
-        self._early_s = min(early_of, default=None)
+                early_s = min(waits.values(), default=inf)
+                if early_s < inf and (self._early_s is None or early_s < self._early_s):
+                    self._early_s = early_s
         return None
 
     def ended(self, planned: PlannedDial, reached: bool) -> None:
@@ -152,7 +153,7 @@ class DialQueue:
         if len(self._failures) > self._limits.failures:
             del self._failures[next(iter(self._failures))]
         if not failures.count:
-            second = PlannedDial(planned.peer, AGAIN, addresses, self._limits.second_try_s)
+            second = _planned(planned.peer, AGAIN, addresses, self._limits.second_try_s)
             self._enqueue(second, self._now_s() + rest_s)
 
     @property
@@ -166,6 +167,10 @@ class DialQueue:
 
     def _most_of(self, source: str) -> int:
         return self._limits.second_tries if source == AGAIN else self._limits.of_source
+
+    def _free_in_s(self, group: str) -> float:
+        """How long until an address may be dialled; infinite while it has all its places."""
+        return self._address_rates.early_s(group) if self._of_address[group] < self._most_at(group) else inf
 
     def _most_at(self, group: str) -> int:
         return self._limits.of_names if group == _NAMES else self._limits.of_address
@@ -202,6 +207,10 @@ class DialQueue:
         for group in begun.groups:
             self._address_rates.wait_s(group)
         return begun
+
+
+def _planned(peer: PeerId, source: str, addresses: tuple[Multiaddr, ...], patience_s: float) -> PlannedDial:
+    return PlannedDial(peer, source, addresses, patience_s, frozenset(map(_group, addresses)))
 
 
 def _group(address: Multiaddr) -> str:

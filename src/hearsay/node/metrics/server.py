@@ -14,7 +14,7 @@ from hearsay.node.meeting.address_news import AddressBoard
 from hearsay.node.metrics.connection_counts import ConnectionCounts
 from hearsay.node.metrics.durations import Durations
 from hearsay.node.metrics.families import Observed, families
-from hearsay.node.metrics.http_answers import Answer, Answerer
+from hearsay.node.metrics.http_answers import Answer, answering
 from hearsay.node.metrics.loop_delay import LoopDelay
 from hearsay.node.metrics.openmetrics import CONTENT_TYPE, exposition
 from hearsay.node.metrics.readiness import Readiness
@@ -51,7 +51,7 @@ class MetricsServer:
             bootstrap={str(Multiaddr.parse(address)) for address in config.bootstrap},
             news=lambda: news.latest,
         )
-        self._answerer = Answerer({"/metrics": self._metrics, "/health": readiness.health, "/ready": readiness.ready})
+        self._server = answering({"/metrics": self._metrics, "/health": readiness.health, "/ready": readiness.ready})
         self._shown = Answer(b"")
         self._stale_s = 0.0
         self.url = ""
@@ -60,14 +60,14 @@ class MetricsServer:
     async def listen(self, host: str, port: int) -> None:
         """`OSError` says why that cannot be."""
         try:
-            name, port = await self._answerer.listen(host, port)
+            name, port = await self._server.listen(host, port)
         except OSError as error:
             raise OSError(error.errno, f"metrics: {error.strerror or error}") from None
         self.url = f"http://{f'[{name}]' if ':' in name else name}:{port}/metrics"
 
     async def close(self) -> None:
         self._observed.loop_delay.close()
-        await self._answerer.close()
+        await self._server.close()
 
     def _metrics(self) -> Answer:
         now_s = asyncio.get_running_loop().time()

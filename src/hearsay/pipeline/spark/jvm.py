@@ -23,9 +23,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
-from typing import IO
 
-from hearsay.pipeline.spark import ready_workers
 from hearsay.pipeline.spark.java import Java
 from hearsay.pipeline.spark.work_folder import WorkFolder, made_work_folder, remove_left_folders
 
@@ -73,14 +71,11 @@ class JvmFailed(Exception):
 class Jvm:
     """A running driver JVM. There is one per process: PySpark keeps its gateway for life."""
 
-    def __init__(
-        self, java: Java, process: subprocess.Popen[bytes], work: WorkFolder, workers: subprocess.Popen[bytes] | None
-    ) -> None:
+    def __init__(self, java: Java, process: subprocess.Popen[bytes], work: WorkFolder) -> None:
         self.java = java
         self.process = process
         self.is_up = False
         self._work = work
-        self._workers = workers
 
     @property
     def work(self) -> Path:
@@ -90,10 +85,6 @@ class Jvm:
     @property
     def pid(self) -> int:
         return self.process.pid
-
-    @property
-    def has_ready_workers(self) -> bool:
-        return self._workers is not None
 
     def wait_until_up(self) -> None:
         """Wait until Spark is there, and tell PySpark where it listens."""
@@ -125,7 +116,9 @@ class Jvm:
         if not self.is_up:
             self.kill()
             return
-        _end_input(self.process)
+        if self.process.stdin is not None:
+            with suppress(OSError):
+                self.process.stdin.close()
         try:
             self.process.wait(within_s)
         except subprocess.TimeoutExpired:
@@ -140,13 +133,6 @@ class Jvm:
 
     def _clear(self) -> None:
         """Workers end when the JVM has: what the last of them writes meanwhile goes in the next turn."""
-        if self._workers is not None:
-            _end_input(self._workers)
-            try:
-                self._workers.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                self._workers.kill()
-                self._workers.wait()
         for _ in range(_CLEARINGS):
             if self._work.remove():
                 break
@@ -192,23 +178,27 @@ def write_logging(folder: Path) -> Path:
     return file
 
 
-def start_jvm(java: Java, heap: str, extra: Sequence[str] = (), modules: Sequence[str] = ()) -> Jvm:
-    """Start the driver JVM; with `modules`, a process beside it imports these for its Python workers."""
+def start_jvm(java: Java, heap: str, extra: Sequence[str] = (), home: Path | None = None) -> Jvm:
+    """Start the driver JVM, with this folder as its SPARK_HOME.
+
+    Without one, Python workers import the installed PySpark, which has bytecode, and not the archive in SPARK_HOME.
+    """
     folder = made_work_folder()
     work = folder.path
     command = java_options(java, heap, write_logging(work))
     command += [*extra, f"-Djava.io.tmpdir={work}", "-XX:-UsePerfData"]
     environment = {
         **os.environ,
-        "SPARK_HOME": str(spark_home()),
         "JAVA_HOME": str(java.home),
         "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
         "SPARK_CONNECT_MODE": "0",
         "PYSPARK_PYTHON": python_of_workers(),
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(_gateway_file(work)),
         "TMPDIR": str(work),
-        ready_workers.PLACE: str(ready_workers.place_in(work)),
     }
+    environment.pop("SPARK_HOME", None)
+    if home is not None:
+        environment["SPARK_HOME"] = str(home)
     process = subprocess.Popen(
         [*command, "org.apache.spark.deploy.SparkSubmit", "pyspark-shell"],
         stdin=subprocess.PIPE,
@@ -217,9 +207,7 @@ def start_jvm(java: Java, heap: str, extra: Sequence[str] = (), modules: Sequenc
         start_new_session=True,
         pass_fds=(folder.lock.fileno(),),
     )
-    ready = bool(modules) and python_of_workers() == sys.executable
-    workers = ready_workers.start_ready_workers(work, environment, modules, folder.lock.fileno()) if ready else None
-    jvm = Jvm(java, process, folder, workers)
+    jvm = Jvm(java, process, folder)
     atexit.register(jvm.stop)
     remove_left_folders()
     return jvm
@@ -228,13 +216,6 @@ def start_jvm(java: Java, heap: str, extra: Sequence[str] = (), modules: Sequenc
 def _gateway_file(work: Path) -> Path:
     """Which the JVM writes when Spark is up: port and secret."""
     return work / "gateway"
-
-
-def _end_input(process: subprocess.Popen[bytes]) -> None:
-    stream: IO[bytes] | None = process.stdin
-    if stream is not None and not stream.closed:
-        with suppress(OSError):
-            stream.close()
 
 
 def _class_path_order(jar: Path) -> tuple[int, str]:

@@ -24,7 +24,10 @@ class WrongSetting(SparkUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where Spark runs: embedded (both None), a cluster's master, or a Spark Connect server."""
+    """Where Spark runs: embedded (both None), a cluster's master, or a Spark Connect server.
+
+    The remote `local[N]` is a server on this machine that PySpark starts once and keeps.
+    """
 
     master: str | None = None
     remote: str | None = None

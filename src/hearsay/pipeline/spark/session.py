@@ -4,8 +4,8 @@ Rules:
 
 * Embedded is the default: a JVM of our own with as many task slots as there are cores.
 * `--master spark://… | yarn | k8s://…` starts the driver here and the tasks there; `--remote sc://…` starts nothing
-  here. In both cases this package travels along (`package_zip.py`), so the cluster needs Python with numpy, pyarrow
-  and scipy, not us.
+  here, and `--remote local[N]` a server that PySpark keeps for later commands. In all three cases this package
+  travels along (`package_zip.py`), so the cluster needs Python with numpy, pyarrow and scipy, not us.
 * The JVM hands out tasks, which takes no optimising compiler; it has one where the trace is so large that Spark adds
   up what the tasks say. What Spark's own queries need is chosen by the number of trace rows, too.
 * What a session keeps on the disk lies in a folder of its own that nobody else may read and that goes with it; the
@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Generator, Sequence
@@ -29,16 +30,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from hearsay.extras import DISTRIBUTION, pip_install
-from hearsay.own_process import no_pandas
-from hearsay.pipeline.spark.borrowed import borrowed_session, is_pyspark_in_use
 from hearsay.pipeline.spark.failures import without_secrets
 from hearsay.pipeline.spark.gateway_log import quiet_the_gateway, say_nothing
 from hearsay.pipeline.spark.java import NoJava, find_java
-from hearsay.pipeline.spark.jvm import Jvm, JvmFailed, start_jvm
-from hearsay.pipeline.spark.kept_session import Lent, borrow
+from hearsay.pipeline.spark.jvm import Jvm, JvmFailed, python_of_workers, spark_home, start_jvm
 from hearsay.pipeline.spark.package_zip import zip_package
 from hearsay.pipeline.spark.place import HEAP, SparkUnavailable, Where, cores, heap, shown
-from hearsay.pipeline.spark.ready_workers import DAEMON
 from hearsay.pipeline.spark.started_jvm import (
     FIRST_JAVA,
     UNFINISHED,
@@ -61,7 +58,6 @@ _REACH_S = 5
 _NOTE_S = 300
 """How long a JVM may take to write what it noted."""
 _jvm: Jvm | None = None
-_lent: Lent | None = None
 
 
 def require_spark(where: Where) -> None:
@@ -84,26 +80,17 @@ def spark_session(
     *,
     cores_per_task: int = 1,
     modules: Sequence[Path] = (),
-    imports: Sequence[str] = (),
-    may_be_kept: bool = False,
 ) -> Generator[SparkSession]:
     """A session for work on about `rows` trace rows; `say` gets what there is to wait for.
 
-    `modules` are files of Python and zips of packages that the tasks need beside this package; `imports` are modules
-    of this package that they import anyway, which embedded workers do while the JVM starts. With `may_be_kept`, the
-    session that another process keeps is taken, if there is one; when that vanishes, `KeptSessionGone` is raised.
+    `modules` are files of Python and zips of packages that the tasks need beside this package.
     """
-    lent = _borrowed(where, rows, say) if may_be_kept else None
-    if lent is not None:
-        with borrowed_session(lent) as session:
-            yield session
-        return
     for address in filter(None, (where.remote, where.master)):
         _require_listener(address)
     if where.remote is not None:
         session = _remote_session(where.remote, rows < SMALL_ROWS, say)
     else:
-        session = _session_here(where.master, rows, say, cores_per_task, imports)
+        session = _session_here(where.master, rows, say, cores_per_task)
     work = Path(tempfile.mkdtemp(prefix="hearsay-package-"))
     try:
         own = [] if where.master is None and where.remote is None else [zip_package(work)]
@@ -172,41 +159,30 @@ def _ship(session: SparkSession, where: Where, package: Path) -> None:
         session.sparkContext.addPyFile(str(package))
 
 
-def start_ahead(where: Where, rows: int, imports: Sequence[str], say: Callable[[str], None]) -> None:
-    """Have the JVM start while the caller prepares work on about `rows` trace rows, unless a kept session does it.
+def start_ahead(where: Where, rows: int) -> None:
+    """Start the JVM of an embedded session, without waiting for it, for work on about `rows` trace rows.
 
-    If it does not start, that is said where a session is asked for.
+    A JVM that does not start is an error when the session is opened.
     """
-    global _lent
-    _lent = _borrowed(where, rows, say)
-    if _lent is None and where == Where():
+    if where == Where():
         with suppress(SparkUnavailable):
             _require_pyspark()
-            _jvm_here(rows, imports)
-
-
-def _borrowed(where: Where, rows: int, say: Callable[[str], None]) -> Lent | None:
-    """What was borrowed ahead, or now. A large run is for a JVM of its own, which has more memory."""
-    global _lent
-    lent, _lent = _lent, None
-    in_use = jvm_is_running() or is_pyspark_in_use()
-    if lent is None and where == Where() and rows < SMALL_ROWS and not in_use:
-        lent = borrow(say)
-    return lent
+            _jvm_here(None, rows)
 
 
 def jvm_is_running() -> bool:
     return _jvm is not None and _jvm.process.poll() is None
 
 
-def _jvm_here(rows: int, imports: Sequence[str]) -> Jvm:
+def _jvm_here(master: str | None, rows: int) -> Jvm:
     """The JVM of this process, which may not be up yet."""
     global _jvm
     if _jvm is None or not jvm_is_running():
         try:
             java = find_java()
             options = [*_profile(rows), *options_with(java)]
-            _jvm = start_jvm(java, heap(), options, imports)
+            has_installed = master is None and python_of_workers() == sys.executable
+            _jvm = start_jvm(java, heap(), options, None if has_installed else spark_home())
         except (NoJava, OSError) as error:
             raise SparkUnavailable(str(error)) from None
     return _jvm
@@ -216,12 +192,10 @@ def _profile(rows: int) -> Sequence[str]:
     return FAST_START if rows < _MANY_ROWS else _THROUGHPUT
 
 
-def _session_here(
-    master: str | None, rows: int, say: Callable[[str], None], cores_per_task: int, imports: Sequence[str]
-) -> SparkSession:
+def _session_here(master: str | None, rows: int, say: Callable[[str], None], cores_per_task: int) -> SparkSession:
     _require_pyspark()
     small = rows < SMALL_ROWS
-    jvm = _jvm_here(rows, imports if master is None and cores_per_task == 1 else ())
+    jvm = _jvm_here(master, rows)
     if not jvm.is_up:
         say(f"starting Spark ({master or 'embedded'}, {jvm.java})")
     from pyspark.sql import SparkSession
@@ -244,7 +218,6 @@ def _session_here(
         "spark.driver.host": "127.0.0.1" if _is_local(master) else "",
         "spark.driver.bindAddress": "127.0.0.1" if _is_local(master) else "",
         "spark.python.worker.reuse": "true",
-        "spark.python.daemon.module": DAEMON if embedded and jvm.has_ready_workers else "",
         "spark.task.cpus": str(cores_per_task) if cores_per_task > 1 else "",
     }
     builder: Any = SparkSession.builder
@@ -261,15 +234,10 @@ def _session_here(
         raise SparkUnavailable(f"no session on {master or 'embedded Spark'}: {first_line(error)}") from None
 
 
-def _get_or_create(builder: Any) -> Any:
-    with no_pandas():  # asked what numpy has, PySpark imports what it tests with, and that pandas
-        return builder.getOrCreate()
-
-
 def _created(builder: Any, jvm: Jvm) -> Any:
     """Made in a thread of its own: on the main thread PySpark would put its handler of Ctrl-C in place of ours."""
     with ThreadPoolExecutor(1, thread_name_prefix="spark-start") as thread:
-        made = thread.submit(_get_or_create, builder)
+        made = thread.submit(builder.getOrCreate)
         try:
             return made.result()
         except KeyboardInterrupt:
@@ -297,15 +265,34 @@ def _remote_session(remote: str, small: bool, say: Callable[[str], None]) -> Spa
     from pyspark.sql import SparkSession
 
     say(f"connecting to Spark at {shown(remote)}")
-    builder: Any = SparkSession.builder
+    builder: Any = SparkSession.builder.remote(remote)
     try:
-        session = builder.remote(remote).create()
+        session = builder.create() if remote.startswith("sc://") else _session_on_kept_server(builder)
         for name, value in _of_the_session(small, embedded=False).items():
             session.conf.set(name, value)
         session.range(1).collect()
         return session
     except Exception as error:
         raise SparkUnavailable(f"no session at {shown(remote)}: {first_line(error)}") from None
+
+
+def _session_on_kept_server(builder: Any) -> Any:
+    """Return a session on the local Connect server that PySpark starts once for its user and keeps.
+
+    Only the command that starts the server decides its settings.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = {
+        "spark.local.connect.reuse": "true",
+        "spark.driver.memory": heap(),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.authenticate": "true",
+        "spark.ui.enabled": "false",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
 def _require_listener(address: str) -> None:

@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from hearsay.pipeline.spark.kept_session import KeptSessionGone
 from hearsay.pipeline.spark.work_folder import work_folder
+from hearsay.studies.code import carried_modules
 from hearsay.studies.folder import StudyFolder
-from hearsay.studies.needs import needs_of
 from hearsay.studies.one_run import Row
 from hearsay.studies.packs import PackMaker
 from hearsay.studies.points import Point
@@ -87,13 +86,6 @@ class Tune:
         self._maker: PackMaker | None = None
 
     def run(self) -> Tuned:
-        try:
-            return self._run()
-        except KeptSessionGone:
-            self._maker = None
-            return self._run()  # which comes to the same, and makes what is missing
-
-    def _run(self) -> Tuned:
         searches: list[Searched] = []
         with self._opened:
             for space in self._spaces:
@@ -123,10 +115,9 @@ class Tune:
         """One place for all runs: routers of all steps travel there."""
         if self._maker is None:
             points = [point for space in self._spaces for point in (space.start, *space.examples)]
-            seconds = self._most * sum(point.estimated_s for point in points) / len(points)
             work = self._opened.enter_context(work_folder())
-            needs = needs_of(self.tuning.study, (point.scenario for point in points), seconds, work)
-            self._maker = self._opened.enter_context(self._place(needs))
+            modules = carried_modules((point.scenario for point in points), work)
+            self._maker = self._opened.enter_context(self._place(modules))
         return self._maker
 
     def _tell(self, progress: Progress) -> None:

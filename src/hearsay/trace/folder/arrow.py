@@ -21,7 +21,6 @@ import numpy as np
 import pyarrow.ipc
 from numpy.typing import NDArray
 
-from hearsay.own_process import is_own_process, no_pandas
 from hearsay.trace.folder.durable import DurableFile
 from hearsay.trace.folder.foreign_parquet import open_foreign, pa, parquet
 from hearsay.trace.language.columns import CODED, DTYPES, Columns
@@ -41,11 +40,6 @@ ParquetFile = Any
 def share_the_heap() -> None:
     """Take memory from the C library, not from a pool of Arrow's own, which keeps what was freed in a long life."""
     pa.set_memory_pool(pa.system_memory_pool())
-
-
-if is_own_process():
-    with no_pandas():
-        pa.scalar(NONE)  # looks for it once
 
 
 def _names_of(column: Column) -> Any:

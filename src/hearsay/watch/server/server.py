@@ -13,17 +13,17 @@ import asyncio
 import hmac
 import json
 import secrets
-import socket
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Protocol
 
-from hearsay.http.request import BadRequest, Request, require_host
-from hearsay.http.response import TEXT
+from hearsay.http.request import BadRequest, Request
+from hearsay.http.response import response, response_head
+from hearsay.http.server import HttpServer
 from hearsay.watch.broadcast import Broadcast, Refused, Viewer
-from hearsay.watch.server.requests import answer, head_of, object_in, read_request, require_our_page
+from hearsay.watch.server.requests import BODY_BYTES, object_in, require_our_page
 
 CONNECTIONS = 64
 KEEP_ALIVE_S = 15.0
@@ -55,64 +55,36 @@ class WatchServer:
         self._streams: dict[str, Stream] = {"frames": broadcast} | ({} if rows is None else {"rows": rows})
         self._scenario = scenario
         self._token = secrets.token_urlsafe(24)
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._is_closed = False
-        self._names: frozenset[str] = frozenset()
+        self._server = HttpServer(self._respond, CONNECTIONS, body_bytes=BODY_BYTES)
         self._port = 0
         self.url = ""
         """The page's address, with the token."""
 
     async def listen(self, host: str, port: int) -> None:
         """`OSError` says why that cannot be."""
-        self._server = await asyncio.start_server(self._connected, host, port)
-        name, self._port = self._server.sockets[0].getsockname()[:2]
-        self._names = frozenset({host, socket.gethostname()})
+        name, self._port = await self._server.listen(host, port)
         shown = "127.0.0.1" if name == "0.0.0.0" else "[::1]" if name == "::" else name
         shown = f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown
         self.url = f"http://{shown}:{self._port}/{self._token}/"
 
     async def close(self) -> None:
-        self._is_closed = True  # for who is accepted already, and served by nobody yet
         self.broadcast.close()
-        if self._server is not None:
-            self._server.close()
-        while self._tasks:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.close()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        with suppress(OSError, asyncio.CancelledError):
-            try:
-                if len(self._tasks) <= CONNECTIONS and not self._is_closed:
-                    writer.transport.set_write_buffer_limits(_SEND_BUFFER)
-                    await self._converse(reader, writer)
-            finally:
-                writer.close()
-
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _respond(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        name = self._below_token(request)
         try:
-            request = await read_request(reader)
-            name = self._below_token(request)
             if name in self._streams and request.method == "GET":
+                writer.transport.set_write_buffer_limits(_SEND_BUFFER)
                 await _tell(self._streams[name], reader, writer)
-                return
-            response = await self._response(request, name)
-        except BadRequest as error:
-            response = answer(error.status, TEXT, f"{error}\n".encode())
+            else:
+                writer.write(await self._response(request, name))
         except Refused as error:
-            response = answer(HTTPStatus.CONFLICT, TEXT, f"{error}\n".encode())
-        writer.write(response)
-        async with asyncio.timeout(KEEP_ALIVE_S):
-            await writer.drain()
+            raise BadRequest(HTTPStatus.CONFLICT, str(error)) from None
 
     def _below_token(self, request: Request) -> str:
-        require_host(request, self._names, self._port)
+        if request.headers.get("host", "").rpartition(":")[2] != str(self._port):
+            raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, "this server has another port")
         _, token, *rest = request.path.split("/", 2)
         if not hmac.compare_digest(token.encode(), self._token.encode()) or not rest:
             raise BadRequest(HTTPStatus.FORBIDDEN, "the address needs its token")
@@ -124,15 +96,16 @@ class WatchServer:
                 raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "POST it")
             require_our_page(request)
             done = await self.broadcast.ask(object_in(request))
-            return answer(HTTPStatus.OK, "application/json", json.dumps(done).encode())
+            return response(request.method, HTTPStatus.OK, "application/json", json.dumps(done).encode())
         if request.method != "GET":
             raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "GET it")
         if name in _ASSETS:
             file, content_type = _ASSETS[name]
-            return answer(HTTPStatus.OK, content_type, files("hearsay.watch").joinpath("assets", file).read_bytes())
+            body = files("hearsay.watch").joinpath("assets", file).read_bytes()
+            return response(request.method, HTTPStatus.OK, content_type, body)
         if name == "scenario" and self._scenario is not None:
             attached = 'Content-Disposition: attachment; filename="scenario.toml"'
-            return answer(HTTPStatus.OK, "application/toml", self._scenario().encode(), attached)
+            return response(request.method, HTTPStatus.OK, "application/toml", self._scenario().encode(), attached)
         raise BadRequest(HTTPStatus.NOT_FOUND, "there is nothing here")
 
 
@@ -141,7 +114,7 @@ async def _tell(stream: Stream, reader: asyncio.StreamReader, writer: asyncio.St
     viewer = stream.join()
     gone = asyncio.ensure_future(_close_with(reader, viewer))
     try:
-        writer.write(head_of(HTTPStatus.OK, "text/event-stream; charset=utf-8", None))
+        writer.write(response_head(HTTPStatus.OK, "text/event-stream; charset=utf-8", None))
         while not gone.done():
             try:
                 async with asyncio.timeout(KEEP_ALIVE_S):

@@ -6,7 +6,8 @@
   connection, and a topic's groups when the topic is left.
 * PARTIAL-9: Peers open at most `max_peer_groups` groups in a topic, and one peer `max_groups_per_peer` (go 255, 8);
   those that the application publishes to all are its own and do not count, those in which it only answers do.
-  Metadata beyond `max_metadata_bytes` is not heard (rust).
+  Metadata beyond `max_metadata_bytes` is not heard (rust). A topic has at most `MAX_GROUPS` groups, and the oldest
+  goes first: peers bring new groups in which the application publishes what it got.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from collections.abc import Iterator
 
 from hearsay.core.language.identifiers import PeerId, TopicId
 from hearsay.core.mesh.extensions.parameters import ExtensionParameters
+
+MAX_GROUPS = 2_048
+"""Of a topic; twice as many as an application keeps (`hearsay.partial.exchange`)."""
 
 
 class PeerNotes:
@@ -67,10 +71,7 @@ class Groups:
 
     def answer(self, topic: TopicId, name: bytes) -> Group:
         """The group, in which the application answers peers; it goes on counting for the peer that opened it."""
-        groups = self._topics.setdefault(topic, {})
-        group = groups.get(name)
-        if group is None:
-            group = groups[name] = Group(self._beats, None)
+        group = self._topics.get(topic, {}).get(name) or self._add(topic, name, None)
         group.is_own, group.beats_left = True, self._beats
         return group
 
@@ -79,7 +80,14 @@ class Groups:
         groups = self._topics.get(topic, {})
         group = groups.get(name)
         if group is None and self.has_room(topic) and self.opened_by(topic, peer) < self._most_of_one:
-            group = self._topics.setdefault(topic, {})[name] = Group(self._beats, peer)
+            group = self._add(topic, name, peer)
+        return group
+
+    def _add(self, topic: TopicId, name: bytes, opener: PeerId | None) -> Group:
+        groups = self._topics.setdefault(topic, {})
+        groups[name] = group = Group(self._beats, opener)
+        if len(groups) > MAX_GROUPS:
+            del groups[next(iter(groups))]
         return group
 
     def has_room(self, topic: TopicId) -> bool:

@@ -1,0 +1,57 @@
+"""Attacks on what a node does before a peer has said anything: connections that fill it, and frames of Noise."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from raw_peer import ping
+from scene import Scene
+
+IDLE = 960
+"""As many as a node with the default limits takes."""
+DIALLING = 64
+"""At a time: those that dial for long are thrown out of their handshakes."""
+TALKERS = 8
+FRAMES_AT_ONCE = 4096
+
+
+async def idle_connections(scene: Scene) -> None:
+    """960 connections from as many addresses that say nothing after the handshake, opened again when they end."""
+
+    dialling = asyncio.Semaphore(DIALLING)
+
+    async def idle(source: str) -> None:
+        async with dialling:
+            peer = await scene.connect(source)
+        await scene.hold(peer)
+
+    sources = [f"127.{scene.network}.{100 + place // 200}.{1 + place % 200}" for place in range(IDLE)]
+    await asyncio.gather(*(scene.again(lambda source=source: idle(source)) for source in sources))
+
+
+async def one_byte_frames(scene: Scene) -> None:
+    """Pings of yamux, each byte in a frame of Noise of its own, from eight connections as fast as they are taken."""
+    data = b"".join(map(ping, range(FRAMES_AT_ONCE // 12)))
+    await _flood(scene, [data[place : place + 1] for place in range(len(data))])
+
+
+async def empty_frames(scene: Scene) -> None:
+    """Frames of Noise with nothing in them, from eight connections as fast as they are taken."""
+    await _flood(scene, [b""] * FRAMES_AT_ONCE)
+
+
+async def _flood(scene: Scene, frames: list[bytes]) -> None:
+    async def flood(source: str) -> None:
+        peer = await scene.connect(source)
+        while not scene.over:
+            peer.send_sealed(frames)
+            scene.counts["frames"] += len(frames)
+            await peer.drain()
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(scene.again(lambda source=source: flood(source)) for source in _sources(scene)))
+
+
+def _sources(scene: Scene) -> Iterator[str]:
+    return (scene.source(1 + place) for place in range(TALKERS))
