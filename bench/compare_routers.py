@@ -1,8 +1,9 @@
 """The five routers on the same network with the same messages: the tables of docs/benchmarks/compare-routers.md.
 
-It also measures how stable routes are. For every node and every two messages in a row from the same publisher: how
-often does the first copy come from another peer than the time before, and for every two messages published closer
-together than a latency, how often do they arrive in the other order.
+Besides metrics of the whole run it measures how stable routes are. For every node and every two
+messages in a row from the same publisher: how often does the first copy come from another peer than the time
+before, and for every two messages published closer together than a latency, how often do they arrive in the
+other order.
 
     python bench/compare_routers.py [NODES] [MESSAGES]
 """
@@ -12,23 +13,22 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 
-from hearsay.core.language.rpc import PartKind
 from hearsay.sim.results.summary import Summary
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
+from hearsay.studies.figures import BY_NAME, headline
 from hearsay.trace.language.schema import TraceEvent, TraceRow
 
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
-CONTROL_KINDS = (PartKind.GRAFT, PartKind.PRUNE, PartKind.IHAVE, PartKind.IWANT)
-COLUMNS = (
-    "router",
-    "delivered",
-    "copies per delivery",
-    "latency p50 ms",
-    "latency p99 ms",
-    "hops",
-    "control messages",
-)
+FORMATS = {
+    "delivery_ratio": "{:.3%}",
+    "copies_per_delivery": "{:.2f}",
+    "latency_p50_ms": "{:.0f} ms",
+    "latency_p99_ms": "{:.0f} ms",
+    "hops_mean": "{:.2f}",
+}
+"""Metrics of the table, each with its format: more digits than a report shows."""
+CONTROL_KINDS = ("graft", "prune", "ihave", "iwant")
 
 
 def overrides(nodes: int, messages: int, **more: object) -> list[tuple[str, str]]:
@@ -41,49 +41,29 @@ def prepared(router: str, settings: list[tuple[str, str]]) -> list[tuple[str, st
     return [*settings, ("warmup_s", "30")] if router == "episub" else settings
 
 
-def cells(summary: Summary) -> list[str]:
-    copies = (summary.deliver + summary.duplicates) / summary.deliver if summary.deliver else None
-    return [
-        summary.router,
-        shown(summary.delivery_ratio, ".3%"),
-        shown(copies, ".2f"),
-        shown(summary.latency_ms["p50"], ".0f"),
-        shown(summary.latency_ms["p99"], ".0f"),
-        shown(summary.hops["mean"], ".2f"),
-        f"{sum(summary.sent.get(kind.name.lower(), 0) for kind in CONTROL_KINDS):,}",
-    ]
-
-
-def shown(value: float | None, form: str) -> str:
-    return "–" if value is None else format(value, form)
-
-
-def markdown(rows: list[list[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
-    divider = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    return "\n".join(
-        " | ".join(["| " + row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) + " |"
-        for row in (COLUMNS, divider, *rows)
-    )
-
-
 def compare(title: str, settings: list[tuple[str, str]], degrees: dict[str, int] | None = None) -> None:
     print(f"\n{title}\n")
-    rows: list[list[str]] = []
+    rows = [["router", *(BY_NAME[name].title for name in FORMATS), "control messages"]]
     for router in ROUTERS:
         own = [
             (f"router.{key}", str(value))
             for key, value in (degrees or {}).items()
             if router in ("meshsub", "gossipsub") or (router == "randomsub" and key == "degree")
         ]
-        rows.append(
-            cells(
-                Simulation(load_scenario(None, "r1", [*prepared(router, settings), *own], router=router))
-                .run()
-                .summary
-            )
-        )
-    print(markdown(rows), flush=True)
+        scenario = load_scenario(None, "r1", [*prepared(router, settings), *own], router=router)
+        rows.append(row_of(Simulation(scenario).run().summary))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    divider = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    for row in (rows[0], divider, *rows[1:]):
+        first, *others = zip(row, widths, strict=True)
+        cells = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def row_of(summary: Summary) -> list[str]:
+    values = headline(summary)
+    shown = ["–" if values[name] is None else form.format(values[name]) for name, form in FORMATS.items()]
+    return [summary.router, *shown, f"{sum(summary.sent.get(kind, 0) for kind in CONTROL_KINDS):,}"]
 
 
 def stability(nodes: int, messages: int) -> None:

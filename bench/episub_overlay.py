@@ -107,7 +107,7 @@ def after_a_crash(run: Run, share: float, discovery: bool) -> dict[str, Any]:
 
     def strike() -> None:
         if not discovery:
-            engine.connection_requests.rendezvous_open = False
+            engine.connections.rendezvous_open = False
         for victim in sorted(victims):
             engine.faults.apply(NodeDown(now, victim, goodbye=False))
 

@@ -13,13 +13,14 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hearsay"
-EVERYWHERE = {"version", "extras", "foreign_files", "slots", "listener", "user_errors"}
+EVERYWHERE = {"version", "extras", "foreign_files", "slots", "listener", "user_errors", "metrics"}
 """Files that every room may import."""
 MAY_IMPORT = {
     "version": set(),
     "extras": set(),
     "foreign_files": set(),
     "slots": set(),
+    "metrics": {"text"},
     "user_errors": set(),
     "listener": set(),
     "text": {"text"},
@@ -123,7 +124,7 @@ def test_the_core_imports_the_standard_library_alone():
 INSIDE = {
     "core": [{"language"}, {"rules"}, {"shell"}, {"scores"}, {"flooding", "mesh", "episub"}, {"registry"}],
     "trace": [{"language"}, {"folder"}, {"write"}, {"read"}, {"series"}],
-    "sim": [{"scenario"}, {"plan"}, {"results"}, {"reference"}, {"checks", "array"}, {"simulate"}],
+    "sim": [{"scenario"}, {"plan"}, {"results"}, {"engine"}, {"reference"}, {"checks", "array"}, {"simulate"}],
     "sim/array": [
         {"machine"},
         {"world"},

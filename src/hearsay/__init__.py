@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from hearsay.node.topic import Published, Received, Topic
     from hearsay.score_check.findings import ScoreFinding
     from hearsay.sim.results.summary import Summary
-    from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+    from hearsay.sim.scenario.scenario import Scenario
+    from hearsay.sim.scenario.scenario_error import ScenarioError
     from hearsay.sim.simulate import InvariantViolation
     from hearsay.studies.errors import StudyError
     from hearsay.trace.language.errors import RunFolderError
@@ -94,7 +95,7 @@ _HOMES = {
     "Run": "hearsay.api.runs",
     "RunFolderError": "hearsay.trace.language.errors",
     "Scenario": "hearsay.sim.scenario.scenario",
-    "ScenarioError": "hearsay.sim.scenario.scenario",
+    "ScenarioError": "hearsay.sim.scenario.scenario_error",
     "ScoreCheck": "hearsay.api.score_checks",
     "ScoreFinding": "hearsay.score_check.findings",
     "SignaturePolicy": "hearsay.wire.signing",

@@ -57,7 +57,8 @@ def routers(tmp_path, monkeypatch):
         ("failing_routers:DIVIDES", 1, DIVIDES + "; HEARSAY_DEBUG=1 shows its traceback"),
         (
             "failing_routers:SHOUTS", 1,
-            r"router shouts failed at node \d, after handling TimerFired, asking for what cannot be done at .*",
+            r"router shouts failed at node \d, after handling TimerFired, "
+            r"with an action that cannot be performed at .*",
         ),
         ("failing_routers:STUMBLES", 1, r".*KeyError: 'missing' \(failing_routers\.py:18, in __init__\).*"),
         ("failing_routers:NOBODY", 2, ".* cannot be loaded: module 'failing_routers' has no attribute 'NOBODY'"),

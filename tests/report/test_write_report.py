@@ -380,7 +380,7 @@ def test_the_report_says_what_ran_and_gives_its_verdict_first(tmp_path):
     assert "what lies close together may be chance" in text
     for run in runs:
         assert json.loads((run / "summary.json").read_text())["trace_hash"] in text
-    assert "hearsay simulate --preset r1 --router floodsub --nodes 9 --messages 1 --seed 1" in text
+    assert f"hearsay simulate {runs[1] / 'scenario.toml'}" in text
     assert "router.heartbeat_interval_ms = 1000" not in text.split("Figures")[0]
     alone = report(tmp_path, runs[0]).text
     assert " router.heartbeat_interval_ms = 1000 " in alone

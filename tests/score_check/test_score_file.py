@@ -9,7 +9,7 @@ from hearsay.score_check.check import check
 from hearsay.score_check.check_text import check_text
 from hearsay.score_check.score_file import read_subject
 from hearsay.score_check.silence import Verdict
-from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario_error import ScenarioError
 
 SCENARIO = """
 preset = "r1"

@@ -12,7 +12,7 @@ from hearsay.core.language.actions import Dial, NamedPeerDialled
 from hearsay.core.language.events import DialFailed
 from hearsay.core.language.rpc import PartKind
 from hearsay.core.registry import RouterKind
-from hearsay.sim.reference.connection_requests import MAX_DIALS
+from hearsay.sim.reference.connections import MAX_DIALS
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.trace.language.schema import TraceEvent, TraceRow

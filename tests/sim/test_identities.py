@@ -9,11 +9,11 @@ import pytest
 from hearsay.core.flooding.floodsub import Floodsub, FloodsubParameters
 from hearsay.core.language.events import PeerConnected, PeerRated
 from hearsay.core.registry import RouterKind
-from hearsay.sim.plan.addresses import AddressBook
 from hearsay.sim.plan.plan import make_plan
+from hearsay.sim.reference.introductions import AddressBook
+from hearsay.sim.scenario.network import Addresses
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.sim.scenario.sections.identities import Addresses
 from hearsay.sim.simulate import Simulation
 
 

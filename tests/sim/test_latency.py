@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from hearsay.core.shell.randomness import Randomness
 from hearsay.sim.plan.latency import LatencyModel, make_latency
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.tables import read_regions
 
 REGIONS = "from,to,latency_ms,jitter_ms\neu,eu,10,0\neu,us,90.5,2\nus,us,20,0\nus,eu,91.5,4\n"
@@ -112,7 +113,7 @@ def test_region_jitter_alone_counts(tmp_path: Path):
         (
             "from,to,latency_ms,jitter_ms\na,a,1,0\na,a,2,0\n\na,a,x,0\na,a,-1,0\na,a,1\n",
             [
-                "regions.csv:3: from 'a' to 'a' is there already",
+                "regions.csv:3: from 'a' to 'a' exists already",
                 "regions.csv:5: 'x' is not a number",
                 "regions.csv:6: -1: must be in 0…2592000000",
                 "regions.csv:7: must have 4 fields, not 3",

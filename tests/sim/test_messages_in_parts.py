@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hearsay.sim.plan.engines import engine_for, unsupported
-from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.plan.engines import choose_engine, unsupported
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario
 from hearsay.sim.simulate import simulate
 
@@ -120,7 +120,7 @@ def test_the_array_engine_refuses_parts_by_key():
     scenario = scenario_of(PARTS)
     assert "topics.0.partial: only without it" in unsupported(scenario)
     with pytest.raises(ScenarioError, match="engine array: "):
-        engine_for(scenario, "array")
+        choose_engine(scenario, "array")
 
 
 def test_the_resolved_scenario_says_it_all():

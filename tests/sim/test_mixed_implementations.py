@@ -114,10 +114,10 @@ def test_a_list_elsewhere_moves_nobody_between_shares():
     ("given", "message"),
     [
         ([{"router": {}}], "population.0.share: is required, or a list of nodes, listed"),
-        ([{"share": 0.5, "listed": [1], "router": {}}], "population.0.listed = [1]: not together with share"),
+        ([{"share": 0.5, "listed": [1], "router": {}}], "population.0.listed = (1,): not together with share"),
         (
             [{"listed": [1], "router": {}}, {"listed": [1], "router": {}}],
-            "population.0.listed.0 = 1: is there more than once",
+            "population.0.listed.0 = 1: is listed more than once",
         ),
         ([{"listed": [100], "router": {}}], "population.0.listed.0 = 100: must be below network.nodes (100)"),
         (

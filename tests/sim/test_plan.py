@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from hearsay.sim.plan.plan import Plan, make_plan
 from hearsay.sim.plan.planned_events import LinksCut, LinksHealed, NodeDown, NodeUp, Publication, TimedAction
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 
 
 def plan(**document: object) -> Plan:
@@ -200,12 +201,12 @@ def test_timed_joins_and_leaves_count_for_publishers():
         (
             {"topics": [{"subscribers": []}], "workload": {"publishers": "subscribers"}},
             'workload.publishers = "subscribers": no topic has subscribers '
-            "(topics.N.subscribers, subscribers_count), nobody can publish",
+            "(topics.N.subscribers, subscribers_count), so no node can publish",
         ),
         (
             {"workload": {"publishers": "non_subscribers"}},
             'workload.publishers = "non_subscribers": all nodes subscribe to all topics '
-            "(topics.N.subscribers, subscribers_count), nobody can publish",
+            "(topics.N.subscribers, subscribers_count), so no node can publish",
         ),
     ],
 )

@@ -88,7 +88,7 @@ def test_forwards_what_nobody_wants(monkeypatch):
     told = {"router__idontwant_threshold_bytes": 10, "validation__delay_ms": 200}
     assert problems(**told) == ()
     monkeypatch.setattr(Gossipsub, "who_want", lambda self, peers, *rest: peers)
-    reported("who does not want it", problems(**told))
+    reported("which does not want it", problems(**told))
 
 
 def test_ignores_prune(monkeypatch):

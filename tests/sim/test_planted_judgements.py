@@ -90,7 +90,7 @@ def test_keeps_who_has_a_negative_score(monkeypatch):
     """Rules: KEEP-1."""
     monkeypatch.setattr(Standing, "is_welcome", lambda self, peer: True)
     monkeypatch.setattr(Standing, "may_be_in_mesh", lambda self, peer: True)
-    reported("mesh of 'topic' holds .*, who has the score -1", problems(**rated(-1)))
+    reported("mesh of 'topic' holds .*, which has the score -1", problems(**rated(-1)))
 
 
 def test_meshes_with_a_direct_peer(monkeypatch):
@@ -98,7 +98,7 @@ def test_meshes_with_a_direct_peer(monkeypatch):
     monkeypatch.setattr(Standing, "may_be_in_mesh", lambda self, peer: True)
     monkeypatch.setattr(JudgingMesh, "prune_everywhere", lambda self, peer: None)
     keys = {**SCORED, "router__direct_peers": "[[0, 1], [2, 3], [4, 5]]", "network__topology": "complete"}
-    reported("who is direct", problems(**keys, network__nodes=8))
+    reported("which is direct", problems(**keys, network__nodes=8))
 
 
 def test_has_no_dialled_peers(monkeypatch):
@@ -124,13 +124,13 @@ def test_hears_the_graylisted(monkeypatch):
     """Rules: JUDGE-1, THRESHOLD-4."""
     monkeypatch.setattr(Standing, "is_graylisted", lambda self, peer: False)
     found = problems(**rated(-20_000), workload__publishers="subscribers")
-    reported("Send for an RPC of .*, who is graylisted", found)
+    reported("Send for an RPC of .*, which is graylisted", found)
 
 
 def test_takes_in_who_has_a_negative_score(monkeypatch):
     """Rules: GRAFT-9, THRESHOLD-1."""
     monkeypatch.setattr(Standing, "is_welcome", lambda self, peer: True)
-    reported("takes in .*, whose score is -1", problems(**rated(-1)))
+    reported("accepts .*, whose score is -1", problems(**rated(-1)))
 
 
 def test_names_who_has_a_negative_score(monkeypatch):
@@ -162,7 +162,7 @@ def test_takes_in_before_a_backoff_is_over(monkeypatch):
     """Rules: GRAFT-5."""
     monkeypatch.setattr(Backoffs, "forbids_graft", lambda *_: False)
     monkeypatch.setattr(Backoffs, "holds", lambda *_: False)
-    reported("takes in .* us before the backoff in 'topic' is over", problems(**SCORED, **SMALL))
+    reported("accepts .* us before the backoff in 'topic' is over", problems(**SCORED, **SMALL))
 
 
 def test_waits_for_more_than_one_message_of_an_iwant(monkeypatch):
@@ -174,19 +174,19 @@ def test_waits_for_more_than_one_message_of_an_iwant(monkeypatch):
             sound(self, peer, [message_id], now, draw)
 
     monkeypatch.setattr(Promises, "ask", for_each)
-    reported(r"waits for \d+ messages of .* after 1 IWANT", problems(**PROMISED))
+    reported(r"awaits \d+ messages of .* after 1 IWANT", problems(**PROMISED))
 
 
 def test_waits_for_what_is_here(monkeypatch):
     """Rules: PROMISE-2."""
     monkeypatch.setattr(Promises, "keep", lambda *_: None)
-    reported("waits for message .*, which is here", problems(**PROMISED))
+    reported("awaits message .*, which has arrived", problems(**PROMISED))
 
 
 def test_waits_longer_than_a_promise_lasts(monkeypatch):
     """Rules: PROMISE-3."""
     monkeypatch.setattr(Promises, "take_broken", lambda *_: ())
-    reported("waits for message .*, whose time was over", problems(**PROMISED))
+    reported("awaits message .*, whose time ended", problems(**PROMISED))
 
 
 def test_waits_for_more_than_it_may(monkeypatch):
@@ -196,5 +196,5 @@ def test_waits_for_more_than_it_may(monkeypatch):
     assert problems(**PROMISED) == ()
     monkeypatch.setattr(promise_rules, "has_room", lambda *_: True)
     found = problems(**PROMISED)
-    reported(r"waits for \d messages, above 2", found)
-    reported(r"waits for \d messages of one peer, above 1", found)
+    reported(r"awaits \d messages, above 2", found)
+    reported(r"awaits \d messages of one peer, above 1", found)

@@ -18,7 +18,7 @@ from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import Control, PeerInfo, Prune, Rpc
 from hearsay.core.language.sizes import part_sizes
 from hearsay.sim.results.summary import Summary
-from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation, simulate
 from hearsay.trace.language.derive import with_derived

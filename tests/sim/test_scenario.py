@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.sections.values import scaled
+from hearsay.sim.scenario.values import scaled
 
 
 def violations(**document: object) -> list[Violation]:
@@ -116,7 +116,7 @@ def test_a_scenario_is_frozen_and_comparable():
         ),
         (
             {"topics": [{"name": "a", "count": 3}, {"name": "a-1"}]},
-            Violation("topics.1.name", "a-1", "topic 'a-1' is there already"),
+            Violation("topics.1.name", "a-1", "topic 'a-1' exists already"),
         ),
         ({"topics": []}, Violation("topics", [], "must not be empty")),
         (
@@ -125,7 +125,7 @@ def test_a_scenario_is_frozen_and_comparable():
         ),
         (
             {"topics": [{"subscribers": [1, 2, 1]}]},
-            Violation("topics.0.subscribers.0", 1, "is there more than once"),
+            Violation("topics.0.subscribers.0", 1, "is listed more than once"),
         ),
         (
             {"topics": [{"subscribers": [100]}]},
@@ -145,9 +145,7 @@ def test_a_scenario_is_frozen_and_comparable():
         ),
         (
             {"timed": [{"at_s": 1, "node": 3, "action": "join"}], "router": {"hello": False}},
-            Violation(
-                "timed.0.action", "join", "not with router.hello = false, without which nobody would learn of it"
-            ),
+            Violation("timed.0.action", "join", "not with router.hello = false: peers would not learn of it"),
         ),
         (
             {
@@ -157,12 +155,12 @@ def test_a_scenario_is_frozen_and_comparable():
             Violation(
                 "timed.0.action",
                 "leave",
-                "not with population.0.router.hello = false, without which nobody would learn of it",
+                "not with population.0.router.hello = false: peers would not learn of it",
             ),
         ),
         (
             {"addresses": {"shared": [[1, 2], [2]]}},
-            Violation("addresses.shared.0.1", 2, "is there more than once"),
+            Violation("addresses.shared.0.1", 2, "is listed more than once"),
         ),
         (
             {"addresses": {"shared": [[1], [100]]}},

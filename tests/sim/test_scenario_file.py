@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
 from hearsay.sim.plan.plan import make_plan
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
-from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario, preset_names, preset_text, replace_router
+from hearsay.sim.scenario.layers import replace_router
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
+from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario, preset_names, preset_text
 
 
 @pytest.fixture

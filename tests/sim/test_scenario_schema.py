@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import scenario_page
 
 from hearsay.core.registry import ROUTERS
 from hearsay.core.scores.topic_parameters import TopicScoreParameters
@@ -22,7 +25,8 @@ def section(name: str) -> dict:
 def test_every_section_and_its_ranges_are_there():
     assert set(SCHEMA["properties"]) == {*Scenario.model_fields, "preset"}
     assert section("Network")["nodes"] == {
-        "default": 100, "maximum": 100_000_000, "minimum": 1, "title": "Nodes", "type": "integer"
+        "default": 100, "description": "Number of nodes.", "maximum": 100_000_000, "minimum": 1, "title": "Nodes",
+        "type": "integer",
     }  # fmt: skip
     assert section("Loss")["rate"]["maximum"] == 1
     assert "random" in section("Network")["topology"]["enum"]
@@ -40,6 +44,7 @@ def test_every_router_has_its_parameters_with_their_ranges():
         "minimum": 0,
         "maximum": 1_000_000_000,
         "default": 6,
+        "description": "D, the mesh degree. Without a mesh, `degree`, `degree_low` and `degree_high` are all 0.",
     }
 
 
@@ -63,3 +68,25 @@ def test_the_keys_of_presets_are_known(preset):
         reference = SCHEMA["properties"][name].get("$ref", "").rpartition("/")[2]
         if isinstance(value, dict) and reference:
             assert set(value) <= set(section(reference))
+
+
+def keys(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every key of a schema, those of tables in it included."""
+    if isinstance(schema, dict):
+        for name, rules in schema.get("properties", {}).items():
+            yield f"{path}.{name}", rules
+        for name in schema.keys() - {"not"}:
+            yield from keys(schema[name], f"{path}.{name}")
+    elif isinstance(schema, list):
+        for number, inner in enumerate(schema):
+            yield from keys(inner, f"{path}.{number}")
+
+
+def test_every_key_has_a_description():
+    described = dict(keys(SCHEMA))
+    assert len(described) > 700
+    assert [path for path, rules in described.items() if not rules.get("description")] == []
+
+
+def test_the_page_of_keys_is_up_to_date():
+    assert scenario_page.PAGE.read_text(encoding="utf-8") == scenario_page.page(), "run tools/scenario_page.py"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario
 
 HARDENING = ("router.preset", "hardening")

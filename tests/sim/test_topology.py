@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from hearsay.core.rules.mixing import MASK
 from hearsay.core.shell.randomness import Purpose, Randomness
-from hearsay.sim.plan.topology import Dials, dials, distinct, draw_array
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.plan.draws import distinct, draw_array
+from hearsay.sim.plan.topology import Dials, dials
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.tables import read_edges
 
 KINDS = ["random", "ring_random", "scale_free", "complete"]

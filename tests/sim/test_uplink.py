@@ -8,7 +8,7 @@ from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import RpcReceived
 from hearsay.core.language.rpc import Control, Graft, IDontWant, Message, PartKind, Rpc, Subscription
 from hearsay.sim.reference.nodes import connect_pair
-from hearsay.sim.reference.uplink import Uplink, Waiting, says_only_idontwant
+from hearsay.sim.reference.uplink import Uplink, Waiting, is_only_idontwant
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.trace.language.schema import TraceEvent, TraceRow
@@ -48,7 +48,7 @@ def test_an_idle_uplink_is_free_now():
     ],
 )
 def test_what_is_urgent(rpc, urgent):
-    assert says_only_idontwant(RpcReceived(0, rpc)) == urgent
+    assert is_only_idontwant(RpcReceived(0, rpc)) == urgent
 
 
 NARROW = {

@@ -20,7 +20,7 @@ from hearsay.foreign_files import MAX_KEY_PARTS, MAX_TOML_BYTES, open_regular, p
 from hearsay.ingest.decoding.errors import BadSource
 from hearsay.ingest.formats.sources import recognise
 from hearsay.pipeline.kernels.columns import read_columns
-from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.tables import MAX_TABLE_BYTES, read_text
 from hearsay.trace.folder import foreign_parquet, json_files, plain_tables
 from hearsay.trace.folder.arrow import DAMAGED, open_trace_file, read_group, read_table

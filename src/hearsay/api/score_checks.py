@@ -16,7 +16,8 @@ from hearsay.score_check.named_subjects import subject_of_set
 from hearsay.score_check.of_scenario import subject_of_scenario
 from hearsay.score_check.score_file import read_subject
 from hearsay.score_check.subject import Subject
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.text.html_table import html_table
 
 

@@ -155,20 +155,12 @@ def _require_file(given: Path | None) -> None:
 
 
 def _choose_engine(scenario: Scenario, options: dict[str, Any]) -> EngineName:
-    from hearsay.sim.plan.engines import choose_engine, unsupported
+    from hearsay.sim.plan.engines import choose_engine
 
-    wanted = options["engine"]
-    if wanted == "array":
-        if options["check"]:
-            raise WrongInput("--check needs the routers themselves; use --engine reference")
-        missing = unsupported(scenario)
-        if missing:
-            raise WrongInput(*(f"--engine array: {problem}" for problem in missing))
-    elif wanted == "auto":
-        engine, why = choose_engine(scenario, checked=options["check"])
-        click.echo(f"engine: {engine} ({why})", err=True)
-        return engine
-    return wanted
+    engine, reason = choose_engine(scenario, options["engine"], checked=options["check"])
+    if options["engine"] == "auto":
+        click.echo(f"engine: {engine} ({reason})", err=True)
+    return engine
 
 
 def _run_folder(out: Path | None) -> RunFolder | None:

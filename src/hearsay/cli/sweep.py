@@ -81,7 +81,7 @@ def _require_figures(names: Sequence[str]) -> None:
 
 def _command(options: dict[str, Any]) -> str:
     """The command that was given, as far as it says what runs."""
-    from hearsay.studies.what_ran import command_of
+    from hearsay.studies.settings import command_of
 
     words: list[object] = ["sweep", options["study"]]
     for option, given in (("--set", options["settings"]), ("--axis", options["axes"])):

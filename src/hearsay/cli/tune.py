@@ -187,8 +187,8 @@ def _finish(tuned: Tuned, folder: StudyFolder, options: dict[str, Any]) -> None:
 
 def _commands(options: dict[str, Any], answers: Sequence[Answer], folder: Path) -> dict[str, str]:
     """The commands that a report ends with, by what they do."""
+    from hearsay.studies.settings import command_of
     from hearsay.studies.tuning.answer_files import BUDGETS
-    from hearsay.studies.what_ran import command_of
 
     words: list[object] = ["tune", options["what"]]
     for option in ("vary", "bounds", "settings"):
@@ -211,9 +211,9 @@ _OPTION = {"bounds": "--bound", "settings": "--set"}
 
 
 def _tell(tuned: Tuned, answers: Sequence[Answer], folder: Path, report: Path) -> None:
+    from hearsay.studies.settings import command_of
     from hearsay.studies.tuning.answer_files import BUDGETS
     from hearsay.studies.tuning.tune_text import answers_text
-    from hearsay.studies.what_ran import command_of
     from hearsay.text.text_table import prose
 
     click.echo(f"{answers_text(tuned.tuning, answers, prose)}\n")

@@ -238,7 +238,7 @@ def _simulation(
     scenario: Scenario, options: dict[str, Any], watcher: Callable[..., None]
 ) -> tuple[Simulation, str | None]:
     """With what it waits for before it begins."""
-    from hearsay.sim.plan.engines import CapacityExceeded, engine_for
+    from hearsay.sim.plan.engines import CapacityExceeded, choose_engine
     from hearsay.sim.plan.estimate import estimate
     from hearsay.sim.simulate import Simulation
     from hearsay.trace.write.run_folder import RunFolder
@@ -247,7 +247,7 @@ def _simulation(
     if nodes > MOST_NODES:
         raise WrongInput(f"network.nodes = {nodes}: a page shows networks of at most {MOST_NODES:,} nodes")
     wanted = options["engine"]
-    engine = engine_for(scenario, "reference" if wanted == "auto" and nodes <= MOST_TOUCHED_NODES else wanted)
+    engine, _ = choose_engine(scenario, "reference" if wanted == "auto" and nodes <= MOST_TOUCHED_NODES else wanted)
     click.echo(f"engine: {engine}", err=True)
     refusal = estimate(scenario, engine).refusal()
     if refusal:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hearsay import metrics
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
@@ -83,18 +84,7 @@ def _json_of(row: dict[str, Any]) -> dict[str, Any]:
         "messages": row["messages"],
         "eligible": row["eligible"],
         "delivered": row["delivered"],
-        "delivery_ratio": row["delivery_ratio"],
-        "latency_ms": {name: row[f"latency_{name}_ms"] for name in ("p50", "p90", "p99", "max")},
-        "hops": {"mean": row["hops_mean"], "max": row["hops_max"]},
-        "copies_per_delivery": row["copies_per_delivery"],
-        "control_bytes_share": row["control_bytes_share"],
-        "bytes_out": {
-            "mean": row["bytes_out_mean"],
-            "max_over_mean": row["bytes_out_max_over_mean"],
-            "gini": row["bytes_out_gini"],
-        },
-        "uplink_share": {"mean": row["uplink_share_mean"], "max": row["uplink_share_max"]},
-        "state_bytes": {"mean": row["state_bytes_mean"], "max": row["state_bytes_max"]},
+        **metrics.nested(row),
         "resilience": {
             "before": row["ratio_before"],
             "during": row["ratio_during"],

@@ -5,22 +5,14 @@ No figure is marked as the best: one run against one other says nothing of what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hearsay.metrics import Metric, shown_in, without_unknown
 from hearsay.report.all_topics import ALL_TOPICS
 from hearsay.report.run import Row, Selection, topic_name, trouble
-from hearsay.text.numbers import count, figure, milliseconds, percent, size
 
 MOST_LINES = 60
-UPLINK = "uplink_share_mean"
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    key: str
-    title: str
-    show: Callable[[float], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +20,6 @@ class Line:
     run: int
     topic: str
     row: Row
-
-
-MEASURES = (
-    Measure("nodes", "nodes", count),
-    Measure("messages", "messages", count),
-    Measure("delivery_ratio", "delivered", percent),
-    Measure("latency_p50_ms", "p50", milliseconds),
-    Measure("latency_p99_ms", "p99", milliseconds),
-    Measure("latency_max_ms", "slowest", milliseconds),
-    Measure("hops_mean", "hops", figure),
-    Measure("copies_per_delivery", "copies per delivery", figure),
-    Measure("control_bytes_share", "control", percent),
-    Measure("bytes_out_mean", "sent per node", size),
-    Measure(UPLINK, "of its uplink", percent),
-    Measure("bytes_out_max_over_mean", "busiest / mean", figure),
-    Measure("bytes_out_gini", "Gini", figure),
-    Measure("state_bytes_mean", "state per node", size),
-)
 
 
 def lines(selection: Selection) -> tuple[list[Line], int]:
@@ -61,7 +35,8 @@ def lines(selection: Selection) -> tuple[list[Line], int]:
     return found[:MOST_LINES], len(found)
 
 
-def measures(shown: Sequence[Line]) -> list[Measure]:
-    """Shares of uplinks only where there are any; all other figures always, measured or not."""
-    limited = any(line.row.get(UPLINK) is not None for line in shown)
-    return [measure for measure in MEASURES if limited or measure.key != UPLINK]
+def metrics(shown: Sequence[Line]) -> list[Metric]:
+    """Return the metrics of the table; optional ones only if some line has them."""
+    columns = shown_in("report")
+    known = (metric.name for metric in columns if any(line.row.get(metric.column) is not None for line in shown))
+    return without_unknown(columns, known)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from hearsay.pipeline.output.tables import QUALITY
 from hearsay.report.answers import QUESTIONS, Question, caveats
-from hearsay.report.comparison import lines, measures
+from hearsay.report.comparison import lines, metrics
 from hearsay.report.definitions import definitions
 from hearsay.report.document import asset, document, footer, labelled_row, scrolling
 from hearsay.report.figure import Figure
@@ -23,8 +23,9 @@ from hearsay.report.run import SCENARIO, Row, Run, Selection, View, topic_name, 
 from hearsay.report.run_names import marks, name_shown, named, run_key, shortened, topic_words
 from hearsay.report.verdict import verdict
 from hearsay.report.what_ran import Ran, what_ran
-from hearsay.studies.what_ran import command_of, differing, shared, simulate_command, size_words
-from hearsay.text.numbers import count, plural, seconds
+from hearsay.studies.settings import command_of, differing, shared, size_words
+from hearsay.text.numbers import Form, count, plural, seconds
+from hearsay.text.numbers import shown as shown_number
 
 SCRIPTS = ("dom.js", "lines.js", "bars.js", "pictures.js", "spread.js", "page.js")
 
@@ -112,8 +113,7 @@ def _ran(selection: Selection, index: int) -> Ran:
 def _command(run: Run) -> str | None:
     if run.settings is None:
         return None
-    known = simulate_command(run.settings)
-    return known if known is not None else command_of(["simulate", run.folder / SCENARIO])
+    return command_of(["simulate", run.folder / SCENARIO])
 
 
 _RAN = (("seed", "seed"), ("engine", "engine"), ("trace hash", "trace_hash"))
@@ -220,17 +220,16 @@ def _comparison(selection: Selection) -> Html:
     shown, total = lines(selection)
     several_topics = len({line.topic for line in shown}) > 1
     heads = ["run", *(["topic"] if several_topics else []), "router"]
-    figures = measures(shown)
+    columns = metrics(shown)
     text = range(len(heads))
-    heads += [measure.title for measure in figures]
+    heads += ["nodes", "messages", *(metric.heading for metric in columns)]
     body: list[Html] = []
     for line in shown:
         cells: list[object] = [join([run_key(line.run), " ", name_shown(selection.runs[line.run].label)])]
         cells += [name_shown(line.topic)] if several_topics else []
         cells.append(line.row["router"] or "unknown")
-        for measure in figures:
-            value = line.row.get(measure.key)
-            cells.append(_NOT_MEASURED if value is None else measure.show(value))
+        cells += [_cell(line.row[name], "count") for name in ("nodes", "messages")]
+        cells += [_cell(line.row.get(metric.column), metric.form) for metric in columns]
         body.append(labelled_row(heads, cells, text, data_run=line.run))
     head = [
         tag("th", title, scope="col", class_=None if place in text else "number") for place, title in enumerate(heads)
@@ -238,7 +237,7 @@ def _comparison(selection: Selection) -> Html:
     notes: list[str] = []
     if several_topics:
         notes.append("Topics in most trouble first. Bytes of a topic are those of its own parts; IWANT names none.")
-    if any(line.row.get(measure.key) is None for line in shown for measure in figures):
+    if any(line.row.get(metric.column) is None for line in shown for metric in columns):
         notes.append("n/m: not measured.")
     if total > len(shown):
         notes.append(f"{count(len(shown))} of {count(total)} lines.")
@@ -252,6 +251,10 @@ def _comparison(selection: Selection) -> Html:
         tag("p", " ".join(notes), class_="faint") if notes else "",
         id="compared",
     )
+
+
+def _cell(value: float | None, form: Form) -> str:
+    return _NOT_MEASURED if value is None else shown_number(value, form)
 
 
 def _findings(run: Run) -> list[Row]:

@@ -25,7 +25,7 @@ from hearsay.pipeline.output.stored_tables import arrow_schema, stored_files
 from hearsay.pipeline.output.tables import BALANCE, HEADLINE, MEASURED, METRICS_FOLDER, MetricTable
 from hearsay.report.all_topics import ALL_TOPICS, all_topics
 from hearsay.report.errors import ReportError
-from hearsay.studies.what_ran import settings_of
+from hearsay.studies.settings import settings_of
 from hearsay.trace.folder.arrow import DAMAGED, pa
 from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.folder.foreign_parquet import open_foreign

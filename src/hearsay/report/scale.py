@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from hearsay.metrics import shown_in
 from hearsay.report.run import Row, Run, View
-from hearsay.text.numbers import count, figure, milliseconds, percent, plural, seconds, size
-
-_FIGURES: tuple[tuple[str, Callable[[Row], float | None], Callable[[float], str]], ...] = (
-    ("delivered", lambda row: row["delivery_ratio"], percent),
-    ("p99 latency", lambda row: row["latency_p99_ms"], milliseconds),
-    ("copies per delivery", lambda row: row["copies_per_delivery"], figure),
-    ("bytes sent per node and message", lambda row: _per_message(row), size),
-    ("state per node", lambda row: row["state_bytes_mean"], size),
-)
+from hearsay.text.numbers import Form, count, figure, plural, seconds, shown
 
 
 def scale(runs: Sequence[Run], view: View) -> str:
@@ -38,10 +31,13 @@ def scale(runs: Sequence[Run], view: View) -> str:
         )
     small, large = peers[0], peers[-1]
     parts: list[str] = []
-    for name, figure_of, show in _FIGURES:
-        before, after = figure_of(small), figure_of(large)
+    changes: list[tuple[str, Form, float | None, float | None]] = [
+        (metric.title, metric.form, small[metric.column], large[metric.column]) for metric in shown_in("scale")
+    ]
+    changes.append(("bytes sent per node and message", "bytes", _per_message(small), _per_message(large)))
+    for title, form, before, after in changes:
         if before is not None and after is not None:
-            parts.append(f"{name} {show(before)} → {show(after)}")
+            parts.append(f"{title} {shown(before, form)} → {shown(after, form)}")
     router = "" if own["router"] is None else f" of {own['router']}"
     grown = f"From {count(_nodes(small))} to {plural(_nodes(large), 'node')} (runs{router})"
     if not parts:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from hearsay.metrics import shown_in
 from hearsay.report.delivery_counts import DeliveryCounts, delivery_counts
 from hearsay.report.run import Row, Selection, topic_name, trouble
-from hearsay.text.numbers import count, figure, milliseconds, percent, size
+from hearsay.text.numbers import count, figure, milliseconds, percent, shown, size
 
-_RANGES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
-    ("p99 latency", "latency_p99_ms", milliseconds),
-    ("copies per delivery", "copies_per_delivery", figure),
-    ("sent per node", "bytes_out_mean", size),
-    ("of the uplink", "uplink_share_mean", percent),
-)
 _US_PER_MS = 1000
 _SINGLE = "These are single runs: what lies close together may be chance, which hearsay compare tells apart."
 _MORE_THAN_DUE = "Latencies are over all deliveries, with those to nodes that came later or left soon."
@@ -78,14 +73,13 @@ def _delivered(rows: Sequence[tuple[str, Row]]) -> str:
 
 def _ranges(rows: Sequence[tuple[str, Row]], more_than_due: bool) -> str:
     told: list[str] = []
-    for title, key, show in _RANGES:
+    for metric in shown_in("verdict"):
+        title, key = metric.title, metric.column
         known = sorted((row[key], name) for name, row in rows if row.get(key) is not None)
         if len(known) > 1:
             (least, first), (most, last) = known[0], known[-1]
-            same = show(least) == show(most)
-            told.append(
-                f"{title} {show(least)}" if same else f"{title} from {show(least)} ({first}) to {show(most)} ({last})"
-            )
+            low, high = shown(least, metric.form), shown(most, metric.form)
+            told.append(f"{title} {low}" if low == high else f"{title} from {low} ({first}) to {high} ({last})")
     over = f" {_MORE_THAN_DUE}" if more_than_due and told else ""
     return f"{_capital('; '.join(told))}.{over} {_SINGLE}" if told else _SINGLE
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hearsay.report.document import labelled_table
 from hearsay.report.markup import Html, join, tag
-from hearsay.studies.what_ran import Settings, differing, shared
+from hearsay.studies.settings import Settings, differing, shared
 from hearsay.text.toml import value_text
 
 NO_SETTING = "–"

@@ -10,10 +10,11 @@ from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.score_check.promises import promises_per_heartbeat
 from hearsay.score_check.subject import Expectations, OtherPopulation, Subject
 from hearsay.score_check.topic_groups import Topics, grouped
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
-from hearsay.sim.scenario.sections.network import LatencyKind, Links
-from hearsay.sim.scenario.sections.routers import Population
-from hearsay.sim.scenario.sections.workload import TimedKind
+from hearsay.sim.scenario.network import LatencyKind, Links
+from hearsay.sim.scenario.routers import Population
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
+from hearsay.sim.scenario.workload import TimedKind
 
 _MILLION = 1_000_000
 _NEAREST = -2.33

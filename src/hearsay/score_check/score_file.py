@@ -25,10 +25,9 @@ from hearsay.core.shell.parameters import ParameterError, Violation
 from hearsay.score_check.of_scenario import subject_of_scenario
 from hearsay.score_check.subject import Expectations, Subject, Traffic
 from hearsay.score_check.topic_groups import Topics, grouped, groups_of_all
-from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.sim.scenario.toml_lines import KeyPath
-from hearsay.sim.scenario.toml_text import Document, parse_file
+from hearsay.sim.scenario.toml_text import Document, KeyPath, parse_file
 from hearsay.text.toml import shown_value
 
 TABLES = ("score", "expect")

@@ -1,1 +1,1 @@
-"""The simulator: scenarios, links, faults and the engines that drive the very routers of `hearsay.core`."""
+"""The simulator: scenarios, links, faults, and engines that run the routers of `hearsay.core`."""

@@ -4,8 +4,8 @@
 
     summary = simulate("simsub", trace=print)
 
-`trace` is called with every row as it happens and `transcript` with all of them when the run ends, as simsub's
-script has it.
+`trace` is called with every row as it is recorded, and `transcript` with all of them when the run ends, as in
+simsub's script.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.sim.checks.checker import Checker
-from hearsay.sim.plan.engines import CapacityExceeded, EngineName, engine_for
+from hearsay.sim.engine import Engine
+from hearsay.sim.plan.engines import CapacityExceeded, EngineName, choose_engine
 from hearsay.sim.plan.estimate import require_memory
 from hearsay.sim.plan.plan import Plan, make_plan
 from hearsay.sim.reference.engine import ReferenceEngine
-from hearsay.sim.reference.failures import router_failure
 from hearsay.sim.results.recorder import Recorder
 from hearsay.sim.results.summarise import summarise
 from hearsay.sim.results.summary import Summary
@@ -34,9 +33,6 @@ from hearsay.trace.language.schema import TraceRow
 from hearsay.trace.write.run_folder import RunFolder
 from hearsay.trace.write.writer import TraceWriter
 
-if TYPE_CHECKING:
-    from hearsay.sim.array.engine import ArrayEngine
-
 
 class InvariantViolation(AssertionError):
     """A checked run broke an invariant."""
@@ -44,14 +40,14 @@ class InvariantViolation(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run's summary and what the checker found; no problems when it was not asked."""
+    """A run's summary and the checker's problems; none without a check."""
 
     summary: Summary
     problems: tuple[str, ...]
 
 
 class Simulation:
-    """One run of a scenario, prepared step by step so that a caller can show progress and stop it."""
+    """One run of a scenario, which a caller can observe and stop."""
 
     def __init__(
         self,
@@ -66,13 +62,14 @@ class Simulation:
         engine: EngineName = "reference",
         threads: int = 1,
     ) -> None:
-        """With `rotate_us` trace files are closed every so often in simulated time, for those who follow the run. A
-        watcher is handed the rows of either engine, as they come; it must not keep the array.
+        """Prepare a run.
 
-        `check` and `listener` are for the reference engine, which alone has routers to look into and rows in order.
+        With `rotate_us`, a trace file is closed after that much simulated time, so that a reader can follow the run.
+        A `watcher` gets batches of rows from both engines; it must not keep the array. `check` and `listener` need
+        the reference engine, which alone has router objects and rows in order.
         """
         if engine == "array" and (check or listener is not None):
-            raise ValueError("the array engine can neither be checked nor listened to")
+            raise ValueError("the array engine supports neither check nor listener")
         self.plan: Plan = make_plan(scenario)
         self.engine_name: EngineName = engine
         self._folder = folder
@@ -81,27 +78,28 @@ class Simulation:
         self._watcher = watcher
         self.recorder = Recorder(self._writer, listener, watcher)
         try:
-            self.engine = self._make_engine(threads)
+            self.engine: Engine = self._make_engine(threads)
         except BaseException:
             if self._writer is not None:
                 self._writer.abort()
             raise
 
     def _make_writer(self, folder: RunFolder, rotate_us: Micros | None) -> TraceWriter:
-        """In the background for the array engine alone: the reference engine would not let go of the interpreter."""
+        """Return the writer; it has a thread only with the array engine, because the reference engine keeps the
+        GIL."""
         in_background = self.engine_name == "array"
         return TraceWriter(
             folder.path, rotate_us=rotate_us, background=in_background, known_hash=lambda: self.engine.trace_hash
         )
 
-    def _make_engine(self, threads: int) -> ReferenceEngine | ArrayEngine:
+    def _make_engine(self, threads: int) -> Engine:
         if self.engine_name == "reference":
             return ReferenceEngine(self.plan, self.recorder, self._checker)
         from hearsay.sim.array.engine import ArrayEngine
 
-        takers = [take for take in (self._writer and self._writer.add, self._watcher) if take is not None]
-        engine = ArrayEngine(self.plan, _all_of(takers), threads)
-        self.plan = self.plan.without_dials()  # so that the engine can let go of them
+        consumers = [each for each in (self._writer and self._writer.add, self._watcher) if each is not None]
+        engine = ArrayEngine(self.plan, _tee(consumers), threads)
+        self.plan = self.plan.without_dials()  # so that the engine can free them
         return engine
 
     @property
@@ -110,9 +108,9 @@ class Simulation:
         return self.engine.delivered
 
     def run(self, progress: Callable[[Micros], None] | None = None) -> Result:
-        """Run to the end, or until `engine.stop_requested` is set; then write what there is.
+        """Run to the end, or until `engine.stop_requested` is set, and write the results.
 
-        Raises `RouterFailed` when a router did.
+        Raise `RouterFailed` when a router raises.
         """
         try:
             if self._folder is not None:
@@ -125,28 +123,29 @@ class Simulation:
             if self._writer is not None:
                 self._writer.abort()
             if isinstance(error, Exception) and self._checker is not None and self._checker.problems:
-                # A router that breaks the rules may ask for what cannot be done; the first broken rule explains it.
+                # A router that breaks the rules may return impossible actions; the first broken rule explains them.
                 raise InvariantViolation("\n".join(self._checker.problems)) from error
-            if isinstance(error, Exception) and isinstance(self.engine, ReferenceEngine):
-                failure = router_failure(error, self.plan, self.engine.now)
-                if failure is not None:
-                    raise failure from error
+            if isinstance(error, Exception) and (failure := self.engine.router_failure(error)) is not None:
+                raise failure from error
             raise
         return Result(summary, tuple(self._checker.problems) if self._checker is not None else ())
 
     def change_scenario(self, scenario: Scenario) -> None:
-        """Go on by another scenario, the same until `engine.queue.next_us`; of the reference engine, unchecked, and
-        between two of its buckets. Raises `ScenarioError` when it cannot be carried out; then nothing has changed."""
-        if not isinstance(self.engine, ReferenceEngine) or self._checker is not None:
-            raise ValueError("only the reference engine, unchecked, goes on by another scenario")
+        """Continue with another scenario, the same before `engine.changeable.next_us`, when `progress` is called.
+
+        Raise `ScenarioError` without a change if its plan cannot be carried out.
+        """
+        changeable = self.engine.changeable
+        if changeable is None or self._checker is not None:
+            raise ValueError("only an unchecked run of the reference engine can change its scenario")
         plan = make_plan(scenario)
-        self.engine.change_plan(plan)
+        changeable.change_plan(plan)
         self.plan = plan
         if self._folder is not None:
             self._folder.write_text_atomic("scenario.toml", dump_scenario(scenario))
 
     def _store_plan(self, folder: RunFolder) -> None:
-        """What is known before the run: whoever follows it reads names and the window from here."""
+        """Write what is known before the run; a reader that follows it needs names and the window."""
         plan = self.plan
         folder.write_text_atomic("scenario.toml", dump_scenario(plan.scenario))
         nodes = plan.scenario.network.nodes
@@ -176,13 +175,13 @@ class Simulation:
         folder.write_manifest(written, seed=summary.seed, complete=summary.complete)
 
 
-def _all_of(takers: Sequence[Callable[[Rows], None]]) -> Callable[[Rows], None] | None:
-    """One who hands rows on to all; nobody if there is none."""
-    if not takers:
+def _tee(consumers: Sequence[Callable[[Rows], None]]) -> Callable[[Rows], None] | None:
+    """Return a function that passes rows to all; None if there are none."""
+    if not consumers:
         return None
 
     def take(rows: Rows) -> None:
-        for each in takers:
+        for each in consumers:
             each(rows)
 
     return take
@@ -197,12 +196,11 @@ def run_on_fitting_engine(
     check: bool = False,
     listener: Callable[[TraceRow], None] | None = None,
 ) -> Result:
-    """By the engine that suits, and by the reference engine if `auto` chose the other and it has no room.
+    """Run on a fitting engine, and again on the reference engine if the array engine that `auto` chose has no room.
 
-    Raises `ScenarioError` for what would not fit into memory, or what the engine asked for cannot run.
+    Raise `ScenarioError` if the run would not fit into memory, or if the wanted engine cannot run it.
     """
-    only_reference = wanted == "auto" and (check or listener is not None)
-    engine: EngineName = "reference" if only_reference else engine_for(scenario, wanted)
+    engine, _ = choose_engine(scenario, wanted, checked=check or listener is not None)
     require_memory(scenario, engine)
     folder = RunFolder.create(out) if out is not None else None
     try:
@@ -229,8 +227,8 @@ def simulate(
 ) -> Summary:
     """Simulate a scenario (an object, the name of a preset, or the path of a file) and return its summary.
 
-    With `check`, a broken invariant raises `InvariantViolation`. `check`, `trace` and `transcript` are for the
-    reference engine.
+    With `check`, a broken invariant raises `InvariantViolation`. `check`, `trace` and `transcript` need the reference
+    engine.
     """
     if isinstance(scenario, str):
         scenario = load_scenario(None, scenario, ())

@@ -24,10 +24,11 @@ from typing import Annotated, Any, cast
 from pydantic import Field, PlainValidator
 
 from hearsay.core.shell.parameters import Violation
-from hearsay.sim.scenario.sections.values import Number, PerhapsEmptyText, broken, integer_in, one_of, violated
 from hearsay.sim.scenario.toml_text import Document
-from hearsay.studies.base import Setting, flattened
+from hearsay.sim.scenario.values import Number, PerhapsEmptyText, broken, integer_in, one_of, violated
+from hearsay.studies.base import Setting
 from hearsay.studies.checked_file import FileTable, Places
+from hearsay.studies.settings import flattened
 from hearsay.text.toml import shown_value
 
 MOST_VALUES = 10_000

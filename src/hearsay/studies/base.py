@@ -14,12 +14,13 @@ from typing import Annotated, Any, TypeAlias, cast
 from pydantic import ConfigDict, ValidationInfo, field_validator
 
 from hearsay.core.shell.parameters import Violation
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario, preset_names
-from hearsay.sim.scenario.sections.values import Text, broken, one_of
-from hearsay.sim.scenario.toml_text import Document
+from hearsay.sim.scenario.values import Text, broken, one_of
 from hearsay.studies.checked_file import FileTable, Places
 from hearsay.studies.errors import StudyError
+from hearsay.studies.settings import flattened
 
 Setting: TypeAlias = tuple[str, object]
 """The path of a scenario's key, and its value."""
@@ -92,18 +93,6 @@ class Base:
         unknown = _UNKNOWN.fullmatch(override[2])
         # A key is unknown whatever its value: of an axis that is the same line for each, and is said once.
         return f"{origin}: {key} = {override[2]}" if unknown is None else f"{origin}: {key}: {unknown[1]}"
-
-
-def flattened(document: Mapping[str, object], above: str = "") -> list[Setting]:
-    """The keys of nested tables by their paths; arrays are values."""
-    found: list[Setting] = []
-    for key, value in document.items():
-        path = f"{above}{key}"
-        if isinstance(value, dict):
-            found += flattened(cast(Document, value), f"{path}.")
-        else:
-            found.append((path, value))
-    return found
 
 
 def _resolved(setting: Setting, folder: Path) -> Setting:

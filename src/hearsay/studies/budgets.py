@@ -25,12 +25,13 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, PlainValidator, field_validator
 
 from hearsay.core.shell.parameters import Violation
-from hearsay.sim.scenario.sections.values import Number, Text, broken, one_of, violated
+from hearsay.metrics import Metric
+from hearsay.sim.scenario.values import Number, Text, broken, one_of, violated
 from hearsay.studies.axes import axis_of_values
 from hearsay.studies.base import Base, BaseTable
 from hearsay.studies.checked_file import FileTable, read_checked
 from hearsay.studies.errors import StudyError
-from hearsay.studies.figures import BY_NAME, HeadlineFigure
+from hearsay.studies.figures import BY_NAME
 from hearsay.studies.one_run import Row
 from hearsay.studies.points import Point, point_of
 from hearsay.studies.statistics import Mean, mean_of
@@ -43,7 +44,7 @@ JUDGES = ("mean", "interval", "p90", "worst")
 @dataclass(frozen=True, slots=True)
 class Budget:
     case: str
-    figure: HeadlineFigure
+    figure: Metric
     at_least: float | None
     at_most: float | None
     judge: str

@@ -10,11 +10,9 @@ from typing import TypeVar
 from pydantic import ConfigDict, ValidationError
 
 from hearsay.sim.scenario.mistakes import known_keys, mistakes
-from hearsay.sim.scenario.scenario import ScenarioError
-from hearsay.sim.scenario.sections.section import Section
-from hearsay.sim.scenario.sections.values import unknown_key
-from hearsay.sim.scenario.toml_lines import KeyPath
-from hearsay.sim.scenario.toml_text import Document, parse_file
+from hearsay.sim.scenario.scenario_error import ScenarioError
+from hearsay.sim.scenario.toml_text import Document, KeyPath, parse_file
+from hearsay.sim.scenario.values import Section, unknown_key
 from hearsay.studies.errors import StudyError
 
 

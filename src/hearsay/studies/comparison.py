@@ -13,12 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.metrics import Metric
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import find_scenario
 from hearsay.studies.axes import axis_of_values
 from hearsay.studies.base import Base
 from hearsay.studies.errors import StudyError
-from hearsay.studies.figures import BY_NAME, COMPARED, HeadlineFigure
+from hearsay.studies.figures import BY_NAME, COMPARED
 from hearsay.studies.one_run import Row
 from hearsay.studies.points import Point, point_of
 from hearsay.studies.statistics import Difference, holm, paired, unpaired
@@ -42,7 +43,7 @@ class Verdict(StrEnum):
 class FigureComparison:
     """A figure of both sides; B's against A's."""
 
-    figure: HeadlineFigure
+    figure: Metric
     difference: Difference | None
     verdict: Verdict
     detectable: float
@@ -80,7 +81,7 @@ def compare(
     figures = [
         name
         for name in figures
-        if not BY_NAME[name].conditional or values_by_seed(a, results, name) or values_by_seed(b, results, name)
+        if not BY_NAME[name].optional or values_by_seed(a, results, name) or values_by_seed(b, results, name)
     ]
     differences = [_difference(a, b, results, name) for name in figures]
     known = [difference for difference in differences if difference is not None]
@@ -116,7 +117,7 @@ def _mean(point: Point, results: Mapping[str, Row], name: str) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _verdict(figure: HeadlineFigure, difference: Difference, called: bool) -> Verdict:
+def _verdict(figure: Metric, difference: Difference, called: bool) -> Verdict:
     if called:
         more = difference.estimate > 0
         return Verdict.BETTER if more == (figure.better == "more") else Verdict.WORSE

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from hearsay.studies.what_ran import command_of
+from hearsay.studies.settings import command_of
 
 _LONGEST_NAME = 100
 _DIGEST_DIGITS = 8

@@ -25,7 +25,8 @@ from typing import Any, TypeAlias
 from hearsay.sim.reference import failures
 from hearsay.sim.reference.failures import RouterFailed
 from hearsay.sim.results.summary import Summary
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import run_on_fitting_engine
 from hearsay.studies.figures import headline

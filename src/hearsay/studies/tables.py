@@ -26,7 +26,7 @@ from hearsay.studies.study_file import Study
 from hearsay.text.toml import shown_value
 from hearsay.trace.folder.arrow import pa
 
-_FIGURE_FIELDS = [(figure.name, pa.int64() if figure.whole else pa.float64()) for figure in FIGURES]
+_FIGURE_FIELDS = [(figure.name, pa.int64() if figure.is_count else pa.float64()) for figure in FIGURES]
 _NAMES = [("run", pa.string()), ("point", pa.string()), ("seed", pa.int64())]
 _RESOURCE_FIELDS = [
     ("engine", pa.string()),

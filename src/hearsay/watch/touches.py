@@ -9,12 +9,12 @@ from __future__ import annotations
 from decimal import Decimal
 
 from hearsay.core.language.identifiers import Micros
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.faults import Crash
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import change_scenario
-from hearsay.sim.scenario.sections.faults import Crash
-from hearsay.sim.scenario.sections.section import Section
-from hearsay.sim.scenario.sections.values import MILLION
-from hearsay.sim.scenario.sections.workload import Timed, TimedKind
+from hearsay.sim.scenario.values import MILLION, Section
+from hearsay.sim.scenario.workload import Timed, TimedKind
 from hearsay.watch.broadcast import Refused
 
 

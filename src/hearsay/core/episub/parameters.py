@@ -47,75 +47,90 @@ class Repair(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisubParameters(RouterParameters):
-    """Membership, then broadcast. `docs/routers/episub.md` gives the source of each default.
-
-    | field | rule | default |
-    |---|---|---|
-    | overlay, broadcast | which membership and which broadcast | episub, tree |
-    | random_links, near_links | C_rand, C_near; A is their sum | 4, 3 |
-    | passive_size | P | 42 |
-    | view_sizes | fixed, or C_rand = log10 N, A = C_rand + size_constant and P = passive_factor · A | fixed |
-    | active_limit | nobody is taken in beyond this | 28 |
-    | join_ttl, passive_ttl | length of JOIN and FORWARDJOIN walks; HyParView's ARWL and PRWL | 6, 3 |
-    | reply_timeout_ms | how long an answer is waited for; who leaves a ping unanswered so long has failed | 2000 |
-    | stabilise_min_ms, stabilise_max_ms | the randomised period of stabilisation | 1000, 10 000 |
-    | alpha_percent | a near link gives way to one with less than this share of its RTT | 75 |
-    | shuffle_interval_ms, shuffle_ttl, shuffle_active, shuffle_passive | period, walk, k_a, k_p | 10 000, 6, 3, 4 |
-    | probe_interval_ms, probe_count | passive probes | 30 000, 2 |
-    | contacts_interval_ms | how often discovery is asked for new passive nodes; 0 is never | 60 000 |
-    | leave_by, leave_ttl | LEAVE or DISCONNECT; how far LEAVE goes anyway | leave, 3 |
-    | idle_ms | a connection nobody needs is closed after this | 3000 |
-    | flush_ms | period of lazy announcements | 100 |
-    | announce_recent_ms | a new neighbour is told of messages not older than this; 0 is never | 3000 |
-    | missing_tick_ms | the persistent timer that touches missing messages | 300 |
-    | graft_attempts | ticks with a GRAFT before a message is given up | 5 |
-    | optimisation_threshold | hops by which a lazy path must be shorter; 0 turns it off | 5 |
-    | repair | what the loss of an eager link causes | eager |
-    | payload_ttl_ms | how long messages can be sent again; ids live for seen_ttl_ms | 30 000 |
-    | max_* | bounds on what peers can grow | |
-    """
+    """Parameters of membership and broadcast. `docs/routers/episub.md` gives the source of each default."""
 
     seen_ttl_ms: int = milliseconds(90_000, low=1)
+    """Time that a message id is remembered."""
     overlay: Overlay = choice(Overlay.EPISUB)
+    """Membership protocol."""
     broadcast: Broadcast = choice(Broadcast.TREE)
+    """Broadcast protocol."""
     random_links: int = integer(4, low=1, high=1000)
+    """C_rand, the number of random neighbours."""
     near_links: int = integer(3, low=0, high=1000)
+    """C_near, the number of near neighbours; A, the size of the active list, is C_rand + C_near."""
     passive_size: int = integer(42, low=1, high=100_000)
+    """P, the size of the passive list."""
     view_sizes: ViewSizes = choice(ViewSizes.FIXED)
+    """`fixed`, or `estimated`: C_rand = log10 N, A = C_rand + `size_constant`, P = `passive_factor` × A."""
     size_constant: int = integer(3, low=0, high=1000)
+    """Neighbours beyond C_rand with `estimated` view sizes."""
     passive_factor: int = integer(6, low=1, high=1000)
+    """P / A with `estimated` view sizes."""
     active_limit: int = integer(28, low=1, high=10_000)
+    """Neighbours beyond which no peer is accepted."""
     join_ttl: int = integer(6, low=0, high=255)
+    """Length of the walks of JOIN (HyParView: ARWL)."""
     passive_ttl: int = integer(3, low=0, high=255)
+    """Steps before the end of a walk at which the node enters passive lists (HyParView: PRWL)."""
     reply_timeout_ms: int = milliseconds(2_000, low=1)
+    """Time that an answer is awaited; a peer that does not answer a ping in it has failed."""
     stabilise_min_ms: int = milliseconds(1_000, low=1)
+    """Shortest time between two stabilisations."""
     stabilise_max_ms: int = milliseconds(10_000, low=1)
+    """Longest time between two stabilisations."""
     alpha_percent: int = integer(75, low=1, high=100)
+    """A near neighbour is replaced by a peer with less than this percentage of its round-trip time."""
     shuffle_interval_ms: int = milliseconds(10_000, low=1)
+    """Time between two shuffles."""
     shuffle_ttl: int = integer(6, low=0, high=255)
+    """Length of the walk of a shuffle."""
     shuffle_active: int = integer(3, low=0, high=1000)
+    """k_a, the active peers in a shuffle."""
     shuffle_passive: int = integer(4, low=0, high=1000)
+    """k_p, the passive peers in a shuffle."""
     probe_interval_ms: int = milliseconds(30_000, low=1)
+    """Time between two probes of the passive list."""
     probe_count: int = integer(2, low=0, high=1000)
+    """Passive peers that are probed."""
     contacts_interval_ms: int = milliseconds(60_000)
+    """Time between two requests to discovery for passive peers; 0 is never."""
     leave_by: LeaveBy = choice(LeaveBy.LEAVE)
+    """Message of a node that leaves: DISCONNECT to its neighbours, or a LEAVE that spreads."""
     leave_ttl: int = integer(3, low=0, high=255)
+    """Hops that a LEAVE spreads."""
     idle_ms: int = milliseconds(3_000, low=1)
+    """Time after which an unused connection is closed."""
     flush_ms: int = milliseconds(100, low=1)
+    """Time between two lazy announcements."""
     announce_recent_ms: int = milliseconds(3_000)
+    """Age up to which messages are announced to a new neighbour; 0 is never."""
     missing_tick_ms: int = milliseconds(300, low=1)
+    """Time between two checks for missing messages."""
     graft_attempts: int = integer(5, low=1, high=1000)
+    """Checks with a GRAFT before a missing message is given up."""
     optimisation_threshold: int = integer(5, low=0, high=255)
+    """Hops by which a lazy path must be shorter to replace an eager one; 0 is off."""
     repair: Repair = choice(Repair.EAGER)
+    """Reaction to the loss of an eager link."""
     payload_ttl_ms: int = milliseconds(30_000, low=1)
+    """Time that a message can be sent again."""
     max_cached_messages: int = integer(20_000, low=1)
+    """Messages that can be sent again."""
     max_cached_bytes: int = integer(0, low=0)
+    """Memory of these messages; 0 is unlimited."""
     max_missing: int = integer(20_000, low=1)
+    """Missing messages that are tracked."""
     max_announcers: int = integer(16, low=1)
+    """Announcers of a missing message that are remembered."""
     max_ids_per_part: int = integer(5_000, low=1)
+    """Ids of one IHAVE or GRAFT that are handled."""
     max_peers_per_part: int = integer(64, low=1)
+    """Peers of one part that are handled."""
     max_dials: int = integer(64, low=1)
+    """Dials at a time."""
     graft_answers_per_id: int = integer(3, low=1)
+    """Times that one message is sent to one peer on request."""
 
     @property
     def active_size(self) -> int:

@@ -24,10 +24,12 @@ SQUARE_ROOT_FLOOR = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomsubParameters(RouterParameters):
-    """`degree` is the specification's D; a `network_size` above 0 asks for the square-root rule instead."""
+    """Parameters of randomsub."""
 
     degree: int = integer(6, low=0)
+    """D, the number of random peers that get a message."""
     network_size: int = integer(0, low=0)
+    """Size of the network for the square-root rule, which then replaces `degree`; 0 is off."""
 
     @property
     def reach(self) -> int:

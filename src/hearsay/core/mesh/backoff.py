@@ -24,28 +24,24 @@ from hearsay.core.shell.parameters import RouterParameters, integer, millisecond
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackoffParameters(RouterParameters):
-    """Backoff and peer exchange.
-
-    | field | rule | r1, simsub | v1.1 |
-    |---|---|---|---|
-    | prune_backoff_ms | no GRAFT for so long after a PRUNE; 0 is off | 0 | 60 000 |
-    | unsubscribe_backoff_ms | … after a PRUNE because one leaves the topic | 10 000 | 10 000 |
-    | max_backoff_ms | received times are clamped to this | 3 600 000 | 3 600 000 |
-    | backoff_slack_heartbeats | own GRAFTs wait so much longer | 2 | 2 |
-    | max_backoffs | entries remembered | 100 000 | 100 000 |
-    | exchange_peers | other peers named in a PRUNE | 0 | 0 |
-    | accept_exchange | dial peers that a PRUNE names | off | off |
-    | exchange_dials | … so many of one PRUNE; 0: as many as one names | 0 | 0 |
-    """
+    """Parameters of backoff and peer exchange."""
 
     prune_backoff_ms: int = milliseconds(0)
+    """Time without a GRAFT after a PRUNE (v1.1: 60 000); 0 turns backoff off."""
     unsubscribe_backoff_ms: int = milliseconds(10_000)
+    """Time without a GRAFT after a PRUNE that is sent because a node leaves the topic."""
     max_backoff_ms: int = milliseconds(3_600_000)
+    """Longest backoff that is accepted from a peer."""
     backoff_slack_heartbeats: int = integer(2, low=0)
+    """Heartbeats that the router's own GRAFT waits after the end of a backoff."""
     max_backoffs: int = integer(100_000, low=1)
+    """Backoffs that are remembered; the oldest is dropped first."""
     exchange_peers: int = integer(0, low=0, high=1_000)
+    """Other peers that a PRUNE names."""
     accept_exchange: bool = False
+    """Dial peers that a PRUNE names."""
     exchange_dials: int = integer(0, low=0, high=1_000)
+    """Peers of one PRUNE that are dialled; 0: as many as `exchange_peers`."""
 
     @property
     def dials_per_prune(self) -> int:

@@ -40,66 +40,63 @@ class ShortMesh(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GossipsubParameters(ExtensionParameters):
-    """Gossip, caches and fan-out, beside the mesh's parameters.
-
-    | field | rule | r1 | simsub |
-    |---|---|---|---|
-    | degree_lazy | D_lazy, peers that get gossip | 6 | 6 |
-    | gossip_targets | draw before or after leaving out the mesh | select_then_filter | select_then_filter |
-    | history_length | windows a message is kept, the open one included | 5 | 121 |
-    | history_gossip | windows that are gossiped about, the open one included | 3 | 3 |
-    | seen_by | how long ids are remembered | time | history |
-    | fanout_ttl_ms | fan-out is forgotten after that long without a publish | 60 000 | 60 000 |
-    | fanout_top_up | when lost fan-out peers are replaced | heartbeat | heartbeat |
-    | short_mesh | publishing with a small mesh | mesh_only | mesh_only |
-    | graft_on_missing | GRAFT a peer after so many IHAVEs with news; 0 is off | 0 | 0 |
-    | missing_window_heartbeats | … counted over so many heartbeats | 5 | 5 |
-    | max_ids_per_ihave | ids of one IHAVE that are acted on, and sent | 5000 | 5000 |
-    | max_ids_per_iwant | ids asked of one peer, and acted on when it asks, per heartbeat | 5000 | 5000 |
-    | max_ids_asked | … asked, if these are to be fewer (nim: 10); 0: as many | 0 | 0 |
-    | ask_again_heartbeats | an id that was asked for is not asked of others for so many; 0: of all | 0 | 0 |
-    | iwant_answers_per_id | how often one message is sent to one peer on request | 3 | 1 000 000 |
-    | max_cached_messages | size of the message cache | 200 000 | 200 000 |
-    | max_cached_bytes | … in bytes of memory; 0 is off | 0 | 0 |
-    | idontwant_threshold_bytes | the mesh is told that one has a message of so many bytes (v1.2); 0 is off | 0 | 0 |
-    | idontwant_on_publish | the mesh is told of one's own, too (go) | off | off |
-    | idontwant_ttl_heartbeats | how long it is remembered what a peer does not want | 3 | 3 |
-    | max_ids_per_idontwant | ids heard of one RPC | 10 | 10 |
-    | max_idontwants | RPCs with IDONTWANT heard of one peer per heartbeat | 1000 | 1000 |
-    | max_idontwant_ids | ids heard of one peer per heartbeat, in all RPCs (js, nim, jvm); 0: any number | 0 | 0 |
-    | heeds_idontwant | what a peer does not want is not sent to it (js until August 2026: it is) | on | on |
-    | max_unwanted | ids of all peers that are remembered | 100 000 | 100 000 |
-    | withdraw_unwanted | what a peer does not want leaves the queue to it, too (rust) | off | off |
-    | skip_senders | no copy to a peer that sent one during validation (rust, nim) | off | off |
-    """
+    """Parameters of gossip, message caches, fan-out and IDONTWANT."""
 
     degree_lazy: int = integer(6, low=0)
+    """D_lazy: peers that get gossip in a heartbeat."""
     gossip_targets: GossipTargets = choice(GossipTargets.SELECT_THEN_FILTER)
+    """Draw the peers that get gossip before or after the mesh is excluded."""
     history_length: int = integer(5, low=1, high=100_000)
+    """Windows that a message is kept in the cache, the current one included (simsub: 121)."""
     history_gossip: int = integer(3, low=0, high=100_000)
+    """Windows whose messages are gossiped, the current one included."""
     seen_by: SeenBy = choice(SeenBy.TIME)
+    """Rule for how long message ids are remembered."""
     fanout_ttl_ms: int = milliseconds(60_000)
+    """Time without a publish after which the fan-out peers of a topic are dropped."""
     fanout_top_up: FanoutTopUp = choice(FanoutTopUp.HEARTBEAT)
+    """Time at which lost fan-out peers are replaced."""
     short_mesh: ShortMesh = choice(ShortMesh.MESH_ONLY)
+    """Peers that get the node's own messages when the mesh has fewer than D."""
     graft_on_missing: int = integer(0, low=0)
+    """IHAVEs with unknown messages after which a peer is grafted; 0 is off."""
     missing_window_heartbeats: int = integer(5, low=1)
+    """Heartbeats over which `graft_on_missing` counts."""
     max_ids_per_ihave: int = integer(5_000, low=1)
+    """Ids of one IHAVE that are sent, and that are handled."""
     max_ids_per_iwant: int = integer(5_000, low=1)
+    """Ids that are requested of one peer in a heartbeat, and that are answered."""
     max_ids_asked: int = integer(0, low=0)
+    """Ids that are requested of one peer in a heartbeat, if fewer than `max_ids_per_iwant` (nim: 10); 0: no
+    further limit."""
     ask_again_heartbeats: int = integer(0, low=0)
+    """Heartbeats in which a requested id is not requested of another peer; 0 is off."""
     iwant_answers_per_id: int = integer(3, low=0)
+    """Times that one message is sent to one peer on request (simsub: 1 000 000)."""
     max_cached_messages: int = integer(200_000, low=1)
+    """Messages in the cache."""
     max_cached_bytes: int = integer(0, low=0)
+    """Memory of the message cache; 0 is unlimited."""
     idontwant_threshold_bytes: int = integer(0, low=0)
+    """Size from which the mesh gets an IDONTWANT for a received message (v1.2); 0 is off."""
     idontwant_on_publish: bool = False
+    """Send IDONTWANT for the node's own messages too (go)."""
     idontwant_ttl_heartbeats: int = integer(3, low=1)
+    """Heartbeats that a peer's IDONTWANT is remembered."""
     max_ids_per_idontwant: int = integer(10, low=1)
+    """Ids of IDONTWANTs that are accepted from one RPC."""
     max_idontwants: int = integer(1_000, low=1)
+    """RPCs with IDONTWANT that are accepted from one peer in a heartbeat."""
     max_idontwant_ids: int = integer(0, low=0)
+    """Ids that are accepted from one peer in a heartbeat, in all RPCs (js, nim, jvm); 0 is unlimited."""
     heeds_idontwant: bool = True
+    """Do not send a peer what its IDONTWANT names (js until August 2026: off)."""
     max_unwanted: int = integer(100_000, low=1)
+    """Ids of all peers' IDONTWANTs that are remembered."""
     withdraw_unwanted: bool = False
+    """Remove a copy from the peer's send queue when its IDONTWANT arrives (rust)."""
     skip_senders: bool = False
+    """Send no copy to a peer that sent one during validation (rust, nim)."""
 
     @property
     def most_ids_asked(self) -> int:

@@ -81,86 +81,84 @@ class UnsubscribedGraft(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgingParameters(MeshParameters):
-    """Scores, and what the mesh, gossip and publishing do with them; all off is gossipsub 1.0.
-
-    | field | rule | 1.0 | v1.1 |
-    |---|---|---|---|
-    | score | `[router.score]`; without it all scores are 0 | none | as given |
-    | gater | `[router.gater]`: whose messages are looked at when there are too many | none | as given |
-    | degree_score | D_score: the best so many stay when a mesh is pruned | 0 | 4 |
-    | degree_out | D_out: so many members were dialled by this side, below D_low and D / 2 at most | 0 | 2 |
-    | outbound_when_full | whom a full mesh takes in | always | always |
-    | outbound_repair | how many dialled peers stay when too few would | to_degree_out | to_degree_out |
-    | opportunistic_graft_ticks | heartbeats between two looks at the median of a scored mesh; 0 is off | 0 | 60 |
-    | opportunistic_graft_peers | … and so many are grafted | 2 | 2 |
-    | median | of an even number of scores | upper | upper |
-    | opportunity_choice | which better peers are grafted | drawn_above | drawn_above |
-    | graft_choice | whom a mesh with too few grafts | random | random |
-    | graft_on_subscribe | who joins a topic is grafted at once if the mesh has too few (rust, js) | off | off |
-    | unwelcome_graft | what the GRAFT of a peer with a negative score gets | prune | prune |
-    | graft_flood_ms | a GRAFT so soon after a PRUNE counts twice as misbehaviour | 10 000 | 10 000 |
-    | early_graft_ms | a GRAFT so shortly before the end of a backoff is none too early (nim: 4 000) | 0 | 0 |
-    | early_graft_penalty | what a GRAFT in a backoff counts as misbehaviour (nim: 0.1) | 1 | 1 |
-    | flood_publish | one's own messages go to all of the topic | off | on |
-    | flood_publish_mbit | … to as many as this rate serves in a heartbeat, or D_low (nim: 100); 0: all | 0 | 0 |
-    | gossip_factor | share of the topic's other peers that get gossip, if that is more than D_lazy | 0 | 0.25 |
-    | max_ihave_messages | RPCs with IHAVE of one peer that are looked at per heartbeat; 0: all | 0 | 10 |
-    | ihave_parts_count | … and not RPCs but the IHAVEs of joined topics are counted (jvm) | off | off |
-    | ihave_ids_of_rpc | `max_ids_per_ihave` holds for all IHAVEs of an RPC together (js) | off | off |
-    | max_iwant_messages | RPCs with IWANT of one peer that are looked at per heartbeat (js: 10); 0: all | 0 | 0 |
-    | iwant_followup_ms | after so long the promise of an IHAVE is broken | 3 000 | 3 000 |
-    | tracked_promises | which ids of an IWANT are promises | one | one |
-    | direct_connect_ticks | heartbeats between two looks whether direct peers are there; 0: no looks | 0 | 300 |
-    | direct_graft | what the GRAFT of a direct peer gets | prune | prune |
-    | unsubscribed_graft | what the GRAFT of a peer without a subscription gets | prune | prune |
-    | member_graft_is_judged | a member's GRAFT is judged like others, so it may leave the mesh (jvm) | off | off |
-    | backoff_on_unsubscribe | a member that unsubscribes is kept apart for `prune_backoff_ms` (rust) | off | off |
-    | backoff_when_not_joined | a PRUNE for a topic that is not joined starts a backoff (jvm) | off | off |
-    | backoff_until_forgotten | own GRAFTs wait until the backoff is forgotten (go, js: each 15 beats) | off | off |
-    | exchange_always | every PRUNE names others, whatever it is for (jvm) | off | off |
-    | mesh_before_gossip | GRAFT and PRUNE of an RPC are handled before IHAVE and IWANT (jvm) | off | off |
-    | asked_peer_must_send | a promise is kept only by a copy of the peer that was asked (jvm) | off | off |
-    | direct_peers | pairs of simulated nodes that are direct to each other | none | none |
-    | graylisted_subscriptions | subscriptions count even of the graylisted (go, rust) | on | on |
-    """
+    """Parameters of peer scores and of gossipsub 1.1; with all of them off, the router speaks gossipsub 1.0."""
 
     score: ScoreSet | None = table(ScoreSet)
+    """Parameters of peer scores, `[router.score]`; without the table all scores are 0."""
     gater: GaterParameters | None = table(GaterParameters)
+    """Parameters of the gater, `[router.gater]`, which drops messages of some peers under load."""
     degree_score: int = integer(0, low=0)
+    """D_score: peers with the best scores that stay when the mesh is pruned (v1.1: 4)."""
     degree_out: int = integer(0, low=0)
+    """D_out: mesh members that this node has dialled; at most D / 2 and below D_low (v1.1: 2)."""
     outbound_when_full: OutboundWhenFull = choice(OutboundWhenFull.ALWAYS)
+    """Peers that a full mesh accepts nevertheless."""
     outbound_repair: OutboundRepair = choice(OutboundRepair.TO_DEGREE_OUT)
+    """Dialled peers that stay when the mesh is pruned and too few would."""
     opportunistic_graft_ticks: int = integer(0, low=0)
+    """Heartbeats between two checks of the mesh's median score (v1.1: 60); 0 is off."""
     opportunistic_graft_peers: int = integer(2, low=0)
+    """Peers that are grafted after a check with a low median."""
     median: Median = choice(Median.UPPER)
+    """Median of an even number of scores."""
     opportunity_choice: OpportunityChoice = choice(OpportunityChoice.DRAWN_ABOVE)
+    """Better peers that are grafted after a check with a low median."""
     graft_choice: GraftChoice = choice(GraftChoice.RANDOM)
+    """Peers that are grafted when the mesh has too few."""
     graft_on_subscribe: bool = False
+    """Graft a peer at once when it subscribes and the mesh has too few (rust, js)."""
     unwelcome_graft: UnwelcomeGraft = choice(UnwelcomeGraft.PRUNE)
+    """Answer to a GRAFT of a peer with a negative score."""
     graft_flood_ms: int = milliseconds(10_000)
+    """A GRAFT within this time after a PRUNE counts twice as misbehaviour."""
     early_graft_ms: int = milliseconds(0)
+    """A GRAFT within this time before the end of a backoff is accepted (nim: 4 000)."""
     early_graft_penalty: float = share(1.0)
+    """Misbehaviour that a GRAFT during a backoff counts as (nim: 0.1)."""
     flood_publish: bool = False
+    """Send the node's own messages to all peers in the topic."""
     flood_publish_mbit: int = integer(0, low=0)
+    """Rate that limits `flood_publish` to as many peers as it can serve in a heartbeat, at least D_low (nim:
+    100); 0 is unlimited."""
     gossip_factor: float = share(0.0)
+    """Share of the topic's other peers that get gossip, when that is more than D_lazy (v1.1: 0.25)."""
     max_ihave_messages: int = integer(0, low=0)
+    """RPCs with IHAVE of one peer that are handled in a heartbeat (v1.1: 10); 0 is unlimited."""
     ihave_parts_count: bool = False
+    """Count the IHAVEs of joined topics for `max_ihave_messages`, not RPCs (jvm)."""
     ihave_ids_of_rpc: bool = False
+    """Apply `max_ids_per_ihave` to all IHAVEs of an RPC together (js)."""
     max_iwant_messages: int = integer(0, low=0)
+    """RPCs with IWANT of one peer that are handled in a heartbeat (js: 10); 0 is unlimited."""
     iwant_followup_ms: int = milliseconds(3_000, low=1)
+    """Time in which a peer must send a message that was requested after its IHAVE."""
     tracked_promises: TrackedPromises = choice(TrackedPromises.ONE)
+    """Ids of an IWANT whose messages are awaited."""
     direct_connect_ticks: int = integer(0, low=0)
+    """Heartbeats between two checks that direct peers are connected (v1.1: 300); 0 is off."""
     direct_graft: DirectGraft = choice(DirectGraft.PRUNE)
+    """Answer to a GRAFT of a direct peer."""
     unsubscribed_graft: UnsubscribedGraft = choice(UnsubscribedGraft.PRUNE)
+    """Answer to a GRAFT of a peer without a subscription to the topic."""
     member_graft_is_judged: bool = False
+    """Check the GRAFT of a mesh member as any other; it may then leave the mesh (jvm)."""
     backoff_on_unsubscribe: bool = False
+    """Begin a backoff of `prune_backoff_ms` when a mesh member unsubscribes (rust)."""
     backoff_when_not_joined: bool = False
+    """Begin a backoff for a PRUNE of a topic that the node has not joined (jvm)."""
     backoff_until_forgotten: bool = False
+    """Send no GRAFT until a purge, every 15 heartbeats, has removed the expired backoff (go, js)."""
     exchange_always: bool = False
+    """Name other peers in every PRUNE (jvm)."""
     mesh_before_gossip: bool = False
+    """Handle GRAFT and PRUNE of an RPC before IHAVE and IWANT (jvm)."""
     asked_peer_must_send: bool = False
+    """Only a copy from the peer that was asked counts as its answer to an IWANT (jvm)."""
     direct_peers: tuple[tuple[int, int], ...] = pairs()
+    """Pairs of simulated nodes that are direct peers of each other, `[[1, 5], [2, 7]]`; they are connected from
+    the start."""
     graylisted_subscriptions: bool = True
+    """Accept subscriptions of graylisted peers (go, rust)."""
 
     @property
     def judges(self) -> bool:

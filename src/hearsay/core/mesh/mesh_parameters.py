@@ -37,30 +37,28 @@ class UnknownGraft(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshParameters(BackoffParameters):
-    """The mesh's degrees and its heartbeat.
-
-    | field | rule | r1 | simsub |
-    |---|---|---|---|
-    | degree, degree_low, degree_high | D, D_low <= D <= D_high; all zero is legal: no mesh | 6/4/12 | 6/4/12 |
-    | prune_trigger | prune above D_high, or at it | above_high | above_high |
-    | full_mesh | answer to a GRAFT when the mesh has D_high peers | accept | accept |
-    | unknown_graft | answer to a GRAFT for a topic one is not in | prune | prune |
-    | heartbeat_interval_ms | time between heartbeats | 1000 | 1000 |
-    | first_heartbeat_ms | time to the first heartbeat | 1000 | 1000 |
-    | first_heartbeat_spread_ms | … plus a random share of this | 1000 | 1000 |
-    | places_per_address | members of one address that need not give way to others; 0: all | 0 | 0 |
-    """
+    """Parameters of the mesh and its heartbeat."""
 
     degree: int = integer(6, low=0)
+    """D, the mesh degree. Without a mesh, `degree`, `degree_low` and `degree_high` are all 0."""
     degree_low: int = integer(4, low=0)
+    """D_low: the heartbeat grafts peers when the mesh has fewer."""
     degree_high: int = integer(12, low=0)
+    """D_high: the heartbeat prunes peers when the mesh has more."""
     prune_trigger: PruneTrigger = choice(PruneTrigger.ABOVE_HIGH)
+    """Prune when the mesh is larger than D_high, or already when it has D_high peers."""
     full_mesh: FullMesh = choice(FullMesh.ACCEPT)
+    """Answer to a GRAFT when the mesh has D_high peers."""
     unknown_graft: UnknownGraft = choice(UnknownGraft.PRUNE)
+    """Answer to a GRAFT for a topic that the node has not joined."""
     heartbeat_interval_ms: int = milliseconds(1000, low=1)
+    """Time between heartbeats."""
     first_heartbeat_ms: int = milliseconds(1000)
+    """Time until the first heartbeat."""
     first_heartbeat_spread_ms: int = milliseconds(1000)
+    """Range of a random delay that is added to `first_heartbeat_ms`."""
     places_per_address: int = integer(0, low=0)
+    """Mesh members of one IP address that do not have to give way to others; 0: all."""
 
     def cross_rules(self) -> Iterator[Violation]:
         if self.degree_low > self.degree:

@@ -164,40 +164,44 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterParameters(Parameters):
-    """What all routers share: the hello, packing of RPCs, the seen cache and the bounds on what peers can grow.
-
-    | field | rule | default |
-    |---|---|---|
-    | hello | send one's subscriptions when a peer connects, and changes to all peers (guide, "Subscribing") | on |
-    | announce_again_ms | without a heartbeat: when to say again what of that did not leave | 1 000 |
-    | coalesce | one RPC per peer and event carries all parts (r1, piggybacking); off: one per part (simsub) | on |
-    | validate | ask the application before a message is used (guide, "Sending messages") | off |
-    | seen_ttl_ms | how long a message id is remembered (r1: two minutes, non-normative) | 120 000 |
-    | allowed_topics | the topics that it has to do with; none named: all | none |
-    | allowed_topics_pattern | … and those in which this regular expression is found | none |
-    | max_subscriptions_per_rpc | of an RPC with more nothing is looked at; 0 is off | 0 |
-    | max_* | other bounds: what is over is dropped and traced, the oldest goes first in caches | generous |
-    | max_*_bytes, max_*_bytes_per_peer | … in bytes of memory (`footprint`), for live nodes; 0 is off | 0 |
-    """
+    """Parameters of every router: the hello, packing of RPCs, the seen cache, and bounds on what peers can grow."""
 
     owner: ClassVar[str] = "this router"
 
     hello: bool = True
+    """Send the node's subscriptions when a peer connects, and changes of them to all peers (guide,
+    "Subscribing")."""
     announce_again_ms: int = milliseconds(1_000, low=1)
+    """Time until a router without a heartbeat repeats subscriptions that could not be sent."""
     coalesce: bool = True
+    """Send one RPC for each peer and event with all parts (r1, piggybacking); otherwise one for each part
+    (simsub)."""
     validate: bool = False
+    """Ask the application before a message is used (guide, "Sending messages")."""
     seen_ttl_ms: int = milliseconds(120_000, low=1)
+    """Time that a message id is remembered (r1: two minutes, non-normative)."""
     allowed_topics: tuple[str, ...] = texts()
+    """Topics that the router takes part in; empty: all."""
     allowed_topics_pattern: str = pattern()
+    """Regular expression; the router also takes part in topics in which it is found. Empty: none."""
     max_subscriptions_per_rpc: int = integer(0, low=0)
+    """Subscriptions of one RPC; an RPC with more is ignored. 0 is unlimited."""
     max_seen: int = integer(2_000_000, low=1)
+    """Message ids in the seen cache; the oldest is dropped first."""
     max_seen_bytes: int = integer(0, low=0)
+    """Memory of the seen cache; 0 is unlimited."""
     max_subscriptions_per_peer: int = integer(20_000, low=1)
+    """Subscriptions of one peer; more are dropped."""
     max_subscription_bytes_per_peer: int = integer(0, low=0)
+    """Memory of one peer's subscriptions; 0 is unlimited."""
     max_subscription_bytes: int = integer(0, low=0)
+    """Memory of all peers' subscriptions; 0 is unlimited."""
     max_messages_per_rpc: int = integer(10_000, low=1)
+    """Messages of one RPC; more are dropped."""
     max_control_per_rpc: int = integer(50_000, low=1)
+    """Control parts of one RPC; more are dropped."""
     max_pending_validations: int = integer(8_192, low=1)
+    """Messages that wait for the application; more are dropped."""
 
     @property
     def seen_ttl_us(self) -> Micros:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hearsay import metrics
+
 METRICS_FOLDER = "metrics"
 
 MESH_LAYER, NEIGHBOURS_LAYER, TREE_LAYER = "mesh", "neighbours", "tree"
@@ -169,13 +171,8 @@ WORST_PEERS = _table(
 HEADLINE = _table(
     "headline",
     "the answers, one line per run and topic",
-    """run string, topic int, topic_name string, router string, nodes bigint, messages bigint,
-    eligible bigint, delivered bigint, delivery_ratio double,
-    latency_p50_ms double, latency_p90_ms double, latency_p99_ms double, latency_max_ms double,
-    hops_mean double, hops_max int, copies_per_delivery double, control_bytes_share double,
-    bytes_out_mean double, bytes_out_max_over_mean double, bytes_out_gini double,
-    uplink_share_mean double, uplink_share_max double,
-    state_bytes_mean double, state_bytes_max bigint,
+    f"""run string, topic int, topic_name string, router string, nodes bigint, messages bigint,
+    eligible bigint, delivered bigint, {", ".join(map(" ".join, metrics.COLUMNS))},
     ratio_before double, ratio_during double, ratio_after double, heal_us bigint,
     start_us bigint, seconds double, complete boolean""",
 )

@@ -31,7 +31,7 @@ from hearsay.report.explain.timeline import legend, timeline
 from hearsay.report.markup import Html, tag
 from hearsay.report.run import Row, Run, Selection, topic_name
 from hearsay.report.what_ran import command_line
-from hearsay.studies.what_ran import command_of
+from hearsay.studies.settings import command_of
 from hearsay.text.numbers import count, milliseconds, plural
 from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.folder.manifest import MANIFEST, load_manifest

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hearsay.metrics import Metric
 from hearsay.report.paper.sheet import (
     COLOURS,
     COLUMN,
@@ -26,7 +27,7 @@ from hearsay.report.study.multiples import legend as names_of_lines
 from hearsay.report.study.pareto import COPIES, SPEED, Front, drawn_fronts, fronts
 from hearsay.report.study.roles import Roles, at, roles, where
 from hearsay.report.study.study_page import MAPPED
-from hearsay.studies.figures import BY_NAME, COMPARED, COSTS, HeadlineFigure
+from hearsay.studies.figures import BY_NAME, COMPARED, COSTS
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
@@ -55,7 +56,7 @@ def study_sheets(swept: Swept) -> Iterator[tuple[str, Any]]:
         yield "front", _front(swept, conditions)
 
 
-def _curves(swept: Swept, found: Roles, figure: HeadlineFigure) -> Any | None:
+def _curves(swept: Swept, found: Roles, figure: Metric) -> Any | None:
     facets = [(facet, lines_of(swept, found, facet, figure)) for facet in found.facets]
     values = [value for _, lines in facets for line in lines for _, mean in line.places for value in
               (mean.mean, *bounds_of(mean, figure))]  # fmt: skip
@@ -89,7 +90,7 @@ def _curves(swept: Swept, found: Roles, figure: HeadlineFigure) -> Any | None:
     return drawn
 
 
-def _curve(axes: Any, line: Line, figure: HeadlineFigure, factor: float) -> Any:
+def _curve(axes: Any, line: Line, figure: Metric, factor: float) -> Any:
     colour = COLOURS[line.number % len(COLOURS)]
     x = [place for place, _ in line.places]
     ends = [bounds_of(mean, figure) for _, mean in line.places]
@@ -101,7 +102,7 @@ def _curve(axes: Any, line: Line, figure: HeadlineFigure, factor: float) -> Any:
     return drawn
 
 
-def _maps(swept: Swept, found: Roles, figure: HeadlineFigure) -> Any | None:
+def _maps(swept: Swept, found: Roles, figure: Metric) -> Any | None:
     study = swept.study
     if found.lines is None or len(study.axes[found.x].steps) > MOST_COLUMNS:
         return None

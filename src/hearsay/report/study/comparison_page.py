@@ -23,8 +23,9 @@ from hearsay.studies.comparison_text import (
 )
 from hearsay.studies.one_run import Row
 from hearsay.studies.points import Point
+from hearsay.studies.settings import settings_of
 from hearsay.studies.tables import values_at
-from hearsay.studies.what_ran import settings_of, simulate_command
+from hearsay.studies.what_ran import simulate_command
 from hearsay.text.numbers import MINUS, probability, relative, shown
 
 MOST_HASHES = 50

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from hearsay.metrics import Metric
 from hearsay.report.markup import Html, tag
 from hearsay.report.study import drawing
 from hearsay.report.study.multiples import mean_words
 from hearsay.report.study.roles import Roles, at, where
-from hearsay.studies.figures import HeadlineFigure
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
@@ -17,7 +17,7 @@ _CELL, _ROW = 74, 40
 _LIGHT = 0.55
 
 
-def heat_maps(swept: Swept, roles: Roles, figure: HeadlineFigure) -> list[Html]:
+def heat_maps(swept: Swept, roles: Roles, figure: Metric) -> list[Html]:
     """A map for each facet; none with fewer than two axes, or more steps than can be read."""
     if roles.lines is None or len(swept.study.axes[roles.x].steps) > MOST_COLUMNS:
         return []
@@ -28,7 +28,7 @@ def heat_maps(swept: Swept, roles: Roles, figure: HeadlineFigure) -> list[Html]:
     return [_map(swept, roles, facet, figure, min(means), max(means)) for facet in roles.facets]
 
 
-def _map(swept: Swept, roles: Roles, facet: dict[int, int], figure: HeadlineFigure, low: float, high: float) -> Html:
+def _map(swept: Swept, roles: Roles, facet: dict[int, int], figure: Metric, low: float, high: float) -> Html:
     study, lines = swept.study, roles.lines
     assert lines is not None
     across, down = study.axes[roles.x], study.axes[lines]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hearsay.metrics import Metric
 from hearsay.report.markup import Html
 from hearsay.report.study import drawing
 from hearsay.report.study.roles import Roles, at, where
 from hearsay.report.study.scales import scale_of_axis, scale_of_values
-from hearsay.studies.figures import HeadlineFigure
 from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
@@ -23,7 +23,7 @@ class Line:
     places: list[tuple[float, Mean]]
 
 
-def multiples(swept: Swept, roles: Roles, figure: HeadlineFigure) -> list[Html]:
+def multiples(swept: Swept, roles: Roles, figure: Metric) -> list[Html]:
     """One picture for each facet, all on one scale; none where nothing was measured."""
     facets = [(facet, lines_of(swept, roles, facet, figure)) for facet in roles.facets]
     bounds = [
@@ -57,7 +57,7 @@ def legend(swept: Swept, roles: Roles) -> list[str]:
     return [label if axis.numbers is None else f"{axis.name} {label}" for label in axis.labels]
 
 
-def lines_of(swept: Swept, roles: Roles, facet: dict[int, int], figure: HeadlineFigure) -> list[Line]:
+def lines_of(swept: Swept, roles: Roles, facet: dict[int, int], figure: Metric) -> list[Line]:
     study = swept.study
     _, places = scale_of_axis(study.axes[roles.x])
     steps = range(len(study.axes[roles.lines].steps)) if roles.lines is not None else range(1)
@@ -74,7 +74,7 @@ def lines_of(swept: Swept, roles: Roles, facet: dict[int, int], figure: Headline
     return found
 
 
-def _drawn(plot: drawing.Plot, swept: Swept, roles: Roles, figure: HeadlineFigure, line: Line) -> list[Html]:
+def _drawn(plot: drawing.Plot, swept: Swept, roles: Roles, figure: Metric, line: Line) -> list[Html]:
     parts: list[Html] = []
     ends = [(place, bounds_of(mean, figure)) for place, mean in line.places]
     if all(bounds for _, bounds in ends):
@@ -89,7 +89,7 @@ def _drawn(plot: drawing.Plot, swept: Swept, roles: Roles, figure: HeadlineFigur
     return parts
 
 
-def mean_words(mean: Mean, figure: HeadlineFigure) -> str:
+def mean_words(mean: Mean, figure: Metric) -> str:
     show = FORMS[figure.form]
     bounds = bounds_of(mean, figure)
     if not bounds:
@@ -99,7 +99,7 @@ def mean_words(mean: Mean, figure: HeadlineFigure) -> str:
     return f"{show(mean.mean)} (95 % interval {show(bounds[0])} … {show(bounds[1])}, {mean.seeds} seeds)"
 
 
-def bounds_of(mean: Mean, figure: HeadlineFigure) -> tuple[float, ...]:
+def bounds_of(mean: Mean, figure: Metric) -> tuple[float, ...]:
     """The interval, cut to what the figure can be."""
     if mean.low is None or mean.high is None:
         return ()

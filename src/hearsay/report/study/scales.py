@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
+from typing import TYPE_CHECKING
 
-from hearsay.studies.axes import Axis
 from hearsay.text.numbers import Form, apart, count
+
+if TYPE_CHECKING:
+    from hearsay.studies.axes import Axis
 
 _LOG_FROM = 30
 _MOST_TICKS = 6

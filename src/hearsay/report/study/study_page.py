@@ -18,10 +18,10 @@ from hearsay.report.study.study_text import findings, front_words
 from hearsay.report.what_ran import Ran, command_line, what_ran
 from hearsay.studies.figures import BY_NAME, COMPARED, COSTS, FIGURES
 from hearsay.studies.points import Point
+from hearsay.studies.settings import command_of, settings_of, shared, size_words
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
-from hearsay.studies.what_ran import command_of, settings_of, shared, size_words
 from hearsay.text.numbers import plural, shown
 
 MOST_ROWS = 400

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hearsay.metrics import Metric
 from hearsay.report.study.pareto import SLACK, Front
 from hearsay.report.study.roles import all_steps, at, where
-from hearsay.studies.figures import BY_NAME, COMPARED, HeadlineFigure
+from hearsay.studies.figures import BY_NAME, COMPARED
 from hearsay.studies.points import Point
 from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.sweep import Swept
@@ -39,7 +40,7 @@ def front_words(swept: Swept, fronts: Sequence[Front]) -> Iterator[str]:
         yield f"{f'{condition}: ' if condition else ''}{'; '.join(members)}.{left_out}"
 
 
-def _extremes(swept: Swept, figure: HeadlineFigure, known: Sequence[tuple[Point, Mean]]) -> str:
+def _extremes(swept: Swept, figure: Metric, known: Sequence[tuple[Point, Mean]]) -> str:
     show = FORMS[figure.form]
     low, high = min(known, key=lambda one: one[1].mean), max(known, key=lambda one: one[1].mean)
     name = _capital(figure.title)
@@ -49,7 +50,7 @@ def _extremes(swept: Swept, figure: HeadlineFigure, known: Sequence[tuple[Point,
     return f"{name}: from {show(low[1].mean)} ({from_}) to {show(high[1].mean)} ({to})."
 
 
-def _along(swept: Swept, figure: HeadlineFigure, number: int) -> str:
+def _along(swept: Swept, figure: Metric, number: int) -> str:
     """The mean over all points of each step, first to last; only what all steps have in common is compared."""
     axis = swept.study.axes[number]
     show = FORMS[figure.form]

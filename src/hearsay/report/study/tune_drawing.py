@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hearsay.metrics import Metric
 from hearsay.report.markup import Html
 from hearsay.report.study import drawing
 from hearsay.report.study.multiples import mean_words
 from hearsay.report.study.scales import scale_of_values
 from hearsay.studies.budgets import Budget
-from hearsay.studies.figures import HeadlineFigure
 from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.tables import values_at
 from hearsay.studies.tuning.answer import steps_words
@@ -84,11 +84,11 @@ def _mark(
     return drawing.coloured(number, drawing.mark(number, *place, title, hollow=hollow or number == OTHER))
 
 
-def _words(mean: Mean, figure: HeadlineFigure) -> str:
+def _words(mean: Mean, figure: Metric) -> str:
     return f"{figure.title} {mean_words(mean, figure)}"
 
 
-def _at_start(searched: Searched, figure: HeadlineFigure) -> Mean | None:
+def _at_start(searched: Searched, figure: Metric) -> Mean | None:
     return mean_of(values_at(searched.start, searched.results, figure.name))
 
 

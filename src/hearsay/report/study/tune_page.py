@@ -19,6 +19,7 @@ from hearsay.report.study.tune_drawing import (
 from hearsay.report.what_ran import Ran, command_line, what_ran
 from hearsay.studies.comparison_text import by_itself_words
 from hearsay.studies.figures import BY_NAME
+from hearsay.studies.settings import settings_of
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.study_text import compared_cells
 from hearsay.studies.tables import values_at
@@ -36,7 +37,6 @@ from hearsay.studies.tuning.tune_text import (
     searched_words,
     start_words,
 )
-from hearsay.studies.what_ran import settings_of
 from hearsay.text.numbers import plural, relative, shown
 
 MOST_ROWS = 400

@@ -58,6 +58,13 @@ class ArrayEngine:
     def now(self) -> Micros:
         return int(self.arrays.world[at.NOW])
 
+    @property
+    def changeable(self) -> None:
+        return None
+
+    def router_failure(self, error: Exception) -> None:
+        """Return None: kernels are no routers."""
+
     def run(self, progress: Callable[[Micros], None] | None = None) -> bool:
         w = self.arrays.world
         while not self.stop_requested:

@@ -1,1 +1,1 @@
-"""Invariants that hold in every run, kept in books of their own."""
+"""The checker: invariants that hold in every run."""

@@ -1,23 +1,22 @@
-"""The checker: what must hold in every run, watched event by event.
+"""The checker: invariants of every run, checked event by event.
 
-It keeps books of its own from the events and actions of each node and compares them with what the routers do:
+It keeps a record of the events and actions of each node and compares it with the router's behaviour:
 
 1. at most one delivery per node and message while the message counts as seen;
-2. nothing forwarded back to the peer it came from or to its author;
-3. no message, GRAFT or IHAVE to a peer the sender knows as a non-subscriber;
-4. mesh degrees within bounds after every heartbeat, and mesh links mutual when quiet (no GRAFT or PRUNE under way);
-5. IHAVE names only messages of the gossip windows, IWANT answers come only from the message cache's windows;
-6. nothing left of a peer after its disconnect;
-7. one RPC per peer and event, peers ascending (unless the router sends parts singly), after those that say
-   IDONTWANT;
-8. nothing used before the application accepted it, nor when it did not;
-9. no GRAFT to a peer, and none that is taken in, before a backoff that a PRUNE named is over (v1.1); nor is a mesh
-   asked to have peers (4) from whom it has to keep apart;
-10. nothing sent to a peer whose IDONTWANT was heard and is not forgotten (v1.2), but one's own messages.
+2. nothing is forwarded to the peer that it came from or to its author;
+3. no message, GRAFT or IHAVE to a peer that the sender knows as a non-subscriber;
+4. mesh degrees within bounds after every heartbeat, and mesh links mutual when quiet (no GRAFT or PRUNE in flight);
+5. IHAVE names only messages of the gossip windows, IWANT is answered only from the windows of the message cache;
+6. no state of a peer after its disconnect;
+7. one RPC per peer and event, peers ascending (unless the router sends parts singly), after those with IDONTWANT;
+8. no message is used before the application accepted it, nor after it refused it;
+9. no GRAFT to a peer, and none that is accepted, before the end of a backoff that a PRUNE named (v1.1); a mesh need
+   not have (4) peers with a backoff;
+10. no message to a peer whose IDONTWANT was accepted and is not forgotten (v1.2), except the node's own.
 
-Symmetry is not asked for when control messages may be lost, nor where a graylist dropped the last GRAFT or PRUNE.
-Answers to IWANT and to episub's GRAFT are exempt from 2 and 3: who asks gets. What holds of episub's overlay and
-trees is in `overlay_checker.py`, of scores in `judgement_checker.py`, of partial messages in `partial_checker.py`.
+Symmetry is not required when control messages may be lost, nor where a graylist dropped the last GRAFT or PRUNE.
+Answers to IWANT and to episub's GRAFT are exempt from 2 and 3. Other files have the invariants of episub
+(`overlay_checker.py`), of scores (`judgement_checker.py`) and of partial messages (`partial_checker.py`).
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ from hearsay.core.language.actions import (
 )
 from hearsay.core.language.events import (
     Event,
+    EventKind,
     Join,
     Leave,
     MessageValidated,
@@ -55,26 +55,25 @@ from hearsay.core.language.rpc import Prune
 from hearsay.core.shell.inspection import knows
 from hearsay.core.shell.promises import Promises
 from hearsay.core.shell.router import Router
-from hearsay.sim.checks.judgement_checker import JudgementChecker, hears_nothing
+from hearsay.sim.checks.judgement_checker import JudgementChecker, ignores_peer
 from hearsay.sim.checks.overlay_checker import OverlayChecker
 from hearsay.sim.checks.partial_checker import PartialChecker
-from hearsay.sim.checks.unwanted_book import UnwantedBook
+from hearsay.sim.checks.unwanted_ids import UnwantedIds
 from hearsay.sim.plan.plan import Plan
-from hearsay.sim.reference.nodes import SimNode
-from hearsay.sim.reference.observer import FinishedRun
+from hearsay.sim.reference.nodes import Network, SimNode
 
 MAX_REPORTED = 20
 _ASKED_FOR = (Via.IWANT, Via.LAZY)
 _SECOND_US = 1_000_000
-"""PRUNE names whole seconds, rounded up."""
+"""PRUNE has whole seconds, rounded up."""
 
 
 @dataclass(slots=True)
-class _Book:
-    """What the checker knows of one node since its last start."""
+class _Record:
+    """The record of one node since its last start."""
 
     promises: Promises
-    unwanted: UnwantedBook
+    unwanted: UnwantedIds
     joined: set[Any] = field(default_factory=lambda: set())
     subscribed: dict[Any, set[Any]] = field(default_factory=lambda: {})
     delivered_us: dict[Any, Micros] = field(default_factory=lambda: {})
@@ -85,18 +84,18 @@ class _Book:
     refused: set[Any] = field(default_factory=lambda: set())
     """Messages that the application rejected or ignored, while they count as seen."""
     apart_until: dict[tuple[TopicId, PeerId], Micros] = field(default_factory=lambda: {})
-    """At the latest, by the PRUNEs that came and went; outlasts a disconnection."""
+    """The latest end of each backoff, by PRUNEs in both directions; it outlasts a disconnection."""
     no_graft_before: dict[tuple[TopicId, PeerId], Micros] = field(default_factory=lambda: {})
-    """Where a PRUNE named the time."""
-    unheard: set[tuple[TopicId, PeerId]] = field(default_factory=lambda: set())
-    """Topics and connected peers whose last GRAFT or PRUNE a graylist dropped. The peers do not learn of it."""
+    """The end of each backoff whose time a PRUNE named."""
+    dropped: set[tuple[TopicId, PeerId]] = field(default_factory=lambda: set())
+    """Topics and connected peers whose last GRAFT or PRUNE a graylist dropped, without notice to them."""
     beat: int = 0
 
-    def keep_apart(self, topic: TopicId, peer: PeerId, least: Micros, most: Micros) -> None:
-        """A backoff ends between these times, unless an earlier one lasts longer."""
+    def keep_apart(self, topic: TopicId, peer: PeerId, earliest: Micros, latest: Micros) -> None:
+        """Record a backoff that ends between these times, unless an earlier one lasts longer."""
         key = (topic, peer)
-        self.no_graft_before[key] = max(least, self.no_graft_before.get(key, 0))
-        self.apart_until[key] = max(most, self.apart_until.get(key, 0))
+        self.no_graft_before[key] = max(earliest, self.no_graft_before.get(key, 0))
+        self.apart_until[key] = max(latest, self.apart_until.get(key, 0))
 
 
 class Checker:
@@ -104,7 +103,7 @@ class Checker:
 
     def __init__(self, plan: Plan) -> None:
         self._control_may_be_lost = bool(plan.scenario.loss.control and plan.scenario.loss.rate_millionths)
-        self._books: dict[int, _Book] = {}
+        self._records: dict[int, _Record] = {}
         self._overlay = OverlayChecker(plan, self._problem)
         self._judgement = JudgementChecker(self._problem)
         self._partials = PartialChecker(self._problem)
@@ -113,29 +112,29 @@ class Checker:
 
     def node_started(self, node: SimNode, now: Micros) -> None:
         assert node.router is not None
-        self._books[node.id] = _Book(node.router.strategy.promises(), UnwantedBook(node.router.parameters))
+        self._records[node.id] = _Record(node.router.strategy.promises(), UnwantedIds(node.router.parameters))
         self._overlay.node_started(node)
         self._judgement.node_started(node)
         self._partials.node_started(node)
 
     def node_stopped(self, node: SimNode, now: Micros) -> None:
-        self._books.pop(node.id, None)
+        self._records.pop(node.id, None)
 
     def handled(self, node: SimNode, event: Event, actions: list[Action], now: Micros) -> None:
-        book = self._books[node.id]
+        record = self._records[node.id]
         router = node.router
         assert router is not None
-        promises = book.promises
+        promises = record.promises
         standing = promises.standing
-        heard = False
+        accepted = False
         if isinstance(event, RpcReceived):
-            heard = self._judgement.hears(node, standing, event.peer)
-            self._rpc_received(book, event, heard, now)
+            accepted = self._judgement.accepts_from(node, standing, event.peer)
+            self._rpc_received(record, event, accepted, now)
         else:
-            self._learn(book, event)
+            self._learn(record, event)
         self._overlay.handled(node, event, actions, now)
         if promises.partial is not None:
-            self._partials.handled(node, promises.partial, event, heard, actions, now)
+            self._partials.handled(node, promises.partial, event, accepted, actions, now)
         if actions:
             self._packing(node, router, [action for action in actions if isinstance(action, Send)], now)
         if standing is not None:
@@ -143,98 +142,98 @@ class Checker:
         for action in actions:
             match action:
                 case Send():
-                    self._send(node, book, event, action, now)
+                    self._send(node, record, event, action, now)
                 case DuplicateReceived():
-                    pass  # what happens most of the time
+                    pass  # the most frequent case
                 case Deliver():
-                    self._delivery(node, router, book, action, now)
+                    self._delivery(node, router, record, action, now)
                 case Validate():
-                    book.pending.add(action.message.id)
-                    book.refused.discard(action.message.id)
-                    book.came_from[action.message.id] = action.received_from
+                    record.pending.add(action.message.id)
+                    record.refused.discard(action.message.id)
+                    record.came_from[action.message.id] = action.received_from
                 case MessagePublished():
-                    book.came_from.pop(action.message.id, None)
-                    book.accepted_beat[action.message.id] = book.beat
+                    record.came_from.pop(action.message.id, None)
+                    record.accepted_beat[action.message.id] = record.beat
                 case PeerGrafted():
                     early = promises.backoff.early_us if promises.backoff is not None else 0
-                    self._not_too_early(node, book, "takes in", action.topic, action.peer, now + early)
+                    self._require_backoff_over(node, record, "accepts", action.topic, action.peer, now + early)
                 case _:
                     pass
         match event:
             case RpcReceived():
-                if heard:
-                    book.unwanted.hear(event, book.beat)  # after what it asks for itself, as routers do
+                if accepted:
+                    record.unwanted.add(event, record.beat)  # after its own requests, as in routers
             case TimerFired():
                 beats = router.strategy.heartbeats()
-                if beats != book.beat:
+                if beats != record.beat:
                     self._degrees(node, router, now)
                     if standing is not None:
-                        self._judgement.heartbeat(node, standing, partial(self._may_graft, book, now), now)
-                    book.beat = book.beat + 1 if beats is None else beats
-                    book.unwanted.heartbeat(book.beat)
+                        self._judgement.heartbeat(node, standing, partial(self._may_graft, record, now), now)
+                    record.beat = record.beat + 1 if beats is None else beats
+                    record.unwanted.heartbeat(record.beat)
             case PeerDisconnected():
                 self._remnants(node, router, event.peer, now)
-                book.unwanted.remove_peer(event.peer)
+                record.unwanted.remove_peer(event.peer)
             case _:
                 pass
 
-    def finished(self, run: FinishedRun) -> None:
-        """At the end of a run: mesh links are mutual wherever nothing is under way."""
+    def finished(self, run: Network) -> None:
+        """Check at the end of a run that mesh links are mutual where nothing is in flight."""
         if self._control_may_be_lost:
             return
         self._overlay.finished(run)
-        under_way = run.control_under_way()
+        under_way = _control_under_way(run)
         for node in run.nodes:
-            if node.router is None or self._books[node.id].promises.mesh is None:
+            if node.router is None or self._records[node.id].promises.mesh is None:
                 continue
             for topic in sorted(node.router.joined):
                 peers: list[Any] = node.router.strategy.mesh_peers(topic)
                 for peer in peers:
                     self._mutual(run, node, topic, peer, under_way)
 
-    def _rpc_received(self, book: _Book, event: RpcReceived, heard: bool, now: Micros) -> None:
+    def _rpc_received(self, record: _Record, event: RpcReceived, accepted: bool, now: Micros) -> None:
         peer, rpc = event.peer, event.rpc
         if rpc.subscriptions:
-            known = book.subscribed.setdefault(peer, set())
+            known = record.subscribed.setdefault(peer, set())
             for change in rpc.subscriptions:
                 (known.add if change.subscribe else known.discard)(change.topic)
         for message in rpc.messages:
-            if message.id not in book.accepted_beat:
-                book.came_from.setdefault(message.id, peer)
+            if message.id not in record.accepted_beat:
+                record.came_from.setdefault(message.id, peer)
         for part in (*rpc.control.graft, *rpc.control.prune) if rpc.control is not None else ():
-            (book.unheard.discard if heard else book.unheard.add)((part.topic, peer))
+            (record.dropped.discard if accepted else record.dropped.add)((part.topic, peer))
         if rpc.control is not None and rpc.control.prune:
-            self._prunes_received(book, peer, rpc.control.prune, heard, now)
+            self._prunes_received(record, peer, rpc.control.prune, accepted, now)
 
-    def _learn(self, book: _Book, event: OtherEvent) -> None:
+    def _learn(self, record: _Record, event: OtherEvent) -> None:
         match event:
             case PeerConnected():
-                book.subscribed[event.peer] = set(event.subscribed)
+                record.subscribed[event.peer] = set(event.subscribed)
             case PeerDisconnected():
-                book.subscribed.pop(event.peer, None)
-                book.unheard = {key for key in book.unheard if key[1] != event.peer}
+                record.subscribed.pop(event.peer, None)
+                record.dropped = {key for key in record.dropped if key[1] != event.peer}
             case Join():
-                book.joined.add(event.topic)
+                record.joined.add(event.topic)
             case Leave():
-                book.joined.discard(event.topic)
+                record.joined.discard(event.topic)
             case MessageValidated():
-                book.pending.discard(event.message_id)
+                record.pending.discard(event.message_id)
                 if event.verdict is Verdict.ACCEPT:
-                    book.accepted_beat[event.message_id] = book.beat
+                    record.accepted_beat[event.message_id] = record.beat
                 else:
-                    book.refused.add(event.message_id)
+                    record.refused.add(event.message_id)
             case _:
                 pass
 
     def _packing_of_partials(self, node: SimNode, sends: list[Send], now: Micros) -> None:
-        """PARTIAL-5: behind all others, a peer and group in an RPC of its own."""
-        told = [(send.peer, send.rpc.partial) for send in sends]
-        about = [(peer, partial.topic, partial.group) for peer, partial in told if partial is not None]
+        """Check PARTIAL-5: they are last, with one RPC for each peer and group."""
+        sent = [(send.peer, send.rpc.partial) for send in sends]
+        about = [(peer, partial.topic, partial.group) for peer, partial in sent if partial is not None]
         if len(set(about)) != len(sends):
-            self._problem(now, node, f"partial messages are not last, or say a group twice: {about}")
+            self._problem(now, node, f"partial messages are not last, or a group is sent twice: {about}")
 
     def _packing(self, node: SimNode, router: Router, sends: list[Send], now: Micros) -> None:
-        if not sends or (len(sends) == 1 and not _says_unwanted(sends[0])):
+        if not sends or (len(sends) == 1 and not _has_idontwant(sends[0])):
             return
         urgent = list(takewhile(_is_urgent, sends))
         plain = [action for action in sends[len(urgent) :] if action.rpc.partial is None]
@@ -245,52 +244,52 @@ class Checker:
                 self._problem(now, node, f"sends are not in ascending order: {peers}")
             if router.parameters.coalesce and len(set(peers)) != len(peers):
                 self._problem(now, node, f"more than one RPC to a peer in one event: {peers}")
-        if any(map(_says_unwanted, sends[len(urgent) :])):
+        if any(map(_has_idontwant, sends[len(urgent) :])):
             self._problem(now, node, "an IDONTWANT does not go ahead of all else")
 
-    def _delivery(self, node: SimNode, router: Router, book: _Book, action: Deliver, now: Micros) -> None:
+    def _delivery(self, node: SimNode, router: Router, record: _Record, action: Deliver, now: Micros) -> None:
         message = action.message
-        if message.id in book.pending:
+        if message.id in record.pending:
             self._problem(now, node, f"message {message.id} delivered before the application accepted it")
-        if message.id in book.refused:
+        if message.id in record.refused:
             self._problem(now, node, f"message {message.id} delivered, which the application refused")
-        if message.topic not in book.joined:
+        if message.topic not in record.joined:
             self._problem(
                 now, node, f"message {message.id} delivered in topic {message.topic!r}, which is not joined"
             )
-        before = book.delivered_us.get(message.id)
-        if before is not None and self._still_seen(router, book, message.id, now - before):
+        before = record.delivered_us.get(message.id)
+        if before is not None and self._still_seen(router, record, message.id, now - before):
             self._problem(now, node, f"message {message.id} delivered twice, first at {before} us")
-        book.delivered_us[message.id] = now
-        book.delivered_beat[message.id] = book.beat
-        book.accepted_beat[message.id] = book.beat
-        book.came_from[message.id] = action.received_from
+        record.delivered_us[message.id] = now
+        record.delivered_beat[message.id] = record.beat
+        record.accepted_beat[message.id] = record.beat
+        record.came_from[message.id] = action.received_from
 
-    def _still_seen(self, router: Router, book: _Book, message_id: Any, age_us: Micros) -> bool:
-        heartbeats = book.promises.seen_heartbeats
+    def _still_seen(self, router: Router, record: _Record, message_id: Any, age_us: Micros) -> bool:
+        heartbeats = record.promises.seen_heartbeats
         if heartbeats is not None:
-            return book.beat - book.delivered_beat[message_id] < heartbeats
+            return record.beat - record.delivered_beat[message_id] < heartbeats
         return age_us < router.parameters.seen_ttl_us
 
-    def _send(self, node: SimNode, book: _Book, event: Event, action: Send, now: Micros) -> None:
+    def _send(self, node: SimNode, record: _Record, event: Event, action: Send, now: Micros) -> None:
         peer = action.peer
-        known = book.subscribed.get(peer)
+        known = record.subscribed.get(peer)
         if known is None:
-            self._problem(now, node, f"RPC to {peer}, who is not connected")
+            self._problem(now, node, f"RPC to {peer}, which is not connected")
             known = set[Any]()
         published = isinstance(event, Publish)
         for message, via in zip(action.rpc.messages, action.vias, strict=True):
-            if message.id in book.pending:
+            if message.id in record.pending:
                 self._problem(now, node, f"message {message.id} sent to {peer} before the application accepted it")
-            if message.id in book.refused:
+            if message.id in record.refused:
                 self._problem(now, node, f"message {message.id} sent to {peer}, which the application refused")
-            if not published and book.unwanted.forbids(peer, message.id, book.beat):
-                self._problem(now, node, f"message {message.id} sent to {peer}, who does not want it")
+            if not published and record.unwanted.forbids(peer, message.id, record.beat):
+                self._problem(now, node, f"message {message.id} sent to {peer}, which does not want it")
             if via in _ASKED_FOR:
-                self._kept(node, book, message.id, now)
+                self._kept(node, record, message.id, now)
                 continue
-            if peer == book.came_from.get(message.id) and not published:
-                self._problem(now, node, f"message {message.id} sent back to {peer}, who sent it")
+            if peer == record.came_from.get(message.id) and not published:
+                self._problem(now, node, f"message {message.id} sent back to {peer}, which sent it")
             if peer == message.source:
                 self._problem(now, node, f"message {message.id} sent to its author {peer}")
             if message.topic not in known:
@@ -303,70 +302,70 @@ class Checker:
         for graft in control.graft:
             if graft.topic not in known:
                 self._problem(now, node, f"GRAFT to {peer}, a non-subscriber of {graft.topic!r}")
-            self._not_too_early(node, book, "GRAFT to", graft.topic, peer, now)
-        self._prunes_sent(book, peer, control.prune, now)
+            self._require_backoff_over(node, record, "GRAFT to", graft.topic, peer, now)
+        self._prunes_sent(record, peer, control.prune, now)
         for ihave in control.ihave:
             if ihave.topic not in known:
                 self._problem(now, node, f"IHAVE to {peer}, a non-subscriber of {ihave.topic!r}")
-            self._gossiped(node, book, ihave.ids, now)
+            self._gossiped(node, record, ihave.ids, now)
 
     def _prunes_received(
-        self, book: _Book, peer: PeerId, prunes: tuple[Prune, ...], heard: bool, now: Micros
+        self, record: _Record, peer: PeerId, prunes: tuple[Prune, ...], accepted: bool, now: Micros
     ) -> None:
-        backoff = book.promises.backoff
+        backoff = record.promises.backoff
         if backoff is None:
             return
         for prune in prunes:
-            if prune.topic in book.joined:
+            if prune.topic in record.joined:
                 named_us = prune.backoff_s * _SECOND_US if prune.backoff_s else backoff.unnamed_us
                 until = now + min(named_us, backoff.longest_us)
-                book.keep_apart(prune.topic, peer, until if heard else now, until)
+                record.keep_apart(prune.topic, peer, until if accepted else now, until)
 
-    def _prunes_sent(self, book: _Book, peer: PeerId, prunes: tuple[Prune, ...], now: Micros) -> None:
-        """A peer that speaks v1.0 is not told the time, and the checker does not know why it was pruned."""
-        backoff = book.promises.backoff
+    def _prunes_sent(self, record: _Record, peer: PeerId, prunes: tuple[Prune, ...], now: Micros) -> None:
+        """Record backoffs. A PRUNE to a peer with v1.0 has no time, and its reason is not known here."""
+        backoff = record.promises.backoff
         if backoff is None:
             return
         for prune in prunes:
             if prune.backoff_s is not None:
                 until = now + prune.backoff_s * _SECOND_US
-                book.keep_apart(prune.topic, peer, until - _SECOND_US, until)
+                record.keep_apart(prune.topic, peer, until - _SECOND_US, until)
             else:
-                book.keep_apart(prune.topic, peer, now, now + backoff.own_longest_us)
+                record.keep_apart(prune.topic, peer, now, now + backoff.own_longest_us)
 
-    def _not_too_early(
-        self, node: SimNode, book: _Book, what: str, topic: TopicId, peer: PeerId, now: Micros
+    def _require_backoff_over(
+        self, node: SimNode, record: _Record, what: str, topic: TopicId, peer: PeerId, now: Micros
     ) -> None:
-        backoff = book.promises.backoff
-        until = book.no_graft_before.get((topic, peer), now)
+        backoff = record.promises.backoff
+        until = record.no_graft_before.get((topic, peer), now)
         if now >= until or backoff is None:
             return
-        if len(book.no_graft_before) <= backoff.remembered:  # else it may have forgotten some
+        if len(record.no_graft_before) <= backoff.remembered:  # otherwise it may have forgotten some
             self._problem(now, node, f"{what} {peer}, {until - now} us before the backoff in {topic!r} is over")
 
-    def _gossiped(self, node: SimNode, book: _Book, ids: tuple[Any, ...], now: Micros) -> None:
-        heartbeats = book.promises.gossip_heartbeats
+    def _gossiped(self, node: SimNode, record: _Record, ids: tuple[Any, ...], now: Micros) -> None:
+        heartbeats = record.promises.gossip_heartbeats
         if heartbeats is None:
             return
         for message_id in ids:
-            accepted = book.accepted_beat.get(message_id)
+            accepted = record.accepted_beat.get(message_id)
             if accepted is None:
                 self._problem(now, node, f"IHAVE of message {message_id}, which it never accepted")
-            elif book.beat - accepted >= heartbeats:
-                self._problem(now, node, f"IHAVE of message {message_id}, {book.beat - accepted} heartbeats old")
+            elif record.beat - accepted >= heartbeats:
+                self._problem(now, node, f"IHAVE of message {message_id}, {record.beat - accepted} heartbeats old")
 
-    def _kept(self, node: SimNode, book: _Book, message_id: Any, now: Micros) -> None:
-        heartbeats = book.promises.kept_heartbeats
-        accepted = book.accepted_beat.get(message_id)
+    def _kept(self, node: SimNode, record: _Record, message_id: Any, now: Micros) -> None:
+        heartbeats = record.promises.kept_heartbeats
+        accepted = record.accepted_beat.get(message_id)
         if accepted is None:
             self._problem(now, node, f"asked for and sent message {message_id}, which it never accepted")
-        elif heartbeats is not None and book.beat - accepted >= heartbeats:
-            age = book.beat - accepted
+        elif heartbeats is not None and record.beat - accepted >= heartbeats:
+            age = record.beat - accepted
             self._problem(now, node, f"IWANT answered with message {message_id}, {age} heartbeats old")
 
     def _degrees(self, node: SimNode, router: Router, now: Micros) -> None:
-        book = self._books[node.id]
-        promise = book.promises.mesh
+        record = self._records[node.id]
+        promise = record.promises.mesh
         if promise is None:
             return
         for topic in sorted(router.joined):
@@ -375,23 +374,23 @@ class Checker:
                 high = promise.highest
                 self._problem(now, node, f"mesh of {topic!r} has {len(mesh)} peers after a heartbeat, above {high}")
             low = promise.lowest
-            if len(mesh) < low and len(mesh) < (available := self._not_apart(router, book, topic, now)):
+            if len(mesh) < low and len(mesh) < (available := self._available(router, record, topic, now)):
                 self._problem(now, node, f"mesh of {topic!r} has {len(mesh)} of {available} peers, below {low}")
-            strangers = [peer for peer in mesh if topic not in book.subscribed.get(peer, ())]
+            strangers = [peer for peer in mesh if topic not in record.subscribed.get(peer, ())]
             if strangers:
-                self._problem(now, node, f"mesh of {topic!r} holds {strangers}, who do not subscribe to it")
+                self._problem(now, node, f"mesh of {topic!r} holds {strangers}, which do not subscribe to it")
 
-    def _not_apart(self, router: Router, book: _Book, topic: TopicId, now: Micros) -> int:
-        """How many peers of a topic a mesh can be asked to have."""
+    def _available(self, router: Router, record: _Record, topic: TopicId, now: Micros) -> int:
+        """Return how many peers of a topic a mesh could have."""
         peers = router.peers.in_topic(topic).native.members
-        return sum(self._may_graft(book, now, topic, peer) for peer in peers)
+        return sum(self._may_graft(record, now, topic, peer) for peer in peers)
 
-    def _may_graft(self, book: _Book, now: Micros, topic: TopicId, peer: PeerId) -> bool:
-        """Whether no backoff keeps a peer away."""
-        backoff = book.promises.backoff
+    def _may_graft(self, record: _Record, now: Micros, topic: TopicId, peer: PeerId) -> bool:
+        """Return whether no backoff forbids a GRAFT."""
+        backoff = record.promises.backoff
         if backoff is None:
             return True
-        return now >= book.apart_until.get((topic, peer), -backoff.slack_us) + backoff.slack_us
+        return now >= record.apart_until.get((topic, peer), -backoff.slack_us) + backoff.slack_us
 
     def _remnants(self, node: SimNode, router: Router, peer: Any, now: Micros) -> None:
         if knows(router, router.strategy, peer):
@@ -399,20 +398,18 @@ class Checker:
         if router.strategy.remembers(peer):
             self._problem(now, node, f"counts of {peer} are left after its disconnect")
 
-    def _mutual(
-        self, run: FinishedRun, node: SimNode, topic: Any, peer: int, under_way: set[tuple[int, int]]
-    ) -> None:
+    def _mutual(self, run: Network, node: SimNode, topic: Any, peer: int, under_way: set[tuple[int, int]]) -> None:
         other: SimNode = run.nodes[peer]
         link = node.links.get(peer)
         if other.router is None or link is None or not link.open or not link.twin.open or link.cut or link.dead:
             return
         if (node.id, peer) in under_way or (peer, node.id) in under_way:
             return
-        book = self._books[peer]
-        promises = book.promises
-        if promises.standing is not None and hears_nothing(other, promises.standing, node.id):
+        record = self._records[peer]
+        promises = record.promises
+        if promises.standing is not None and ignores_peer(other, promises.standing, node.id):
             return
-        if (topic, node.id) in book.unheard or (topic, peer) in self._books[node.id].unheard:
+        if (topic, node.id) in record.dropped or (topic, peer) in self._records[node.id].dropped:
             return
         if promises.mesh is not None and node.id not in other.router.strategy.mesh_peers(topic):
             self._problem(run.now, node, f"mesh link of {topic!r} to {peer} is not mutual")
@@ -423,10 +420,23 @@ class Checker:
             self.problems.append(f"{now / 1e6:.6f}s node {node.id}: {what}")
 
 
-def _says_unwanted(action: Send) -> bool:
+def _has_idontwant(action: Send) -> bool:
     return action.rpc.control is not None and bool(action.rpc.control.idontwant)
 
 
 def _is_urgent(action: Send) -> bool:
-    """OUT-3: IDONTWANT has RPCs of its own, ahead of all else."""
-    return _says_unwanted(action) and not action.rpc.messages and not action.rpc.subscriptions
+    """Return whether an RPC has only IDONTWANT, which goes ahead of all others (OUT-3)."""
+    return _has_idontwant(action) and not action.rpc.messages and not action.rpc.subscriptions
+
+
+def _control_under_way(run: Network) -> set[tuple[int, int]]:
+    """Return the pairs of sender and receiver with a GRAFT or PRUNE that is in flight or waits."""
+    pairs: set[tuple[int, int]] = set()
+    for _, node, kind, source, _, _, event, _ in run.waiting():
+        if kind == EventKind.RPC_RECEIVED:
+            control = event.rpc.control
+            if control is not None and (control.graft or control.prune):
+                pairs.add((source, node))
+        elif kind == EventKind.SEND_FAILED:
+            pairs.add((node, source))
+    return pairs

@@ -1,52 +1,90 @@
-"""What must hold of routers that keep scores (gossipsub 1.1); a part of the checker.
+"""The invariants of routers with scores (gossipsub 1.1); a part of the checker.
 
-1. when a heartbeat is over nobody in a mesh has a negative score, and no direct peer is in one;
-2. a mesh with D_low has D_out dialled peers, or nobody is left who could be grafted for that;
-3. nobody with a negative score gets into a mesh, or is named by a PRUNE; a PRUNE to such a peer names nobody, but
+1. after a heartbeat no mesh has a member with a negative score, or a direct peer;
+2. a mesh with D_low has D_out dialled peers, or no other dialled peer could be grafted;
+3. no peer with a negative score enters a mesh, or is named by a PRUNE; a PRUNE to such a peer names no peers, except
    when its topic is left (go);
-4. no IHAVE goes to, and no IWANT is answered for, a peer below the gossip threshold;
-5. none of one's own messages goes beyond the mesh to a peer below the publish threshold, and none at all to such a
-   peer that only floods;
-6. an RPC of a peer below the graylist threshold changes the topics that the peer is in, and nothing else: what it
-   says with it is dropped, and nothing is sent for it;
-7. what is waited for after an IWANT is bounded (`asked_book.py`).
+4. no IHAVE to, and no answer to an IWANT of, a peer below the gossip threshold;
+5. none of the node's own messages goes beyond the mesh to a peer below the publish threshold, and none at all to such
+   a peer that only floods;
+6. an RPC of a peer below the graylist threshold changes the peer's topics, and nothing else: the rest is dropped, and
+   nothing is sent for it;
+7. the answers that a router awaits after an IWANT are bounded: each was requested of that peer at that time, at most
+   one for each IWANT if only one is tracked, no longer than its time, and for no message that has arrived.
 
-What may go to a graylisted peer: subscriptions, the PRUNE that parts from it, and what goes to a member of a mesh
-until the next heartbeat prunes it.
+A graylisted peer may get subscriptions, the PRUNE that ends its membership, and what goes to a mesh member until the
+next heartbeat prunes it.
 
-Scores are looked at before and after an event; the better one counts. Who left a mesh in it is exempt: a heartbeat
-keeps to the scores that it began with.
+Scores are compared before and after an event; the better one counts. A peer that leaves a mesh in the event is
+exempt, because a heartbeat uses the scores from its beginning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hearsay.core.language.actions import Action, PartDropped, PeerGrafted, PeerPruned, Send, Via
 from hearsay.core.language.events import Event, Leave, RpcReceived
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.shell.promises import StandingPromise
+from hearsay.core.language.rpc import IWant
+from hearsay.core.shell.promises import AskingPromise, StandingPromise
 from hearsay.core.shell.router import Router
-from hearsay.sim.checks.asked_book import AskedBook
 from hearsay.sim.reference.nodes import SimNode
 
 _BEYOND_THE_MESH = (Via.FLOOD_PUBLISH, Via.FANOUT, Via.TOP_UP, Via.FLOOD)
 
 
+class _AskedIds:
+    """The IWANTs of one node, by peer and time."""
+
+    def __init__(self) -> None:
+        self._asked: dict[tuple[Any, Micros], list[IWant]] = {}
+
+    def add(self, peer: Any, parts: tuple[IWant, ...], now: Micros) -> None:
+        self._asked.setdefault((peer, now), []).extend(parts)
+
+    def heartbeat(self, router: Router, promise: AskingPromise, now: Micros) -> Iterator[str]:
+        """Yield what is wrong with the answers that a router awaits after a heartbeat."""
+        of_peer: Counter[Any] = Counter()
+        of_iwant: Counter[tuple[Any, Micros]] = Counter()
+        for (peer, message_id), until in promise.waited_for.items():
+            asked_at = (peer, until - promise.answer_us)
+            parts = self._asked.get(asked_at, [])
+            of_peer[peer] += 1
+            of_iwant[asked_at] += 1
+            if until < now:
+                yield f"awaits message {message_id} of {peer}, whose time ended at {until} us"
+            if message_id in router.known and not promise.of_the_asked:
+                yield f"awaits message {message_id} of {peer}, which has arrived"
+            if not any(message_id in part.ids for part in parts):
+                yield f"awaits message {message_id} of {peer}, which was not asked for it then"
+            if promise.one_of_each and of_iwant[asked_at] > len(parts):
+                yield f"awaits {of_iwant[asked_at]} messages of {peer} after {len(parts)} IWANT"
+        if max(of_peer.values(), default=0) > promise.most_of_one:
+            yield f"awaits {max(of_peer.values())} messages of one peer, above {promise.most_of_one}"
+        if of_peer.total() > promise.most:
+            yield f"awaits {of_peer.total()} messages, above {promise.most}"
+        for key in [key for key in self._asked if key[1] + promise.answer_us < now]:
+            del self._asked[key]
+
+
 class JudgementChecker:
+    """Checks the scores and their effects at all nodes."""
+
     def __init__(self, problem: Callable[[Micros, SimNode, str], None]) -> None:
         self._problem = problem
         self._before: dict[int, dict[Any, float]] = {}
-        """The scores of each node's peers when its last event was over."""
-        self._asked: dict[int, AskedBook] = {}
+        """The scores of each node's peers after its last event."""
+        self._asked: dict[int, _AskedIds] = {}
 
     def node_started(self, node: SimNode) -> None:
         self._before[node.id] = {}
-        self._asked[node.id] = AskedBook()
+        self._asked[node.id] = _AskedIds()
 
-    def hears(self, node: SimNode, promise: StandingPromise | None, peer: Any) -> bool:
-        """Whether a node looks at all that a peer says in the event that comes next."""
+    def accepts_from(self, node: SimNode, promise: StandingPromise | None, peer: Any) -> bool:
+        """Return whether a node accepts more than subscriptions from a peer in its next event."""
         if promise is None or peer in promise.direct:
             return True
         return self._before[node.id].get(peer, 0.0) >= promise.graylist
@@ -59,22 +97,22 @@ class JudgementChecker:
         pruned = {action.peer for action in actions if isinstance(action, PeerPruned)}
 
         def best(peer: Any) -> float:
-            """As far as it binds the router."""
+            """Return the score of a peer as far as it binds the router."""
             exempt = peer in promise.direct or peer in pruned
             return 0.0 if exempt else max(before.get(peer, 0.0), after.get(peer, 0.0))
 
         if isinstance(event, RpcReceived) and best(event.peer) < promise.graylist:
-            self._not_heard(node, event.peer, actions, now)
+            self._require_ignored(node, event.peer, actions, now)
         for action in actions:
-            if isinstance(action, PeerGrafted) and best(action.peer) < _least(promise, event, action):
-                self._problem(now, node, f"takes in {action.peer}, whose score is {best(action.peer)}")
+            if isinstance(action, PeerGrafted) and best(action.peer) < _required_score(promise, event, action):
+                self._problem(now, node, f"accepts {action.peer}, whose score is {best(action.peer)}")
             elif isinstance(action, Send):
                 self._sent(node, promise, event, action, best, now)
 
     def heartbeat(
         self, node: SimNode, promise: StandingPromise, may_graft: Callable[[Any, Any], bool], now: Micros
     ) -> None:
-        """`may_graft` says whether no backoff keeps a peer away in a topic."""
+        """Check the meshes after a heartbeat; `may_graft` returns whether no backoff forbids a GRAFT."""
         router = node.router
         assert router is not None
         scores = self._before[node.id]
@@ -85,7 +123,7 @@ class JudgementChecker:
             for peer in mesh:
                 if scores.get(peer, 0.0) < 0 or peer in promise.direct:
                     why = "is direct" if peer in promise.direct else f"has the score {scores[peer]}"
-                    self._problem(now, node, f"mesh of {topic!r} holds {peer}, who {why}")
+                    self._problem(now, node, f"mesh of {topic!r} holds {peer}, which {why}")
             dialled = sum(router.connected[peer].outbound for peer in mesh)
             if len(mesh) >= promise.degree_low and dialled < promise.degree_out:
                 left = [
@@ -96,11 +134,11 @@ class JudgementChecker:
                 if left:
                     self._problem(now, node, f"mesh of {topic!r} has {dialled} dialled peers, and could have {left}")
 
-    def _not_heard(self, node: SimNode, peer: Any, actions: list[Action], now: Micros) -> None:
+    def _require_ignored(self, node: SimNode, peer: Any, actions: list[Action], now: Micros) -> None:
         for action in actions:
             unsubscribed = isinstance(action, PeerPruned) and action.peer == peer
             if not (unsubscribed or isinstance(action, PartDropped)):
-                self._problem(now, node, f"{type(action).__name__} for an RPC of {peer}, who is graylisted")
+                self._problem(now, node, f"{type(action).__name__} for an RPC of {peer}, which is graylisted")
 
     def _sent(
         self,
@@ -121,7 +159,7 @@ class JudgementChecker:
         control = action.rpc.control
         if control is None:
             return
-        self._asked[node.id].ask(peer, control.iwant, now)
+        self._asked[node.id].add(peer, control.iwant, now)
         for prune in control.prune:
             if prune.peers and score < 0 and not promise.names_to_all and not isinstance(event, Leave):
                 self._problem(now, node, f"PRUNE with names to {whose} 0")
@@ -130,18 +168,18 @@ class JudgementChecker:
                     self._problem(now, node, f"PRUNE names {named.peer}, whose score is {best(named.peer)}")
 
 
-def hears_nothing(node: SimNode, promise: StandingPromise, peer: Any) -> bool:
-    """Whether a node looks at nothing that a peer says."""
+def ignores_peer(node: SimNode, promise: StandingPromise, peer: Any) -> bool:
+    """Return whether a node accepts nothing but subscriptions from a peer."""
     return _scores(node).get(peer, 0.0) < promise.graylist
 
 
-def _least(promise: StandingPromise, event: Event, entered: PeerGrafted) -> float:
-    """The score that who enters a mesh must have: less is enough for one's own GRAFT than for being grafted."""
-    by_itself = isinstance(event, RpcReceived) and event.peer == entered.peer and _says_graft(event, entered)
+def _required_score(promise: StandingPromise, event: Event, entered: PeerGrafted) -> float:
+    """Return the score that a peer needs to enter a mesh; less is enough for its own GRAFT than for being grafted."""
+    by_itself = isinstance(event, RpcReceived) and event.peer == entered.peer and _has_graft(event, entered)
     return promise.enters if by_itself else 0.0
 
 
-def _says_graft(event: RpcReceived, entered: PeerGrafted) -> bool:
+def _has_graft(event: RpcReceived, entered: PeerGrafted) -> bool:
     control = event.rpc.control
     return control is not None and any(graft.topic == entered.topic for graft in control.graft)
 

@@ -1,11 +1,11 @@
-"""What must hold of routers with partial messages (gossipsub 1.3); a part of the checker.
+"""The invariants of routers with partial messages (gossipsub 1.3); a part of the checker.
 
-1. a partial message goes to a peer that has said in its first RPC that it knows them, in a topic that an application
-   has chosen; parts only to who requests them, metadata to who requests or supports them if one of both requests (or
-   all supporters are told), or to who spoke of the group;
-2. no message that is not asked for, and no IHAVE, goes to a peer that requests parts;
+1. a partial message goes to a peer whose first RPC said that it supports them, in a topic that an application has
+   chosen; parts only to a peer that requests them, metadata to one that requests or supports them if either side
+   requests (or all supporters get it), or that sent something about the group;
+2. no message that was not requested, and no IHAVE, goes to a peer that requests parts;
 3. no IDONTWANT goes to a peer that supports the parts that this side requests;
-4. what peers open is bounded.
+4. the groups that peers open are bounded.
 """
 
 from __future__ import annotations
@@ -35,56 +35,62 @@ _ASKED_FOR = (Via.IWANT, Via.LAZY)
 
 @dataclass(slots=True)
 class _Peer:
+    """A connected peer."""
+
     protocol: str
     features: Features | None = None
     """None until its first RPC."""
     uses: dict[Any, PartialUse] = field(default_factory=lambda: {})
-    spoke_of: set[tuple[Any, bytes]] = field(default_factory=lambda: set())
+    groups: set[tuple[Any, bytes]] = field(default_factory=lambda: set())
 
 
 @dataclass(slots=True)
-class _Book:
+class _Record:
+    """The topics and peers of one node."""
+
     own: dict[Any, PartialUse] = field(default_factory=lambda: {})
     peers: dict[Any, _Peer] = field(default_factory=lambda: {})
 
-    def use_of(self, peer: Any, topic: TopicId) -> PartialUse:
+    def use(self, peer: Any, topic: TopicId) -> PartialUse:
         known = self.peers[peer]
         knows = known.features is not None and known.features.partial_messages
         return known.uses.get(topic, _NONE) if knows else _NONE
 
     def gets_parts(self, peer: Any, topic: TopicId) -> bool:
-        return self.own.get(topic, _NONE) is not _NONE and self.use_of(peer, topic) is _REQUESTS
+        return self.own.get(topic, _NONE) is not _NONE and self.use(peer, topic) is _REQUESTS
 
-    def spares(self, peer: Any, topic: TopicId) -> bool:
-        return self.own.get(topic, _NONE) is _REQUESTS and self.use_of(peer, topic) is not _NONE
+    def gets_no_idontwant(self, peer: Any, topic: TopicId) -> bool:
+        return self.own.get(topic, _NONE) is _REQUESTS and self.use(peer, topic) is not _NONE
 
 
 class PartialChecker:
+    """Checks the partial messages of all nodes."""
+
     def __init__(self, problem: Callable[[Micros, SimNode, str], None]) -> None:
         self._problem = problem
-        self._books: dict[int, _Book] = {}
+        self._records: dict[int, _Record] = {}
         self._topics: dict[MessageId, TopicId] = {}
-        """Of all messages that any node has seen in a topic that goes in parts."""
+        """The topic of each message that any node has seen in a topic with parts."""
 
     def node_started(self, node: SimNode) -> None:
-        self._books[node.id] = _Book()
+        self._records[node.id] = _Record()
 
     def handled(
         self,
         node: SimNode,
         promise: PartialPromise,
         event: Event,
-        heard: bool,
+        accepted: bool,
         actions: list[Action],
         now: Micros,
     ) -> None:
-        """`heard`: whether the node looks at what a peer says."""
-        book = self._books[node.id]
-        _learn(book, event, heard)
-        self._note_topics(book, event)
+        """Check an event; `accepted` is whether the node accepts more than subscriptions from the peer."""
+        record = self._records[node.id]
+        _learn(record, event, accepted)
+        self._note_topics(record, event)
         for action in actions:
-            if isinstance(action, Send) and action.peer in book.peers:
-                for problem in self._misled(book, promise, action):
+            if isinstance(action, Send) and action.peer in record.peers:
+                for problem in self._misled(record, promise, action):
                     self._problem(now, node, f"{problem} to {action.peer}")
         if isinstance(event, RpcReceived) and event.rpc.partial is not None:
             topic = event.rpc.partial.topic
@@ -93,64 +99,66 @@ class PartialChecker:
             if promise.opened_by(topic, event.peer) > promise.most_of_one:
                 self._problem(now, node, f"{event.peer} has opened too many groups in {topic!r}")
 
-    def _note_topics(self, book: _Book, event: Event) -> None:
+    def _note_topics(self, record: _Record, event: Event) -> None:
         messages = event.rpc.messages if isinstance(event, RpcReceived) else ()
         for message in (event.message,) if isinstance(event, Publish) else messages:
-            if message.topic in book.own:
+            if message.topic in record.own:
                 self._topics[message.id] = message.topic
 
-    def _misled(self, book: _Book, promise: PartialPromise, send: Send) -> Iterator[str]:
-        """What a peer is sent that it should not be."""
+    def _misled(self, record: _Record, promise: PartialPromise, send: Send) -> Iterator[str]:
+        """Yield what a peer should not be sent."""
         for message, via in zip(send.rpc.messages, send.vias, strict=True):
-            if via not in _ASKED_FOR and book.gets_parts(send.peer, message.topic):
+            if via not in _ASKED_FOR and record.gets_parts(send.peer, message.topic):
                 yield f"message {message.id}, in place of parts,"
         if send.rpc.control is not None:
             for ihave in send.rpc.control.ihave:
-                if book.gets_parts(send.peer, ihave.topic):
+                if record.gets_parts(send.peer, ihave.topic):
                     yield f"IHAVE of {ihave.topic!r}, in place of parts,"
             for message_id in (each for part in send.rpc.control.idontwant for each in part.ids):
                 topic = self._topics.get(message_id)
-                if topic is not None and book.spares(send.peer, topic):
+                if topic is not None and record.gets_no_idontwant(send.peer, topic):
                     yield f"IDONTWANT of {message_id}, of which it would send parts,"
         if send.rpc.partial is not None:
-            yield from _wrong_partial(book, promise, send.peer, send.rpc.partial)
+            yield from _wrong_partial(record, promise, send.peer, send.rpc.partial)
 
 
-def _learn(book: _Book, event: Event, heard: bool) -> None:
+def _learn(record: _Record, event: Event, accepted: bool) -> None:
     match event:
         case PartialsChosen():
-            book.own[event.topic] = event.use
+            record.own[event.topic] = event.use
         case PeerConnected():
-            book.peers[event.peer] = _Peer(event.protocol)
+            record.peers[event.peer] = _Peer(event.protocol)
         case PeerDisconnected():
-            del book.peers[event.peer]
+            del record.peers[event.peer]
         case Leave():
-            for peer in book.peers.values():
-                peer.spoke_of = {(topic, group) for topic, group in peer.spoke_of if topic != event.topic}
+            for peer in record.peers.values():
+                peer.groups = {(topic, group) for topic, group in peer.groups if topic != event.topic}
         case RpcReceived():
-            _listen(book.peers[event.peer], event.rpc, heard)
+            _note_rpc(record.peers[event.peer], event.rpc, accepted)
         case _:
             pass
 
 
-def _listen(peer: _Peer, rpc: Rpc, heard: bool) -> None:
+def _note_rpc(peer: _Peer, rpc: Rpc, accepted: bool) -> None:
     if peer.features is None:
-        said = rpc.control.features if rpc.control is not None and heard and peer.protocol == MESHSUB_13 else ()
-        peer.features = next(iter(said), Features())
+        has_features = accepted and peer.protocol == MESHSUB_13
+        features = rpc.control.features if rpc.control is not None and has_features else ()
+        peer.features = next(iter(features), Features())
     for change in rpc.subscriptions:
         if change.subscribe:
             peer.uses[change.topic] = change.partial
         else:
             peer.uses.pop(change.topic, None)
-    if rpc.partial is not None and heard:
-        peer.spoke_of.add((rpc.partial.topic, rpc.partial.group))
+    if rpc.partial is not None and accepted:
+        peer.groups.add((rpc.partial.topic, rpc.partial.group))
 
 
-def _wrong_partial(book: _Book, promise: PartialPromise, peer: Any, partial: Partial) -> Iterator[str]:
-    own, use = book.own.get(partial.topic, _NONE), book.use_of(peer, partial.topic)
-    spoke = own is not _NONE and (partial.topic, partial.group) in book.peers[peer].spoke_of
+def _wrong_partial(record: _Record, promise: PartialPromise, peer: Any, partial: Partial) -> Iterator[str]:
+    own, use = record.own.get(partial.topic, _NONE), record.use(peer, partial.topic)
+    about = own is not _NONE and (partial.topic, partial.group) in record.peers[peer].groups
     supports = own is _SUPPORTS and use is _SUPPORTS and promise.tells_supporters
-    if partial.parts is not None and not book.gets_parts(peer, partial.topic):
+    if partial.parts is not None and not record.gets_parts(peer, partial.topic):
         yield "parts that it does not request"
-    if not (book.gets_parts(peer, partial.topic) or book.spares(peer, partial.topic) or supports or spoke):
+    wanted = record.gets_parts(peer, partial.topic) or record.gets_no_idontwant(peer, partial.topic)
+    if not (wanted or supports or about):
         yield "a partial message that is not for it"

@@ -1,1 +1,1 @@
-"""What is decided before a run starts: who dials whom, how long RPCs travel, what is published, which engine."""
+"""Everything that is decided before a run: dials, latencies, publications, faults, and the engine."""

@@ -1,8 +1,7 @@
-"""Which engine runs a scenario.
+"""The choice of an engine for a scenario.
 
 The reference engine runs everything. The array engine gives the same trace, many times faster, for the four routers
-that it has kernels for, with nearly all their parameters; it is compiled once on a machine, which small runs do not
-pay for.
+with kernels and nearly all their parameters. It is compiled once on a machine, which is not worth it for small runs.
 """
 
 from __future__ import annotations
@@ -13,106 +12,100 @@ from typing import Literal, TypeAlias
 from hearsay.core.mesh.judging_parameters import UnsubscribedGraft
 from hearsay.core.mesh.mesh import MAX_UNSENT
 from hearsay.core.mesh.mesh_parameters import MeshParameters
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
-from hearsay.sim.scenario.sections.network import TopologyKind
-from hearsay.sim.scenario.sections.routers import RouterChoice
-from hearsay.sim.scenario.sections.workload import TimedKind
+from hearsay.sim.scenario.network import TopologyKind
+from hearsay.sim.scenario.routers import RouterChoice
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
+from hearsay.sim.scenario.workload import TimedKind
 
 EngineName: TypeAlias = Literal["reference", "array"]
 
 WITH_KERNELS = ("floodsub", "randomsub", "meshsub", "gossipsub")
-REFERENCE_ONLY: Mapping[str, str] = {
-    "accept_exchange": "dials peers that a PRUNE names; with prune_backoff_ms",
-    "allowed_topics": "a list: subscriptions to others are not heard",
-    "allowed_topics_pattern": "a regular expression: subscriptions to other topics are not heard",
-    "ask_again_heartbeats": "above 0: an id is not asked of others for so many heartbeats",
-    "degree_out": "above 0: so many members are dialled ones",
-    "degree_score": "above 0: so many with the best scores stay",
-    "backoff_until_forgotten": "true: own GRAFTs wait until a backoff is forgotten",
-    "backoff_on_unsubscribe": "true: a member that unsubscribes is kept apart",
-    "backoff_when_not_joined": "true: a PRUNE for a topic that is not joined starts a backoff",
-    "direct_connect_ticks": "above 0: there are direct peers",
-    "early_graft_ms": "above 0: a GRAFT may come so much too early",
-    "exchange_always": "true: every PRUNE names others",
-    "extensions": "true: the router speaks 1.3",
-    "flood_publish": "true: one's own messages go to all of the topic",
-    "gater": "a table: whose messages are looked at",
-    "gossip_factor": "above 0: gossip to a share of the topic",
-    "graft_on_subscribe": "true: who joins a topic is grafted at once",
-    "idontwant_threshold_bytes": "above 0: the mesh is told what one has",
-    "ihave_ids_of_rpc": "true: a bound of the ids in all IHAVEs of an RPC",
-    "max_cached_bytes": "above 0: a bound of the message cache in memory",
-    "max_ids_asked": "above 0: so many ids are asked of a peer",
-    "max_ihave_messages": "above 0: so many RPCs with IHAVE are looked at",
-    "max_iwant_messages": "above 0: so many RPCs with IWANT are looked at",
-    "max_seen_bytes": "above 0: a bound of the seen cache in memory",
-    "max_subscription_bytes": "above 0: a bound of all peers' subscriptions in memory",
-    "max_subscription_bytes_per_peer": "above 0: a bound of one peer's subscriptions in memory",
-    "max_subscriptions_per_rpc": "above 0: of an RPC with more nothing is looked at",
-    "member_graft_is_judged": "true: a member may leave the mesh by its GRAFT",
-    "mesh_before_gossip": "true: GRAFT and PRUNE before IHAVE and IWANT",
-    "partial_messages": "true: parts of messages, before all of them are here",
-    "places_per_address": "above 0: places by address",
-    "score": "a table: peers are judged by what they do",
-    "skip_senders": "true: no copy to a peer that sent one during validation",
-    "test_extension": "true: peers send each other a test message",
-    "unsubscribed_graft": "ignore or taken_in: GRAFTs of peers without a subscription",
+REFERENCE_ONLY: Mapping[str, tuple[str, ...]] = {
+    "accept_exchange": ("exchange_dials",),
+    "allowed_topics": (),
+    "allowed_topics_pattern": (),
+    "ask_again_heartbeats": (),
+    "backoff_on_unsubscribe": (),
+    "backoff_until_forgotten": (),
+    "backoff_when_not_joined": (),
+    "degree_out": ("outbound_repair", "outbound_when_full"),
+    "degree_score": (),
+    "direct_connect_ticks": ("direct_graft", "direct_peers"),
+    "early_graft_ms": (),
+    "exchange_always": (),
+    "extensions": ("late_extensions",),
+    "flood_publish": ("flood_publish_mbit",),
+    "gater": (),
+    "gossip_factor": (),
+    "graft_on_subscribe": (),
+    "idontwant_threshold_bytes": (
+        "heeds_idontwant",
+        "idontwant_on_publish",
+        "idontwant_ttl_heartbeats",
+        "max_ids_per_idontwant",
+        "max_idontwant_ids",
+        "max_idontwants",
+        "max_unwanted",
+        "withdraw_unwanted",
+    ),
+    "ihave_ids_of_rpc": (),
+    "max_cached_bytes": (),
+    "max_ids_asked": (),
+    "max_ihave_messages": ("ihave_parts_count",),
+    "max_iwant_messages": (),
+    "max_seen_bytes": (),
+    "max_subscription_bytes": (),
+    "max_subscription_bytes_per_peer": (),
+    "max_subscriptions_per_rpc": (),
+    "member_graft_is_judged": (),
+    "mesh_before_gossip": (),
+    "partial_messages": (
+        "max_groups_per_peer",
+        "max_metadata_bytes",
+        "max_peer_groups",
+        "partial_group_heartbeats",
+        "supporters_told",
+    ),
+    "places_per_address": (),
+    "score": (
+        "asked_peer_must_send",
+        "early_graft_penalty",
+        "graft_choice",
+        "graft_flood_ms",
+        "graylisted_subscriptions",
+        "iwant_followup_ms",
+        "median",
+        "opportunistic_graft_peers",
+        "opportunistic_graft_ticks",
+        "opportunity_choice",
+        "tracked_promises",
+        "unwelcome_graft",
+    ),
+    "skip_senders": (),
+    "test_extension": (),
+    "unsubscribed_graft": (),
 }
-"""Parameters that the array engine does not know but as switched off, and what switches on what it lacks."""
-PART_OF = {
-    "asked_peer_must_send": "score",
-    "direct_graft": "direct_connect_ticks",
-    "direct_peers": "direct_connect_ticks",
-    "early_graft_penalty": "score",
-    "exchange_dials": "accept_exchange",
-    "flood_publish_mbit": "flood_publish",
-    "graft_choice": "score",
-    "graft_flood_ms": "score",
-    "graylisted_subscriptions": "score",
-    "heeds_idontwant": "idontwant_threshold_bytes",
-    "idontwant_on_publish": "idontwant_threshold_bytes",
-    "idontwant_ttl_heartbeats": "idontwant_threshold_bytes",
-    "max_ids_per_idontwant": "idontwant_threshold_bytes",
-    "max_idontwant_ids": "idontwant_threshold_bytes",
-    "max_idontwants": "idontwant_threshold_bytes",
-    "ihave_parts_count": "max_ihave_messages",
-    "iwant_followup_ms": "score",
-    "max_unwanted": "idontwant_threshold_bytes",
-    "withdraw_unwanted": "idontwant_threshold_bytes",
-    "late_extensions": "extensions",
-    "supporters_told": "partial_messages",
-    "max_groups_per_peer": "partial_messages",
-    "max_metadata_bytes": "partial_messages",
-    "max_peer_groups": "partial_messages",
-    "median": "score",
-    "partial_group_heartbeats": "partial_messages",
-    "opportunistic_graft_peers": "score",
-    "opportunity_choice": "score",
-    "opportunistic_graft_ticks": "score",
-    "outbound_repair": "degree_out",
-    "outbound_when_full": "degree_out",
-    "tracked_promises": "score",
-    "unwelcome_graft": "score",
-}
-"""Parameters that say nothing as long as another one is off, which the array engine does not know."""
+"""Parameters that only the reference engine knows, except switched off; and those without effect when they are
+off."""
+PART_OF = frozenset(name for names in REFERENCE_ONLY.values() for name in names)
 WORTH_COMPILING = 2_000_000
-"""Events from which the array engine is faster although it may have to be compiled first."""
+"""Events from which the array engine is faster even if it has to be compiled first."""
+COPIES_PER_DELIVERY = 7
+"""Copies that a node receives of a message, in a mesh."""
 
 
 class CapacityExceeded(Exception):
-    """Something in the array engine grew beyond what was set aside for it; says what."""
+    """A table of the array engine that has no room; the message names it."""
 
 
 def unsupported(scenario: Scenario) -> list[str]:
-    """What the array engine cannot do, by key; nothing when it can do all."""
-    choices = {"router": scenario.router}
-    for number, population in enumerate(scenario.population):
-        choices[f"population.{number}.router"] = population.router
-    missing = [problem for key, choice in choices.items() for problem in _without_kernel(key, choice)]
+    """Return what the array engine cannot run, by key; empty when it can run everything."""
+    missing = [problem for key, choice in scenario.routers.items() for problem in _without_kernel(key, choice)]
     if scenario.validation.invalid:
         missing.append("validation.invalid: only validation.reject_share")
     if scenario.links.uplink_queue_bytes and len(scenario.topic_names) > MAX_UNSENT:
-        missing.append(f"links.uplink_queue_bytes: only with {MAX_UNSENT} topics, whose PRUNEs are all said again")
+        missing.append(f"links.uplink_queue_bytes: only with {MAX_UNSENT} topics, whose PRUNEs are all repeated")
     for number, group in enumerate(scenario.topics):
         if group.goes_in_parts:
             missing.append(f"topics.{number}.partial: only without it")
@@ -124,7 +117,7 @@ def _without_kernel(key: str, choice: RouterChoice) -> Iterator[str]:
         yield f"{key}.kind = {choice.kind!r}: only {', '.join(WITH_KERNELS)}"
     parameters = choice.parameters
     if isinstance(parameters, MeshParameters) and parameters.prune_backoff_ms and parameters.accept_exchange:
-        yield f"{key}.accept_exchange = true: only without prune_backoff_ms, since nobody dials at a router's wish"
+        yield f"{key}.accept_exchange = true: only without prune_backoff_ms, because its routers do not dial"
     for name in REFERENCE_ONLY:
         value = getattr(parameters, name, 0)
         if value and value is not UnsubscribedGraft.PRUNE and name != "accept_exchange":
@@ -137,11 +130,18 @@ def _only(value: object) -> str:
     return ": only without it"
 
 
-def choose_engine(scenario: Scenario, *, checked: bool = False) -> tuple[EngineName, str]:
-    """The engine for a run, and why in a few words."""
-    if checked:
-        return "reference", "--check looks into the routers"
-    missing = unsupported(scenario)
+def choose_engine(scenario: Scenario, wanted: str = "auto", *, checked: bool = False) -> tuple[EngineName, str]:
+    """Return the engine for a run and the reason; raise `ScenarioError` if `wanted` is one that cannot run it.
+
+    `wanted` is `auto`, `reference` or `array`. A checked run needs the routers of the reference engine.
+    """
+    if wanted == "reference":
+        return "reference", "requested"
+    missing = ["--check needs the routers themselves"] if checked else unsupported(scenario)
+    if wanted == "array" and missing:
+        raise ScenarioError([f"engine array: {problem}" for problem in missing])
+    if wanted == "array":
+        return "array", "requested"
     if missing:
         return "reference", missing[0]
     events = estimated_events(scenario)
@@ -150,37 +150,22 @@ def choose_engine(scenario: Scenario, *, checked: bool = False) -> tuple[EngineN
     return "array", f"about {events:,} events"
 
 
-def engine_for(scenario: Scenario, wanted: str) -> EngineName:
-    """The engine that was asked for, if it can run this; `auto` takes what suits the run."""
-    if wanted == "array":
-        problems = unsupported(scenario)
-        if problems:
-            raise ScenarioError([f"engine array: {problem}" for problem in problems])
-        return "array"
-    return choose_engine(scenario)[0] if wanted == "auto" else "reference"
-
-
 def estimated_events(scenario: Scenario) -> int:
-    """Very roughly what a run's routers will have to handle."""
+    """Return a rough estimate of the events that routers handle."""
     degree = mean_degree(scenario)
     copies = degree if scenario.router.kind == "floodsub" else COPIES_PER_DELIVERY
-    return int(scenario.network.nodes * (degree * 2 + publications(scenario) * copies + _run_s(scenario)))
+    last_us = scenario.warmup_us + scenario.workload.messages * scenario.workload.interval_us
+    run_s = (max(last_us, *(timed.at_us for timed in scenario.timed), 0) + scenario.linger_us) / 1e6
+    return int(scenario.network.nodes * (degree * 2 + publications(scenario) * copies + run_s))
 
 
 def publications(scenario: Scenario) -> int:
-    """The messages of a run: the workload's and those of [[timed]]."""
+    """Return the number of messages of a run: the workload's and those of [[timed]]."""
     timed = sum(timed.action is TimedKind.PUBLISH for timed in scenario.timed)
     return scenario.workload.messages + timed
 
 
-def _run_s(scenario: Scenario) -> float:
-    last_us = scenario.warmup_us + scenario.workload.messages * scenario.workload.interval_us
-    return (max(last_us, *(timed.at_us for timed in scenario.timed), 0) + scenario.linger_us) / 1e6
-
-
-COPIES_PER_DELIVERY = 7
-
-
 def mean_degree(scenario: Scenario) -> int:
+    """Return about how many connections a node has."""
     network = scenario.network
     return network.nodes - 1 if network.topology is TopologyKind.COMPLETE else 2 * network.degree

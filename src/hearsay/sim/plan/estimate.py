@@ -1,7 +1,7 @@
-"""What a run will take, before it starts: memory and time.
+"""The estimated memory and time of a run.
 
-The constants were measured with `bench/engine_speed.py` and `bench/array_speed.py` on one core (see their output);
-they are meant to tell minutes from days, not to be exact.
+The constants were measured with `bench/engine_speed.py` and `bench/array_speed.py` on one core (see their output).
+They distinguish minutes from days; they are not exact.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import os
 from dataclasses import dataclass
 
 from hearsay.sim.plan.engines import EngineName, estimated_events, mean_degree, publications
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
-from hearsay.sim.scenario.sections.network import LatencyKind
+from hearsay.sim.scenario.network import LatencyKind
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 
 BYTES_PER_NODE = 12_000
 BYTES_PER_LINK_END = 900
@@ -31,6 +32,8 @@ MAX_SECONDS = 3600
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
+    """Memory and time of a run on an engine, and the free memory."""
+
     engine: EngineName
     memory_bytes: int
     seconds: float
@@ -38,30 +41,34 @@ class Estimate:
 
     @property
     def is_long(self) -> bool:
-        """Whether one should be told before."""
+        """True if a user should know the time before."""
         return self.seconds > LONG_SECONDS
 
     @property
     def span(self) -> str:
+        """The time in words."""
         return f"about {_span(self.seconds)}"
 
+    @property
+    def fits_memory(self) -> bool:
+        """True if the run leaves some memory to other programs."""
+        return self.memory_bytes <= MEMORY_SHARE * self.available_bytes
+
     def refusal(self) -> str | None:
-        """Why the run should not be started; None when it fits."""
-        needs = (
-            f"it needs about {self.memory_bytes / 2**30:.1f} GiB and {_span(self.seconds)} "
-            f"on the {self.engine} engine"
-        )
-        if self.memory_bytes > MEMORY_SHARE * self.available_bytes:
-            return f"this run is too large here: {needs}, and {self.available_bytes / 2**30:.1f} GiB are free"
+        """Return a reason not to start the run; None when it fits."""
+        memory, free = f"{self.memory_bytes / 2**30:.1f} GiB", f"{self.available_bytes / 2**30:.1f} GiB"
+        needs = f"it needs about {memory} and {_span(self.seconds)} on the {self.engine} engine"
+        if not self.fits_memory:
+            return f"this run is too large here: {needs}, and {free} are free"
         if self.seconds > MAX_SECONDS:
             return f"this run is long: {needs}"
         return None
 
 
 def require_memory(scenario: Scenario, engine: EngineName) -> None:
-    """Raise before a run takes the memory of all others with it."""
+    """Raise `ScenarioError` before a run takes the memory of all other programs."""
     needs = estimate(scenario, engine)
-    if needs.memory_bytes > MEMORY_SHARE * needs.available_bytes:
+    if not needs.fits_memory:
         wanted, free = needs.memory_bytes / 2**30, needs.available_bytes / 2**30
         raise ScenarioError(
             [f"too large here: needs about {wanted:.1f} GiB on the {engine} engine, {free:.1f} are free"]
@@ -69,6 +76,7 @@ def require_memory(scenario: Scenario, engine: EngineName) -> None:
 
 
 def estimate(scenario: Scenario, engine: EngineName = "reference") -> Estimate:
+    """Return the estimate of a run."""
     nodes = scenario.network.nodes
     degree = mean_degree(scenario)
     messages = publications(scenario)
@@ -79,8 +87,7 @@ def estimate(scenario: Scenario, engine: EngineName = "reference") -> Estimate:
     topics = sum(group.count for group in scenario.topics)
     per_neighbour = ARRAY_BYTES_PER_NEIGHBOUR + topics
     pace = ARRAY_EVENTS_PER_SECOND
-    routers = (scenario.router, *(population.router for population in scenario.population))
-    if any(router.parameters.hello for router in routers):
+    if any(router.parameters.hello for router in scenario.routers.values()):
         per_neighbour += ARRAY_BYTES_PER_HELLO
     if _links_need_memory(scenario):
         per_neighbour += ARRAY_BYTES_PER_LINK_END
@@ -90,7 +97,7 @@ def estimate(scenario: Scenario, engine: EngineName = "reference") -> Estimate:
 
 
 def _links_need_memory(scenario: Scenario) -> bool:
-    """In the array engine: what else is under way on a link, or whether it is there, matters."""
+    """Return whether the array engine keeps state of each link."""
     faults, links = scenario.faults, scenario.links
     return bool(
         faults.churn or faults.crash or faults.partition or faults.cut or scenario.loss.rate_millionths
@@ -99,6 +106,7 @@ def _links_need_memory(scenario: Scenario) -> bool:
 
 
 def available_bytes() -> int:
+    """Return the free memory of the machine."""
     try:
         with open("/proc/meminfo", encoding="ascii") as table:
             for line in table:

@@ -1,27 +1,36 @@
-"""How long an RPC is under way between two nodes.
+"""The time that an RPC takes between two nodes.
 
 Rules:
 
-* A pair of nodes has one base latency, the same in both directions, drawn by the pair alone: whoever asks, in
-  whichever order, gets the same. It is never below 1 us.
-* Jitter is added per RPC: uniform from -j to +j, by (source, destination, sequence number).
+* A pair of nodes has one base latency, the same in both directions, which depends on the pair alone. It is at least
+  1 us.
+* Jitter is added to each RPC: uniform from -j to +j, by (source, destination, sequence number).
 * The script node, number `nodes`, has latencies like any other; with regions it is in the first one.
-* Regions: a CSV file with the header `from,to,latency_ms,jitter_ms` gives the latency of each pair of regions, of a
-  region with itself too. One direction suffices; of two, the mean counts. Nodes are assigned to the regions
-  uniformly, in the order the file first names them.
+* Regions: a CSV file with the header `from,to,latency_ms,jitter_ms` has the latency of each pair of regions, and of
+  each region with itself. One direction is enough; of two, the mean counts. Nodes are assigned to the regions
+  uniformly, in the order in which the file names them.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import Protocol
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.shell.randomness import Purpose, Randomness, below
 from hearsay.sim.plan.quantiles import log_normal_minimum_us, log_normal_us
-from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.sections.network import LatencyKind
+from hearsay.sim.scenario.network import LatencyKind, Links, Network
 from hearsay.sim.scenario.tables import Regions, read_regions
+
+
+class HasLinks(Protocol):
+    """The part of a scenario that decides latencies."""
+
+    @property
+    def links(self) -> Links: ...
+    @property
+    def network(self) -> Network: ...
 
 
 class LatencyModel(ABC):
@@ -33,23 +42,23 @@ class LatencyModel(ABC):
 
     @abstractmethod
     def base_us(self, a: int, b: int) -> Micros:
-        """The latency between two nodes before jitter, at least 1."""
+        """Return the latency between two nodes before jitter, at least 1."""
 
     @property
     @abstractmethod
     def minimum_us(self) -> Micros:
-        """No RPC takes less than this, jitter included; at least 1."""
+        """The shortest time of an RPC, jitter included; at least 1."""
 
     @property
     def has_jitter(self) -> bool:
         return self._jitter_us > 0
 
     def jitter_us(self, source: int, destination: int, sequence: int) -> int:
-        """What is added to the base latency of one RPC; the sum may be below 1 and is then taken as 1."""
+        """Return the jitter of one RPC. Its sum with the base latency counts as at least 1."""
         return self._uniform_jitter_us(self._jitter_us, source, destination, sequence)
 
     def region_of(self, node: int) -> str | None:
-        """The node's region; None when there are no regions."""
+        """Return the node's region; None when there are no regions."""
         return None
 
     def _uniform_jitter_us(self, reach_us: Micros, source: int, destination: int, sequence: int) -> int:
@@ -66,22 +75,22 @@ class LatencyModel(ABC):
 class UniformLatency(LatencyModel):
     """Uniform between two bounds, both included; constant when they are equal."""
 
-    def __init__(self, randomness: Randomness, jitter_us: Micros, least_us: Micros, most_us: Micros) -> None:
+    def __init__(self, randomness: Randomness, jitter_us: Micros, lowest_us: Micros, highest_us: Micros) -> None:
         super().__init__(randomness, jitter_us)
-        self._least_us = least_us
-        self._width_us = most_us - least_us + 1
+        self._lowest_us = lowest_us
+        self._width_us = highest_us - lowest_us + 1
 
     @property
     def bounds(self) -> tuple[Micros, Micros]:
-        """The least, and how many values there are."""
-        return self._least_us, self._width_us
+        """The lowest latency and the number of values."""
+        return self._lowest_us, self._width_us
 
     def base_us(self, a: int, b: int) -> Micros:
-        return max(1, self._least_us + below(self._draw(a, b), self._width_us))
+        return max(1, self._lowest_us + below(self._draw(a, b), self._width_us))
 
     @property
     def minimum_us(self) -> Micros:
-        return max(1, self._least_us - self._jitter_us)
+        return max(1, self._lowest_us - self._jitter_us)
 
 
 class LogNormalLatency(LatencyModel):
@@ -102,13 +111,13 @@ class LogNormalLatency(LatencyModel):
 
 
 class RegionLatency(LatencyModel):
-    """By the regions of the two nodes."""
+    """By the regions of both nodes."""
 
     def __init__(self, randomness: Randomness, jitter_us: Micros, regions: Regions, nodes: int) -> None:
         super().__init__(randomness, jitter_us)
         self.regions = regions
         self._nodes = nodes
-        self._least_us = max(
+        self._lowest_us = max(
             1,
             min(
                 base - jitter
@@ -123,7 +132,7 @@ class RegionLatency(LatencyModel):
 
     @property
     def minimum_us(self) -> Micros:
-        return self._least_us
+        return self._lowest_us
 
     @property
     def has_jitter(self) -> bool:
@@ -142,8 +151,8 @@ class RegionLatency(LatencyModel):
         return self._randomness.below(len(self.regions.names), Purpose.REGION, node)
 
 
-def make_latency(scenario: Scenario, randomness: Randomness) -> LatencyModel:
-    """The latency model that a scenario asks for."""
+def make_latency(scenario: HasLinks, randomness: Randomness) -> LatencyModel:
+    """Return the latency model of a scenario."""
     links = scenario.links
     match links.latency:
         case LatencyKind.UNIFORM:

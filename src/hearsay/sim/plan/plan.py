@@ -1,15 +1,16 @@
-"""The plan of a run: everything that is decided before it starts, as plain integers.
+"""The plan of a run: everything that is decided before it starts, as plain integers. Both engines carry it out.
 
-Rules (an engine only carries out, so that every engine does the same):
+Rules:
 
-* When messages are published: `publications.py`. By whom: `publishers.py`. When a node is away: `absences.py`.
-* An exact share of n things is the nearest whole number of them, those with the smallest draws.
+* A node whose router does not allow a topic (`allowed_topics`) never subscribes to it. Any other action that is
+  planned for it there is a mistake in the scenario.
+* The rules of publications, faults and dials: `publications.py`, `faults.py`, `topology.py`.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,79 +19,95 @@ from hearsay.core.language.identifiers import Micros
 from hearsay.core.registry import RouterKind
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.randomness import Purpose, Randomness
-from hearsay.sim.plan.absences import comings_and_goings, planned_absences
-from hearsay.sim.plan.allowed_topics import AllowedTopics
-from hearsay.sim.plan.link_faults import fault_order, planned_link_faults
+from hearsay.core.shell.subscription_filter import subscription_filter
+from hearsay.sim.plan.draws import draw_array, natted_nodes, node_numbers, part_of, smallest
+from hearsay.sim.plan.faults import planned_absences, planned_faults
 from hearsay.sim.plan.planned_events import Fault, Publication, TimedAction
-from hearsay.sim.plan.publications import planned_arrivals_us, planned_end_us, planned_publications
-from hearsay.sim.plan.publishers import PublisherDraw
-from hearsay.sim.plan.shares import node_numbers, part_of, smallest
-from hearsay.sim.plan.subscriptions import subscribed_from_the_start, topics_of_nodes
-from hearsay.sim.plan.topology import Dials, dials, draw_array
+from hearsay.sim.plan.publications import (
+    PublisherDraw,
+    planned_arrivals_us,
+    planned_end_us,
+    planned_publications,
+)
+from hearsay.sim.plan.topology import Dials, dials
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.sections.workload import TimedKind
+from hearsay.sim.scenario.scenario_error import ScenarioError
+from hearsay.sim.scenario.values import MILLION
+from hearsay.sim.scenario.workload import TimedKind, TopicGroup
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    """A run before it starts. Nodes, topics, routers and messages are numbers."""
+
     scenario: Scenario
     topics: tuple[str, ...]
     routers: tuple[tuple[RouterKind, RouterParameters], ...]
+    """The scenario's router, then those of its populations."""
     router_of: array[int]
-    subscriptions: Sequence[tuple[int, ...]]
+    """The router of each node."""
+    members: tuple[Sequence[int], ...]
+    """The nodes that subscribe to each topic from the start, ascending."""
     dials: Dials
     publications: tuple[Publication, ...]
     timed: tuple[TimedAction, ...]
+    """Joins and leaves in the order of time."""
     faults: tuple[Fault, ...]
     initially_down: frozenset[int]
     natted: frozenset[int]
+    """The nodes that accept no inbound connection."""
     end_us: Micros
 
+    @property
+    def subscriptions(self) -> list[tuple[int, ...]]:
+        """The topics that each node subscribes to from the start."""
+        subscriptions: list[list[int]] = [[] for _ in self.router_of]
+        for topic, members in enumerate(self.members):
+            for node in members:
+                subscriptions[node].append(topic)
+        return [tuple(topics) for topics in subscriptions]
+
     def without_dials(self) -> Plan:
-        """What is still to be known of a run once its network has come about."""
-        return replace(self, dials=Dials.of_lists([]))
+        """Return the plan without its dials, for the time after the network is built."""
+        return replace(self, dials=Dials.from_lists([]))
 
 
 def make_plan(scenario: Scenario) -> Plan:
-    """The plan of a scenario; depends on nothing else. Raises `ScenarioError` when it cannot be carried out."""
+    """Return the plan of a scenario, on which alone it depends; raise `ScenarioError` if it cannot be carried out."""
     randomness = Randomness(scenario.seed)
-    nodes = scenario.network.nodes
-    choices = (scenario.router, *(population.router for population in scenario.population))
+    topics = scenario.topic_names
+    routers = tuple((choice.definition, choice.parameters) for choice in scenario.routers.values())
     router_of = _router_of(scenario, randomness)
-    allowed = AllowedTopics(scenario.topic_names, [choice.parameters for choice in choices], router_of)
-    members = allowed.members(subscribed_from_the_start(scenario, randomness))
+    refused = [_refused_topics(topics, parameters) for _, parameters in routers]
+    members = tuple(
+        [node for node in chosen if topic not in refused[router_of[node]]] if any(refused) else chosen
+        for topic, chosen in enumerate(_chosen_members(scenario, randomness))
+    )
     targets = dials(scenario, randomness)
     timed = _timed_actions(scenario)
     arrivals_us = planned_arrivals_us(scenario, randomness)
     end_us = planned_end_us(scenario, arrivals_us)
     absences = planned_absences(scenario, randomness, end_us)
     publishers = PublisherDraw(scenario, randomness, members, timed, absences)
-    faults = [*comings_and_goings(absences, end_us), *planned_link_faults(scenario, randomness, targets, end_us)]
     publications = planned_publications(scenario, randomness, arrivals_us, publishers)
-    allowed.check(timed, publications)
+    actions = [(action.node, action.topic) for action in timed if action.join]
+    actions += [(node, each.topic) for each in publications for node in each.inject or (each.publisher,)]
+    if any(refused):
+        _require_allowed(actions, topics, [refused[router] for router in router_of])
     return Plan(
         scenario=scenario,
-        topics=scenario.topic_names,
-        routers=tuple((choice.definition, choice.parameters) for choice in choices),
+        topics=topics,
+        routers=routers,
         router_of=router_of,
-        subscriptions=topics_of_nodes(members, nodes),
+        members=members,
         dials=targets,
         publications=publications,
         timed=timed,
-        faults=tuple(sorted(faults, key=fault_order)),
+        faults=planned_faults(scenario, randomness, targets, absences, end_us),
         initially_down=frozenset(node for node, spans in absences.items() if spans[0].start_us == 0),
-        natted=natted_nodes(scenario, randomness),
+        natted=natted_nodes(scenario.network, randomness),
         end_us=end_us,
     )
-
-
-def natted_nodes(scenario: Scenario, randomness: Randomness) -> frozenset[int]:
-    """The nodes that accept no inbound connection."""
-    network = scenario.network
-    if not network.nat_millionths:
-        return frozenset()
-    draws = draw_array(randomness, Purpose.NAT, (), node_numbers(network.nodes))
-    return frozenset(smallest(draws, part_of(network.nodes, network.nat_millionths)))
 
 
 def _router_of(scenario: Scenario, randomness: Randomness) -> array[int]:
@@ -108,6 +125,42 @@ def _router_of(scenario: Scenario, randomness: Randomness) -> array[int]:
         router_of[order[start:stop]] = number
         start = stop
     return array("H", router_of.tobytes())
+
+
+def _chosen_members(scenario: Scenario, randomness: Randomness) -> list[Sequence[int]]:
+    """Return the nodes that the scenario subscribes to each topic, ascending."""
+    groups = [group for group in scenario.topics for _ in group.names]
+    nodes = scenario.network.nodes
+    return [_topic_members(group, number, nodes, randomness) for number, group in enumerate(groups)]
+
+
+def _topic_members(group: TopicGroup, topic: int, nodes: int, randomness: Randomness) -> Sequence[int]:
+    if group.subscribers is not None:
+        return sorted(group.subscribers)
+    if group.share_millionths is None and group.subscribers_count is None:
+        return range(nodes)
+    draws = draw_array(randomness, Purpose.SUBSCRIPTION, (topic,), node_numbers(nodes))
+    if group.subscribers_count is not None:
+        return smallest(draws, group.subscribers_count)
+    chances = ((draws >> np.uint64(32)) * np.uint64(MILLION)) >> np.uint64(32)
+    return np.flatnonzero(chances < np.uint64(group.share_millionths or 0)).tolist()
+
+
+def _refused_topics(topics: Sequence[str], parameters: RouterParameters) -> frozenset[int]:
+    allowed = subscription_filter(parameters)
+    if allowed is None:
+        return frozenset()
+    return frozenset(number for number, name in enumerate(topics) if not allowed.allows(name))
+
+
+def _require_allowed(
+    actions: Iterable[tuple[int, int]], topics: Sequence[str], refused: Sequence[frozenset[int]]
+) -> None:
+    """Raise `ScenarioError` for an action (node and topic) in a topic that the node's router refuses."""
+    for node, topic in actions:
+        if topic in refused[node]:
+            what = f"node {node} is to join or publish in {topics[topic]!r}, which its router does not allow"
+            raise ScenarioError([f"router.allowed_topics: {what}"])
 
 
 def _timed_actions(scenario: Scenario) -> tuple[TimedAction, ...]:

@@ -1,4 +1,4 @@
-"""What is planned to happen, each thing with its time."""
+"""The events of a plan, each with its time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hearsay.core.language.identifiers import Micros
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A message and where it enters: `publisher` is a node, or `nodes` for the script, which sends it to `inject`."""
+    """A message and its publisher: a node, or the script (number `nodes`), which sends it to the nodes `inject`."""
 
     time_us: Micros
     message: int
@@ -32,6 +32,8 @@ class TimedAction:
 
 @dataclass(frozen=True, slots=True)
 class NodeDown:
+    """A node stops; with `goodbye` it leaves its topics first."""
+
     time_us: Micros
     node: int
     goodbye: bool
@@ -39,13 +41,15 @@ class NodeDown:
 
 @dataclass(frozen=True, slots=True)
 class NodeUp:
+    """A node starts again."""
+
     time_us: Micros
     node: int
 
 
 @dataclass(frozen=True, slots=True)
 class LinksCut:
-    """A partition names one side, and all links across are cut; a cut names the links."""
+    """Links are cut: all between one side and the other nodes (a partition), or the given ones."""
 
     time_us: Micros
     fault: int
@@ -55,6 +59,8 @@ class LinksCut:
 
 @dataclass(frozen=True, slots=True)
 class LinksHealed:
+    """The ends of the links that a fault cut can connect again."""
+
     time_us: Micros
     fault: int
 

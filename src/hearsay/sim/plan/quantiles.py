@@ -1,16 +1,16 @@
-"""Exponential and log-normal draws from integer quantile tables, the same bits on every machine.
+"""Exponential and log-normal draws from integer tables of quantiles, the same bits on every machine.
 
 Rules:
 
 * A 64-bit draw is a point u of [0, 1). Its upper bits choose a bin of u, the next 32 bits a place between the
-  quantiles at the two ends of the bin, linearly. Tables are computed with `decimal` alone, whose results are
-  correctly rounded by definition; a mathematics library's `log` and `exp` differ in the last bit between machines.
-* Exponential: 4096 bins. The last bin has no upper end; there the rest is drawn anew (the exponential distribution
-  has no memory), with the draw hashed once more.
-* Log-normal: 4096 bins, the outermost two divided again into 256 each, for the tails. The distribution is cut
-  2^-21 from either end, and at the cap.
+  quantiles at both ends of the bin, linearly. Tables are computed with `decimal` alone, whose results are correctly
+  rounded by definition; the `log` and `exp` of mathematics libraries differ in the last bit between machines.
+* Exponential: 4096 bins. The last bin has no upper end; there the rest is drawn again, as the exponential
+  distribution has no memory, with the hash of the draw.
+* Log-normal: 4096 bins; the first and the last one, the tails, are divided into 256 each. The distribution is cut
+  2^-21 from both ends, and at the cap.
 
-Theory: the quantile of the normal distribution is Wichura's algorithm AS 241 (PPND16), good to 16 digits.
+Theory: the quantile of the normal distribution is Wichura's algorithm AS 241 (PPND16), with 16 correct digits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MILLION = Decimal(1_000_000)
 
 
 def exponential_us(draw: int, mean_us: Micros) -> Micros:
-    """An exponential time of that mean."""
+    """Return an exponential time with that mean."""
     table = _exponential_table()
     total = 0
     while (bin_ := draw >> 52) == LAST_BIN:
@@ -44,7 +44,7 @@ def exponential_us(draw: int, mean_us: Micros) -> Micros:
 
 
 def log_normal_us(draw: int, median_us: Micros, sigma_millionths: int, cap_us: Micros) -> Micros:
-    """A log-normal time: median × e^(sigma × z) with z standard normal, at most the cap."""
+    """Return a log-normal time: median × e^(sigma × z) with z standard normal, at most the cap."""
     body, low_tail, high_tail = log_normal_tables(median_us, sigma_millionths, cap_us)
     bin_ = draw >> 52
     if bin_ not in (0, LAST_BIN):
@@ -55,7 +55,7 @@ def log_normal_us(draw: int, median_us: Micros, sigma_millionths: int, cap_us: M
 
 
 def log_normal_minimum_us(median_us: Micros, sigma_millionths: int, cap_us: Micros) -> Micros:
-    """The least that `log_normal_us` can give."""
+    """Return the shortest time of `log_normal_us`."""
     return log_normal_tables(median_us, sigma_millionths, cap_us)[1][0]
 
 
@@ -65,7 +65,7 @@ def _between(low: int, high: int, bits: int) -> int:
 
 @lru_cache(maxsize=1)
 def _exponential_table() -> tuple[int, ...]:
-    """-ln(1 - i/4096) in units of 2^-40, for i below 4096."""
+    """Return -ln(1 - i/4096) in units of 2^-40, for i below 4096."""
     unit = Decimal(1 << _UNIT_BITS)
     whole = _PRECISE.ln(Decimal(_BINS))
     return tuple(
@@ -78,7 +78,7 @@ def _exponential_table() -> tuple[int, ...]:
 def log_normal_tables(
     median_us: Micros, sigma_millionths: int, cap_us: Micros
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """The quantiles at 1/4096 … 4095/4096, and those of the lowest and of the highest bin."""
+    """Return the quantiles at 1/4096 … 4095/4096, and those within the first and the last bin."""
     scale = Decimal(median_us)
     sigma = _PRECISE.divide(Decimal(sigma_millionths), _MILLION)
 
@@ -96,7 +96,7 @@ def log_normal_tables(
 
 @lru_cache(maxsize=1)
 def _normal_quantiles() -> tuple[tuple[Decimal, ...], tuple[Decimal, ...]]:
-    """The standard normal's quantiles at i/4096, and at j/(4096 × 256), the lowest at half a tail bin."""
+    """Return the standard normal's quantiles at i/4096, and at j/(4096 × 256), the first at half a tail bin."""
     lower = [_normal_quantile(_PRECISE.divide(Decimal(i), Decimal(_BINS))) for i in range(1, _BINS // 2)]
     body = (*lower, Decimal(0), *(z.copy_negate() for z in reversed(lower)))
     ends = [Decimal("0.5"), *map(Decimal, range(1, TAIL_BINS + 1))]
@@ -132,7 +132,7 @@ _MIDDLE = (
 
 
 def _normal_quantile(probability: Decimal) -> Decimal:
-    """For 2^-21 <= probability <= 1/2, where AS 241 needs its first two regions only (sqrt(-ln p) < 5)."""
+    """Return the quantile for 2^-21 <= probability <= 1/2, the first two regions of AS 241 (sqrt(-ln p) < 5)."""
     centred = _PRECISE.subtract(probability, Decimal("0.5"))
     if abs(centred) <= Decimal("0.425"):
         r = _PRECISE.subtract(Decimal("0.180625"), _PRECISE.multiply(centred, centred))

@@ -1,8 +1,7 @@
-"""What routers ask for, done: copies sent, verdicts waited for, connections opened; and its rows in the trace."""
+"""The actions of routers performed: RPCs sent, verdicts awaited, connections opened; and their trace rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, assert_never
 
 from hearsay.core.language.actions import (
@@ -22,7 +21,6 @@ from hearsay.core.language.actions import (
     NamedPeerDialled,
     NeighborDown,
     NeighborUp,
-    OverlayAction,
     PartDropped,
     PassiveAdded,
     PassiveRemoved,
@@ -43,13 +41,11 @@ from hearsay.core.language.actions import (
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import Message, PartKind
-from hearsay.sim.plan.plan import Plan
-from hearsay.sim.reference.connection_requests import ConnectionRequests
-from hearsay.sim.reference.event_queue import EventQueue
-from hearsay.sim.reference.nodes import SimNode
+from hearsay.sim.reference.connections import Connections
+from hearsay.sim.reference.nodes import Network, SimNode
 from hearsay.sim.reference.partial_messages import PartialMessages
 from hearsay.sim.reference.transport import Transport
-from hearsay.sim.results.recorder import MessageInfo, Parts, Recorder
+from hearsay.sim.results.recorder import MessageInfo, Parts
 from hearsay.trace.language.event_rows import (
     add_peer_row,
     deliver_row,
@@ -66,34 +62,34 @@ _PUBLISH = int(PartKind.PUBLISH)
 _VALIDATED = int(EventKind.MESSAGE_VALIDATED)
 
 
+_LINK_EVENTS: dict[type, TraceEvent] = {
+    PeerGrafted: TraceEvent.GRAFT,
+    PeerPruned: TraceEvent.PRUNE,
+    **OVERLAY_EVENTS,
+}
+
+
 class ActionHandler:
-    """Does what the routers of a run ask for."""
+    """Performs the actions of the routers of a run."""
 
     def __init__(
-        self,
-        plan: Plan,
-        topic_numbers: Mapping[Any, int],
-        queue: EventQueue,
-        transport: Transport,
-        recorder: Recorder,
-        connection_requests: ConnectionRequests,
-        partial_messages: PartialMessages,
+        self, network: Network, transport: Transport, connections: Connections, partial_messages: PartialMessages
     ) -> None:
-        self._script = plan.scenario.network.nodes
-        self._validation_delay_us = plan.scenario.validation.delay_us
-        self._topic_numbers = topic_numbers
-        self._queue = queue
+        self._network = network
+        self._script = network.script
+        self._validation_delay_us = network.plan.scenario.validation.delay_us
+        self._topic_numbers = network.topic_numbers
+        self._recorder = network.recorder
         self._transport = transport
-        self._recorder = recorder
-        self._connection_requests = connection_requests
+        self._connections = connections
         self._partial_messages = partial_messages
 
     def perform(self, node: SimNode, actions: list[Action], now: Micros, parts: Parts | None) -> None:
-        """`parts` is what the trace says of the RPC that is being handled."""
+        """Perform the actions of one event; `parts` are those of the RPC that is handled."""
         for position, action in enumerate(actions):
             match action:
                 case Send():
-                    self._transport.send(node, actions[position:], now)  # sends come last
+                    self._transport.send(node, actions[position:], now)  # sends are last
                     return
                 case Deliver():
                     self._delivered(node, action, now, parts)
@@ -104,13 +100,14 @@ class ActionHandler:
                 case PeerRemoved():
                     self._recorder.row(remove_peer_row(now, node.id, _number(action.peer)))
                 case Dial() | Disconnect() | Ping() | FindContacts():
-                    self._connection_requests.perform(node, action)
-                case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
-                    self._row_link(OVERLAY_EVENTS[type(action)], node, action, now)
-                case PeerGrafted():
-                    self._row_link(TraceEvent.GRAFT, node, action, now)
-                case PeerPruned():
-                    self._row_link(TraceEvent.PRUNE, node, action, now)
+                    self._connections.perform(node, action)
+                case (
+                    PeerGrafted() | PeerPruned() | NeighborUp() | NeighborDown()
+                    | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy()
+                ):  # fmt: skip
+                    topic = self._topic_numbers[action.topic]
+                    event = _LINK_EVENTS[type(action)]
+                    self._recorder.row(formed_row(event, now, node.id, _number(action.peer), topic))
                 case Validate():
                     self._validate(node, action, now, parts)
                 case MessagePublished():
@@ -121,9 +118,9 @@ class ActionHandler:
                 case PartDropped():
                     self._row_part_dropped(node, action, now)
                 case DeliverPartial():
-                    self._partial_messages.came(node, action.partial.topic, action)
+                    self._partial_messages.add(node, action.partial.topic, action)
                 case RemindOfPartial():
-                    self._partial_messages.came(node, action.topic, action)
+                    self._partial_messages.add(node, action.topic, action)
                 case Withdraw():
                     self._transport.withdraw(node, action, now)
                 case CopyWithheld():
@@ -137,7 +134,7 @@ class ActionHandler:
                 case NamedPeerDialled():
                     self._row_dial(node, action, now)
                 case ExtensionTestReceived():
-                    pass  # no row tells of it
+                    pass  # it has no row
                 case _:
                     assert_never(action)
 
@@ -145,7 +142,7 @@ class ActionHandler:
         message = action.message
         info = self._recorder.messages[message.id]
         if message.topic in self._partial_messages.topics:
-            self._partial_messages.came(node, message.topic, action)
+            self._partial_messages.add(node, message.topic, action)
         remote: Any = action.received_from
         if remote is None:
             remote, hops, via = self._origin(node, message, info)
@@ -159,7 +156,7 @@ class ActionHandler:
         self._recorder.row(deliver_row(now, node.id, remote, info.topic, number, hops, via))
 
     def _origin(self, node: SimNode, message: Message, info: MessageInfo) -> tuple[int, int, int]:
-        """Of what a node published itself: from whom it had it, how far it came, and how."""
+        """Return remote, hops and via of a message that a node published itself."""
         completed = self._partial_messages.completed.get((node.id, message.id))
         if completed is not None:
             return *completed, NONE
@@ -171,25 +168,17 @@ class ActionHandler:
         message = action.message
         number: Any = message.id
         node.validating[message.id] = _arrival_of(message, parts)
-        self._queue.add(now + self._validation_delay_us, node.id, _VALIDATED, number, node.starts, message)
-
-    # Rows.
-
-    def _row_link(
-        self, event: TraceEvent, node: SimNode, action: PeerGrafted | PeerPruned | OverlayAction, now: Micros
-    ) -> None:
-        topic = self._topic_numbers[action.topic]
-        self._recorder.row(formed_row(event, now, node.id, _number(action.peer), topic))
+        self._network.queue.add(now + self._validation_delay_us, node.id, _VALIDATED, number, node.starts, message)
 
     def _row_dial(self, node: SimNode, action: NamedPeerDialled, now: Micros) -> None:
-        """A PRUNE may name anybody; who is no node has no number."""
+        """Record a dial. A PRUNE may name any peer; one that is no node has no number."""
         peer = _number(action.peer)
         remote = peer if 0 <= peer < self._script else NONE
         topic = self._topic_numbers[action.topic]
         self._recorder.row(formed_row(TraceEvent.DIAL, now, node.id, remote, topic))
 
     def row_published(self, publisher: int, message: Any, now: Micros) -> None:
-        """`publisher` is a node, or the script."""
+        """Record a publication of a node or the script."""
         info = self._recorder.messages[message.id]
         self._recorder.row(publish_row(now, publisher, info.topic, message.id, 0, info.data_bytes))
 
@@ -209,7 +198,7 @@ class ActionHandler:
 
 
 def _arrival_of(message: Message, parts: Parts | None) -> tuple[int, int]:
-    """Hops and via of the copy that is being handled."""
+    """Return hops and via of the copy that is handled."""
     for kind, _, number, hops, _, _, via in parts or ():
         if number == message.id and kind == _PUBLISH:
             return hops, via
@@ -217,5 +206,5 @@ def _arrival_of(message: Message, parts: Parts | None) -> tuple[int, int]:
 
 
 def _number(peer: Any) -> int:
-    """Simulated peers are named by numbers."""
+    """Return the number of a simulated peer."""
     return peer

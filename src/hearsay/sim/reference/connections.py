@@ -1,78 +1,214 @@
-"""Connections of a simulated network: opened and closed, and when each end hears of it."""
+"""Connections of a simulated network: dialled, opened, lost and closed, and when each end learns of it.
+
+Rules:
+
+* A router's dial reaches the other end one latency later. It is accepted if that node is up, takes inbound
+  connections (`network.nat_share` says how many do not) and no fault separates the two. Then both ends are connected,
+  the dialling one after a full round trip. Otherwise the dial fails `faults.detection_s` after it began, or as soon
+  as the answer could arrive.
+* A PRUNE may name any peer, any number of times: a dial to an unknown node or to the node itself fails at once, and
+  so does one beyond `MAX_DIALS` at a time.
+* A node that disconnects loses the connection at once, the other end one latency later, after all RPCs sent to it.
+* A ping takes a round trip, jitter included, and gets no answer if the connection is lost by then.
+* The rendezvous answers after `network.rendezvous_ms` with random reachable nodes that are up and in the topic.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from typing import Any, assert_never
 
-from hearsay.core.language.events import EventKind, PeerDisconnected
+from hearsay.core.language.actions import Dial, Disconnect, FindContacts, Ping
+from hearsay.core.language.events import ContactsFound, DialFailed, EventKind, PeerDisconnected, RoundTripMeasured
 from hearsay.core.language.identifiers import Micros
-from hearsay.sim.plan.latency import LatencyModel
-from hearsay.sim.reference.event_queue import EventQueue
-from hearsay.sim.reference.host import Host
+from hearsay.core.rules.mixing import extend
+from hearsay.core.shell.randomness import Purpose, below, key_of, sample
+from hearsay.sim.reference.event_queue import DIAL_ARRIVAL, EVERYWHERE
 from hearsay.sim.reference.introductions import Introductions
-from hearsay.sim.reference.nodes import Link, SimNode, connect_nodes
+from hearsay.sim.reference.nodes import Link, Network, SimNode, connect_nodes
 from hearsay.sim.reference.transport import Transport
 
+MAX_DIALS = 256
+"""Dials of a node at a time."""
+_ATTEMPTS_PER_CONTACT = 20
+"""Random draws for one contact before all nodes are examined."""
 _CONNECTED = int(EventKind.PEER_CONNECTED)
 _DISCONNECTED = int(EventKind.PEER_DISCONNECTED)
 
 
 class Connections:
-    def __init__(
-        self,
-        host: Host,
-        without_inbound: Collection[int],
-        latency: LatencyModel,
-        queue: EventQueue,
-        transport: Transport,
-        introductions: Introductions,
-    ) -> None:
-        self._host = host
-        self._without_inbound = without_inbound
-        self._latency = latency
-        self._queue = queue
+    """Opens and closes connections, for the plan, for faults and for routers."""
+
+    def __init__(self, network: Network, transport: Transport, introductions: Introductions) -> None:
+        self._network = network
+        self._queue = network.queue
+        self._latency = network.latency
         self._transport = transport
         self._introductions = introductions
+        self._without_inbound = network.plan.natted
+        self._detection_us = network.plan.scenario.faults.detection_us
+        self._rendezvous_us = network.plan.scenario.network.rendezvous_us
+        self.sides: dict[int, frozenset[int]] = {}
+        """One side of each partition, by the number of the fault."""
+        self.cut_pairs: dict[int, frozenset[tuple[int, int]]] = {}
+        """The pairs that each cut separates, by the number of the fault."""
+        self.rendezvous_open = True
+        """False in measurements of an overlay without discovery."""
+        self._sequence = 0
+        self._dialling: Counter[int] = Counter()
+        """Dials under way, by node."""
+
+    def reachable(self, node: int, other: int) -> bool:
+        """Return whether no fault separates two nodes."""
+        if any((node in side) != (other in side) for side in self.sides.values()):
+            return False
+        pair = (min(node, other), max(node, other))
+        return not any(pair in pairs for pairs in self.cut_pairs.values())
 
     def dial(self, node: SimNode, target: int) -> None:
-        """`node` opens a connection; the target learns of it one latency later, unless it takes none."""
+        """Open a connection at once; the target learns of it one latency later, unless it accepts none."""
         if target in self._without_inbound:
             return
-        now = self._host.now
+        now = self._network.now
         existing = node.links.get(target)
         if existing is not None and not existing.dead and (existing.open or existing.twin.open):
             link = existing
         else:
-            link = connect_nodes(node, self._host.nodes[target], self._latency.base_us(node.id, target))
+            link = connect_nodes(node, self._network.nodes[target], self._latency.base_us(node.id, target))
         self._transport.connect(link, now)
         self._queue.add(now + link.latency_us, link.destination, _CONNECTED, node.id, link.sequence, link.twin)
         if not link.open:
             self.open(node, link)
 
     def open(self, node: SimNode, link: Link) -> None:
-        """The source of a link hears that it is there."""
+        """Notify the source of a link that it is connected."""
         previous = link.previous
         if previous is not None and previous.open:
             self.close(node, previous)
         link.previous = None
         link.set_open(True)
-        opinion = self._introductions.opinion(node, link.destination)
-        if opinion is not None:
-            self._host.feed(node, opinion)
-        self._host.feed(node, self._introductions.connected(node, link))
+        rating = self._introductions.rating(node, link.destination)
+        if rating is not None:
+            self._network.feed(node, rating)
+        self._network.feed(node, self._introductions.connected(node, link))
 
     def close(self, node: SimNode, link: Link) -> None:
-        """The source of a link hears that it is gone."""
+        """Notify the source of a link that it is disconnected."""
         link.set_open(False)
         if node.links.get(link.destination) is link:
             del node.links[link.destination]
-        self._host.feed(node, PeerDisconnected(link.destination))
+        self._network.feed(node, PeerDisconnected(link.destination))
 
     def notice_loss(self, link: Link, time: Micros) -> None:
-        """The source of a link that is gone notices at `time`."""
+        """Let the source of a lost link notice the loss at `time`."""
         link.dead = True
         self._queue.add(time, link.source, _DISCONNECTED, link.destination, link.sequence, link)
 
-    def heard_out_us(self, link: Link) -> Micros:
-        """When what is said now at the source of a link arrives, after all that was said before."""
-        return max(self._host.now + link.latency_us, self._transport.last_arrival_us(link))
+    def last_arrival_us(self, link: Link) -> Micros:
+        """Return when a notice that the source sends now arrives, after all RPCs sent before."""
+        return max(self._network.now + link.latency_us, self._transport.last_arrival_us(link))
+
+    def perform(self, node: SimNode, action: Dial | Disconnect | Ping | FindContacts) -> None:
+        """Perform a router's action."""
+        match action:
+            case Dial():
+                target: Any = action.peer
+                self._dial_for_router(node, target)
+            case Disconnect():
+                self._disconnect(node, action.peer)
+            case Ping():
+                self._ping(node, action.peer)
+            case FindContacts():
+                self._push(node, self._rendezvous_us, EventKind.CONTACTS_FOUND, -1, action)
+            case _:
+                assert_never(action)
+
+    def answer(self, node: SimNode, kind: int, source: int, payload: Any) -> None:
+        """Pass the result of a router's action to it."""
+        if kind == EventKind.DIAL_FAILED:
+            self._network.feed(node, DialFailed(source))
+        elif kind == EventKind.ROUND_TRIP_MEASURED:
+            link, round_trip_us = payload
+            if link.open and link.up:
+                self._network.feed(node, RoundTripMeasured(source, round_trip_us))
+        else:
+            contacts = self._contacts(node, payload) if self.rendezvous_open else ()
+            self._network.feed(node, ContactsFound(payload.topic, contacts))
+
+    def _dial_for_router(self, node: SimNode, target: int) -> None:
+        nodes, dialled_us = self._network.nodes, self._network.now
+        known = 0 <= target < len(nodes) and target != node.id
+        if not known or self._dialling[node.id] >= MAX_DIALS:
+            self._push(node, 0, EventKind.DIAL_FAILED, target, None)
+            return
+        self._dialling[node.id] += 1
+        other = nodes[target]
+        life = node.starts
+        latency_us = self._latency.base_us(node.id, other.id)
+
+        def arrive() -> None:
+            self._dialling[node.id] -= 1
+            if node.router is not None and node.starts == life:
+                self._accept_dial(node, other, latency_us, dialled_us)
+
+        self._sequence += 1
+        self._queue.add(dialled_us + latency_us, EVERYWHERE, DIAL_ARRIVAL, node.id, self._sequence, arrive)
+
+    def _accept_dial(self, node: SimNode, other: SimNode, latency_us: Micros, dialled_us: Micros) -> None:
+        """Accept the dial of `node`, or refuse it."""
+        now = self._network.now
+        if other.router is None or other.id in self._without_inbound or not self.reachable(node.id, other.id):
+            delay_us = max(latency_us, dialled_us + self._detection_us - now)
+            self._push(node, delay_us, EventKind.DIAL_FAILED, other.id, None)
+            return
+        link = node.links.get(other.id)
+        if link is None or link.dead:  # otherwise a dial in the other direction has just connected them
+            link = connect_nodes(node, other, latency_us)
+        # The dial began one latency ago. RPCs of either end from now on arrive after the other end is connected.
+        self._transport.connected(link, dialled_us, now)
+        link.twin.last_arrival_us = max(link.twin.last_arrival_us, now + latency_us)
+        self._queue.add(now, other.id, _CONNECTED, node.id, -self._sequence, link.twin)
+        self._push(node, latency_us, EventKind.PEER_CONNECTED, other.id, link)
+
+    def _disconnect(self, node: SimNode, peer: Any) -> None:
+        link = node.links.get(peer)
+        if link is None or not link.open or link.dead:
+            return
+        self.notice_loss(link, self._network.now)
+        self.notice_loss(link.twin, self.last_arrival_us(link))
+
+    def _ping(self, node: SimNode, peer: Any) -> None:
+        link = node.links.get(peer)
+        if link is None or not link.open:
+            return
+        latency, now = self._latency, self._network.now
+        round_trip_us = 2 * link.latency_us
+        if latency.has_jitter:
+            jitter_us = latency.jitter_us(node.id, peer, now) + latency.jitter_us(peer, node.id, now)
+            round_trip_us = max(2, round_trip_us + jitter_us)
+        self._push(node, round_trip_us, EventKind.ROUND_TRIP_MEASURED, peer, (link, round_trip_us))
+
+    def _contacts(self, node: SimNode, wanted: FindContacts) -> tuple[int, ...]:
+        """Return random nodes in the topic: by few draws when there are many, otherwise from a list of all."""
+        nodes = self._network.nodes
+        purpose = (Purpose.RENDEZVOUS, node.id, key_of(wanted.topic), self._network.now)
+        state = self._network.randomness.draw(*purpose)
+        found: set[int] = set()
+        for attempt in range(wanted.count * _ATTEMPTS_PER_CONTACT):
+            if len(found) == wanted.count:
+                return tuple(sorted(found))
+            other = below(extend(state, attempt), len(nodes))
+            if self._is_contact(node, nodes[other], wanted.topic):
+                found.add(other)
+        contacts = [other.id for other in nodes if self._is_contact(node, other, wanted.topic)]
+        return tuple(sample(state, contacts, wanted.count))
+
+    def _is_contact(self, node: SimNode, other: SimNode, topic: Any) -> bool:
+        up = other is not node and other.router is not None and topic in other.topics
+        return up and self.reachable(node.id, other.id)
+
+    def _push(self, node: SimNode, delay_us: Micros, kind: EventKind, source: int, payload: Any) -> None:
+        """Queue an answer; its negative sequence number differs from those of links."""
+        self._sequence += 1
+        time = self._network.now + delay_us
+        self._queue.add(time, node.id, kind, source, -self._sequence, payload, life=node.starts)

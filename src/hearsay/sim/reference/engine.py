@@ -1,14 +1,15 @@
-"""The reference engine: a queue and the real router objects. Any feature, any router; the executable specification.
+"""The reference engine: a queue and the real router objects. It runs every feature and router, and is the
+executable specification.
 
 Rules:
 
 * Events at one node are handled in the order (time, kind, source, sequence); faults and node starts come first in
   their microsecond. Nothing depends on the order in which events were queued.
 * The start of a node is one step: its router joins the node's topics, then its connections open.
-* An RPC is one event whatever it carries. With a service time (simsub's lag) a node takes its events one after the
-  other, each when the one before is done.
-* A script node outside the network hands messages in: its copies travel and count like any other, and the routers
-  that get them publish them.
+* An RPC is one event whatever it carries. With a service time (simsub's lag) a node handles its events one after the
+  other, each when the previous one is done.
+* A script node outside the network sends messages to some nodes. Its copies travel and count like any other, and the
+  routers that receive them publish them.
 """
 
 from __future__ import annotations
@@ -32,31 +33,24 @@ from hearsay.core.language.events import (
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import Message
 from hearsay.core.registry import create
-from hearsay.core.shell.randomness import Randomness
-from hearsay.sim.plan.latency import make_latency
+from hearsay.core.shell.failures import RouterFailed
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.plan.planned_events import Publication
 from hearsay.sim.plan.verdicts import Verdicts
 from hearsay.sim.reference.action_handler import ActionHandler
-from hearsay.sim.reference.connection_requests import ConnectionRequests
 from hearsay.sim.reference.connections import Connections
-from hearsay.sim.reference.event_queue import EVERYWHERE, Entry, EventQueue
+from hearsay.sim.reference.event_queue import END, EVERYWHERE, FAULT, SAMPLE, SCRIPT, SERVED, UPLINK_FREE, Entry
+from hearsay.sim.reference.failures import router_failure
 from hearsay.sim.reference.faults import Faults
 from hearsay.sim.reference.introductions import Introductions
-from hearsay.sim.reference.nodes import Link, SimNode
-from hearsay.sim.reference.observer import Observer
+from hearsay.sim.reference.nodes import Link, Network, Observer, SimNode
 from hearsay.sim.reference.partial_messages import PartialMessages
-from hearsay.sim.reference.planned_entries import END, is_planned, queue_plan
-from hearsay.sim.reference.samples import sample_scores, sample_state
-from hearsay.sim.reference.transport import UPLINK_FREE, Transport
-from hearsay.sim.reference.under_way import control_under_way, episub_under_way
-from hearsay.sim.results.recorder import Parts, Recorder
+from hearsay.sim.reference.transport import Transport
+from hearsay.sim.results.recorder import MessageInfo, Parts, Recorder
 from hearsay.sim.results.summarise import Figures, recorded_figures
-from hearsay.trace.language.event_rows import (
-    node_down_row,
-    node_up_row,
-)
+from hearsay.trace.language.event_rows import node_down_row, node_up_row, state_row
 from hearsay.trace.language.schema import NONE
+from hearsay.trace.language.score_rows import score_rows
 
 GC_THRESHOLD = 200_000
 _TIMER = int(EventKind.TIMER_FIRED)
@@ -69,56 +63,33 @@ _RPC = int(EventKind.RPC_RECEIVED)
 _VALIDATED = int(EventKind.MESSAGE_VALIDATED)
 _FAILED = int(EventKind.SEND_FAILED)
 _NEVER = -1
-_SERVED = len(EventKind)
-"""The engine's own kind: a node is done with an event and takes the next."""
+_PLAN = -1
+"""The source of entries from the plan."""
 
 
-class ReferenceEngine:
+class ReferenceEngine(Network):
     """One run of a plan."""
 
     def __init__(self, plan: Plan, recorder: Recorder, observer: Observer | None = None) -> None:
-        scenario = plan.scenario
-        self.plan = plan
-        self.recorder = recorder
+        super().__init__(plan, recorder)
         self.observer = observer
-        self.randomness = Randomness(scenario.seed)
-        self.now: Micros = 0
-        self.script = scenario.network.nodes
-        self.topic_numbers: dict[Any, int] = {name: number for number, name in enumerate(plan.topics)}
-        self.nodes: list[SimNode] = [
-            SimNode(number, tuple(plan.topics[topic] for topic in subscribed))
-            for number, subscribed in enumerate(plan.subscriptions)
-        ]
-        self.introductions = Introductions(plan, self.randomness, self.nodes)
-        latency = make_latency(scenario, self.randomness)
-        self.latency = latency
-        self.queue = EventQueue(latency.minimum_us)
-        self.transport = Transport(scenario, latency, self.randomness, self.queue, recorder, self.topic_numbers)
-        self.connections = Connections(self, plan.natted, latency, self.queue, self.transport, self.introductions)
-        self.faults = Faults(self, self.connections, scenario, self.randomness)
-        self.connection_requests = ConnectionRequests(
-            self, self.connections, plan, latency, self.randomness, self.queue, self.transport, self.faults
-        )
-        self.partial_messages = PartialMessages(scenario, self.transport, self.feed)
-        self.actions = ActionHandler(
-            plan,
-            self.topic_numbers,
-            self.queue,
-            self.transport,
-            recorder,
-            self.connection_requests,
-            self.partial_messages,
-        )
+        self.introductions = Introductions(self)
+        self.transport = Transport(self)
+        self.connections = Connections(self, self.transport, self.introductions)
+        self.faults = Faults(self, self.connections)
+        self.partial_messages = PartialMessages(self, self.transport)
+        self.actions = ActionHandler(self, self.transport, self.connections, self.partial_messages)
+        self.step_us: Micros = self.queue.width_us
         self.stop_requested = False
         self.complete = False
         self._verdicts = Verdicts(plan, self.randomness)
-        self._service_us = scenario.service.time_us
-        queue_plan(self, 0)
+        self._service_us = plan.scenario.service.time_us
+        self._queue_plan(0)
 
     def run(self, progress: Callable[[Micros], None] | None = None) -> bool:
-        """Run to the end; False when a stop was requested before.
+        """Run to the end; return False if a stop was requested before.
 
-        A run makes many small objects and hardly a cycle, so the cyclic collector looks less often meanwhile.
+        A run creates many small objects and hardly a cycle, so the cyclic collector runs less often meanwhile.
         """
         thresholds = gc.get_threshold()
         gc.set_threshold(GC_THRESHOLD, *thresholds[1:])
@@ -150,6 +121,17 @@ class ReferenceEngine:
                 return False
         return self._finish()
 
+    def _finish(self) -> bool:
+        self.now = self.plan.end_us
+        self.complete = True
+        if self.plan.scenario.scores.every_us:
+            self._sample_scores()
+        self.transport.finish()
+        self.recorder.flush()
+        if self.observer is not None:
+            self.observer.finished(self)
+        return True
+
     @property
     def delivered(self) -> int:
         return self.recorder.delivered
@@ -159,82 +141,129 @@ class ReferenceEngine:
         return self.recorder.trace_hash
 
     def figures(self) -> Figures:
-        """What the run came to so far."""
+        """Return the figures of the run so far."""
         return recorded_figures(self.plan, self.recorder, self.now)
 
-    def _finish(self) -> bool:
-        self.now = self.plan.end_us
-        self.complete = True
-        if self.plan.scenario.scores.every_us:
-            self.sample_scores()
-        self.transport.finish()
-        self.recorder.flush()
-        if self.observer is not None:
-            self.observer.finished(self)
-        return True
+    def router_failure(self, error: Exception) -> RouterFailed | None:
+        """Return the failure of a router that caused an error of `run`; None if no router did."""
+        return router_failure(error, self.plan, self.now, __file__)
 
-    def control_under_way(self) -> set[tuple[int, int]]:
-        """Pairs of sender and receiver with a GRAFT or PRUNE between them, or that wait to be handled."""
-        return control_under_way(self._waiting())
+    @property
+    def changeable(self) -> ReferenceEngine:
+        return self
 
-    def episub_under_way(self) -> set[tuple[int, int]]:
-        """Pairs of sender and receiver with a part of episub's, or news of a connection, between them."""
-        return episub_under_way(self._waiting())
+    @property
+    def next_us(self) -> Micros:
+        """The simulated time from which the plan can differ, between two buckets."""
+        return self.queue.next_us
 
-    def _waiting(self) -> list[Entry]:
-        return [*self.queue.waiting(), *(entry for node in self.nodes for entry in node.backlog)]
+    def is_up(self, node: int) -> bool:
+        """Return whether a node runs now."""
+        return self.nodes[node].router is not None
 
     def change_plan(self, plan: Plan) -> None:
-        """Go on by another plan, which says the same as this one about everything before `queue.next_us`; between two
-        buckets only, as `progress` is called."""
+        """Continue with another plan, which is the same before `next_us`; only when `progress` is called."""
         from_us = self.queue.next_us
-        self.queue.discard(is_planned)
+        self.queue.discard(_is_planned)
         known = self.recorder.messages
         for message in [message for message, info in known.items() if info.published_us >= from_us]:
             del known[message]
         self.plan = plan
         self._verdicts = Verdicts(plan, self.randomness)
-        queue_plan(self, from_us)
+        self._queue_plan(from_us)
 
-    # What concerns the whole network.
+    # The plan.
 
-    def start_all(self) -> None:
-        """The beginning: nodes come up, and connect."""
+    def _queue_plan(self, from_us: Micros) -> None:
+        """Queue everything that the plan says from a time on."""
+        plan = self.plan
+        sequence = 0
+
+        def add(time: Micros, node: int, kind: int, source: int, sequence: int, payload: Any) -> None:
+            if time >= from_us:
+                self.queue.add(time, node, kind, source, sequence, payload)
+
+        add(plan.end_us, END, END, 0, 0, None)
+        add(0, EVERYWHERE, FAULT, 0, 0, self._start_all)
+        for fault in plan.faults:
+            sequence += 1
+            add(fault.time_us, EVERYWHERE, FAULT, 0, sequence, lambda fault=fault: self.faults.apply(fault))
+        for timed in plan.timed:
+            sequence += 1
+            kind = _JOIN if timed.join else _LEAVE
+            add(timed.time_us, timed.node, kind, _PLAN, sequence, plan.topics[timed.topic])
+        for publication in plan.publications:
+            if publication.time_us >= from_us:
+                self._queue_publication(publication)
+        scenario = plan.scenario
+        for every_us, sample in (
+            (scenario.trace.state_interval_us, self._sample_state),
+            (scenario.scores.every_us, self._sample_scores),
+        ):
+            for time in range(every_us, plan.end_us, every_us) if every_us else ():
+                sequence += 1
+                add(time, EVERYWHERE, SAMPLE, 0, sequence, sample)
+
+    def _queue_publication(self, publication: Publication) -> None:
+        number, publisher, size_bytes = publication.message, publication.publisher, publication.size_bytes
+        message = Message(number, self.plan.topics[publication.topic], bytes(size_bytes), publisher)
+        self.transport.learn(message)
+        self.partial_messages.planned(message)
+        self.recorder.messages[number] = MessageInfo(
+            publication.topic, publisher, publication.time_us, size_bytes, len(publication.inject)
+        )
+        if publisher == self.script:
+            inject = lambda: self._inject(publication, message)  # noqa: E731
+            self.queue.add(publication.time_us, EVERYWHERE, SCRIPT, 0, number, inject)
+        else:
+            self.queue.add(publication.time_us, publisher, _PUBLISH, _PLAN, number, message)
+
+    def _start_all(self) -> None:
+        """Start the nodes and connect them."""
         starting = [node for node in self.nodes if node.id not in self.plan.initially_down]
         for node in starting:
             self.start(node)
         for node in starting:
-            if not self._chooses_connections(node):
+            if node.router is not None and not node.router.strategy.chooses_connections:
                 for target in self.plan.dials[node.id]:
                     if self.nodes[target].router is not None:
                         self.connections.dial(node, target)
         for node, target in self.introductions.direct_dials():
             self.connections.dial(node, target)
 
-    def inject(self, publication: Publication, message: Message) -> None:
-        """The script hands a message to a few routers, over links like any other."""
+    def _inject(self, publication: Publication, message: Message) -> None:
+        """Send a message of the script to its nodes, over links like any other."""
         self.actions.row_published(self.script, message, self.now)
         for target in publication.inject:
             self.recorder.publishes += 1
             delay = self.transport.script_copy(self.script, target, message, self.now)
             self.queue.add(self.now + delay, target, _PUBLISH, self.script, publication.message, message)
 
-    def sample_state(self) -> None:
-        sample_state(self.nodes, self.now, self.recorder)
+    def _sample_state(self) -> None:
+        """Record the size of every router's state."""
+        for node in self.nodes:
+            if node.router is not None:
+                size = node.router.state_size(self.now)
+                self.recorder.row(state_row(self.now, node.id, size.bytes, size.entries))
 
-    def sample_scores(self) -> None:
-        sample_scores(self.nodes, self.topic_numbers, self.now, self.recorder)
+    def _sample_scores(self) -> None:
+        """Record the scores of all peers of routers with scores."""
+        for node in self.nodes:
+            if node.router is not None and node.router.strategy.judges:
+                for peer, parts in node.router.strategy.scores():
+                    number: Any = peer
+                    for row in score_rows(self.now, node.id, number, parts, self.topic_numbers):
+                        self.recorder.row(row)
 
     # Nodes.
 
     def start(self, node: SimNode) -> None:
-        """Bring a node up: a new router, empty, that joins the node's topics."""
         kind, parameters = self.plan.routers[self.plan.router_of[node.id]]
         node.router = create(kind, node.id, parameters, self.randomness, self.now)
         node.starts += 1
         node.timer_us = None
         self.transport.started(node, self.now)
-        self.introductions.tell_direct(node, self.now)
+        self.introductions.announce_direct(node, self.now)
         self.recorder.row(node_up_row(self.now, node.id))
         if self.observer is not None:
             self.observer.node_started(node, self.now)
@@ -245,7 +274,6 @@ class ReferenceEngine:
             self._arm_timer(node)
 
     def stop(self, node: SimNode) -> None:
-        """Take a node down; what it knew is gone. Its links are the caller's business."""
         for topic in node.topics:
             self.recorder.left(node.id, self.topic_numbers[topic], self.now)
         node.router = None
@@ -255,9 +283,6 @@ class ReferenceEngine:
         self.recorder.row(node_down_row(self.now, node.id, NONE))
         if self.observer is not None:
             self.observer.node_stopped(node, self.now)
-
-    def _chooses_connections(self, node: SimNode) -> bool:
-        return node.router is not None and node.router.strategy.chooses_connections
 
     # Events.
 
@@ -281,7 +306,7 @@ class ReferenceEngine:
             if payload in node.topics:
                 node.topics.remove(payload)
                 self.feed(node, Leave(payload))
-        elif kind == _SERVED:
+        elif kind == SERVED:
             if sequence == node.starts:
                 self._serve_next(node)
         elif self._service_us:
@@ -302,7 +327,7 @@ class ReferenceEngine:
             node.topics.discard(payload)
 
     def _start_service(self, node: SimNode) -> None:
-        self.queue.add(self.now + self._service_us, node.id, _SERVED, -1, node.starts, None)
+        self.queue.add(self.now + self._service_us, node.id, SERVED, -1, node.starts, None)
 
     def _serve_next(self, node: SimNode) -> None:
         self._handle_entry(node, node.backlog.popleft())
@@ -312,7 +337,7 @@ class ReferenceEngine:
     def _handle_entry(self, node: SimNode, entry: Entry) -> None:
         _, _, kind, source, sequence, payload, event_or_life, parts = entry
         if kind == _TIMER:
-            if node.timer_us == payload:  # it may have been moved while the node had no time
+            if node.timer_us == payload:  # it may have been moved while the event waited
                 self.feed(node, TimerFired())
         elif kind == _RPC:
             self.receive(node, payload, event_or_life, parts)
@@ -332,9 +357,10 @@ class ReferenceEngine:
         elif kind == _FAILED:
             self.feed(node, payload)
         elif event_or_life == node.starts:
-            self.connection_requests.handle(node, kind, source, payload)
+            self.connections.answer(node, kind, source, payload)
 
     def receive(self, node: SimNode, link: Link, event: RpcReceived, parts: Parts) -> None:
+        """Pass an RPC to a node's router and perform its actions."""
         router = node.router
         if router is None or not link.up:
             self.transport.unreachable(link, parts, self.now)
@@ -346,22 +372,23 @@ class ReferenceEngine:
             self.observer.handled(node, event, actions, self.now)
         if actions:
             if type(actions[0]) is DuplicateReceived and len(actions) == 1:
-                recorder.duplicates += 1  # what happens most of the time
+                recorder.duplicates += 1  # the most frequent case
             else:
                 self._perform(node, actions, parts)
         if router.due_moved:
             self._arm_timer(node)
 
     def publish(self, node: SimNode, source: int, message: Message) -> None:
+        """Let a node publish a message that comes from itself or from the script."""
         if source != self.script:
             self.recorder.publishes += 1
         self.feed(node, Publish(message))
 
     def validated(self, node: SimNode, message: Message) -> None:
+        """Pass the application's verdict to a node's router."""
         self.feed(node, MessageValidated(message.id, self._verdicts.of(node.id, message.id)))
 
     def feed(self, node: SimNode, event: Event) -> None:
-        """Hand an event to a node's router and do what it asks for."""
         router = node.router
         assert router is not None
         actions = router.handle(event, self.now)
@@ -387,3 +414,9 @@ class ReferenceEngine:
         node.timer_us = due
         if due is not None:
             self.queue.add(max(due, self.now), node.id, _TIMER, -1, node.starts, due)
+
+
+def _is_planned(entry: Entry) -> bool:
+    """Return whether an entry comes from the plan."""
+    _, number, kind, source, *_ = entry
+    return number <= EVERYWHERE or (source == _PLAN and kind in (_JOIN, _LEAVE, _PUBLISH))

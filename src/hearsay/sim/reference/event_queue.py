@@ -2,8 +2,8 @@
 
 An entry is a tuple that starts with (time, node, kind, source, sequence), which no two entries share; that is the
 canonical order of events (see `docs/design/determinism.md`). The payload follows; for an RPC it is the link, the
-event and its parts. A bucket as wide as the smallest latency is complete when it opens, save for timers and faults,
-so one sort replaces a heap operation per event; what does fall into the open bucket is inserted in its place.
+event and its parts. A bucket as wide as the smallest latency is complete when it opens, except for timers and faults,
+so one sort replaces a heap operation per event. An entry for the open bucket is inserted in its place.
 """
 
 from __future__ import annotations
@@ -14,24 +14,35 @@ from heapq import heappop, heappush
 from operator import length_hint
 from typing import Any, TypeAlias
 
+from hearsay.core.language.events import EventKind
 from hearsay.core.language.identifiers import Micros
 
 Entry: TypeAlias = tuple[Micros, int, int, int, int, Any, Any, Any]
-"""Plain, as such tuples are made and sorted fastest; whoever takes one names its places:
-time, node, kind, source, sequence, payload, event or life, parts."""
+"""Time, node, kind, source, sequence, payload, event or life, parts. A plain tuple, which is created and sorted
+fastest."""
 
 MINIMUM_WIDTH_US = 1000
 EVERYWHERE = -1
-"""The node number of what concerns the whole network; it sorts before every node."""
+"""The node number of entries that concern the whole network; it sorts before every node."""
+FAULT, SAMPLE, SCRIPT, DIAL_ARRIVAL = range(4)
+"""Kinds of entries that concern the whole network, in their order within a microsecond."""
+SERVED = len(EventKind)
+"""The kind of an entry at which a node has handled an event and takes the next."""
+UPLINK_FREE = len(EventKind) + 1
+"""The kind of an entry at which an RPC has left a node, and the next one follows."""
+END = -2
+"""Node number and kind of the end of the run, which comes before all other entries of its microsecond."""
 
 
 class EventQueue:
+    """Entries in their order. `width_us` is the simulated time of a bucket."""
+
     __slots__ = ("_numbers", "_open", "_open_number", "_walk", "buckets", "width_us")
 
     def __init__(self, smallest_latency_us: Micros) -> None:
         self.width_us = max(smallest_latency_us, MINIMUM_WIDTH_US)
         self.buckets: dict[int, list[Entry]] = {}
-        """Entries of buckets to come, by time over width, unsorted."""
+        """Unsorted entries of later buckets, by time over width."""
         self._numbers: list[int] = []
         self._open: list[Entry] = []
         self._open_number = -1
@@ -40,7 +51,7 @@ class EventQueue:
     def add(
         self, time: Micros, node: int, kind: int, source: int, sequence: int, payload: Any, life: int | None = None
     ) -> None:
-        """Queue anything but an RPC; with `life` it is for the node as it was started then."""
+        """Queue anything but an RPC; with `life`, the entry is for the node as it was started then."""
         self.push((time, node, kind, source, sequence, payload, life, None))
 
     def push(self, entry: Entry) -> None:
@@ -55,7 +66,7 @@ class EventQueue:
             heappush(self._numbers, number)
 
     def open_next(self) -> Iterator[Entry] | None:
-        """Walks the next bucket in order; it may grow meanwhile."""
+        """Return an iterator over the next bucket in order, which may grow meanwhile; None if there is none."""
         if not self._numbers:
             return None
         self._open_number = heappop(self._numbers)
@@ -66,20 +77,20 @@ class EventQueue:
 
     @property
     def next_us(self) -> Micros:
-        """Where the buckets begin that were not opened yet."""
+        """The time at which the first unopened bucket begins."""
         return (self._open_number + 1) * self.width_us
 
     def discard(self, unwanted: Callable[[Entry], bool]) -> None:
-        """Take entries out of the buckets to come."""
+        """Remove entries from the unopened buckets."""
         for entries in self.buckets.values():
             entries[:] = [entry for entry in entries if not unwanted(entry)]
 
-    def _begun(self) -> int:
-        """How many entries of the open bucket were handed out; the walk knows, so nobody has to count."""
-        return len(self._open) - length_hint(self._walk)
-
     def waiting(self) -> Iterator[Entry]:
-        """All entries that are not done, in no particular order."""
+        """Yield all entries that are not handled, in no particular order."""
         yield from self._open[self._begun() :]
         for bucket in self.buckets.values():
             yield from bucket
+
+    def _begun(self) -> int:
+        """Return how many entries of the open bucket were handed out."""
+        return len(self._open) - length_hint(self._walk)

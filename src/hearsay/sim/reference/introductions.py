@@ -1,18 +1,20 @@
-"""What a node is told of a peer with whom it is connected.
+"""What a node learns about a peer when they connect.
 
 Rules:
 
-* Who dialled, at which address the peer is, which protocol both speak; and the peer's topics where no hello says so.
-* What the application thinks of the peer is said before, each time they connect, to routers that judge their peers.
-  Of several ratings that fit the last one holds.
-* Pairs of `direct_peers`, of whichever router's parameters, are told so when they start, if they judge their peers.
-  Once all are up they are connected: the first of a pair dials, unless the other takes no connection. From then on
-  their routers see to it.
+* A router learns which end dialled, the peer's address and the protocol that both speak; and the peer's topics where
+  routers send no hello.
+* Routers with scores get the application's rating of the peer first, each time they connect. The last rating that
+  matches counts.
+* Pairs of `direct_peers`, in any router's parameters, are announced to routers with scores when they start. When all
+  nodes have started, the first of a pair dials, unless the other accepts no connection. From then on their routers
+  keep them connected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
+from ipaddress import IPv4Address, IPv6Address
 
 from hearsay.core.language.events import DirectPeerChosen, PeerConnected, PeerRated
 from hearsay.core.language.fast_frozen import fast_init
@@ -20,27 +22,61 @@ from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import FLOODSUB
 from hearsay.core.mesh.judging_parameters import JudgingParameters
 from hearsay.core.registry import negotiate
-from hearsay.core.shell.parameters import RouterParameters
-from hearsay.core.shell.randomness import Purpose, Randomness
-from hearsay.sim.plan.addresses import AddressBook
-from hearsay.sim.plan.plan import Plan
-from hearsay.sim.plan.some_nodes import chosen
-from hearsay.sim.reference.nodes import Link, SimNode
+from hearsay.core.shell.randomness import Purpose
+from hearsay.sim.plan.draws import chosen
+from hearsay.sim.reference.nodes import Link, Network, SimNode
+from hearsay.sim.scenario.network import Addresses, AddressForm
 
+_FIRST_IPV4 = int(IPv4Address("10.0.0.1"))
+_FIRST_IPV6 = int(IPv6Address("2001:db8::1"))
+_PREFIX_BITS = 64
 _connected = fast_init(PeerConnected)
 
 
-def direct_pairs(parameters: RouterParameters) -> tuple[tuple[int, int], ...]:
-    """Who is direct to whom, by the parameters of a router that knows direct peers."""
-    return parameters.direct_peers if isinstance(parameters, JudgingParameters) else ()
+class AddressBook:
+    """The address of each node.
+
+    With `nodes_per_address` = n the first n nodes share an address, the next n another one, and so on. The nodes of a
+    list in `shared` have an address of their own in place of it. Other nodes have no known address.
+    """
+
+    def __init__(self, section: Addresses) -> None:
+        self._form = section.form
+        self._nodes_each = section.nodes_per_address
+        self._lists = len(section.shared)
+        self._listed = {node: place for place, nodes in enumerate(section.shared) for node in nodes}
+
+    def of(self, node: int) -> str:
+        """Return the address that peers see, empty if there is none."""
+        if node in self._listed:
+            return self._text(self._listed[node], node)
+        if self._nodes_each:
+            return self._text(self._lists + node // self._nodes_each, node)
+        return ""
+
+    def _text(self, number: int, node: int) -> str:
+        match self._form:
+            case AddressForm.IPV4:
+                return str(IPv4Address(_FIRST_IPV4 + number))
+            case AddressForm.IPV6:
+                return str(IPv6Address(_FIRST_IPV6 + (number << _PREFIX_BITS)))
+            case AddressForm.IPV6_PREFIX:
+                return str(IPv6Address(_FIRST_IPV6 + (number << _PREFIX_BITS) + node))
 
 
 class Introductions:
-    def __init__(self, plan: Plan, randomness: Randomness, nodes: Sequence[SimNode]) -> None:
-        self._nodes = nodes
+    """Creates the events that introduce peers to each other."""
+
+    def __init__(self, network: Network) -> None:
+        plan = network.plan
+        self._nodes = network.nodes
         self._router_of = plan.router_of
         self._natted = plan.natted
-        self._pairs = sorted({pair for _, parameters in plan.routers for pair in direct_pairs(parameters)})
+        pairs: set[tuple[int, int]] = set()
+        for _, parameters in plan.routers:
+            if isinstance(parameters, JudgingParameters):
+                pairs.update(parameters.direct_peers)
+        self._pairs = sorted(pairs)
         self._direct: dict[int, set[int]] = {}
         for one, other in self._pairs:
             self._direct.setdefault(one, set()).add(other)
@@ -48,28 +84,28 @@ class Introductions:
         self._protocols = [kind.protocols(parameters) for kind, parameters in plan.routers]
         self._addresses = AddressBook(plan.scenario.addresses)
         self._ratings: list[tuple[Container[int], Container[int], float]] = []
-        """Who is rated, by whom, and how; the last entry comes first."""
+        """Rated nodes, rating nodes and the rating; the last entry first."""
         for number, entry in enumerate(plan.scenario.ratings):
-            rated = chosen(entry, plan.router_of, randomness, Purpose.RATED, number)
-            by = range(len(nodes)) if entry.by is None else frozenset(entry.by)
+            rated = chosen(entry, plan.router_of, network.randomness, Purpose.RATED, number)
+            by = range(len(self._nodes)) if entry.by is None else frozenset(entry.by)
             self._ratings.insert(0, (rated, by, float(entry.rating)))
 
-    def tell_direct(self, node: SimNode, now: Micros) -> None:
-        """A router that starts is told of its direct peers; nobody is connected yet, so it asks for nothing."""
+    def announce_direct(self, node: SimNode, now: Micros) -> None:
+        """Announce the direct peers to a router that starts; no peer is connected, so it performs no action."""
         if node.router is not None and node.router.strategy.judges:
             for peer in sorted(self._direct.get(node.id, ())):
                 node.router.handle(DirectPeerChosen(peer), now)
 
     def direct_dials(self) -> Iterator[tuple[SimNode, int]]:
-        """Who dials whom so that direct peers are connected."""
+        """Yield the dials that connect direct peers."""
         for pair in self._pairs:
             one, other = pair if pair[1] not in self._natted else pair[::-1]
             node = self._nodes[one]
             if node.router is not None and self._nodes[other].router is not None and other not in node.links:
                 yield node, other
 
-    def opinion(self, node: SimNode, peer: int) -> PeerRated | None:
-        """What the application says of a peer before they connect, if it says anything."""
+    def rating(self, node: SimNode, peer: int) -> PeerRated | None:
+        """Return the application's rating of a peer, if there is one."""
         if not self._ratings or node.router is None or not node.router.strategy.keeps_scores:
             return None
         for rated, by, rating in self._ratings:
@@ -78,7 +114,7 @@ class Introductions:
         return None
 
     def connected(self, node: SimNode, link: Link) -> PeerConnected:
-        """`link` is the one from the node."""
+        """Return the event of a new connection; `link` is the one from the node."""
         peer = link.destination
         ours = self._protocols[self._router_of[node.id]]
         theirs = self._protocols[self._router_of[peer]]

@@ -1,24 +1,25 @@
-"""Applications of partial messages at simulated nodes: messages of a topic go in equal parts, where routers know how.
+"""Applications of partial messages at simulated nodes: messages of a topic are sent in equal parts.
 
 Rules:
 
-* A group is named by its message's number. Whoever publishes a message, or gets it whole, has all of its parts.
-* A node has `known_parts` of a message, those with the lowest numbers, when it first hears of its group: what its
-  application got by another way. It asks all for what it lacks, with a bitmap for metadata; or one, with
-  two bitlists.
+* A group has the number of its message as its name. A node that publishes a message, or receives it whole, has all of
+  its parts.
+* A node has `known_parts` of a message, those with the lowest numbers, when it first learns of its group: its
+  application got them elsewhere. It requests missing parts from all peers, with a bitmap for metadata; or from one
+  peer each, with two bitlists.
 * A node that gets the last part publishes the message, which delivers it to the node itself and sends it whole to
-  peers without partial messages. It has come one hop further than to the peer that sent the last part.
-* What follows from an RPC is done when all that the router asked for is.
+  peers without partial messages. It has travelled one hop more than to the peer that sent the last part.
+* Consequences of an RPC are handled after all actions of the router.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hearsay.core.language.actions import Deliver, DeliverPartial, RemindOfPartial
-from hearsay.core.language.events import Event, PartialsChosen, Publish
+from hearsay.core.language.events import PartialsChosen, Publish
 from hearsay.core.language.identifiers import TopicId
 from hearsay.core.language.rpc import Message
 from hearsay.partial.application import Outcome
@@ -26,18 +27,20 @@ from hearsay.partial.claims import Bitlists, Bitmap
 from hearsay.partial.counted_parts import group_named
 from hearsay.partial.exchange import Asking, PartsExchange
 from hearsay.partial.formats import EqualParts
-from hearsay.sim.reference.nodes import SimNode
+from hearsay.sim.reference.nodes import Network, SimNode
 from hearsay.sim.reference.transport import Transport
-from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.sections.workload import PartialParts
+from hearsay.sim.scenario.workload import PartialParts
 
 _GROUP_BYTES = 8
 
 
 class PartialMessages:
-    def __init__(self, scenario: Scenario, transport: Transport, feed: Callable[[SimNode, Event], None]) -> None:
+    """The applications of all nodes."""
+
+    def __init__(self, network: Network, transport: Transport) -> None:
+        scenario = network.plan.scenario
         self._transport = transport
-        self._feed = feed
+        self._feed = network.feed
         self._settings: dict[TopicId, _PartialTopic] = {
             name: _PartialTopic(group.partial, group.size_bytes or scenario.workload.size_bytes)
             for group in scenario.topics
@@ -47,19 +50,19 @@ class PartialMessages:
         self._applications: dict[tuple[int, TopicId], PartsExchange] = {}
         self._messages: dict[bytes, Message] = {}
         self.topics = self._settings.keys()
-        """In which messages go in parts."""
+        """The topics whose messages are sent in parts."""
         self.waiting: deque[tuple[SimNode, Deliver | DeliverPartial | RemindOfPartial]] = deque()
         self._settling = False
         self.completed: dict[tuple[int, Any], tuple[Any, int]] = {}
-        """Of a node and a message: who sent the last part, and how far the message came with it."""
+        """The sender of the last part and the hops of the message, by node and message."""
 
     def planned(self, message: Message) -> None:
-        """A message that will be published."""
+        """Register a message before it is published."""
         number: Any = message.id
         self._messages[group_named(number)] = message
 
     def started(self, node: SimNode) -> None:
-        """A node comes up, with empty applications, before it joins its topics."""
+        """Give a node that starts empty applications, before it joins its topics."""
         assert node.router is not None
         if not node.router.strategy.has_partials:
             return
@@ -68,13 +71,13 @@ class PartialMessages:
             self._applications[node.id, topic] = settings.application()
             self._feed(node, PartialsChosen(topic, settings.use, self._applications[node.id, topic]))
 
-    def came(self, node: SimNode, topic: TopicId, action: Deliver | DeliverPartial | RemindOfPartial) -> None:
-        """Something for a node's application; `settle` hands it over."""
+    def add(self, node: SimNode, topic: TopicId, action: Deliver | DeliverPartial | RemindOfPartial) -> None:
+        """Queue an action for a node's application."""
         if (node.id, topic) in self._applications:
             self.waiting.append((node, action))
 
     def settle(self) -> None:
-        """Hand over what is `waiting`."""
+        """Pass the waiting actions to the applications."""
         if self._settling:
             return
         self._settling = True
@@ -115,7 +118,7 @@ class PartialMessages:
 
 
 class _PartialTopic:
-    """What the applications of a topic have in common."""
+    """The settings of a topic, shared by its applications."""
 
     def __init__(self, settings: PartialParts, size_bytes: int) -> None:
         self.use = settings.use

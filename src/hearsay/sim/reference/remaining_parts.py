@@ -1,4 +1,4 @@
-"""What remains of an RPC when some of its parts are lost or withdrawn on their way."""
+"""The rest of an RPC when some of its parts are lost or withdrawn."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hearsay.sim.results.recorder import Part, Parts
 
 _PUBLISH = int(PartKind.PUBLISH)
 PART_BYTES = 4
-"""Where a part has its size."""
+"""The index of a part's size."""
 
 
 def is_copy(part: Part, message: Any) -> bool:
-    """Whether a part is a copy of a message."""
+    """Return whether a part is a copy of a message."""
     return part[0] == _PUBLISH and part[2] == message
 
 
 def framed(rpc: Rpc, parts: list[Part]) -> Parts:
-    """The parts that are left of an RPC, its framing again with the first."""
+    """Return the remaining parts of an RPC, with its framing in the first."""
     if not parts:
         return ()
     kind, topic, number, hops, size, count, via = parts[0]
@@ -29,7 +29,7 @@ def framed(rpc: Rpc, parts: list[Part]) -> Parts:
 
 
 def without(rpc: Rpc, kept: list[int]) -> Rpc:
-    """An RPC with only the parts at these positions."""
+    """Return an RPC with only the parts at these positions."""
     first_message = len(rpc.subscriptions)
     first_partial = first_message + len(rpc.messages)
     after_partial = first_partial + (rpc.partial is not None)

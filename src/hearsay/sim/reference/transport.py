@@ -1,13 +1,14 @@
-"""How RPCs travel: latency, jitter, loss, uplink bandwidth, first in first out on every link.
+"""How RPCs travel: latency, jitter, loss and uplink bandwidth, in order on every link.
 
 Rules:
 
 * A link is a stream: an RPC never arrives before one that was sent earlier on it.
-* The uplink of a node sends one RPC after the other (`uplink.py`); a queue beyond its bound refuses the RPC, and the
-  router is told (`SendFailed`).
-* Loss takes parts of an RPC, each by a draw of its own: messages, partial ones among them, IHAVE and IWANT, and with
-  `loss.control` GRAFT and PRUNE too. Subscriptions and connections are never lost.
-* A SEND_RPC row per part; the first part of an RPC carries the bytes of its framing, so that bytes add up.
+* The uplink of a node sends one RPC after the other (`uplink.py`). A full queue refuses the RPC, and the router is
+  notified (`SendFailed`).
+* Parts of an RPC are lost one by one: messages, partial ones included, IHAVE and IWANT, and with `loss.control` GRAFT
+  and PRUNE too. Subscriptions and connections are never lost.
+* Each part has a SEND_RPC row. The first part of an RPC includes the bytes of the framing, so that the rows of an RPC
+  sum to its size.
 """
 
 from __future__ import annotations
@@ -22,55 +23,46 @@ from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import Message, PartKind, Rpc
 from hearsay.core.language.sizes import framed_size, part_sizes
 from hearsay.core.mesh.versions import knows_idontwant
-from hearsay.core.shell.randomness import Purpose, Randomness
-from hearsay.sim.plan.latency import LatencyModel
-from hearsay.sim.reference.event_queue import EventQueue
-from hearsay.sim.reference.nodes import Link, SimNode
+from hearsay.core.shell.randomness import Purpose
+from hearsay.sim.reference.event_queue import UPLINK_FREE
+from hearsay.sim.reference.nodes import Link, Network, SimNode
 from hearsay.sim.reference.remaining_parts import PART_BYTES, framed, is_copy, without
-from hearsay.sim.reference.uplink import Uplink, Waiting, says_only_idontwant
-from hearsay.sim.results.recorder import Part, Parts, Recorder
-from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.reference.uplink import Uplink, Waiting, is_only_idontwant
+from hearsay.sim.results.recorder import Part, Parts
 from hearsay.trace.language.event_rows import drop_rpc_row
 from hearsay.trace.language.schema import NONE
 
 _PUBLISH = int(PartKind.PUBLISH)
 _RPC = int(EventKind.RPC_RECEIVED)
-UPLINK_FREE = len(EventKind) + 1
-"""The engine's own kind: an RPC has left a node, and the next one that waits goes."""
 _received = fast_init(RpcReceived)
 _NOTHING_SENT = RpcReceived(-1, Rpc())
 _CONNECT: Part = (int(PartKind.CONNECT), NONE, NONE, NONE, NONE, 1, NONE)
 
 
 class _MessageState:
-    """What the transport knows of one message."""
+    """A message and the nodes that have it."""
 
     __slots__ = ("hops", "size", "topic")
 
     def __init__(self, topic: int, size: int) -> None:
         self.topic = topic
         self.size = size
-        """Bytes of an RPC that carries it alone."""
+        """Bytes of an RPC with only this message."""
         self.hops: dict[int, int] = {}
-        """By node that has it. In one place for all nodes, because what is under way now is looked at now."""
+        """Hops to each node that has it. One dict for all nodes, because messages in flight are read together."""
 
 
 class Transport:
-    def __init__(
-        self,
-        scenario: Scenario,
-        latency: LatencyModel,
-        randomness: Randomness,
-        queue: EventQueue,
-        recorder: Recorder,
-        topic_numbers: dict[Any, int],
-    ) -> None:
-        self._latency = latency
-        self._jitter = latency.has_jitter
-        self._randomness = randomness
-        self._queue = queue
-        self._recorder = recorder
-        self._topic_numbers = topic_numbers
+    """Sends RPCs and records their rows."""
+
+    def __init__(self, network: Network) -> None:
+        scenario = network.plan.scenario
+        self._latency = network.latency
+        self._jitter = network.latency.has_jitter
+        self._randomness = network.randomness
+        self._queue = network.queue
+        self._recorder = network.recorder
+        self._topic_numbers = network.topic_numbers
         self._loss_millionths = scenario.loss.rate_millionths
         self._lossy_kinds = {PartKind.PUBLISH, PartKind.PARTIAL, PartKind.METADATA, PartKind.IHAVE, PartKind.IWANT}
         if scenario.loss.control:
@@ -78,56 +70,56 @@ class Transport:
         self._uplink_bits_per_s = scenario.links.uplink_bits_per_s
         self._queue_bytes = scenario.links.uplink_queue_bytes
         self._undisturbed = not self._jitter and not self._uplink_bits_per_s
-        """Latency alone: what is sent later on a link arrives later, without a look at what was sent before."""
+        """Only latency matters: RPCs on a link arrive in order by themselves."""
         self._messages: dict[Any, _MessageState] = {}
         self._refusals = 0
         self._uplinks: dict[int, Uplink] = {}
         self._busy: dict[Uplink, None] = {}
-        """Uplinks in which something waits."""
+        """Uplinks with waiting RPCs."""
         self._turns = 0
 
     def learn(self, message: Message) -> None:
-        """Note a message's topic number and the bytes of an RPC that carries it alone."""
+        """Register a message before it is published."""
         alone = Rpc(messages=(message,))
         size = framed_size(alone, part_sizes(alone))
         self._messages[message.id] = _MessageState(self._topic_numbers[message.topic], size)
 
     def holds(self, node: SimNode, message: Message, hops: int) -> None:
-        """A node has a message, which came this far; its copies go one hop further."""
+        """Record that a node has a message after this number of hops."""
         self._messages[message.id].hops[node.id] = hops
 
     def hops_at(self, node: int, message: Message) -> int:
-        """How far a message came to a node that has it; 0 where it is not."""
+        """Return the hops of a message to a node; 0 if the node does not have it."""
         return self._messages[message.id].hops.get(node, 0)
 
     def started(self, node: SimNode, now: Micros) -> None:
-        """A node is up: nothing waits in it."""
+        """Give a node that starts an empty uplink."""
         assert node.router is not None
         strategy = node.router.strategy
         overtakes = strategy.withdraws or any(map(knows_idontwant, strategy.protocols))
         self._uplinks[node.id] = Uplink(now, in_order=not overtakes)
 
     def forget(self, node: SimNode) -> None:
-        """A node went down and has nothing any more."""
+        """Drop the messages of a node that stops."""
         for carried in self._messages.values():
             carried.hops.pop(node.id, None)
 
     def connect(self, link: Link, now: Micros) -> None:
-        """A CONNECT travels; what is sent on the link later arrives later."""
+        """Send a CONNECT; later RPCs on the link arrive after it."""
         link.last_arrival_us = now + link.latency_us
         self._recorder.sending(now, link.source, _CONNECT)
         self._recorder.destinations.append(link.destination)
         self._recorder.delays.append(link.latency_us)
 
     def connected(self, link: Link, dialled_us: Micros, now: Micros) -> None:
-        """A CONNECT that a router asked for has arrived; what follows on the link arrives after it."""
+        """Record the CONNECT of a router's dial that has arrived; later RPCs on the link arrive after it."""
         link.last_arrival_us = max(link.last_arrival_us, now)
         self._recorder.sending(dialled_us, link.source, _CONNECT)
         self._recorder.destinations.append(link.destination)
         self._recorder.delays.append(now - dialled_us)
 
     def send(self, node: SimNode, sends: Iterable[Any], now: Micros) -> None:
-        """What one event makes a node send, in order. Copies of an RPC share the event it will be, and its parts."""
+        """Send the RPCs that one event causes, in order. Copies of an RPC share its event and its parts."""
         links = node.links
         source = node.id
         sending = self._recorder.sending
@@ -143,10 +135,10 @@ class Transport:
         alone = False
         action: Send
         for action in sends:
-            destination: Any = action.peer  # a number, as all simulated peers
+            destination: Any = action.peer  # simulated peers are numbers
             link = links[destination]
             if not link.open and link.previous is not None:
-                link = link.previous  # the peer came back before its loss was noticed
+                link = link.previous  # the peer returned before the router noticed its loss
             if action.rpc is not rpc:
                 rpc = action.rpc
                 event = _received(source, rpc)
@@ -187,7 +179,7 @@ class Transport:
                 bucket.append(entry)
 
     def _arrival(self, link: Link, sequence: int, leaves: Micros, last_arrival_us: Micros) -> Micros:
-        """When an RPC arrives that has left the node, not before one that left earlier."""
+        """Return the arrival of an RPC that leaves the node at a time, not before that of an earlier one."""
         arrival = leaves + link.latency_us
         if self._jitter:
             arrival = max(leaves + 1, arrival + self._latency.jitter_us(link.source, link.destination, sequence))
@@ -196,7 +188,7 @@ class Transport:
     def _queue_up(
         self, node: SimNode, link: Link, action: Send, event: RpcReceived, parts: Parts, now: Micros
     ) -> None:
-        """An RPC waits for the uplink, or is refused."""
+        """Queue an RPC for the uplink, or refuse it."""
         uplink = self._uplinks[node.id]
         size = sum([part[PART_BYTES] for part in parts])
         waiting_bytes = max(0, uplink.free_us - now) * self._uplink_bits_per_s // 8_000_000
@@ -204,7 +196,7 @@ class Transport:
             self._refuse(node, link, action, parts, now)
             return
         takes_us = self._takes_us(parts)
-        urgent = not uplink.in_order and says_only_idontwant(event)
+        urgent = not uplink.in_order and is_only_idontwant(event)
         rpc = Waiting(link, event, parts, link.sequence, now, takes_us, urgent)
         link.sequence += 1
         if uplink.in_order:
@@ -215,35 +207,35 @@ class Transport:
             if now >= uplink.busy_until_us:
                 self._send_next(uplink, now)
             else:
-                self._take_turns(node.id, uplink)
+                self._schedule_next(node.id, uplink)
 
-    def _take_turns(self, node: int, uplink: Uplink) -> None:
-        """What waits is looked at again when what is being sent has left."""
+    def _schedule_next(self, node: int, uplink: Uplink) -> None:
+        """Send the next waiting RPC when the current one has left."""
         self._busy[uplink] = None
         self._turns += 1
         self._queue.add(uplink.busy_until_us, node, UPLINK_FREE, 0, self._turns, uplink)
 
     def uplink_free(self, node: int, uplink: Uplink, now: Micros) -> None:
-        """An RPC has left; the next one of those that wait goes."""
+        """Send the next waiting RPC, as one has left."""
         del self._busy[uplink]
         if uplink.waiting:
             self._send_next(uplink, now)
             if uplink.waiting:
-                self._take_turns(node, uplink)
+                self._schedule_next(node, uplink)
 
     def _send_next(self, uplink: Uplink, now: Micros) -> None:
         rpc = uplink.next(now)
         self._leave(rpc, uplink.busy_until_us)
 
     def _leave(self, rpc: Waiting, leaves: Micros) -> None:
-        """An RPC has left the uplink at a time, and is on its way."""
+        """Let an RPC leave the uplink at a time."""
         link, parts = rpc.link, rpc.parts
         arrival = self._arrival(link, rpc.sequence, leaves, link.last_arrival_us)
         link.last_arrival_us = arrival
         for part in parts:
-            self._recorder.sending(rpc.said_us, link.source, part)
+            self._recorder.sending(rpc.requested_us, link.source, part)
             self._recorder.destinations.append(link.destination)
-            self._recorder.delays.append(arrival - rpc.said_us)
+            self._recorder.delays.append(arrival - rpc.requested_us)
         event = rpc.event
         if self._loss_millionths:
             kept = self._lose(link, rpc.event, parts, rpc.sequence, arrival)
@@ -253,7 +245,7 @@ class Transport:
         self._queue.push((arrival, link.destination, _RPC, link.source, rpc.sequence, link, event, parts))
 
     def withdraw(self, node: SimNode, action: Withdraw, now: Micros) -> None:
-        """A copy that waits for the uplink does not go; what else is in its RPC does."""
+        """Remove a copy that waits for the uplink from its RPC."""
         if not self._uplink_bits_per_s:
             return
         uplink = self._uplinks[node.id]
@@ -268,7 +260,7 @@ class Transport:
                 uplink.shorten(rpc, RpcReceived(node.id, left), parts, self._takes_us(parts))
 
     def withheld(self, node: SimNode, action: CopyWithheld, now: Micros) -> None:
-        """A copy that would have gone, did its peer not have it."""
+        """Record a copy that was not sent because the peer has the message."""
         copy = Send(action.peer, Rpc(messages=(action.message,)), (action.via,))
         self._drop(node.id, node.links[action.peer].destination, self._parts(node.id, copy)[0], now, Reason.UNWANTED)
 
@@ -277,7 +269,7 @@ class Transport:
         return -(-size * 8_000_000 // self._uplink_bits_per_s)
 
     def last_arrival_us(self, link: Link) -> Micros:
-        """When the last of all that was sent on a link arrives, what waits for the uplink included."""
+        """Return the last arrival of all RPCs sent on a link, waiting ones included."""
         uplink = self._uplinks[link.source]
         last, leaves = link.last_arrival_us, uplink.busy_until_us
         for rpc in uplink.waiting:
@@ -287,19 +279,19 @@ class Transport:
         return last
 
     def finish(self) -> None:
-        """The run is over: what still waits is sent as if nothing came between."""
+        """Send all waiting RPCs at the end of a run."""
         for uplink in self._busy:
             while uplink.waiting:
                 self._send_next(uplink, uplink.busy_until_us)
         self._busy.clear()
 
     def unreachable(self, link: Link, parts: Parts, now: Micros) -> None:
-        """An RPC came to a node that is down, or over a connection that is gone."""
+        """Record an RPC to a node that is down, or over a lost connection."""
         for part in parts:
             self._drop(link.source, link.destination, part, now, Reason.UNREACHABLE)
 
     def script_copy(self, script: int, target: int, message: Message, now: Micros) -> Micros:
-        """A copy from the script to a node; returns its time of flight."""
+        """Send a copy from the script to a node; return its time of flight."""
         delay = self._latency.base_us(script, target)
         self._recorder.sending(now, script, self._script_part(message))
         self._recorder.destinations.append(target)
@@ -359,7 +351,7 @@ class Transport:
     def _lose(
         self, link: Link, event: RpcReceived, parts: Parts, sequence: int, arrival: Micros
     ) -> tuple[RpcReceived, Parts] | None:
-        """The event and its parts without those that are lost; None when nothing is left."""
+        """Return the event and its parts without lost ones; None when no part is left."""
         lost = [
             index
             for index, part in enumerate(parts)

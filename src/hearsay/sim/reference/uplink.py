@@ -1,10 +1,10 @@
-"""The uplink of a node: RPCs leave one after the other, and IDONTWANT overtakes what waits.
+"""The uplink of a node: RPCs leave one after the other, and IDONTWANT overtakes waiting ones.
 
 Rules:
 
-* What is being sent is sent to its end. An RPC that says nothing but IDONTWANT goes ahead of all that waits, after
-  others of its kind (v1.2 asks for priority): it is small, and what it spares is not.
-* A node that crashes sends what it had in its queue; a node that starts has an empty one.
+* An RPC that is being sent is sent to its end. An RPC with nothing but IDONTWANT goes ahead of all waiting RPCs,
+  after others of its kind: v1.2 asks for priority.
+* A node that crashes still sends its queue. A node that starts has an empty one.
 """
 
 from __future__ import annotations
@@ -20,32 +20,35 @@ from hearsay.sim.results.recorder import Parts
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """An RPC on its way out."""
+    """An RPC that waits for the uplink."""
 
     link: Link
     event: RpcReceived
     parts: Parts
     sequence: int
-    said_us: Micros
-    """When the router asked for it."""
+    requested_us: Micros
+    """The time at which the router sent it."""
     takes_us: Micros
     urgent: bool
 
 
 class Uplink:
+    """The queue of a node's uplink."""
+
     __slots__ = ("busy_until_us", "free_us", "in_order", "waiting")
 
     def __init__(self, now: Micros, in_order: bool) -> None:
         self.in_order = in_order
-        """Nothing ever overtakes or is withdrawn: when an RPC leaves is known at once, and nothing has to wait."""
+        """No RPC overtakes or is withdrawn, so the time at which it leaves is known at once, and the queue stays
+        empty."""
         self.busy_until_us = now
-        """When what is being sent has left."""
+        """The time at which the current RPC has left."""
         self.free_us = now
-        """When all that is here now has left."""
+        """The time at which all RPCs have left."""
         self.waiting: list[Waiting] = []
 
     def leaves_us(self, takes_us: Micros, now: Micros) -> Micros:
-        """When an RPC that comes after all others will have left."""
+        """Add an RPC after all others and return the time at which it has left."""
         self.busy_until_us = self.free_us = max(self.free_us, now) + takes_us
         return self.free_us
 
@@ -57,20 +60,21 @@ class Uplink:
         self.waiting.insert(place, rpc)
 
     def shorten(self, rpc: Waiting, event: RpcReceived, parts: Parts, takes_us: Micros) -> None:
-        """A part of an RPC that waits need not go; if nothing is left the RPC does not."""
+        """Replace the parts of a waiting RPC; without parts it is removed."""
         self.free_us -= rpc.takes_us - takes_us
         rpc.event, rpc.parts, rpc.takes_us = event, parts, takes_us
         if not parts:
             self.waiting.remove(rpc)
 
     def next(self, now: Micros) -> Waiting:
-        """Begin to send what comes next."""
+        """Begin to send the next RPC."""
         rpc = self.waiting.pop(0)
         self.busy_until_us = now + rpc.takes_us
         return rpc
 
 
-def says_only_idontwant(event: RpcReceived) -> bool:
+def is_only_idontwant(event: RpcReceived) -> bool:
+    """Return whether an RPC has nothing but IDONTWANT."""
     rpc = event.rpc
     control = rpc.control
     if control is None or not control.idontwant or rpc.messages or rpc.subscriptions:

@@ -1,1 +1,1 @@
-"""What a run leaves: rows and counters, its summary, several runs side by side."""
+"""The results of a run: rows, counters and its summary."""

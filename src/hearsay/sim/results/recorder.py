@@ -1,10 +1,10 @@
-"""What a run leaves behind: trace rows, their digest, counters and delivery times.
+"""The records of a run: trace rows, their digest, counters and delivery times.
 
-Rows go into one flat buffer of integers, and from there in batches to the digest, the writer and whoever listens.
-Nearly all rows are SEND_RPC, and nearly all of those are copies of one part, which differ in destination and time of
-flight alone. So the buffer holds one row per part sent, its *head*, and two integers per copy; a flush writes the
-copies out. `docs/reference/trace.md` says what each row means; receives and duplicates follow from the sends and are
-counted, not written.
+Rows go into one flat buffer of integers, and from there in batches to the digest, the writer and listeners. Nearly
+all rows are SEND_RPC, and nearly all of those are copies of one part, which differ only in destination and time of
+flight. So the buffer has one row for each part sent, its *head*, and two integers for each copy; a flush writes the
+copies. `docs/reference/trace.md` defines each row. Receives and duplicates follow from the sends; they are counted,
+not written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BATCH_ROWS = 8_192
 
 
 Part: TypeAlias = tuple[int, int, int, int, int, int, int]
-"""One part of an RPC as the trace tells it: kind, topic, message, hops, bytes, count, via."""
+"""A part of an RPC in the trace: kind, topic, message, hops, bytes, count, via."""
 Parts: TypeAlias = tuple[Part, ...]
 
 
@@ -46,7 +46,7 @@ class MessageInfo:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A time during which a node was up and in a topic."""
+    """A time in which a node was up and in a topic."""
 
     node: int
     topic: int
@@ -55,22 +55,24 @@ class Membership:
 
 
 class Recorder:
+    """Collects the rows and counts of a run."""
+
     def __init__(
         self,
         writer: TraceWriter | None = None,
         listener: Callable[[TraceRow], None] | None = None,
         watcher: Callable[[Rows], None] | None = None,
     ) -> None:
-        """A listener gets each row, a watcher as many at a time as there are."""
+        """Create a recorder; a listener gets each row, a watcher batches of rows."""
         self._writer = writer
         self._watcher = watcher
         self._listener = listener
         self._rows = RowBuffer()
         self._values = self._rows.values
         self.destinations: list[int] = []
-        """Where the copies of parts go, in the order of their heads; see `sending`."""
+        """Destinations of the copies, in the order of their heads; see `sending`."""
         self.delays: list[int] = []
-        """Their times of flight."""
+        """Times of flight of the copies, in microseconds."""
         self._digest = TraceDigest()
         self._sent = np.zeros(len(PartKind), dtype=np.int64)
         self._bytes_out = np.zeros(0, dtype=np.int64)
@@ -79,18 +81,18 @@ class Recorder:
         self.events = 0
         self.messages: dict[Any, MessageInfo] = {}
         self.refused: set[Any] = set()
-        """Messages that some application rejected or ignored."""
+        """Messages that an application rejected or ignored."""
         self.delivered = 0
         self._deliveries: list[Rows] = []
         self.memberships: list[Membership] = []
         self._member_since: dict[tuple[int, int], Micros] = {}
 
     def row(self, codes: Codes) -> None:
-        """Record a row that one of `event_rows` made."""
+        """Record a row of `event_rows`."""
         self._values.frombytes(pack_row(*codes))
 
     def sending(self, now: Micros, source: int, part: Part) -> None:
-        """Record the head of a part. Whoever sends then appends to `destinations` and `delays` for every copy."""
+        """Record the head of a part. The caller appends to `destinations` and `delays` for each copy."""
         kind, topic, message, hops, size, count, via = part
         start = len(self.destinations)
         head = send_rpc_row(now, kind, source, start, topic, message, hops, size, count, via, -1)
@@ -98,12 +100,12 @@ class Recorder:
 
     @property
     def sent(self) -> list[int]:
-        """How many parts of each kind were sent so far."""
+        """The number of sent parts of each kind so far."""
         self.flush()
         return self._sent.tolist()
 
     def bytes_out(self, nodes: int) -> NDArray[np.int64]:
-        """What each node sent so far; the script, whose number comes after theirs, is none."""
+        """Return the bytes that each node sent so far, without the script, whose number is after theirs."""
         self.flush()
         counted = self._bytes_out[:nodes]
         return np.pad(counted, (0, nodes - len(counted)))
@@ -151,7 +153,7 @@ class Recorder:
                 self._listener(TraceRow.from_codes(codes))
 
     def _take_rows(self) -> Rows:
-        """The rows since the last flush, heads replaced by their copies."""
+        """Return the rows since the last flush, with copies in place of their heads."""
         heads = self._rows.to_numpy()
         self._rows.clear()
         is_head = heads[:, Column.EVENT] == TraceEvent.SEND_RPC
@@ -168,7 +170,7 @@ class Recorder:
         return rows
 
     def _count_bytes(self, senders: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
-        """A CONNECT has no size. Sums of a batch are far below what a float holds exactly."""
+        """Count sent bytes. A CONNECT has no size; sums of a batch are small enough for exact floats."""
         batch = np.bincount(senders, np.maximum(sizes, 0), minlength=len(self._bytes_out)).astype(np.int64)
         batch[: len(self._bytes_out)] += self._bytes_out
         self._bytes_out = batch

@@ -1,12 +1,12 @@
-"""From what an engine counted to the summary of a run.
+"""The summary of a run from an engine's counts.
 
-* Eligible for a message is who was up and in its topic from its publication to the end of its window (the scenario's
-  linger, or the end of the run); of a message that the application rejects nobody is. `delivery_ratio` is deliveries
-  to the eligible over the eligible.
+* A node is eligible for a message if it was up and in its topic from its publication to the end of its window (the
+  scenario's linger, or the end of the run). For a message that an application rejects, no node is. `delivery_ratio`
+  is the deliveries to eligible nodes over the eligible nodes.
 * Latency and hops are over deliveries at nodes other than the publisher; percentiles interpolate linearly.
-* `bytes_out` is what a node sent, over all nodes, encoded as in the trace's send rows; `uplink_share` is that over
-  what its uplink could have taken in the simulated time (above 1 when a queue was left at the end).
-* Where there is nothing to count, a figure is null, never NaN.
+* `bytes_out` is what a node sent, over all nodes, encoded as in the trace's send rows. `uplink_share` is that over
+  the capacity of its uplink in the simulated time (above 1 when a queue was left at the end).
+* A figure without any count is null, never NaN.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ROUND_WIDTHS_MS = tuple(digit * 10**power for power in range(8) for digit in (1
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """How often each latency occurred, over deliveries at nodes other than the publisher; ascending."""
+    """The number of deliveries with each latency at nodes other than the publisher; ascending."""
 
     microseconds: NDArray[np.int64]
     counts: NDArray[np.int64]
@@ -54,13 +54,13 @@ class Latencies:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What an engine counted; everything that is in a summary and not in the plan."""
+    """The counts of an engine: everything in a summary that is not in the plan."""
 
     publishes: int
     delivered: int
     duplicates: int
     refused: int
-    """Messages that some application rejected or ignored."""
+    """Messages that an application rejected or ignored."""
     events: int
     sent: Sequence[int]
     latencies: Latencies
@@ -74,6 +74,7 @@ class Figures:
 
 
 def summarise(plan: Plan, figures: Figures, engine: str, end_us: Micros, complete: bool) -> Summary:
+    """Return the summary of a run."""
     scenario = plan.scenario
     sent = {kind.name.lower(): figures.sent[kind] for kind in PartKind if figures.sent[kind] or kind in ALWAYS_SHOWN}
     away = figures.latencies.total
@@ -107,7 +108,7 @@ def summarise(plan: Plan, figures: Figures, engine: str, end_us: Micros, complet
 
 
 def recorded_figures(plan: Plan, recorder: Recorder, end_us: Micros) -> Figures:
-    """The figures of a run that kept all of its deliveries."""
+    """Return the figures of a run from its recorder."""
     deliveries = recorder.deliveries
     messages = deliveries[:, Column.MESSAGE]
     nodes = deliveries[:, Column.PEER]
@@ -151,7 +152,7 @@ def _uplink_share(plan: Plan, figures: Figures, end_us: Micros) -> dict[str, flo
 
 
 def _histogram(latencies: Latencies) -> tuple[tuple[int, int], ...]:
-    """Up to ten bins of a round width."""
+    """Return up to ten bins of a round width: upper edge in ms, and count."""
     if not len(latencies.counts):
         return ()
     longest_ms = int(latencies.microseconds[-1]) // 1000 + 1
@@ -173,7 +174,7 @@ def _latency_ms(latencies: Latencies) -> dict[str, float | None]:
 
 
 def _percentile(latencies: Latencies, upto: NDArray[np.int64], percent: int) -> float:
-    """As `numpy.percentile` interpolates, to the last bit, without the values spelled out."""
+    """Return the percentile as `numpy.percentile` interpolates it, to the last bit, from counts."""
     position = (int(upto[-1]) - 1) * (percent / 100)
     below = int(position)
     share = position - below
@@ -187,7 +188,7 @@ def _percentile(latencies: Latencies, upto: NDArray[np.int64], percent: int) -> 
 def _eligible_and_reached(
     plan: Plan, recorder: Recorder, messages: Any, nodes: Any, end_us: Micros
 ) -> tuple[int, int]:
-    """The eligible of all messages, and those of them that got theirs."""
+    """Return the eligible nodes of all messages, and those of them that received theirs."""
     recorder.close_memberships(end_us)
     by_topic: dict[int, Any] = {}
     for topic in range(len(plan.topics)):

@@ -14,7 +14,7 @@ BAR_WIDTH = 40
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run came to; `to_json` is the contract."""
+    """The figures of a run; `to_json` is the stable form."""
 
     router: str
     engine: str
@@ -27,7 +27,7 @@ class Summary:
     delivery_ratio: float | None
     duplicates: int
     refused: int
-    """Messages that applications rejected or ignored, wherever they came."""
+    """Messages that applications rejected or ignored, at any node."""
     sent: dict[str, int]
     latency_ms: dict[str, float | None]
     hops: dict[str, float | int | None]
@@ -38,13 +38,13 @@ class Summary:
     trace_hash: str
     complete: bool
     histogram: tuple[tuple[int, int], ...]
-    """Deliveries per latency bin (upper edge in ms), for people; not part of the JSON."""
+    """Deliveries by latency bin (upper edge in ms), for the text only; not part of the JSON."""
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__ if name != "histogram"}
 
     def __str__(self) -> str:
-        """simsub's counters and a small latency histogram."""
+        """Return simsub's counters and a small latency histogram."""
         return plain("\n".join(_lines(self)))
 
     def _repr_html_(self) -> str:
@@ -53,7 +53,7 @@ class Summary:
 
 
 def _headline(summary: Summary) -> Iterator[tuple[str, str]]:
-    """The figures one asks for first, those that there are."""
+    """Yield the most important figures that exist."""
     if summary.delivery_ratio is not None:
         yield "delivered", percent(summary.delivery_ratio)
     for name, value in summary.latency_ms.items():
@@ -102,7 +102,7 @@ def _bytes(summary: Summary) -> Iterator[str]:
 
 def _delivery(summary: Summary) -> Iterator[str]:
     if summary.delivery_ratio is None:
-        yield "delivery ratio: nobody was eligible"
+        yield "delivery ratio: no node was eligible"
     else:
         yield f"delivery ratio: {percent(summary.delivery_ratio)}"
     latency = summary.latency_ms

@@ -1,1 +1,1 @@
-"""What a simulation is about: sections and keys, files and presets, the tables they name."""
+"""Scenarios: sections and keys, files and presets, and the tables that they name."""

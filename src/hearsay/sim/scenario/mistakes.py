@@ -1,4 +1,4 @@
-"""What a model finds wrong in a document: where, what stands there, and the rule in words that it breaks."""
+"""The mistakes that a model finds in a document: their paths, values and broken rules."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from typing import TypeAlias, cast, get_args
 from pydantic import BaseModel, ValidationError
 
 from hearsay.core.shell.parameters import Violation
-from hearsay.sim.scenario.toml_lines import KeyPath
+from hearsay.sim.scenario.toml_text import KeyPath
 from hearsay.text.toml import dotted, shown_value
 
 UnknownKey: TypeAlias = Callable[[KeyPath, object], str]
-"""What to say of an unknown key, by its path and value."""
+"""Returns the error for an unknown key, from its path and value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
+    """A broken rule at a path of a document."""
+
     path: KeyPath
     subject: str
-    """How a message names the key, with its value if it has one: `loss.rate = 2: `. Empty for the whole document."""
+    """The key, with its value if it has one: `loss.rate = 2: `. Empty for the whole document."""
     rule: str
 
 
 def mistakes(error: ValidationError, unknown: UnknownKey) -> Iterator[Mistake]:
-    """All that pydantic found, in its order."""
+    """Yield everything that pydantic found, in its order."""
     for found in error.errors():
         path: KeyPath = found["loc"]
         value: object = found["input"]
@@ -34,21 +36,21 @@ def mistakes(error: ValidationError, unknown: UnknownKey) -> Iterator[Mistake]:
                 for violation in cast("tuple[Violation, ...]", found.get("ctx", {})["violations"]):
                     yield _below(path, violation)
             case "missing":
-                yield _of_table(path, "is required")
+                yield _mistake(path, None, "is required")
             case "extra_forbidden":
-                yield _of_value(path, value, unknown(path, value))
+                yield _mistake(path, value, unknown(path, value))
             case "tuple_type" | "list_type":
-                yield _of_value(path, value, "must be an array")
+                yield _mistake(path, value, "must be an array")
             case "model_type" | "dict_type":
-                yield _of_value(path, value, "must be a table")
+                yield _mistake(path, value, "must be a table")
             case _ if path[-1:] == ("[key]",):
-                yield _of_table(path[:-1], found["msg"])
+                yield _mistake(path[:-1], None, found["msg"])
             case _:
-                yield _of_value(path, value, found["msg"])
+                yield _mistake(path, value, found["msg"])
 
 
 def known_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
-    """The keys that the table at a path of a document knows."""
+    """Return the keys of the table at a path."""
     for part in path:
         fields = {field.alias or name: field for name, field in model.model_fields.items()}
         if part in fields:
@@ -57,24 +59,20 @@ def known_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
 
 
 def _below(path: KeyPath, violation: Violation) -> Mistake:
-    """Of a field below the table at a path; or of the table itself, which lacks something: no field, no value."""
+    """Return the mistake of a field below a path, or of the table itself if the violation names no field."""
     parts = violation.field.split(".") if violation.field else ()
     path = (*path, *(int(part) if part.isdigit() else part for part in parts))
-    if violation.value is None:
-        return _of_table(path, violation.rule)
-    return _of_value(path, violation.value, violation.rule)
+    return _mistake(path, violation.value, violation.rule)
 
 
-def _of_table(path: KeyPath, rule: str) -> Mistake:
-    return Mistake(path, f"{dotted(path)}: " if path else "", rule)
-
-
-def _of_value(path: KeyPath, value: object, rule: str) -> Mistake:
+def _mistake(path: KeyPath, value: object, rule: str) -> Mistake:
+    if value is None:
+        return Mistake(path, f"{dotted(path)}: " if path else "", rule)
     return Mistake(path, f"{dotted(path)} = {shown_value(value)}: ", rule)
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:
-    """The model that a field holds, perhaps optional or many times."""
+    """Return the model of a field, which may be optional or in an array."""
     if isinstance(annotation, type) and not get_args(annotation):
         return annotation if issubclass(annotation, BaseModel) else None
     return next((found for inner in get_args(annotation) if (found := _model_in(inner))), None)

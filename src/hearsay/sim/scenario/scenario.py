@@ -1,14 +1,14 @@
-"""A scenario: everything that one simulation is about, as checked and frozen values.
+"""A scenario: everything that one simulation depends on, as checked and frozen values.
 
 Rules:
 
-* Every section and key is optional; a bare scenario is simsub's network (100 nodes, 10 random dials each, 10–150 ms)
+* Every section and key is optional. A bare scenario is simsub's network (100 nodes, 10 random dials each, 10–150 ms)
   with r1's gossipsub.
-* A key declares its range beside its type; a section's `cross_rules` state what holds between keys. All that is
-  wrong is reported at once, each with its key, its value and the rule.
-* No floating point decides anything: a number of the file is kept as the decimal that was written, and the
-  properties (`warmup_us`, `rate_millionths`, …) turn it once into integers. Engines read only those.
-* With validation at work (`[validation]` not all zero) every router's parameters say `validate`.
+* A key has its type, range, default and description in one place. `cross_rules` hold rules between keys. All
+  mistakes are reported at once, each with its key, its value and the rule.
+* No decision depends on floating point: a number of the file is kept as the decimal that was written, and fields such
+  as `warmup_us` and `rate_millionths` are integers made from it once. Engines read only those.
+* When `[validation]` has an effect, all routers' parameters have `validate`.
 """
 
 from __future__ import annotations
@@ -21,19 +21,23 @@ from typing import Annotated, cast
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from hearsay.core.language.identifiers import Micros
 from hearsay.core.mesh.judging_parameters import JudgingParameters
 from hearsay.core.registry import ROUTERS
 from hearsay.core.scores.score_set import ANY_TOPIC, ScoreSet, role_of
 from hearsay.core.shell.parameters import Violation
-from hearsay.sim.scenario.sections.faults import Faults
-from hearsay.sim.scenario.sections.identities import Addresses, Rating
-from hearsay.sim.scenario.sections.network import Links, Loss, Network, Service
-from hearsay.sim.scenario.sections.routers import Population, RouterChoice, RouterTable
-from hearsay.sim.scenario.sections.section import Section
-from hearsay.sim.scenario.sections.some_nodes import SomeNodes
-from hearsay.sim.scenario.sections.values import MILLION, Seconds, integer_in, number_in, scaled
-from hearsay.sim.scenario.sections.workload import (
+from hearsay.sim.scenario.faults import Faults
+from hearsay.sim.scenario.network import Addresses, Links, Loss, Network, Rating, Service
+from hearsay.sim.scenario.routers import Population, RouterChoice, RouterTable
+from hearsay.sim.scenario.values import (
+    MILLION,
+    Scaled,
+    Seconds,
+    Section,
+    SomeNodes,
+    integer_in,
+    number_in,
+)
+from hearsay.sim.scenario.workload import (
     Publishers,
     Timed,
     TimedKind,
@@ -41,63 +45,70 @@ from hearsay.sim.scenario.sections.workload import (
     Validation,
     Workload,
 )
-from hearsay.user_errors import InvalidInput
 
 MAX_SEED = (1 << 63) - 1
 
 
-class ScenarioError(InvalidInput, ValueError):
-    """A scenario that cannot be run; `problems` has one line for each thing that is wrong."""
-
-    def __init__(self, problems: Iterable[str]) -> None:
-        super().__init__(*problems)
-
-
 class Trace(Section):
-    """[trace] – how often the state of all nodes is written down; 0 is never."""
+    """[trace]: samples of nodes' state."""
 
     state_interval_s: Seconds = Decimal(10)
-
-    @property
-    def state_interval_us(self) -> Micros:
-        return scaled(self.state_interval_s, MILLION)
+    """Time between two samples of the size of every node's state; 0 is never."""
+    state_interval_us = Scaled("state_interval_s", MILLION)
 
 
 class Scores(Section):
-    """[scores] – how often what routers think of their peers is written down, and at the end; 0 is never."""
+    """[scores]: samples of the scores of peers."""
 
     every_s: Seconds = Decimal(0)
-
-    @property
-    def every_us(self) -> Micros:
-        return scaled(self.every_s, MILLION)
+    """Time between two samples of all scores, with one more at the end; 0 is never. Some router must have scores."""
+    every_us = Scaled("every_s", MILLION)
 
 
-_Quiet = Annotated[Decimal, number_in("0", 86_400)]
-"""Seconds in which nothing is published: a day is much, and each is simulated with all its heartbeats."""
+_UpToADay = Annotated[Decimal, number_in("0", 86_400)]
 
 
 class Scenario(Section):
     """A whole scenario. `validation` stands before the routers because it turns `validate` on in them."""
 
     seed: Annotated[int, integer_in(0, MAX_SEED)] = 1
-    warmup_s: _Quiet = Decimal(5)
-    linger_s: _Quiet = Decimal(10)
+    """Seed of all random numbers."""
+    warmup_s: _UpToADay = Decimal(5)
+    """Time before the first message."""
+    linger_s: _UpToADay = Decimal(10)
+    """Time after the last message; a delivery counts up to this long after the publication."""
     network: Network = Network()
+    """The nodes, and which peers they dial."""
     links: Links = Links()
+    """Latency, jitter and uplinks."""
     loss: Loss = Loss()
+    """Loss of messages and control parts."""
     service: Service = Service()
+    """Time that a node takes for an event."""
     validation: Validation = Validation()
+    """The application's check of messages."""
     router: RouterTable = Field(default=RouterChoice.from_mapping({}), validate_default=True)
+    """The router of all nodes that are in no population: `kind`, `preset` and any parameter of that router."""
     population: tuple[Population, ...] = ()
+    """Nodes with another router."""
     addresses: Addresses = Addresses()
+    """IP addresses of the nodes."""
     ratings: tuple[Rating, ...] = ()
+    """Application-specific scores of some nodes."""
     topics: tuple[TopicGroup, ...] = (TopicGroup(),)
+    """Topics and their subscribers."""
     workload: Workload = Workload()
+    """The messages that are published."""
     timed: tuple[Timed, ...] = ()
+    """Single joins, leaves and publications."""
     faults: Faults = Faults()
+    """Churn, crashes, partitions and cut links."""
     trace: Trace = Trace()
+    """Samples of nodes' state."""
     scores: Scores = Scores()
+    """Samples of peers' scores."""
+    warmup_us = Scaled("warmup_s", MILLION)
+    linger_us = Scaled("linger_s", MILLION)
 
     @field_validator("router")
     @classmethod
@@ -115,37 +126,48 @@ class Scenario(Section):
             return population
         return tuple(one.model_copy(update={"router": one.router.validating()}) for one in population)
 
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """The names of all topics; the number of a topic is its index here."""
+        return tuple(name for group in self.topics for name in group.names)
+
+    @property
+    def routers(self) -> dict[str, RouterChoice]:
+        """All routers of the network, by their keys."""
+        of_populations = {f"population.{number}.router": one.router for number, one in enumerate(self.population)}
+        return {"router": self.router, **of_populations}
+
     def cross_rules(self) -> Iterator[Violation]:
         yield from self._population_rules()
-        yield from self._direct_peer_rules()
+        for key, choice in self.routers.items():
+            if isinstance(choice.parameters, JudgingParameters):
+                yield from self._unknown_nodes(f"{key}.direct_peers", map(max, choice.parameters.direct_peers))
         yield from self._topic_rules()
         yield from self._score_rules()
         yield from self._timed_rules()
-        yield from self._address_rules()
+        addresses: dict[str, int] = {}
+        for number, nodes in enumerate(self.addresses.shared):
+            addresses |= _places(f"addresses.shared.{number}", nodes)
+        yield from self._unknown_places(addresses)
+        yield from _repeated(addresses)
         for number, entry in enumerate(self.ratings):
             yield from self._some_nodes_rules(f"ratings.{number}", entry)
-            places = {f"ratings.{number}.by.{place}": node for place, node in enumerate(entry.by or ())}
-            yield from self._nodes_that_are_not_there(places)
+            yield from self._unknown_nodes(f"ratings.{number}.by", entry.by)
         yield from self._invalid_message_rules()
         for number, crash in enumerate(self.faults.crash):
-            places = {f"faults.crash.{number}.listed.{place}": node for place, node in enumerate(crash.listed or ())}
-            yield from self._nodes_that_are_not_there(places)
+            yield from self._unknown_nodes(f"faults.crash.{number}.listed", crash.listed)
         for number, cut in enumerate(self.faults.cut):
             for place, link in enumerate(cut.links or ()):
-                for node in link:
-                    if not 0 <= node < self.network.nodes:
-                        rule = f"must name nodes below network.nodes ({self.network.nodes})"
-                        yield Violation(f"faults.cut.{number}.links.{place}", list(link), rule)
-                        break
+                if not all(0 <= node < self.network.nodes for node in link):
+                    rule = f"must name nodes below network.nodes ({self.network.nodes})"
+                    yield Violation(f"faults.cut.{number}.links.{place}", list(link), rule)
 
     def _population_rules(self) -> Iterator[Violation]:
-        places = {
-            f"population.{number}.listed.{place}": node
-            for number, population in enumerate(self.population)
-            for place, node in enumerate(population.listed or ())
-        }
-        yield from self._nodes_that_are_not_there(places)
-        yield from _there_twice(places)
+        places: dict[str, int] = {}
+        for number, population in enumerate(self.population):
+            places |= _places(f"population.{number}.listed", population.listed)
+        yield from self._unknown_places(places)
+        yield from _repeated(places)
         total = MILLION * len(places)
         for number, population in enumerate(self.population):
             total += population.share_millionths * self.network.nodes
@@ -155,79 +177,56 @@ class Scenario(Section):
                 yield Violation(f"population.{number}.share", population.share, rule)
                 return
 
-    def _direct_peer_rules(self) -> Iterator[Violation]:
-        for key, choice in self._choices().items():
-            if isinstance(choice.parameters, JudgingParameters):
-                pairs = enumerate(choice.parameters.direct_peers)
-                yield from self._nodes_that_are_not_there(
-                    {f"{key}.direct_peers.{place}": max(pair) for place, pair in pairs}
-                )
-
     def _topic_rules(self) -> Iterator[Violation]:
         if not self.topics:
             yield Violation("topics", [], "must not be empty")
         elif self.workload.messages and not any(group.weight for group in self.topics):
             yield Violation("topics.0.weight", 0, "no topic has a weight for workload.messages")
         nodes = self.network.nodes
+        has_parts = any(getattr(each.parameters, "partial_messages", False) for each in self.routers.values())
         seen: set[str] = set()
         for number, group in enumerate(self.topics):
             path = f"topics.{number}"
             twice = next((name for name in group.names if name in seen), None)
             if twice is not None:
-                yield Violation(f"{path}.name", group.name, f"topic {twice!r} is there already")
+                yield Violation(f"{path}.name", group.name, f"topic {twice!r} exists already")
             seen.update(group.names)
             if group.subscribers_count is not None and group.subscribers_count > nodes:
                 rule = f"must not be above network.nodes ({nodes})"
                 yield Violation(f"{path}.subscribers_count", group.subscribers_count, rule)
-            if group.goes_in_parts and not self._has_partial_messages():
-                yield Violation(f"{path}.name", group.name, "no router has partial_messages, and it goes in parts")
+            if group.goes_in_parts and not has_parts:
+                yield Violation(f"{path}.name", group.name, "is sent in parts, but no router has partial_messages")
             if group.partial is not None and group.goes_in_parts and self.validation.active:
-                rule = "not with [validation], which is about full messages: parts are judged by their application"
+                rule = "not with [validation], which checks full messages; applications check parts themselves"
                 yield Violation(f"{path}.partial.use", group.partial.use.value, rule)
-            times = Counter(group.subscribers or ())
-            places = {f"{path}.subscribers.{place}": node for place, node in enumerate(group.subscribers or ())}
-            yield from self._nodes_that_are_not_there(places)
-            for place, node in enumerate(group.subscribers or ()):
-                if node < nodes and times[node] > 1:
-                    yield Violation(f"{path}.subscribers.{place}", node, "is there more than once")
-                    times[node] = 0
+            places = _places(f"{path}.subscribers", group.subscribers)
+            yield from self._unknown_places(places)
+            yield from _repeated({place: node for place, node in places.items() if node < nodes})
 
     def _score_rules(self) -> Iterator[Violation]:
-        """Tables of a preset may be for topics that this network has not; others are mistakes."""
+        """Yield tables for topics that do not exist; a preset may have some, a scenario may not."""
         scored = False
-        for key, choice in self._choices().items():
+        for key, choice in self.routers.items():
             score = getattr(choice.parameters, "score", None)
             scored = scored or score is not None or choice.kind not in ROUTERS
             if isinstance(score, ScoreSet):
-                own = {ANY_TOPIC, *_scored_topics(choice.preset_values())}
+                known = {ANY_TOPIC, *_scored_topics(choice.preset_values())}
                 for number, table in enumerate(score.topics):
-                    if table not in own and not any(role_of(name, {table: None}) for name in self.topic_names):
-                        yield from self._topic_that_is_not_there(f"{key}.score.topics.{number}.topic", table)
+                    if table not in known and not any(role_of(name, {table: None}) for name in self.topic_names):
+                        yield from self._unknown_topic(f"{key}.score.topics.{number}.topic", table)
         if self.scores.every_us and not scored:
             yield Violation("scores.every_s", self.scores.every_s, "no router keeps scores (router.score)")
 
     def _timed_rules(self) -> Iterator[Violation]:
-        silent = self._without_hello()
-        places = {f"timed.{number}.node": timed.node for number, timed in enumerate(self.timed)}
-        yield from self._nodes_that_are_not_there(places)
+        silent = next((key for key, choice in self.routers.items() if not choice.parameters.hello), None)
+        yield from self._unknown_places(
+            {f"timed.{number}.node": timed.node for number, timed in enumerate(self.timed)}
+        )
         for number, timed in enumerate(self.timed):
             if silent and timed.action is not TimedKind.PUBLISH:
-                rule = f"not with {silent} = false, without which nobody would learn of it"
+                rule = f"not with {silent}.hello = false: peers would not learn of it"
                 yield Violation(f"timed.{number}.action", str(timed.action), rule)
-            yield from self._topic_that_is_not_there(f"timed.{number}.topic", timed.topic)
-
-    def _topic_that_is_not_there(self, path: str, topic: str) -> Iterator[Violation]:
-        known = self.topic_names
-        if topic not in known:
-            close = get_close_matches(topic, sorted(known), n=1)
-            hint = f", did you mean {close[0]!r}?" if close else ""
-            yield Violation(path, topic, f"no such topic{hint}")
-
-    def _address_rules(self) -> Iterator[Violation]:
-        at = [(f"addresses.shared.{one}", nodes) for one, nodes in enumerate(self.addresses.shared)]
-        places = {f"{path}.{place}": node for path, nodes in at for place, node in enumerate(nodes)}
-        yield from self._nodes_that_are_not_there(places)
-        yield from _there_twice(places)
+            yield from self._unknown_topic(f"timed.{number}.topic", timed.topic)
 
     def _invalid_message_rules(self) -> Iterator[Violation]:
         invalid = self.validation.invalid
@@ -235,21 +234,30 @@ class Scenario(Section):
             path = f"validation.invalid.{number}"
             yield from self._some_nodes_rules(path, entry)
             for place, topic in enumerate(entry.topics or ()):
-                yield from self._topic_that_is_not_there(f"{path}.topics.{place}", topic)
+                yield from self._unknown_topic(f"{path}.topics.{place}", topic)
         published = any(timed.action is TimedKind.PUBLISH for timed in self.timed)
         if invalid and self.workload.publishers is Publishers.SCRIPT and not published:
             rule = "no node publishes anything, so nothing is invalid (validation.invalid)"
             yield Violation("workload.publishers", str(self.workload.publishers), rule)
 
     def _some_nodes_rules(self, path: str, some: SomeNodes) -> Iterator[Violation]:
-        places = {f"{path}.listed.{place}": node for place, node in enumerate(some.listed or ())}
-        yield from self._nodes_that_are_not_there(places)
+        yield from self._unknown_nodes(f"{path}.listed", some.listed)
         if some.population is not None and some.population >= len(self.population):
             rule = f"must be below the number of populations ({len(self.population)})"
             yield Violation(f"{path}.population", some.population, rule)
 
-    def _nodes_that_are_not_there(self, places: Mapping[str, int]) -> Iterator[Violation]:
-        """One line for all of them, with the highest: a network that has it has the others."""
+    def _unknown_topic(self, path: str, topic: str) -> Iterator[Violation]:
+        known = self.topic_names
+        if topic not in known:
+            close = get_close_matches(topic, sorted(known), n=1)
+            hint = f", did you mean {close[0]!r}?" if close else ""
+            yield Violation(path, topic, f"no such topic{hint}")
+
+    def _unknown_nodes(self, path: str, nodes: Iterable[int] | None) -> Iterator[Violation]:
+        yield from self._unknown_places(_places(path, nodes))
+
+    def _unknown_places(self, places: Mapping[str, int]) -> Iterator[Violation]:
+        """Yield one violation for all nodes that do not exist, with the highest: a network with it has the others."""
         outside = {place: node for place, node in places.items() if node >= self.network.nodes}
         if not outside:
             return
@@ -259,42 +267,22 @@ class Scenario(Section):
             rule += f", and so must {len(outside) - 1} more; all need network.nodes = {node + 1} or more"
         yield Violation(place, node, rule)
 
-    def _without_hello(self) -> str | None:
-        """The key that lets some routers say no hello: their peers know of topics what holds when they connect."""
-        return next((f"{key}.hello" for key, choice in self._choices().items() if not choice.parameters.hello), None)
 
-    def _has_partial_messages(self) -> bool:
-        return any(getattr(choice.parameters, "partial_messages", False) for choice in self._choices().values())
-
-    def _choices(self) -> dict[str, RouterChoice]:
-        """All routers of the network, by their keys."""
-        of_populations = {f"population.{number}.router": one.router for number, one in enumerate(self.population)}
-        return {"router": self.router, **of_populations}
-
-    @property
-    def topic_names(self) -> tuple[str, ...]:
-        """All topics, groups expanded; a topic's number is its place here."""
-        return tuple(name for group in self.topics for name in group.names)
-
-    @property
-    def warmup_us(self) -> Micros:
-        return scaled(self.warmup_s, MILLION)
-
-    @property
-    def linger_us(self) -> Micros:
-        return scaled(self.linger_s, MILLION)
+def _places(path: str, nodes: Iterable[int] | None) -> dict[str, int]:
+    """Return the nodes of a list by the paths of its elements."""
+    return {f"{path}.{place}": node for place, node in enumerate(nodes or ())}
 
 
-def _there_twice(places: Mapping[str, int]) -> Iterator[Violation]:
-    """A line for each node that stands at several places."""
+def _repeated(places: Mapping[str, int]) -> Iterator[Violation]:
+    """Yield a violation for each node that is listed more than once."""
     times = Counter(places.values())
     for place, node in places.items():
         if times[node] > 1:
-            yield Violation(place, node, "is there more than once")
+            yield Violation(place, node, "is listed more than once")
             times[node] = 0
 
 
 def _scored_topics(preset: Mapping[str, object]) -> set[str]:
-    """The topics that a router's preset has tables for."""
+    """Return the topics for which a router's preset has tables."""
     score = preset.get("score")
     return set() if score is None else set(ScoreSet.from_mapping(cast("Mapping[str, object]", score)).topics)

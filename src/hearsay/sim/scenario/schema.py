@@ -1,6 +1,6 @@
-"""The JSON Schema of scenario files, made from the sections: for editors, which complete keys and mark what is wrong.
+"""The JSON Schema of scenario files, made from the sections, for editors that complete and check keys.
 
-It knows keys, types, ranges and words; what holds between keys only loading a scenario tells.
+It has keys, types, ranges, words and descriptions. Rules between keys are checked when a scenario is loaded.
 """
 
 from __future__ import annotations
@@ -13,13 +13,23 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from hearsay.sim.scenario.router_schema import attribute_docstrings
+from hearsay.sim.scenario.routers import RouterChoice
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_file import preset_names
-from hearsay.sim.scenario.sections.routers import RouterChoice
 
 
 class FileSchema(GenerateJsonSchema):
-    """Defaults as a file writes them; nothing is null in TOML."""
+    """A schema with defaults as in a file, docstrings as descriptions, and no null, which TOML lacks."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        found = super().model_schema(schema)
+        if "description" in found:
+            found["description"] = " ".join(found["description"].split())
+        for key, description in attribute_docstrings(schema["cls"]).items():
+            if key in found["properties"]:
+                found["properties"][key]["description"] = description
+        return found
 
     def encode_default(self, dft: Any) -> Any:
         return _plain(dft)
@@ -33,9 +43,9 @@ class FileSchema(GenerateJsonSchema):
 
 
 def scenario_schema() -> dict[str, Any]:
-    """A scenario, or what a file changes of the preset it names."""
+    """Return the schema of a scenario, or of a file that changes some keys of a preset."""
     schema = Scenario.model_json_schema(schema_generator=FileSchema)
-    schema["properties"]["preset"] = {"enum": list(preset_names())}
+    schema["properties"]["preset"] = {"enum": list(preset_names()), "description": "Preset to start from."}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
@@ -48,11 +58,8 @@ def _plain(value: Any) -> Any:
         case RouterChoice():
             return {"kind": value.kind}
         case BaseModel():
-            return {
-                key: _plain(getattr(value, key))
-                for key in type(value).model_fields
-                if getattr(value, key) is not None
-            }
+            fields = type(value).model_fields
+            return {key: _plain(inner) for key in fields if (inner := getattr(value, key)) is not None}
         case tuple():
             return [_plain(inner) for inner in cast("tuple[Any, ...]", value)]
         case _:

@@ -1,6 +1,6 @@
-"""The tables that a scenario names: edge lists, and latencies between regions; and how any of its files is read.
+"""The files that a scenario names: edge lists, and latencies between regions; and how any of its files is read.
 
-Every bad line is told at once, with its number, because a table made by a program is usually wrong in many.
+Every bad line is reported at once, because a table made by a program is usually wrong in many.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pathlib import Path
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.shell.parameters import MAX_TIME_MS
 from hearsay.foreign_files import MAX_TOML_BYTES, read_bytes
-from hearsay.sim.scenario.scenario import ScenarioError
-from hearsay.sim.scenario.sections.values import scaled
+from hearsay.sim.scenario.scenario_error import ScenarioError
+from hearsay.sim.scenario.values import scaled
 
 MAX_TABLE_BYTES = 1 << 30
-"""Edges of ten million nodes are shorter."""
+"""More than the edges of ten million nodes."""
 _HEADER = ["from", "to", "latency_ms", "jitter_ms"]
 
 
 @dataclass(frozen=True, slots=True)
 class Regions:
-    """The regions in the order of the file, and latency and jitter between them by (row, column)."""
+    """Names of regions in the order of the file, and latency and jitter by (from, to)."""
 
     names: tuple[str, ...]
     latency_us: tuple[tuple[Micros, ...], ...]
@@ -34,13 +34,14 @@ class Regions:
 
 
 def shown(path: Path) -> Path:
-    """A path as messages name it: relative when it is below the working directory."""
+    """Return a path for messages: relative if it is below the working directory."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def read_text(path: Path, max_bytes: int = MAX_TOML_BYTES) -> str:
-    """A file that a scenario consists of, or names; raises `ScenarioError` with one line that says why not."""
+    """Return the text of a scenario or a file that it names; raise `ScenarioError` with one line if it cannot be
+    read."""
     try:
         return read_bytes(path, max_bytes).decode("utf-8-sig")
     except FileNotFoundError:
@@ -55,7 +56,8 @@ def read_text(path: Path, max_bytes: int = MAX_TOML_BYTES) -> str:
 
 
 def read_edges(path: Path, nodes: int) -> list[tuple[int, int]]:
-    """The pairs of an edge list, `a b` per line, # starts a comment; raises `ScenarioError` with every bad line."""
+    """Return the pairs of an edge list (`a b` per line, # starts a comment); raise `ScenarioError` with every bad
+    line."""
     edges: list[tuple[int, int]] = []
     problems: list[str] = []
     for number, line in enumerate(read_text(path, MAX_TABLE_BYTES).splitlines(), start=1):
@@ -80,7 +82,7 @@ def read_edges(path: Path, nodes: int) -> list[tuple[int, int]]:
 
 
 def read_regions(path: Path) -> Regions:
-    """The regions of a CSV file; raises `ScenarioError` with every bad line and every pair that is missing."""
+    """Return the regions of a CSV file; raise `ScenarioError` with every bad line and every missing pair."""
     pairs: dict[tuple[str, str], tuple[Micros, Micros]] = {}
     names: dict[str, None] = {}
     problems: list[str] = []
@@ -92,7 +94,7 @@ def read_regions(path: Path) -> Regions:
             problems.append(f"{shown(path)}:{line}: {error}")
             continue
         if (source, destination) in pairs:
-            problems.append(f"{shown(path)}:{line}: from {source!r} to {destination!r} is there already")
+            problems.append(f"{shown(path)}:{line}: from {source!r} to {destination!r} exists already")
         pairs[source, destination] = (latency_us, jitter_us)
         names |= {source: None, destination: None}
     matrix: dict[tuple[str, str], tuple[Micros, Micros]] = {}
@@ -115,7 +117,8 @@ def read_regions(path: Path) -> Regions:
 
 
 def _rows(path: Path, problems: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """The rows below the header with their line numbers, blank ones left out; what is no row becomes a problem."""
+    """Yield the rows below the header with their line numbers, without blank ones; add malformed ones to the
+    problems."""
     reader = csv.reader(StringIO(read_text(path, MAX_TABLE_BYTES), newline=""), strict=True)
     header_seen = False
     try:

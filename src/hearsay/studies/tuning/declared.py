@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tomli_w
 
-from hearsay.sim.scenario.scenario import ScenarioError
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import find_scenario
 from hearsay.sim.scenario.toml_text import Document, parse_value
 from hearsay.studies.checked_file import Places

@@ -14,8 +14,8 @@ from typing import Any
 
 import optuna
 
+from hearsay.metrics import Metric
 from hearsay.studies.axes import Axis
-from hearsay.studies.figures import HeadlineFigure
 from hearsay.studies.tables import values_at
 from hearsay.studies.tuning.optimiser import distributions
 from hearsay.studies.tuning.race import rungs
@@ -25,7 +25,7 @@ FEWEST_POINTS = 10
 _FOREST_SEED = 1
 
 
-def explained(searched: Searched, figure: HeadlineFigure) -> Mapping[str, float] | None:
+def explained(searched: Searched, figure: Metric) -> Mapping[str, float] | None:
     """The share of each axis by its name, the largest first; None if too few points differ to say."""
     axes = searched.tuning.axes
     seeds = searched.tuning.seeds[: rungs(len(searched.tuning.seeds))[0]]

@@ -34,14 +34,15 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, PlainValidator, field_validator
 
 from hearsay.core.shell.parameters import Violation
-from hearsay.sim.scenario.sections.values import broken, integer_in
+from hearsay.metrics import Metric
 from hearsay.sim.scenario.toml_text import Document
+from hearsay.sim.scenario.values import broken, integer_in
 from hearsay.studies.axes import Axis, AxisTable, each_key_on_one_axis
 from hearsay.studies.base import Base, BaseTable, Setting
 from hearsay.studies.budgets import BoundsOfFigures, Budget
 from hearsay.studies.checked_file import Places, checked, read_checked
 from hearsay.studies.comparison import LAST_FIRST_SEED
-from hearsay.studies.figures import BY_NAME, HeadlineFigure
+from hearsay.studies.figures import BY_NAME
 from hearsay.studies.study_file import RunsFile, Seeds, Study
 
 MOST_FRESH_SEEDS = 10_000
@@ -64,7 +65,7 @@ class Tuning:
     base: Base
     axes: tuple[Axis, ...]
     conditions: Axis | None
-    aim: HeadlineFigure
+    aim: Metric
     bounds: tuple[Budget, ...]
     seeds: tuple[int, ...]
     fresh_seeds: tuple[int, ...]

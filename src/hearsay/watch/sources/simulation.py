@@ -8,8 +8,8 @@ from time import monotonic
 from typing import Any
 
 from hearsay.core.language.identifiers import Micros
-from hearsay.sim.reference.engine import ReferenceEngine
-from hearsay.sim.scenario.scenario import Scenario, ScenarioError
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import dump_scenario
 from hearsay.sim.simulate import Result, Simulation
 from hearsay.watch import touches
@@ -38,14 +38,12 @@ class SimulatedSource:
         self._closed = Event()
         self._broadcast: Broadcast | None = None
         self._resumed_s = 0.0
-        self._longest_step_us = 0
-        if not isinstance(self._engine, ReferenceEngine):
-            self._longest_step_us = self._engine.step_us
-            self._engine.step_us = SHORTEST_STEP_US
+        self._longest_step_us = self._engine.step_us
+        self._engine.step_us = SHORTEST_STEP_US
 
     def about(self) -> Changes:
         can = ["pause", "pace"]
-        if isinstance(self._engine, ReferenceEngine):
+        if self._engine.changeable is not None:
             can += ["publish", "crash", "return"]
         return {
             "source": "simulation",
@@ -98,10 +96,8 @@ class SimulatedSource:
         self._resumed_s = monotonic()
 
     def _fit_steps(self, took_s: float) -> None:
-        """The array engine goes on by steps: of half a frame, and by the pace of a frame at most."""
+        """Fit the engine's steps to half a frame, and to the pace of a frame at most."""
         engine = self._engine
-        if isinstance(engine, ReferenceEngine):
-            return
         pace = self._pacing.pace
         longest_us = self._longest_step_us if pace is None else round(FRAME_S * pace * 1e6)
         step_us = engine.step_us // 2 if took_s > FRAME_S / 2 else engine.step_us
@@ -140,16 +136,16 @@ class SimulatedSource:
         return self._touch(node, True, lambda at_us: touches.published(self._scenario, node, topics[topic], at_us))
 
     def _touch(self, node: int, is_up: bool, changed: Callable[[Micros], Scenario]) -> Changes:
-        engine = self._engine
-        if not isinstance(engine, ReferenceEngine):
+        run = self._engine.changeable
+        if run is None:
             raise Refused("only the reference engine can be touched (--engine reference)")
         if self._over:
             raise Refused("the run is over")
         if self._touches >= MOST_TOUCHES:
             raise Refused(f"{MOST_TOUCHES} touches are the most of a run")
-        if (engine.nodes[node].router is not None) != is_up:
+        if run.is_up(node) != is_up:
             raise Refused(f"node {node} is {'down' if is_up else 'up'}")
-        at_us = engine.queue.next_us
+        at_us = run.next_us
         scenario = changed(at_us)
         try:
             self._simulation.change_scenario(scenario)

@@ -27,30 +27,26 @@ class SupportersTold(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionParameters(JudgingParameters):
-    """Gossipsub 1.3; all off is 1.2.
-
-    | field | rule | 1.2 | go |
-    |---|---|---|---|
-    | extensions | the router speaks 1.3, also if there is nothing that it can do beyond | off | on |
-    | partial_messages | the router has partial messages; then it speaks 1.3, too | off | as given |
-    | test_extension | the router has the test extension, for tests; then it speaks 1.3, too | off | as given |
-    | late_extensions | what an extensions control gets that is not in the first RPC | penalise | penalise |
-    | supporters_told | who tells those who only support parts (rust: by_all) | by_requesters | by_requesters |
-    | partial_group_heartbeats | a group is kept for so long after it was published or came (rust: 5) | 3 | 3 |
-    | max_peer_groups | groups that peers have opened in a topic | 255 | 255 |
-    | max_groups_per_peer | … and one peer | 8 | 8 |
-    | max_metadata_bytes | of metadata that is heard (rust; go: any) | 1000 | 1000 |
-    """
+    """Parameters of gossipsub 1.3; with all of them off, the router speaks gossipsub 1.2."""
 
     extensions: bool = False
+    """Speak 1.3 even without an extension."""
     partial_messages: bool = False
+    """Support partial messages; the router then speaks 1.3."""
     test_extension: bool = False
+    """Support the test extension, for tests; the router then speaks 1.3."""
     late_extensions: LateExtensions = choice(LateExtensions.PENALISE)
+    """Reaction to an extensions control after a peer's first RPC."""
     supporters_told: SupportersTold = choice(SupportersTold.BY_REQUESTERS)
+    """Routers that send metadata to a peer that supports parts without requesting them."""
     partial_group_heartbeats: int = integer(3, low=1)
+    """Heartbeats that a group is kept after it was published or received (rust: 5)."""
     max_peer_groups: int = integer(255, low=0)
+    """Groups of a topic that peers may open."""
     max_groups_per_peer: int = integer(8, low=0)
+    """Groups of a topic that one peer may open."""
     max_metadata_bytes: int = integer(1_000, low=1)
+    """Size of metadata that is accepted (go: unlimited)."""
 
     @property
     def speaks_13(self) -> bool:

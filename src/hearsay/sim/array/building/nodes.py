@@ -9,7 +9,6 @@ from hearsay.sim.array.machine.memory import filled, zeros
 from hearsay.sim.array.world import layout as at
 from hearsay.sim.array.world.layout import Arrays
 from hearsay.sim.plan.plan import Plan
-from hearsay.sim.plan.subscriptions import SameForAllNodes
 
 _LEAST_COLUMNS = 64
 _CELLS_AT_FIRST = 1 << 26
@@ -50,12 +49,9 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
 
 def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> NDArray[np.int32]:
     members = zeros((nodes, topics), np.int32)
-    if isinstance(plan.subscriptions, SameForAllNodes):
-        members[:, [place_of[topic] for topic in plan.subscriptions.topics]] = at.APPLICATION
-    else:
-        for node, subscribed in enumerate(plan.subscriptions):
-            for topic in subscribed:
-                members[node, place_of[topic]] = at.APPLICATION
+    for topic, subscribed in enumerate(plan.members):
+        rows = slice(None) if isinstance(subscribed, range) else list(subscribed)
+        members[rows, place_of[topic]] = at.APPLICATION
     return members
 
 

@@ -1,4 +1,4 @@
-"""Who runs which router: [router] and [[population]]."""
+"""The router of each node: [router] and [[population]]."""
 
 from __future__ import annotations
 
@@ -11,25 +11,33 @@ from pydantic import PlainValidator
 from hearsay.core.registry import RouterKind, find_router
 from hearsay.core.shell.parameters import ParameterError, RouterParameters, Violation, merged
 from hearsay.core.shell.presets import argument_of, arguments, values_of
-from hearsay.sim.scenario.sections.router_schema import router_schema
-from hearsay.sim.scenario.sections.section import Section
-from hearsay.sim.scenario.sections.values import MILLION, NodeNumber, Share, broken, scaled, unknown_key, violated
+from hearsay.sim.scenario.router_schema import router_schema
+from hearsay.sim.scenario.values import (
+    MILLION,
+    NodeNumber,
+    Section,
+    Share,
+    broken,
+    scaled,
+    unknown_key,
+    violated,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class RouterChoice:
-    """A router by name with its parameters, all of them resolved."""
+    """A kind of router with all of its parameters."""
 
     kind: str
     preset: str | None
     definition: RouterKind = field(repr=False, hash=False)
     parameters: RouterParameters
     argument: Mapping[str, int] = field(default_factory=dict[str, int], hash=False)
-    """What the preset was made from, by its name."""
+    """The argument of the preset and its value; empty for a preset without one."""
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, object]) -> Self:
-        """From `kind`, `preset` and parameters; raises `ParameterError` with everything that is wrong."""
+        """Build from `kind`, `preset` and parameters; raise `ParameterError` with all violations."""
         kind = values.get("kind", "gossipsub")
         if not isinstance(kind, str):
             raise ParameterError((Violation("kind", kind, "must be a string"),))
@@ -63,15 +71,16 @@ class RouterChoice:
         return cls(kind, cast("str | None", preset), definition, parameters, argument)
 
     def preset_values(self) -> Mapping[str, object]:
-        """What the preset says."""
+        """Return the parameters that the preset sets."""
         return {} if self.preset is None else values_of(self.definition.presets[self.preset], self.argument)
 
     def to_mapping(self) -> dict[str, object]:
-        """The whole choice, every parameter spelled out."""
+        """Return the table with every parameter."""
         preset = {} if self.preset is None else {"preset": self.preset}
         return {"kind": self.kind, **preset, **self.argument, **self.parameters.to_mapping()}
 
     def validating(self) -> RouterChoice:
+        """Return the same router with `validate` on."""
         return replace(self, parameters=replace(self.parameters, validate=True))
 
 
@@ -87,8 +96,6 @@ def _router(value: object) -> RouterChoice:
 
 
 class _RouterSchema:
-    """What an editor is told of the table: that of each router of ours, or one from outside by its import path."""
-
     def __get_pydantic_json_schema__(self, _core: object, _handler: object) -> dict[str, Any]:
         return router_schema()
 
@@ -97,18 +104,21 @@ RouterTable = Annotated[RouterChoice, PlainValidator(_router), _RouterSchema()]
 
 
 class Population(Section):
-    """[[population]] – a random share of the nodes, or those of a list, that run another router."""
+    """[[population]]: a random share of the nodes, or those of a list, run another router."""
 
     share: Share | None = None
+    """Share of all nodes, drawn from those that no population lists."""
     listed: tuple[NodeNumber, ...] | None = None
+    """The nodes, by number; in place of `share`."""
     router: RouterTable
+    """Their router, with the keys of `[router]`."""
 
     def cross_rules(self) -> Iterator[Violation]:
         if self.share is None and self.listed is None:
             yield Violation("share", None, "is required, or a list of nodes, listed")
-        if self.share is not None and self.listed is not None:
-            yield Violation("listed", list(self.listed), "not together with share")
+        yield from self.exclusive("share", "listed")
 
     @property
     def share_millionths(self) -> int:
+        """The share in millionths; 0 without one."""
         return 0 if self.share is None else scaled(self.share, MILLION)

@@ -1,13 +1,13 @@
-"""What a key of a scenario may hold: ranges, words, decimals that become integers once."""
+"""Types of scenario keys: tables, ranges, words, and decimals that become integers once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, PlainValidator
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from hearsay.core.shell.parameters import MAX_TIME_MS, Violation
@@ -18,13 +18,6 @@ MAX_DEGREE = 10_000
 MAX_TIME_S = 1_000_000_000
 MAX_BYTES = 1 << 40
 _EXACT = Context(prec=60, rounding=ROUND_HALF_EVEN)
-
-
-def scaled(number: Decimal, factor: int) -> int:
-    """The integer nearest to number × factor (ties to even), exact for all that a scenario may say."""
-    return int(_EXACT.to_integral_value(_EXACT.multiply(number, Decimal(factor))))
-
-
 _SYMBOLS = {
     "d": "degree",
     "dlo": "degree_low",
@@ -35,32 +28,86 @@ _SYMBOLS = {
     "mcachelen": "history_length",
     "mcachegossip": "history_gossip",
 }
-"""What the specification calls some of the routers' parameters, without case and underscores."""
+"""Router parameters by the specification's name, in lower case and without underscores."""
+
+
+def scaled(number: Decimal, factor: int) -> int:
+    """Return the integer nearest to number × factor (ties to even), exact for every valid scenario value."""
+    return int(_EXACT.to_integral_value(_EXACT.multiply(number, Decimal(factor))))
+
+
+class Scaled:
+    """The integer value of a decimal key: the key times a factor."""
+
+    def __init__(self, key: str, factor: int) -> None:
+        self._key = key
+        self._factor = factor
+
+    def __get__(self, section: BaseModel, owner: type[BaseModel]) -> int:
+        return scaled(getattr(section, self._key), self._factor)
+
+
+class ScaledIfGiven(Scaled):
+    """The integer value of an optional decimal key; None if the key has no value."""
+
+    def __get__(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, section: BaseModel, owner: type[BaseModel]
+    ) -> int | None:
+        return None if getattr(section, self._key) is None else super().__get__(section, owner)
+
+
+class Section(BaseModel):
+    """A table of a scenario. It is frozen and has known keys only; the docstring of a key is its description.
+
+    `cross_rules` run after every key is known to be in its own range.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(Scaled,))
+
+    @model_validator(mode="after")
+    def _check_cross_rules(self) -> Self:
+        violations = tuple(self.cross_rules())
+        if violations:
+            raise violated(violations)
+        return self
+
+    def cross_rules(self) -> Iterator[Violation]:
+        """Yield the broken rules between keys of this table."""
+        yield from ()
+
+    def exclusive(self, *keys: str) -> Iterator[Violation]:
+        """Yield a violation for each given key but the first."""
+        given = [key for key in keys if getattr(self, key) is not None]
+        for key in given[1:]:
+            yield Violation(key, getattr(self, key), f"not together with {given[0]}")
 
 
 def near_key(key: str, known: Iterable[str]) -> str | None:
-    """The known key that was probably meant: the specification's name for it, or one that looks alike."""
+    """Return the known key that was probably meant: by the specification's name, or by similar spelling."""
     names = list(known)
     symbol = _SYMBOLS.get(key.lower().replace("_", ""))
     return symbol if symbol in names else next(iter(get_close_matches(key, names, n=1)), None)
 
 
 def unknown_key(key: str, known: Iterable[str]) -> str:
-    """The rule that an unknown key breaks, with the nearest known one."""
+    """Return the error for an unknown key, with the nearest known one."""
     near = near_key(key, known)
     return f"unknown key, did you mean {near!r}?" if near else "unknown key"
 
 
 def broken(rule: str) -> PydanticCustomError:
+    """Return the error for a value that breaks a rule."""
     return PydanticCustomError("rule", "{rule}", {"rule": rule})
 
 
 def violated(violations: tuple[Violation, ...]) -> PydanticCustomError:
-    """One pydantic error that carries many violations, each with its field below the value checked."""
+    """Return one pydantic error with many violations; their fields are relative to the validated value."""
     return PydanticCustomError("violations", "broken rules", {"violations": violations})
 
 
 def integer_in(low: int, high: int) -> PlainValidator:
+    """Return the validator of integers in low…high."""
+
     def check(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
             raise broken(f"must be an integer in {low}…{high}")
@@ -71,32 +118,21 @@ def integer_in(low: int, high: int) -> PlainValidator:
     return PlainValidator(check, json_schema_input_type=Annotated[int, Field(ge=low, le=high)])
 
 
-def number_in(low: str, high: int) -> PlainValidator:
-    least = Decimal(low)
+def number_in(low: str, high: int | str) -> PlainValidator:
+    """Return the validator of decimals in low…high."""
+    lowest, highest = Decimal(low), Decimal(high)
 
     def check(value: object) -> Decimal:
         number = _number(value)
-        if not least <= number <= high:
+        if not lowest <= number <= highest:
             raise broken(f"must be in {low}…{high}")
         return number
 
-    return PlainValidator(check, json_schema_input_type=Annotated[float, Field(ge=float(low), le=high)])
-
-
-def share_up_to(highest: str = "1") -> PlainValidator:
-    most = Decimal(highest)
-    number = number_in("0", 1)
-
-    def check(value: object) -> Decimal:
-        share = cast(Decimal, cast(Any, number.func)(value))
-        if share > most:
-            raise broken(f"must be in 0…{highest}")
-        return share
-
-    return PlainValidator(check, json_schema_input_type=Annotated[float, Field(ge=0, le=float(most))])
+    return PlainValidator(check, json_schema_input_type=Annotated[float, Field(ge=float(low), le=float(high))])
 
 
 def one_of(words: Iterable[str]) -> PlainValidator:
+    """Return the validator of the given words."""
     known = {str(word): word for word in words}
 
     def check(value: object) -> str:
@@ -151,8 +187,23 @@ PerhapsEmptyText = Annotated[str, PlainValidator(_perhaps_empty, json_schema_inp
 Number = Annotated[Decimal, PlainValidator(_number, json_schema_input_type=float)]
 Seconds = Annotated[Decimal, number_in("0", MAX_TIME_S)]
 Milliseconds = Annotated[Decimal, number_in("0", MAX_TIME_MS)]
-Share = Annotated[Decimal, share_up_to()]
+Share = Annotated[Decimal, number_in("0", 1)]
 Count = Annotated[int, integer_in(0, MAX_NODES)]
 NodeNumber = Annotated[int, integer_in(0, MAX_NODES - 1)]
 Bytes = Annotated[int, integer_in(0, MAX_BYTES)]
 Link = Annotated[tuple[int, int], PlainValidator(_link, json_schema_input_type=tuple[int, int])]
+
+
+class SomeNodes(Section):
+    """Some of the nodes: those of a list, a random share, or those of a population; without a key, all nodes."""
+
+    listed: tuple[NodeNumber, ...] | None = None
+    """The nodes, by number."""
+    share: Share | None = None
+    """A random share of all nodes."""
+    population: Annotated[int, integer_in(0, 65_534)] | None = None
+    """The nodes of this `[[population]]`, counted from 0."""
+    share_millionths = ScaledIfGiven("share", MILLION)
+
+    def cross_rules(self) -> Iterator[Violation]:
+        yield from self.exclusive("listed", "share", "population")

@@ -1,1 +1,0 @@
-"""The tables of a scenario: which keys there are, and what each may hold."""

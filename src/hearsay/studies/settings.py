@@ -1,0 +1,84 @@
+"""The settings of runs: keys of resolved scenarios, those that runs share and those in which they differ.
+
+Everything comes from resolved scenarios, so a page states what ran. No router is loaded: keys are read by name.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias, cast
+
+from hearsay.sim.scenario.toml_text import Document, parse
+from hearsay.text.numbers import plural
+from hearsay.text.toml import value_text
+
+Settings: TypeAlias = Mapping[str, object]
+"""Values of a resolved scenario by the paths of their keys."""
+
+SEED = "seed"
+_KIND = "router.kind"
+
+
+def flattened(document: Mapping[str, object], above: str = "") -> list[tuple[str, object]]:
+    """Return the keys of nested tables by their paths, with their values; arrays are values."""
+    found: list[tuple[str, object]] = []
+    for key, value in document.items():
+        path = f"{above}{key}"
+        if isinstance(value, dict):
+            found += flattened(cast(Document, value), f"{path}.")
+        else:
+            found.append((path, value))
+    return found
+
+
+def settings_of(text: str) -> dict[str, object]:
+    """Return the settings in the text of a resolved scenario."""
+    return dict(flattened(parse(text, "scenario.toml")))
+
+
+def differing(all_settings: Sequence[Settings]) -> list[str]:
+    """Return the keys with different values, in the order of the files, without the seed.
+
+    A parameter that only one kind of router has is no difference between kinds.
+    """
+    kinds = {str(settings.get(_KIND)) for settings in all_settings}
+    found: list[str] = []
+    for key in dict.fromkeys(key for settings in all_settings for key in settings):
+        values = [settings[key] for settings in all_settings if key in settings]
+        of_other_router = key.startswith("router.") and len(kinds) > 1
+        everywhere = len(values) == len(all_settings) or of_other_router
+        if key != SEED and (not everywhere or any(value != values[0] for value in values)):
+            found.append(key)
+    return found
+
+
+def shared(all_settings: Sequence[Settings]) -> dict[str, object]:
+    """Return the settings that all have, with the same value."""
+    different = {*differing(all_settings), SEED}
+    return {
+        key: value
+        for key, value in all_settings[0].items()
+        if key not in different and all(key in settings for settings in all_settings)
+    }
+
+
+def size_words(settings: Settings) -> list[str]:
+    """Return the size of a run in a few words: nodes, messages, loss."""
+    words: list[str] = []
+    nodes, messages, size = (
+        settings.get(key) for key in ("network.nodes", "workload.messages", "workload.size_bytes")
+    )
+    if isinstance(nodes, int):
+        words.append(plural(nodes, "node"))
+    if isinstance(messages, int):
+        words.append(plural(messages, "message") + (f" of {plural(size, 'byte')}" if isinstance(size, int) else ""))
+    loss = settings.get("loss.rate")
+    if loss:
+        words.append(f"loss {value_text(loss)}")
+    return words
+
+
+def command_of(words: Iterable[object]) -> str:
+    """Return a `hearsay` command in the form for a shell."""
+    return shlex.join(["hearsay", *map(str, words)])

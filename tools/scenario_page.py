@@ -1,0 +1,101 @@
+"""The keys of scenarios as tables: writes their place in docs/reference/scenario.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hearsay.sim.scenario.schema import scenario_schema
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "scenario.md"
+_MADE = re.compile(r"(<!-- made: keys -->\n).*?(<!-- end -->)", re.DOTALL)
+_LIMITS = {
+    10**6: "10⁶", 10**8: "10⁸", 10**8 - 1: "10⁸ − 1", 10**9: "10⁹", -(10**9): "−10⁹", 1 << 40: "2⁴⁰",
+    (1 << 63) - 1: "2⁶³ − 1", 30 * 24 * 3600 * 1000: "30 days",
+}  # fmt: skip
+_BASES = {"randomsub": "floodsub", "meshsub": "floodsub", "gossipsub": "meshsub", "episub": "floodsub"}
+"""The router whose parameters a router has too; only its others are listed."""
+
+
+def page() -> str:
+    """Return the page with up-to-date tables."""
+    return _MADE.sub(lambda found: f"{found[1]}\n{_keys()}\n{found[2]}", PAGE.read_text(encoding="utf-8"))
+
+
+def _keys() -> str:
+    schema = scenario_schema()
+    top = dict(schema["properties"])
+    router = top["router"]
+    return "\n".join([*_tables(schema, schema, "", "Keys before the first section"), *_routers(router["anyOf"])])
+
+
+def _routers(kinds: list[Mapping[str, Any]]) -> Iterator[str]:
+    known = {kind["properties"]["kind"]["const"]: kind for kind in kinds if "const" in kind["properties"]["kind"]}
+    for name, kind in known.items():
+        base = known[_BASES[name]]["properties"] if name in _BASES else {}
+        own = {key: rules for key, rules in kind["properties"].items() if rules != base.get(key) and key != "kind"}
+        words = f", beside those of {_BASES[name]}" if name in _BASES else ""
+        yield from _tables({**kind, "properties": own}, {}, "router", f'`kind = "{name}"`{words}')
+
+
+def _tables(table: Mapping[str, Any], schema: Mapping[str, Any], path: str, meaning: str) -> Iterator[str]:
+    """Yield a heading and a table of keys, then those of the tables in it."""
+    rows: list[str] = []
+    inner: list[str] = []
+    for key, rules in table["properties"].items():
+        place = f"{path}.{key}" if path else key
+        found = _resolved(rules, schema)
+        element = _resolved(found.get("items", {}), schema)
+        if "properties" in found:
+            inner += _tables(found, schema, place, rules.get("description") or found["description"])
+        elif "properties" in element:
+            inner += _tables(element, schema, f"[{place}]", rules.get("description") or element["description"])
+        else:
+            required = "required" if key in table.get("required", ()) else _default(rules)
+            rows.append(f"| `{key}` | {_values(found)} | {required} | {rules['description']} |")
+    heading = f"### `[{path}]`" if path else "### Top of the file"
+    yield f"{heading}\n\n{meaning.removesuffix('.')}.\n"
+    if rows:
+        yield "\n".join(["| key | values | default | meaning |", "| --- | --- | --- | --- |", *rows, ""])
+    yield from inner
+
+
+def _resolved(rules: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    reference = rules.get("$ref", "").rpartition("/")[2]
+    return schema["$defs"][reference] if reference else rules
+
+
+def _values(rules: Mapping[str, Any]) -> str:
+    if "enum" in rules:
+        return ", ".join(f"`{word}`" for word in rules["enum"])
+    if "anyOf" in rules:
+        return "a table"
+    if "minimum" in rules:
+        return f"{_limit(rules['minimum'])} … {_limit(rules['maximum'])}"
+    if rules["type"] == "array":
+        return "a list"
+    return {"boolean": "true, false", "string": "text"}[rules["type"]]
+
+
+def _limit(value: float) -> str:
+    return _LIMITS.get(int(value), f"{value:g}") if value == int(value) else f"{value:g}"
+
+
+def _default(rules: Mapping[str, Any]) -> str:
+    match rules.get("default"):
+        case None | "" | []:
+            return ""
+        case bool(value):
+            return str(value).lower()
+        case str(word):
+            return f"`{word}`"
+        case dict():
+            return ""
+        case number:
+            return str(number)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
