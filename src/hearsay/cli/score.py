@@ -115,7 +115,7 @@ def _of_set(name: str, validators: int | None) -> Subject:
 
 
 def _write_page(checked: Checked, page: Path) -> None:
-    from hearsay.report.score.score_page import write_score_page
+    from hearsay.report.score_page import write_score_page
 
     write_score_page(checked, page)
 
