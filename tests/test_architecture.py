@@ -154,15 +154,15 @@ INSIDE = {
         {"stream"},
     ],
     "explain": [
-        {"books", "link_model", "subject", "connections", "mesh_links", "partial_traffic"},
-        {"last_parts"},
-        {"story", "announcements", "refused_parts", "reasons", "score_samples"},
+        {"copies", "link_model", "find"},
+        {"trace_rows", "causes"},
+        {"links", "message"},
+        {"requests"},
         {"path"},
-        {"one_node", "fastest"},
-        {"shortcut", "slowest", "missing"},
-        {"node_words"},
-        {"slow_words", "missing_words", "answer_json"},
-        {"explained"},
+        {"node", "fastest"},
+        {"slowest", "missing"},
+        {"words", "answer_json"},
+        {"answers"},
     ],
 }
 """The rooms in a room, lowest first; those of one line know nothing of each other."""

@@ -120,7 +120,7 @@ def test_a_page_is_written_and_takes_no_other_files_place(clean, tmp_path):
     other.write_text("mine")
     done = hearsay("score", clean, "--page", other)
     assert (done.returncode, other.read_text()) == (1, "mine")
-    assert "is no report of hearsay's" in done.stderr
+    assert "is not a report of Hearsay" in done.stderr
 
 
 def test_thousands_of_topics_take_no_long(clean):

@@ -9,11 +9,11 @@ from brute_force import Rows, draw_lines_once
 from explained_runs import KINDS, random_run, rows_of, scenario_of, simulated
 from profiles import examples
 
-from hearsay.explain.books import Fate
+from hearsay.explain.copies import Fate
 from hearsay.explain.fastest import Network, fastest_path
-from hearsay.explain.one_node import asked_path
+from hearsay.explain.message import Message, open_message
+from hearsay.explain.node import requested_paths
 from hearsay.explain.path import Step
-from hearsay.explain.story import Story, open_story
 from hearsay.sim.scenario.scenario import Scenario
 
 
@@ -22,10 +22,10 @@ def compare(run: Path, scenario: Scenario) -> int:
     rows, compared = None, 0
     for message in range(scenario.workload.messages):
         try:
-            story = open_story(run, str(message))
+            story = open_message(run, str(message))
         except ValueError:
             continue  # it was to be published after the end, or by nobody
-        if not story.books.published:
+        if not story.history.published:
             continue
         assert story.model is not None
         draw_lines_once(story.model.latency)
@@ -38,12 +38,12 @@ def compare(run: Path, scenario: Scenario) -> int:
     return compared
 
 
-def compare_copies(story: Story, rows: Rows, message: int) -> None:
+def compare_copies(story: Message, rows: Rows, message: int) -> None:
     told = sorted(
         (each["from"], each["to"], each["sent"], each["arrived"], each["fate"].replace(" ", "_"))
         for each in rows.copies(message)
     )
-    copies = story.books.copies
+    copies = story.history.copies
     found = [copies.at(place) for place in range(len(copies.sender))]
     left = [each for each in found if each.fate < Fate.QUEUE_FULL]
     assert (
@@ -52,9 +52,9 @@ def compare_copies(story: Story, rows: Rows, message: int) -> None:
     )
 
 
-def compare_path(story: Story, rows: Rows, message: int, node: int) -> None:
-    path = asked_path(story, story.books.deliveries.of(node).start)
-    assert path.whole
+def compare_path(story: Message, rows: Rows, message: int, node: int) -> None:
+    path = requested_paths(story, [story.history.deliveries.of(node).start])[0]
+    assert path.complete
     expected = rows.path(message, node)
     assert [
         (hop.copy and (hop.copy.sender, hop.receiver, hop.copy.sent_us, hop.copy.arrived_us)) for hop in path.hops
@@ -65,31 +65,31 @@ def compare_path(story: Story, rows: Rows, message: int, node: int) -> None:
         (each["had"], each["delivered"]) for each in expected
     ]
     assert (
-        sum(spell.took_us for hop in path.hops for spell in hop.spells)
-        == path.delivered_us - story.books.published_us
+        sum(spell.took_us for hop in path.hops for spell in hop.times)
+        == path.delivered_us - story.history.published_us
     )
     for hop in path.hops:
-        assert all(spell.took_us > 0 for spell in hop.spells)
-        assert hop.took(Step.UNTOLD) == 0
+        assert all(spell.took_us > 0 for spell in hop.times)
+        assert hop.took(Step.UNKNOWN) == 0
         assert hop.copy is not None
         sent = hop.copy.arrived_us or 0, hop.copy.sent_us or 0
         assert hop.took(Step.QUEUE, Step.UPLINK, Step.LINE) == sent[0] - sent[1]
 
 
-def compare_fastest(story: Story, rows: Rows, message: int) -> None:
+def compare_fastest(story: Message, rows: Rows, message: int) -> None:
     could = rows.fastest(message)
-    deliveries = story.books.deliveries
+    deliveries = story.history.deliveries
     until = int(deliveries.time_us.max()) if len(deliveries.node) else 0
     network = Network(story, story.run.end_us)
     for node in rows.receivers(message):
-        if node == story.books.publisher:
+        if node == story.history.publisher:
             continue
         found = fastest_path(network, node, max(until, could[node]))
         assert found is not None
         assert found.arrived_us == could[node]
         there = deliveries.of(node).start
         if len(rows.deliveries(message, node)) == 1 and all(
-            len(rows.deliveries(message, each)) == 1 for each in asked_path(story, there).nodes[1:-1]
+            len(rows.deliveries(message, each)) == 1 for each in requested_paths(story, [there])[0].nodes[1:-1]
         ):
             assert found.arrived_us <= deliveries.time_us[there]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from explained_runs import scenario_of
 
+from hearsay.explain.message import open_message
 from hearsay.explain.path import path_to
-from hearsay.explain.story import open_story
 from hearsay.sim.simulate import Simulation
 from hearsay.trace.write.run_folder import RunFolder
 
@@ -20,16 +20,16 @@ def test_who_had_it_from_whom_and_when(tmp_path, kind):
     assert checker is not None
     compared = 0
     for message in range(scenario.workload.messages):
-        story = open_story(tmp_path / "run", str(message))
-        deliveries = story.books.deliveries
+        story = open_message(tmp_path / "run", str(message))
+        deliveries = story.history.deliveries
         for place in deliveries.first().tolist():
-            path = path_to(story.books, place, story.model)
+            path = path_to(story.history, place, story.model)
             for hop in path.hops:
                 book = checker._books[hop.receiver]
                 if message not in book.delivered_us:
                     continue
                 assert book.delivered_us[message] == hop.delivered_us
-                from_the_script = hop.sender == story.books.publisher == scenario.network.nodes
+                from_the_script = hop.sender == story.history.publisher == scenario.network.nodes
                 assert book.came_from[message] == (None if from_the_script else hop.sender)
                 compared += 1
     assert compared > 200

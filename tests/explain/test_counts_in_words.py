@@ -16,11 +16,10 @@ from explained_runs import SMALL, scenario_of, simulated
 
 from hearsay.core.language.actions import Deliver, MessagePublished, PeerAdded, TopicJoined
 from hearsay.core.language.rpc import Message
+from hearsay.explain.message import open_message
 from hearsay.explain.missing import explain_missing
-from hearsay.explain.missing_words import missing_summary
-from hearsay.explain.slow_words import slow_summary
 from hearsay.explain.slowest import explain_slowest
-from hearsay.explain.story import open_story
+from hearsay.explain.words import missing_summary, slow_summary
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.node.live_trace import LiveTrace
@@ -35,16 +34,16 @@ AMONG = "that were due it got it, its publisher among them."
 
 
 def answers(run, message):
-    story = open_story(run, str(message))
+    story = open_message(run, str(message))
     return slow_summary(story, explain_slowest(story)), missing_summary(explain_missing(story))
 
 
 @pytest.mark.parametrize(
     ("nodes", "got", "due"),
     [
-        ("18", r"17 nodes got it beside its publisher, half of them", f"All 18 nodes {AMONG}"),
-        ("2", r"1 node got it beside its publisher, after [0-9.]+ ms\.", f"All 2 nodes {AMONG}"),
-        ("1", "Nobody but its publisher got it.", "Its publisher alone was due it, and got it."),
+        ("18", r"17 nodes got it besides its publisher, half of them", f"All 18 nodes {AMONG}"),
+        ("2", r"1 node got it besides its publisher, after [0-9.]+ ms\.", f"All 2 nodes {AMONG}"),
+        ("1", "Only its publisher got it.", "Only its publisher was due it, and got it."),
     ],
 )
 def test_with_and_without_the_publisher(tmp_path, nodes, got, due):
@@ -67,7 +66,7 @@ def test_who_got_it_without_being_due_is_counted(tmp_path):
     assert run is not None
     others = 0
     for message in range(8):
-        story = open_story(run, str(message))
+        story = open_message(run, str(message))
         slow, missing = explain_slowest(story), explain_missing(story)
         got = slow.deliveries + slow.latecomers
         assert got == missing.got - missing.publisher_is_due + missing.got_undue
@@ -78,7 +77,7 @@ def test_who_got_it_without_being_due_is_counted(tmp_path):
             )
     assert others > 0
     told = json.loads(hearsay("explain", run, "--message", "7", "--missing", "--json").stdout)
-    missing = explain_missing(open_story(run, "7"))
+    missing = explain_missing(open_message(run, "7"))
     assert (told["got_undue"], told["publisher_is_due"]) == (missing.got_undue, missing.publisher_is_due)
     assert told["why_due_is_unknown"] is None
 
@@ -87,7 +86,7 @@ def test_a_topic_that_nobody_is_in(tmp_path):
     file = tmp_path / "nobody.toml"
     file.write_text('[[topics]]\nname = "empty"\nsubscribers_count = 0\n', encoding="utf-8")
     run = simulated(load_scenario(file, "r1", [*SMALL, ("workload.publishers", "any")]), tmp_path / "run")
-    assert answers(run, 1) == ("Nobody but its publisher got it.", "It was due nowhere: nobody was in the topic.")
+    assert answers(run, 1) == ("Only its publisher got it.", "It was not due at any node: no node was in the topic.")
 
 
 def test_the_trace_of_one_node_does_not_speak_for_others(tmp_path):
@@ -98,13 +97,11 @@ def test_the_trace_of_one_node_does_not_speak_for_others(tmp_path):
     run = tmp_path / "run"
     assert hearsay("trace", "import", tmp_path / "one.json", "--out", run).returncode == 0
     numbers = [n for n in range(40) if (told := hearsay("explain", run, "--message", str(n))).returncode == 0
-               and "Nobody that traced got it but its publisher." in told.stdout]  # fmt: skip
+               and "No node that traced got it except its publisher." in told.stdout]  # fmt: skip
     assert numbers
     got, due = answers(run, numbers[0])
-    assert re.search(
-        r" It was sent to (a peer|\d+\speers) that did not trace\. What others got, this trace does", got
-    )
-    assert due == "Who was due it is not known: one node traced, and what others were given it cannot know."
+    assert re.search(r" It was sent to (1\speer|\d+\speers) that did not trace\. This trace does not show", got)
+    assert due == "The due nodes are unknown: only one node traced, and it does not know what other nodes got."
 
 
 def test_a_run_without_its_dictionary_says_so(tmp_path):
@@ -114,7 +111,7 @@ def test_a_run_without_its_dictionary_says_so(tmp_path):
     (copy / "dictionary" / "peers.parquet").unlink()
     done = hearsay("explain", copy, "--message", "1")
     assert done.returncode == 0
-    assert "The run's dictionary of peers is gone" in done.stdout
+    assert "The run's dictionary of peers is missing" in done.stdout
     assert "dictionary of peers" not in hearsay("explain", run, "--message", "1").stdout
 
 
@@ -133,5 +130,5 @@ def test_a_node_s_own_trace_does_not_speak_for_others_either(tmp_path):
     asyncio.run(life())
     (row,) = iter_rows(tmp_path / "trace", events=[TraceEvent.PUBLISH])
     got, due = answers(tmp_path / "trace", row.message)
-    assert got == "Nobody that traced got it but its publisher. What others got, this trace does not tell."
-    assert due == "Who was due it is not known: one node traced, and what others were given it cannot know."
+    assert got == "No node that traced got it except its publisher. This trace does not show what other nodes got."
+    assert due == "The due nodes are unknown: only one node traced, and it does not know what other nodes got."

@@ -9,14 +9,14 @@ from commands import hearsay
 from explained_runs import SMALL, scenario_of, simulated
 
 from hearsay.core.language.actions import Via
-from hearsay.explain.mesh_links import mesh_links
+from hearsay.explain.answers import Delivery, Explanation
+from hearsay.explain.fastest import Shortcut, shortcut_of
+from hearsay.explain.links import MeshLinks
+from hearsay.explain.message import open_message
 from hearsay.explain.missing import Why, explain_missing
-from hearsay.explain.node_words import node_text
-from hearsay.explain.one_node import explain_node
+from hearsay.explain.node import explain_node
 from hearsay.explain.path import Step
-from hearsay.explain.shortcut import Shortcut, shortcut_of
 from hearsay.explain.slowest import explain_slowest
-from hearsay.explain.story import open_story
 from hearsay.sim.scenario.scenario_file import load_scenario
 
 MESHES = ("mesh", "GOSSIP-1", "heartbeat", "IWANT")
@@ -28,11 +28,11 @@ def run(tmp_path_factory):
 
 
 def test_who_was_sent_a_copy_had_an_eager_link(run):
-    story = open_story(run, "5")
-    copies = [story.books.copies.at(place) for place in range(len(story.books.copies.sender))]
+    story = open_message(run, "5")
+    copies = [story.history.copies.at(place) for place in range(len(story.history.copies.sender))]
     eager = [copy for copy in copies if copy.via == Via.EAGER]
     assert len(eager) > 20
-    links = mesh_links(story.run, story.books.topic, [copy.sender for copy in eager], story.run.end_us)
+    links = MeshLinks(story.run, story.history.topic, [copy.sender for copy in eager], story.run.end_us)
     assert all(links.has_tree(copy.sender) for copy in eager)
     assert all(links.holds(copy.sender, copy.receiver, copy.sent_us or 0) for copy in eager)
 
@@ -44,14 +44,14 @@ def test_no_word_of_another_router(run):
     causes: set[tuple[str, str | None]] = set()
     steps: set[Step] = set()
     for message in range(8):
-        story = open_story(run, str(message))
+        story = open_message(run, str(message))
         said += [trait.words for trait in explain_slowest(story).traits]
-        for place in story.books.deliveries.first().tolist():
-            answer = explain_node(story, int(story.books.deliveries.node[place]))
+        for place in story.history.deliveries.first().tolist():
+            answer = explain_node(story, int(story.history.deliveries.node[place]))
             assert answer is not None
             shortcut = shortcut_of(story, answer.path)
-            said.append(node_text(story, answer, shortcut))
-            steps |= {spell.step for hop in answer.path.hops for spell in hop.spells}
+            said.append(Explanation(story, Delivery(answer, shortcut)).text())
+            steps |= {spell.step for hop in answer.path.hops for spell in hop.times}
             if isinstance(shortcut, Shortcut) and shortcut.why is not None:
                 causes.add((re.sub(r" ?node \d+ ?", "", shortcut.why.words), shortcut.why.rule))
     assert Step.NEXT_IHAVE in steps
@@ -64,7 +64,7 @@ def test_who_never_got_it_had_no_eager_link(tmp_path):
     overrides = [*SMALL, ("router.kind", "episub"), ("loss.rate", "0.75"), ("warmup_s", "20"), ("linger_s", "0.6")]
     path = simulated(load_scenario(None, "r1", overrides), tmp_path / "run")
     assert path is not None
-    found = [each for message in range(8) for each in explain_missing(open_story(path, str(message))).missing]
+    found = [each for message in range(8) for each in explain_missing(open_message(path, str(message))).missing]
     assert {Why.ANNOUNCEMENTS_LOST, Why.NO_EAGER_LINK} <= {each.why for each in found}
     assert not {Why.NO_MESH, Why.GOSSIP_LOST} & {each.why for each in found}
     told = "".join(hearsay("explain", path, "--message", str(one), "--missing").stdout for one in range(3))

@@ -130,6 +130,6 @@ def test_who_came_after_the_publication_is_not_slow(tmp_path):
         assert (told["deliveries"], told["latecomers"]) == (len(got - late), len(late))
         assert not late & {each["node"] for each in told["slowest"]}
         words = hearsay("explain", path, "--message", message).stdout
-        assert ("that came to the topic after the publication got it as well" in words) == bool(late)
+        assert ("that joined the topic after the publication got it as well" in words) == bool(late)
         latecomers += len(late)
     assert latecomers > 3

@@ -13,8 +13,8 @@ from commands import hearsay
 from explained_runs import scenario_of, simulated
 
 from chromium import Page
-from hearsay.explain.one_node import explain_node
-from hearsay.explain.story import open_story
+from hearsay.explain.message import open_message
+from hearsay.explain.node import explain_node
 
 HOSTILE = "</title><script>alert(1)</script>\u202e\x1b[2J"
 
@@ -53,7 +53,7 @@ def test_the_page_loads_nothing_and_escapes_names(page):
 
 
 def test_pictures_are_good_xml_with_a_lane_for_each_node(run, page):
-    answer = explain_node(open_story(run, "3"), 7)
+    answer = explain_node(open_message(run, "3"), 7)
     assert answer is not None
     pictures = re.findall(r"<svg viewBox=\"0 0 .*?</svg>", page.read_text(encoding="utf-8"), re.DOTALL)
     drawn = [ElementTree.fromstring(picture) for picture in pictures]
@@ -61,7 +61,7 @@ def test_pictures_are_good_xml_with_a_lane_for_each_node(run, page):
     lanes = [part for part in drawn[0].iter("circle") if part.get("class") == "had"]
     assert len(lanes) == len(answer.path.nodes)
     tree = [part for part in drawn[-1].iter("circle") if part.get("class") == "mark"]
-    deliveries = open_story(run, "3").books.deliveries
+    deliveries = open_message(run, "3").history.deliveries
     assert len(tree) == len(deliveries.first())
 
 
@@ -72,7 +72,7 @@ def test_each_answer_has_a_page_and_json_stays_alone(run, tmp_path, options):
     assert done.returncode == 0
     assert done.stdout.startswith("{")
     assert "page:" not in done.stdout
-    assert "Who got it from whom" in out.read_text(encoding="utf-8")
+    assert "Senders and receivers" in out.read_text(encoding="utf-8")
 
 
 def test_no_other_file_is_written_over(run, tmp_path):
@@ -81,7 +81,7 @@ def test_no_other_file_is_written_over(run, tmp_path):
     done = hearsay("explain", run, "--message", "3", "--out", out)
     assert (done.returncode, done.stdout) == (1, "")
     assert (
-        done.stderr == f"hearsay: {out}: is there and is no report of hearsay's; choose another --out or remove it\n"
+        done.stderr == f"hearsay: {out}: exists and is not a report of Hearsay; choose another --out or remove it\n"
     )
     assert out.read_text(encoding="utf-8") == "mine"
 

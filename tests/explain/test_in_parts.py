@@ -9,11 +9,11 @@ from commands import hearsay
 from explained_runs import SMALL, simulated
 
 from hearsay.core.language.rpc import PartKind
+from hearsay.explain.fastest import shortcut_of
+from hearsay.explain.message import open_message
 from hearsay.explain.missing import Why, explain_missing
-from hearsay.explain.one_node import explain_node
+from hearsay.explain.node import explain_node
 from hearsay.explain.path import Step
-from hearsay.explain.shortcut import shortcut_of
-from hearsay.explain.story import open_story
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.trace.language.schema import TraceEvent, TraceRow
 from hearsay.trace.read.reader import iter_rows
@@ -49,15 +49,15 @@ def test_each_delivery_has_the_part_that_arrived_then(run):
     }
     told = 0
     for message in range(8):
-        story = open_story(run, str(message))
-        for place in story.books.deliveries.first().tolist():
-            answer = explain_node(story, int(story.books.deliveries.node[place]))
+        story = open_message(run, str(message))
+        for place in story.history.deliveries.first().tolist():
+            answer = explain_node(story, int(story.history.deliveries.node[place]))
             assert answer is not None
             for hop in answer.path.hops:
                 assert hop.copy is not None
                 if hop.copy.in_parts:
                     assert (hop.sender, hop.receiver, hop.delivered_us) in parts
-                    assert hop.took(Step.UNTOLD) == 0
+                    assert hop.took(Step.UNKNOWN) == 0
                     told += 1
     assert told > 100
 
@@ -73,19 +73,19 @@ def test_a_part_that_was_lost_made_nothing_whole(tmp_path):
     assert lost
     told = 0
     for message in range(8):
-        for part in open_story(run, str(message)).books.last_parts.values():
+        for part in open_message(run, str(message)).history.last_parts.values():
             assert (part.sender, part.receiver, part.arrived_us) not in lost
             told += 1
     assert told > 50
 
 
 def test_what_the_rows_do_not_tell_is_not_claimed(run):
-    story = open_story(run, "2")
-    place = max(story.books.deliveries.first().tolist(), key=lambda one: story.books.deliveries.time_us[one])
-    node = int(story.books.deliveries.node[place])
+    story = open_message(run, "2")
+    place = max(story.history.deliveries.first().tolist(), key=lambda one: story.history.deliveries.time_us[one])
+    node = int(story.history.deliveries.node[place])
     answer = explain_node(story, node)
     assert answer is not None
-    assert shortcut_of(story, answer.path) == "messages of this topic go in parts, which their receivers ask for"
+    assert shortcut_of(story, answer.path) == "messages of this topic are sent in parts on request"
     done = hearsay("explain", run, "--message", "2", "--node", node)
     assert (done.returncode, done.stderr) == (0, "")
     assert "had not sent its last part yet" in done.stdout
@@ -101,16 +101,16 @@ IN_PARTS = (Why.PARTS_LOST, Why.PARTS_NOT_ASKED, Why.PARTS_NOT_SENT, Why.UNKNOWN
 
 def told_by_rows(all_rows: list[TraceRow], story, node: int) -> tuple[Why, list[int]] | None:
     """Why a node has no part that made a message whole, searched in all rows; None where nobody around it had it."""
-    start = story.books.published_us
+    start = story.history.published_us
     until = min(start + story.run.window_us, story.run.end_us)
     rows = [row for row in all_rows if row.remote is not None]
-    had = {story.books.publisher: start}
+    had = {story.history.publisher: start}
     for row in all_rows:
         if row.event is TraceEvent.DELIVER and row.message == story.name.number:
             had.setdefault(row.peer, row.time_us)
     connected = {row.remote for row in rows if row.event is TraceEvent.ADD_PEER and row.peer == node}
     around = connected & set(had)
-    partial = [row for row in rows if row.kind is PartKind.PARTIAL and row.topic == story.books.topic]
+    partial = [row for row in rows if row.kind is PartKind.PARTIAL and row.topic == story.history.topic]
     counts = []
     for to_node in (True, False):
         for event in (TraceEvent.SEND_RPC, TraceEvent.DROP_RPC):
@@ -137,7 +137,7 @@ def test_why_a_node_has_no_last_part_is_what_the_rows_tell(tmp_path, overrides):
     rows = list(iter_rows(run))
     compared = 0
     for message in range(8):
-        story = open_story(run, str(message))
+        story = open_message(run, str(message))
         for each in explain_missing(story).missing:
             if each.copies or each.why in (Why.NO_HOLDER, Why.ALONE, Why.TOO_LATE):
                 continue

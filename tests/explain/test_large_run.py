@@ -16,11 +16,11 @@ _ASK = """
 import resource, sys
 from pathlib import Path
 from hearsay.explain.missing import explain_missing
-from hearsay.explain.one_node import explain_node
-from hearsay.explain.shortcut import shortcut_of
+from hearsay.explain.node import explain_node
+from hearsay.explain.fastest import shortcut_of
 from hearsay.explain.slowest import explain_slowest
-from hearsay.explain.story import open_story
-story = open_story(Path(sys.argv[1]), "3")
+from hearsay.explain.message import open_message
+story = open_message(Path(sys.argv[1]), "3")
 slowest = explain_slowest(story)
 answer = explain_node(story, slowest.slow[0].node)
 shortcut_of(story, answer.path)

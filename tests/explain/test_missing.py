@@ -7,9 +7,9 @@ import pytest
 from explained_runs import KINDS, SMALL, random_run, scenario_of, simulated
 from profiles import examples
 
+from hearsay.explain.find import rows_of_message
+from hearsay.explain.message import Message, open_message
 from hearsay.explain.missing import Why, explain_missing
-from hearsay.explain.story import Story, open_story
-from hearsay.explain.subject import rows_of_message
 from hearsay.pipeline.kernels.eligibility import Eligibility
 from hearsay.pipeline.kernels.memberships import memberships_of
 from hearsay.pipeline.kernels.message_file import FIGURES, pass_over
@@ -17,11 +17,11 @@ from hearsay.pipeline.kernels.sorted_values import UNKNOWN
 from hearsay.sim.scenario.scenario_file import load_scenario
 
 OF_A_COPY = (
-    Why.REFUSED, Why.NOT_LOOKED_AT, Why.UNTOLD, Why.UNDER_WAY, Why.LOST, Why.QUEUE_FULL, Why.UNWANTED
+    Why.REFUSED, Why.UNREAD, Why.UNKNOWN_OUTCOME, Why.UNDER_WAY, Why.LOST, Why.QUEUE_FULL, Why.UNWANTED
 )  # fmt: skip
 
 
-def figures_of(story: Story) -> dict[str, int]:
+def figures_of(story: Message) -> dict[str, int]:
     """What the pass of the analysis says of the message."""
     run, members = story.run, memberships_of(story.run)
     eligible = {}
@@ -37,7 +37,7 @@ def compare(run, messages):
     missing = 0
     for message in range(messages):
         try:
-            story = open_story(run, str(message))
+            story = open_message(run, str(message))
         except ValueError:
             continue
         figures, answer = figures_of(story), explain_missing(story)
@@ -90,5 +90,5 @@ def test_reasons_are_what_was_done(tmp_path, overrides, expected):
     scenario = load_scenario(None, "r1", overrides)
     run = simulated(scenario, tmp_path / "run")
     assert run is not None
-    found = [each.why for message in range(8) for each in explain_missing(open_story(run, str(message))).missing]
+    found = [each.why for message in range(8) for each in explain_missing(open_message(run, str(message))).missing]
     assert expected in found

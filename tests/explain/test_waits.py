@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from explained_runs import scenario_of, simulated
 
-from hearsay.explain.connections import connections_until
-from hearsay.explain.one_node import explain_node
+from hearsay.explain.links import connections_until
+from hearsay.explain.message import open_message
+from hearsay.explain.node import explain_node
 from hearsay.explain.path import Step
-from hearsay.explain.story import open_story
 from hearsay.pipeline.kernels.memberships import memberships_of
 
 
@@ -17,15 +17,15 @@ def test_nobody_waits_for_a_heartbeat_for_who_is_not_there(tmp_path):
     heartbeats = 0
     steps: set[Step] = set()
     for message in range(8):
-        story = open_story(run, str(message))
+        story = open_message(run, str(message))
         links = connections_until(story.run, story.run.end_us)
-        members = memberships_of(story.run).of_topic(story.books.topic)
-        for node in set(story.books.deliveries.node.tolist()):
+        members = memberships_of(story.run).of_topic(story.history.topic)
+        for node in set(story.history.deliveries.node.tolist()):
             answer = explain_node(story, node)
             assert answer is not None
             for hop in answer.path.hops:
-                steps |= {spell.step for spell in hop.spells}
-                for spell in hop.spells:
+                steps |= {spell.step for spell in hop.times}
+                for spell in hop.times:
                     if spell.step is not Step.HEARTBEAT:
                         continue
                     heartbeats += 1

@@ -14,9 +14,8 @@ from runs_with_tables import analysed, stories
 from test_write_report import Read
 
 from chromium import opened
-from hearsay.report.carried_messages import carry_messages
-from hearsay.report.packed_integers import packed_integers
-from hearsay.report.run import open_runs
+from hearsay.report.carried_messages import carry_messages, packed_integers
+from hearsay.report.runs import open_runs
 from hearsay.report.write import figures_of, write_report
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -90,7 +89,7 @@ def test_where_not_all_fit_the_ends_of_the_lists_come_first_and_the_page_says_so
         assert set(each["lists"].values()) <= set(carried)
         assert {"typical", "slowest"} <= set(each["lists"])
         assert len(str(each["messages"])) < room / 2 * 1.3
-        assert words.startswith(f"{len(carried)} of 12\N{NO-BREAK SPACE}messages are here: those that can be chosen")
+        assert words.startswith(f"{len(carried)} of 12\N{NO-BREAK SPACE}messages: named messages")
 
 
 def test_without_a_trace_the_typical_message_is_played_and_nothing_else(runs, tmp_path):
@@ -98,7 +97,7 @@ def test_without_a_trace_the_typical_message_is_played_and_nothing_else(runs, tm
     page = Read(write_report([tmp_path / "tables"], tmp_path / "out.html").read_text(encoding="utf-8"))
     (series,) = page.figure("spread")["series"]
     assert [one["number"] for one in series["messages"]] == [series["lists"]["typical"]]
-    assert "alone of 12 messages is here: the trace is not beside the tables" in page.text
+    assert "of 12 messages: the trace is missing" in page.text
 
 
 def test_a_damaged_trace_costs_its_messages_and_not_the_report(runs, tmp_path):
@@ -109,7 +108,7 @@ def test_a_damaged_trace_costs_its_messages_and_not_the_report(runs, tmp_path):
     page = Read(write_report([run], tmp_path / "out.html").read_text(encoding="utf-8"))
     (series,) = page.figure("spread")["series"]
     assert len(series["messages"]) == 1
-    assert "alone of 12 messages is here" in page.text
+    assert "of 12 messages" in page.text
     assert "cannot be read" in page.text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hearsay.report.markup import json_for_script
+from hearsay.report.html import json_for_script
 
 
 def test_json_in_a_page_has_no_markup():

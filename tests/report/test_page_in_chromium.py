@@ -59,11 +59,11 @@ def test_a_quiet_page_without_network(browser, report, dark, tmp_path):
 def test_answers_and_charts_follow_the_topic(browser, report):
     page = opened(browser, report)
     reliability = page.seen("#answer-reliability .answer")
-    assert "2 of the 400 deliveries due are missing" in reliability[0]
+    assert "2 of the 400 due deliveries are missing" in reliability[0]
     choose_topic(page, "blocks")
     reliability = page.seen("#answer-reliability .answer")
     assert reliability[0].startswith(" ring:")
-    assert "1 of the 200 deliveries due are missing" in reliability[0]
+    assert "1 of the 200 due deliveries are missing" in reliability[0]
     assert "<b>large&:" in reliability[1]
     choose_topic(page, SHOWN_HOSTILE)
     assert len(page.seen("#answer-reliability .answer")) == 1
@@ -103,7 +103,7 @@ def test_a_run_can_be_hidden_and_what_lacks_is_said(browser, report):
     page.value("document.querySelector('.toolbar input[data-run=\"0\"]').click()")
     assert page.value("document.querySelectorAll('#latency .series').length") == 1
     assert not any("ring:" in text for text in page.seen("#answer-reliability .answer"))
-    assert "the table “latency” has no rows for it" in page.seen("#latency .missing")[0]
+    assert "no rows in the table “latency”" in page.seen("#latency .missing")[0]
     for run in (1, 2):
         page.value(f"document.querySelector('.toolbar input[data-run=\"{run}\"]').click()")
     assert page.complaints() == []
@@ -111,7 +111,7 @@ def test_a_run_can_be_hidden_and_what_lacks_is_said(browser, report):
 
 def test_the_spread_plays_to_its_end_and_scrubs(browser, report):
     page = opened(browser, report)
-    assert page.seen("#spread .missing") == ["This is of one topic at a time: choose one above."]
+    assert page.seen("#spread .missing") == ["This figure shows one topic: choose one above."]
     choose_topic(page, "blocks")
     assert page.seen("#spread .reached")[0] == "20 of 20 drawn deliveries made (100 %)"
     scrub(page, 0)

@@ -13,12 +13,11 @@ from result_tables import HOSTILE, write_empty_run, write_run, write_table
 from small_study import swept_in_processes, write_study
 
 from hearsay.pipeline.output.tables import HEADLINE, LATENCY, TABLES
-from hearsay.report.errors import ReportError
-from hearsay.report.paper.run_sheets import drawn_sheet
-from hearsay.report.paper.sheet import COLUMN, DOTS_PER_INCH, TWO_COLUMNS, save, styled
-from hearsay.report.paper.study_sheets import study_sheets
-from hearsay.report.paper.write_figures import write_run_figures, write_study_figures
-from hearsay.report.run import open_runs
+from hearsay.report.files import ReportError
+from hearsay.report.paper import COLUMN, DOTS_PER_INCH, TWO_COLUMNS, save, styled
+from hearsay.report.paper_runs import drawn_sheet, write_run_figures
+from hearsay.report.paper_studies import study_sheets, write_study_figures
+from hearsay.report.runs import open_runs
 from hearsay.report.write import figures_of
 from hearsay.text.escape import escape
 
@@ -150,12 +149,12 @@ def test_another_file_is_left_alone(tmp_path):
     first = figures_of(open_runs([run]).runs)[0]
     other = place / f"{first.id}.pdf"
     other.write_text("mine")
-    with pytest.raises(ReportError, match=r"is no figure of hearsay's"):
+    with pytest.raises(ReportError, match=r"is not a figure of Hearsay"):
         write_run_figures([run], place)
     assert other.read_text() == "mine"
     other.unlink()
     other.symlink_to(tmp_path / "somewhere")
-    with pytest.raises(ReportError, match=r"is no figure of hearsay's"):
+    with pytest.raises(ReportError, match=r"is not a figure of Hearsay"):
         write_run_figures([run], place)
 
 
@@ -166,7 +165,7 @@ def test_the_command_draws_runs_and_says_what_cannot_be(tmp_path):
     count = len(list((tmp_path / "figures").glob("*.pdf")))
     assert ended.stdout == f"figures: {count} in {tmp_path / 'figures'}\n"
     for arguments, code, said in (
-        ((tmp_path / "none",), 1, "there is no such run folder"),
+        ((tmp_path / "none",), 1, "no such run folder"),
         ((run, "--out", "x.html"), 2, "--figures and --out"),
         ((run, run), 2, "given twice"),
         ((write_empty_run(tmp_path / "empty"),), 1, "there is nothing to draw"),

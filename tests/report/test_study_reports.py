@@ -9,11 +9,10 @@ from xml.etree import ElementTree
 import pytest
 from made_here import results_of, swept_here
 
-from hearsay.report.study.comparison_page import write_comparison_report
-from hearsay.report.study.pareto import COPIES, SLACK, SPEED, fronts
-from hearsay.report.study.roles import roles
-from hearsay.report.study.scales import scale_of_axis, scale_of_values
-from hearsay.report.study.study_page import write_study_report
+from hearsay.report.comparison_page import write_comparison_report
+from hearsay.report.scales import scale_of_axis, scale_of_values
+from hearsay.report.study_charts import COPIES, SLACK, SPEED, StudyCharts
+from hearsay.report.study_page import write_study_report
 from hearsay.studies.axes import axis_of_values
 from hearsay.studies.base import Base
 from hearsay.studies.comparison import compare, sides
@@ -95,7 +94,7 @@ def test_words_follow_the_numbers(swept, written):
 
 
 def test_nothing_beats_a_point_of_the_front(swept):
-    found = fronts(swept)
+    found = StudyCharts(swept).fronts
     assert [front.condition for front in found] == [{0: 0}, {0: 1}, {0: 2}]
     for step, front in enumerate(found):
         values = {}
@@ -115,8 +114,8 @@ def test_nothing_beats_a_point_of_the_front(swept):
 
 
 def test_axes_find_their_places(swept):
-    found = roles(swept.study)
-    assert (found.x, found.lines, found.facets) == (0, 1, ({},))
+    found = StudyCharts(swept)
+    assert (found.x, found.lines, found.facets) == (0, 1, [{}])
     scale, places = scale_of_axis(axis_of_values("network.nodes", [100, 1000, 10_000], ""))
     assert [round(scale.at(place), 6) for place in places] == [0, 0.5, 1]
     assert [words for _, words in scale.ticks] == ["100", "1,000", "10,000"]
@@ -148,7 +147,7 @@ def test_failures_and_missing_runs_are_said_first(swept, tmp_path):
     rows[second] = {**rows[second], "error": "out of <memory>"}
     write_study_report(Swept(swept.study, swept.points, rows, 0), tmp_path / "report.html", tmp_path / "pictures")
     page = (tmp_path / "report.html").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
-    assert "1 of 27 runs are still to be made." in page
+    assert "1 of 27 runs are not finished." in page
     assert "1 run failed: out of &lt;memory&gt;" in page
 
 

@@ -6,29 +6,32 @@ from pathlib import Path
 from typing import Any
 
 from hearsay.api.runs import Run
-from hearsay.explain.explained import Answer, explain, json_of, table_of, text_of
-from hearsay.explain.story import Story, open_story
-from hearsay.explain.subject import find_node
+from hearsay.explain import answers
+from hearsay.explain.find import find_node
+from hearsay.explain.message import open_message
+from hearsay.explain.words import heading
 from hearsay.text.html_table import html_table
 
 
 class Explanation:
-    """What the trace tells of a message."""
+    """The explanation of a message, from the trace of its run."""
 
-    def __init__(self, story: Story, answer: Answer) -> None:
-        self._story = story
-        self._answer = answer
+    def __init__(self, explanation: answers.Explanation) -> None:
+        self._explanation = explanation
 
     def to_json(self) -> dict[str, Any]:
-        """What `hearsay explain --json` says: times in microseconds after the publication."""
-        return json_of(self._story, self._answer)
+        """Return the output of `hearsay explain --json`: times in microseconds after the publication."""
+        return self._explanation.to_json()
 
     def __str__(self) -> str:
-        return text_of(self._story, self._answer)
+        return self._explanation.text()
 
     def _repr_html_(self) -> str:
-        table = table_of(self._story, self._answer)
-        return html_table(table.head, table.rows, table.caption, table.left)
+        caption = f"{heading(self._explanation.message)}: {self._explanation.summary}"
+        table = self._explanation.table
+        if table is None:
+            return html_table((), (), caption, 0)
+        return html_table(table.head, table.rows, caption, table.left)
 
 
 def explain_message(
@@ -42,6 +45,6 @@ def explain_message(
     """
     if missing and node is not None:
         raise ValueError("missing and node: give one; node says of a node that never got it why")
-    story = open_story(run.folder if isinstance(run, Run) else Path(run), str(message))
-    number = None if node is None else find_node(story.run, story.names, str(node))
-    return Explanation(story, explain(story, number, missing))
+    opened = open_message(run.folder if isinstance(run, Run) else Path(run), str(message))
+    number = None if node is None else find_node(opened.run, opened.names, str(node))
+    return Explanation(answers.explain(opened, number, missing))

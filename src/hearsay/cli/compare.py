@@ -44,7 +44,7 @@ LAST_FIRST_SEED = 10**15
 def command(**options: Any) -> None:
     """Compare scenario A with B, each a file or a preset; without B, A with A changed by --set."""
     from hearsay.api.comparisons import Comparison
-    from hearsay.report.study.comparison_page import write_comparison_report
+    from hearsay.report.comparison_page import write_comparison_report
     from hearsay.studies.comparison import compare
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.sweep import Sweep

@@ -16,34 +16,35 @@ from hearsay.extras import require_extra
 @click.command("explain")
 @click.argument("run", type=GivenPath(path_type=Path))
 @click.option(
-    "--message", required=True, metavar="M", help="The message: its number in the run, or how its id begins."
+    "--message", required=True, metavar="M", help="Number of the message in the run, or the beginning of its id."
 )
-@click.option("--node", metavar="NODE", help="Why this node got it when it did; by number or name.")
-@click.option("--missing", is_flag=True, help="Who was due it and never got it, and why.")
+@click.option("--node", metavar="NODE", help="Explain the delivery to this node; number or name.")
+@click.option("--missing", is_flag=True, help="Explain why due nodes never got it.")
 @click.option("--out", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Write the answer as one HTML file too, with the path as a timeline.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="The whole answer as JSON on stdout, and nothing else there.")
+              help="Also write the answer as one HTML file, with the path as a timeline.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")
 def command(run: Path, message: str, node: str | None, missing: bool, out: Path | None, as_json: bool) -> None:
-    """Why a node of RUN got a message when it did: the path of the first copy, and what each step of it cost.
+    """Explain a message of RUN: with --node, the path of the first copy to a node and the time of each step.
 
-    Without --node: the slowest deliveries, and what they have in common; with --missing who never got it, and why.
+    Without --node, the slowest deliveries and what they have in common; with --missing, the nodes that never got it.
     """
     if missing and node is not None:
-        raise WrongInput("--missing and --node: give one; --node says of a node that never got it why")
+        raise WrongInput("--missing and --node: give one; --node also explains a missing delivery")
     require_extra("sim")
-    from hearsay.explain.explained import explain, json_of, text_of
-    from hearsay.explain.story import open_story
-    from hearsay.explain.subject import find_node
-    from hearsay.report.explain.explain_page import write_explained_page
+    from hearsay.explain.answers import explain
+    from hearsay.explain.find import find_node
+    from hearsay.explain.message import open_message
+    from hearsay.report.explain_page import write_explained_page
 
-    story = open_story(run, message)
-    answer = explain(story, None if node is None else find_node(story.run, story.names, node), missing)
+    opened = open_message(run, message)
+    number = None if node is None else find_node(opened.run, opened.names, node)
+    explanation = explain(opened, number, missing)
     if out is not None:
-        write_explained_page(out, story, answer)
+        write_explained_page(out, explanation)
     if as_json:
-        json.dump(json_of(story, answer), sys.stdout, indent=2, allow_nan=False)
+        json.dump(explanation.to_json(), sys.stdout, indent=2, allow_nan=False)
         sys.stdout.write("\n")
         return
-    click.echo(text_of(story, answer))
+    click.echo(explanation.text())
     if out is not None:
         click.echo(f"page: {out}")

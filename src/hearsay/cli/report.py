@@ -24,23 +24,21 @@ TUNING = "tune.toml"
               help="The file to write; RUN/report.html for one run, required for several.")  # fmt: skip
 @click.option("--figures", type=GivenPath(path_type=Path, file_okay=False), metavar="DIR",
               help="Write all figures as PNG and PDF for papers instead; RUNS may be a study's folder.")  # fmt: skip
-@click.option(
-    "--explain", is_flag=True, help="Explain the slowest messages on the page of large or several runs, too."
-)
+@click.option("--explain", is_flag=True, help="Explain the slowest messages also for large runs and several runs.")
 def command(runs: Sequence[Path], out: Path | None, figures: Path | None, explain: bool) -> None:
-    """Write a report of analysed runs: one HTML file that needs no network; several runs stand side by side.
+    """Write a report of analysed runs as one HTML file, with several runs side by side.
 
-    With --figures its figures, or those of a study, become files for a paper (needs the extra `figures`).
+    With --figures, write the figures of runs or of a study for a paper (needs the extra `figures`).
     """
     if figures is None and out is None and len(runs) > 1:
-        raise WrongInput("several runs need --out FILE: where shall the report go?")
+        raise WrongInput("several runs need --out FILE")
     require_distinct(runs)
     for folder in runs:
         _require_no_report_of_its_own(folder, drawn=figures is not None)
     if figures is None:
         click.echo(f"report: {_report(runs, out, explain)}")
     elif explain:
-        raise WrongInput("--figures and --explain: explanations stand in a report")
+        raise WrongInput("--figures and --explain: explanations are part of a report")
     elif out is not None:
         raise WrongInput("--figures and --out: two commands write the figures and the report")
     else:
@@ -48,7 +46,7 @@ def command(runs: Sequence[Path], out: Path | None, figures: Path | None, explai
 
 
 def _require_no_report_of_its_own(folder: Path, *, drawn: bool) -> None:
-    """Studies and tunings write their reports themselves; only a study's figures are drawn here."""
+    """Raise for studies and tunings, which write their own reports; only the figures of a study are drawn here."""
     if (folder / TUNING).is_file():
         maker, more = "tune", ""
     elif (folder / STUDY).is_file() and not drawn:
@@ -71,8 +69,9 @@ def _report(runs: Sequence[Path], out: Path | None, explain: bool) -> Path:
 
 def _figures(folders: Sequence[Path], where: Path) -> int:
     """How many there are, each as two files."""
-    from hearsay.report.paper.sheet import KINDS, require_matplotlib
-    from hearsay.report.paper.write_figures import write_run_figures, write_study_figures
+    from hearsay.report.paper import KINDS, require_matplotlib
+    from hearsay.report.paper_runs import write_run_figures
+    from hearsay.report.paper_studies import write_study_figures
 
     require_matplotlib()
     studies = [folder for folder in folders if (folder / STUDY).is_file()]

@@ -55,7 +55,7 @@ def command(**options: Any) -> None:
     subject = _subject(options["file"], options["preset"], options["validators"])
     checked = check(subject, checks)
     if options["page"] is not None:
-        from hearsay.report.score.score_page import write_score_page
+        from hearsay.report.score_page import write_score_page
 
         write_score_page(checked, options["page"])
     _tell(checked, options["as_json"])

@@ -113,7 +113,7 @@ def _tell_plan(sweep: Sweep) -> None:
 
 
 def _write_report(swept: Swept, folder: Path, command: str) -> Path:
-    from hearsay.report.study.study_page import write_study_report
+    from hearsay.report.study_page import write_study_report
 
     report = folder / "report.html"
     write_study_report(swept, report, folder / "pictures", command)

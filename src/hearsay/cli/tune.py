@@ -165,7 +165,7 @@ def _tell_plan(tuning: Tuning, found: Sequence[Space], where: Where) -> None:
 
 
 def _finish(tuned: Tuned, folder: StudyFolder, options: dict[str, Any]) -> None:
-    from hearsay.report.study.tune_page import write_tune_report
+    from hearsay.report.tune_page import write_tune_report
     from hearsay.studies.tuning.answer import answer_of
     from hearsay.studies.tuning.answer_files import write_answers
     from hearsay.studies.tuning.tune_text import none_words

@@ -1,1 +1,1 @@
-"""Why a node got a message when it did: the path of the first copy, what each step cost, and who never got it."""
+"""Explanations of a message of a run: the path of a first copy, slow deliveries, missing deliveries."""

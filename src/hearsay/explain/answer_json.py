@@ -1,43 +1,43 @@
-"""Answers as JSON: times in microseconds after the publication, nodes by number with their names beside them."""
+"""Answers as JSON: times in microseconds after the publication, nodes by number."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from hearsay.core.language.actions import Via
-from hearsay.explain.books import Copy
-from hearsay.explain.missing import RULES, Missing, MissingAnswer, counted
-from hearsay.explain.one_node import NodeAnswer, Sent
+from hearsay.explain.causes import Cause
+from hearsay.explain.copies import Copy
+from hearsay.explain.fastest import Shortcut
+from hearsay.explain.message import Message
+from hearsay.explain.missing import RULES, Missing, MissingAnswer, by_reason
+from hearsay.explain.node import NodeAnswer, Sent
 from hearsay.explain.path import Hop, Path
-from hearsay.explain.reasons import Cause
-from hearsay.explain.shortcut import Shortcut
 from hearsay.explain.slowest import SlowAnswer
-from hearsay.explain.story import Story
 from hearsay.trace.language.schema import NONE, wire_name
 
 
-def node_json(story: Story, answer: NodeAnswer, shortcut: Shortcut | str) -> dict[str, Any]:
+def node_json(message: Message, answer: NodeAnswer, shortcut: Shortcut | str) -> dict[str, Any]:
     return {
-        **_head(story),
+        **_head(message),
         "node": answer.node,
-        "name": story.names.peer(answer.node),
-        "delivered_us": answer.path.delivered_us - story.books.start_us(),
+        "name": message.names.peer(answer.node),
+        "delivered_us": answer.path.delivered_us - message.history.start_us(),
         "deliveries": answer.deliveries,
-        "path": _path(story, answer.path),
-        "fastest": _fastest(story, shortcut),
-        "copies": [_sent(story, each) for each in answer.copies],
+        "path": _path(message, answer.path),
+        "fastest": _fastest(message, shortcut),
+        "copies": [_sent(message, each) for each in answer.copies],
     }
 
 
-def slow_json(story: Story, answer: SlowAnswer) -> dict[str, Any]:
-    start = story.books.start_us()
+def slow_json(message: Message, answer: SlowAnswer) -> dict[str, Any]:
+    start = message.history.start_us()
     return {
-        **_head(story),
+        **_head(message),
         "deliveries": answer.deliveries,
         "latecomers": answer.latecomers,
         "median_us": answer.median_us,
         "slowest": [
-            {"node": path.node, "delivered_us": path.delivered_us - start, "path": _path(story, path)}
+            {"node": path.node, "delivered_us": path.delivered_us - start, "path": _path(message, path)}
             for path in answer.slow
         ],
         "in_common": [
@@ -48,70 +48,69 @@ def slow_json(story: Story, answer: SlowAnswer) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def missing_json(story: Story, answer: MissingAnswer) -> dict[str, Any]:
+def missing_json(message: Message, answer: MissingAnswer) -> dict[str, Any]:
     return {
-        **_head(story),
+        **_head(message),
         "due": answer.due,
         "got": answer.got,
         "publisher_is_due": answer.publisher_is_due,
         "got_undue": answer.got_undue,
         "refused_by_all": answer.refused_by_all,
         "why_due_is_unknown": answer.unknown or None,
-        "reasons": [{"why": str(why), "nodes": len(nodes)} for why, nodes in counted(answer.missing)],
-        "missing": [_missing(story, each) for each in answer.missing],
+        "reasons": [{"why": str(why), "nodes": len(nodes)} for why, nodes in by_reason(answer.missing)],
+        "missing": [_missing(message, each) for each in answer.missing],
     }
 
 
-def absence_json(story: Story, missing: Missing, not_due: str | None) -> dict[str, Any]:
-    return {**_head(story), "name": story.names.peer(missing.node), "delivered_us": None, "not_due": not_due,
-            **_missing(story, missing)}  # fmt: skip
+def absence_json(message: Message, missing: Missing, not_due: str | None) -> dict[str, Any]:
+    return {**_head(message), "name": message.names.peer(missing.node), "delivered_us": None, "not_due": not_due,
+            **_missing(message, missing)}  # fmt: skip
 
 
-def _missing(story: Story, missing: Missing) -> dict[str, Any]:
+def _missing(message: Message, missing: Missing) -> dict[str, Any]:
     return {
         "node": missing.node,
         "why": str(missing.why),
         "rule": RULES.get(missing.why),
         "detail": missing.detail,
-        "copies": [_sent(story, each) for each in missing.copies],
+        "copies": [_sent(message, each) for each in missing.copies],
     }
 
 
-def _head(story: Story) -> dict[str, Any]:
-    books = story.books
+def _head(message: Message) -> dict[str, Any]:
+    history = message.history
     return {
-        "run": story.run.name,
-        "message": story.name.number,
-        "id": story.name.identifier,
-        "topic": story.names.topic(books.topic) if books.topic != NONE else None,
-        "publisher": _known(books.publisher),
-        "published_us": books.published_us if books.published else None,
-        "bytes": _known(books.bytes),
-        "unknown": story.unknowns(),
+        "run": message.run.name,
+        "message": message.name.number,
+        "id": message.name.identifier,
+        "topic": message.names.topic(history.topic) if history.topic != NONE else None,
+        "publisher": _known(history.publisher),
+        "published_us": history.published_us if history.published else None,
+        "bytes": _known(history.bytes),
+        "unknown": message.unknowns(),
     }
 
 
-def _path(story: Story, path: Path) -> dict[str, Any]:
-    return {"whole": path.whole, "nodes": list(path.nodes), "hops": [_hop(story, hop) for hop in path.hops]}
+def _path(message: Message, path: Path) -> dict[str, Any]:
+    return {"whole": path.complete, "nodes": list(path.nodes), "hops": [_hop(message, hop) for hop in path.hops]}
 
 
-def _hop(story: Story, hop: Hop) -> dict[str, Any]:
-    start = story.books.start_us()
+def _hop(message: Message, hop: Hop) -> dict[str, Any]:
+    start = message.history.start_us()
     return {
         "from": hop.sender,
         "to": hop.receiver,
         "had_us": hop.held_us - start,
         "delivered_us": hop.delivered_us - start,
-        "copy": None if hop.copy is None else _copy(story, hop.copy),
+        "copy": None if hop.copy is None else _copy(message, hop.copy),
         "steps": [
-            {"step": str(spell.step), "from_us": spell.from_us - start, "took_us": spell.took_us}
-            for spell in hop.spells
+            {"step": str(each.step), "from_us": each.from_us - start, "took_us": each.took_us} for each in hop.times
         ],
     }
 
 
-def _copy(story: Story, copy: Copy) -> dict[str, Any]:
-    start = story.books.start_us()
+def _copy(message: Message, copy: Copy) -> dict[str, Any]:
+    start = message.history.start_us()
     return {
         "from": copy.sender,
         "to": copy.receiver,
@@ -122,15 +121,15 @@ def _copy(story: Story, copy: Copy) -> dict[str, Any]:
     }
 
 
-def _sent(story: Story, sent: Sent) -> dict[str, Any]:
+def _sent(message: Message, sent: Sent) -> dict[str, Any]:
     outcome = {"outcome": sent.outcome.words, "rule": sent.outcome.rule, "failed": sent.failed}
-    return {**_copy(story, sent.copy), **outcome}
+    return {**_copy(message, sent.copy), **outcome}
 
 
-def _fastest(story: Story, shortcut: Shortcut | str) -> dict[str, Any]:
+def _fastest(message: Message, shortcut: Shortcut | str) -> dict[str, Any]:
     if isinstance(shortcut, str):
         return {"unknown": shortcut}
-    start = story.books.start_us()
+    start = message.history.start_us()
     return {
         "arrived_us": shortcut.path.arrived_us - start,
         "sooner_us": shortcut.sooner_us,
@@ -140,7 +139,7 @@ def _fastest(story: Story, shortcut: Shortcut | str) -> dict[str, Any]:
              "arrived_us": hop.arrived_us - start, "had_us": hop.had_us - start, "really_sent": hop.is_real}
             for hop in shortcut.path.hops
         ],
-        "parts_at": None if shortcut.parts_at is None else [shortcut.parts_at.sender, shortcut.parts_at.receiver],
+        "parts_at": None if shortcut.missed is None else [shortcut.missed.sender, shortcut.missed.receiver],
         **_cause(shortcut.why),
     }  # fmt: skip
 

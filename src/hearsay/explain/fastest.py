@@ -1,14 +1,14 @@
-"""The path by which a message would have been at a node first.
+"""The fastest path that a message could have taken to a node, compared with the path of the first copy.
 
-Definition: the earliest arrival over what could have carried the message.
+The fastest path has the earliest arrival over these edges:
 
-* In a simulation, over every connection between two nodes of the topic that both ends had: who has the message sends
-  it at once, or as soon as the connection is there, and it takes the latency of the line and the time of its own
-  bytes on the uplink. No queue, no jitter, no loss, no heartbeat. Who refused the message passes nothing on.
-* Over every copy that really arrived, when it was really sent: so the fastest path is never slower than the first
-  copy's. Of real nodes these are all there is, and each copy may go as soon as its sender has the message.
-* Each node takes as long from the arrival to passing it on as it did; one that never got it, as long as the quickest,
-  and one outside the topic, to whom a script handed the message, no time.
+* In a simulation, every connection between two nodes of the topic. A holder sends at once, or as soon as the
+  connection exists. The copy takes the latency of the link and the time of its own bytes on the uplink: no queue,
+  jitter, loss or heartbeat. A node that rejected the message forwards nothing.
+* Every copy that arrived, at the time when it was sent. So the fastest path is never slower than the first copy's.
+  Between real nodes these are the only edges, and a copy may leave as soon as its sender has the message.
+* A node takes as long from arrival to forwarding as it did in the run. A node that never got the message takes as
+  long as the quickest; a node outside the topic, to which a script injected it, takes no time.
 """
 
 from __future__ import annotations
@@ -20,32 +20,38 @@ from heapq import heappop, heappush
 import numpy as np
 
 from hearsay.core.language.actions import Reason, Via
-from hearsay.explain.books import Fate
-from hearsay.explain.connections import Connections, connections_until, in_topic
-from hearsay.explain.path import copy_of
-from hearsay.explain.story import Story
-from hearsay.pipeline.kernels.columns import Ints
+from hearsay.explain import causes
+from hearsay.explain.causes import Cause
+from hearsay.explain.copies import Copy, Fate
+from hearsay.explain.links import Connections, MeshLinks, connections_until, in_topic
+from hearsay.explain.message import Message
+from hearsay.explain.path import Path, copy_of
+from hearsay.explain.trace_rows import TooManyRows
 from hearsay.trace.language.schema import NONE
 
 _VERDICTS = (Reason.REJECTED, Reason.IGNORED, Reason.BAD_SIGNATURE, Reason.UNSUPPORTED)
-_LOOKED_AT = 64
-"""Deliveries that say how quick a node can be."""
+_SAMPLED_DELIVERIES = 64
+"""Deliveries that show how quickly a node can forward."""
 
 
 @dataclass(frozen=True, slots=True)
 class FastHop:
+    """An edge of the fastest path."""
+
     sender: int
     receiver: int
     sent_us: int
     arrived_us: int
     had_us: int
-    """When the receiver would have passed it on."""
+    """Time at which the receiver would forward it."""
     is_real: bool
-    """A copy that was really sent then."""
+    """The run sent this copy at this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class FastPath:
+    """The fastest path, from the publisher."""
+
     hops: tuple[FastHop, ...]
 
     @property
@@ -58,48 +64,48 @@ class FastPath:
 
 
 class Network:
-    """What could have carried a message, and how long nodes take over it. Raises `TooManyConnections`."""
+    """The edges of the search, and the time that nodes take to forward. May raise `TooManyRows`."""
 
-    def __init__(self, story: Story, until_us: int) -> None:
-        books = story.books
-        self.story = story
-        arrived = (books.copies.fate == Fate.ARRIVED) & (books.copies.sent_us != NONE)
-        order = np.flatnonzero(arrived)[np.argsort(books.copies.sender[arrived], kind="stable")]
+    def __init__(self, message: Message, until_us: int) -> None:
+        history = message.history
+        self.message = message
+        arrived = (history.copies.fate == Fate.ARRIVED) & (history.copies.sent_us != NONE)
+        order = np.flatnonzero(arrived)[np.argsort(history.copies.sender[arrived], kind="stable")]
         self._copies = [values[order] for values in (
-            books.copies.sender, books.copies.receiver, books.copies.sent_us, books.copies.arrived_us
+            history.copies.sender, history.copies.receiver, history.copies.sent_us, history.copies.arrived_us
         )]  # fmt: skip
-        self.connections = _no_connections()
-        if story.model is not None:
-            connections = connections_until(story.run, until_us)
-            self.connections = in_topic(connections, story.members, books.publisher)
-        refused = np.isin(books.rejects.reason, _VERDICTS)
-        self._refusers = set(books.rejects.node[refused].tolist()) - set(books.deliveries.node.tolist())
-        sizes = books.copies.bytes[arrived & (books.copies.bytes > 0)]
-        self._own_us = story.model.uplink_us(int(sizes.min())) if story.model is not None and len(sizes) else 0
+        self.connections = Connections.none()
+        if message.model is not None:
+            connections = connections_until(message.run, until_us)
+            self.connections = in_topic(connections, message.members, history.publisher)
+        refused = np.isin(history.rejects.reason, _VERDICTS)
+        self._refusers = set(history.rejects.node[refused].tolist()) - set(history.deliveries.node.tolist())
+        sizes = history.copies.bytes[arrived & (history.copies.bytes > 0)]
+        self._own_us = message.model.uplink_us(int(sizes.min())) if message.model is not None and len(sizes) else 0
         self._handling: dict[int, int] = {}
         self._quickest_us = self._quickest()
 
     def from_node(self, node: int, had_us: int) -> Iterator[tuple[int, int, int, bool]]:
-        """(receiver, sent, arrived, is real) of what a node that has the message could send."""
+        """Yield (receiver, sent, arrived, is real) for each copy that a holder could send."""
         first, end = np.searchsorted(self._copies[0], [node, node + 1])
         _, receivers, sent, arrived = (values[first:end].tolist() for values in self._copies)
         for receiver, sent_us, arrived_us in zip(receivers, sent, arrived, strict=True):
             if sent_us >= had_us:
                 yield receiver, sent_us, arrived_us, True
-            if self.story.model is None:
+            if self.message.model is None:
                 yield receiver, had_us, had_us + max(0, arrived_us - sent_us), False
-        if self.story.model is None or node in self._refusers:
+        if self.message.model is None or node in self._refusers:
             return
         there = self.connections.of(node)
         columns = (self.connections.other, self.connections.since_us, self.connections.until_us)
         for receiver, since, until in zip(*(values[there].tolist() for values in columns), strict=True):
             leaves = max(had_us, since)
-            arrives = leaves + self._own_us + self.story.model.line_us(node, receiver)
+            arrives = leaves + self._own_us + self.message.model.line_us(node, receiver)
             if arrives < until:
                 yield receiver, leaves, arrives, False
 
     def handling_us(self, node: int) -> int:
-        """How long a node took from the arrival of the first copy to having it."""
+        """Return the time from the arrival of the first copy at a node to its delivery."""
         known = self._handling.get(node)
         if known is None:
             known = self._observed(node)
@@ -107,42 +113,42 @@ class Network:
         return known
 
     def _observed(self, node: int) -> int | None:
-        books = self.story.books
-        there = books.deliveries.of(node)
+        history = self.message.history
+        there = history.deliveries.of(node)
         if not there:
-            return 0 if (books.copies.via[books.copies.to(node)] == Via.INJECT).any() else None
-        copy = copy_of(books, there.start, self.story.model)
+            return 0 if (history.copies.via[history.copies.to(node)] == Via.INJECT).any() else None
+        copy = copy_of(history, there.start, self.message.model)
         if copy is None or copy.arrived_us is None:
             return None
-        return max(0, int(books.deliveries.time_us[there.start]) - copy.arrived_us)
+        return max(0, int(history.deliveries.time_us[there.start]) - copy.arrived_us)
 
     def _quickest(self) -> int:
-        nodes = self.story.books.deliveries.node
-        some = nodes[:: max(1, len(nodes) // _LOOKED_AT)].tolist()
+        nodes = self.message.history.deliveries.node
+        some = nodes[:: max(1, len(nodes) // _SAMPLED_DELIVERIES)].tolist()
         return min((took for took in map(self._observed, some) if took is not None), default=0)
 
 
 def fastest_path(network: Network, node: int, until_us: int) -> FastPath | None:
-    """The fastest path to a node that ends by a time; None if there is none, or nobody published the message."""
-    books = network.story.books
-    if not books.published or node == books.publisher:
+    """Return the fastest path to a node by a time; None without a path or a publication."""
+    history = network.message.history
+    if not history.published or node == history.publisher:
         return None
     reached: dict[int, FastHop] = {}
     had = _search(network, until_us, reached, node)
-    return _traced_back(reached, node, books.publisher) if node in had else None
+    return _traced_back(reached, node, history.publisher) if node in had else None
 
 
 def fastest_arrivals(network: Network, until_us: int) -> dict[int, int]:
-    """When each node could have had the message, of those that could until a time."""
-    return _search(network, until_us, {}, NONE) if network.story.books.published else {}
+    """Return when each node could have had the message, for nodes that could by a time."""
+    return _search(network, until_us, {}, NONE) if network.message.history.published else {}
 
 
 def _search(network: Network, until_us: int, reached: dict[int, FastHop], wanted: int) -> dict[int, int]:
-    """When nodes could have had the message, until the wanted one; `reached` says by which hop."""
-    books = network.story.books
+    """Return when nodes could have had the message, up to the wanted one; `reached` gets the hops."""
+    history = network.message.history
     had: dict[int, int] = {}
-    queue: list[tuple[int, int]] = [(books.published_us, books.publisher)]
-    best: dict[int, int] = {books.publisher: books.published_us}
+    queue: list[tuple[int, int]] = [(history.published_us, history.publisher)]
+    best: dict[int, int] = {history.publisher: history.published_us}
     while queue:
         had_us, sender = heappop(queue)
         if sender in had:
@@ -169,6 +175,75 @@ def _traced_back(reached: dict[int, FastHop], node: int, publisher: int) -> Fast
     return FastPath(tuple(reversed(hops)))
 
 
-def _no_connections() -> Connections:
-    nothing: Ints = np.empty(0, dtype=np.int64)
-    return Connections(nothing, nothing, nothing, nothing)
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """The fastest path, and where the first copy left it."""
+
+    path: FastPath
+    sooner_us: int
+    """Time saved; 0 if the first copy took the fastest path."""
+    missed: FastHop | None
+    """First hop that the message did not take in this time; None if it took all."""
+    why: Cause | None
+    """Cause for which it did not."""
+
+
+def shortcut_of(message: Message, path: Path) -> Shortcut | str:
+    """Compare a path with the fastest one, or return a reason why that is unknown."""
+    if not path.hops:
+        return "the node published it itself"
+    if not message.history.published:
+        return "the time of the publication is unknown"
+    if message.in_parts:
+        return "messages of this topic are sent in parts on request"
+    try:
+        network = Network(message, path.delivered_us)
+    except TooManyRows:
+        return "the run has too many connections to search"
+    found = fastest_path(network, path.node, path.delivered_us)
+    if found is None:
+        return "the trace does not show how the message got here from its publisher"
+    sooner_us = path.delivered_us - found.arrived_us
+    if not sooner_us:
+        return Shortcut(found, 0, None, None)
+    missed = next((hop for hop in found.hops if not _was_taken(message, hop)), None)
+    if missed is None:
+        return Shortcut(found, sooner_us, None, None)
+    return Shortcut(found, sooner_us, missed, _why_missed(message, missed, _copy_over(message, missed)))
+
+
+def _was_taken(message: Message, hop: FastHop) -> bool:
+    """Return whether a copy took this hop as fast."""
+    copy = _copy_over(message, hop)
+    return copy is not None and copy.fate is Fate.ARRIVED and (copy.arrived_us or 0) <= hop.arrived_us
+
+
+def _copy_over(message: Message, hop: FastHop) -> Copy | None:
+    copies = message.history.copies
+    there = copies.to(hop.receiver)
+    found = np.flatnonzero(copies.sender[there] == hop.sender)
+    return copies.at(there.start + int(found[0])) if len(found) else None
+
+
+def _why_missed(message: Message, hop: FastHop, copy: Copy | None) -> Cause:
+    if copy is not None and copy.fate is not Fate.ARRIVED:
+        return causes.of_fate(copy.fate)
+    if copy is not None:
+        late_us = (copy.sent_us or hop.sent_us) - hop.sent_us
+        delay = "it was sent later" if 2 * late_us > (copy.arrived_us or 0) - hop.arrived_us else "it took longer"
+        return Cause(f"{delay}: a copy arrived {_ms((copy.arrived_us or 0) - hop.arrived_us)} later", None)
+    links = MeshLinks(message.run, message.history.topic, [hop.sender], hop.sent_us)
+    receiver, sender = message.node(hop.receiver), message.node(hop.sender)
+    if links.any_mesh and not links.holds(hop.sender, hop.receiver, hop.sent_us):
+        if links.has_tree(hop.sender):
+            return Cause(f"{sender} had no eager link to {receiver}", "TREE-1")
+        return Cause(f"{receiver} was not in the mesh of {sender}", "GOSSIP-1")
+    deliveries = message.history.deliveries
+    there = deliveries.of(hop.receiver)
+    if there and int(deliveries.time_us[there.start]) <= hop.arrived_us:
+        return Cause(f"{receiver} had it already", None)
+    return Cause(f"{sender} did not send it there", None)
+
+
+def _ms(us: int) -> str:
+    return f"{us / 1000:,.1f} ms"

@@ -1,12 +1,12 @@
-"""The slowest deliveries of a message, and what they have in common that the others have not.
+"""The slowest deliveries of a message, and the traits that they have more often than the others.
 
 Rules:
 
-* Of each node its first delivery counts, but the publisher's; the slowest ten are shown. Who came to the topic after
-  the publication is not slow: those are counted by themselves.
-* The others are a sample of at most three hundred, evenly over the order of delay.
-* A trait is said if at least half of the slowest have it, two of them at least, and their share is one and a half
-  times that of the others or more.
+* The first delivery of each node counts, except the publisher's; the ten slowest are shown. Nodes that joined the
+  topic after the publication are not slow: they are counted apart.
+* The others are a sample of at most 300, evenly spread over the order of delay.
+* A trait is reported if at least half of the slowest deliveries have it, and at least two, and if their share is at
+  least 1.5 times that of the others.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from hearsay.core.language.actions import Via
-from hearsay.explain.announcements import ON_REQUEST, announcements_between
-from hearsay.explain.books import Copy, Fate
-from hearsay.explain.connections import TooManyConnections
+from hearsay.explain.copies import Fate
 from hearsay.explain.fastest import Network, fastest_arrivals
+from hearsay.explain.message import Message
+from hearsay.explain.node import is_on_request, requested_paths
 from hearsay.explain.path import Path, Step, path_to
-from hearsay.explain.story import Story
+from hearsay.explain.trace_rows import TooManyRows
 from hearsay.pipeline.kernels.columns import Ints
 from hearsay.text.numbers import milliseconds
 
-SLOWEST = 10
+MAX_SLOW = 10
 _SAMPLE = 300
 _IN_QUEUES = 1 / 3
-_LEAST_SHARE, _LEAST_COUNT, _TIMES = 0.5, 2, 1.5
+_MIN_SHARE, _MIN_COUNT, _MIN_RATIO = 0.5, 2, 1.5
 _SEARCHED_CONNECTIONS = 500_000
 _FAILED = (Fate.LOST, Fate.UNREACHABLE, Fate.QUEUE_FULL)
 
 
 @dataclass(frozen=True, slots=True)
 class Trait:
-    """What slow deliveries have in common: how many of them have it, and how many of the others."""
+    """A trait, with the number of slow and of other deliveries that have it."""
 
     words: str
     slow: int
@@ -46,95 +46,83 @@ class Trait:
     others_of: int
 
     @property
-    def is_telling(self) -> bool:
+    def is_typical(self) -> bool:
         share = self.slow / self.slow_of
         rest = self.others / self.others_of if self.others_of else 0.0
-        return self.slow >= _LEAST_COUNT and share >= _LEAST_SHARE and share >= _TIMES * rest
+        return self.slow >= _MIN_COUNT and share >= _MIN_SHARE and share >= _MIN_RATIO * rest
 
     @property
-    def lead(self) -> float:
+    def difference(self) -> float:
         return self.slow / self.slow_of - (self.others / self.others_of if self.others_of else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class SlowAnswer:
+    """The slowest deliveries of a message."""
+
     deliveries: int
-    """At nodes other than the publisher that were there in time, the first of each."""
+    """Nodes, except the publisher, that were in the topic in time and got the message."""
     latecomers: int
-    """Others that got it, and came to the topic after the publication."""
+    """Nodes that joined the topic after the publication and got the message."""
     median_us: int | None
     slow: tuple[Path, ...]
     traits: tuple[Trait, ...]
 
 
-def explain_slowest(story: Story) -> SlowAnswer:
-    books = story.books
-    first = books.deliveries.first()
-    away = first[books.deliveries.node[first] != books.publisher]
-    came_later = np.isin(books.deliveries.node[away], _latecomers(story))
-    away, latecomers = away[~came_later], int(np.count_nonzero(came_later))
-    order = away[np.lexsort((books.deliveries.node[away], books.deliveries.time_us[away]))]
-    slow, rest = order[-SLOWEST:][::-1], order[:-SLOWEST]
+def explain_slowest(message: Message) -> SlowAnswer:
+    history = message.history
+    first = history.deliveries.first()
+    away = first[history.deliveries.node[first] != history.publisher]
+    is_late = np.isin(history.deliveries.node[away], _latecomers(message))
+    away, latecomers = away[~is_late], int(np.count_nonzero(is_late))
+    order = away[np.lexsort((history.deliveries.node[away], history.deliveries.time_us[away]))]
+    slow, rest = order[-MAX_SLOW:][::-1], order[:-MAX_SLOW]
     others = rest[:: max(1, -(-len(rest) // _SAMPLE))]
-    slow_paths = _asked_paths(story, slow)
-    other_paths = [path_to(books, place, story.model) for place in others.tolist()]
-    median = int(np.median(books.deliveries.time_us[order])) - books.start_us() if len(order) else None
-    traits = tuple(_traits(story, slow_paths, other_paths))
+    slow_paths = requested_paths(message, slow.tolist())
+    other_paths = [path_to(history, place, message.model) for place in others.tolist()]
+    median = int(np.median(history.deliveries.time_us[order])) - history.start_us() if len(order) else None
+    traits = tuple(_traits(message, slow_paths, other_paths))
     return SlowAnswer(len(order), latecomers, median, tuple(slow_paths), traits)
 
 
-def _latecomers(story: Story) -> Ints:
-    """Nodes that were not in the topic at the publication, and came later."""
-    members = story.members
-    before = members.since_us <= story.books.start_us()
-    there = before & (members.until_us > story.books.start_us())
+def _latecomers(message: Message) -> Ints:
+    """Return the nodes that joined the topic after the publication."""
+    members = message.members
+    before = members.since_us <= message.history.start_us()
+    there = before & (members.until_us > message.history.start_us())
     return np.setdiff1d(members.node[~before], members.node[there])
 
 
-def _asked_paths(story: Story, places: Ints) -> list[Path]:
-    paths = [path_to(story.books, place, story.model) for place in places.tolist()]
-    asked = {(hop.sender, hop.receiver) for path in paths for hop in path.hops if _on_request(hop.copy)}
-    if not asked:
-        return paths
-    until_us = max(path.delivered_us for path in paths)
-    announcements = announcements_between(story.run, asked, story.members, story.books.start_us(), until_us)
-    return [path_to(story.books, place, story.model, announcements) for place in places.tolist()]
-
-
-def _on_request(copy: Copy | None) -> bool:
-    return copy is not None and copy.via in ON_REQUEST
-
-
-def _traits(story: Story, slow: Sequence[Path], others: Sequence[Path]) -> Iterator[Trait]:
+def _traits(message: Message, slow: Sequence[Path], others: Sequence[Path]) -> Iterator[Trait]:
     if not slow:
         return
     sides: list[Counter[str]] = []
-    facts = _Facts(story, slow, others)
+    facts = _Facts(message, slow, others)
     for paths in (slow, others):
         sides.append(Counter(words for path in paths for words in facts.of(path)))
     found = [Trait(words, sides[0][words], len(slow), sides[1][words], len(others)) for words in sides[0]]
-    telling = [trait for trait in found if trait.is_telling]
-    yield from sorted(telling, key=lambda trait: (-trait.lead, trait.words))
+    typical = [trait for trait in found if trait.is_typical]
+    yield from sorted(typical, key=lambda trait: (-trait.difference, trait.words))
 
 
 class _Facts:
-    """What can be said of a delivery in words, so that the same words mean the same."""
+    """The traits of deliveries; equal words are the same trait."""
 
-    def __init__(self, story: Story, slow: Sequence[Path], others: Sequence[Path]) -> None:
-        self._story = story
+    def __init__(self, message: Message, slow: Sequence[Path], others: Sequence[Path]) -> None:
+        self._message = message
         self._hops = int(np.median([len(path.hops) for path in (*slow, *others)]))
         nodes = [path.node for path in (*slow, *others)]
         self._could_us: dict[int, int] = {}
         self._links: dict[int, int] = {}
         try:
-            network = Network(story, max(path.delivered_us for path in slow))
-        except TooManyConnections:
+            network = Network(message, max(path.delivered_us for path in slow))
+        except TooManyRows:
             network = None
-        if network is not None and story.model is not None:
+        if network is not None and message.model is not None:
             links = network.connections
-            if len(links.one) <= _SEARCHED_CONNECTIONS and not story.in_parts:
+            if len(links.one) <= _SEARCHED_CONNECTIONS and not message.in_parts:
                 self._could_us = fastest_arrivals(network, max(path.delivered_us for path in slow))
-            there = links.since_us <= story.books.start_us()
+            there = links.since_us <= message.history.start_us()
             mine: list[int] = links.one[there & np.isin(links.one, nodes)].tolist()
             counts = Counter(mine)
             self._links = {node: counts[node] for node in nodes}
@@ -143,35 +131,35 @@ class _Facts:
         self._few = int(np.median(list(self._links.values()))) // 2 if self._links else None
 
     def of(self, path: Path) -> Iterator[str]:
-        story, start = self._story, self._story.books.start_us()
+        message, start = self._message, self._message.history.start_us()
         took = path.delivered_us - start
-        if any(_on_request(hop.copy) for hop in path.hops):
-            asked = {hop.copy.via for hop in path.hops if hop.copy is not None}
-            yield f"somebody on the way had to ask for it (IHAVE and {'IWANT' if Via.IWANT in asked else 'GRAFT'})"
+        if any(is_on_request(hop.copy) for hop in path.hops):
+            vias = {hop.copy.via for hop in path.hops if hop.copy is not None}
+            yield f"a node on the path requested it (IHAVE and {'IWANT' if Via.IWANT in vias else 'GRAFT'})"
         if took > 0 and sum(hop.took(Step.QUEUE) for hop in path.hops) >= _IN_QUEUES * took:
-            yield "a third of the time or more went by in queues"
+            yield "at least a third of the time in queues"
         if len(path.hops) > self._hops + 1:
             yield f"more than {self._hops + 1} hops"
-        if _lost_before(story, path):
+        if _lost_before(message, path):
             yield "an earlier copy to the node was lost or refused by a full queue"
         could = self._could_us.get(path.node)
         if self._far_us is not None and could is not None and could > self._far_us:
             least = milliseconds((self._far_us - start) / 1000)
-            yield f"far from the publisher: even the fastest path takes over {least}"
+            yield f"far from the publisher: even the fastest path takes more than {least}"
         if self._few is not None and self._links[path.node] <= self._few:
             yield f"few connections ({self._few} or fewer to nodes of the topic)"
-        if story.model is not None and path.node in story.model.natted:
-            yield "behind NAT: nobody can dial the node"
-        region = story.model.latency.region_of(path.node) if story.model is not None else None
+        if message.model is not None and path.node in message.model.natted:
+            yield "behind NAT: no peer can dial the node"
+        region = message.model.latency.region_of(path.node) if message.model is not None else None
         if region is not None:
             yield f"in region {region}"
         for node in path.nodes[:-1]:
-            if node != story.books.publisher:
-                yield f"by way of {story.node(node)}"
+            if node != message.history.publisher:
+                yield f"over {message.node(node)}"
 
 
-def _lost_before(story: Story, path: Path) -> bool:
-    copies = story.books.copies
+def _lost_before(message: Message, path: Path) -> bool:
+    copies = message.history.copies
     there = copies.to(path.node)
-    told = np.where(copies.arrived_us[there] >= 0, copies.arrived_us[there], copies.sent_us[there])
-    return bool((np.isin(copies.fate[there], _FAILED) & (told <= path.delivered_us)).any())
+    times = np.where(copies.arrived_us[there] >= 0, copies.arrived_us[there], copies.sent_us[there])
+    return bool((np.isin(copies.fate[there], _FAILED) & (times <= path.delivered_us)).any())

@@ -1,4 +1,4 @@
-"""The report: result tables of analysed runs as one HTML file that needs no network.
+"""Reports of analysed runs, studies, scores and messages: HTML files that need no network, and figures for papers.
 
-Nothing is imported here; `write.write_report` is the way in.
+Nothing is imported here.
 """

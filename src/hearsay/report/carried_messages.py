@@ -1,14 +1,14 @@
-"""Messages that a page carries beside the typical one, so that its animation can play them: of small runs all.
+"""Messages for the animation of a page, besides the typical one; all messages of small runs.
 
 Rules:
 
-* A page has room for `MOST_BYTES` of them; each run and topic has the same share. Where not all fit, those that can
-  be chosen by what they are come first (the slowest, the first, …), then others evenly over the run. Runs side by
-  side carry the same numbers, as far as they have them.
-* They are read from the trace beside the tables, about `MOST_ROWS` rows of it at most. What cannot be read leaves the
-  typical message, which the tables hold; the page says how many are left out, and why.
-* A message is packed as whole numbers, column after column: nodes and times as differences from the delivery before,
-  parents as places back, rings and angles as differences from the parent's.
+* A page has room for `MAX_BYTES` of messages, shared equally by runs and topics. If not all fit, named messages come
+  first (the slowest, the first, …), then others, evenly spread over the run. Runs side by side have the same
+  messages, where they exist.
+* Messages are read from the trace, at most about `MAX_ROWS` rows of it. If it cannot be read, only the typical
+  message of the tables is there. The page gives the number of messages, and the reason.
+* A message is packed as integers, column by column: nodes and times as differences from the previous delivery,
+  parents as distances, rings and angles as differences from the parent's.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs
 from hearsay.pipeline.metrics.spread import TypicalMessage, spread_lines
@@ -26,10 +27,9 @@ from hearsay.pipeline.output.stored_tables import arrow_schema
 from hearsay.pipeline.output.tables import MESSAGES, SPREAD
 from hearsay.report import thinning
 from hearsay.report.figure import Figure, numbers
-from hearsay.report.figures.spread import ID, MOST_DELIVERIES, drawn_spread
-from hearsay.report.markup import json_for_script
-from hearsay.report.packed_integers import packed_integers
-from hearsay.report.run import Run, View
+from hearsay.report.figures_spread import ID, MAX_DELIVERIES, drawn_spread
+from hearsay.report.html import json_for_script
+from hearsay.report.runs import Run, View
 from hearsay.text.numbers import count, plural
 from hearsay.trace.folder.arrow import pa, read_table
 from hearsay.trace.folder.arrow_compute import compute
@@ -37,10 +37,10 @@ from hearsay.trace.folder.manifest import MANIFEST
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.write.run_folder import DICTIONARIES
 
-MOST_BYTES = 2_000_000
-MOST_ROWS = 20_000_000
+MAX_BYTES = 2_000_000
+MAX_ROWS = 20_000_000
 _DELIVERY_BYTES, _MESSAGE_BYTES = 14, 300
-"""About what they take."""
+"""Approximate sizes."""
 _COLUMNS = (
     "topic", "message", "publisher", "published_us", "delivered", "ratio", "p50_us", "max_us",
 )  # fmt: skip
@@ -53,38 +53,40 @@ _LISTS = (
     ("first", "published_us", "ascending"),
     ("last", "published_us", "descending"),
 )
-NO_TRACE = "the trace is not beside the tables"
+_DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", dtype=np.uint8)
+_BITS, _MORE = 5, 32
+NO_TRACE = "the trace is missing"
 
 
 @dataclass
 class _Series:
-    """What is played of a topic of a run."""
+    """The messages of a topic of a run."""
 
     shown: dict[str, Any]
     view: View
     run: Run
     known: Any
-    """Its messages that have a latency, in the order of their publication."""
+    """Messages with a latency, in order of publication."""
     lists: dict[str, int]
     trace: RunFacts | None = None
     why_not: str = ""
 
     def most(self, room: int, rows: int) -> int:
-        """How many messages there is room for, and time to read."""
+        """Return how many messages fit into the room and the rows to read."""
         if self.trace is None:
             return 0
-        largest = min(MOST_DELIVERIES, compute.max(self.known.column("delivered")).as_py() or 0)
+        largest = min(MAX_DELIVERIES, compute.max(self.known.column("delivered")).as_py() or 0)
         there = max(1, sum(file.rows for file in self.trace.files("message")))
         return min(room // (_MESSAGE_BYTES + _DELIVERY_BYTES * largest), rows * len(self.known) // there)
 
 
-def carry_messages(figures: Sequence[Figure], runs: Sequence[Run], room: int = MOST_BYTES) -> None:
-    """Put messages of the runs' traces beside the typical ones of the animation, all of them packed."""
+def carry_messages(figures: Sequence[Figure], runs: Sequence[Run], room: int = MAX_BYTES) -> None:
+    """Add messages of the runs' traces to the animation, packed."""
     for figure in figures:
         if figure.id == ID:
             all_series = [_series(runs, each) for each in figure.series]
             for _, same in groupby(sorted(all_series, key=lambda one: one.view.place), lambda one: one.view.place):
-                _carry(list(same), room // len(all_series), MOST_ROWS // len(all_series))
+                _carry(list(same), room // len(all_series), MAX_ROWS // len(all_series))
             figure.notes.extend((one.view, _words(one)) for one in all_series)
 
 
@@ -110,7 +112,7 @@ def _series(runs: Sequence[Run], shown: dict[str, Any]) -> _Series:
 
 
 def _carry(same: Sequence[_Series], room: int, rows: int) -> None:
-    """The messages of one topic in several runs; room and rows are for each."""
+    """Add the messages of one topic in several runs; room and rows are those of each."""
     most = min((one.most(room, rows) for one in same if one.trace is not None), default=0)
     named = list(dict.fromkeys(number for one in same for number in one.lists.values()))
     for one in same:
@@ -127,7 +129,7 @@ def _carry(same: Sequence[_Series], room: int, rows: int) -> None:
 
 
 def _read(one: _Series, chosen: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """In the order of `chosen`; none of them where the trace cannot be read."""
+    """Yield messages in the order of `chosen`; none if the trace cannot be read."""
     if one.trace is None or not chosen:
         return
     lines = {line["message"]: line for line in one.known.to_pylist()}
@@ -147,12 +149,12 @@ def _read(one: _Series, chosen: Sequence[int]) -> Iterator[dict[str, Any]]:
 
 
 def _packed(one: _Series, drawn: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """With what the tables say of each."""
+    """Yield packed messages, with their rows of the tables."""
     lines = {line["message"]: line for line in one.known.to_pylist()}
     ids = _ids(one.run, [each["number"] for each in drawn])
     for each in drawn:
         number = each["number"]
-        told: dict[str, Any] = {"number": number, **({"id": ids[number]} if number in ids else {})}
+        entry: dict[str, Any] = {"number": number, **({"id": ids[number]} if number in ids else {})}
         line = lines.get(number)
         if line is not None:
             at, half, last = numbers(
@@ -161,10 +163,10 @@ def _packed(one: _Series, drawn: Sequence[dict[str, Any]]) -> Iterator[dict[str,
                     (line["published_us"], one.run.start_us, 1e6), (line["p50_us"], 0, 1e3), (line["max_us"], 0, 1e3),
                 )
             )  # fmt: skip
-            told |= {"publisher": None if one.run.is_script(line["publisher"]) else line["publisher"]}
-            told |= {"at": at, "half": half, "last": last}
-            told |= {"delivered": line["delivered"], "ratio": numbers([line["ratio"]])[0]}
-        yield told | _packed_deliveries(each)
+            entry |= {"publisher": None if one.run.is_script(line["publisher"]) else line["publisher"]}
+            entry |= {"at": at, "half": half, "last": last}
+            entry |= {"delivered": line["delivered"], "ratio": numbers([line["ratio"]])[0]}
+        yield entry | _packed_deliveries(each)
 
 
 def _packed_deliveries(drawn: dict[str, Any]) -> dict[str, Any]:
@@ -185,7 +187,7 @@ def _packed_deliveries(drawn: dict[str, Any]) -> dict[str, Any]:
 
 
 def _within(room: int, messages: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The first, and those after it that fit."""
+    """Yield the first message, and the next ones that fit."""
     used = 0
     for place, message in enumerate(messages):
         used += len(json_for_script(message)) + 1
@@ -195,7 +197,7 @@ def _within(room: int, messages: Iterator[dict[str, Any]]) -> Iterator[dict[str,
 
 
 def _ids(run: Run, wanted: Sequence[int]) -> dict[int, str]:
-    """The ids of messages that have ids of their own."""
+    """Return the ids of messages that have one."""
     path = run.folder / DICTIONARIES / "messages.parquet"
     if not path.is_file():
         return {}
@@ -209,14 +211,33 @@ def _ids(run: Run, wanted: Sequence[int]) -> dict[int, str]:
 
 
 def _words(one: _Series) -> str:
-    """Which of its messages are on the page."""
+    """Return how many of its messages are on the page."""
     carried, known = len(one.shown["messages"]), len(one.known)
     if carried >= known:
-        return "its only message" if known == 1 else f"all {count(known)} messages are here"
+        return "the only message" if known == 1 else f"all {count(known)} messages"
     more = "`hearsay watch RUN` plays any message"
     if carried == 1:
-        why = f": {one.why_not}" if one.why_not else ", the others are too large"
-        return f"message {one.lists[TYPICAL]} alone of {plural(known, 'message')} is here{why}; {more}"
+        why = f": {one.why_not}" if one.why_not else ": the others are too large"
+        return f"only message {one.lists[TYPICAL]} of {plural(known, 'message')}{why}; {more}"
     why = f" ({one.why_not})" if one.why_not else ""
-    which = "those that can be chosen by what they are, and others evenly over the run"
-    return f"{count(carried)} of {plural(known, 'message')} are here{why}: {which}; {more}"
+    which = "named messages, and others evenly spread over the run"
+    return f"{count(carried)} of {plural(known, 'message')}{why}: {which}; {more}"
+
+
+def packed_integers(values: NDArray[np.int64]) -> str:
+    """Return integers as base64 VLQ, like source maps.
+
+    A number is twice its absolute value, plus one if negative, in digits of five bits, the lowest first. All digits
+    but the last have a sixth bit.
+    """
+    rest = np.abs(values).astype(np.uint64) * 2 + (values < 0)
+    widths = np.ones(len(rest), dtype=np.int64)
+    for bits in range(_BITS, 64, _BITS):
+        widths += rest >= 1 << bits
+    starts = np.cumsum(widths) - widths
+    text = np.empty(int(widths.sum()), dtype=np.uint8)
+    for place in range(int(widths.max(initial=0))):
+        mine = np.flatnonzero(widths > place)
+        digits = (rest[mine] >> np.uint64(_BITS * place)).astype(np.int64) % _MORE
+        text[starts[mine] + place] = _DIGITS[digits + _MORE * (widths[mine] > place + 1)]
+    return text.tobytes().decode("ascii")

@@ -1,6 +1,6 @@
-"""What a chart shows, as data: the page's script draws it, and nothing else.
+"""The charts of a report as data. The script of the page draws them, and `paper_runs.py` for papers.
 
-Whole numbers stay exact, others are rounded to five digits, and what is not finite becomes null.
+Integers stay exact, other numbers are rounded to five digits, and numbers that are not finite become null.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hearsay.pipeline.output.tables import MetricTable
-from hearsay.report.run import View
+from hearsay.report.runs import View
 from hearsay.trace.folder.arrow import pa
 
 Kind = Literal["lines", "bars", "stacks", "histogram", "mesh", "spread"]
@@ -22,19 +22,21 @@ Format = Literal["ms", "s", "percent", "bytes", "count", "number"]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
+    """An axis of a chart."""
+
     label: str
     format: Format
     scale: Literal["linear", "log"] = "linear"
     can_be_log: bool = False
     top: float | None = None
-    """The end of the axis, where it must not follow the data (1 for shares)."""
+    """Fixed end of the axis (1 for shares)."""
     zoom: bool = False
-    """Shares near 1: the axis may start above 0."""
+    """The axis may start above 0, for shares near 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One plot of a chart of lines. Its series name it by its place."""
+    """One plot of a chart of lines. Series refer to it by its place."""
 
     y: Axis
     height: int = 240
@@ -42,7 +44,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`series` are objects with at least `run` and `topic` (its place); the rest depends on the kind."""
+    """A chart. Each series has `run` and `topic` (its place); its other keys depend on the kind."""
 
     id: str
     title: str
@@ -53,15 +55,18 @@ class Figure:
     x: Axis | None = None
     panels: Sequence[Panel] = ()
     measures: Sequence[str] = ()
-    """What is told apart by dashes (lines) or by shades (stacks), in the order in which series number them."""
+    """Names of dashes (lines) or shades (stacks), by their numbers in series."""
     notes: list[tuple[View, str]] = field(default_factory=list[tuple[View, str]])
     absent: list[tuple[View, str]] = field(default_factory=list[tuple[View, str]])
-    """Why a view has no series, where the reason is not that nothing was measured."""
+    """Reasons why views have no series, other than that nothing was measured."""
     wide: bool = False
     of_one_topic: bool = False
-    """There is nothing to draw of all topics together."""
+    """The chart cannot show all topics together."""
     remark: str = ""
-    """What a reader must know before comparing the runs."""
+    """A warning for readers who compare runs."""
+
+    why_empty: str = ": not measured, or there were none"
+    """Why the table may have no rows for a run."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -74,22 +79,22 @@ class Figure:
             "series": self.series,
             "ofOneTopic": self.of_one_topic,
             "absent": [{**place(view), "reason": reason} for view, reason in self.absent],
-            "missing": f"the table “{self.source.name}” has no rows for it: not measured, or there was none.",
+            "missing": f"no rows in the table “{self.source.name}”{self.why_empty}.",
         }
 
 
 def place(view: View) -> dict[str, Any]:
-    """What every series says first."""
+    """Return the keys that every series has."""
     return {"run": view.run, "topic": view.place}
 
 
 def numbers(values: Iterable[float | None]) -> list[float | int | None]:
-    """Values for JSON."""
+    """Return values for JSON."""
     return [_number(value) for value in values]
 
 
 def column(table: Any, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """A column as floats, NaN for null."""
+    """Return a column as floats, with NaN for null."""
     return table.column(name).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64)
 
 

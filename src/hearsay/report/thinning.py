@@ -1,4 +1,4 @@
-"""Curves of millions of values as a few hundred points that draw the same picture."""
+"""Reduces curves of millions of values to a few hundred points that look the same."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ BUCKETS = 240
 
 
 def cdf(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """The share of all weight at or below each value, at most `CURVE_POINTS` points, the smallest and largest kept.
+    """Return the share of all weight at or below each value, in at most `CURVE_POINTS` points with both ends.
 
-    Half of the points are spread evenly over the values, half over the shares, so neither the body nor the tail of
-    the curve becomes coarse.
+    Half of the points are evenly spread over the values and half over the shares, so body and tail stay fine.
     """
     if not len(values) or not weights.sum():
         return np.empty(0), np.empty(0)
@@ -34,7 +33,7 @@ def cdf(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
 
 
 def sorted_load(values: Floats, nodes: int) -> tuple[Floats, Floats]:
-    """The load at evenly spaced ranks, least first; nodes without a value carry none. Ranks lie between 0 and 1."""
+    """Return the load at evenly spaced ranks from 0 to 1, the smallest first; nodes without a value have no load."""
     loads = np.sort(np.concatenate((np.zeros(max(0, nodes - len(values))), values)))
     if not len(loads):
         return np.empty(0), np.empty(0)
@@ -43,14 +42,14 @@ def sorted_load(values: Floats, nodes: int) -> tuple[Floats, Floats]:
 
 
 def share_of_busiest(values: Floats, nodes: int, part: float) -> float | None:
-    """The share of all load that the busiest `part` of the nodes carries; None where there is no load."""
+    """Return the share of the load on the busiest `part` of the nodes; None without load."""
     total = float(values.sum())
     busiest = max(1, round(max(nodes, len(values)) * part))
     return float(np.sort(values)[::-1][:busiest].sum()) / total if total > 0 else None
 
 
 def buckets(times: Floats) -> list[NDArray[np.int64]]:
-    """The places of values that lie near each other in time: at most `BUCKETS` groups, in order of time."""
+    """Return the places of values in groups of adjacent times: at most `BUCKETS`, in order of time."""
     if not len(times):
         return []
     order = np.argsort(times, kind="stable")
@@ -62,7 +61,7 @@ def buckets(times: Floats) -> list[NDArray[np.int64]]:
 
 
 def evenly(length: int, most: int) -> NDArray[np.int64]:
-    """Places of at most `most` of `length` things, evenly spread, the first and last among them."""
+    """Return at most `most` of `length` places, evenly spread, with the first and last."""
     if length <= most:
         return np.arange(length)
     return np.unique(np.linspace(0, length - 1, most).round().astype(np.int64))

@@ -1,12 +1,11 @@
-"""What ran, as a section of a page: settings that differ, those that all share, seeds, hashes, and commands."""
+"""The section about what ran: settings that differ, settings that all share, seeds, hashes and commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hearsay.report.document import labelled_table
-from hearsay.report.markup import Html, join, tag
+from hearsay.report.html import Html, join, labelled_table, tag
 from hearsay.studies.settings import Settings, differing, shared
 from hearsay.text.toml import value_text
 
@@ -15,12 +14,12 @@ NO_SETTING = "–"
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One of the things that ran: a run, or a side of a comparison. `settings` is None where there is no scenario."""
+    """A run, or a side of a comparison. `settings` is None without a scenario."""
 
     name: Html
     settings: Settings | None
     facts: Mapping[str, str]
-    """Router, engine, seed, trace hash: what is known beside the settings, by its title."""
+    """Other facts by title: engine, seed, trace hash."""
     command: str | None = None
 
 
@@ -37,15 +36,15 @@ def what_ran(all_ran: Sequence[Ran], intro: Iterable[Html] = ()) -> Html:
         ]
         for ran in all_ran
     ]
-    said = (
+    differences = (
         "They differ in: " + ", ".join(keys) + "." if keys else "All settings are the same." if len(known) > 1 else ""
     )
     return tag(
         "section",
         tag("h2", "What ran"),
         *intro,
-        tag("p", said) if said else "",
-        labelled_table(heads, rows, "What ran, and in which settings it differs"),
+        tag("p", differences) if differences else "",
+        labelled_table(heads, rows, "Settings that differ"),
         _commands(all_ran),
         _shared(known),
         id="ran",
@@ -64,10 +63,10 @@ def _setting(settings: Settings | None, key: str) -> str:
 
 
 def _commands(all_ran: Sequence[Ran]) -> Html:
-    told = [tag("li", ran.name, command_line(ran.command)) for ran in all_ran if ran.command is not None]
-    if not told:
+    items = [tag("li", ran.name, command_line(ran.command)) for ran in all_ran if ran.command is not None]
+    if not items:
         return Html("")
-    return tag("details", tag("summary", "Commands that run the same again"), tag("ul", *told), class_="data")
+    return tag("details", tag("summary", "Commands that repeat these runs"), tag("ul", *items), class_="data")
 
 
 def _shared(known: Sequence[Settings]) -> Html:

@@ -1,4 +1,4 @@
-"""The way in: analysed runs to one HTML file."""
+"""Writes the report of analysed runs as one HTML file."""
 
 from __future__ import annotations
 
@@ -6,26 +6,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hearsay.report.carried_messages import carry_messages
-from hearsay.report.errors import ReportError
-from hearsay.report.explain.worth_explaining import worth_explaining
 from hearsay.report.figure import Figure
-from hearsay.report.figures.churn import churn_timeline
-from hearsay.report.figures.efficiency import control_overhead, copies_per_delivery
-from hearsay.report.figures.latency import delivery_cdf, latency_over_time
-from hearsay.report.figures.load import load_per_node, state_per_node
-from hearsay.report.figures.mesh import degree_histogram, degree_over_time
-from hearsay.report.figures.pictures import mesh_picture
-from hearsay.report.figures.spread import spread_of_a_message
-from hearsay.report.figures.standing import (
+from hearsay.report.figures_cost import control_overhead, copies_per_delivery, load_per_node, state_per_node
+from hearsay.report.figures_delivery import churn_timeline, delivery_cdf, latency_over_time
+from hearsay.report.figures_mesh import degree_histogram, degree_over_time, mesh_picture
+from hearsay.report.figures_spread import spread_of_a_message
+from hearsay.report.figures_standing import (
     connected_by_exchange,
     promises_over_time,
     saved_by_idontwant,
     scores_over_time,
 )
-from hearsay.report.page import page
-from hearsay.report.report_file import require_report_or_nothing, write_report_file
-from hearsay.report.run import Run, open_runs
-from hearsay.report.run_names import named
+from hearsay.report.files import ReportError, require_report_or_nothing, write_report_file
+from hearsay.report.run_page import named, run_page
+from hearsay.report.runs import Run, open_runs
+from hearsay.report.worth_explaining import worth_explaining
 from hearsay.trace.folder.own_folders import held_by
 
 FIGURES = (
@@ -46,8 +41,8 @@ FIGURES = (
     mesh_picture,
 )
 
-OF_SOME_ROUTERS = ("scores", "promises", "idontwant", "exchange")
-"""Figures of what not every router does: they are there if a run has something to say."""
+OPTIONAL = ("scores", "promises", "idontwant", "exchange")
+"""Figures that only some routers have; they are left out without data."""
 
 MEASURED_AS = {
     "control": "bytes_out",
@@ -58,7 +53,7 @@ MEASURED_AS = {
     "picture": "mesh_shape",
     "churn": "nodes_up",
 }
-"""Which line of the table `measured` says why a figure has nothing to show."""
+"""Rows of the table `measured` that explain missing figures."""
 
 REPORT = "report.html"
 
@@ -66,27 +61,26 @@ REPORT = "report.html"
 def write_report(
     runs: Sequence[Path], out: Path | None, *, explain: bool = False, say: Callable[[str], None] = lambda _: None
 ) -> Path:
-    """Write the report of the runs in these folders, or into the folder of the first; returns where it is.
+    """Write the report of runs, without `out` into the folder of the first; return its path.
 
-    The file appears whole or not at all. `explain` has the messages that are worth it explained also where that takes
-    long; `say` hears what takes its time.
+    `explain` adds explanations for large runs and several runs. `say` gets the progress of explanations.
     """
     target = runs[0] / REPORT if out is None else out
     require_report_or_nothing(target)
     selection = open_runs(runs)
     if out is None and held_by(runs[0].resolve()) is None:
-        raise ReportError(f"{runs[0]}: is no folder of hearsay's; say with --out where the report shall go")
+        raise ReportError(f"{runs[0]}: is not a folder of Hearsay; give --out")
     figures = figures_of(selection.runs)
     carry_messages(figures, selection.runs)
     explained = worth_explaining(selection, lambda run: named(selection, run), explain, say)
-    write_report_file(target, page(selection, figures, explained))
+    write_report_file(target, run_page(selection, figures, explained))
     return target
 
 
 def figures_of(runs: Sequence[Run]) -> list[Figure]:
-    """What real nodes' traces cannot tell has no figure; beside runs that can tell it, the reason stands there."""
+    """Return the figures. Figures that no trace has are left out; runs without one show the reason."""
     figures = [build(runs) for build in FIGURES]
-    figures = [each for each in figures if each.series or each.id not in OF_SOME_ROUTERS]
+    figures = [each for each in figures if each.series or each.id not in OPTIONAL]
     if all(run.of_real_nodes for run in runs):
         figures = [each for each in figures if each.series]
     for each in figures:

@@ -26,7 +26,7 @@ function key(parent, run) {
   svg(box, "use", { href: markOf(run) });
 }
 
-// Number formats; the same as those of text/numbers.py, which a test compares.
+// Number formats: those of text/numbers.py, as a test checks.
 
 function grouped(value, digits) {
   const [whole, part] = Math.abs(value).toFixed(digits).split(".");
@@ -90,7 +90,7 @@ const formats = {
   number,
 };
 
-// Figures on one axis get as many digits as it takes to tell them apart.
+// Numbers on one axis have enough digits to differ.
 function apart(values, format) {
   for (let digits = 3; digits < 8; digits += 1) {
     const texts = values.map((value) => format(value, digits));

@@ -30,7 +30,7 @@ function drawLines(box, figure, series) {
   if (!tools.childElementCount) tools.remove();
 
   const gap = 34;
-  // A panel of which no run has anything is left out.
+  // Leave out panels without series.
   const panels = [...figure.panels.entries()].filter(([index]) => series.some((each) => each.panel === index));
   const heights = panels.map(([, panel]) => panel.height);
   const height = heights.reduce((sum, each) => sum + each + gap, 0) + 24;
@@ -140,9 +140,9 @@ function addCursor(box, surface, figure, series, scaleX, formatX, [top, bottom])
     const lines = series.map((each) => {
       const at = nearest(each.x, grid[index]);
       const format = formats[figure.panels[each.panel].y.format];
-      const told = (value) => (value === null || value === undefined ? "none" : format(value));
-      let amount = told(each.y[at]);
-      if (each.low) amount += ` (${told(each.low[at])} to ${told(each.high[at])})`;
+      const shown = (value) => (value === null || value === undefined ? "none" : format(value));
+      let amount = shown(each.y[at]);
+      if (each.low) amount += ` (${shown(each.low[at])} to ${shown(each.high[at])})`;
       const measure = figure.measures[each.measure] ?? (figure.panels.length > 1 ? figure.panels[each.panel].y.label : "");
       return { run: each.run, name: [data.runs[each.run], measure].filter(Boolean).join(", "), amount };
     });

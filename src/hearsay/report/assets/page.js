@@ -12,7 +12,7 @@ const shown = { topic: 0, runs: new Set(data.runs.keys()) };
 function redraw(box, figure) {
   box.replaceChildren();
   if (figure.ofOneTopic && data.overall && shown.topic === 0) {
-    html(box, "p", { class: "missing" }, "This is of one topic at a time: choose one above.");
+    html(box, "p", { class: "missing" }, "This figure shows one topic: choose one above.");
     return;
   }
   const series = figure.series.filter((each) => each.topic === shown.topic && shown.runs.has(each.run));
@@ -39,7 +39,7 @@ function redrawAll() {
   for (const figure of data.figures) redraw(document.querySelector(`#${figure.id} .chart`), figure);
 }
 
-// A button that copies a command; where the browser refuses, it is at least chosen.
+// A button that copies a command; if the browser refuses, the command is selected.
 function offerCopy(command) {
   const button = document.createElement("button");
   const rest = () => {
@@ -62,7 +62,7 @@ function offerCopy(command) {
   command.after(button);
 }
 
-// What an address names is no use folded.
+// Open the folded element that an address names.
 function unfold(hash) {
   const named = document.getElementById(hash.slice(1));
   if (!(named instanceof HTMLDetailsElement) || named.open) return;
@@ -104,7 +104,7 @@ function start() {
     clearTimeout(waiting);
     waiting = setTimeout(redrawAll, 150);
   });
-  // For tests: the formats, which must say what the words say.
+  // For tests: number formats, which must agree with those of the words.
   window.hearsay = { formats };
 }
 

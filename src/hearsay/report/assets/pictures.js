@@ -1,4 +1,4 @@
-// A picture for each run beside each other, and the mesh as one. Places were computed when the page was written.
+// Pictures of runs side by side, and the mesh. Places are in the data.
 const SIDE = 1000;
 
 function multiples(box, series, draw) {
@@ -16,7 +16,7 @@ function multiples(box, series, draw) {
 
 function drawMesh(box, figure, series) {
   const most = Math.max(1, ...series.flatMap((each) => each.degree));
-  html(box, "div", { class: "tools" }, `The larger a node, the more links are drawn at it (most: ${most}).`);
+  html(box, "div", { class: "tools" }, `Larger nodes have more links (at most ${most}).`);
   multiples(box, series, (part, each) => {
     const holder = html(part, "div", { class: "chart" });
     const surface = svg(holder, "svg", { viewBox: `-20 -20 ${SIDE + 40} ${SIDE + 40}`, role: "img", class: "picture" });

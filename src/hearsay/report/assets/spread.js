@@ -1,7 +1,7 @@
-// The spread of a message, played: which one is chosen by what it is (the slowest, …), or by its number or id.
+// The spread of a message as an animation; a message is chosen by name (the slowest, …), number or id.
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const TURN = 8192;
-// What was chosen stays when the figure is drawn anew: the name of a list, or what was typed.
+// The choice stays when the figure is drawn again: the name of a list, or typed text.
 const chosen = { list: "typical", typed: "" };
 
 function drawSpread(box, figure, series) {
@@ -59,20 +59,20 @@ function drawSpread(box, figure, series) {
     }).filter(Boolean);
     const after = found.flatMap(({ message }) => message.after).sort((a, b) => a - b);
     end = Math.max(after[after.length - 1] ?? 0, 1);
-    // A long tail would leave most of the spread to the first blink: the middle of the slider is the median delivery.
+    // With a long tail most of the spread would be over at once: the middle of the slider is the median delivery.
     const median = after[after.length >> 1] || end / 2;
     bend = Math.min(8, Math.max(1, Math.log(median / end) / Math.log(0.5)));
-    const told = ["Middle: the publisher."];
-    if (found.some(({ message }) => message.vias.includes("iwant"))) told.push("Hollow: the copy was asked for (IWANT).");
-    if (bend > 1.5) told.push("Time runs faster towards the end.");
-    words.textContent = told.join(" ");
+    const notes = ["Centre: the publisher."];
+    if (found.some(({ message }) => message.vias.includes("iwant"))) notes.push("Hollow: the copy was requested (IWANT).");
+    if (bend > 1.5) notes.push("Time runs faster towards the end.");
+    words.textContent = notes.join(" ");
     shows = found.map(({ part, message }) => spreadPicture(part, figure, message));
     seek(1);
   };
   chooser.show();
 }
 
-// What one chooses with: a list, a number or the beginning or end of an id, and steps in the order of the numbers.
+// The controls: a list, a field for a number or a part of an id, and steps through the numbers.
 function spreadChooser(box, series) {
   const numbers = [...new Set(series.flatMap((each) => each.messages.map((one) => one.number)))].sort((a, b) => a - b);
   const lists = [...new Set(series.flatMap((each) => Object.keys(each.lists)))];
@@ -86,7 +86,7 @@ function spreadChooser(box, series) {
     const part = chosen.typed.toLowerCase().replace(/^0x/, "");
     const begun = each.messages.filter((one) => one.id && (one.id.startsWith(part) || one.id.endsWith(part)));
     if (whole || begun.length === 1) return [whole ?? begun[0]];
-    if (begun.length) return [null, `The ids of ${begun.length} messages begin or end with ${shortened(chosen.typed)}: more of it, please.`];
+    if (begun.length) return [null, `The ids of ${begun.length} messages begin or end with ${shortened(chosen.typed)}: enter more of it.`];
     const there = each.messages.map((one) => one.number);
     const which = `${there.length} of them, from ${Math.min(...there)} to ${Math.max(...there)}`;
     return [null, `No message ${shortened(chosen.typed)} on this page. There are ${which}.`];
@@ -99,12 +99,12 @@ function spreadChooser(box, series) {
   const list = html(listLabel, "select");
   for (const name of lists) html(list, "option", { value: name }, name);
   const other = html(list, "option", { value: "", hidden: "" }, "by number");
-  const before = html(bar, "button", { type: "button", class: "step", "aria-label": "the message before" }, "◀");
+  const before = html(bar, "button", { type: "button", class: "step", "aria-label": "previous message" }, "◀");
   const numberLabel = html(bar, "label", {}, "number ");
   const field = html(numberLabel, "input", { type: "text", size: 9, autocomplete: "off", spellcheck: "false" });
-  const after = html(bar, "button", { type: "button", class: "step", "aria-label": "the message after" }, "▶");
+  const after = html(bar, "button", { type: "button", class: "step", "aria-label": "next message" }, "▶");
   if (series.some((each) => each.messages.some((one) => one.id))) numberLabel.firstChild.textContent = "number or id ";
-  field.title = "Arrow keys go to the message before and after, Page Up and Page Down ten further, Home and End to the ends.";
+  field.title = "Arrow keys go to the previous and next message, Page Up and Page Down ten further, Home and End to the ends.";
 
   const shownNumber = () => series.map((each) => messageOf(each)[0]).find(Boolean)?.number;
   chooser.show = () => {
@@ -155,14 +155,14 @@ function shortened(id) {
 
 function messageWords(each, message) {
   const id = message.id ? ` (${shortened(message.id)})` : "";
-  const told = [`message ${message.number}${id}`];
+  const facts = [`message ${message.number}${id}`];
   const publisher = message.publisher == null ? "" : ` by node ${message.publisher}`;
-  if (message.at != null) told.push(`published${publisher} at ${formats.s(message.at)}`);
-  if (message.delivered != null) told.push(message.delivered === 1 ? "1 delivery" : `${formats.count(message.delivered)} deliveries`);
-  if (message.ratio != null) told.push(`${percent(message.ratio)} of those due`);
-  if (message.half != null) told.push(`half within ${formats.ms(message.half)}`);
-  if (message.last != null) told.push(`the last after ${formats.ms(message.last)}`);
-  return `${told.join(", ")}.`;
+  if (message.at != null) facts.push(`published${publisher} at ${formats.s(message.at)}`);
+  if (message.delivered != null) facts.push(message.delivered === 1 ? "1 delivery" : `${formats.count(message.delivered)} deliveries`);
+  if (message.ratio != null) facts.push(`${percent(message.ratio)} of the due ones`);
+  if (message.half != null) facts.push(`half within ${formats.ms(message.half)}`);
+  if (message.last != null) facts.push(`the last after ${formats.ms(message.last)}`);
+  return `${facts.join(", ")}.`;
 }
 
 // Numbers of five bits a digit, the least first, and a sixth bit where more follow; the lowest bit is the sign.

@@ -1,0 +1,202 @@
+"""Rows of a trace about chosen nodes and times: refused RPCs, score samples, partial messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hearsay.core.language.rpc import PartKind
+from hearsay.explain.copies import Copy, Fate, History
+from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.pipeline.kernels.columns import ColumnArrays, Ints, rows_between, rows_of_messages
+from hearsay.trace.language.columns import DTYPES
+from hearsay.trace.language.schema import NONE, Column, TraceEvent
+
+Pair = tuple[int, int]
+"""Sender and receiver."""
+_DROP_DELAY_US = 100_000
+"""Longest time between a receive and its drop at a real node."""
+
+
+class TooManyRows(ValueError):
+    """More rows than are kept in memory."""
+
+
+def select_rows(
+    run: RunFacts,
+    trace_class: str,
+    columns: Sequence[Column],
+    keep: Callable[[ColumnArrays], Ints],
+    from_us: int,
+    until_us: int,
+    max_rows: int | None = None,
+) -> ColumnArrays:
+    """Return the rows of a class between two times for which `keep` is true. Raise `TooManyRows` above `max_rows`."""
+    pieces: list[ColumnArrays] = [{column: np.empty(0, dtype=DTYPES[column]) for column in columns}]
+    count = 0
+    for file in run.files(trace_class):
+        if file.min_time_us > until_us or file.max_time_us < from_us:
+            continue
+        for rows in rows_between(str(run.path / file.name), from_us, until_us, columns):
+            kept = keep(rows)
+            pieces.append({column: values[kept] for column, values in rows.items()})
+            count += len(pieces[-1][columns[0]])
+            if max_rows is not None and count > max_rows:
+                raise TooManyRows
+    return {column: np.concatenate([piece[column] for piece in pieces]).astype(np.int64) for column in columns}
+
+
+def both_directions(pairs: Collection[Pair]) -> set[Pair]:
+    return {pair for one, other in pairs for pair in ((one, other), (other, one))}
+
+
+def of_pairs(rows: ColumnArrays, pairs: Collection[Pair]) -> Ints:
+    """Return which rows have a peer and a remote that are one of the pairs."""
+    keys = np.array([one << 32 | other for one, other in pairs], dtype=np.int64)
+    return np.isin(rows[Column.PEER].astype(np.int64) << 32 | rows[Column.REMOTE].astype(np.int64), keys)
+
+
+class RefusedRpcs:
+    """RPCs that nodes dropped unread, because their sender was graylisted or gated.
+
+    The row of such a drop has the sender, the time and the reason, but no message. It belongs to the copy that came
+    from the same sender at the same time. Real nodes read their clock twice, so a slightly later drop counts too.
+    """
+
+    def __init__(self, run: RunFacts, nodes: Collection[int] | Ints, from_us: int, until_us: int) -> None:
+        self._delay_us = 0 if run.simulated else _DROP_DELAY_US
+        columns = (Column.TIME_US, Column.EVENT, Column.KIND, Column.PEER, Column.REMOTE, Column.MESSAGE,
+                   Column.REASON)  # fmt: skip
+        wanted = np.asarray(list(nodes), dtype=np.int64)
+        pieces: list[list[Ints]] = [[np.empty(0, dtype=np.int64)] * 4]
+        for file in run.files("message"):
+            if file.min_time_us > until_us + self._delay_us or file.max_time_us < from_us:
+                continue
+            for rows in rows_of_messages(str(run.path / file.name), np.array([NONE]), columns):
+                times = rows[Column.TIME_US]
+                kept = (rows[Column.EVENT] == TraceEvent.REJECT) & (rows[Column.KIND] == PartKind.PUBLISH)
+                kept &= (times >= from_us) & (times <= until_us + self._delay_us) & np.isin(rows[Column.PEER], wanted)
+                shown = (Column.PEER, Column.REMOTE, Column.TIME_US, Column.REASON)
+                pieces.append([rows[column][kept].astype(np.int64) for column in shown])
+        found = [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
+        order = np.lexsort((found[2], found[1], found[0]))
+        self._node, self._remote, self._time_us, self._reason = (values[order] for values in found)
+
+    def reason_of(self, copy: Copy) -> int | None:
+        """Return the reason why a copy that arrived was dropped unread; None if it was not."""
+        if copy.fate is not Fate.ARRIVED or copy.arrived_us is None:
+            return None
+        first, end = np.searchsorted(self._node, [copy.receiver, copy.receiver + 1])
+        after = self._time_us[first:end] - copy.arrived_us
+        found = np.flatnonzero((self._remote[first:end] == copy.sender) & (after >= 0) & (after <= self._delay_us))
+        return int(self._reason[first + found[0]]) if len(found) else None
+
+
+class ScoreSamples:
+    """Sampled scores of chosen nodes at their peers."""
+
+    def __init__(self, run: RunFacts, nodes: Collection[int], until_us: int) -> None:
+        columns = (Column.TIME_US, Column.EVENT, Column.PEER, Column.REMOTE, Column.BYTES)
+        wanted = np.array(list(nodes), dtype=np.int64)
+        rows = select_rows(
+            run, "score", columns,
+            lambda rows: (rows[Column.EVENT] == TraceEvent.SCORE) & np.isin(rows[Column.REMOTE], wanted),
+            np.iinfo(np.int64).min, until_us,
+        )  # fmt: skip
+        order = np.lexsort((rows[Column.TIME_US], rows[Column.PEER], rows[Column.REMOTE]))
+        self._peer, self._scored, self._time_us = (
+            rows[column][order] for column in (Column.PEER, Column.REMOTE, Column.TIME_US)
+        )
+        self._score = rows[Column.BYTES][order].view(np.float64)
+
+    def latest(self, peer: int, scored: int, until_us: int) -> float | None:
+        """Return the last score that a peer gave by a time, or else the first after it."""
+        first, end = np.searchsorted(self._scored, [scored, scored + 1])
+        low, high = first + np.searchsorted(self._peer[first:end], [peer, peer + 1])
+        if low == high:
+            return None
+        place = low + int(np.searchsorted(self._time_us[low:high], until_us, side="right")) - 1
+        return float(self._score[max(place, low)])
+
+
+@dataclass(frozen=True, slots=True)
+class PartialTraffic:
+    """Times at which partial messages of a topic arrived or were lost. Their rows name no message."""
+
+    due: Mapping[Pair, list[int]]
+    """Arrivals, those that were lost included."""
+    dropped: Mapping[Pair, list[int]]
+
+    def arrived(self, pair: Pair, from_us: int, until_us: int) -> int:
+        return _between(self.due.get(pair, ()), from_us, until_us) - self.lost(pair, from_us, until_us)
+
+    def lost(self, pair: Pair, from_us: int, until_us: int) -> int:
+        return _between(self.dropped.get(pair, ()), from_us, until_us)
+
+
+def partial_traffic(
+    run: RunFacts, topic: int, pairs: Collection[Pair], from_us: int, until_us: int
+) -> PartialTraffic:
+    """Return the partial messages between these pairs of a simulated run, in both directions."""
+    wanted = both_directions(pairs)
+    columns = (Column.TIME_US, Column.EVENT, Column.PEER, Column.REMOTE, Column.DELAY_US, Column.KIND, Column.TOPIC)
+    rows = select_rows(
+        run, "rpc", columns,
+        lambda rows: (rows[Column.KIND] == PartKind.PARTIAL) & (rows[Column.TOPIC] == topic) & of_pairs(rows, wanted),
+        from_us, until_us,
+    )  # fmt: skip
+    due, dropped = dict[Pair, list[int]](), dict[Pair, list[int]]()
+    for time, event, peer, remote, delay in zip(*(rows[column].tolist() for column in columns[:5]), strict=True):
+        if event == TraceEvent.SEND_RPC and delay != NONE:
+            due.setdefault((peer, remote), []).append(time + delay)
+        elif event == TraceEvent.DROP_RPC:
+            dropped.setdefault((peer, remote), []).append(time)
+    return PartialTraffic(due, dropped)
+
+
+def last_parts(run: RunFacts, history: History) -> Mapping[int, Copy]:
+    """Return the partial message that completed each delivery, by the place of the delivery.
+
+    A delivery names the peer whose part came last. The part is the last one of that peer that arrived by then.
+    Deliveries that a copy of the whole message explains are left out.
+    """
+    deliveries = history.deliveries
+    whole = set(zip(history.copies.sender.tolist(), history.copies.receiver.tolist(), strict=True))
+    places: dict[Pair, int] = {}
+    for place, pair in enumerate(zip(deliveries.remote.tolist(), deliveries.node.tolist(), strict=True)):
+        if pair[0] != NONE and pair not in whole:
+            places.setdefault(pair, place)
+    if not places:
+        return {}
+    columns = (Column.EVENT, Column.PEER, Column.REMOTE, Column.TIME_US, Column.DELAY_US, Column.BYTES, Column.KIND,
+               Column.TOPIC)  # fmt: skip
+    rows = select_rows(
+        run, "rpc", columns,
+        lambda rows: (rows[Column.KIND] == PartKind.PARTIAL) & (rows[Column.TOPIC] == history.topic)
+        & of_pairs(rows, places),
+        history.start_us(), int(deliveries.time_us.max()),
+    )  # fmt: skip
+    arrived: dict[int, list[Copy]] = {}
+    lost: set[tuple[int, int, int | None]] = set()
+    for event, sender, receiver, time_us, delay_us, size in zip(
+        *(rows[column].tolist() for column in columns[:6]), strict=True
+    ):
+        place = places[sender, receiver]
+        if event == TraceEvent.DROP_RPC:
+            lost.add((sender, receiver, time_us))
+        elif event == TraceEvent.SEND_RPC and delay_us != NONE and time_us + delay_us <= deliveries.time_us[place]:
+            hops = int(deliveries.hops[place])
+            part = Copy(sender, receiver, time_us, time_us + delay_us, Fate.ARRIVED, NONE, hops, size, in_parts=True)
+            arrived.setdefault(place, []).append(part)
+    found: dict[int, Copy] = {}
+    for place, parts in arrived.items():
+        kept = [part for part in parts if (part.sender, part.receiver, part.arrived_us) not in lost]
+        if kept:
+            found[place] = max(kept, key=lambda part: (part.arrived_us or 0, part.sent_us or 0))
+    return found
+
+
+def _between(times: Sequence[int], from_us: int, until_us: int) -> int:
+    return sum(from_us <= time <= until_us for time in times)

@@ -1,0 +1,196 @@
+"""The report of a comparison: the verdict, the differences of all metrics, and every seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from hearsay.report import svg
+from hearsay.report.files import write_report_file
+from hearsay.report.html import Html, asset, document, footer, join, labelled_table, section, tag
+from hearsay.report.scales import Scale, round_step, scale_of_values
+from hearsay.report.what_ran import Ran, command_line, what_ran
+from hearsay.studies.comparison import FigureComparison, Verdict
+from hearsay.studies.comparison_request import ComparisonRequest
+from hearsay.studies.comparison_text import (
+    interval_words,
+    overall_words,
+    short_verdict,
+    side_words,
+    unasked_words,
+    verdict_words,
+)
+from hearsay.studies.one_run import Row
+from hearsay.studies.points import Point
+from hearsay.studies.settings import settings_of
+from hearsay.studies.tables import values_at
+from hearsay.studies.what_ran import simulate_command
+from hearsay.text.numbers import MINUS, probability, relative, shown
+
+MAX_HASHES = 50
+_COLOURS = {Verdict.BETTER: 2, Verdict.WORSE: 1}
+
+
+def write_comparison_report(
+    lines: Sequence[FigureComparison],
+    asked: ComparisonRequest,
+    points: Sequence[Point],
+    results: Mapping[str, Row],
+    out: Path,
+) -> None:
+    names = asked.names
+    sides = tag("p", tag("b", "A: "), names[0], Html("<br>"), tag("b", "B: "), names[1])
+    header = tag(
+        "header",
+        tag("h1", "Comparison"),
+        tag("p", overall_words(lines, names), class_="card verdict", id="verdict"),
+        sides,
+        *(tag("p", words, class_="faint conditions") for words in asked.conditions),
+    )
+    differences = tag("div", _forest(lines), _forest_note(), class_="card")
+    sections = [
+        section("Difference between B and A", "differences", differences),
+        section("Metrics", "figures", _table(lines), tag("p", unasked_words(lines), class_="faint"), _note()),
+        section("Seed by seed", "seeds", tag("div", *_strips(lines, points, results), class_="multiples")),
+        _what_ran(asked, points, results),
+    ]
+    body = [header, tag("main", *sections), footer()]
+    title = f"{names[1]} against {names[0]} – Hearsay comparison"
+    write_report_file(out, document(title, body, style=asset("page.css") + asset("study.css")))
+
+
+def _what_ran(asked: ComparisonRequest, points: Sequence[Point], results: Mapping[str, Row]) -> Html:
+    """Return the settings of both sides, the command, and the trace hash of every run."""
+    both_sides: list[Ran] = []
+    hashes: list[list[object]] = []
+    for side, point in zip("AB", points, strict=True):
+        rows = [results[run] for run in point.runs if run in results]
+        engines = sorted({row["engine"] for row in rows if row.get("engine")})
+        facts = {
+            "seeds": _seed_words(point.seeds),
+            "runs finished": str(sum(row["error"] is None for row in rows)),
+            "engine": ", ".join(engines) or "unknown",
+        }
+        command = simulate_command(settings_of(point.scenario), point.seeds[0])
+        both_sides.append(Ran(tag("b", side), settings_of(point.scenario), facts, command))
+        for row in rows[:MAX_HASHES]:
+            hashes.append([side, str(row["seed"]), row.get("trace_hash") or "–"])
+    intro = [tag("p", "Command of the whole comparison:"), command_line(asked.command)]
+    ran = what_ran(both_sides, intro)
+    table = labelled_table(["side", "seed", "trace hash"], hashes, "Trace hashes", (0, 1, 2))
+    kept = tag("p", "The hash identifies the trace of a run; tables/runs.parquet has all hashes.")
+    return join([ran, tag("details", tag("summary", "Trace hashes"), kept, table, class_="data")])
+
+
+def _seed_words(seeds: Sequence[int]) -> str:
+    return f"{seeds[0]}…{seeds[-1]}" if len(seeds) > 2 else ", ".join(map(str, seeds))
+
+
+def _forest(lines: Sequence[FigureComparison]) -> Html:
+    """Draw the difference of each metric on one scale, in shares of the width, so that words keep their size."""
+    reaches = [_relative(line) for line in lines]
+    bounds = [bound for reach in reaches if reach is not None for bound in reach]
+    far = max((abs(bound) for bound in bounds), default=0.0) * 1.1 or 0.01
+
+    def across(share: float) -> str:
+        return f"{(share / far + 1) * 50:.2f}%"
+
+    step = round_step(far / 2)
+    ticks = [number * step for number in range(-2, 3) if abs(number * step) < far * 0.9]
+    grid = [_upright(across(share), "axis" if share == 0 else "grid") for share in ticks]
+    rows: list[Html] = []
+    for line, reach in zip(lines, reaches, strict=True):
+        name = tag("div", tag("b", line.figure.title), tag("small", short_verdict(line)), class_="who")
+        words = tag("div", interval_words(line) if reach is not None else "not measured", class_="interval")
+        drawn = [*grid, *_reach(line, reach, across)] if reach is not None else grid
+        picture = tag("svg", *drawn, role="img", aria_label=f"{line.figure.title}: {verdict_words(line)}")
+        rows.append(tag("div", name, picture, words, class_="difference"))
+    labels = [tag("text", _tick_words(share), x=across(share), y=14, text_anchor="middle") for share in ticks]
+    scale = tag("div", tag("span"), tag("svg", *labels, aria_hidden="true"), tag("span"), class_="difference scale")
+    return tag("div", *rows, scale, class_="differences chart")
+
+
+def _reach(
+    line: FigureComparison, reach: tuple[float, float, float, float], across: Callable[[float], str]
+) -> list[Html]:
+    """Draw an interval with its middle, on the range of differences that the test would not detect."""
+    low, middle, high, least = reach
+    wide = f"{float(across(least)[:-1]) - float(across(-least)[:-1]):.2f}%"
+    unseen = tag("rect", x=across(-least), y=6, width=wide, height=16, class_="unseen-range")
+    drawn = [
+        tag("line", x1=across(low), y1=14, x2=across(high), y2=14, class_="line"),
+        tag("circle", tag("title", interval_words(line)), cx=across(middle), cy=14, r="4.5", class_="mark"),
+    ]
+    return [unseen, svg.coloured(_COLOURS.get(line.verdict, 7), *drawn)]
+
+
+def _upright(x: str, class_: str) -> Html:
+    return tag("line", x1=x, y1="0", x2=x, y2="100%", class_=class_)
+
+
+def _tick_words(share: float) -> str:
+    return "0" if share == 0 else f"{'+' if share > 0 else MINUS}{relative(abs(share))}"
+
+
+def _relative(line: FigureComparison) -> tuple[float, float, float, float] | None:
+    """Return low, estimate, high and the smallest detectable difference, as shares of A's mean."""
+    difference = line.difference
+    if difference is None:
+        return None
+    amounts = (difference.low, difference.estimate, difference.high, line.detectable)
+    if line.figure.form == "percent" or not difference.mean_a:
+        return amounts
+    low, middle, high, least = (amount / abs(difference.mean_a) for amount in amounts)
+    return low, middle, high, least
+
+
+def _table(lines: Sequence[FigureComparison]) -> Html:
+    heads = ["metric", "A", "B", "B − A (95 % interval)", "p", "verdict"]
+    rows: list[list[object]] = []
+    for line in lines:
+        p = "–" if line.difference is None else probability(line.difference.p)
+        rows.append([line.figure.title, *side_words(line), interval_words(line), p, verdict_words(line)])
+    return labelled_table(heads, rows, "Metrics of both sides", (0, 5))
+
+
+def _forest_note() -> Html:
+    return tag(
+        "p",
+        "Bars are 95 % intervals, in shares of A's mean (delivered: in percentage points). "
+        "Grey: differences that fewer than 80 of 100 such comparisons would detect.",
+        class_="faint",
+    )
+
+
+def _note() -> Html:
+    return tag(
+        "p",
+        "Each interval alone holds the true difference in 95 of 100 cases. The verdicts are corrected for the number "
+        "of metrics (Holm): at most 5 of 100 comparisons of equal sides call any metric better or worse. "
+        "“Would see” is the difference that 80 of 100 such comparisons would detect.",
+        class_="faint",
+    )
+
+
+def _strips(lines: Sequence[FigureComparison], points: Sequence[Point], results: Mapping[str, Row]) -> list[Html]:
+    """Draw the value of every seed on both sides, joined by a line if the seeds are the same."""
+    pictures: list[Html] = []
+    for line in lines:
+        sides = [values_at(point, results, line.figure.name) for point in points]
+        if not all(sides):
+            continue
+        y = scale_of_values([*sides[0], *sides[1]], line.figure.form)
+        x = Scale(lambda value: 0.25 + value / 2, ((0.25, "A"), (0.75, "B")))
+        plot = svg.Plot(x, y, 300, 220, line.figure.title)
+        places = [[plot.place(side, value) for value in sides[side]] for side in (0, 1)]
+        if points[0].seeds == points[1].seeds and len(sides[0]) == len(sides[1]):
+            for before, after in zip(places[0], places[1], strict=True):
+                plot.add(svg.line(*before, *after, "grid"))
+        for side in (0, 1):
+            marks = [
+                svg.mark(side, place, shown(value, line.figure.form))
+                for place, value in zip(places[side], sides[side], strict=True)
+            ]
+            plot.add(svg.coloured(side, *marks))
+        pictures.append(tag("div", plot.svg(f"{line.figure.title}, seed by seed"), class_="chart card"))
+    return pictures

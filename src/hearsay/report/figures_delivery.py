@@ -1,0 +1,147 @@
+"""Delivery over time: latency of messages, nodes that come and go, and the delivery ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hearsay.pipeline.output.tables import CHURN, LATENCY, MESSAGES
+from hearsay.report import thinning
+from hearsay.report.figure import Axis, Figure, Panel, column, numbers, place
+from hearsay.report.runs import US_PER_S, Run
+from hearsay.trace.folder.arrow_compute import compute
+
+LONG_TAIL = 12
+
+
+def delivery_cdf(runs: Sequence[Run]) -> Figure:
+    series: list[dict[str, Any]] = []
+    for run in runs:
+        table = run.read(LATENCY, "topic", "latency_us", "deliveries")
+        for view in run.views:
+            rows = view.rows(table)
+            latencies, shares = thinning.cdf(column(rows, "latency_us") / 1000, column(rows, "deliveries"))
+            if len(latencies):
+                series.append({**place(view), "panel": 0, "x": numbers(latencies), "y": numbers(shares)})
+    return Figure(
+        id="latency",
+        title="Delivery latency",
+        question="Which share of the deliveries took at most this time?",
+        kind="lines",
+        source=LATENCY,
+        series=series,
+        x=Axis("latency", "ms", "log" if any(_long_tail(line) for line in series) else "linear", can_be_log=True),
+        panels=[Panel(Axis("share of deliveries", "percent", top=1))],
+    )
+
+
+def latency_over_time(runs: Sequence[Run]) -> Figure:
+    series: list[dict[str, Any]] = []
+    for run in runs:
+        table = run.read(MESSAGES, "topic", "published_us", "p50_us", "p99_us")
+        for view in run.views:
+            rows = view.rows(table)
+            measured = rows.filter(~np.isnan(column(rows, "p50_us")))
+            times = (column(measured, "published_us") - run.start_us) / US_PER_S
+            groups = thinning.buckets(times)
+            for measure, (name, pick) in enumerate(_PICKS):
+                if groups:
+                    values = column(measured, name) / 1000
+                    series.append(
+                        {
+                            **place(view),
+                            "panel": 0,
+                            "measure": measure,
+                            "x": numbers(float(times[group].mean()) for group in groups),
+                            "y": numbers(pick(values[group]) for group in groups),
+                        }
+                    )
+    return Figure(
+        id="latency-over-time",
+        title="Latency over time",
+        question="Did messages become slower during the run?",
+        kind="lines",
+        source=MESSAGES,
+        series=series,
+        x=Axis("published at", "s"),
+        panels=[Panel(Axis("latency of a message", "ms", can_be_log=True))],
+        measures=["p50", "p99"],
+    )
+
+
+def _long_tail(line: dict[str, Any]) -> bool:
+    """Return whether the slowest delivery is so late that the rest of a linear curve would be flat."""
+    median = next(x for x, share in zip(line["x"], line["y"], strict=True) if share >= 0.5)
+    return bool(line["x"][-1] > LONG_TAIL * max(median, 1))
+
+
+def _median(values: np.ndarray[Any, Any]) -> float:
+    return float(np.median(values))
+
+
+def _worst(values: np.ndarray[Any, Any]) -> float:
+    return float(values.max())
+
+
+_PICKS: tuple[tuple[str, Callable[[np.ndarray[Any, Any]], float]], ...] = (("p50_us", _median), ("p99_us", _worst))
+
+
+QUIET = "nothing to draw: no node came or went, and every message reached all nodes."
+_NODES, _RATIO = 0, 1
+
+
+def churn_timeline(runs: Sequence[Run]) -> Figure:
+    series: list[dict[str, Any]] = []
+    for run in runs:
+        table = run.read(CHURN, "topic", "second", "nodes_up", "eligible", "delivered")
+        of_nodes = table.filter(compute.is_null(table.column("topic")))
+        nodes = of_nodes.filter(compute.is_valid(of_nodes.column("nodes_up")))
+        of_topics = table.filter(compute.is_valid(table.column("topic")))
+        for view in run.views:
+            times, up = _thinned(nodes, lambda group: float(column(group, "nodes_up").min()))
+            series.append({**place(view), "panel": _NODES, "x": times, "y": up, "step": True})
+            due = view.rows(of_topics)
+            times, ratios = _thinned(due.filter(compute.greater(due.column("eligible"), 0)), _ratio)
+            series.append({**place(view), "panel": _RATIO, "x": times, "y": ratios})
+    drawn = [each for each in series if each["x"]]
+    eventful = [each for each in drawn if _is_eventful(each, drawn)]
+    views = {(view.run, view.place): view for run in runs for view in run.views}
+    quiet = {(each["run"], each["topic"]) for each in drawn} - {(each["run"], each["topic"]) for each in eventful}
+    return Figure(
+        id="churn",
+        title="Churn timeline",
+        question="What happened when nodes came and went?",
+        kind="lines",
+        source=CHURN,
+        series=eventful,
+        x=Axis("time", "s"),
+        panels=[
+            Panel(Axis("nodes up", "count"), 150),
+            Panel(Axis("delivery ratio of messages published then", "percent", top=1, zoom=True), 150),
+        ],
+        absent=[(views[key], QUIET) for key in sorted(quiet)],
+        wide=True,
+    )
+
+
+def _is_eventful(each: dict[str, Any], drawn: Sequence[dict[str, Any]]) -> bool:
+    """Return whether something happened in the panel of this series, in any run."""
+    others = [other for other in drawn if (other["panel"], other["topic"]) == (each["panel"], each["topic"])]
+    if each["panel"] == _NODES:
+        return any(min(other["y"]) != max(other["y"]) for other in others)
+    return any(min(other["y"]) < 1 for other in others)
+
+
+def _thinned(rows: Any, figure_of: Callable[[Any], float]) -> tuple[list[Any], list[Any]]:
+    """Return the first second of each group of rows, and a value of the group."""
+    seconds = column(rows, "second")
+    groups = thinning.buckets(seconds)
+    return numbers(float(seconds[group][0]) for group in groups), numbers(
+        figure_of(rows.take(group)) for group in groups
+    )
+
+
+def _ratio(rows: Any) -> float:
+    return float(np.nansum(column(rows, "delivered")) / column(rows, "eligible").sum())

@@ -1,0 +1,139 @@
+"""HTML: elements whose content is escaped, tables, and documents that load nothing.
+
+Names of runs and topics come from outside. They are shown as they are, but invisible characters and those that turn
+the direction of text are shown as escapes. A policy in each document forbids every request.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Collection, Iterable, Sequence
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from hearsay.report import palette
+from hearsay.report.files import GENERATOR
+from hearsay.version import __version__
+
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+
+
+class Html(str):
+    """Text that is HTML and needs no escaping."""
+
+    __slots__ = ()
+
+
+def tag(name: str, *content: object, **attributes: str | int | bool | None) -> Html:
+    """Return an element. `class_` is the class, `data_x` becomes `data-x`; True has no value, None is left out."""
+    parts: list[str] = []
+    for key, value in attributes.items():
+        key = key.rstrip("_").replace("_", "-")
+        if value is True:
+            parts.append(f" {key}")
+        elif value is not None and value is not False:
+            parts.append(f' {key}="{escape(visible(str(value)))}"')
+    return Html(f"<{name}{''.join(parts)}>{join(content)}</{name}>")
+
+
+def join(content: Iterable[object]) -> Html:
+    return Html("".join(text if isinstance(text, Html) else escape(visible(str(text))) for text in content))
+
+
+def between(items: Iterable[Html], separator: str) -> list[object]:
+    """Return the items with a separator between them."""
+    parts: list[object] = [part for item in items for part in (separator, item)]
+    return parts[1:]
+
+
+def visible(text: str) -> str:
+    """Return text with control characters, direction marks and lone surrogates as escapes."""
+    return "".join(
+        char if char.isprintable() or char == "\N{NO-BREAK SPACE}" else f"\\u{ord(char):04x}" for char in text
+    )
+
+
+def capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def json_for_script(data: Any) -> Html:
+    """Return JSON that no HTML parser takes for markup, for a script element."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    for char, replacement in _ESCAPES.items():
+        text = text.replace(char, replacement)
+    return Html(text)
+
+
+def document(title: str, body: Iterable[object], *, style: str, script: str = "") -> str:
+    """Return a page with one style and at most one script, which may request nothing."""
+    style = palette.css() + style
+    allowed = f"'{_source_hash(script)}'" if script else "'none'"
+    policy = (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"style-src '{_source_hash(style)}'; script-src {allowed}"
+    )
+    head = join(
+        [
+            Html('<meta charset="utf-8">'),
+            Html(GENERATOR),
+            Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+            Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+            Html('<meta name="color-scheme" content="light dark">'),
+            Html('<meta name="referrer" content="no-referrer">'),
+            tag("title", title),
+            tag("style", Html(style)),
+        ]
+    )
+    content = join([*body, tag("script", Html(script)) if script else ""])
+    return f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n<body>{content}</body>\n</html>\n'
+
+
+def footer() -> Html:
+    return tag("footer", f"Written by hearsay {__version__}. Self-contained file: it loads nothing.")
+
+
+def section(title: str, id_: str, *content: object) -> Html:
+    return tag("section", tag("h2", title), *content, id=id_)
+
+
+def scrolling(content: Html, label: str) -> Html:
+    return tag("div", content, class_="scrolling", tabindex=0, role="region", aria_label=label)
+
+
+def labelled_table(
+    heads: Sequence[str], rows: Iterable[Sequence[object]], label: str, text: Collection[int] = (0,)
+) -> Html:
+    """Return a table that becomes a list on a narrow screen. Columns in `text` have words, the others numbers."""
+    return row_table(heads, (labelled_row(heads, row, text) for row in rows), label, text)
+
+
+def row_table(heads: Sequence[str], rows: Iterable[Html], label: str, text: Collection[int]) -> Html:
+    """Return a table of rows made by `labelled_row`."""
+    head = [tag("th", title, scope="col", class_=_kind(place, text)) for place, title in enumerate(heads)]
+    return scrolling(tag("table", tag("thead", tag("tr", *head)), tag("tbody", *rows), class_="labelled"), label)
+
+
+def labelled_row(
+    heads: Sequence[str], cells: Sequence[object], text: Collection[int] = (0,), **attributes: int | str
+) -> Html:
+    first, *others = cells
+    named = [
+        tag("td", cell, class_=_kind(place, text), data_label=heads[place]) for place, cell in enumerate(others, 1)
+    ]
+    return tag("tr", tag("th", first, scope="row"), *named, **attributes)
+
+
+def asset(name: str) -> str:
+    return files("hearsay.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _kind(place: int, text: Collection[int]) -> str | None:
+    return None if place in text else "number"
+
+
+def _source_hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,36 @@
+"""The colours and marks of series: the same on pages, in SVG files and in figures for papers."""
+
+from __future__ import annotations
+
+LIGHT = ("#0067b1", "#c94f00", "#00805c", "#b0478a", "#8a6d00", "#3b8fd0", "#6b4fa0", "#59636e")
+"""Colours on a light background; readers with colour blindness can distinguish them."""
+DARK = ("#5aaef2", "#ff9350", "#3ecb9f", "#f08bc8", "#e3c04c", "#a8d8ff", "#b79df0", "#aab4bf")
+COUNT = len(LIGHT)
+MARKS = (
+    "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0Z",
+    "M-3.2-3.2h6.4v6.4h-6.4Z",
+    "M0-4.2 4 3.4H-4Z",
+    "M0-4.5 4.5 0 0 4.5-4.5 0Z",
+    "M0 4.2 4-3.4H-4Z",
+    "M-1.3-4.2h2.6v2.9h2.9v2.6h-2.9v2.9h-2.6v-2.9h-2.9v-2.6h2.9Z",
+    "M0-4.4 4.2-1.4 2.6 3.6H-2.6L-4.2-1.4Z",
+    "M-4.4-1.2h8.8v2.4h-8.8Z",
+)
+"""Shapes as SVG paths around the origin."""
+
+
+def css() -> str:
+    """Return the colours as CSS variables and classes, for screens and paper."""
+    light, dark = (
+        " ".join(f"--run-{number}: {colour};" for number, colour in enumerate(colours)) for colours in (LIGHT, DARK)
+    )
+    classes = " ".join(f".run-{number} {{ color: var(--run-{number}); }}" for number in range(COUNT))
+    return (
+        f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
+        f"@media print {{ :root {{ {light} }} }}\n{classes}\n"
+    )
+
+
+def mark_of(series: int) -> int:
+    """Return the mark of a series; series that share a colour have different marks."""
+    return (series + series // COUNT) % COUNT

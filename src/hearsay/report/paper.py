@@ -1,0 +1,204 @@
+"""Figures for papers, drawn by matplotlib (extra `figures`): size, type, colours, axes, files.
+
+Rules:
+
+* A figure is as wide as one or two columns of a paper, with type of 7 and 8 points, so it needs no scaling.
+* Fonts are embedded as TrueType, as venues require, and text stays text.
+* Colours are those of the pages. Lines also differ by dashes, points by shape, bars by hatches.
+* The same input gives the same bytes: files have no date.
+* Names from outside are plain text: no mathematics, no control characters.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from hearsay.extras import require_extra
+from hearsay.report import palette
+from hearsay.report.figure import Axis, Format
+from hearsay.report.files import ReportError, write_bytes
+from hearsay.text.escape import escape
+from hearsay.text.numbers import Form
+from hearsay.version import __version__
+
+COLUMN, TWO_COLUMNS = 3.5, 7.16
+"""Widths in inches."""
+LETTER = 0.062
+"""Approximate width of a letter in inches."""
+COLOURS = palette.LIGHT
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)))
+HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----", "++++", "oooo")
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+DOTS_PER_INCH = 300
+KINDS = ("pdf", "png")
+MAKER = f"hearsay {__version__}"
+_MARKERS = (b"/Creator (hearsay ", b"tEXtSoftware\0hearsay ")
+_STYLE: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 8,
+    "axes.labelsize": 8,
+    "axes.titlesize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "legend.handlelength": 2.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.5,
+    "hatch.linewidth": 0.6,
+    "pdf.fonttype": 42,
+    "text.parse_math": False,
+    "text.usetex": False,
+    "figure.constrained_layout.use": True,
+    "path.simplify": True,
+}
+_BYTES = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9))
+
+
+def require_matplotlib() -> None:
+    """Raise `MissingExtra` without matplotlib."""
+    require_extra("figures")
+
+
+@contextmanager
+def styled() -> Generator[None]:
+    """Draw and save in the style of a paper, independent of the user's settings."""
+    matplotlib: Any = import_module("matplotlib")
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_STYLE)
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def sheet(width: float, height: float) -> Any:
+    """Return an empty figure of matplotlib; sizes are inches."""
+    return import_module("matplotlib.figure").Figure(figsize=(width, height))
+
+
+def shown(name: str, most: int = 60) -> str:
+    """Return a name from outside for a label."""
+    text = escape(name)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def unit_of(form: Format | Form, highest: float) -> tuple[float, str]:
+    """Return a factor for values, and their unit after multiplication."""
+    match form:
+        case "percent":
+            return 100.0, "%"
+        case "bytes":
+            name, size = next((each for each in reversed(_BYTES) if highest >= each[1]), _BYTES[0])
+            return 1 / size, name
+        case "ms" | "s":
+            return 1.0, form
+        case _:
+            return 1.0, ""
+
+
+def labelled(words: str, unit: str) -> str:
+    return f"{words} ({unit})" if unit else words
+
+
+def spread_axis(axes: Any, which: str, axis: Axis, highest: float) -> float:
+    """Label an axis and set its scale; return the factor for its values."""
+    factor, unit = unit_of(axis.format, highest)
+    getattr(axes, f"set_{which}label")(labelled(axis.label, unit))
+    if axis.scale == "log":
+        logarithmic(axes, which)
+    return factor
+
+
+def logarithmic(axes: Any, which: str) -> None:
+    """Make an axis logarithmic, with plain numbers at its ticks."""
+    ticker: Any = import_module("matplotlib.ticker")
+    getattr(axes, f"set_{which}scale")("log")
+    side = getattr(axes, f"{which}axis")
+    side.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
+    side.set_minor_formatter(ticker.NullFormatter())
+
+
+def in_two_lines(words: str, room: float) -> str:
+    """Break words that are wider than the room (inches) at the space nearest to the middle."""
+    if len(words) * LETTER <= room or " " not in words:
+        return words
+    middle = min((abs(place - len(words) / 2), place) for place, sign in enumerate(words) if sign == " ")[1]
+    return f"{words[:middle]}\n{words[middle + 1 :]}"
+
+
+def legend(drawn: Any, handles: Sequence[Any], words: Sequence[str]) -> None:
+    """Add a legend above the figure, with as many columns as fit."""
+    longest = max(map(len, words), default=0)
+    room = drawn.get_size_inches()[0] / (0.45 + LETTER * longest)
+    drawn.legend(handles, words, loc="outside upper left", ncols=max(1, min(len(words), int(room))))
+
+
+def write_sheets(sheets: Iterable[tuple[str, Any]], folder: Path) -> list[Path]:
+    """Write figures, each with the name of its files; return the files."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ReportError(f"{folder}: cannot write figures there ({error.strerror})") from None
+    written = [path for name, drawn in sheets for path in save(drawn, folder, name)]
+    if not written:
+        raise ReportError(f"{folder}: there is nothing to draw")
+    return written
+
+
+def save(drawn: Any, folder: Path, name: str) -> list[Path]:
+    """Write a figure as files, each whole or not at all."""
+    files = {kind: folder / f"{name}.{kind}" for kind in KINDS}
+    for path in files.values():
+        _require_figure_or_nothing(path)
+    pictures = {"png": _as_png(drawn), "pdf": _as_pdf(drawn)}
+    for kind, path in files.items():
+        write_bytes(path, pictures[kind], "figure")
+    return list(files.values())
+
+
+def _as_png(drawn: Any) -> bytes:
+    """Return PNG. The layout that it computes is kept, as that takes as long as drawing."""
+    drawn.set_dpi(DOTS_PER_INCH)
+    held = BytesIO()
+    import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(drawn).print_png(
+        held, metadata={"Software": MAKER}
+    )
+    drawn.set_layout_engine("none")
+    return held.getvalue()
+
+
+def _as_pdf(drawn: Any) -> bytes:
+    held = BytesIO()
+    import_module("matplotlib.backends.backend_pdf").FigureCanvasPdf(drawn).print_pdf(
+        held, metadata={"Creator": MAKER, "CreationDate": None}
+    )
+    return held.getvalue()
+
+
+def _require_figure_or_nothing(path: Path) -> None:
+    """Raise `ReportError` if another file is at a path."""
+    try:
+        if path.is_file() and not path.is_symlink():
+            data = path.read_bytes()
+            if any(marker in data for marker in _MARKERS):
+                return
+        elif not path.exists() and not path.is_symlink():
+            return
+    except OSError as error:
+        raise ReportError(f"{path}: cannot write the figure ({error.strerror})") from None
+    raise ReportError(f"{path}: exists and is not a figure of Hearsay; choose another --figures or remove it")

@@ -1,0 +1,400 @@
+"""Analysed runs: their result tables, read on demand, and a row over all topics of a run.
+
+Rules:
+
+* `hearsay.pipeline.output.tables` defines the tables. A missing column or an unreadable file is an error with its
+  path; a missing table is empty, and its figures say so.
+* A view is a run with one of its topics. Topics of different runs belong together by name.
+* Over all topics, counts and bytes are sums, ratios are ratios of sums, and percentiles are over all deliveries. A
+  figure that no table has for all topics together is None.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from itertools import islice
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hearsay.foreign_files import MAX_TOML_BYTES, read_bytes
+from hearsay.pipeline.input.run_facts import scenario_of, summary_of
+from hearsay.pipeline.output.stored_tables import arrow_schema, stored_files
+from hearsay.pipeline.output.tables import (
+    BALANCE,
+    HEADLINE,
+    LATENCY,
+    MEASURED,
+    MESSAGES,
+    METRICS_FOLDER,
+    TRAFFIC,
+    MetricTable,
+)
+from hearsay.report.files import ReportError
+from hearsay.report.thinning import Floats
+from hearsay.studies.settings import settings_of
+from hearsay.trace.folder.arrow import DAMAGED, pa
+from hearsay.trace.folder.arrow_compute import compute
+from hearsay.trace.folder.foreign_parquet import open_foreign
+from hearsay.trace.folder.manifest import MANIFEST, load_manifest
+from hearsay.trace.folder.plain_tables import plain, read_plain
+from hearsay.trace.read.verify import other_sizes
+from hearsay.trace.write.run_folder import DICTIONARIES
+
+MAX_TOPICS = 6
+MAX_VIEWS = 36
+"""Views that keep a report below 5 MB; with more runs, fewer topics can be chosen."""
+SCENARIO = "scenario.toml"
+SCRIPT_ROLE = "script"
+US_PER_S = 1_000_000
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class View:
+    """A topic of a run, the subject of a line in a chart. `place` is the place of the topic in the report."""
+
+    run: int
+    place: int
+    topic: int | None
+    """Number of the topic; None for all topics together."""
+    headline: Row
+    nodes: int | None
+    """Nodes of the topic: its members, and nodes that sent parts for it."""
+    alone: bool
+    """The run has no other topic."""
+
+    def rows(self, table: Any) -> Any:
+        """Return the rows of the topic."""
+        if self.topic is None:
+            return table
+        return table.filter(compute.equal(table.column("topic"), self.topic))
+
+    def rows_and_loose(self, table: Any) -> Any:
+        """Return the rows of the topic; of a run with one topic also those without topic (IWANT, connections)."""
+        if self.topic is None or not self.alone:
+            return self.rows(table)
+        return table.filter(compute.equal(compute.fill_null(table.column("topic"), self.topic), self.topic))
+
+
+@dataclass
+class Run:
+    """A run of the report. Labels are unique."""
+
+    folder: Path
+    label: str
+    headlines: list[Row]
+    views: list[View] = field(default_factory=list[View])
+
+    @property
+    def topic_views(self) -> list[View]:
+        """Return the views of single topics, for charts of one mesh or one message."""
+        return [view for view in self.views if view.topic is not None]
+
+    def read(self, table: MetricTable, *columns: str) -> Any:
+        """Return a table as Arrow, with some or all columns. A missing table has no rows."""
+        return _read(self.folder, table, columns or table.names)
+
+    def preview(self, table: MetricTable, limit: int) -> tuple[Any, int]:
+        """Return the first rows of a table, and the number of all rows."""
+        source = _open(self.folder, table)
+        if source is None:
+            return arrow_schema(table).empty_table(), 0
+        schema = arrow_schema(table)
+        try:
+            batches = (
+                batch for file in source for batch in islice(file.iter_batches(limit, columns=schema.names), 1)
+            )
+            first = _joined((pa.Table.from_batches([batch]) for batch in batches), schema)
+            return first.slice(0, limit), sum(file.metadata.num_rows for file in source)
+        except DAMAGED as error:
+            raise _unreadable(self.folder, table, error) from error
+
+    def nodes_of(self, headline: Row) -> int | None:
+        """Return the nodes of a topic in the table of balance, or else the nodes of the run."""
+        return self._balanced.get(headline["topic"]) or headline["nodes"]
+
+    def why_not(self, figure: str) -> str | None:
+        """Return why the trace lacks a figure; None if it has it."""
+        return self._unmeasured.get(figure)
+
+    @property
+    def of_real_nodes(self) -> bool:
+        """Return whether figures are missing, as in all traces of real nodes."""
+        return bool(self._unmeasured)
+
+    def without_scripts(self, table: Any) -> Any:
+        """Return the rows of nodes, without those of scripts that inject messages."""
+        return table.filter(compute.invert(compute.is_in(table.column("node"), self._scripts)))
+
+    def is_script(self, node: int | None) -> bool:
+        """Return whether this is a script that injects messages."""
+        return node in self._scripts.to_pylist()
+
+    @cached_property
+    def settings(self) -> dict[str, object] | None:
+        """Settings of the resolved scenario; None without a simulation."""
+        try:
+            return settings_of(read_bytes(self.folder / SCENARIO, MAX_TOML_BYTES).decode())
+        except (OSError, ValueError):
+            return None
+
+    def setting(self, key: str) -> float | None:
+        """Return a numeric setting."""
+        value = (self.settings or {}).get(key)
+        return float(value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else None
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """Summary of the engine; empty without one."""
+        return summary_of(self.folder)
+
+    @cached_property
+    def damaged_files(self) -> list[str]:
+        """Trace files that differ from the manifest; tables in a folder of their own have no manifest."""
+        if not (self.folder / MANIFEST).exists():
+            return []
+        return other_sizes(self.folder, load_manifest(self.folder))
+
+    @cached_property
+    def _balanced(self) -> dict[int | None, int]:
+        return {row["topic"]: row["nodes"] for row in self.read(BALANCE, "topic", "nodes").to_pylist()}
+
+    @cached_property
+    def _unmeasured(self) -> dict[str, str]:
+        return {row["figure"]: row["reason"] for row in self.read(MEASURED).to_pylist() if not row["measured"]}
+
+    @cached_property
+    def _scripts(self) -> Any:
+        path = self.folder / DICTIONARIES / "peers.parquet"
+        if not path.is_file():
+            return pa.array([], pa.int32())
+        try:
+            table = read_plain(path, ("peer", "role"))
+            return table.filter(compute.equal(table.column("role"), SCRIPT_ROLE)).column("peer").combine_chunks()
+        except DAMAGED as error:
+            raise ReportError(f"{path}: cannot be read ({_first_line(error)})") from error
+
+    @cached_property
+    def start_us(self) -> int:
+        """Start of the run's clock: 0, or the first row of real nodes."""
+        starts = [row["start_us"] for row in self.headlines if row["start_us"] is not None]
+        return int(min(starts, default=0))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The runs of a report with their views, and the topics to choose from."""
+
+    runs: Sequence[Run]
+    topics: Sequence[str]
+    """With several topics, the first one is all of them together."""
+    left_out: int
+    """Number of further topics."""
+
+    @property
+    def overall(self) -> bool:
+        """Return whether the first topic is all topics together."""
+        return len(self.topics) > 1
+
+
+def open_runs(folders: Sequence[Path]) -> Selection:
+    """Open runs, with views for all topics together and for the topics with the lowest delivery."""
+    runs = [_open_run(folder) for folder in folders]
+    _make_labels_unique(runs)
+    rows = [row for run in runs for row in run.headlines]
+    worst: dict[str, tuple[float, int]] = {}
+    for row in rows:
+        name = topic_name(row)
+        worst[name] = min(worst.get(name, trouble(row)), trouble(row))
+    in_order = sorted(worst, key=lambda name: (worst[name], name))
+    topics = in_order[: max(1, min(MAX_TOPICS, MAX_VIEWS // len(runs)))]
+    left_out = len(in_order) - len(topics)
+    if len(in_order) > 1:
+        topics = [ALL_TOPICS, *topics]
+    for index, run in enumerate(runs):
+        if len(topics) > 1 and run.headlines:
+            overall = all_topics(run)
+            run.views.append(View(index, 0, None, overall, overall["nodes"], False))
+        run.views += [
+            View(index, place, row["topic"], row, run.nodes_of(row), len(run.headlines) == 1)
+            for place, topic in enumerate(topics)
+            for row in run.headlines
+            if topic_name(row) == topic and not (place == 0 and len(topics) > 1)
+        ]
+    return Selection(runs, topics, left_out)
+
+
+def trouble(headline: Row) -> tuple[float, int]:
+    """Return a sort key: the lowest delivery ratio first, then the most messages."""
+    ratio = headline["delivery_ratio"]
+    return (2.0 if ratio is None else float(ratio), -(headline["messages"] or 0))
+
+
+def topic_name(headline: Row) -> str:
+    name = headline["topic_name"]
+    return f"topic {headline['topic']}" if name is None else str(name)
+
+
+def _open_run(folder: Path) -> Run:
+    if not folder.is_dir():
+        raise ReportError(f"{folder}: no such run folder")
+    if _open(folder, HEADLINE) is None:
+        raise ReportError(f"{folder}: this run has not been analysed; run `hearsay analyze {folder}` first")
+    _require_readable(folder)
+    rows: list[Row] = [
+        {key: None if isinstance(value, float) and isnan(value) else value for key, value in row.items()}
+        for row in _read(folder, HEADLINE, HEADLINE.names).to_pylist()
+    ]
+    name = str(rows[0]["run"]) if rows else folder.resolve().name
+    return Run(folder, name, [row for row in rows if row["topic"] is not None])
+
+
+def _require_readable(folder: Path) -> None:
+    """Raise an error for a damaged summary, scenario or manifest."""
+    summary_of(folder)
+    scenario_of(folder)
+    if (folder / MANIFEST).exists():
+        load_manifest(folder)
+
+
+def _make_labels_unique(runs: Sequence[Run]) -> None:
+    """Add folders to equal names, and numbers to equal folders."""
+    taken = Counter(run.label for run in runs)
+    for run in runs:
+        if taken[run.label] > 1:
+            run.label = f"{run.label} ({run.folder})"
+    seen: Counter[str] = Counter()
+    for run in runs:
+        seen[run.label] += 1
+        if seen[run.label] > 1:
+            run.label = f"{run.label} #{seen[run.label]}"
+
+
+def _read(folder: Path, table: MetricTable, columns: Sequence[str]) -> Any:
+    schema = pa.schema([arrow_schema(table).field(name) for name in columns])
+    try:
+        return _joined((file.read(schema.names) for file in _open(folder, table) or ()), schema)
+    except DAMAGED as error:
+        raise _unreadable(folder, table, error) from error
+
+
+def _joined(tables: Iterable[Any], schema: Any) -> Any:
+    found = (plain(table).select(schema.names).cast(schema) for table in tables)
+    return pa.concat_tables([schema.empty_table(), *found])
+
+
+def _open(folder: Path, table: MetricTable) -> Any:
+    """Return the files of a finished table; None if it was not written."""
+    try:
+        files = [open_foreign(file, table.names) for file in stored_files(folder, table)]
+    except DAMAGED as error:
+        raise _unreadable(folder, table, error) from error
+    for name in (name for file in files for name in table.names if name not in file.schema_arrow.names):
+        path = _path(folder, table)
+        raise ReportError(f"{path}: column {name} is missing; run `hearsay analyze {folder}` again")
+    return files or None
+
+
+def _path(folder: Path, table: MetricTable) -> Path:
+    return folder / METRICS_FOLDER / table.name
+
+
+def _unreadable(folder: Path, table: MetricTable, error: Exception) -> ReportError:
+    return ReportError(f"{_path(folder, table)}: cannot be read ({_first_line(error)})")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+ALL_TOPICS = "all topics"
+_PAYLOAD = "publish"
+_PERCENTILES = {"latency_p50_ms": 0.5, "latency_p90_ms": 0.9, "latency_p99_ms": 0.99}
+_OF_THE_RUN = ("run", "router", "nodes", "state_bytes_mean", "state_bytes_max", "start_us", "seconds", "complete")
+
+
+def total(rows: Any, name: str) -> int:
+    """Return the sum of a column of counts."""
+    return int(compute.sum(rows.column(name)).as_py() or 0)
+
+
+def all_topics(run: Run) -> dict[str, Any]:
+    """Return a row like those of the table `headline`, over all topics of a run."""
+    rows = run.headlines
+    row: dict[str, Any] = dict.fromkeys(HEADLINE.names)
+    row |= {name: rows[0][name] for name in _OF_THE_RUN}
+    row |= {name: sum(each[name] or 0 for each in rows) for name in ("messages", "eligible", "delivered")}
+    row["topic_name"] = ALL_TOPICS
+    row["delivery_ratio"] = row["delivered"] / row["eligible"] if row["eligible"] else None
+    return row | _latencies(run, rows) | _copies(run) | _bytes(run, rows)
+
+
+def _latencies(run: Run, rows: Sequence[Any]) -> dict[str, float | None]:
+    known = [row["latency_max_ms"] for row in rows if row["latency_max_ms"] is not None]
+    found: dict[str, float | None] = {"latency_max_ms": max(known, default=None)}
+    table = run.read(LATENCY, "latency_us", "deliveries")
+    table = table.filter(compute.is_valid(table.column("latency_us")))
+    if not len(table):
+        return found
+    latencies, deliveries = (_floats(table, name) for name in ("latency_us", "deliveries"))
+    order = np.argsort(latencies, kind="stable")
+    upto = np.cumsum(deliveries[order])
+    for name, share in _PERCENTILES.items():
+        found[name] = float(latencies[order][np.searchsorted(upto, share * upto[-1])]) / 1000
+    return found
+
+
+def _copies(run: Run) -> dict[str, float | None]:
+    table = run.read(MESSAGES, "away", "copies", "hops_sum", "hops_max")
+    away, copies = total(table, "away"), total(table, "copies")
+    known = table.filter(compute.is_valid(table.column("hops_sum")))
+    hops, known_away = total(known, "hops_sum"), total(known, "away")
+    return {
+        "copies_per_delivery": copies / away if away else None,
+        "hops_mean": hops / known_away if known_away else None,
+        "hops_max": compute.max(table.column("hops_max")).as_py(),
+    }
+
+
+def _bytes(run: Run, rows: Sequence[Any]) -> dict[str, float | None]:
+    table = run.read(TRAFFIC, "node", "kind", "bytes_out")
+    table = table.filter(compute.is_valid(table.column("bytes_out")))
+    sent = compute.sum(table.column("bytes_out")).as_py()
+    if not sent:
+        return {}
+    payload = table.filter(compute.equal(table.column("kind"), _PAYLOAD))
+    share = 1 - (compute.sum(payload.column("bytes_out")).as_py() or 0) / sent
+    loads = _floats(run.without_scripts(table).group_by("node").aggregate([("bytes_out", "sum")]), "bytes_out_sum")
+    every = max(rows[0]["nodes"] or 0, len(loads))
+    found: dict[str, float | None] = {"control_bytes_share": share}
+    if every and loads.sum():
+        mean = float(loads.sum()) / every
+        room = next(
+            (row["bytes_out_mean"] / row["uplink_share_mean"] for row in rows if row["uplink_share_mean"]), None
+        )
+        found |= {"bytes_out_mean": mean, "uplink_share_mean": None if room is None else mean / room}
+        if run.why_not("evenness") is None:
+            most = float(loads.max())
+            found |= {"bytes_out_max_over_mean": most / mean, "bytes_out_gini": _gini(loads, every)}
+            found["uplink_share_max"] = None if room is None else most / room
+    return found
+
+
+def _gini(loads: Floats, nodes: int) -> float:
+    """Return the Gini coefficient as the analysis does; nodes that sent nothing count."""
+    ascending = np.sort(np.concatenate((np.zeros(nodes - len(loads)), loads)))
+    ranks = np.arange(1, nodes + 1)
+    return float(2 * (ranks * ascending).sum() / (nodes * ascending.sum()) - (nodes + 1) / nodes)
+
+
+def _floats(table: Any, name: str) -> Floats:
+    values: Floats = table.column(name).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return values.astype(np.float64)

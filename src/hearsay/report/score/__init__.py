@@ -1,1 +1,0 @@
-"""The page of a check of scores: curves of scripted peers, findings, and the figures behind them."""

@@ -1,0 +1,198 @@
+"""Pieces of SVG for pictures on pages of studies, scores and messages. Titles are shown on hover."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from hearsay.report import palette
+from hearsay.report.html import Html, join, tag
+from hearsay.report.scales import Scale
+
+_GAP = 12
+LETTER = 3.6
+"""About half the width of a letter."""
+_STYLE = """
+text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: #5b6470 }
+.grid { stroke: #e8ebef } .axis { stroke: #c9d0d8 }
+.title { font-size: 13px; font-weight: 600; fill: #1b1f24 } .value { fill: #1b1f24 } .value.on { fill: #fff }
+.line { stroke: currentColor; fill: none; stroke-width: 2 } .band { fill: currentColor; opacity: .15 }
+.mark { fill: currentColor } .mark.hollow { fill: #fff; stroke: currentColor; stroke-width: 1.4 }
+.reach { stroke: currentColor; stroke-width: 1.2; opacity: .55 } .cell { fill: currentColor }
+.front { stroke: currentColor; fill: none; stroke-width: 1.6; stroke-dasharray: 5 4 }
+.bound { stroke: currentColor; stroke-width: 1.4; stroke-dasharray: 2 3 }
+"""
+BAR_KEY = Html('<rect x="-6" y="-3" width="12" height="6" class="mark"></rect>')
+DOT_KEY = Html('<circle cx="0" cy="0" r="5" class="mark"></circle>')
+
+Point = tuple[float, float]
+
+
+class Plot:
+    """A plane with axes, and the parts drawn on it."""
+
+    def __init__(
+        self, x: Scale, y: Scale, width: int, height: int, title: str, x_label: str = "", *, part: str = ""
+    ) -> None:
+        """`title` names the figure, `part` one picture of several; a page that has the title hides it."""
+        self.width, self.height = width, height
+        self._x, self._y = x, y
+        self._left, self._top = 12 + 7 * max((len(words) for _, words in y.ticks), default=3), 26
+        self._right = max(14.0, *(LETTER * len(words) - (1 - share) * width for share, words in x.ticks))
+        self._bottom = 40 if x_label else 24
+        self._parts: list[Html] = [heading(title, part)]
+        for share, words in y.ticks:
+            if -0.001 <= share <= 1.001:
+                down = self._down(share)
+                self._parts.append(line(self._left, down, width - self._right, down, "grid"))
+                self._parts.append(text(words, self._left - 6, down + 4, anchor="end"))
+        bottom = self._down(0)
+        self._parts.append(line(self._left, bottom, width - self._right, bottom, "axis"))
+        self._parts += tick_labels([(self._across(share), words) for share, words in x.ticks], bottom + 16)
+        if x_label:
+            self._parts.append(text(x_label, (self._left + width - self._right) / 2, height - 4, anchor="middle"))
+
+    def place(self, x: float, y: float) -> Point:
+        return self._across(self._x.at(x)), self._down(self._y.at(y))
+
+    def upright(self, x: float, class_: str) -> Html:
+        """Return a line from bottom to top at a value of the x axis."""
+        across = self._across(self._x.at(x))
+        return line(across, self._down(0), across, self._down(1), class_)
+
+    def add(self, *parts: Html) -> None:
+        self._parts += parts
+
+    def svg(self, label: str) -> Html:
+        return picture(self.width, self.height, self._parts, label)
+
+    def _across(self, share: float) -> float:
+        return self._left + share * (self.width - self._left - self._right)
+
+    def _down(self, share: float) -> float:
+        return self._top + (1 - share) * (self.height - self._top - self._bottom)
+
+
+def tick_labels(ticks: Iterable[tuple[float, str]], y: float) -> Iterator[Html]:
+    """Yield labels below an axis; one that would overlap the label before it is left out."""
+    end = -1.0
+    for at, words in ticks:
+        half = LETTER * len(words)
+        if at - half > end:
+            yield text(words, at, y, anchor="middle")
+            end = at + half + 4
+
+
+def time_axis(
+    scale: Scale, left: float, width: float, ends: tuple[float, float], full_width: float
+) -> Iterator[Html]:
+    """Yield grid lines from top to bottom at the ticks of a scale, with their labels."""
+    top, bottom = ends
+    ticks = [(left + share * width, words) for share, words in scale.ticks]
+    for at, _ in ticks:
+        yield line(at, top, at, bottom, "grid")
+    yield from tick_labels([(min(at, full_width - 4 * len(words)), words) for at, words in ticks], bottom + 16)
+
+
+def picture(width: int, height: int, parts: Iterable[Html], label: str) -> Html:
+    return tag("svg", *parts, viewBox=f"0 0 {width} {height}", role="img", aria_label=label)
+
+
+def standalone(pictures: Sequence[Html], across: int, entries: Mapping[int, str]) -> str:
+    """Return pictures of one size as one SVG file, with style and legend."""
+    width, height = _size(pictures[0])
+    top = 26 if entries else _GAP
+    placed: list[Html] = []
+    for index, each in enumerate(pictures):
+        x, y = _GAP + index % across * (width + _GAP), top + index // across * (height + _GAP)
+        placed.append(tag("g", _sized(each), transform=f"translate({x} {y})"))
+    full_width = _GAP + min(across, len(pictures)) * (width + _GAP)
+    full_height = top + -(-len(pictures) // across) * (height + _GAP)
+    at = _GAP + 8.0
+    for number, words in entries.items():
+        shape = tag("path", d=_shape(number), transform=f"translate({at} 13)", class_="mark")
+        placed += [coloured(number, shape), text(words, at + 9, 17)]
+        at += 30 + 6.8 * len(words)
+    colours = "".join(f".run-{number} {{ color: {colour} }} " for number, colour in enumerate(palette.LIGHT))
+    style = tag("style", Html(_STYLE + colours))
+    body = join([style, Html('<rect width="100%" height="100%" fill="#fff"/>'), *placed])
+    attributes = f'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {full_width} {full_height}" width="{full_width}"'
+    return f"<svg {attributes}>{body}</svg>\n"
+
+
+def _sized(each: Html) -> Html:
+    """Return a picture with its size, which a nested picture needs."""
+    width, height = _size(each)
+    return Html(each.replace("<svg ", f'<svg width="{width}" height="{height}" ', 1))
+
+
+def _size(each: Html) -> tuple[int, int]:
+    width, height = each.split('viewBox="0 0 ', 1)[1].split('"', 1)[0].split()
+    return int(width), int(height)
+
+
+def text(words: str, x: float, y: float, *, class_: str = "", anchor: str | None = None) -> Html:
+    return tag("text", words, x=_number(x), y=_number(y), class_=class_ or None, text_anchor=anchor)
+
+
+def heading(title: str, part: str = "") -> Html:
+    figure = tag("tspan", f"{title} – " if part else title, class_="figure-title")
+    return tag("text", figure, part, x="2", y="14", class_="title")
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Html:
+    return tag("line", x1=_number(x1), y1=_number(y1), x2=_number(x2), y2=_number(y2), class_=class_)
+
+
+def polyline(places: Iterable[Point], class_: str) -> Html:
+    return tag("polyline", points=_points(places), class_=class_)
+
+
+def polygon(places: Iterable[Point], class_: str) -> Html:
+    return tag("polygon", points=_points(places), class_=class_)
+
+
+def bar(x: float, y: float, width: float, height: float) -> Html:
+    return tag("rect", x=_number(x), y=_number(y), width=_number(width), height=_number(height), class_="mark")
+
+
+def dot(x: float, y: float, radius: float, title: str, class_: str) -> Html:
+    return tag("circle", tag("title", title), cx=_number(x), cy=_number(y), r=_number(radius), class_=class_)
+
+
+def ring(middle: float, radius: float) -> Html:
+    return tag("circle", cx=_number(middle), cy=_number(middle), r=_number(radius), class_="ring")
+
+
+def mark(number: int, place: Point, title: str, *, hollow: bool = False) -> Html:
+    move = f"translate({_number(place[0])} {_number(place[1])})"
+    class_ = "mark hollow" if hollow else "mark"
+    return tag("path", tag("title", title), d=_shape(number), transform=move, class_=class_)
+
+
+def coloured(number: int, *parts: Html) -> Html:
+    return tag("g", *parts, class_=f"run-{number % palette.COUNT}")
+
+
+def legend(entries: Mapping[int, str], shape: Html | None = None) -> Html:
+    """Return the names of colours, each with its mark or another shape."""
+    keys = [tag("span", key(number, shape), " ", words, class_="entry") for number, words in entries.items()]
+    return tag("p", *keys, class_="tools") if keys else Html("")
+
+
+def key(number: int, shape: Html | None = None) -> Html:
+    """Return the colour and mark of a series, to stand before its name."""
+    drawn = shape or tag("path", d=_shape(number), class_="mark")
+    class_ = f"key run-{number % palette.COUNT}"
+    return tag("svg", drawn, viewBox="-6 -6 12 12", class_=class_, aria_hidden="true")
+
+
+def _shape(number: int) -> str:
+    return palette.MARKS[palette.mark_of(number)]
+
+
+def _points(places: Iterable[Point]) -> str:
+    return " ".join(f"{_number(x)},{_number(y)}" for x, y in places)
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".rstrip("0").rstrip(".")

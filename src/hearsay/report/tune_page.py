@@ -1,0 +1,198 @@
+"""The report of a tuning: the best settings, their effect, the cost of each bound, and the importance of axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from hearsay.report import svg
+from hearsay.report.files import make_folder, write_report_file, write_text
+from hearsay.report.html import Html, asset, capitalized, document, footer, join, labelled_table, section, tag
+from hearsay.report.study_page import mean_cell
+from hearsay.report.tune_svg import ENDED_ENTRIES, FRONT_ENTRIES, search_picture, tuned_front
+from hearsay.report.what_ran import Ran, command_line, what_ran
+from hearsay.studies.comparison_text import by_itself_words
+from hearsay.studies.figures import BY_NAME
+from hearsay.studies.settings import settings_of
+from hearsay.studies.statistics import mean_of
+from hearsay.studies.study_text import compared_cells
+from hearsay.studies.tables import values_at
+from hearsay.studies.tuning.answer import Answer
+from hearsay.studies.tuning.front import fronts
+from hearsay.studies.tuning.search import Tried
+from hearsay.studies.tuning.tune import Tuned
+from hearsay.studies.tuning.tune_text import (
+    as_good_words,
+    asked_words,
+    best_words,
+    conditions_cells,
+    interplay,
+    matters_words,
+    searched_words,
+    start_words,
+)
+from hearsay.text.numbers import plural, relative
+
+MAX_ROWS = 400
+
+
+def write_tune_report(
+    tuned: Tuned, answers: Sequence[Answer], out: Path, pictures: Path, commands: Mapping[str, str]
+) -> None:
+    """Write the report, and the pictures as SVG files. `commands` are shown at the end, by their purpose."""
+    tuning = tuned.tuning
+    body = [
+        tag(
+            "header",
+            tag("h1", tuning.title),
+            tag("p", f"{capitalized(asked_words(tuning))}.", class_="subject"),
+            *(tag("p", _named(answer, best_words(answer)), class_="card verdict") for answer in answers),
+        ),
+        tag("main", *_sections(tuned, answers, commands)),
+        footer(),
+    ]
+    write_report_file(
+        out, document(f"{tuning.title} – Hearsay tuning", body, style=asset("page.css") + asset("study.css"))
+    )
+    for name, (drawn, entries) in _standing_alone(answers).items():
+        make_folder(pictures)
+        write_text(pictures / f"{name}.svg", svg.standalone(drawn, 2, entries))
+
+
+def _standing_alone(answers: Sequence[Answer]) -> dict[str, tuple[list[Html], Mapping[int, str]]]:
+    found = {
+        "fronts": ([picture for answer in answers for picture in _fronts(answer)], FRONT_ENTRIES),
+        "search": ([picture for answer in answers for picture in _search(answer)], ENDED_ENTRIES),
+    }
+    return {name: (drawn, entries) for name, (drawn, entries) in found.items() if drawn}
+
+
+def _sections(tuned: Tuned, answers: Sequence[Answer], commands: Mapping[str, str]) -> Iterator[Html]:
+    tuning = tuned.tuning
+    if tuning.conditions is not None:
+        heads, rows = conditions_cells(tuning, answers)
+        table = labelled_table(heads, rows, "The best for each condition", range(1 + len(tuning.axes)))
+        yield section(f"Best settings by {tuning.conditions.name}", "conditions", table)
+    yield section("Effect", "worth", *(_worth(answer) for answer in answers))
+    drawn = [_card(answer, _fronts(answer)) for answer in answers]
+    if any(drawn):
+        note = "Dashed: Pareto front of the points that keep the other bounds. Dotted: bounds."
+        yield _pictures("Cost of each step of a bound", "fronts", drawn, FRONT_ENTRIES, note)
+    if any(answer.matters for answer in answers):
+        yield _matters(answers)
+    drawn = [_card(answer, _search(answer)) for answer in answers]
+    if any(drawn):
+        note = "Hollow: breaks a bound or ended early. Dashed: the best so far of points that keep the bounds."
+        yield _pictures("Course of the search", "search", drawn, ENDED_ENTRIES, note)
+    yield section("All points", "points", *(_points(answer) for answer in answers))
+    yield _what_ran(answers, commands)
+
+
+def _worth(answer: Answer) -> Html:
+    searched = answer.searched
+    words = [searched_words(searched), start_words(answer), as_good_words(answer), matters_words(answer)]
+    listed = tag("ul", *(tag("li", f"{capitalized(each)}.") for each in words if each), class_="words")
+    parts: list[Html] = [_title(answer)]
+    if answer.lines:
+        heads, rows = compared_cells(answer.lines)
+        seeds = plural(len(searched.tuning.fresh_seeds), "seed")
+        note = f"On {seeds} that the search did not use. A: start, B: best. {by_itself_words(answer.lines)}".rstrip()
+        parts += [labelled_table(heads, rows, "Start and best", (0, 4)), tag("p", note, class_="faint")]
+    return tag("div", *parts, listed, class_="card")
+
+
+def _fronts(answer: Answer) -> list[Html]:
+    return [tuned_front(answer.searched, bound, spots) for bound, spots in fronts(answer.searched)]
+
+
+def _search(answer: Answer) -> list[Html]:
+    picture = search_picture(answer.searched)
+    return [] if picture is None else [picture]
+
+
+def _card(answer: Answer, pictures: Sequence[Html]) -> Html:
+    if not pictures:
+        return Html("")
+    drawn = [tag("div", picture, class_="chart") for picture in pictures]
+    return tag("figure", _title(answer), tag("div", *drawn, class_="multiples"), class_="card wide")
+
+
+def _pictures(title: str, id_: str, drawn: Sequence[Html], entries: Mapping[int, str], note: str) -> Html:
+    return section(title, id_, svg.legend(entries), tag("p", note, class_="faint"), *drawn)
+
+
+def _matters(answers: Sequence[Answer]) -> Html:
+    """Return the share of the variance of each metric that each axis explains."""
+    tuning = answers[0].searched.tuning
+    names = [axis.name for axis in tuning.axes]
+    heads = [*(_conditions_head(answers)), "metric", *names, "interactions"]
+    rows: list[list[object]] = []
+    for answer in answers:
+        for figure, shares in answer.matters.items():
+            cells = [*(relative(shares[name]) for name in names), relative(interplay(shares))]
+            rows.append([*_conditions_cell(answer), BY_NAME[figure].title, *cells])
+    note = (
+        "Shares of the variance over the whole space, by a functional analysis of variance on a random forest "
+        "over all points tried, with the seeds that all of them had."
+    )
+    text = range(len(heads) - len(names) - 1)
+    table = labelled_table(heads, rows, "Importance of axes", text)
+    return section("Importance of axes", "matters", table, tag("p", note, class_="faint"))
+
+
+def _conditions_head(answers: Sequence[Answer]) -> list[str]:
+    conditions = answers[0].searched.tuning.conditions
+    return [] if conditions is None else [conditions.name]
+
+
+def _conditions_cell(answer: Answer) -> list[str]:
+    return [] if answer.searched.tuning.conditions is None else [answer.searched.label]
+
+
+def _points(answer: Answer) -> Html:
+    searched = answer.searched
+    tuning = searched.tuning
+    figures = [BY_NAME[name] for name in tuning.figures]
+    heads = ["point", *(axis.name for axis in tuning.axes), *(figure.title for figure in figures), "seeds", "ended"]
+    rows: list[list[object]] = []
+    for number, each in enumerate(searched.tried[:MAX_ROWS], 1):
+        cells: list[object] = [axis.labels[step] for axis, step in zip(tuning.axes, each.steps, strict=True)]
+        for figure in figures:
+            cells.append(mean_cell(mean_of(values_at(each.point, searched.results, figure.name)), figure))
+        rows.append([str(number), *cells, str(len(each.point.seeds)), _ending(answer, each)])
+    table = labelled_table(heads, rows, "All points", (*range(1 + len(tuning.axes)), len(heads) - 1))
+    more = len(searched.tried) - len(rows)
+    note = "Means over the seeds of a point; the interval shows on hover."
+    rest = f" {more} more are in tables/tried.parquet." if more > 0 else ""
+    return join([_title(answer), table, tag("p", f"{note}{rest}", class_="faint")])
+
+
+def _ending(answer: Answer, tried: Tried) -> str:
+    if tried is answer.best:
+        return "best"
+    return f"{tried.ended}: {tried.broken.figure.title}" if tried.broken is not None else str(tried.ended)
+
+
+def _what_ran(answers: Sequence[Answer], commands: Mapping[str, str]) -> Html:
+    ran: list[Ran] = []
+    for answer in answers:
+        label = f" ({answer.searched.label})" if answer.searched.label else ""
+        seeds = answer.searched.tuning.seeds
+        facts = {"seeds": f"{seeds[0]}…{seeds[-1]}"}
+        ran.append(Ran(tag("b", f"start{label}"), settings_of(answer.searched.start.scenario), facts))
+        if answer.best is not None:
+            ran.append(Ran(tag("b", f"best{label}"), settings_of(answer.best.point.scenario), facts))
+    intro = [part for words, command in commands.items() for part in (tag("p", f"{words}:"), command_line(command))]
+    return what_ran(ran, intro)
+
+
+def _title(answer: Answer) -> Html:
+    conditions = answer.searched.tuning.conditions
+    return Html("") if conditions is None else tag("h3", f"{conditions.name} {answer.searched.label}")
+
+
+def _named(answer: Answer, words: str) -> str:
+    conditions = answer.searched.tuning.conditions
+    if conditions is None or answer.best is None:
+        return words
+    return f"{conditions.name} {answer.searched.label}: {words}"

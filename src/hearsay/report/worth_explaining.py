@@ -1,0 +1,171 @@
+"""The messages of a report that are worth explaining: the slowest, and those that due nodes never got.
+
+Rules:
+
+* A message is as slow as its last delivery at a due node: nodes that join the topic late get it late. If due nodes
+  are missing, the time is when most due nodes had it.
+* Each message has the command that explains it.
+* Explanations are on the page. Without `everything`, only those of a single run with at most `MAX_ROWS` rows are.
+* A message whose trace cannot be read has the reason and no link.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hearsay.explain.answers import Explanation, explain
+from hearsay.explain.find import NotInThisRun
+from hearsay.explain.message import open_message
+from hearsay.explain.slowest import SlowAnswer
+from hearsay.explain.words import heading
+from hearsay.pipeline.output.tables import MESSAGES
+from hearsay.report.explain_page import section_parts
+from hearsay.report.html import Html, labelled_table, section, tag
+from hearsay.report.runs import Row, Run, Selection, topic_name
+from hearsay.report.what_ran import command_line
+from hearsay.studies.settings import command_of
+from hearsay.text.numbers import count, milliseconds, plural
+from hearsay.trace.folder.arrow_compute import compute
+from hearsay.trace.folder.manifest import MANIFEST, load_manifest
+from hearsay.trace.language.errors import RunFolderError
+
+MAX_ROWS = 1_000_000
+MAX_OF_ONE_RUN, MAX_OF_SEVERAL = 3, 1
+MAX_NODES = 20
+_SHARES = (100, 99, 90, 50)
+_COLUMNS = (
+    "topic", "message", "eligible", "delivered_eligible", "delivered", "max_us",
+    *(f"t{share}_us" for share in _SHARES),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Notable:
+    """A message that is worth explaining."""
+
+    run: int
+    row: Row
+    missing: bool
+    words: str
+    command: str
+
+    @property
+    def id(self) -> str:
+        return f"explained-{self.run}-{self.row['message']}{'-missing' if self.missing else ''}"
+
+
+def worth_explaining(
+    selection: Selection, named: Callable[[int], Html], everything: bool, say: Callable[[str], None]
+) -> Html:
+    """Return the section, or nothing. `named` shows a run; `everything` also explains what takes long."""
+    notable = [each for place, run in enumerate(selection.runs) for each in _notable(place, run, len(selection.runs))]
+    if not notable:
+        return Html("")
+    explained: dict[str, Html] = {}
+    refused: dict[str, str] = {}
+    for number, each in enumerate(notable, 1):
+        run = selection.runs[each.run]
+        if not everything and (len(selection.runs) > 1 or _rows_of(run) > MAX_ROWS):
+            continue
+        say(f"explaining message {each.row['message']} ({number} of {len(notable)})")
+        try:
+            explanation = explain(open_message(run.folder, str(each.row["message"])), None, each.missing)
+            explained[each.id] = _article(each, explanation)
+        except (RunFolderError, NotInThisRun) as error:
+            refused[each.id] = str(error)
+    rows = [_table_row(selection, each, named, explained, refused) for each in notable]
+    several = {"run": len(selection.runs) > 1, "topic": any(len(run.headlines) > 1 for run in selection.runs)}
+    heads = [head for head in rows[0] if several.get(head, True)]
+    cells = [[row[head] for head in heads] for row in rows]
+    table = labelled_table(heads, cells, "Messages worth explaining", range(len(heads)))
+    return section("Worth explaining", "explained", table, *explained.values())
+
+
+def _notable(place: int, run: Run, runs: int) -> Iterator[_Notable]:
+    if not (run.folder / MANIFEST).exists():
+        return
+    limit = MAX_OF_ONE_RUN if runs == 1 else MAX_OF_SEVERAL
+    messages = run.read(MESSAGES, *_COLUMNS)
+    known = messages.append_column("took_us", _took_us(messages))
+    slow = known.filter(compute.is_valid(known.column("took_us")))
+    for row in slow.sort_by([("took_us", "descending"), ("message", "ascending")])[:limit].to_pylist():
+        yield _Notable(place, row, False, _slow_words(row), _command(run, row))
+    missing = compute.subtract(messages.column("eligible"), messages.column("delivered_eligible"))
+    known = messages.append_column("missing", compute.fill_null(missing, 0))
+    for row in known.sort_by([("missing", "descending"), ("message", "ascending")])[:limit].to_pylist():
+        if row["missing"] > 0:
+            words = f"{plural(row['missing'], 'node')} of {count(row['eligible'])} never got it"
+            yield _Notable(place, row, True, words, _command(run, row, "--missing"))
+
+
+def _took_us(messages: Any) -> Any:
+    """Return when the last due node had each message, as far as the table has it."""
+    undue = compute.subtract(messages.column("delivered"), messages.column("delivered_eligible"))
+    all_due = compute.fill_null(compute.equal(undue, 0), True)
+    last = compute.if_else(all_due, messages.column("max_us"), None)
+    return compute.coalesce(messages.column("t100_us"), last, *(messages.column(f"t{share}_us") for share in _SHARES))
+
+
+def _slow_words(row: Row) -> str:
+    took = milliseconds(row["took_us"] / 1000)
+    if row["took_us"] == row["max_us"]:
+        return f"its last delivery took {took}"
+    share = next(share for share in _SHARES if row[f"t{share}_us"] is not None)
+    nodes = "the last due node" if share == 100 else f"{share} % of the due nodes"
+    return f"{nodes} had it after {took}, other nodes later"
+
+
+def _command(run: Run, row: Row, *more: str) -> str:
+    return command_of(["explain", run.folder, "--message", row["message"], *more])
+
+
+def _rows_of(run: Run) -> int:
+    return sum(file.rows for file in load_manifest(run.folder).trace.files)
+
+
+def _table_row(
+    selection: Selection,
+    notable: _Notable,
+    named: Callable[[int], Html],
+    explained: Mapping[str, Html],
+    refused: Mapping[str, str],
+) -> dict[str, object]:
+    why: list[object] = [command_line(notable.command)]
+    if notable.id in explained:
+        why = [tag("a", "explained below", href=f"#{notable.id}"), " ", *why]
+    elif notable.id in refused:
+        why = [tag("span", refused[notable.id], class_="faint")]
+    headlines = selection.runs[notable.run].headlines
+    return {
+        "message": str(notable.row["message"]),
+        "run": tag("span", named(notable.run)),
+        "topic": next((topic_name(one) for one in headlines if one["topic"] == notable.row["topic"]), ""),
+        "what happened": notable.words,
+        "why": tag("div", *why),
+    }
+
+
+def _article(notable: _Notable, explanation: Explanation) -> Html:
+    message, answer = explanation.message, explanation.answer
+    title = f"Message {message.name.number}: {'missing' if notable.missing else 'slowest'} deliveries"
+    parts = [
+        part
+        for each in explanation.sections
+        for part in (tag("h4", each.title), *section_parts(explanation, each, MAX_NODES))
+    ]
+    if isinstance(answer, SlowAnswer) and answer.slow and answer.slow[0].hops:
+        node = shlex.quote(message.names.peer(answer.slow[0].node))
+        parts.append(command_line(f"{notable.command} --node {node}"))
+    return tag(
+        "details",
+        tag("summary", tag("strong", title), " ", tag("span", heading(message), class_="faint")),
+        tag("p", explanation.summary),
+        *parts,
+        *(tag("p", line, class_="faint") for line in message.unknowns()),
+        class_="card explained",
+        id=notable.id,
+        data_run=notable.run,
+    )
