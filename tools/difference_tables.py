@@ -19,6 +19,7 @@ from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
 from hearsay.core.scores.peer_parameters import PeerScoreParameters
 from hearsay.core.shell.parameters import Parameters
+from hearsay.sim.scenario.router_schema import attribute_docstrings
 
 _ROUTERS = Path(__file__).parents[1] / "docs" / "routers"
 PAGE = _ROUTERS / "gossipsub-1.1.md"
@@ -78,17 +79,9 @@ def _rows(kind: type[Parameters], place: str) -> Iterator[str]:
             words = ", ".join(_words(choices, str(declared.default)))
             yield f"| `{place}{declared.name}` | {words} | {meaning} |"
         elif isinstance(declared.default, bool):
-            meaning = declared.metadata.get("meaning") or _told(kind, declared.name)
+            meaning = declared.metadata.get("meaning") or attribute_docstrings(kind)[declared.name].rstrip(".")
             words = "on, off" if declared.default else "off, on"
             yield f"| `{place}{declared.name}` | {words} | {meaning[:1].upper()}{meaning[1:]}. |"
-
-
-def _told(kind: type[Parameters], name: str) -> str:
-    """What the table of a class says of a parameter."""
-    said = (
-        re.search(rf"^ *\| {name} \| ([^|]+) \|", inspect.getdoc(base) or "", re.MULTILINE) for base in kind.__mro__
-    )
-    return next((found[1] for found in said if found), name)
 
 
 def _words(choices: type[StrEnum], default: str) -> Iterator[str]:

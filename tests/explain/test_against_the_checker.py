@@ -25,11 +25,11 @@ def test_who_had_it_from_whom_and_when(tmp_path, kind):
         for place in deliveries.first().tolist():
             path = path_to(story.history, place, story.model)
             for hop in path.hops:
-                book = checker._books[hop.receiver]
-                if message not in book.delivered_us:
+                record = checker._records[hop.receiver]
+                if message not in record.delivered_us:
                     continue
-                assert book.delivered_us[message] == hop.delivered_us
+                assert record.delivered_us[message] == hop.delivered_us
                 from_the_script = hop.sender == story.history.publisher == scenario.network.nodes
-                assert book.came_from[message] == (None if from_the_script else hop.sender)
+                assert record.came_from[message] == (None if from_the_script else hop.sender)
                 compared += 1
     assert compared > 200

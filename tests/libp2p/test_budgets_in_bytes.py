@@ -133,7 +133,7 @@ async def test_a_protected_peer_goes_after_all_that_keep_much(host, held, over):
     while len(over) < 2:
         await asyncio.sleep(0)
     assert held[0].peer in host.connections
-    assert await held[0].read_exactly(200 * KIB) == bytes(200 * KIB)
+    assert await read_all(held[0], 200 * KIB) == bytes(200 * KIB)
     for peer in (honest, *attackers):
         peer.writer.close()
 

@@ -75,7 +75,7 @@ def test_a_live_nodes_series_is_followed_as_one_run(spark, analysed, tmp_path):
             assert f" {length_s:.1f} s of the run" in said[-1]
             (selected,) = open_runs([tmp_path / "out"]).runs
             found = [row for row in selected.read(QUALITY).to_pylist() if row["rows"]]
-            assert "the run is still being written, and the figures reach up to there." in caveats(selected, found)
+            assert "the run is still being written, so the figures end there." in caveats(selected, found)
             assert quality(tmp_path / "out")["rows"] == sum(map(len, np.array_split(rows, 4)[:2]))
     series.seal(peers, topics, "hearsay")
     assert verify(series.path) == []

@@ -20,7 +20,13 @@ from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.text.toml import value_text
 
-SCORED = {"router__preset": "hardening", "router__score__application_weight": 1, "linger_s": 5}
+SCORED = {
+    "router__preset": "hardening",
+    "router__backoff_until_forgotten": "false",
+    "router__score__application_weight": 1,
+    "linger_s": 5,
+}
+"""Without waiting for the purge of backoffs, which would hide GRAFTs that come too early."""
 
 SMALL = {
     "router__degree": 2,

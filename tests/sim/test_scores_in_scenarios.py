@@ -93,7 +93,7 @@ def test_scores_are_written_down_only_if_somebody_keeps_them():
 
 def test_a_routers_preset_is_no_preset_of_a_scenario():
     assert refused(preset="hardening") == [
-        "preset 'hardening': no such preset; it is one of the router gossipsub: router.preset = \"hardening\""
+        "preset 'hardening': no such preset; the router gossipsub has one: router.preset = \"hardening\""
     ]
 
 

@@ -37,7 +37,7 @@ LONGEST_S = 1200
 """For a turn, which takes half a minute at most; but kernels with faults are compiled once, on any machine."""
 PATHS = (
     "src", "bench", "tests/soak", "tests/cli", "tests/fuzz", "tests/kernel_mutants", "tests/mutants", "tests/node",
-    "tests/pipeline", "tests/strategies", "tests/studies",
+    "tests/pipeline", "tests/strategies", "tests/studies", "tests/wire",
 )  # fmt: skip
 SEEN = "seen: "
 
