@@ -298,12 +298,12 @@ async def test_what_was_received_before_the_socket_closed_is_handled(host, held)
         patched.setattr(turns, "SLICE_S", 0.0)
         patched.setattr(turns, "TURN_S", 1e-9)
         connection = await one_byte_frames(host, 10_000)
-        while connection._channel.buffered_bytes < 40_000:
+        channel = connection._channel
+        while channel.buffered_bytes < 40_000:
             await asyncio.sleep(0)
         connection._transport.abort()
         await connection.gone
-    assert not connection._has_frame
-    assert connection._mux.frames
+    assert channel.buffered_bytes < 2 + 1 + 16, "more than a part of the last frame: length, byte and tag"
 
 
 @attack(HostLimits(connection=ConnectionLimits(small_frames_per_s=100_000, small_frames_at_once=500)))

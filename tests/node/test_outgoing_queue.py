@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hearsay.core.language.rpc import Control, Graft, Rpc
@@ -131,6 +131,7 @@ steps = st.tuples(
 
 
 @given(st.lists(steps, max_size=80))
+@example([("push", place, 2_500, Priority.MESSAGE) for place in range(4)])
 def test_nothing_is_above_its_bound_and_all_is_given_back(said):
     peers = Peers(4, each=5_000, together=9_000, addresses="aabc")
     waiting = [[] for _ in peers.queues]

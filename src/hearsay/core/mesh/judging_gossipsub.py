@@ -84,8 +84,6 @@ class JudgingGossipsub(Gossipsub):
 
     def admitted(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
         standing = self.standing
-        if sender.id in standing.direct:
-            return rpc
         if standing.is_graylisted(sender.id):
             return self._without_all(sender, rpc)
         if rpc.messages and not standing.lets_in(sender.id):
