@@ -36,7 +36,7 @@ def _routers(kinds: list[Mapping[str, Any]]) -> Iterator[str]:
     for name, kind in known.items():
         base = known[_BASES[name]]["properties"] if name in _BASES else {}
         own = {key: rules for key, rules in kind["properties"].items() if rules != base.get(key) and key != "kind"}
-        words = f", beside those of {_BASES[name]}" if name in _BASES else ""
+        words = f", in addition to those of {_BASES[name]}" if name in _BASES else ""
         yield from _tables({**kind, "properties": own}, {}, "router", f'`kind = "{name}"`{words}')
 
 
