@@ -31,6 +31,7 @@ SECTIONS = {
     "Routers": "routers",
     "Reference": "reference",
     "Design": "design",
+    "Decisions": "decisions",
     "Benchmarks": "benchmarks",
     "Project": "project",
 }
