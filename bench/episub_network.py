@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.core.episub.router import Episub
+from hearsay.core.episub.episub import Episub
 from hearsay.core.language.rpc import PartKind
 from hearsay.sim.plan.plan import make_plan
 from hearsay.sim.reference.engine import ReferenceEngine

@@ -14,8 +14,8 @@ from hearsay.libp2p.names.peer_id import to_text
 from hearsay.libp2p.services.identification import Identification, IdentifyLimits
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_rpc
-from hearsay.wire.limits import RpcLimits
-from hearsay.wire.message_ids import by_author
+from hearsay.wire.fields import RpcLimits
+from hearsay.wire.messages import by_author
 from hearsay.wire.signing import Author, SignaturePolicy
 
 LIMITS = RpcLimits(max_rpc_bytes=4 << 20)

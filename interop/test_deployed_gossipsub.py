@@ -26,7 +26,7 @@ from hearsay.core.language.rpc import (
 )
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
-from hearsay.wire.message_ids import by_author, by_data
+from hearsay.wire.messages import by_author, by_data
 from hearsay.wire.signing import SignaturePolicy
 
 JOINED = Rpc((Subscription("news", True),), (), Control(graft=(Graft("news"),)))

@@ -20,8 +20,8 @@ from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
 from hearsay.trace.language.schema import TraceEvent
 from hearsay.trace.read.reader import iter_rows
-from hearsay.wire.limits import RpcLimits
-from hearsay.wire.message_ids import by_author, by_data
+from hearsay.wire.fields import RpcLimits
+from hearsay.wire.messages import by_author, by_data
 from hearsay.wire.signing import SignaturePolicy
 
 LIMITS = NodeLimits(rpc=RpcLimits(max_rpc_bytes=4 << 20), peer_queue_bytes=64 << 20)

@@ -15,7 +15,7 @@ from hearsay.libp2p.names.peer_id import to_text
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
 from hearsay.partial import PartsExchange, counted, counted_parts, group_named
-from hearsay.wire.message_ids import by_data
+from hearsay.wire.messages import by_data
 from hearsay.wire.signing import SignaturePolicy
 
 FORM = counted_parts()

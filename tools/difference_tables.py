@@ -15,9 +15,9 @@ from enum import StrEnum
 from pathlib import Path
 from textwrap import dedent
 
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
-from hearsay.core.scores.peer_parameters import PeerScoreParameters
+from hearsay.core.scores.score_parameters import PeerScoreParameters
 from hearsay.core.shell.parameters import Parameters
 from hearsay.sim.scenario.router_schema import attribute_docstrings
 

@@ -22,8 +22,8 @@ from vector_scripts import (
     score_edges,
 )
 
-from hearsay.vectors.file_format import FORMAT, VERSION, vectors_schema
-from hearsay.vectors.tolerance import TOLERANCE
+from hearsay.vectors.files import FORMAT, VERSION, vectors_schema
+from hearsay.vectors.score_run import TOLERANCE
 
 FOLDER = Path(__file__).parents[1] / "vectors"
 RANDOM_SCORES = 24

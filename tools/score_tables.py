@@ -8,13 +8,11 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
-from hearsay.core.scores.gater_parameters import GaterParameters
-from hearsay.core.scores.peer_parameters import PeerScoreParameters
+from hearsay.core.scores.gater import GaterParameters
+from hearsay.core.scores.named_sets import named_set
 from hearsay.core.scores.promises import PromiseParameters
+from hearsay.core.scores.score_parameters import PeerScoreParameters, ScoreThresholds, TopicScoreParameters
 from hearsay.core.scores.score_set import ANY_TOPIC
-from hearsay.core.scores.sets.named import named_set
-from hearsay.core.scores.thresholds import ScoreThresholds
-from hearsay.core.scores.topic_parameters import TopicScoreParameters
 from hearsay.core.shell.parameters import MAX_COUNT, MAX_TIME_MS, Parameters
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "scores.md"

@@ -33,7 +33,7 @@ from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
 from hearsay.libp2p.services.rendezvous import PROTOCOL as RENDEZVOUS
 from hearsay.libp2p.services.rendezvous import MessageType, RendezvousMessage, encode_message
 from hearsay.wire.encode import encode_rpc
-from hearsay.wire.message_ids import by_author
+from hearsay.wire.messages import by_author
 from hearsay.wire.signing import Author, SignaturePolicy
 
 MIB = 1 << 20

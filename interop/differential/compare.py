@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hearsay.vectors.tolerance import TOLERANCE, are_close
+from hearsay.vectors.score_run import TOLERANCE, are_close
 
 Difference = tuple[int, str, Any, Any]
 """The step, what differs, what Hearsay did and what the other did."""

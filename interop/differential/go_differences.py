@@ -13,7 +13,7 @@ from typing import Any
 
 from go_sequences import FLOODSUB, NEWEST
 
-from hearsay.vectors.tolerance import TOLERANCE
+from hearsay.vectors.score_run import TOLERANCE
 
 Step = dict[str, Any]
 Seen = dict[str, Any]

@@ -26,7 +26,7 @@ from hearsay_side import in_order, play
 
 from hearsay.core.language.rpc import Control, Features, Message, Rpc
 from hearsay.vectors import router_run
-from hearsay.vectors.rpc_form import to_rpc
+from hearsay.vectors.router_run import to_rpc
 from hearsay.vectors.shapes import Misshapen
 
 HERE = Path(__file__).parent

@@ -24,8 +24,8 @@ from hearsay_side import in_order, play
 from rust_differences import Alike, ending
 from rust_sequences import SECOND, sequence
 
-from hearsay.core.mesh import backoff
-from hearsay.core.mesh.implementation_presets import RUST
+from hearsay.core.mesh import graft_bounds
+from hearsay.core.mesh.presets import RUST
 from hearsay.vectors import router_run, score_run
 from hearsay.vectors.shapes import Misshapen
 
@@ -92,7 +92,7 @@ def like_rust() -> Generator[None]:
         in_order(),
         patch.dict(router_run._CHOICES, {"rust": CHOICES}),
         patch.object(score_run, "_DIFFERENCES", OF_SCORES),
-        patch.object(backoff, "is_early_of_us", is_held),
+        patch.object(graft_bounds, "is_early_of_us", is_held),
     ):
         yield
 

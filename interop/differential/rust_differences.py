@@ -14,7 +14,7 @@ from typing import Any
 
 from rust_sequences import FLOODSUB, OLD, SECOND
 
-from hearsay.vectors.tolerance import TOLERANCE
+from hearsay.vectors.score_run import TOLERANCE
 
 SEEN_TTL = 60 * SECOND
 Seen = dict[str, Any]

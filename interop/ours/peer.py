@@ -13,8 +13,8 @@ from pathlib import Path
 from hearsay.libp2p.names.errors import DialError
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
-from hearsay.wire.limits import RpcLimits
-from hearsay.wire.message_ids import by_author, by_data
+from hearsay.wire.fields import RpcLimits
+from hearsay.wire.messages import by_author, by_data
 from hearsay.wire.signing import SignaturePolicy
 
 try:

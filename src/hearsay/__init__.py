@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hearsay.api.tuning import TuneAnswer, TuneResult, tune
     from hearsay.core.language.events import Verdict
     from hearsay.core.language.rpc import Message
-    from hearsay.core.shell.failures import RouterFailed
+    from hearsay.core.shell.contract import RouterFailed
     from hearsay.node.config import NodeConfig, NodeLimits
     from hearsay.node.node import Node
     from hearsay.node.topic import Published, Received, Topic
@@ -91,7 +91,7 @@ _HOMES = {
     "NodeLimits": "hearsay.node.config",
     "Published": "hearsay.node.topic",
     "Received": "hearsay.node.topic",
-    "RouterFailed": "hearsay.core.shell.failures",
+    "RouterFailed": "hearsay.core.shell.contract",
     "Run": "hearsay.api.runs",
     "RunFolderError": "hearsay.trace.language.errors",
     "Scenario": "hearsay.sim.scenario.scenario",

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
+from hearsay.core.episub.episub import Episub
 from hearsay.core.episub.parameters import EpisubParameters
-from hearsay.core.episub.router import Episub
-from hearsay.core.flooding.floodsub import Floodsub, FloodsubParameters
-from hearsay.core.flooding.randomsub import Randomsub, RandomsubParameters
+from hearsay.core.flooding import Floodsub, FloodsubParameters, Randomsub, RandomsubParameters
 from hearsay.core.language.actions import (
     Action,
     Deliver,
@@ -35,8 +34,11 @@ from hearsay.core.language.events import (
     Leave,
     MessageRefused,
     MessageValidated,
+    PartialApplication,
     PartialFeedback,
+    PartialPeer,
     PartialsChosen,
+    PartsFor,
     PeerConnected,
     PeerDisconnected,
     PeerRated,
@@ -51,7 +53,6 @@ from hearsay.core.language.events import (
     Verdict,
 )
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
-from hearsay.core.language.partial_application import PartialApplication, PartialPeer, PartsFor
 from hearsay.core.language.rpc import (
     FIRST_EXTENSION_FIELD,
     FLOODSUB,
@@ -75,10 +76,10 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.core.language.state_table import Peering
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.language.state import Peering
 from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.meshsub import Meshsub, MeshsubParameters
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS, RouterKind, UnknownRouter, create, find_router
 from hearsay.core.shell.contract import UsageError
 from hearsay.core.shell.parameters import ParameterError, RouterParameters, Violation, choice, integer, milliseconds

@@ -14,7 +14,7 @@ from hearsay.studies.one_run import Task, perform
 
 ROUTERS = """
 from hearsay.core.language.events import TimerFired
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.registry import ROUTERS, RouterKind
 

@@ -464,7 +464,7 @@ def test_a_port_that_is_taken_is_a_line_and_not_a_traceback():
 
 def test_a_router_that_fails_ends_the_node_with_one_line_and_a_sealed_trace(tmp_path):
     (tmp_path / "half_router.py").write_text(
-        "from hearsay.core.flooding.floodsub import Floodsub, FloodsubParameters\n"
+        "from hearsay.core.flooding import Floodsub, FloodsubParameters\n"
         "from hearsay.core.registry import RouterKind\n"
         "class Half(Floodsub):\n"
         "    def accepted(self, message, received_from):\n"

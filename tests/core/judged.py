@@ -31,8 +31,8 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.core.mesh.judging_gossipsub import JudgingGossipsub
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import Router
 

@@ -20,8 +20,8 @@ from hearsay.core.language.events import (
 )
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import MESHSUB_11, Graft
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.core.mesh.judging_gossipsub import JudgingGossipsub
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import Router
 

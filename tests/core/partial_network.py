@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections import deque
 
 from hearsay.core.language.actions import Deliver, DeliverPartial, RemindOfPartial, Send
-from hearsay.core.language.events import Event, Join, PartialsChosen, PeerConnected, Publish, RpcReceived, TimerFired
+from hearsay.core.language.events import (
+    Event,
+    Join,
+    PartialPeer,
+    PartialsChosen,
+    PartsFor,
+    PeerConnected,
+    Publish,
+    RpcReceived,
+    TimerFired,
+)
 from hearsay.core.language.identifiers import TopicId
-from hearsay.core.language.partial_application import PartialPeer, PartsFor
 from hearsay.core.language.rpc import IDontWant, Message, PartialUse, Rpc
 from hearsay.core.registry import ROUTERS, create, negotiate
 from hearsay.core.shell.randomness import Randomness

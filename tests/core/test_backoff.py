@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hearsay.core.language.actions import PartDropped, Send
 from hearsay.core.language.events import Join, PeerConnected, RpcReceived, TimerFired
 from hearsay.core.language.rpc import FLOODSUB, MESHSUB, MESHSUB_11, Control, Graft, Prune, Rpc, Subscription
-from hearsay.core.mesh.backoff import Backoffs
+from hearsay.core.mesh.graft_bounds import Backoffs
 from hearsay.core.registry import ROUTERS, create
 from hearsay.core.shell.randomness import Randomness
 

@@ -9,10 +9,10 @@ import pytest
 from hearsay.core.episub.caches import PayloadCache
 from hearsay.core.language.actions import PartDropped, Reason
 from hearsay.core.language.events import Join, PeerConnected, PeerDisconnected, RpcReceived, SendFailed
-from hearsay.core.language.footprint import SEEN_BYTES, message_footprint
 from hearsay.core.language.rpc import MESHSUB, Control, Message, Prune, Rpc, Subscription
+from hearsay.core.language.sizes import SEEN_BYTES, message_footprint
 from hearsay.core.mesh.mesh import MAX_UNSENT
-from hearsay.core.mesh.message_cache import MessageCache
+from hearsay.core.mesh.message_memory import MessageCache
 from hearsay.core.registry import ROUTERS, create
 from hearsay.core.shell.peers import ConnectedPeer, PeerBook, subscription_bytes
 from hearsay.core.shell.randomness import Randomness

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from hearsay.core.language.rpc import Message
-from hearsay.core.mesh import message_cache
-from hearsay.core.mesh.message_cache import MessageCache
+from hearsay.core.mesh import message_memory
+from hearsay.core.mesh.message_memory import MessageCache
 from hearsay.core.shell.seen import TimedSeen, WindowedSeen, entries
 
 IDS = st.integers(0, 12)
@@ -131,7 +131,7 @@ class MessageCacheMachine(RuleBasedStateMachine):
 
 
 def test_counts_of_requests_are_bounded(monkeypatch):
-    monkeypatch.setattr(message_cache, "MAX_COUNTED", 3)
+    monkeypatch.setattr(message_memory, "MAX_COUNTED", 3)
     cache = MessageCache(5, 5, 10)
     for number in range(3):
         cache.put(Message(number, "news", b""))

@@ -5,12 +5,18 @@ from __future__ import annotations
 import pytest
 
 from hearsay.core.language.actions import Reason
-from hearsay.core.rules import graft_answers
-from hearsay.core.rules.backoff_times import received_backoff, seconds_to_name
-from hearsay.core.rules.first_copies import ACCEPTED, ASKED, DUPLICATE, first_copy
-from hearsay.core.rules.graft_answers import MEMBER, TAKEN_IN, graft_answer
-from hearsay.core.rules.heartbeats import next_heartbeat
-from hearsay.core.rules.mesh_sizes import has_room_for_one, mesh_change
+from hearsay.core.rules import mesh_rules
+from hearsay.core.rules.mesh_rules import (
+    MEMBER,
+    TAKEN_IN,
+    graft_answer,
+    has_room_for_one,
+    mesh_change,
+    next_heartbeat,
+    received_backoff,
+    seconds_to_name,
+)
+from hearsay.core.rules.message_rules import ACCEPTED, ASKED, DUPLICATE, first_copy
 
 
 @pytest.mark.parametrize(
@@ -56,7 +62,7 @@ ABLE = {**NOBODY, "native": True, "joined": True, "subscribed": True}
 )
 def test_a_graft_gets_the_first_answer_that_fits(asked, reason, prune):
     """Rules: GRAFT-1, GRAFT-2, GRAFT-3, GRAFT-4, GRAFT-5, GRAFT-6, GRAFT-7, GRAFT-8, GRAFT-9."""
-    assert graft_answer(**asked) == (reason, getattr(graft_answers, prune))
+    assert graft_answer(**asked) == (reason, getattr(mesh_rules, prune))
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import difference_tables
 
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
-from hearsay.core.mesh.judging_parameters import JudgingParameters
+from hearsay.core.mesh.parameters import GossipsubParameters, JudgingParameters
 
 ROOT = Path(__file__).parents[2]
 GO_TESTS = ROOT / "docs" / "design" / "go-tests.md"

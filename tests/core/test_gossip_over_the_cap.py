@@ -6,8 +6,8 @@ from hearsay.core.language.actions import Send
 from hearsay.core.language.events import Join, PeerConnected, RpcReceived, TimerFired
 from hearsay.core.language.identifiers import MessageId, PeerId
 from hearsay.core.language.rpc import MESHSUB, Message, Rpc, Subscription
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.core.mesh.gossipsub import Gossipsub
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import Router
 

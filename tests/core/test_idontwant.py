@@ -32,7 +32,7 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.core.mesh.unwanted import Unwanted
+from hearsay.core.mesh.message_memory import Unwanted
 from hearsay.core.registry import ROUTERS, create
 from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import Router

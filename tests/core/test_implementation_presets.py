@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
-from hearsay.core.scores.gater_parameters import FILECOIN_BOOTSTRAP
-from hearsay.core.scores.gater_parameters import GO as GO_GATER
-from hearsay.core.shell.parameters import ParameterError
-from hearsay.core.shell.presets import argument_of, values_of
+from hearsay.core.scores.gater import FILECOIN_BOOTSTRAP
+from hearsay.core.scores.gater import GO as GO_GATER
+from hearsay.core.shell.parameters import ParameterError, argument_of, values_of
 
 GOSSIPSUB = ROUTERS["gossipsub"]
 PAGE = Path(__file__).parents[2] / "docs/routers/implementations.md"

@@ -9,7 +9,7 @@ from test_router_machines import MALLORY, PEERS, TOPICS, Network, ids, peer_list
 from hearsay.core.language.actions import Send
 from hearsay.core.language.events import DirectPeerChosen, PeerConnected, PeerRated, RpcReceived
 from hearsay.core.language.rpc import Control, Graft, IDontWant, PeerInfo, Prune, Rpc
-from hearsay.core.mesh.judging_parameters import (
+from hearsay.core.mesh.parameters import (
     DirectGraft,
     GraftChoice,
     Median,
@@ -17,7 +17,7 @@ from hearsay.core.mesh.judging_parameters import (
     OutboundWhenFull,
 )
 from hearsay.core.registry import ROUTERS, create
-from hearsay.core.scores.choices import InvalidCopies, MeshTimes, RetainedScores, TrackedPromises
+from hearsay.core.scores.declarations import InvalidCopies, MeshTimes, RetainedScores, TrackedPromises
 from hearsay.core.shell.randomness import Randomness
 
 GRAYLIST = -4

@@ -11,7 +11,7 @@ from judged_network import JudgedNetwork
 
 from hearsay.core.language.events import DirectPeerChosen, PeerRated
 from hearsay.core.registry import ROUTERS
-from hearsay.core.shell.presets import argument_of, values_of
+from hearsay.core.shell.parameters import argument_of, values_of
 
 TWENTY = [f"n{number:02}" for number in range(20)]
 

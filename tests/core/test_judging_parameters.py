@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from judged import GO, score
 
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
 from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.judging_gossipsub import JudgingGossipsub, gossipsub
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.shell.parameters import ParameterError
 
 NO_MESH = {"degree": 0, "degree_low": 0, "degree_high": 0, "degree_score": 0, "degree_out": 0}

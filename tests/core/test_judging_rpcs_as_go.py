@@ -7,7 +7,7 @@ from judged import SECOND, TOPIC, Judge, dialled, message, receivers, score, sen
 from hearsay.core.language.actions import Via
 from hearsay.core.language.events import Join, Leave, TopicScored, Verdict
 from hearsay.core.language.rpc import Graft, IHave, IWant, PeerInfo, Prune
-from hearsay.core.scores.topic_parameters import TopicScoreParameters
+from hearsay.core.scores.score_parameters import TopicScoreParameters
 
 INVALID = {"invalid_messages_weight": -1}
 DEFICIT = {

@@ -17,12 +17,12 @@ from hearsay.core.language.events import (
     Leave,
     PartialFeedback,
     PartialsChosen,
+    PartsFor,
     PeerConnected,
     PublishPartial,
     RpcReceived,
     SendFailed,
 )
-from hearsay.core.language.partial_application import PartsFor
 from hearsay.core.language.rpc import (
     MESHSUB_12,
     MESHSUB_13,
@@ -37,8 +37,8 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.core.mesh.extensions.groups import MAX_GROUPS, Groups
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.mesh.extensions.partials import MAX_GROUPS, Groups
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.shell.contract import UsageError
 from hearsay.partial import counted, group_named
 

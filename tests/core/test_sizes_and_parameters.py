@@ -21,8 +21,9 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.core.language.sizes import framed_size, part_sizes, rpc_size, varint_size
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.language.sizes import part_sizes, rpc_size, varint_size
+from hearsay.core.language.sizes import rpc_framed_size as framed_size
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
 from hearsay.core.rules.mixing import mix
 from hearsay.core.shell.parameters import ParameterError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hearsay.core.flooding.floodsub import Floodsub
+from hearsay.core.flooding import Floodsub
 from hearsay.core.language.actions import Send
 from hearsay.core.language.events import (
     Join,
@@ -20,7 +20,7 @@ from hearsay.core.language.rpc import FLOODSUB, MESHSUB, Message, Rpc, Subscript
 from hearsay.core.mesh.meshsub import Meshsub
 from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import Router
-from hearsay.core.shell.shell import Shell
+from hearsay.core.shell.strategy import Shell
 
 HELLO = Rpc(subscriptions=(Subscription("news", True),))
 

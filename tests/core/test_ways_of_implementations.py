@@ -9,7 +9,7 @@ from hearsay.core.language.actions import PeerGrafted, PeerPruned, Reason
 from hearsay.core.language.events import DirectPeerChosen
 from hearsay.core.language.rpc import Graft, IHave, IWant, Prune, Subscription
 from hearsay.core.registry import ROUTERS
-from hearsay.core.shell.presets import argument_of, values_of
+from hearsay.core.shell.parameters import argument_of, values_of
 
 PRESETS = ROUTERS["gossipsub"].presets
 JUDGED = {"misbehaviour_weight": -1, "misbehaviour_decay": 0.99, "decay_interval_ms": 3_600_000}

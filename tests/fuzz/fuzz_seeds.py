@@ -37,7 +37,7 @@ from hearsay.libp2p.services.rendezvous import MessageType, RendezvousMessage, e
 from hearsay.node.meeting.local_network import to_text_record
 from hearsay.partial import Claim
 from hearsay.wire.encode import encode_rpc
-from hearsay.wire.episub_parts import encode_part
+from hearsay.wire.episub_codec import encode_part
 from hearsay.wire.signing import Author, SignaturePolicy
 
 TRACES = Path(__file__).parents[1] / "ingest" / "data"

@@ -49,13 +49,12 @@ from hearsay.libp2p.services.rendezvous import (
 from hearsay.libp2p.services.rendezvous_registry import Registry
 from hearsay.node.meeting.local_network import from_text_record, to_text_record
 from hearsay.partial import Bitlists, EqualParts, InvalidParts
-from hearsay.vectors.errors import VectorError
-from hearsay.vectors.reading import parse_vectors
+from hearsay.vectors.files import VectorError, parse_vectors
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_rpc
-from hearsay.wire.episub_parts import decode_part, encode_part
-from hearsay.wire.limits import RpcLimits, WireError
-from hearsay.wire.message_ids import by_author
+from hearsay.wire.episub_codec import decode_part, encode_part
+from hearsay.wire.fields import RpcLimits, WireError
+from hearsay.wire.messages import by_author
 from hearsay.wire.signing import SignaturePolicy
 
 Target = Callable[[bytes], None]

@@ -79,7 +79,9 @@ from hearsay.core.language.events import (
     Join,
     Leave,
     MessageValidated,
+    PartialPeer,
     PartialsChosen,
+    PartsFor,
     PeerConnected,
     PeerDisconnected,
     PeerRated,
@@ -92,7 +94,6 @@ from hearsay.core.language.events import (
     Verdict,
 )
 from hearsay.core.language.identifiers import TopicId
-from hearsay.core.language.partial_application import PartialPeer, PartsFor
 from hearsay.core.language.rpc import (
     EPISUB,
     FLOODSUB,

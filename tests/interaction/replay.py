@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 from conversation import Conversation, chosen_router
 
-from hearsay.core.mesh.mesh_parameters import MeshParameters
+from hearsay.core.mesh.parameters import MeshParameters
 from hearsay.core.registry import RouterKind
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.sim.plan.engines import WITH_KERNELS

@@ -21,8 +21,8 @@ from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_rpc
-from hearsay.wire.limits import RpcLimits
-from hearsay.wire.message_ids import MessageIds, by_content
+from hearsay.wire.fields import RpcLimits
+from hearsay.wire.messages import MessageIds, by_content
 from hearsay.wire.signing import Author, SignaturePolicy
 
 CHEAP = Author(PrivateKey.generate(), 1)

@@ -31,7 +31,7 @@ from hearsay.node.metrics.server import FRESH_S
 from hearsay.node.metrics.traffic import TOPICS, Traffic
 from hearsay.node.node import Node
 from hearsay.wire.encode import encode_rpc
-from hearsay.wire.message_ids import MessageIds
+from hearsay.wire.messages import MessageIds
 from hearsay.wire.signing import Author, SignaturePolicy
 
 ROOT = Path(__file__).parents[2]

@@ -16,8 +16,8 @@ from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.meeting.address_news import AddressState
 from hearsay.node.node import Node
-from hearsay.wire.limits import RpcLimits, TooLarge
-from hearsay.wire.message_ids import by_content
+from hearsay.wire.fields import RpcLimits, TooLarge
+from hearsay.wire.messages import by_content
 from hearsay.wire.signing import SignaturePolicy
 
 QUICK = {"heartbeat_interval_ms": 100, "first_heartbeat_ms": 20, "first_heartbeat_spread_ms": 50}

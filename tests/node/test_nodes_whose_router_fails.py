@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from waiting import run
 
-from hearsay.core.flooding.floodsub import Floodsub, FloodsubParameters
+from hearsay.core.flooding import Floodsub, FloodsubParameters
 from hearsay.core.registry import RouterKind
-from hearsay.core.shell.failures import RouterFailed
+from hearsay.core.shell.contract import RouterFailed
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
 from hearsay.trace.read.verify import verify

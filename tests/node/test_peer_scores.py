@@ -11,7 +11,7 @@ from waiting import run, until
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import Verdict
 from hearsay.core.language.rpc import MESHSUB_11, Control, IHave, Rpc
-from hearsay.core.scores.sets.named import named_set
+from hearsay.core.scores.named_sets import named_set
 from hearsay.core.shell.contract import UsageError
 from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.limits.frames import frame

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 from waiting import run, until
 
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.shell.parameters import ParameterError
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node

@@ -16,7 +16,7 @@ from hearsay.libp2p.limits.frames import frame
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
 from hearsay.wire.encode import encode_rpc
-from hearsay.wire.message_ids import by_content
+from hearsay.wire.messages import by_content
 from hearsay.wire.signing import SignaturePolicy
 
 MESHSUB = "/meshsub/1.1.0"

@@ -18,8 +18,7 @@ from hearsay.partial import (
     counted_parts,
     group_named,
 )
-from hearsay.partial.asking import MAX_OFFERS, Asks
-from hearsay.partial.exchange import MAX_GROUPS
+from hearsay.partial.exchange import MAX_GROUPS, MAX_OFFERS, Asks
 
 FORM = counted_parts(8, 8, Bitlists())
 GROUP = group_named(7)

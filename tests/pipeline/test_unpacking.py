@@ -20,7 +20,7 @@ from hearsay.version import __version__
 
 WHERE = "import hearsay, hearsay.core.registry as deep; print(hearsay.__file__); print(deep.__file__)"
 COMPILING = """
-from hearsay.core.rules.heartbeats import next_heartbeat
+from hearsay.core.rules.mesh_rules import next_heartbeat
 from hearsay.trace.language.kept_code import KeptCode
 print(KeptCode("trace", ("core", "trace")).compile(next_heartbeat)(100, 10, 105))
 """

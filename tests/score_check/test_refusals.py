@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from clean_set import checked
 
-from hearsay.core.scores.topic_parameters import TopicScoreParameters
+from hearsay.core.scores.score_parameters import TopicScoreParameters
 from hearsay.core.shell.parameters import ParameterError
 from hearsay.score_check.check import check
 from hearsay.score_check.checks.all_checks import chosen

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from test_identities import Events
 
-from hearsay.core.flooding.floodsub import Floodsub, FloodsubParameters
+from hearsay.core.flooding import Floodsub, FloodsubParameters
 from hearsay.core.language.actions import Dial, NamedPeerDialled
 from hearsay.core.language.events import DialFailed
 from hearsay.core.language.rpc import PartKind

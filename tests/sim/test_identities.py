@@ -6,7 +6,7 @@ from ipaddress import IPv6Network, ip_address
 
 import pytest
 
-from hearsay.core.flooding.floodsub import Floodsub, FloodsubParameters
+from hearsay.core.flooding import Floodsub, FloodsubParameters
 from hearsay.core.language.events import PeerConnected, PeerRated
 from hearsay.core.registry import RouterKind
 from hearsay.sim.plan.plan import make_plan

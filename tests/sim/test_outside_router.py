@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import pytest
 from waiting import run, until
 
-from hearsay.core.flooding.floodsub import FloodsubParameters
+from hearsay.core.flooding import FloodsubParameters
 from hearsay.core.language.actions import Via
 from hearsay.core.language.rpc import FLOODSUB
-from hearsay.core.language.state_table import OverlayState, Peering
+from hearsay.core.language.state import OverlayState, Peering
 from hearsay.core.registry import RouterKind
+from hearsay.core.shell.guarantees import MeshPromise, OverlayPromise, Promises
 from hearsay.core.shell.parameters import integer
-from hearsay.core.shell.promises import MeshPromise, OverlayPromise, Promises
 from hearsay.core.shell.strategy import Strategy
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node

@@ -11,13 +11,13 @@ from hearsay.core.language.events import (
     Event,
     Join,
     PartialsChosen,
+    PartsFor,
     PeerConnected,
     Publish,
     PublishPartial,
     RpcReceived,
     TimerFired,
 )
-from hearsay.core.language.partial_application import PartsFor
 from hearsay.core.language.rpc import (
     MESHSUB_13,
     Control,
@@ -30,8 +30,7 @@ from hearsay.core.language.rpc import (
     Subscription,
 )
 from hearsay.core.mesh.extensions.features import FeatureBook
-from hearsay.core.mesh.extensions.groups import Groups
-from hearsay.core.mesh.extensions.partials import Partials
+from hearsay.core.mesh.extensions.partials import Groups, Partials
 from hearsay.core.registry import ROUTERS, create
 from hearsay.core.shell.randomness import Randomness
 from hearsay.sim.checks.partial_checker import PartialChecker

@@ -7,11 +7,11 @@ import re
 import pytest
 
 from hearsay.core.episub.caches import MissingList, PayloadCache
-from hearsay.core.episub.context import Sequence
 from hearsay.core.episub.membership import ManagedOverlay
 from hearsay.core.episub.neighbours import Neighbours
-from hearsay.core.episub.passive_probes import PassiveProbes
 from hearsay.core.episub.tree import Tree
+from hearsay.core.episub.upkeep import PassiveProbes
+from hearsay.core.episub.views import SequenceNumbers as Sequence
 from hearsay.core.episub.views import Views
 from hearsay.sim.checks import checker
 from hearsay.sim.scenario.scenario_file import load_scenario

@@ -6,10 +6,10 @@ import re
 
 from hearsay.core.language.actions import Action, Deliver, Send, Via
 from hearsay.core.language.events import Verdict
-from hearsay.core.mesh.backoff import Backoffs
 from hearsay.core.mesh.gossipsub import Gossipsub
+from hearsay.core.mesh.graft_bounds import Backoffs
 from hearsay.core.mesh.mesh import Mesh
-from hearsay.core.mesh.message_cache import MessageCache
+from hearsay.core.mesh.message_memory import MessageCache
 from hearsay.core.shell.outbox import Outbox
 from hearsay.core.shell.peers import PeerBook
 from hearsay.core.shell.router import Router

@@ -9,13 +9,13 @@ from test_planted_faults import problems, reported
 
 from hearsay.core.language.rpc import PeerInfo
 from hearsay.core.mesh import judging_mesh, mesh, standing
-from hearsay.core.mesh.backoff import Backoffs
+from hearsay.core.mesh.graft_bounds import Backoffs
 from hearsay.core.mesh.judging_mesh import JudgingMesh
 from hearsay.core.mesh.mesh import Mesh
 from hearsay.core.mesh.standing import Standing
-from hearsay.core.rules.scores import promises as promise_rules
+from hearsay.core.rules.scores import deliveries as promise_rules
+from hearsay.core.scores.named_sets import named_set
 from hearsay.core.scores.promises import PromiseParameters, Promises
-from hearsay.core.scores.sets.named import named_set
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.text.toml import value_text

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 import pytest
 
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
 from hearsay.core.shell.parameters import integer
 from hearsay.sim.array import router_parameters

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.values import scaled

@@ -10,7 +10,7 @@ import pytest
 import scenario_page
 
 from hearsay.core.registry import ROUTERS
-from hearsay.core.scores.topic_parameters import TopicScoreParameters
+from hearsay.core.scores.score_parameters import TopicScoreParameters
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_file import preset_names, preset_text
 from hearsay.sim.scenario.schema import scenario_schema

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hearsay.core.scores.sets.implementations import RUST
+from hearsay.core.scores.fixed_sets import RUST
 from hearsay.sim.plan.engines import unsupported
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.simulate import Simulation

@@ -9,7 +9,7 @@ from collections import Counter
 from hypothesis import strategies as st
 from scenarios import checked
 
-from hearsay.core.scores.sets.named import named_set
+from hearsay.core.scores.named_sets import named_set
 
 BOOTSTRAPPERS = ("bootstrapper", "filecoin-bootstrap")
 IMPLEMENTATIONS = ("go", "rust", "js", "nim", "jvm")

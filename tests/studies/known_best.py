@@ -33,7 +33,7 @@ ROUTER = f"""
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hearsay.core.flooding.randomsub import Randomsub, RandomsubParameters
+from hearsay.core.flooding import Randomsub, RandomsubParameters
 from hearsay.core.registry import RouterKind
 from hearsay.core.shell.parameters import Violation, integer
 from hearsay.routers import FIRST_EXTENSION_FIELD, Extension

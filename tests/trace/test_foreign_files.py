@@ -32,8 +32,7 @@ from hearsay.trace.language.schema import Column
 from hearsay.trace.read.names import load_names
 from hearsay.trace.read.reader import read_rows
 from hearsay.trace.read.verify import verify
-from hearsay.vectors.errors import VectorError
-from hearsay.vectors.reading import read_vectors
+from hearsay.vectors.files import VectorError, read_vectors
 
 FILE = "trace/class=message/part-00000.parquet"
 

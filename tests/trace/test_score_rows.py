@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rows_strategy import as_rows
 from written_runs import write_run
 
-from hearsay.core.language.score_parts import PeerParts, ScoreParts, TopicParts
+from hearsay.core.language.state import PeerParts, ScoreParts, TopicParts
 from hearsay.trace.language.schema import CLASSES, Column, TraceEvent, TraceRow, class_of
 from hearsay.trace.language.score_rows import bits_of, number_of, score_rows
 from hearsay.trace.read.reader import read_rows

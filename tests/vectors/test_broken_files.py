@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 from fuzz_seeds import seeds
 
-from hearsay.vectors import reading
-from hearsay.vectors.errors import VectorError
-from hearsay.vectors.reading import parse_vectors, read_vectors, vector_files
-from hearsay.vectors.running import run_file
+from hearsay.vectors import files
+from hearsay.vectors.files import VectorError, parse_vectors, read_vectors, run_file, vector_files
 
 SOUND: dict[str, Any] = json.loads(seeds("vectors")[0])
 FIRST = "vectors[0]"
@@ -135,7 +133,7 @@ def test_a_vector_of_a_router_asks_for_so_much_at_most(messages, steps, said):
 
 
 def test_a_file_is_so_large_at_most(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "LARGEST_BYTES", 10)
+    monkeypatch.setattr(files, "LARGEST_BYTES", 10)
     file = tmp_path / "large.json"
     file.write_bytes(seeds("vectors")[0])
     with pytest.raises(VectorError, match="larger than 10 bytes"):

@@ -9,11 +9,9 @@ import make_vectors
 import pytest
 from vector_scripts import recorded_calls
 
-from hearsay.vectors.file_format import vectors_schema
-from hearsay.vectors.reading import read_vectors, vector_files
+from hearsay.vectors.files import read_vectors, run_file, vector_files, vectors_schema
 from hearsay.vectors.router_format import ROUTER
 from hearsay.vectors.router_run import router_parameters
-from hearsay.vectors.running import run_file
 from hearsay.vectors.score_format import PEER, TOPIC
 
 FILES = list(vector_files([make_vectors.FOLDER]))

@@ -17,8 +17,8 @@ from hearsay.core.language.sizes import rpc_size
 from hearsay.libp2p.names.protobuf import bytes_field, varint_field
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_rpc
-from hearsay.wire.episub_parts import encode_part
-from hearsay.wire.limits import RpcLimits, WireError
+from hearsay.wire.episub_codec import encode_part
+from hearsay.wire.fields import RpcLimits, WireError
 from hearsay.wire.splitting import split_rpc
 
 LIMITS = RpcLimits()

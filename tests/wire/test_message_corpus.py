@@ -14,8 +14,8 @@ from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import Message
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_message
-from hearsay.wire.limits import RpcLimits, WireError
-from hearsay.wire.message_ids import by_author
+from hearsay.wire.fields import RpcLimits, WireError
+from hearsay.wire.messages import by_author
 from hearsay.wire.signing import SignaturePolicy
 
 

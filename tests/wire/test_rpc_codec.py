@@ -15,8 +15,8 @@ from hearsay.core.language.sizes import rpc_size
 from hearsay.libp2p.names.protobuf import bytes_field, varint_field
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_rpc
-from hearsay.wire.limits import RpcLimits, WireError
-from hearsay.wire.message_ids import MessageIds, by_author, by_content, by_data
+from hearsay.wire.fields import RpcLimits, WireError
+from hearsay.wire.messages import MessageIds, by_author, by_content, by_data
 
 LIMITS = RpcLimits()
 

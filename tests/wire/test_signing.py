@@ -17,8 +17,8 @@ from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.names.protobuf import bytes_field, varint_field
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_message, encode_rpc
-from hearsay.wire.limits import RpcLimits
-from hearsay.wire.message_ids import by_author
+from hearsay.wire.fields import RpcLimits
+from hearsay.wire.messages import by_author
 from hearsay.wire.signing import Author, SignaturePolicy
 
 STRICT, UNSIGNED = SignaturePolicy.STRICT_SIGN, SignaturePolicy.STRICT_NO_SIGN

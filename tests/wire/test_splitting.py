@@ -12,7 +12,7 @@ from protobuf_reference import rpcs
 from hearsay.core.language.rpc import Control, Graft, IHave, Message, PeerInfo, Prune, Rpc, Subscription
 from hearsay.core.language.sizes import rpc_size
 from hearsay.wire.encode import encode_rpc
-from hearsay.wire.limits import RpcLimits, TooLarge
+from hearsay.wire.fields import RpcLimits, TooLarge
 from hearsay.wire.splitting import check_fits, check_topic, split_rpc
 
 KINDS = ("graft", "prune", "extensions", "features")

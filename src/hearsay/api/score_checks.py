@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hearsay.core.scores.sets.named import NAMES
+from hearsay.core.scores.named_sets import NAMES
 from hearsay.core.shell.parameters import ParameterError
 from hearsay.score_check.check import Checked, check
 from hearsay.score_check.check_text import check_text, finding_cells, finding_head, summary

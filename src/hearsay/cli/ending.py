@@ -117,7 +117,7 @@ def _failed(error: BaseException) -> int:
         case OSError():
             return _said(1, system_words(error))
         case _:
-            from hearsay.core.shell.failures import describe_error
+            from hearsay.core.shell.contract import describe_error
 
             return _said(1, f"a mistake in the program: {describe_error(error)}; {DEBUG}=1 shows its traceback")
 

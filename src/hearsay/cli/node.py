@@ -76,7 +76,7 @@ def command(**options: Any) -> None:
 def _run(options: dict[str, Any]) -> None:
     from hearsay.cli.node_logs import tell
     from hearsay.cli.node_terminal import run_node
-    from hearsay.core.shell.failures import RouterFailed
+    from hearsay.core.shell.contract import RouterFailed
 
     _check_addresses(options)
     _check_topics(options)
@@ -140,7 +140,7 @@ def _config(options: dict[str, Any]) -> NodeConfig:
     from hearsay.core.shell.parameters import ParameterError
     from hearsay.node.config import NodeConfig
     from hearsay.node.metrics.endpoint import endpoint_of
-    from hearsay.wire.message_ids import NAMED
+    from hearsay.wire.messages import NAMED
     from hearsay.wire.signing import SignaturePolicy
 
     settings = settings_of(options["settings"], form="key=value")
@@ -180,7 +180,7 @@ def _config(options: dict[str, Any]) -> NodeConfig:
 
 def _check_allowed(options: dict[str, Any], parameters: RouterParameters) -> None:
     """Every topic is one that the router takes part in."""
-    from hearsay.core.shell.subscription_filter import subscription_filter
+    from hearsay.core.shell.subscriptions import subscription_filter
 
     chosen = subscription_filter(parameters)
     for flag, topic in _given_topics(options):

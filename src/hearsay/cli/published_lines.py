@@ -23,7 +23,7 @@ from hearsay.cli.numbers import counted
 from hearsay.node.meeting.address_news import AddressState
 from hearsay.node.node import Node
 from hearsay.text.escape import escape
-from hearsay.wire.limits import TooLarge
+from hearsay.wire.fields import TooLarge
 
 WAIT_S = 30.0
 """So long a line waits for somebody, if the node only publishes."""

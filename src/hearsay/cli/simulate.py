@@ -88,7 +88,7 @@ def _complete_preset(_ctx: click.Context, _parameter: click.Parameter, incomplet
 @click.option("--yes", is_flag=True, help="Run even if the estimate says it will not fit.")
 def command(**options: Any) -> None:
     """Simulate SCENARIO (a TOML file) or a preset; without either, simsub's network with r1's rules."""
-    from hearsay.core.shell.failures import RouterFailed
+    from hearsay.core.shell.contract import RouterFailed
     from hearsay.sim.plan.estimate import estimate
     from hearsay.sim.scenario.scenario_file import dump_scenario
     from hearsay.sim.simulate import InvariantViolation

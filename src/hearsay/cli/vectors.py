@@ -20,8 +20,7 @@ from hearsay.cli.given_paths import GivenPath
 @click.option("--json", "as_json", is_flag=True, help="What came of each as JSON on stdout, and nothing else there.")
 def command(paths: tuple[Path, ...], implementation: str, as_json: bool) -> None:
     """Run files of test vectors, and those in folders; exit 1 if one does not hold."""
-    from hearsay.vectors.reading import vector_files
-    from hearsay.vectors.running import Outcome, run_file
+    from hearsay.vectors.files import Outcome, run_file, vector_files
 
     outcomes: list[Outcome] = []
     for file in list(vector_files(paths)):

@@ -179,7 +179,7 @@ async def _watch_run(folder: Path, options: dict[str, Any]) -> int | None:
 
 async def _watch_simulation(file: Path | str | None, options: dict[str, Any]) -> int | None:
     """Until the signal that comes back, or the end of the run."""
-    from hearsay.core.shell.failures import RouterFailed
+    from hearsay.core.shell.contract import RouterFailed
     from hearsay.sim.plan.engines import CapacityExceeded
     from hearsay.watch.broadcast import Broadcast
     from hearsay.watch.picture.drawn_nodes import DrawnNodes

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from hearsay.core.episub.episub import Episub
 from hearsay.core.episub.parameters import EpisubParameters
-from hearsay.core.episub.router import Episub
-from hearsay.core.flooding.floodsub import Floodsub, FloodsubParameters
-from hearsay.core.flooding.randomsub import Randomsub, RandomsubParameters
+from hearsay.core.flooding import Floodsub, FloodsubParameters, Randomsub, RandomsubParameters
 from hearsay.core.language.identifiers import Micros, PeerId
-from hearsay.core.mesh import deployed_presets, implementation_presets, network_presets
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.mesh import presets as deployed_presets
+from hearsay.core.mesh import presets as implementation_presets
+from hearsay.core.mesh import presets as network_presets
 from hearsay.core.mesh.judging_gossipsub import gossipsub
 from hearsay.core.mesh.meshsub import Meshsub, MeshsubParameters
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import Router

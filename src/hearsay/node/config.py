@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from hearsay.core.registry import RouterKind, find_router
-from hearsay.core.shell.parameters import RouterParameters, merged
-from hearsay.core.shell.presets import argument_of, arguments, values_of
+from hearsay.core.shell.parameters import RouterParameters, argument_of, arguments, merged, values_of
 from hearsay.libp2p.host.host import HostLimits
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.multiaddr import Multiaddr
@@ -19,9 +18,8 @@ from hearsay.libp2p.services.rendezvous_streams import PointLimits
 from hearsay.node.fairness.conduct import ConductLimits
 from hearsay.node.meeting.discovery import DiscoveryLimits
 from hearsay.node.metrics.endpoint import endpoint_of
-from hearsay.wire.decode_message import MessageIdFunction
-from hearsay.wire.limits import RpcLimits
-from hearsay.wire.message_ids import by_author
+from hearsay.wire.fields import RpcLimits
+from hearsay.wire.messages import MessageIdFunction, by_author
 from hearsay.wire.signing import SignaturePolicy
 
 PLACES_PER_ADDRESS = 2

@@ -46,8 +46,7 @@ from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import Message, Portion, Rpc
 from hearsay.core.registry import create
-from hearsay.core.shell.contract import UsageError
-from hearsay.core.shell.failures import RouterFailed, describe_error
+from hearsay.core.shell.contract import RouterFailed, UsageError, describe_error
 from hearsay.core.shell.randomness import Randomness
 from hearsay.libp2p.limits.resources import Resources
 from hearsay.libp2p.names.peer_id import PeerId
@@ -64,7 +63,7 @@ from hearsay.node.outgoing_queue import OutgoingMemory
 from hearsay.node.peer_link import PeerLink
 from hearsay.node.sending import Sender
 from hearsay.node.surroundings import Surroundings
-from hearsay.wire.message_ids import MessageIds
+from hearsay.wire.messages import MessageIds
 from hearsay.wire.signing import SignaturePolicy
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from typing import Self
 from hearsay.core.language.actions import Deliver
 from hearsay.core.language.events import DirectPeerChosen, Join, Leave, Publish
 from hearsay.core.language.rpc import Message, PartialUse
-from hearsay.core.language.state_table import RouterState
-from hearsay.core.shell.failures import RouterFailed
+from hearsay.core.language.state import RouterState
+from hearsay.core.shell.contract import RouterFailed
 from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.libp2p.names.keys import PrivateKey
@@ -57,7 +57,7 @@ from hearsay.node.trace_rows import TraceRows
 from hearsay.partial.application import DrivenApplication, Outcome
 from hearsay.py_libp2p.host import PyLibp2pHost
 from hearsay.trace.language.event_rows import Codes
-from hearsay.wire.decode_message import MessageIdFunction
+from hearsay.wire.messages import MessageIdFunction
 from hearsay.wire.signing import Author, SignaturePolicy
 from hearsay.wire.splitting import check_fits, check_topic
 

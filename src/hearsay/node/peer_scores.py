@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 
 from hearsay.core.language.events import DirectPeerChosen, PeerRated, TopicScored
-from hearsay.core.language.score_parts import ScoreParts
-from hearsay.core.scores.topic_parameters import TopicScoreParameters
+from hearsay.core.language.state import ScoreParts
+from hearsay.core.scores.score_parameters import TopicScoreParameters
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.driver import Driver
 

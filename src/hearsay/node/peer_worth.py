@@ -12,8 +12,8 @@ from math import inf
 from time import monotonic
 
 from hearsay.core.language.identifiers import TopicId
-from hearsay.core.language.state_table import Peering
-from hearsay.core.mesh.mesh_parameters import MeshParameters
+from hearsay.core.language.state import Peering
+from hearsay.core.mesh.parameters import MeshParameters
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.driver import Driver
 

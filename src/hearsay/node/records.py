@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hearsay.core.shell.failures import RouterFailed
+from hearsay.core.shell.contract import RouterFailed
 from hearsay.extras import require_extra
 from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.node.clock import Clock

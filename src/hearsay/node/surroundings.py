@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hearsay.core.language.actions import Deliver, DeliverPartial, Dial, FindContacts, Ping, RemindOfPartial
-from hearsay.core.shell.failures import RouterFailed
+from hearsay.core.shell.contract import RouterFailed
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.fairness.conduct import Offence

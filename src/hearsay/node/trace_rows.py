@@ -40,7 +40,8 @@ from hearsay.core.language.actions import (
 )
 from hearsay.core.language.identifiers import Identifier, Micros
 from hearsay.core.language.rpc import Message, PartKind, Rpc
-from hearsay.core.language.sizes import PartSize, framed_size, part_sizes
+from hearsay.core.language.sizes import PartSize, part_sizes
+from hearsay.core.language.sizes import rpc_framed_size as framed_size
 from hearsay.libp2p.names.peer_id import PeerId, from_text, to_text
 from hearsay.trace.language.event_rows import (
     Codes,

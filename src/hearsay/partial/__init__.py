@@ -4,14 +4,12 @@
 `DrivenApplication` decides for itself what each peer is sent. docs/guide/partial-messages.md says how.
 """
 
-from hearsay.core.language.events import PartialFeedback, PublishPartial
-from hearsay.core.language.partial_application import PartialApplication, PartialPeer, PartsFor
+from hearsay.core.language.events import PartialApplication, PartialFeedback, PartialPeer, PartsFor, PublishPartial
 from hearsay.core.language.rpc import Partial, PartialUse
 from hearsay.partial.application import DrivenApplication, Outcome, RemindedApplication
-from hearsay.partial.claims import Bitlists, Bitmap, Claim, ClaimForm, InvalidParts
 from hearsay.partial.counted_parts import counted, counted_parts, group_named
 from hearsay.partial.exchange import Asking, PartsExchange
-from hearsay.partial.formats import EqualParts, PartsFormat
+from hearsay.partial.formats import Bitlists, Bitmap, Claim, ClaimForm, EqualParts, InvalidParts, PartsFormat
 
 __all__ = [
     "Asking",

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from hearsay.core.language.events import PartialFeedback, PublishPartial
+from hearsay.core.language.events import PartialApplication, PartialFeedback, PublishPartial
 from hearsay.core.language.identifiers import PeerId, TopicId
-from hearsay.core.language.partial_application import PartialApplication
 from hearsay.core.language.rpc import Partial
 
 

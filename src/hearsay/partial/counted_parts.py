@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from hearsay.partial.claims import ClaimForm
-from hearsay.partial.formats import EqualParts
+from hearsay.partial.formats import ClaimForm, EqualParts
 
 EIGHT = 8
 KIBIBYTE = 1024

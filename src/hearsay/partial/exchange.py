@@ -1,4 +1,4 @@
-"""Parts of messages, exchanged with peers until everybody has them all: an application of partial messages (v1.3).
+"""An application of partial messages (v1.3) that exchanges parts with peers until all have all of them.
 
 * A peer that said what it wants is sent what is here of that, each part once. With `eager`, whoever adds parts of its
   own also sends them to peers of which it has not heard yet.
@@ -12,22 +12,80 @@
 * What the application has by another way (`known`) is there when a group is first heard of.
 * A group takes memory from its first right part on, at most `max_groups` do, and the oldest goes first. As many have
   parts that are asked of one peer; of those the oldest without any part goes first.
-"""
+
+With `Asking.ONE` a part is asked of the first peer that offers it; if it does not come within a whole heartbeat, of
+the peer among the others that is asked for least. A peer that did not send a part is asked again when it offers it
+again. A group has a bounded number of offers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from hearsay.core.language.events import PartialFeedback, PublishPartial
+from hearsay.core.language.events import PartialFeedback, PartialPeer, PartsFor, PublishPartial
 from hearsay.core.language.identifiers import PeerId, TopicId
-from hearsay.core.language.partial_application import PartialPeer, PartsFor
 from hearsay.core.language.rpc import Partial
 from hearsay.partial.application import Outcome
-from hearsay.partial.asking import Asks
-from hearsay.partial.claims import Claim, InvalidParts, members, set_of
-from hearsay.partial.formats import PartsFormat
+from hearsay.partial.formats import Claim, InvalidParts, PartsFormat, members, set_of
+
+MAX_OFFERS = 256
+"""Of a group; further peers are asked for nothing."""
+PATIENCE = 1
+"""Whole heartbeats for which a part is waited for."""
+
+
+@dataclass(slots=True)
+class _Ask:
+    peer: PeerId
+    heartbeats: int = 0
+
+
+class Asks:
+    __slots__ = ("_asked", "_offers")
+
+    def __init__(self) -> None:
+        self._asked: dict[int, _Ask] = {}
+        self._offers: dict[PeerId, int] = {}
+
+    def of(self, peer: PeerId) -> int:
+        """The parts that this peer is asked for."""
+        return set_of(part for part, ask in self._asked.items() if ask.peer == peer)
+
+    def offered(self, peer: PeerId, has: int, lacking: int) -> None:
+        """A peer has these parts; it is asked for those that are lacking and asked of nobody else."""
+        if peer not in self._offers and len(self._offers) >= MAX_OFFERS:
+            return
+        self._offers[peer] = has
+        for part in members(has & lacking & ~set_of(self._asked)):
+            self._asked[part] = _Ask(peer)
+
+    def arrived(self, parts: int) -> None:
+        for part in [part for part in self._asked if parts >> part & 1]:
+            del self._asked[part]
+
+    def beat(self) -> list[PeerId]:
+        """A heartbeat has passed. Those who are asked for more than before, or for less, ascending."""
+        changed: set[PeerId] = set()
+        for part, ask in sorted(self._asked.items()):
+            ask.heartbeats += 1
+            if ask.heartbeats <= PATIENCE:
+                continue
+            changed.add(ask.peer)
+            self._offers[ask.peer] &= ~(1 << part)
+            del self._asked[part]
+            other = self._least_asked(part)
+            if other is not None:
+                self._asked[part] = _Ask(other)
+                changed.add(other)
+        return sorted(changed)
+
+    def _least_asked(self, part: int) -> PeerId | None:
+        """Who offers a part; of several, who is asked for the fewest, and of those who offered first."""
+        offering = [peer for peer, has in self._offers.items() if has >> part & 1]
+        return min(offering, key=lambda peer: self.of(peer).bit_count(), default=None)
+
 
 MAX_GROUPS = 1024
 MAX_SENDERS = 256

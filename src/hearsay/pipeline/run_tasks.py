@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow
 import pyarrow.ipc
@@ -41,9 +41,6 @@ from hearsay.pipeline.output.stored_tables import arrow_schema
 from hearsay.pipeline.output.table_files import write_file
 from hearsay.pipeline.output.tables import MetricTable
 from hearsay.pipeline.task_tables import Made
-
-if TYPE_CHECKING:
-    pass
 
 pa: Any = pyarrow
 ipc: Any = pyarrow.ipc

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hearsay.core.language.actions import Reason
-from hearsay.core.language.score_parts import ScoreParts
+from hearsay.core.language.state import ScoreParts
 from hearsay.core.rules.scores import parts
-from hearsay.core.rules.scores.thresholds import may_be_in_mesh
+from hearsay.core.rules.scores.parts import may_be_in_mesh
 from hearsay.core.scores.scorer import Scorer
 from hearsay.score_check.offences import BROKEN_PROMISES, SHARING_PEERS, offences_of_the_peer
 from hearsay.score_check.silence import Silence, Verdict, silences

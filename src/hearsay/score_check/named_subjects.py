@@ -11,8 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hearsay.core.scores.sets.ethereum import EPOCH, SLOT_MS, SUBNETS, aggregates_per_slot
-from hearsay.core.scores.sets.named import BY_VALIDATORS, FIXED, VALIDATORS, named_set
+from hearsay.core.scores.named_sets import (
+    BY_VALIDATORS,
+    EPOCH,
+    FIXED,
+    SLOT_MS,
+    SUBNETS,
+    VALIDATORS,
+    aggregates_per_slot,
+    named_set,
+)
 from hearsay.core.shell.parameters import ParameterError, Violation
 from hearsay.score_check.promises import MOST_OF_A_PEER
 from hearsay.score_check.subject import Expectations, Subject, TopicGroup

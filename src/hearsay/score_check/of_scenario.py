@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from math import exp
 
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.score_check.promises import promises_per_heartbeat
 from hearsay.score_check.subject import Expectations, OtherPopulation, Subject
 from hearsay.score_check.topic_groups import Topics, grouped

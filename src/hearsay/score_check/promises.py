@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
-from hearsay.core.scores.choices import TrackedPromises
+from hearsay.core.mesh.parameters import GossipsubParameters
+from hearsay.core.scores.declarations import TrackedPromises
 from hearsay.core.scores.promises import PromiseParameters
 
 MOST_OF_A_PEER = PromiseParameters().max_promises_per_peer

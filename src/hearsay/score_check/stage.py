@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hearsay.core.scores.numbers import TopicNumbers
+from hearsay.core.scores.score_parameters import TopicNumbers
 from hearsay.score_check.silence import active_after_s
 from hearsay.score_check.worth import TopicWorth, Worth
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from hearsay.core.scores.declarations import amount
+from hearsay.core.scores.score_parameters import TopicScoreParameters
 from hearsay.core.scores.score_set import ScoreSet
-from hearsay.core.scores.topic_parameters import TopicScoreParameters
 from hearsay.core.shell.parameters import Parameters, integer, milliseconds
 
 MAX_TOPICS = 1_000_000

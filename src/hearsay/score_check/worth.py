@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.rules.scores import parts
-from hearsay.core.scores.numbers import PeerNumbers, TopicNumbers
-from hearsay.core.scores.topic_parameters import TopicScoreParameters
+from hearsay.core.scores.score_parameters import PeerNumbers, TopicNumbers, TopicScoreParameters
 from hearsay.core.shell.parameters import MAX_TIME_MS
 from hearsay.score_check.counting import settles_at
 from hearsay.score_check.subject import Subject, TopicGroup

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.shell.failures import RouterFailed
+from hearsay.core.shell.contract import RouterFailed
 from hearsay.sim.plan.latency import LatencyModel
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.results.summarise import Figures

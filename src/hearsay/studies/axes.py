@@ -59,7 +59,7 @@ class Axis:
     def settings(self, step: int) -> list[Setting]:
         found: list[Setting] = []
         for key, value in zip(self.keys, self.steps[step], strict=True):
-            found += flattened(cast(Document, value), f"{key}.") if isinstance(value, dict) else [(key, value)]
+            found += flattened(cast("Document", value), f"{key}.") if isinstance(value, dict) else [(key, value)]
         return found
 
 

@@ -43,7 +43,7 @@ class BaseTable(FileTable):
     @field_validator("file")
     @classmethod
     def _is_there(cls, file: str | None, info: ValidationInfo) -> str | None:
-        if file is not None and not (cast(Path, info.context) / file).is_file():
+        if file is not None and not (cast("Path", info.context) / file).is_file():
             raise broken("no such file")
         return file
 

@@ -26,7 +26,7 @@ def flattened(document: Mapping[str, object], above: str = "") -> list[tuple[str
     for key, value in document.items():
         path = f"{above}{key}"
         if isinstance(value, dict):
-            found += flattened(cast(Document, value), f"{path}.")
+            found += flattened(cast("Document", value), f"{path}.")
         else:
             found.append((path, value))
     return found

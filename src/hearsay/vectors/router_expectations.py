@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hearsay.text.escape import escape
-from hearsay.vectors.router_run import ByTopic, RouterRun, Seen
-from hearsay.vectors.rpc_form import sorted_form
-from hearsay.vectors.tolerance import TOLERANCE, are_close
+from hearsay.vectors.router_run import ByTopic, RouterRun, Seen, sorted_form
+from hearsay.vectors.score_run import TOLERANCE, are_close
 
 LONGEST_SHOWN = 400
 Expected = Mapping[str, Any]

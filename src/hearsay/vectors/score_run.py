@@ -1,8 +1,7 @@
 """A vector of scores, played on our scorer: after each step every peer has the score that is expected of it.
 
-A step names whose score is another than before. All others have the score of the step before, and at first all are 0:
-so nothing changes unnoticed.
-"""
+A step names the peers whose scores change. All others keep the score of the step before, and at first all are 0, so
+every change is noticed. Sums may be made in any order, so numbers are compared with a tolerance."""
 
 from __future__ import annotations
 
@@ -10,16 +9,22 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hearsay.core.language.score_parts import ScoreParts
-from hearsay.core.scores.choices import Validation
-from hearsay.core.scores.numbers import TopicNumbers
-from hearsay.core.scores.peer_parameters import PeerScoreParameters
+from hearsay.core.language.state import ScoreParts
+from hearsay.core.scores.declarations import Validation
+from hearsay.core.scores.named_sets import named_set
+from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbers
 from hearsay.core.scores.scorer import Scorer
-from hearsay.core.scores.sets.named import named_set
 from hearsay.core.shell.parameters import ParameterError, Parameters
 from hearsay.vectors.score_format import PEER, PEER_PARTS, REASONS, TOPIC, TOPIC_PARTS, Parameter
 from hearsay.vectors.shapes import Misshapen
-from hearsay.vectors.tolerance import are_close
+
+TOLERANCE = 1e-9
+
+
+def are_close(found: float, wanted: float, tolerance: float) -> bool:
+    """Beyond 1 the tolerance is a share of the number."""
+    return abs(found - wanted) <= tolerance * max(1.0, abs(wanted))
+
 
 SPECIFICATION = "spec"
 IMPLEMENTATIONS = (SPECIFICATION, "go")

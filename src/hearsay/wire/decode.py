@@ -38,7 +38,9 @@ from hearsay.core.language.rpc import (
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.peer_id import check_peer_id
 from hearsay.libp2p.names.protobuf import DELIMITED, VARINT, walk
-from hearsay.wire.decode_message import (
+from hearsay.wire.episub_codec import IDS, PEERS, decode_part
+from hearsay.wire.fields import TEST_EXTENSION, RpcLimits, WireError, extension_number, is_episub
+from hearsay.wire.messages import (
     MessageIdFunction,
     decode_message,
     short_length,
@@ -46,9 +48,6 @@ from hearsay.wire.decode_message import (
     usual_message,
     with_hops,
 )
-from hearsay.wire.episub_parts import IDS, PEERS, decode_part
-from hearsay.wire.field_numbers import TEST_EXTENSION, extension_number, is_episub
-from hearsay.wire.limits import RpcLimits, WireError
 
 _rpc = fast_init(Rpc)
 

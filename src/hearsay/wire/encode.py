@@ -21,9 +21,8 @@ from hearsay.core.language.rpc import (
 )
 from hearsay.libp2p.names.protobuf import DELIMITED, VARINT, bytes_field, varint_field
 from hearsay.libp2p.names.varint import encode as varint
-from hearsay.wire.episub_parts import encode_part
-from hearsay.wire.field_numbers import EPISUB, HOPS, TEST_EXTENSION
-from hearsay.wire.identifier_bytes import raw
+from hearsay.wire.episub_codec import encode_part
+from hearsay.wire.fields import EPISUB, HOPS, TEST_EXTENSION, raw
 
 _KEYS = {number: bytes((number << 3 | DELIMITED,)) for number in range(1, 11)}
 _PARTIAL_FLAGS = {PartialUse.NONE: b"", PartialUse.SUPPORTS: b"\x20\x01", PartialUse.REQUESTS: b"\x18\x01\x20\x01"}

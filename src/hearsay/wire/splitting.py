@@ -15,7 +15,6 @@ from typing import TypeAlias
 from hearsay.core.language import episub_parts as episub
 from hearsay.core.language.episub_parts import EpisubPart
 from hearsay.core.language.identifiers import MessageId
-from hearsay.core.language.lengths import field_size
 from hearsay.core.language.rpc import (
     Control,
     ControlPart,
@@ -34,12 +33,13 @@ from hearsay.core.language.rpc import (
 )
 from hearsay.core.language.sizes import (
     episub_part_size,
+    field_size,
     identifier_size,
     message_size,
     part_sizes,
     rpc_size,
 )
-from hearsay.wire.limits import RpcLimits, TooLarge
+from hearsay.wire.fields import RpcLimits, TooLarge
 
 _Outside: TypeAlias = Subscription | Message | Partial | ExtensionTest
 _Part: TypeAlias = _Outside | ControlPart

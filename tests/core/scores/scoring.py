@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hearsay.core.scores.choices import Validation
-from hearsay.core.scores.numbers import TopicNumbers
-from hearsay.core.scores.peer_parameters import PeerScoreParameters
+from hearsay.core.scores.declarations import Validation
+from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbers
 from hearsay.core.scores.scorer import Scorer
 
 TOPIC = "topic"

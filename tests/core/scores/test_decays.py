@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.core.scores.decays import decay_over
+from hearsay.core.scores.declarations import decay_over
 
 
 def is_nearest(found: float, ticks: int, zero: float) -> bool:

@@ -13,8 +13,7 @@ from scoring import SECOND
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.rules.scores.gater import is_let_in
-from hearsay.core.scores.gater import Gater
-from hearsay.core.scores.gater_parameters import GO
+from hearsay.core.scores.gater import GO, Gater
 from hearsay.core.shell.randomness import Purpose, Randomness
 
 CHANCE = Randomness(1)

@@ -6,7 +6,7 @@ import pytest
 from scoring import MS, SECOND
 
 from hearsay.core.language.actions import Reason
-from hearsay.core.scores.choices import TrackedPromises
+from hearsay.core.scores.declarations import TrackedPromises
 from hearsay.core.scores.promises import PromiseParameters, Promises
 from hearsay.core.shell.randomness import Purpose, Randomness
 

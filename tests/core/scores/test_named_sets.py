@@ -6,8 +6,8 @@ import pytest
 from scoring import MS, SECOND
 
 from hearsay.core.language.actions import Reason
+from hearsay.core.scores.named_sets import NAMES, named_set
 from hearsay.core.scores.score_set import ANY_TOPIC, ScoreSet
-from hearsay.core.scores.sets.named import NAMES, named_set
 from hearsay.core.shell.parameters import ParameterError
 
 BLOCK, AGGREGATE, SUBNET = "beacon_block", "beacon_aggregate_and_proof", "beacon_attestation"

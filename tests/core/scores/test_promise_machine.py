@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hearsay.core.language.actions import Reason
-from hearsay.core.scores.choices import TrackedPromises
-from hearsay.core.scores.gater import Gater
-from hearsay.core.scores.gater_parameters import GO
+from hearsay.core.scores.declarations import TrackedPromises
+from hearsay.core.scores.gater import GO, Gater
 from hearsay.core.scores.promises import PromiseParameters, Promises
 from hearsay.core.shell.randomness import below
 

@@ -13,7 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hearsay.core.language.actions import Reason
-from hearsay.core.rules.scores import counters, deliveries, gater, mesh_times, parts, promises, retention, thresholds
+from hearsay.core.rules.scores import deliveries, gater, parts
+from hearsay.core.rules.scores import deliveries as promises
+from hearsay.core.rules.scores import parts as counters
+from hearsay.core.rules.scores import parts as mesh_times
+from hearsay.core.rules.scores import parts as retention
+from hearsay.core.rules.scores import parts as thresholds
 
 
 @pytest.mark.parametrize(

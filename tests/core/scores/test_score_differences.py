@@ -6,7 +6,7 @@ import pytest
 from scoring import MS, SECOND, TOPIC, deliver, scorer
 
 from hearsay.core.language.actions import Reason
-from hearsay.core.scores.choices import InvalidCopies, Ipv6Counting, MeshTimes, QuantumRounding, RetainedScores
+from hearsay.core.scores.declarations import InvalidCopies, Ipv6Counting, MeshTimes, QuantumRounding, RetainedScores
 
 MEMBER = {"time_in_mesh_weight": 1.0, "time_in_mesh_cap": 100.0}
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hearsay.core.language.actions import Reason
-from hearsay.core.scores.choices import InvalidCopies, Ipv6Counting, MeshTimes, QuantumRounding, RetainedScores
-from hearsay.core.scores.peer_parameters import PeerScoreParameters
+from hearsay.core.scores.declarations import InvalidCopies, Ipv6Counting, MeshTimes, QuantumRounding, RetainedScores
+from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicScoreParameters
 from hearsay.core.scores.scorer import Scorer
-from hearsay.core.scores.topic_parameters import TopicScoreParameters
 
 PEERS = st.sampled_from("ABCDE")
 TOPICS = st.sampled_from(["blocks", "news", "unscored"])

@@ -10,13 +10,11 @@ from math import inf, nan
 
 import pytest
 
-from hearsay.core.scores.choices import Validation
-from hearsay.core.scores.gater_parameters import GO as GO_GATER
-from hearsay.core.scores.gater_parameters import GaterParameters
-from hearsay.core.scores.peer_parameters import PeerScoreParameters
+from hearsay.core.scores.declarations import Validation
+from hearsay.core.scores.gater import GO as GO_GATER
+from hearsay.core.scores.gater import GaterParameters
+from hearsay.core.scores.score_parameters import PeerScoreParameters, ScoreThresholds, TopicScoreParameters
 from hearsay.core.scores.score_set import ScoreSet
-from hearsay.core.scores.thresholds import ScoreThresholds
-from hearsay.core.scores.topic_parameters import TopicScoreParameters
 from hearsay.core.shell.parameters import ParameterError
 
 BOTH = pytest.mark.parametrize("validation", Validation)

@@ -9,11 +9,10 @@ import pytest
 import score_tables
 
 from hearsay.core.language.actions import Reason
-from hearsay.core.scores.choices import Validation
-from hearsay.core.scores.numbers import TopicNumbers
-from hearsay.core.scores.peer_parameters import PeerScoreParameters
+from hearsay.core.scores.declarations import Validation
+from hearsay.core.scores.named_sets import named_set
+from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbers
 from hearsay.core.scores.scorer import Scorer
-from hearsay.core.scores.sets.named import named_set
 
 FILE = Path(__file__).with_name("scores_of_go.json")
 RECORDED = json.loads(FILE.read_text(encoding="utf-8"))["scripts"]

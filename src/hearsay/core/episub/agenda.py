@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from hearsay.core.language.identifiers import Micros, TopicId
 from hearsay.core.shell.randomness import key_of
-from hearsay.core.shell.shell import Shell
+from hearsay.core.shell.strategy import Shell
 
 
 class Task(IntEnum):

@@ -15,9 +15,9 @@ from collections import Counter, OrderedDict
 from collections.abc import Container
 from dataclasses import dataclass, field
 
-from hearsay.core.language.footprint import message_footprint
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId
 from hearsay.core.language.rpc import Message
+from hearsay.core.language.sizes import message_footprint
 
 
 @dataclass(slots=True)

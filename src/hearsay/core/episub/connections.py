@@ -23,7 +23,7 @@ from hearsay.core.episub.parameters import EpisubParameters
 from hearsay.core.language.actions import Dial, Disconnect, Ping
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.shell.peers import ConnectedPeer
-from hearsay.core.shell.shell import Shell
+from hearsay.core.shell.strategy import Shell
 
 
 @dataclass(frozen=True, slots=True)

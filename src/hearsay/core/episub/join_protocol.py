@@ -26,9 +26,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hearsay.core.episub.context import Context
 from hearsay.core.episub.neighbours import Neighbours
 from hearsay.core.episub.parameters import Overlay
+from hearsay.core.episub.views import Context
 from hearsay.core.language.actions import FindContacts
 from hearsay.core.language.episub_parts import EpisubJoin, ForwardJoin, GetNodes, Nodes
 from hearsay.core.language.identifiers import Micros, PeerId

@@ -14,15 +14,12 @@ from typing import Protocol
 
 from hearsay.core.episub.agenda import Agenda, Task
 from hearsay.core.episub.connections import Connections
-from hearsay.core.episub.context import Context, Sequence
 from hearsay.core.episub.join_protocol import JoinProtocol
 from hearsay.core.episub.neighbours import Neighbours
 from hearsay.core.episub.parameters import EpisubParameters, LeaveBy, Overlay
-from hearsay.core.episub.passive_probes import PassiveProbes
-from hearsay.core.episub.shuffles import Shuffles
-from hearsay.core.episub.target_sizes import TargetSizes
-from hearsay.core.episub.upkeep import Upkeep
-from hearsay.core.episub.views import NeighborListener, Views
+from hearsay.core.episub.upkeep import PassiveProbes, Shuffles, Upkeep
+from hearsay.core.episub.views import Context, NeighborListener, TargetSizes, Views
+from hearsay.core.episub.views import SequenceNumbers as Sequence
 from hearsay.core.language.actions import NeighborDown, NeighborUp
 from hearsay.core.language.episub_parts import (
     Disconnect,
@@ -42,7 +39,7 @@ from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Rpc
 from hearsay.core.shell.peers import ConnectedPeer
 from hearsay.core.shell.randomness import Purpose, below
-from hearsay.core.shell.shell import Shell
+from hearsay.core.shell.strategy import Shell
 
 _LEAVES_REMEMBERED = 1024
 

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from hearsay.core.episub.context import Context
 from hearsay.core.episub.parameters import Overlay
+from hearsay.core.episub.views import Context
 from hearsay.core.language.episub_parts import Disconnect, Neighbor, Role
 from hearsay.core.language.identifiers import Micros, PeerId
 from hearsay.core.shell.randomness import Purpose

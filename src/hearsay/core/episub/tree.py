@@ -1,4 +1,4 @@
-"""The broadcast of one topic: Plumtree's tree over whatever overlay tells it of neighbours.
+"""The broadcast of one topic: Plumtree's tree over the neighbours of any overlay.
 
 Rules (episub spec, "Broadcast Protocol"; Leitão, Pereira, Rodrigues: Epidemic Broadcast Trees, 2007):
 
@@ -22,17 +22,15 @@ Rules (episub spec, "Broadcast Protocol"; Leitão, Pereira, Rodrigues: Epidemic 
   `detours`), or all if it knows none.
 
 With `broadcast = flood` all neighbours stay eager, and there is neither IHAVE nor PRUNE nor GRAFT: gossip flooding as
-in HyParView's evaluation.
-"""
+in HyParView's evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 
 from hearsay.core.episub.agenda import Agenda, Task
 from hearsay.core.episub.caches import MissingList, PayloadCache
-from hearsay.core.episub.detours import Detours
 from hearsay.core.episub.membership import Membership
 from hearsay.core.episub.parameters import Broadcast, EpisubParameters, Repair
 from hearsay.core.language.actions import LinkEager, LinkLazy, Reason, Via
@@ -41,7 +39,50 @@ from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import Message, PartKind
 from hearsay.core.shell.peers import PeerGroup
 from hearsay.core.shell.randomness import Purpose, sample
-from hearsay.core.shell.shell import Shell
+from hearsay.core.shell.strategy import Shell
+
+
+class Detours:
+    __slots__ = ("_ahead", "_latest")
+
+    def __init__(self) -> None:
+        self._latest: PeerId | None = None
+        self._ahead: dict[PeerId, tuple[PeerId, int]] = {}
+        """Neighbours that were not below us when we last compared: over whom the message came to us, and by how many
+        hops they had it earlier, negative."""
+
+    def came_from(self, parent: PeerId | None) -> None:
+        """The newest message; None when it is our own."""
+        self._latest = parent
+
+    def compare(self, parent: PeerId | None, own_hops: int, announcer: PeerId, hops: int) -> None:
+        """A message came over `parent`; `announcer` had it after `hops`."""
+        if parent is not None and announcer != parent and hops <= own_hops:
+            self._ahead[announcer] = (parent, hops - own_hops)
+        else:
+            self._ahead.pop(announcer, None)
+
+    def depends_on(self, peer: PeerId) -> bool:
+        """Whether the newest message came over this neighbour: if so, its loss cuts us off and not it."""
+        return self._latest == peer
+
+    def around(self, peer: PeerId, among: Container[PeerId]) -> PeerId | None:
+        """The nearest stand-in for a neighbour."""
+        ways = [(by, other) for other, (parent, by) in self._ahead.items() if parent == peer and other in among]
+        return min(ways)[1] if ways else None
+
+    def forget(self, peer: PeerId) -> None:
+        if self._latest == peer:
+            self._latest = None
+        self._ahead.pop(peer, None)
+        for other in [other for other, (parent, _) in self._ahead.items() if parent == peer]:
+            del self._ahead[other]
+
+    def mentions(self, peer: PeerId) -> bool:
+        return (
+            self._latest == peer or peer in self._ahead or any(parent == peer for parent, _ in self._ahead.values())
+        )
+
 
 MAX_HOPS = 10_000
 """What a peer says beyond this is taken as this."""

@@ -1,6 +1,6 @@
-"""The two lists of one topic: active neighbours, and a partial view of the rest (HyParView, section 4; episub spec).
+"""The state that the parts of one topic's membership share: active and passive list, their sizes, the context.
 
-Rules:
+Rules (HyParView, section 4; episub spec, "Design Parameters for View Sizes"):
 
 * VIEW-1: Both are without the node itself and share nobody. The passive list is bounded: who comes to a full one
   takes the place of a random member, first of those that were handed out in the shuffle it answers (HyParView, 4.4).
@@ -8,18 +8,109 @@ Rules:
   never makes more random links than there were, so that the loss of a random link shows (GoCast, 2.2; the seed's "the
   neighbors are reordered by RTT and the closest ones are considered the near nodes").
 * VIEW-3: RTT is smoothed: an eighth of each new sample.
-"""
+* SKETCH-1: C_rand = log10 N, at least 1; A = C_rand + c, so c of the links are near ones;
+  P = k · A.
+
+The estimate is a k-minimum-values sketch of the node keys (Bar-Yossef and others 2002): every node keeps the
+smallest hashes of the node keys it heard of; if the k-th smallest of 2⁶⁴ possible values is v, there are about
+(k − 1) · 2⁶⁴ / v nodes. Sketches travel with SHUFFLE and SHUFFLEREPLY and are merged, so that after a few rounds all
+nodes hold the same one. An entry that its node does not renew fades after `_LIFETIME` shuffle periods, so departures
+show. The relative error is about 1/√k, which log10 shrinks to a fraction of one neighbour.
+
+A hash and its age travel as one number, `hash · 256 + age`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
+from hearsay.core.episub.agenda import Agenda, Task
+from hearsay.core.episub.connections import Connections
+from hearsay.core.episub.parameters import EpisubParameters, ViewSizes
 from hearsay.core.language.actions import NeighborDown, NeighborUp, PassiveAdded, PassiveRemoved
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.randomness import Purpose, below, key_of, sample
-from hearsay.core.shell.shell import Shell
+from hearsay.core.shell.strategy import Shell
+
+SKETCH_SIZE = 32
+_LIFETIME = 30
+_AGES = 256
+_SPACE = 1 << 56
+_SALT = 0x5CA1AB1E
+
+
+class TargetSizes:
+    """A and P of one topic at one node."""
+
+    __slots__ = ("_ages", "_own", "_parameters", "active_size", "passive_size", "random_links")
+
+    def __init__(self, parameters: EpisubParameters, key: int) -> None:
+        self._parameters = parameters
+        self._own = extend(_SALT, key) >> 8
+        self._ages: dict[int, int] = {self._own: 0}
+        self.random_links = parameters.random_links
+        self.active_size = parameters.active_size
+        self.passive_size = parameters.passive_size
+
+    @property
+    def estimating(self) -> bool:
+        return self._parameters.view_sizes is ViewSizes.ESTIMATED
+
+    @property
+    def near_links(self) -> int:
+        return self.active_size - self.random_links
+
+    def enough(self, links: int) -> bool:
+        """Whether so many links allow to give one up for a better one."""
+        return links > self.random_links
+
+    def sketch(self) -> tuple[int, ...]:
+        """What to send, once per shuffle period: entries age by it."""
+        if not self.estimating:
+            return ()
+        self._ages = {known: age + 1 for known, age in self._ages.items() if age < _LIFETIME}
+        self._ages[self._own] = 0
+        self._resize()
+        return self.shown()
+
+    def shown(self) -> tuple[int, ...]:
+        """The sketch as it is."""
+        if not self.estimating:
+            return ()
+        return tuple(known * _AGES + self._ages[known] for known in sorted(self._ages)[:SKETCH_SIZE])
+
+    def merge(self, sketch: Iterable[int]) -> None:
+        """Take in another's sketch; the younger of two ages counts."""
+        if not self.estimating:
+            return
+        for entry in list(sketch)[:SKETCH_SIZE]:
+            known, age = divmod(entry, _AGES)
+            if 0 <= known < _SPACE and age <= _LIFETIME:
+                self._ages[known] = min(age, self._ages.get(known, _LIFETIME))
+        self._ages = {known: self._ages[known] for known in sorted(self._ages)[:SKETCH_SIZE]}
+        self._resize()
+
+    @property
+    def estimate(self) -> int:
+        """About how many nodes there are, this one included."""
+        if len(self._ages) < SKETCH_SIZE:
+            return len(self._ages)
+        return (SKETCH_SIZE - 1) * _SPACE // max(1, sorted(self._ages)[SKETCH_SIZE - 1])
+
+    def _resize(self) -> None:
+        parameters = self._parameters
+        self.random_links = min(max(1, _rounded_log10(max(1, self.estimate))), parameters.active_limit)
+        self.active_size = min(self.random_links + parameters.size_constant, parameters.active_limit)
+        self.passive_size = parameters.passive_factor * self.active_size
+
+
+def _rounded_log10(number: int) -> int:
+    """log10 to the nearest integer, without floating point: 10^(d − ½) is below a number when its square is."""
+    digits = len(str(number)) - 1
+    return digits + (number * number >= 10 ** (2 * digits + 1))
+
 
 _NEW_SAMPLE_SHARE = 8
 UNMEASURED_US: Micros = 1 << 62
@@ -159,3 +250,41 @@ class Views:
 
 def _smoothed(before_us: Micros | None, sample_us: Micros) -> Micros:
     return sample_us if before_us is None else before_us + (sample_us - before_us) // _NEW_SAMPLE_SHARE
+
+
+class SequenceNumbers:
+    """Numbers of what one node sends on walks: they only grow, also when it leaves and joins or is started again.
+
+    So they are the time in microseconds, or one more than the last.
+    """
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def next(self, now: Micros) -> int:
+        self._last = max(self._last + 1, now)
+        return self._last
+
+
+@dataclass(slots=True)
+class Context:
+    shell: Shell
+    parameters: EpisubParameters
+    topic: TopicId
+    views: Views
+    target_sizes: TargetSizes
+    connections: Connections
+    agenda: Agenda
+    sequence: SequenceNumbers
+    """One of the node, for all its topics."""
+
+    def next_sequence(self) -> int:
+        return self.sequence.next(self.shell.now)
+
+    def reply_due(self) -> Micros:
+        """Until when an answer is waited for; the membership is reminded then."""
+        due = self.shell.now + self.parameters.reply_timeout_ms * 1000
+        self.agenda.set_earliest(Task.EXPIRE, self.topic, due)
+        return due

@@ -1,19 +1,52 @@
-"""What a driver (node, simulator, test) tells a router: the closed union `Event`.
+"""Events that a driver (node, simulator, test) gives a router: the closed union `Event`.
 
 `EventKind` is the canonical order of events that reach one node at the same microsecond; engines sort by
-(time, kind, source, sequence on the link). What an application says of peers comes with other events, and has none.
-"""
+(time, kind, source, sequence on the link). An application that uses partial messages (v1.3) implements
+`PartialApplication`: the router asks it what each peer gets of a group."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import TypeAlias, final
+from typing import NamedTuple, Protocol, TypeAlias, final
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
-from hearsay.core.language.partial_application import PartialApplication
 from hearsay.core.language.rpc import Features, Message, PartialUse, Portion, Rpc
+
+
+@dataclass(frozen=True, slots=True)
+class PartialPeer:
+    """A peer that is asked about, and what is remembered of it for one group."""
+
+    peer: PeerId
+    requests: bool
+    """It wants parts; else it is told metadata alone, and gets whole messages."""
+    gossip: bool
+    """It is not among those to whom messages of the topic go; it is told what there is, and may ask."""
+    heard: bytes | None = None
+    """The last metadata it sent; None if it has said nothing."""
+    told: bytes | None = None
+    """The last metadata it was sent."""
+    note: object = None
+    """What the application wanted to remember of it the last time."""
+
+
+class PartsFor(NamedTuple):
+    """What a peer is sent; with neither parts nor metadata it is sent nothing."""
+
+    parts: bytes | None = None
+    """Not sent to a peer that does not request them."""
+    metadata: bytes | None = None
+    """None if nothing changed since the peer was `told`."""
+    note: object = None
+    """Given back with the next question about this peer and group."""
+
+
+class PartialApplication(Protocol):
+    def parts_for(self, topic: TopicId, group: bytes, peer: PartialPeer) -> PartsFor:
+        """What one peer is sent of a group now."""
+        ...
 
 
 class EventKind(IntEnum):
@@ -164,7 +197,7 @@ class MessageRefused:
 
 @dataclass(frozen=True, slots=True)
 class TopicScored:
-    """From now on a topic is scored by these parameters (`hearsay.core.scores.topic_parameters`)."""
+    """From now on a topic is scored by these parameters (`hearsay.core.scores.score_parameters`)."""
 
     topic: TopicId
     parameters: object

@@ -1,9 +1,8 @@
-"""What peers say to each other: one RPC carries subscription changes, messages and control.
+"""The RPC between peers: subscription changes, messages and control, and the protocol versions.
 
-Words follow the gossipsub specification (r1, "The protocol extends the existing RPC message structure") and the
-guide's section "Network packets". `Extension` is the room for control of routers written outside the package: a
-length-delimited field of the control message, which peers that do not know it skip.
-"""
+Names follow the gossipsub specification (r1, "The protocol extends the existing RPC message structure") and the
+guide's section "Network packets". `Extension` carries control of routers written outside the package: a
+length-delimited field of the control message, which peers that do not know it skip."""
 
 from __future__ import annotations
 
@@ -277,3 +276,30 @@ class Portion:
             return last
         control = replace(rpc.control, features=()) if rpc.control is not None else None
         return replace(last, subscriptions=(), control=control)
+
+
+VERSIONS = (MESHSUB, MESHSUB_11, MESHSUB_12, MESHSUB_13)
+"""The oldest first."""
+
+_WITH_BACKOFF = frozenset(VERSIONS[1:])
+_WITH_IDONTWANT = frozenset(VERSIONS[2:])
+
+
+def spoken(*, backoff: bool, idontwant: bool, extensions: bool) -> tuple[str, ...]:
+    """The versions of a router that knows this much, the newest first."""
+    newest = 3 if extensions else 2 if idontwant else 1 if backoff else 0
+    return VERSIONS[newest::-1]
+
+
+def knows_backoff(protocol: str) -> bool:
+    """Whether a PRUNE may carry a time and other peers."""
+    return protocol in _WITH_BACKOFF
+
+
+def knows_idontwant(protocol: str) -> bool:
+    return protocol in _WITH_IDONTWANT
+
+
+def knows_extensions(protocol: str) -> bool:
+    """Whether a peer may say, and be told, what it can do beyond its version."""
+    return protocol == MESHSUB_13

@@ -1,8 +1,12 @@
-"""The encoded size of an RPC: what its protobuf (proto2) would take on the wire, without encoding it.
+"""Sizes of RPCs on the wire, without encoding them, and of stored objects in memory.
 
-The simulator's bandwidth and byte counts need it. This file takes RPCs apart; the numbers are those of `lengths.py`,
-which the array engine's kernels use too.
-"""
+Wire sizes are those of protobuf (proto2). Field numbers are those of the pubsub RPC (r1, "The protobuf is as
+follows"), all below 16, so a tag takes one byte. The functions over plain numbers are compiled by the array engine's
+kernels. The simulator names peers and messages by integers; these count with the default length of the real names
+(`SIMULATED_*`).
+
+Memory sizes serve bounds in bytes. The constants were measured on CPython 3.11, with the tables around an object, and
+rounded up."""
 
 from __future__ import annotations
 
@@ -11,30 +15,73 @@ from typing import TypeAlias
 from hearsay.core.language import episub_parts as said
 from hearsay.core.language.episub_parts import EpisubPart
 from hearsay.core.language.identifiers import Identifier, TopicId
-from hearsay.core.language.lengths import (
-    SIMULATED_ID_FIELD,
-    SIMULATED_PEER_BYTES,
-    SIMULATED_SEQNO_BYTES,
-    SIMULATED_SIGNATURE_BYTES,
-    field_size,
-    graft_size,
-    ihave_size,
-    iwant_size,
-    number_size,
-    prune_size,
-    rpc_size_of_parts,
-    subscription_size,
-    varint_size,
-)
-from hearsay.core.language.lengths import framed_size as framed
-from hearsay.core.language.rpc import (
-    Message,
-    Partial,
-    PartialUse,
-    PartKind,
-    Prune,
-    Rpc,
-)
+from hearsay.core.language.rpc import Message, Partial, PartialUse, PartKind, Prune, Rpc
+
+SIMULATED_PEER_BYTES = 38
+"""An Ed25519 peer id: an identity multihash of the 36-byte public key."""
+SIMULATED_MESSAGE_ID_BYTES = SIMULATED_PEER_BYTES + 8
+"""The usual message id: peer id, then the 8-byte sequence number."""
+SIMULATED_SEQNO_BYTES = 8
+SIMULATED_SIGNATURE_BYTES = 64
+
+
+def varint_size(value: int) -> int:
+    size = 1
+    while value >= 128:
+        value >>= 7
+        size += 1
+    return size
+
+
+def field_size(length: int) -> int:
+    """A length-delimited field with a one-byte tag."""
+    return 1 + varint_size(length) + length
+
+
+def number_size(value: int) -> int:
+    """A varint field with a one-byte tag."""
+    return 1 + varint_size(value)
+
+
+SIMULATED_PEER_INFO = field_size(field_size(SIMULATED_PEER_BYTES))
+"""A peer that a PRUNE names."""
+SIMULATED_ID_FIELD = field_size(SIMULATED_MESSAGE_ID_BYTES)
+
+
+# Parts of an RPC, each as an element of the RPC or of its control message. `topic` is the size of the topic's field.
+
+
+def subscription_size(topic: int) -> int:
+    """SUBSCRIBE or UNSUBSCRIBE: a flag and the topic."""
+    return field_size(2 + topic)
+
+
+def ihave_size(topic: int, ids: int) -> int:
+    return field_size(topic + ids)
+
+
+def iwant_size(ids: int) -> int:
+    return field_size(ids)
+
+
+def graft_size(topic: int) -> int:
+    return field_size(topic)
+
+
+def prune_size(topic: int, names_backoff: bool, seconds: int, peers: int) -> int:
+    """`peers` is the size of all fields that name others."""
+    return field_size(topic + peers + (number_size(seconds) if names_backoff else 0))
+
+
+def rpc_size_of_parts(outside: int, has_control: bool, control: int) -> int:
+    """Subscriptions and messages lie in the RPC itself, parts of control in a field of it."""
+    return outside + field_size(control) if has_control else outside
+
+
+def framed_size(rpc: int) -> int:
+    """An RPC on a stream, its length in front."""
+    return rpc + varint_size(rpc)
+
 
 _LONGER_TAG = 3
 """What the number of an experimental field takes beyond one byte."""
@@ -221,12 +268,48 @@ def rpc_size(rpc: Rpc) -> int:
     return _enclosed(rpc, part_sizes(rpc))
 
 
-def framed_size(rpc: Rpc, parts: list[PartSize]) -> int:
+def rpc_framed_size(rpc: Rpc, parts: list[PartSize]) -> int:
     """The bytes of an RPC on a stream, its length in front; `parts` are its `part_sizes`."""
-    return framed(_enclosed(rpc, parts))
+    return framed_size(_enclosed(rpc, parts))
 
 
 def _enclosed(rpc: Rpc, parts: list[PartSize]) -> int:
     outside = len(rpc.subscriptions) + len(rpc.messages) + (rpc.partial is not None) + (rpc.test is not None)
     sizes = [size for _, _, size, _ in parts]
     return rpc_size_of_parts(sum(sizes[:outside]), rpc.control is not None, sum(sizes[outside:]))
+
+
+MESSAGE_BYTES = 512
+"""A message beside its fields' lengths."""
+SEEN_BYTES = 230
+"""An id in the seen cache beside its length."""
+SUBSCRIPTION_BYTES = 170
+"""A peer's being in a topic, beside the length of the name."""
+TOPIC_VIEW_BYTES = 400
+"""What is kept of a topic once, whoever is in it."""
+_NUMBER_BYTES = 32
+
+
+def length_of(identifier: Identifier) -> int:
+    """The bytes of an identifier's content. One character beyond ASCII may make all of a text four times as wide."""
+    if type(identifier) is bytes:  # nearly all ids are
+        return len(identifier)
+    if isinstance(identifier, int):
+        return _NUMBER_BYTES
+    if isinstance(identifier, str) and not identifier.isascii():
+        return 4 * len(identifier)
+    return len(identifier)
+
+
+def message_footprint(message: Message) -> int:
+    """A message with all it holds on to, its own bytes as they came among that."""
+    size = MESSAGE_BYTES + len(message.data) + length_of(message.id) + length_of(message.topic)
+    if message.source is not None:
+        size += length_of(message.source)
+    if message.seqno is not None:
+        size += len(message.seqno)
+    if message.signature is not None:
+        size += len(message.signature)
+    if message.key is not None:
+        size += len(message.key)
+    return size if message.encoded is None else size + len(message.encoded)

@@ -5,21 +5,21 @@ Rules (r1, "fanout"; guide, "Fan-out"):
 * FANOUT-1: the first publish picks D random peers of the topic and remembers them with the time; each publish renews
   the time. They are never told, so a peer that disconnects or unsubscribes just drops out.
 * FANOUT-2: lost peers are made up for at the next publish (guide) or in the heartbeat (r1), by parameter.
-* FANOUT-3: on JOIN they become the first mesh peers.
-"""
+* FANOUT-3: on JOIN they become the first mesh peers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
-from hearsay.core.language.state_table import Peering
-from hearsay.core.mesh.address_shares import Spread
-from hearsay.core.mesh.gossip_parameters import FanoutTopUp, GossipsubParameters
-from hearsay.core.rules.gossip_counts import fanout_is_over
+from hearsay.core.language.state import Peering
+from hearsay.core.mesh.graft_bounds import Spread
+from hearsay.core.mesh.parameters import FanoutTopUp, GossipsubParameters
+from hearsay.core.mesh.standing import Standing
+from hearsay.core.rules.message_rules import fanout_is_over
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.randomness import Purpose
-from hearsay.core.shell.shell import Shell
+from hearsay.core.shell.strategy import Shell
 
 
 class _Route:
@@ -99,3 +99,23 @@ class Fanout:
         state = shell.draw(Purpose.FANOUT, topic, tick, len(route.peers))
         for peer in self._spread.choose(state, candidates, missing, missing, route.peers):
             route.peers.add(peer)
+
+
+class JudgingFanout(Fanout):
+    __slots__ = ("_standing",)
+
+    def __init__(self, parameters: GossipsubParameters, shell: Shell, standing: Standing) -> None:
+        super().__init__(parameters, shell)
+        self._standing = standing
+
+    def upkeep(self, tick: int) -> None:
+        for topic, _ in self.topics():
+            for peer in self.peers(topic).ordered:
+                if not self._standing.gets_published(peer):
+                    self.remove(peer, topic)
+        super().upkeep(tick)
+
+    def candidates(self, topic: TopicId, beside: PeerGroup) -> list[PeerId]:
+        standing = self._standing
+        found = super().candidates(topic, beside)
+        return [peer for peer in found if peer not in standing.direct and standing.gets_published(peer)]

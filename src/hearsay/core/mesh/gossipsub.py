@@ -31,28 +31,26 @@ from dataclasses import replace
 
 from hearsay.core.language.actions import CopyWithheld, Reason, Via, Withdraw
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
-from hearsay.core.language.rpc import IDontWant, IHave, IWant, Message, PartKind
-from hearsay.core.language.state_table import Peering
+from hearsay.core.language.rpc import IDontWant, IHave, IWant, Message, PartKind, knows_idontwant
+from hearsay.core.language.state import Peering
 from hearsay.core.mesh.extensions.strategy import ExtendedMesh
 from hearsay.core.mesh.fanout import Fanout
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters, GossipTargets, SeenBy, ShortMesh
-from hearsay.core.mesh.message_cache import MessageCache
-from hearsay.core.mesh.unwanted import Unwanted
-from hearsay.core.mesh.versions import knows_idontwant
-from hearsay.core.rules.gossip_counts import (
+from hearsay.core.mesh.message_memory import MessageCache, Unwanted
+from hearsay.core.mesh.parameters import GossipsubParameters, GossipTargets, SeenBy, ShortMesh
+from hearsay.core.rules.message_rules import (
     ids_over_limit,
     ids_to_ask,
     is_answered,
     is_repeated_news,
+    is_worth_telling,
     may_be_asked,
     needs_samples,
 )
-from hearsay.core.rules.idontwant import is_worth_telling
+from hearsay.core.shell.guarantees import Promises
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
-from hearsay.core.shell.promises import Promises
 from hearsay.core.shell.randomness import Purpose, key_of, sample
 from hearsay.core.shell.seen import SeenCache, WindowedSeen
-from hearsay.core.shell.shell import Shell
+from hearsay.core.shell.strategy import Shell
 
 _NOBODY: frozenset[PeerId] = frozenset()
 _GOSSIP = Purpose.GOSSIP

@@ -26,22 +26,20 @@ from hearsay.core.language.actions import Dial, Reason, Via
 from hearsay.core.language.events import PartialFeedback
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import Control, IHave, IWant, Message, PartKind, Rpc
-from hearsay.core.language.score_parts import ScoreParts
-from hearsay.core.mesh.fanout import Fanout
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters, GossipTargets
+from hearsay.core.language.state import ScoreParts
+from hearsay.core.mesh.fanout import Fanout, JudgingFanout
 from hearsay.core.mesh.gossipsub import Gossipsub
-from hearsay.core.mesh.judging_fanout import JudgingFanout
 from hearsay.core.mesh.judging_mesh import JudgingMesh
 from hearsay.core.mesh.mesh import Mesh
+from hearsay.core.mesh.parameters import GossipsubParameters, GossipTargets
 from hearsay.core.mesh.standing import Standing
-from hearsay.core.rules.flood_publish import served_in_a_heartbeat
-from hearsay.core.rules.gossip_counts import gossip_targets, ids_over_limit, rpc_is_heard
-from hearsay.core.scores.topic_parameters import TopicScoreParameters
-from hearsay.core.shell.dropped_parts import drop_messages_and_control
+from hearsay.core.rules.message_rules import gossip_targets, ids_over_limit, rpc_is_heard, served_in_a_heartbeat
+from hearsay.core.scores.score_parameters import TopicScoreParameters
+from hearsay.core.shell.control import drop_messages_and_control
+from hearsay.core.shell.guarantees import MeshPromise, Promises
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
-from hearsay.core.shell.promises import MeshPromise, Promises
 from hearsay.core.shell.randomness import Purpose, key_of, sample
-from hearsay.core.shell.shell import Shell
+from hearsay.core.shell.strategy import Shell
 
 _NOTHING = Rpc()
 

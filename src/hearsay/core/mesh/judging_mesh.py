@@ -10,8 +10,9 @@ from math import inf, nextafter
 
 from hearsay.core.language.identifiers import PeerId, TopicId
 from hearsay.core.language.rpc import Prune
-from hearsay.core.mesh.backoff import LastingBackoffs
-from hearsay.core.mesh.judging_parameters import (
+from hearsay.core.mesh.graft_bounds import LastingBackoffs
+from hearsay.core.mesh.mesh import Mesh
+from hearsay.core.mesh.parameters import (
     DirectGraft,
     GraftChoice,
     JudgingParameters,
@@ -19,14 +20,12 @@ from hearsay.core.mesh.judging_parameters import (
     OpportunityChoice,
     OutboundRepair,
     OutboundWhenFull,
+    UnknownGraft,
     UnsubscribedGraft,
     UnwelcomeGraft,
 )
-from hearsay.core.mesh.mesh import Mesh
-from hearsay.core.mesh.mesh_parameters import UnknownGraft
 from hearsay.core.mesh.standing import Standing
-from hearsay.core.rules.backoff_times import is_flood
-from hearsay.core.rules.graft_answers import (
+from hearsay.core.rules.mesh_rules import (
     BACKOFF_PRUNE,
     EXCHANGE_PRUNE,
     FROM_DIRECT,
@@ -38,8 +37,11 @@ from hearsay.core.rules.graft_answers import (
     TAKEN_IN,
     UNWELCOME,
     graft_answer,
+    is_flood,
+    is_full,
+    is_too_large,
+    is_too_small,
 )
-from hearsay.core.rules.mesh_sizes import is_full, is_too_large, is_too_small
 from hearsay.core.rules.mixing import extend
 from hearsay.core.rules.scores.mesh_members import (
     ALWAYS,
@@ -54,10 +56,10 @@ from hearsay.core.rules.scores.mesh_members import (
     median,
     opportunity_is_due,
 )
-from hearsay.core.rules.scores.thresholds import mesh_is_poor
+from hearsay.core.rules.scores.parts import mesh_is_poor
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.randomness import Purpose, key_of, sample
-from hearsay.core.shell.shell import Shell
+from hearsay.core.shell.strategy import Shell
 
 _WHEN_FULL = {OutboundWhenFull.ALWAYS: ALWAYS, OutboundWhenFull.QUOTA: QUOTA, OutboundWhenFull.NEVER: NEVER}
 _MEDIANS = {Median.UPPER: UPPER, Median.LOWER: LOWER, Median.MEAN: MEAN}

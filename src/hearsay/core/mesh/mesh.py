@@ -25,14 +25,11 @@ from collections.abc import Iterable, Iterator
 
 from hearsay.core.language.actions import Dial, NamedPeerDialled, PeerGrafted, PeerPruned, Reason
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
-from hearsay.core.language.rpc import PartKind, PeerInfo, Prune, Rpc
-from hearsay.core.language.state_table import Peering
-from hearsay.core.mesh.address_shares import Spread
-from hearsay.core.mesh.backoff import Backoffs
-from hearsay.core.mesh.mesh_parameters import MeshParameters, UnknownGraft
-from hearsay.core.mesh.versions import knows_backoff
-from hearsay.core.rules.backoff_times import received_backoff, seconds_to_name
-from hearsay.core.rules.graft_answers import (
+from hearsay.core.language.rpc import PartKind, PeerInfo, Prune, Rpc, knows_backoff
+from hearsay.core.language.state import Peering
+from hearsay.core.mesh.graft_bounds import Backoffs, Spread
+from hearsay.core.mesh.parameters import MeshParameters, UnknownGraft
+from hearsay.core.rules.mesh_rules import (
     BACKOFF_PRUNE,
     BARE_PRUNE,
     EXCHANGE_PRUNE,
@@ -40,14 +37,19 @@ from hearsay.core.rules.graft_answers import (
     MEMBER,
     MESH_IS_FULL,
     TAKEN_IN,
+    first_heartbeat,
     graft_answer,
+    has_room_for_one,
+    is_full,
+    mesh_change,
+    next_heartbeat,
+    received_backoff,
+    seconds_to_name,
 )
-from hearsay.core.rules.heartbeats import first_heartbeat, next_heartbeat
-from hearsay.core.rules.mesh_sizes import has_room_for_one, is_full, mesh_change
 from hearsay.core.rules.mixing import MASK
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.randomness import Purpose, key_of, sample
-from hearsay.core.shell.shell import Shell
+from hearsay.core.shell.strategy import Shell
 
 EXPIRE_EVERY = 15
 """Heartbeats between two looks for backoffs that are over."""

@@ -11,16 +11,14 @@ from dataclasses import dataclass
 
 from hearsay.core.language.actions import Via
 from hearsay.core.language.identifiers import PeerId, TopicId
-from hearsay.core.language.rpc import FLOODSUB, MESHSUB, Message, Prune, Rpc
-from hearsay.core.language.state_table import Peering
+from hearsay.core.language.rpc import FLOODSUB, MESHSUB, Message, Prune, Rpc, spoken
+from hearsay.core.language.state import Peering
 from hearsay.core.mesh.mesh import Heartbeat, Mesh
-from hearsay.core.mesh.mesh_parameters import MeshParameters
-from hearsay.core.mesh.versions import spoken
+from hearsay.core.mesh.parameters import MeshParameters
+from hearsay.core.shell.guarantees import BackoffPromise, MeshPromise, Promises
 from hearsay.core.shell.peers import ConnectedPeer
-from hearsay.core.shell.promises import BackoffPromise, MeshPromise, Promises
 from hearsay.core.shell.randomness import Purpose, key_of, sample
-from hearsay.core.shell.shell import Shell
-from hearsay.core.shell.strategy import Strategy
+from hearsay.core.shell.strategy import Shell, Strategy
 
 _MESH = Via.MESH
 """Enumerations are slow to look into, and this is wanted for every message."""

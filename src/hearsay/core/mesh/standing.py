@@ -18,25 +18,24 @@ from hashlib import sha256
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Message, PartKind
-from hearsay.core.language.score_parts import ScoreParts
-from hearsay.core.mesh.judging_parameters import JudgingParameters, UnwelcomeGraft
-from hearsay.core.rules.scores.thresholds import (
+from hearsay.core.language.state import ScoreParts
+from hearsay.core.mesh.parameters import JudgingParameters, UnwelcomeGraft
+from hearsay.core.rules.scores.parts import (
     exchange_is_accepted,
     gets_published,
     may_be_in_mesh,
     may_gossip,
 )
-from hearsay.core.scores.choices import TrackedPromises
+from hearsay.core.scores.declarations import TrackedPromises
 from hearsay.core.scores.gater import Gater
 from hearsay.core.scores.promises import PromiseParameters, Promises
+from hearsay.core.scores.score_parameters import ScoreThresholds, TopicScoreParameters
 from hearsay.core.scores.score_set import ScoreSet
 from hearsay.core.scores.scorer import Scorer
-from hearsay.core.scores.thresholds import ScoreThresholds
-from hearsay.core.scores.topic_parameters import TopicScoreParameters
+from hearsay.core.shell.guarantees import AskingPromise, StandingPromise
 from hearsay.core.shell.peers import ConnectedPeer
-from hearsay.core.shell.promises import AskingPromise, StandingPromise
 from hearsay.core.shell.randomness import Purpose, key_of
-from hearsay.core.shell.shell import Shell
+from hearsay.core.shell.strategy import Shell
 
 MAX_REJECTED = 10_000
 """Messages whose digests are remembered; a copy of an older one counts as the same."""

@@ -1,4 +1,4 @@
-"""How parameters of scores are declared: fields with their meaning, and groups that belong together.
+"""How parameters of scores are declared: fields with their meaning, groups, choices and decays.
 
 A group is one part of the score: a weight, and what it needs. Rules (go):
 
@@ -7,19 +7,119 @@ A group is one part of the score: a weight, and what it needs. Rules (go):
 * PARAMETERS-3: With selective validation, a group of which everything is 0 is off, and not looked at.
 * PARAMETERS-4: A decay is given as itself, or as the time until a counter of 1 is 0: `x_decay_ms` in place of
   `x_decay`. It is resolved to the number when parameters are read.
-"""
+
+Decays are made from times, correctly rounded. A counter of 1 that is multiplied by `zero ** (1 / ticks)` once a
+tick is at `zero` after so many ticks. That root is the one number of a score which + - * / do not give, and the
+libraries of machines differ in its last bit; a run would too. So it is resolved when parameters are made, to the
+double that is nearest to the exact root of `zero` (as the double that it is).
+
+Theory: `ln` and `exp` of `decimal` are correctly rounded. With a precision of p digits each step has a relative
+error of at most 10^(1-p), and what `exp` takes is below 746 in size, so the result is within 10^(5-p) of the root.
+When both ends of that interval round to one double, it is the nearest (Ziv's strategy); otherwise the precision is
+doubled. This ends: for two ticks and more the root cannot lie in the middle between two doubles, since a power of a
+number with 54 significant bits has more than the 53 of `zero`."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
-from hearsay.core.scores.choices import Validation
-from hearsay.core.scores.decays import decay_over
 from hearsay.core.shell.parameters import MAX_COUNT, MAX_TIME_MS, Parameters, Violation
+
+
+class Validation(StrEnum):
+    """How much of a set of parameters must be given."""
+
+    ATOMIC = "atomic"
+    """All of it."""
+    SELECTIVE = "selective"
+    """Groups of which nothing is given are switched off (go's "skip atomic validation")."""
+
+
+class MeshTimes(StrEnum):
+    """Up to when the time in the mesh counts."""
+
+    LAST_REFRESH = "last-refresh"
+    NOW = "now"
+    """jvm."""
+
+
+class QuantumRounding(StrEnum):
+    """What counts of a time in the mesh: the quanta that are over, or what has begun, too."""
+
+    WHOLE = "whole"
+    FRACTION = "fraction"
+    """rust, js, nim, jvm."""
+
+
+class RetainedScores(StrEnum):
+    """Of whom something is kept when they go."""
+
+    NOT_POSITIVE = "not-positive"
+    ALL = "all"
+    """nim, jvm."""
+    UNTIL_RETURN = "until-return"
+    """As `not-positive`, but who comes back starts afresh: so nothing is held against them (js)."""
+
+
+class InvalidCopies(StrEnum):
+    """Who is blamed for copies of an invalid message."""
+
+    ALL = "all"
+    MEMBERS = "members"
+    """Only members of the mesh (jvm)."""
+
+
+class Ipv6Counting(StrEnum):
+    """As what an IPv6 address counts."""
+
+    WHOLE_AND_PREFIX = "whole-and-prefix"
+    """Once as it is, and once as its /64, which one household has to itself."""
+    PREFIX = "prefix"
+    WHOLE = "whole"
+    """rust."""
+    NOT = "not"
+    """jvm."""
+
+
+class TrackedPromises(StrEnum):
+    """Which ids of an IWANT are promises."""
+
+    ONE = "one"
+    ALL = "all"
+    """rust."""
+    NONE = "none"
+    """nim."""
+
+
+_FIRST_PRECISION = 32
+
+
+@lru_cache(maxsize=4096)
+def decay_over(ticks: int, zero: float) -> float:
+    """The decay that takes a counter from 1 to `zero` in so many ticks; 0 < zero < 1."""
+    if ticks <= 1:
+        return zero
+    precision = _FIRST_PRECISION
+    while True:
+        low, high = _root_within(ticks, Decimal(zero), precision)
+        if float(low) == float(high):
+            return float(low)
+        precision *= 2
+
+
+def _root_within(ticks: int, zero: Decimal, precision: int) -> tuple[Decimal, Decimal]:
+    """Two numbers around the root, the closer the higher the precision."""
+    context = Context(prec=precision, rounding=ROUND_HALF_EVEN)
+    root = context.exp(context.divide(context.ln(zero), Decimal(ticks)))
+    margin = context.multiply(root, context.scaleb(Decimal(1), 5 - precision))
+    return context.subtract(root, margin), context.add(root, margin)
+
 
 _BELOW_ONE = 1.0 - 2.0**-53
 MIN_INTERVAL_MS = 1_000

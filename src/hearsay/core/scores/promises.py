@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId
-from hearsay.core.rules.scores import promises
-from hearsay.core.scores.choices import TrackedPromises
-from hearsay.core.scores.declarations import bound, span, switch, word
+from hearsay.core.rules.scores import deliveries
+from hearsay.core.scores.declarations import TrackedPromises, bound, span, switch, word
 from hearsay.core.shell.parameters import Parameters
 from hearsay.core.shell.randomness import below
 
@@ -67,7 +66,7 @@ class Promises:
 
     def reject(self, message: MessageId, reason: int, sender: PeerId | None = None) -> None:
         """The message has come and is not used; `reason` is a `Reason`."""
-        if promises.rejection_keeps(reason):
+        if deliveries.rejection_keeps(reason):
             self.keep(message, sender)
 
     def void(self, peer: PeerId) -> None:
@@ -80,7 +79,7 @@ class Promises:
         broken: Counter[PeerId] = Counter()
         while self._ends:
             peer, message = next(iter(self._ends))
-            if not promises.is_broken(now, self._ends[peer, message]):
+            if not deliveries.is_broken(now, self._ends[peer, message]):
                 break
             self._end(peer, message)
             broken[peer] += 1
@@ -97,7 +96,7 @@ class Promises:
     def _promise(self, peer: PeerId, message: MessageId, now: Micros) -> None:
         own = self._parameters
         of_peer = self._of_peer.get(peer, {})
-        room = promises.has_room(len(of_peer), own.max_promises_per_peer, len(self._ends), own.max_promises)
+        room = deliveries.has_room(len(of_peer), own.max_promises_per_peer, len(self._ends), own.max_promises)
         if room and message not in of_peer:
             self._ends[peer, message] = now + self._followup
             self._of_message.setdefault(message, {})[peer] = None

@@ -15,12 +15,9 @@ from decimal import Decimal
 from typing import Any, Self, TypeVar, cast
 
 from hearsay.core.language.identifiers import TopicId
-from hearsay.core.scores.choices import Validation
-from hearsay.core.scores.declarations import with_decays
-from hearsay.core.scores.peer_parameters import PeerScoreParameters
+from hearsay.core.scores.declarations import Validation, with_decays
+from hearsay.core.scores.score_parameters import PeerScoreParameters, ScoreThresholds, TopicScoreParameters
 from hearsay.core.scores.scorer import Scorer
-from hearsay.core.scores.thresholds import ScoreThresholds
-from hearsay.core.scores.topic_parameters import TopicScoreParameters
 from hearsay.core.shell.parameters import ParameterError, Parameters, Violation
 
 P = TypeVar("P", bound=Parameters)

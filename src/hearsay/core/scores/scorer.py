@@ -11,15 +11,12 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
-from hearsay.core.language.score_parts import PeerParts, ScoreParts, TopicParts
-from hearsay.core.rules.scores import deliveries, parts, retention
-from hearsay.core.rules.scores.thresholds import is_graylisted
-from hearsay.core.scores.addresses import SharedAddresses
-from hearsay.core.scores.counters import PeerCounters, TopicCounters
-from hearsay.core.scores.deliveries import DeliveryRecords
-from hearsay.core.scores.numbers import TopicNumbers
-from hearsay.core.scores.peer_parameters import PeerScoreParameters
-from hearsay.core.scores.retained import RetainedPeers
+from hearsay.core.language.state import PeerParts, ScoreParts, TopicParts
+from hearsay.core.rules.scores import deliveries, parts
+from hearsay.core.rules.scores import parts as retention
+from hearsay.core.rules.scores.parts import is_graylisted
+from hearsay.core.scores.records import DeliveryRecords, PeerCounters, RetainedPeers, SharedAddresses, TopicCounters
+from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbers
 from hearsay.core.shell.parameters import MAX_COUNT
 
 Weighted: TypeAlias = tuple[float, float, float, float, float]

@@ -1,6 +1,14 @@
-"""What a caller may say to a router, and when: its side of the contract."""
+"""The caller's side of a router's contract, and the errors of callers and of routers.
+
+Routers may come from outside the package. Their authors need the place in their own code, not the frames of the
+driver; it is read off the traceback."""
 
 from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from sysconfig import get_path
 
 from hearsay.core.language.events import (
     DirectPeerChosen,
@@ -23,8 +31,7 @@ from hearsay.core.language.events import (
 from hearsay.core.language.identifiers import Micros, TopicId
 from hearsay.core.language.rpc import PartialUse
 from hearsay.core.shell.parameters import MAX_COUNT
-from hearsay.core.shell.shell import Shell
-from hearsay.core.shell.strategy import Strategy
+from hearsay.core.shell.strategy import Shell, Strategy
 
 
 class UsageError(Exception):
@@ -106,3 +113,34 @@ def _check_connectable(shell: Shell, strategy: Strategy, event: PeerConnected) -
         raise UsageError(f"{event.peer!r} is connected already")
     if event.protocol not in strategy.protocols:
         raise UsageError(f"protocol {event.protocol!r} is not one of {', '.join(strategy.protocols)}")
+
+
+_PACKAGE = Path(__file__).parents[2]
+_NOBODYS = (str(_PACKAGE), *(get_path(name) for name in ("stdlib", "purelib", "platlib")))
+
+
+class RouterFailed(Exception):
+    """A router raised, or asked for what cannot be done; the message is one line."""
+
+
+def describe_error(error: BaseException) -> str:
+    """Any error in one line, with its place in the code: the innermost outside this package, or the innermost."""
+    text = " ".join(str(error).split())
+    kind = type(error).__name__
+    place = _place(traceback.extract_tb(error.__traceback__))
+    return f"{kind}: {text} ({place})" if text else f"{kind} ({place})"
+
+
+def _place(frames: Sequence[traceback.FrameSummary]) -> str:
+    if not frames:
+        return "unknown place"
+    outside = [frame for frame in frames if _is_of_somebody(frame.filename)]
+    frame = (outside or frames)[-1]
+    path = Path(frame.filename)
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path.name
+    return f"{shown}:{frame.lineno}, in {frame.name}"
+
+
+def _is_of_somebody(filename: str) -> bool:
+    """Neither of this package nor of a library."""
+    return not filename.startswith((*_NOBODYS, "<"))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.language.sizes import identifier_size, message_size
-from hearsay.core.language.state_table import Peering, PeerState, RouterState, SeenState, StateSize
+from hearsay.core.language.state import Peering, PeerState, RouterState, SeenState, StateSize
 from hearsay.core.shell.seen import entries
-from hearsay.core.shell.shell import Shell
-from hearsay.core.shell.strategy import Strategy
+from hearsay.core.shell.strategy import Shell, Strategy
 
 
 def known_peers(shell: Shell, strategy: Strategy) -> dict[PeerId, dict[TopicId, Peering]]:

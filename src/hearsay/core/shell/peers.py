@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hearsay.core.language.footprint import SUBSCRIPTION_BYTES, TOPIC_VIEW_BYTES, length_of
 from hearsay.core.language.identifiers import PeerId, TopicId
+from hearsay.core.language.sizes import SUBSCRIPTION_BYTES, TOPIC_VIEW_BYTES, length_of
 
 
 class PeerGroup:

@@ -75,10 +75,9 @@ from hearsay.core.language.rpc import (
     PartKind,
     Rpc,
 )
-from hearsay.core.language.state_table import RouterState, StateSize
-from hearsay.core.rules.first_copies import ACCEPTED, ASKED, DUPLICATE, first_copy
+from hearsay.core.language.state import RouterState, StateSize
+from hearsay.core.rules.message_rules import ACCEPTED, ASKED, DUPLICATE, first_copy
 from hearsay.core.rules.mixing import extend
-from hearsay.core.shell.announcements import Announcements
 from hearsay.core.shell.contract import UsageError, check
 from hearsay.core.shell.control import hear_control
 from hearsay.core.shell.inspection import router_state, size_of_state
@@ -87,8 +86,7 @@ from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.peers import ConnectedPeer, PeerBook
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.core.shell.strategy import Strategy
-from hearsay.core.shell.subscription_filter import subscription_filter
-from hearsay.core.shell.subscriptions import filtered, hear_subscriptions
+from hearsay.core.shell.subscriptions import Announcements, filtered, hear_subscriptions, subscription_filter
 
 _duplicate = fast_init(DuplicateReceived)
 _deliver = fast_init(Deliver)

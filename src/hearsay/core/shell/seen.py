@@ -1,29 +1,79 @@
-"""The seen cache: which messages were here before, since when, and who sent them first.
+"""The seen cache: the messages that were received before, since when, and their first senders.
 
 It is the flow control of all routers (r1: "The seen cache is the flow control mechanism"): only the first copy of a
-message is acted on. Two ways to forget, behind one interface:
+message is acted on. Two caches have one interface:
 
-* SEEN-1, `TimedSeen`: a fixed time after the first copy (r1, two minutes; not prolonged by later copies).
-* SEEN-2, `WindowedSeen`: after a number of heartbeats, as simsub's actor does, whose message store is its seen set.
+* SEEN-1, `TimedSeen`: forgets an id a fixed time after the first copy (r1, two minutes; later copies do not prolong
+  it).
+* SEEN-2, `WindowedSeen`: forgets an id after a number of heartbeats, as simsub's actor does, whose message store is
+  its seen set.
 * SEEN-3: both hold at most `limit` ids, and `most_bytes` of memory unless that is 0; the oldest goes first.
 
-Ids enter in the
-order of time, so the oldest is the first in a queue and forgetting costs a constant per id.
+Ids enter in the order of time, so the oldest is the first in a queue and forgetting costs a constant per id. Most
+received messages are duplicates, so the shell looks into `known` itself, after `expire` whenever that is due.
 
-Most messages that a router receives are duplicates, so the shell looks into `known` itself, after `expire` whenever
-that is due.
-"""
+`Windows` keeps things by the heartbeat in which they came, for caches that forget by heartbeats."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from hearsay.core.language.footprint import SEEN_BYTES, length_of
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId
-from hearsay.core.shell.windows import Windows
+from hearsay.core.language.sizes import SEEN_BYTES, length_of
+from hearsay.core.rules.message_rules import windows_left
+
+T = TypeVar("T")
+
+
+class Windows(Generic[T]):
+    __slots__ = ("_beat", "_windows")
+
+    def __init__(self) -> None:
+        self._beat = 0
+        self._windows: deque[tuple[int, list[T]]] = deque()
+        """Ascending, each with the beat in which it was open."""
+
+    def add(self, thing: T) -> None:
+        """Into the open window."""
+        windows = self._windows
+        if windows and windows[-1][0] == self._beat:
+            windows[-1][1].append(thing)
+        else:
+            windows.append((self._beat, [thing]))
+
+    def shift(self, keep: int) -> list[T]:
+        """Close the open window; returns what is older than the last `keep` windows, the new one included."""
+        self._beat += 1
+        windows = self._windows
+        if windows and windows_left(self._beat - windows[0][0], keep) <= 0:
+            return windows.popleft()[1]
+        return []
+
+    def last(self, count: int) -> list[T]:
+        """What the last `count` windows hold, the open one included, newest window first."""
+        found: list[T] = []
+        over = self._beat - windows_left(0, count)
+        for beat, things in reversed(self._windows):
+            if beat <= over:
+                break
+            found += things
+        return found
+
+    def __iter__(self) -> Iterator[T]:
+        """Everything, the oldest first."""
+        return (thing for _, things in self._windows for thing in things)
+
+    def pop_oldest(self) -> T:
+        """Take out the oldest thing; there must be one."""
+        _, things = self._windows[0]
+        oldest = things.pop(0)
+        if not things:
+            self._windows.popleft()
+        return oldest
+
 
 NEVER: Micros = 1 << 62
 

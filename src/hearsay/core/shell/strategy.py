@@ -1,20 +1,20 @@
-"""What a router adds to the shared shell: whom to forward to, and its own upkeep.
+"""The interface between the shared shell and a router's own part: `Strategy` and `Shell`.
 
-A strategy sees the shell through `self.shell`: peers and topic views, joined topics, the outbox, randomness, the
-current time. It sends by putting parts into the outbox and reports by appending trace actions. A router written
-outside the package subclasses `Strategy` (or a router of this package) and plugs in by import path; see
+A strategy decides to whom messages go, and does its own upkeep. It reads peers, topics and the time from the shell,
+sends by putting parts into the outbox, reports by appending actions, and sets `due` when it wants a timer. A router
+written outside the package subclasses `Strategy` (or a router of this package) and plugs in by import path; see
 `docs/guide/extending.md`.
 
 * FLOOD-2: peers that only flood get every message of their topics, whatever the router (r1: "behaves like floodsub
-  towards them").
-"""
+  towards them")."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol
 
-from hearsay.core.language.actions import Reason, Via
+from hearsay.core.language.actions import Action, Reason, Via
 from hearsay.core.language.episub_parts import EpisubPart
 from hearsay.core.language.events import (
     ContactsFound,
@@ -39,14 +39,55 @@ from hearsay.core.language.rpc import (
     Prune,
     Rpc,
 )
-from hearsay.core.language.score_parts import ScoreParts
 from hearsay.core.language.sizes import part_kind, partial_kind
-from hearsay.core.language.state_table import OverlayState, Peering
+from hearsay.core.language.state import OverlayState, Peering, ScoreParts
+from hearsay.core.shell.guarantees import Promises
+from hearsay.core.shell.outbox import Outbox
 from hearsay.core.shell.parameters import RouterParameters
-from hearsay.core.shell.peers import ConnectedPeer
-from hearsay.core.shell.promises import Promises
+from hearsay.core.shell.peers import ConnectedPeer, PeerBook
+from hearsay.core.shell.randomness import Purpose, Randomness
 from hearsay.core.shell.seen import SeenCache, TimedSeen
-from hearsay.core.shell.shell import Shell
+
+
+class Shell(Protocol):
+    node: PeerId
+    key: int
+    """The node's, for draws."""
+    randomness: Randomness
+    now: Micros
+    peers: PeerBook
+    connected: dict[PeerId, ConnectedPeer]
+    joined: set[TopicId]
+    pending: dict[MessageId, tuple[Message, PeerId]]
+    """Messages that the application is asked about, with their senders."""
+    outbox: Outbox
+    actions: list[Action]
+    seen: SeenCache
+    known: set[MessageId]
+
+    @property
+    def due(self) -> Micros | None:
+        """When the next timer is wanted."""
+        ...
+
+    @due.setter
+    def due(self, time: Micros | None) -> None: ...
+
+    def allows(self, topic: TopicId) -> bool:
+        """Whether a topic may be joined and published in."""
+        ...
+
+    def draw(self, purpose: Purpose, topic: TopicId, *words: int) -> int:
+        """This node's draw for a topic."""
+        ...
+
+    def unknown(self, ids: Iterable[MessageId]) -> list[MessageId]:
+        """Those of `ids` that the seen cache does not know."""
+        ...
+
+    def drop(self, peer: PeerId, kind: PartKind, count: int, reason: Reason, topic: TopicId | None = None) -> None:
+        """Report parts of a received RPC that are not acted on."""
+        ...
 
 
 class Strategy(ABC):

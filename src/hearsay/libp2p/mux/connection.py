@@ -207,7 +207,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = cast("asyncio.Transport", transport)
         remote = self.remote_address
         self.address = address_group(remote[0]) if remote is not None else ""
         if self.closed:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from hearsay.core.language.actions import MessageRejected, PartDropped, Reason
 from hearsay.core.language.identifiers import Identifier
-from hearsay.core.language.rpc import PartKind
-from hearsay.core.mesh.versions import knows_backoff
+from hearsay.core.language.rpc import PartKind, knows_backoff
 from hearsay.core.shell.router import Router
 from hearsay.node.fairness.conduct import Offence
 

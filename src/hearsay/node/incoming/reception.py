@@ -28,8 +28,8 @@ from hearsay.node.incoming.validation import Validation
 from hearsay.node.incoming.verification import Verdicts, Verification
 from hearsay.node.meeting.address_records import take_records
 from hearsay.wire.decode import DecodedRpc, decode_rpc
-from hearsay.wire.limits import WireError
-from hearsay.wire.message_ids import MessageIds
+from hearsay.wire.fields import WireError
+from hearsay.wire.messages import MessageIds
 from hearsay.wire.signing import Fault, SignaturePolicy, plain_fault, signature_fault
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from hearsay.core.shell.failures import RouterFailed
+from hearsay.core.shell.contract import RouterFailed
 from hearsay.node.meeting.address_news import AddressNews, AddressState
 from hearsay.node.metrics.http_answers import Answer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from hearsay.core.shell.failures import RouterFailed
+from hearsay.core.shell.contract import RouterFailed
 from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.node.config import NodeConfig

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from hearsay.core.scores.choices import Validation
-from hearsay.core.scores.peer_parameters import PeerScoreParameters as Peer
-from hearsay.core.scores.thresholds import ScoreThresholds as Thresholds
-from hearsay.core.scores.topic_parameters import TopicScoreParameters as Topic
+from hearsay.core.scores.declarations import Validation
+from hearsay.core.scores.score_parameters import PeerScoreParameters as Peer
+from hearsay.core.scores.score_parameters import ScoreThresholds as Thresholds
+from hearsay.core.scores.score_parameters import TopicScoreParameters as Topic
 from hearsay.core.shell.parameters import ParameterError
 from hearsay.score_check.findings import Told
 from hearsay.score_check.worth import Worth

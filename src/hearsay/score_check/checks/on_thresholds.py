@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hearsay.core.rules.scores.thresholds import exchange_is_accepted, mesh_is_poor
+from hearsay.core.rules.scores.parts import exchange_is_accepted, mesh_is_poor
 from hearsay.score_check.findings import Told
 from hearsay.score_check.offences import levels
 from hearsay.score_check.worth import Worth

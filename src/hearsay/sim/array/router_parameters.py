@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.core.mesh.gossip_parameters import FanoutTopUp, GossipTargets, SeenBy, ShortMesh
-from hearsay.core.mesh.mesh_parameters import UnknownGraft
+from hearsay.core.mesh.parameters import FanoutTopUp, GossipTargets, SeenBy, ShortMesh, UnknownGraft
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.sim.array.world import layout as at
 from hearsay.sim.plan.engines import PART_OF, REFERENCE_ONLY, WITH_KERNELS

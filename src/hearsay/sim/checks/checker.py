@@ -52,8 +52,8 @@ from hearsay.core.language.events import (
 )
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Prune
+from hearsay.core.shell.guarantees import Promises
 from hearsay.core.shell.inspection import knows
-from hearsay.core.shell.promises import Promises
 from hearsay.core.shell.router import Router
 from hearsay.sim.checks.judgement_checker import JudgementChecker, ignores_peer
 from hearsay.sim.checks.overlay_checker import OverlayChecker

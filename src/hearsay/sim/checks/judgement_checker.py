@@ -29,7 +29,7 @@ from hearsay.core.language.actions import Action, PartDropped, PeerGrafted, Peer
 from hearsay.core.language.events import Event, Leave, RpcReceived
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import IWant
-from hearsay.core.shell.promises import AskingPromise, StandingPromise
+from hearsay.core.shell.guarantees import AskingPromise, StandingPromise
 from hearsay.core.shell.router import Router
 from hearsay.sim.reference.nodes import SimNode
 

@@ -47,8 +47,8 @@ from hearsay.core.language.events import (
     RpcReceived,
 )
 from hearsay.core.language.identifiers import Micros, TopicId
-from hearsay.core.language.state_table import OverlayState
-from hearsay.core.shell.promises import OverlayPromise
+from hearsay.core.language.state import OverlayState
+from hearsay.core.shell.guarantees import OverlayPromise
 from hearsay.core.shell.router import Router
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.nodes import Network, SimNode

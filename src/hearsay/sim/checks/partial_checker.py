@@ -26,7 +26,7 @@ from hearsay.core.language.events import (
 )
 from hearsay.core.language.identifiers import MessageId, Micros, TopicId
 from hearsay.core.language.rpc import MESHSUB_13, Features, Partial, PartialUse, Rpc
-from hearsay.core.shell.promises import PartialPromise
+from hearsay.core.shell.guarantees import PartialPromise
 from hearsay.sim.reference.nodes import SimNode
 
 _NONE, _SUPPORTS, _REQUESTS = PartialUse.NONE, PartialUse.SUPPORTS, PartialUse.REQUESTS

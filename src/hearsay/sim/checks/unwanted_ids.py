@@ -9,8 +9,8 @@ from collections import Counter
 from typing import Any
 
 from hearsay.core.language.events import RpcReceived
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
-from hearsay.core.rules.idontwant import ids_heard, is_forgotten, left_of
+from hearsay.core.mesh.parameters import GossipsubParameters
+from hearsay.core.rules.message_rules import ids_heard, is_forgotten, left_of
 from hearsay.core.shell.parameters import RouterParameters
 
 

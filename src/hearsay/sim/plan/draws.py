@@ -18,7 +18,7 @@ from hearsay.sim.scenario.network import Network
 from hearsay.sim.scenario.values import MILLION, SomeNodes
 
 Words = NDArray[np.uint64]
-extend_words = cast(Callable[[Words, Words], Words], extend)
+extend_words = cast("Callable[[Words, Words], Words]", extend)
 _FEW = 64
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
-from hearsay.core.mesh.judging_parameters import UnsubscribedGraft
 from hearsay.core.mesh.mesh import MAX_UNSENT
-from hearsay.core.mesh.mesh_parameters import MeshParameters
+from hearsay.core.mesh.parameters import MeshParameters, UnsubscribedGraft
 from hearsay.sim.scenario.network import TopologyKind
 from hearsay.sim.scenario.routers import RouterChoice
 from hearsay.sim.scenario.scenario import Scenario

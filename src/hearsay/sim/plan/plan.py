@@ -19,7 +19,7 @@ from hearsay.core.language.identifiers import Micros
 from hearsay.core.registry import RouterKind
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.randomness import Purpose, Randomness
-from hearsay.core.shell.subscription_filter import subscription_filter
+from hearsay.core.shell.subscriptions import subscription_filter
 from hearsay.sim.plan.draws import draw_array, natted_nodes, node_numbers, part_of, smallest
 from hearsay.sim.plan.faults import planned_absences, planned_faults
 from hearsay.sim.plan.planned_events import Fault, Publication, TimedAction

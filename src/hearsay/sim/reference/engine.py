@@ -33,7 +33,7 @@ from hearsay.core.language.events import (
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import Message
 from hearsay.core.registry import create
-from hearsay.core.shell.failures import RouterFailed
+from hearsay.core.shell.contract import RouterFailed
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.plan.planned_events import Publication
 from hearsay.sim.plan.verdicts import Verdicts

@@ -6,7 +6,7 @@ import traceback
 from types import FrameType
 
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.shell.failures import RouterFailed, describe_error
+from hearsay.core.shell.contract import RouterFailed, describe_error
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.nodes import SimNode
 

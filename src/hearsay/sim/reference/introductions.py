@@ -20,7 +20,7 @@ from hearsay.core.language.events import DirectPeerChosen, PeerConnected, PeerRa
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import FLOODSUB
-from hearsay.core.mesh.judging_parameters import JudgingParameters
+from hearsay.core.mesh.parameters import JudgingParameters
 from hearsay.core.registry import negotiate
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.plan.draws import chosen

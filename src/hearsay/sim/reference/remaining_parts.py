@@ -6,7 +6,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from hearsay.core.language.rpc import Control, PartKind, Rpc
-from hearsay.core.language.sizes import framed_size, part_sizes
+from hearsay.core.language.sizes import part_sizes
+from hearsay.core.language.sizes import rpc_framed_size as framed_size
 from hearsay.sim.results.recorder import Part, Parts
 
 _PUBLISH = int(PartKind.PUBLISH)

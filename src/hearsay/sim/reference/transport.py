@@ -20,9 +20,9 @@ from hearsay.core.language.actions import CopyWithheld, Reason, Send, Via, Withd
 from hearsay.core.language.events import EventKind, RpcReceived, SendFailed
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.language.rpc import Message, PartKind, Rpc
-from hearsay.core.language.sizes import framed_size, part_sizes
-from hearsay.core.mesh.versions import knows_idontwant
+from hearsay.core.language.rpc import Message, PartKind, Rpc, knows_idontwant
+from hearsay.core.language.sizes import part_sizes
+from hearsay.core.language.sizes import rpc_framed_size as framed_size
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.reference.event_queue import UPLINK_FREE
 from hearsay.sim.reference.nodes import Link, Network, SimNode

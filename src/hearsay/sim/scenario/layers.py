@@ -70,7 +70,7 @@ class Layers:
         """Add a document; `lines` are those of its keys, if it is a file."""
         router = document.get("router")
         if isinstance(router, dict):
-            self.change_router(cast(Document, router))
+            self.change_router(cast("Document", router))
         origin = self._origins[()] = Origin(label)
         self.document = self._merge(self.document, document, ())
         for path in _paths(document, ()):
@@ -99,7 +99,7 @@ class Layers:
         router = self.document.get("router")
         if not isinstance(router, dict):
             return
-        below = cast(Document, router)
+        below = cast("Document", router)
         if "preset" in upper:
             below = {"kind": below["kind"]} if "kind" in below else {}
             self.document = {**self.document, "router": below}
@@ -130,7 +130,7 @@ class Layers:
             return
         with suppress(ParameterError):
             table = _value_at(self.document, path[:place])
-            choice = RouterChoice.from_mapping(cast(Document, table) if isinstance(table, dict) else {})
+            choice = RouterChoice.from_mapping(cast("Document", table) if isinstance(table, dict) else {})
             found = _value_at(choice.preset_values(), path[place:number])
             if isinstance(found, list):
                 _put(self.document, path[:number], deepcopy(cast("list[object]", found)), label)
@@ -146,7 +146,7 @@ class Layers:
     def _router_keys(self) -> tuple[str, ...]:
         """Return the parameters of the document's router, as far as it is known."""
         router = self.document.get("router")
-        kind = cast(Document, router).get("kind") if isinstance(router, dict) else None
+        kind = cast("Document", router).get("kind") if isinstance(router, dict) else None
         with suppress(ValueError):
             return find_router(kind if isinstance(kind, str) else "gossipsub").parameters.names()
         return ()
@@ -156,7 +156,7 @@ class Layers:
         for key, value in top.items():
             below = merged.get(key)
             if isinstance(below, dict) and isinstance(value, dict):
-                merged[key] = self._merge(cast(Document, below), cast(Document, value), (*path, key))
+                merged[key] = self._merge(cast("Document", below), cast("Document", value), (*path, key))
             else:
                 self._forget_below((*path, key))
                 merged[key] = value
@@ -171,7 +171,7 @@ def _paths(value: object, path: KeyPath) -> Iterator[KeyPath]:
     """Yield the path of a value and of all values in it."""
     yield path
     if isinstance(value, dict):
-        for key, inner in cast(Document, value).items():
+        for key, inner in cast("Document", value).items():
             yield from _paths(inner, (*path, key))
     elif isinstance(value, list):
         for index, inner in enumerate(cast("list[object]", value)):
@@ -193,12 +193,12 @@ def _value_at(document: Mapping[str, object], path: KeyPath) -> object:
 
 def _put(document: Document, path: KeyPath, value: object, label: str) -> None:
     """Set one value. Create missing tables on the way, and the element after an array's last."""
-    here = cast(object, document)  # the steps below find out the type of what they reach
+    here = cast("object", document)  # the steps below find out the type of what they reach
     for place, part in enumerate(path):
         last = place == len(path) - 1
         fresh: object = value if last else ([] if isinstance(path[place + 1], int) else {})
         if isinstance(here, dict) and isinstance(part, str):
-            table = cast(Document, here)
+            table = cast("Document", here)
             if last or part not in table:
                 table[part] = fresh
             here = table[part]

@@ -11,12 +11,9 @@ from itertools import pairwise
 from typing import Any
 
 from hearsay.core.registry import ROUTERS, RouterKind
-from hearsay.core.scores.peer_parameters import PeerScoreParameters
+from hearsay.core.scores.score_parameters import PeerScoreParameters, ScoreThresholds, TopicScoreParameters
 from hearsay.core.scores.score_set import ScoreSet
-from hearsay.core.scores.thresholds import ScoreThresholds
-from hearsay.core.scores.topic_parameters import TopicScoreParameters
-from hearsay.core.shell.parameters import MAX_TIME_MS, Parameters
-from hearsay.core.shell.presets import arguments
+from hearsay.core.shell.parameters import MAX_TIME_MS, Parameters, arguments
 
 _KIND = "Kind of router."
 _PRESET = "Named parameters to start from."

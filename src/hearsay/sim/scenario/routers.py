@@ -9,8 +9,15 @@ from typing import Annotated, Any, Self, cast
 from pydantic import PlainValidator
 
 from hearsay.core.registry import RouterKind, find_router
-from hearsay.core.shell.parameters import ParameterError, RouterParameters, Violation, merged
-from hearsay.core.shell.presets import argument_of, arguments, values_of
+from hearsay.core.shell.parameters import (
+    ParameterError,
+    RouterParameters,
+    Violation,
+    argument_of,
+    arguments,
+    merged,
+    values_of,
+)
 from hearsay.sim.scenario.router_schema import router_schema
 from hearsay.sim.scenario.values import (
     MILLION,

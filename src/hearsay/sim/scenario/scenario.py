@@ -21,7 +21,7 @@ from typing import Annotated, cast
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from hearsay.core.mesh.judging_parameters import JudgingParameters
+from hearsay.core.mesh.parameters import JudgingParameters
 from hearsay.core.registry import ROUTERS
 from hearsay.core.scores.score_set import ANY_TOPIC, ScoreSet, role_of
 from hearsay.core.shell.parameters import Violation

@@ -133,7 +133,7 @@ def _resolve_paths(document: Document, folder: Path) -> None:
     for section, key in FILE_KEYS:
         table = document.get(section)
         if isinstance(table, dict):
-            values = cast(Document, table)
+            values = cast("Document", table)
             name = values.get(key)
             if isinstance(name, str) and name:
                 values[key] = str((folder / name).absolute())

@@ -16,7 +16,7 @@ def compiled(function: Function) -> Function:
 
     It may use what its own room has, and trace and core.
     """
-    return cast(Function, _kept_of(function.__module__.split(".")[1]).compile(function))
+    return cast("Function", _kept_of(function.__module__.split(".")[1]).compile(function))
 
 
 @cache

@@ -25,7 +25,7 @@ from hearsay.trace.language.schema import WIDTH
 _MASK128 = (1 << 128) - 1
 _BLOCK = 16_384
 
-_mix = cast(Callable[[NDArray[np.uint64]], NDArray[np.uint64]], mix)
+_mix = cast("Callable[[NDArray[np.uint64]], NDArray[np.uint64]]", mix)
 
 
 def _constants(first: int) -> tuple[int, ...]:

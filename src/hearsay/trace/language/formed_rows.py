@@ -18,4 +18,4 @@ def formed_row(event: TraceEvent, time_us: Micros, *values: int) -> Codes:
     row = [time_us, int(event), *_EMPTY]
     for place, value in zip(_PLACES[event], values, strict=True):
         row[place] = value
-    return cast(Codes, tuple(row))
+    return cast("Codes", tuple(row))

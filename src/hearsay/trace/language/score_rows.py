@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from struct import Struct
 
 from hearsay.core.language.identifiers import TopicId
-from hearsay.core.language.score_parts import ScoreParts
+from hearsay.core.language.state import ScoreParts
 from hearsay.trace.language.event_rows import Codes
 from hearsay.trace.language.formed_rows import formed_row
 from hearsay.trace.language.schema import TraceEvent

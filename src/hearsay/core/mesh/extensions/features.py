@@ -17,10 +17,9 @@ from collections.abc import Iterable
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.identifiers import PeerId
-from hearsay.core.language.rpc import Features, PartKind, Rpc
-from hearsay.core.mesh.versions import knows_extensions
+from hearsay.core.language.rpc import Features, PartKind, Rpc, knows_extensions
 from hearsay.core.shell.peers import ConnectedPeer
-from hearsay.core.shell.shell import Shell
+from hearsay.core.shell.strategy import Shell
 
 LATE_PENALTY = 10.0
 

@@ -10,12 +10,12 @@ from hearsay.core.language.events import PartialsChosen, PublishPartial
 from hearsay.core.language.identifiers import PeerId, TopicId
 from hearsay.core.language.rpc import Features, Partial, PartialUse, Rpc
 from hearsay.core.mesh.extensions.features import LATE_PENALTY, FeatureBook
-from hearsay.core.mesh.extensions.parameters import ExtensionParameters, LateExtensions, SupportersTold
 from hearsay.core.mesh.extensions.partials import Partials
 from hearsay.core.mesh.meshsub import MeshStrategy
+from hearsay.core.mesh.parameters import ExtensionParameters, LateExtensions, SupportersTold
+from hearsay.core.shell.guarantees import PartialPromise, Promises
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
-from hearsay.core.shell.promises import PartialPromise, Promises
-from hearsay.core.shell.shell import Shell
+from hearsay.core.shell.strategy import Shell
 
 
 class ExtendedMesh(MeshStrategy):

@@ -1,6 +1,6 @@
-"""Who gets credit for a message, and who blame, while the application takes its time.
+"""Credit and blame for messages, and promises of IWANT (gossipsub v1.1, "Spam protection measures").
 
-A record of a message is open until the verdict. Rules:
+A record of a message is open until the verdict of the application.
 
 * DELIVERY-1: Accepted: the peer that brought it first gets a first delivery, and a mesh delivery if it is a member;
   members that brought a copy before the verdict get a mesh delivery each.
@@ -16,7 +16,17 @@ A record of a message is open until the verdict. Rules:
 * DELIVERY-7: A verdict stands. One that comes a second time changes nothing but the credit of the one who is named.
 * DELIVERY-9: A message that was not validated for want of time is not marked as seen. When a later copy is validated,
   its record is open again: that verdict decides.
-"""
+
+A peer that announces a message and does not send it makes others wait:
+
+* PROMISE-1: An IWANT is a promise of the peer to send one of the ids, by chance (go, js), or each of them (rust), or
+  there are no promises (nim). One by chance is enough: who breaks promises is found soon, at a fixed cost.
+* PROMISE-2: A promise is kept when the message arrives, from whomever, and its validation starts, or it is delivered
+  or rejected. A copy with a bad signature keeps none; one on whose signature implementations differ does. With jvm
+  only a copy of the peer that was asked keeps it, a duplicate too.
+* PROMISE-3: When its time is over, a promise is broken. A heartbeat counts those of each peer as misbehaviour (P7).
+* PROMISE-4: A peer whose messages are not looked at (the gater) cannot keep its promises: they are void.
+* PROMISE-5: So many promises of a peer, and of all together, are followed; further ones are not."""
 
 from __future__ import annotations
 
@@ -75,3 +85,19 @@ def is_in_window(elapsed: int, window: int) -> bool:
 def is_blamed(member: bool, members_only: bool) -> bool:
     """Whether a peer gets blame for a copy of an invalid message."""
     return member or not members_only
+
+
+_FORGED = int(Reason.BAD_SIGNATURE)
+
+
+def is_broken(now: int, until: int) -> bool:
+    return now > until
+
+
+def rejection_keeps(reason: int) -> bool:
+    """Whether a message that was rejected for this reason keeps the promises of it."""
+    return reason != _FORGED
+
+
+def has_room(of_peer: int, most_of_peer: int, of_all: int, most_of_all: int) -> bool:
+    return of_peer < most_of_peer and of_all < most_of_all

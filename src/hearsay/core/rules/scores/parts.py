@@ -1,4 +1,4 @@
-"""The parts of a score, and how they add up (gossipsub v1.1, "The score function").
+"""The parts of a score, its counters, thresholds, and what is kept of disconnected peers (gossipsub v1.1).
 
 A score is one observer's opinion of one peer; it is never sent. Parts of a topic, each times its weight:
 
@@ -22,7 +22,42 @@ Parts of the peer:
 * SCORE-10: Slow peers: what is beyond a threshold, not squared (rust, nim).
 * SCORE-11: The total is capped topics + P5 + P6 + P7 + slow peers, in this order. Thresholds look at it alone.
   Unknown peers have 0.
-"""
+
+Counters:
+
+* COUNTER-1: A counter of deliveries never grows above its cap: what was earned long ago is forgotten in bounded time.
+* COUNTER-2: A decay multiplies the counter; what falls below the zero of all counters is 0.
+* COUNTER-3: Smaller caps hold at once when a topic's parameters change.
+
+When mesh deliveries are expected:
+
+* ACTIVE-1: A peer's deliveries are expected (P3) once it has been in the mesh for longer than the activation, and a
+  GRAFT starts that anew. Earlier nobody can have delivered enough.
+* ACTIVE-2: A refresh looks at that (go), or every reading of the score (jvm).
+* ACTIVE-3: When the peer leaves the mesh, deliveries are expected no longer (rust, js, jvm); with go they are, so
+  that the deficit of a peer that is still connected grows until it is grafted again.
+* ACTIVE-4: Leaving the mesh with a deficit counts as a failure (P3b). With go it does so again for a PRUNE of a peer
+  that has left already; elsewhere not.
+
+Disconnected peers:
+
+* RETAIN-1: A peer with a positive score is forgotten (go, js), or kept as the others are (nim, jvm). With retention
+  off all are forgotten.
+* RETAIN-2: Of a peer that is kept, first deliveries are forgotten; it leaves all meshes, with the failures that this
+  is (P3b). Its addresses go on counting.
+* RETAIN-3: It is kept for a time and forgotten at the first refresh after that. Coming back ends the time, and the
+  counters go on where they were; with js it starts afresh.
+* RETAIN-4: While it is away nothing decays, so that going away shortens no penalty; with jvm everything does.
+
+Thresholds; direct peers are exempt from all of them:
+
+* THRESHOLD-1: Below 0 a peer is pruned from meshes without other peers' names, is not grafted, has its GRAFTs
+  refused, and is not named to others.
+* THRESHOLD-2: Below `gossip` it gets no IHAVE, and its IHAVE and IWANT are not looked at.
+* THRESHOLD-3: Below `publish` it gets none of one's own messages, and is in no fan-out.
+* THRESHOLD-4: Below `graylist` its RPCs are not looked at.
+* THRESHOLD-5: From `accept_exchange` on, the peers that it names in a PRUNE are dialled.
+* THRESHOLD-6: A mesh whose median is below `opportunistic_graft` grafts some with scores above the median."""
 
 from __future__ import annotations
 
@@ -69,3 +104,58 @@ def capped_topics(total: float, cap: float) -> float:
 def total(topics: float, application: float, addresses: float, misbehaviour: float, slow: float) -> float:
     """The score, from capped topics and the peer's parts times their weights."""
     return topics + application + addresses + misbehaviour + slow
+
+
+def counted(counter: float, by: float, cap: float) -> float:
+    return min(counter + by, cap)
+
+
+def decayed(counter: float, decay: float, zero: float) -> float:
+    left = counter * decay
+    return 0.0 if left < zero else left
+
+
+def is_active(mesh_time: int, activation: int) -> bool:
+    return mesh_time > activation
+
+
+def stays_active(active: bool, deficit_after_prune: bool) -> bool:
+    """After the peer has left the mesh."""
+    return active and deficit_after_prune
+
+
+def counts_as_failure(active: bool, member: bool, second_prune_counts: bool) -> bool:
+    """Whether a deficit at a PRUNE counts."""
+    return active and (member or second_prune_counts)
+
+
+def is_kept(score: float, positive_too: bool, retain: int) -> bool:
+    return retain > 0 and (positive_too or score <= 0.0)
+
+
+def is_forgotten(now: int, until: int) -> bool:
+    return now > until
+
+
+def may_be_in_mesh(score: float) -> bool:
+    return score >= 0.0
+
+
+def may_gossip(score: float, gossip: float) -> bool:
+    return score >= gossip
+
+
+def gets_published(score: float, publish: float) -> bool:
+    return score >= publish
+
+
+def is_graylisted(score: float, graylist: float) -> bool:
+    return score < graylist
+
+
+def exchange_is_accepted(score: float, accept_exchange: float) -> bool:
+    return score >= accept_exchange
+
+
+def mesh_is_poor(median: float, opportunistic_graft: float) -> bool:
+    return median < opportunistic_graft

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from hearsay.core.language.rpc import Message, Rpc
-from hearsay.core.language.sizes import framed_size, message_size, part_sizes
+from hearsay.core.language.sizes import message_size, part_sizes
+from hearsay.core.language.sizes import rpc_framed_size as framed_size
 from hearsay.core.shell.randomness import key_of
 from hearsay.sim.array.machine.memory import zeros
 from hearsay.sim.array.world import layout as at

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hearsay.core.language.rpc import FLOODSUB
-from hearsay.core.mesh.gossip_parameters import GossipsubParameters
-from hearsay.core.mesh.versions import knows_backoff
+from hearsay.core.language.rpc import FLOODSUB, knows_backoff
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import negotiate
 from hearsay.core.shell.strategy import Strategy
 from hearsay.sim.array.router_parameters import columns_of

@@ -48,7 +48,7 @@ def kernel(function: Function, **options: bool) -> Function:
     dispatcher = _njit(
         nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options
     )(function)
-    source = cast(FunctionType, function)
+    source = cast("FunctionType", function)
     _kernels.add(source.__qualname__)
     names = source.__code__.co_varnames[: source.__code__.co_argcount]
     declared = [_TYPES.get(str(source.__annotations__.get(name))) for name in names]
@@ -131,7 +131,7 @@ def entry(function: Function) -> Function:
 
 def shared(function: Function) -> Function:
     """A function of the core as a kernel, with the functions of the core that it calls."""
-    return cast(Function, _shared(cast(FunctionType, function)))
+    return cast("Function", _shared(cast("FunctionType", function)))
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
-from hearsay.core.rules import heartbeats
+from hearsay.core.rules import mesh_rules
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import kernel, shared
 from hearsay.sim.array.rules.forwarding import publish, receive, validated
@@ -96,8 +96,8 @@ _VALIDATED = int(EventKind.MESSAGE_VALIDATED)
 _RPC = int(EventKind.RPC_RECEIVED)
 _FAILED = int(EventKind.SEND_FAILED)
 _PHASE = int(Purpose.HEARTBEAT_PHASE)
-first_heartbeat = shared(heartbeats.first_heartbeat)
-next_heartbeat = shared(heartbeats.next_heartbeat)
+first_heartbeat = shared(mesh_rules.first_heartbeat)
+next_heartbeat = shared(mesh_rules.next_heartbeat)
 _OVER_LIMIT = int(Reason.OVER_LIMIT)
 _UNSUPPORTED = int(Reason.UNSUPPORTED)
 

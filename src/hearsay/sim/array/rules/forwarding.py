@@ -7,9 +7,9 @@ import numpy as np
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.rpc import PartKind
-from hearsay.core.rules import first_copies
-from hearsay.core.rules.first_copies import ACCEPTED, DUPLICATE
-from hearsay.core.rules.first_copies import ASKED as ASKED_NOW
+from hearsay.core.rules import message_rules
+from hearsay.core.rules.message_rules import ACCEPTED, DUPLICATE
+from hearsay.core.rules.message_rules import ASKED as ASKED_NOW
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import kernel, shared
 from hearsay.sim.array.rules.mesh import end_slot, first_slot, mesh_size
@@ -100,7 +100,7 @@ _DRAW_FANOUT = int(Purpose.FANOUT)
 _DRAW_RANDOM = int(Purpose.RANDOMSUB)
 _DRAW_TOP_UP = int(Purpose.PUBLISH_TOP_UP)
 _DRAW_REJECT = int(Purpose.REJECT)
-first_copy = shared(first_copies.first_copy)
+first_copy = shared(message_rules.first_copy)
 _HOPS_CLEAR = ~(np.uint64(HOPS_CAP) << np.uint64(HOPS))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hearsay.core.language.actions import Reason, Via
-from hearsay.core.rules import gossip_counts
+from hearsay.core.rules import message_rules
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import inlined, kernel, shared
 from hearsay.sim.array.machine.sorting import sort_numbers
@@ -76,14 +76,14 @@ _DRAW_GOSSIP_IDS = int(Purpose.GOSSIP_IDS)
 _UNSUPPORTED = int(Reason.UNSUPPORTED)
 _NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
 _OVER_LIMIT = int(Reason.OVER_LIMIT)
-windows_left = shared(gossip_counts.windows_left)
-ids_over_limit = shared(gossip_counts.ids_over_limit)
-ids_to_ask = shared(gossip_counts.ids_to_ask)
-may_be_asked = shared(gossip_counts.may_be_asked)
-needs_samples = shared(gossip_counts.needs_samples)
-is_answered = shared(gossip_counts.is_answered)
-is_repeated_news = shared(gossip_counts.is_repeated_news)
-fanout_is_over = shared(gossip_counts.fanout_is_over)
+windows_left = shared(message_rules.windows_left)
+ids_over_limit = shared(message_rules.ids_over_limit)
+ids_to_ask = shared(message_rules.ids_to_ask)
+may_be_asked = shared(message_rules.may_be_asked)
+needs_samples = shared(message_rules.needs_samples)
+is_answered = shared(message_rules.is_answered)
+is_repeated_news = shared(message_rules.is_repeated_news)
+fanout_is_over = shared(message_rules.fanout_is_over)
 _IWANT_VIA = int(Via.IWANT)
 _TOPIC_SHIFT = 29
 _OF, _BY = range(2)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from hearsay.core.mesh.mesh import EXPIRE_EVERY
-from hearsay.core.rules import backoff_times, graft_answers, mesh_sizes
-from hearsay.core.rules.graft_answers import BARE_PRUNE, EXCHANGE_PRUNE, MEMBER, NO_PRUNE, TAKEN_IN
+from hearsay.core.rules import mesh_rules
+from hearsay.core.rules.mesh_rules import BARE_PRUNE, EXCHANGE_PRUNE, MEMBER, NO_PRUNE, TAKEN_IN
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import inlined, kernel, shared
 from hearsay.sim.array.travel.outbox import put_graft, put_prune
@@ -62,16 +62,16 @@ _DRAW_GRAFT = int(Purpose.GRAFT)
 _DRAW_PRUNE = int(Purpose.PRUNE)
 _DRAW_JOIN = int(Purpose.JOIN)
 
-graft_answer = shared(graft_answers.graft_answer)
-mesh_change = shared(mesh_sizes.mesh_change)
-has_room_for_one = shared(mesh_sizes.has_room_for_one)
-is_full = shared(mesh_sizes.is_full)
-later_end = shared(backoff_times.later_end)
-is_early = shared(backoff_times.is_early)
-is_early_of_us = shared(backoff_times.is_early_of_us)
-time_left = shared(backoff_times.time_left)
-seconds_to_name = shared(backoff_times.seconds_to_name)
-received_backoff = shared(backoff_times.received_backoff)
+graft_answer = shared(mesh_rules.graft_answer)
+mesh_change = shared(mesh_rules.mesh_change)
+has_room_for_one = shared(mesh_rules.has_room_for_one)
+is_full = shared(mesh_rules.is_full)
+later_end = shared(mesh_rules.later_end)
+is_early = shared(mesh_rules.is_early)
+is_early_of_us = shared(mesh_rules.is_early_of_us)
+time_left = shared(mesh_rules.time_left)
+seconds_to_name = shared(mesh_rules.seconds_to_name)
+received_backoff = shared(mesh_rules.received_backoff)
 
 
 @inlined

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hearsay.core.language.events import EventKind
-from hearsay.core.rules import mesh_sizes
+from hearsay.core.rules import mesh_rules
 from hearsay.sim.array.machine.compiling import inlined, kernel, shared
 from hearsay.sim.array.rules.mesh import mesh_size
 from hearsay.sim.array.world.event_words import (
@@ -58,8 +58,8 @@ _MOST_CELLS = 128
 _TIMER = int(EventKind.TIMER_FIRED)
 _CONNECTED = int(EventKind.PEER_CONNECTED)
 _RPC = int(EventKind.RPC_RECEIVED)
-is_too_small = shared(mesh_sizes.is_too_small)
-is_too_large = shared(mesh_sizes.is_too_large)
+is_too_small = shared(mesh_rules.is_too_small)
+is_too_large = shared(mesh_rules.is_too_large)
 
 
 @kernel

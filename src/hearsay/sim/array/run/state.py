@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hearsay.core.language.lengths import SIMULATED_PEER_BYTES
+from hearsay.core.language.sizes import SIMULATED_PEER_BYTES
 from hearsay.sim.array.machine.compiling import kernel, shared
 from hearsay.sim.array.rules.mesh import end_slot, first_slot
 from hearsay.sim.array.world.knowledge import column, is_cached, was_seen

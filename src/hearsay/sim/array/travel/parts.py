@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.core.language import lengths
-from hearsay.core.language.lengths import SIMULATED_ID_FIELD, SIMULATED_PEER_INFO
+from hearsay.core.language import sizes
+from hearsay.core.language.sizes import SIMULATED_ID_FIELD, SIMULATED_PEER_INFO
 from hearsay.sim.array.machine.compiling import inlined, kernel, shared
 from hearsay.sim.array.travel.outbox_entries import ID_MASK, KEY
 from hearsay.sim.array.world.knowledge import column
@@ -45,14 +45,14 @@ from hearsay.sim.array.world.payload import (
 
 _OTHERS = 10
 """Bits for how many others a PRUNE names."""
-field_size = shared(lengths.field_size)
-subscription_size = shared(lengths.subscription_size)
-ihave_size = shared(lengths.ihave_size)
-iwant_size = shared(lengths.iwant_size)
-graft_size = shared(lengths.graft_size)
-prune_size = shared(lengths.prune_size)
-rpc_size_of_parts = shared(lengths.rpc_size_of_parts)
-framed_size = shared(lengths.framed_size)
+field_size = shared(sizes.field_size)
+subscription_size = shared(sizes.subscription_size)
+ihave_size = shared(sizes.ihave_size)
+iwant_size = shared(sizes.iwant_size)
+graft_size = shared(sizes.graft_size)
+prune_size = shared(sizes.prune_size)
+rpc_size_of_parts = shared(sizes.rpc_size_of_parts)
+framed_size = shared(sizes.framed_size)
 
 
 @kernel

@@ -1,1 +1,0 @@
-"""The two routers without a mesh: floodsub and randomsub."""

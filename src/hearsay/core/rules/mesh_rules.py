@@ -1,0 +1,164 @@
+"""Decisions about the mesh: its size, answers to GRAFT, backoff, and the times of heartbeats.
+
+Sources: r1, "mesh maintenance"; tech report, figures 7 and 8; v1.1, "Prune backoff"; go. Times are in microseconds.
+
+Heartbeats:
+
+* BEAT-1: The first comes after a fixed wait and a random share of a spread, so that nodes that start together do not
+  beat together.
+* BEAT-2: The next is due an interval after this one was due, however late it was handled, so that beats do not drift.
+  A call that came more than an interval late skips beats rather than pile them up.
+
+Sizes:
+
+* SIZE-1: Below D_low: GRAFT up to D. From `prune_from` peers on, which is D_high or one more: PRUNE down to D.
+* SIZE-2: With lent places, those do not count for D_low, but do for D_high (*reference only:* `places_per_address`).
+
+Backoff:
+
+* BACKOFF-1: A backoff never ends earlier than was agreed before.
+* BACKOFF-2: A GRAFT of the peer is refused until the end; one's own waits for the slack too, since clocks and links
+  differ. Only after that is the backoff forgotten. With `backoff_until_forgotten` one's own GRAFT waits until then:
+  expired backoffs are removed every 15 heartbeats (go, js).
+* BACKOFF-3: A PRUNE names whole seconds, rounded up: too long harms nobody, too short gets one's own GRAFT refused.
+* BACKOFF-7: A GRAFT in backoff is misbehaviour, and so soon after the PRUNE twice: no clock is that wrong
+  (*reference only:* `score`).
+* BACKOFF-8: Shortly before the end a GRAFT is none too early, if that is wanted: its sender may have waited by
+  another clock (nim; *reference only:* `early_graft_ms`).
+* BACKOFF-4: A received time counts up to a bound; a PRUNE without a time, or with none at all,
+  counts as one's own (go).
+
+Answers to a GRAFT; the first rule that applies decides:
+
+* GRAFT-1: From a peer that does not speak the protocol: nothing, it is dropped.
+* GRAFT-2: For a topic one is not in: a PRUNE (r1) or nothing (v1.1).
+* GRAFT-3: From a peer that is not in the topic: a PRUNE. With `unsubscribed_graft` it is judged like a subscriber's;
+  if nothing else speaks against it, it is dropped (rust), or the peer counts as a subscriber (go, js, nim, jvm).
+* GRAFT-4: From a member: nothing, it is one already. With `member_graft_is_judged` the rules below come first (jvm).
+* GRAFT-8: From a direct peer: a PRUNE; it gets every message anyway (v1.1; *reference only:*
+  `direct_connect_ticks`). nim counts it as misbehaviour, too; rust sends nothing.
+* GRAFT-5: In backoff: a PRUNE that starts it anew. Whoever does not keep apart would else try until it is let in.
+* GRAFT-9: From a peer with a negative score: a PRUNE that names nobody (v1.1). With `unwelcome_graft` it is taken in
+  until the next heartbeat, and gets nothing below `publish` (nim; *reference only:* `score`).
+* GRAFT-6: When the mesh is full: a PRUNE that names others of the topic.
+* GRAFT-7: Otherwise the peer is taken in."""
+
+from __future__ import annotations
+
+from hearsay.core.language.actions import Reason
+
+
+def first_heartbeat(now: int, wait: int, phase: int) -> int:
+    return now + wait + phase
+
+
+def next_heartbeat(due: int, interval: int, now: int) -> int:
+    """`due` is when the beat that is handled now should have come."""
+    following = due + interval
+    return following if following > now else now + interval
+
+
+def is_too_small(own: int, low: int) -> bool:
+    """`own` counts the members with places of their own."""
+    return own < low
+
+
+def is_too_large(size: int, prune_from: int) -> bool:
+    return size >= prune_from
+
+
+def mesh_change(size: int, own: int, low: int, degree: int, prune_from: int) -> tuple[int, int]:
+    """How many peers with places of their own a heartbeat GRAFTs, and how many peers it PRUNEs."""
+    grafts = degree - own if is_too_small(own, low) else 0
+    prunes = size - degree if is_too_large(size, prune_from) else 0
+    return grafts, prunes
+
+
+def has_room_for_one(size: int, prune_from: int) -> bool:
+    """Whether one more can be GRAFTed out of turn, so that the next heartbeat does not PRUNE again."""
+    return not is_too_large(size + 1, prune_from)
+
+
+def is_full(size: int, refuse_from: int) -> bool:
+    """Whether a GRAFT finds no place."""
+    return size >= refuse_from
+
+
+_SECOND_US = 1_000_000
+
+
+def later_end(before: int, now: int, backoff: int) -> int:
+    """When a backoff ends that starts now; `before` is the end of one that runs, or of none in the past."""
+    return max(before, now + backoff)
+
+
+def is_early(now: int, until: int) -> bool:
+    """Whether a GRAFT of the peer comes too early."""
+    return now < until
+
+
+def is_early_of_us(now: int, until: int, slack: int) -> bool:
+    """Whether one's own GRAFT would be too early; if not, the backoff can be forgotten."""
+    return now < until + slack
+
+
+def is_flood(now: int, until: int, backoff: int, flood: int) -> bool:
+    """Whether an early GRAFT comes less than `flood` after a PRUNE that named `backoff`."""
+    return now < until - backoff + flood
+
+
+def time_left(now: int, until: int) -> int:
+    return max(0, until - now)
+
+
+def seconds_to_name(backoff: int) -> int:
+    return -(-backoff // _SECOND_US)
+
+
+def received_backoff(names_a_time: bool, seconds: int, own: int, most: int) -> int:
+    return min(seconds * _SECOND_US if names_a_time and seconds else own, most)
+
+
+TAKEN_IN, MEMBER = -1, -2
+"""In place of a reason."""
+UNSUPPORTED = int(Reason.UNSUPPORTED)
+NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
+NOT_A_SUBSCRIBER = int(Reason.NOT_A_SUBSCRIBER)
+IN_BACKOFF = int(Reason.BACKOFF)
+MESH_IS_FULL = int(Reason.OVER_LIMIT)
+FROM_DIRECT = int(Reason.DIRECT_PEER)
+UNWELCOME = int(Reason.LOW_SCORE)
+
+NO_PRUNE, BARE_PRUNE, BACKOFF_PRUNE, EXCHANGE_PRUNE = range(4)
+"""A bare one names the topic alone, the next the backoff too, the last also others of the topic."""
+
+
+def graft_answer(
+    native: bool,
+    joined: bool,
+    unknown_is_pruned: bool,
+    subscribed: bool,
+    member: bool,
+    direct: bool,
+    early: bool,
+    unwelcome: bool,
+    full: bool,
+) -> tuple[int, int]:
+    """Why a GRAFT is dropped, or TAKEN_IN or MEMBER; and the PRUNE that it gets."""
+    if not native:
+        return UNSUPPORTED, NO_PRUNE
+    if not joined:
+        return NOT_SUBSCRIBED, BARE_PRUNE if unknown_is_pruned else NO_PRUNE
+    if not subscribed:
+        return NOT_A_SUBSCRIBER, BARE_PRUNE
+    if member:
+        return MEMBER, NO_PRUNE
+    if direct:
+        return FROM_DIRECT, BACKOFF_PRUNE
+    if early:
+        return IN_BACKOFF, BACKOFF_PRUNE
+    if unwelcome:
+        return UNWELCOME, BACKOFF_PRUNE
+    if full:
+        return MESH_IS_FULL, EXCHANGE_PRUNE
+    return TAKEN_IN, NO_PRUNE

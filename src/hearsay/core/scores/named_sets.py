@@ -1,0 +1,292 @@
+"""Score parameters by name, and those of Ethereum's consensus clients, made from the number of validators.
+
+Lighthouse, Teku and Lodestar share a generator of 2020 (blacktemplar's gist). A refresh comes each slot. Theory: a
+counter that grows by r per slot and decays by d reaches r / (1 - d) just before a decay and d times that just
+after, so caps and thresholds are made from the rates that are expected:
+
+* First deliveries are worth 40 at a rate twice that of one among D mesh peers.
+* Mesh deliveries are expected at a fiftieth of the topic's rate. A peer that delivers nothing loses all that it can
+  have from all topics; so does one invalid message.
+
+Committees and their aggregators are those of the consensus specification. These clients stand on four implementations
+of gossipsub; where those differ, the set keeps to the specification. `lighthouse` is what one of them made of it.
+
+Prysm (July 2026) runs on go.
+Its own weights, for more topics than the generator of the others knows, and whole messages per slot. Mesh deliveries
+are not scored: a flag in its source has set their weights to 0 for years, so peers that forward nothing keep their
+places. Topics in which less than one message per slot is expected are not scored either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from hearsay.core.scores.declarations import Ipv6Counting, QuantumRounding, Validation, decay_over
+from hearsay.core.scores.fixed_sets import FILECOIN, GO, HARDENING, JS, JVM, NIM, RUST
+from hearsay.core.scores.score_parameters import PeerScoreParameters, ScoreThresholds, TopicScoreParameters
+from hearsay.core.scores.score_set import ScoreSet
+from hearsay.core.shell.parameters import ParameterError, Violation
+
+SLOT_MS = 12_000
+EPOCH = 32
+"""Slots."""
+SUBNETS = 64
+_ZERO = 0.01
+_DEGREE = 8
+_TARGET_COMMITTEE = 128
+_MOST_COMMITTEES = 64
+_AGGREGATORS_PER_COMMITTEE = 16
+_IN_MESH_SCORE = 10.0
+_IN_MESH_QUANTA = 300.0
+_FIRST_SCORE = 40.0
+_EXPECTED_SHARE = 50.0
+_WEIGHTS = {
+    "beacon_block": 0.5,
+    "beacon_aggregate_and_proof": 0.5,
+    "beacon_attestation": 1 / SUBNETS,
+    "voluntary_exit": 0.05,
+    "proposer_slashing": 0.05,
+    "attester_slashing": 0.05,
+}
+MOST_SCORE = (_IN_MESH_SCORE + _FIRST_SCORE) * 2.15
+"""2.15 are the weights of all topics, each of the subnets counted."""
+THRESHOLDS = ScoreThresholds(
+    gossip=-4_000, publish=-8_000, graylist=-16_000, accept_exchange=100, opportunistic_graft=5
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _MeshDeliveries:
+    decay_slots: int
+    cap_factor: float
+    activation_slots: int
+
+
+def fades_in(slots: int) -> float:
+    return decay_over(slots, _ZERO)
+
+
+def steady(rate: float, decay: float) -> float:
+    """What a counter reaches that grows so much per slot, before its decay."""
+    return rate / (1.0 - decay)
+
+
+def committees_per_slot(validators: int) -> int:
+    return max(1, min(_MOST_COMMITTEES, validators // EPOCH // _TARGET_COMMITTEE))
+
+
+def aggregates_per_slot(validators: int) -> float:
+    """One in so many members of a committee aggregates that a committee has about sixteen."""
+    attesters = validators / EPOCH
+    committee = int(attesters / committees_per_slot(validators))
+    return attesters / max(1, committee // _AGGREGATORS_PER_COMMITTEE)
+
+
+def _topic(name: str, rate: float, first_slots: int, mesh: _MeshDeliveries | None = None) -> TopicScoreParameters:
+    weight = _WEIGHTS[name]
+    first_decay = fades_in(first_slots)
+    cap = steady(2.0 * rate / _DEGREE, first_decay)
+    parameters = TopicScoreParameters(
+        validation=Validation.SELECTIVE,
+        topic_weight=weight,
+        time_in_mesh_weight=_IN_MESH_SCORE / _IN_MESH_QUANTA,
+        time_in_mesh_quantum_ms=SLOT_MS,
+        time_in_mesh_cap=_IN_MESH_QUANTA,
+        first_deliveries_weight=_FIRST_SCORE / cap,
+        first_deliveries_decay=first_decay,
+        first_deliveries_cap=cap,
+        invalid_messages_weight=-MOST_SCORE / weight,
+        invalid_messages_decay=fades_in(50 * EPOCH),
+    )
+    return parameters if mesh is None else _with_mesh_deliveries(parameters, rate, mesh)
+
+
+def _with_mesh_deliveries(
+    parameters: TopicScoreParameters, rate: float, mesh: _MeshDeliveries
+) -> TopicScoreParameters:
+    decay = fades_in(mesh.decay_slots)
+    threshold = steady(rate / _EXPECTED_SHARE, decay) * decay
+    penalty = -MOST_SCORE / (parameters.topic_weight * threshold * threshold)
+    return replace(
+        parameters,
+        mesh_deliveries_weight=penalty,
+        mesh_deliveries_decay=decay,
+        mesh_deliveries_cap=mesh.cap_factor * threshold,
+        mesh_deliveries_threshold=threshold,
+        mesh_deliveries_window_ms=2_000,
+        mesh_deliveries_activation_ms=mesh.activation_slots * SLOT_MS,
+        mesh_failure_weight=penalty,
+        mesh_failure_decay=decay,
+    )
+
+
+def ethereum(validators: int) -> ScoreSet:
+    """The set for so many active validators."""
+    many = committees_per_slot(validators) >= 2 * SUBNETS // EPOCH
+    subnet = _MeshDeliveries(4 * EPOCH, 16, EPOCH // 2 + 1) if many else _MeshDeliveries(16 * EPOCH, 16, 3 * EPOCH)
+    slashings = 1 / 5 / EPOCH
+    return ScoreSet(
+        peer=PeerScoreParameters(
+            topic_cap=MOST_SCORE / 2,
+            application_weight=1,
+            shared_address_weight=-MOST_SCORE / 2,
+            shared_address_threshold=3,
+            misbehaviour_weight=-15.879,
+            misbehaviour_threshold=6,
+            misbehaviour_decay=fades_in(10 * EPOCH),
+            decay_interval_ms=SLOT_MS,
+            decay_to_zero=_ZERO,
+            retain_ms=100 * EPOCH * SLOT_MS,
+        ),
+        thresholds=THRESHOLDS,
+        topics={
+            "beacon_block": _topic("beacon_block", 1, 20 * EPOCH, _MeshDeliveries(5 * EPOCH, 3, EPOCH)),
+            "beacon_aggregate_and_proof": _topic(
+                "beacon_aggregate_and_proof",
+                aggregates_per_slot(validators),
+                EPOCH,
+                _MeshDeliveries(2 * EPOCH, 4, EPOCH),
+            ),
+            "beacon_attestation": _topic(
+                "beacon_attestation", validators / (SUBNETS * EPOCH), EPOCH if many else 4 * EPOCH, subnet
+            ),
+            "voluntary_exit": _topic("voluntary_exit", 4 / EPOCH, 100 * EPOCH),
+            "proposer_slashing": _topic("proposer_slashing", slashings, 100 * EPOCH),
+            "attester_slashing": _topic("attester_slashing", slashings, 100 * EPOCH),
+        },
+    )
+
+
+def lighthouse(validators: int) -> ScoreSet:
+    """Lighthouse's set of 2026, on rust: what mesh deliveries lack counts with the topic's weight, their cap is 2 at
+    least, eight peers may share an address, and slow peers lose much."""
+    common = ethereum(validators)
+    return replace(
+        common,
+        peer=replace(
+            common.peer,
+            shared_address_threshold=8,
+            ipv6_addresses=Ipv6Counting.WHOLE,
+            slow_peer_weight=-10,
+            slow_peer_decay=0.1,
+            time_in_mesh_quanta=QuantumRounding.FRACTION,
+        ),
+        topics={name: _as_in_lighthouse(parameters) for name, parameters in common.topics.items()},
+    )
+
+
+def _as_in_lighthouse(parameters: TopicScoreParameters) -> TopicScoreParameters:
+    if not parameters.mesh_deliveries_weight:
+        return parameters
+    return replace(
+        parameters,
+        mesh_deliveries_weight=-parameters.topic_weight,
+        mesh_deliveries_cap=max(2.0, parameters.mesh_deliveries_cap),
+        mesh_failure_weight=-parameters.topic_weight,
+    )
+
+
+_PRYSM_DEGREE = 8
+_AGGREGATORS = 16
+_SYNC_SUBNETS = 4
+_SYNC_COMMITTEE = 512
+PRYSM_MOST_SCORE = 50 * 3.1
+"""3.1 are the weights of all topics."""
+
+
+def _prysm_topic(
+    weight: float, first: float, cap: float, first_slots: int, invalid: float | None = None
+) -> TopicScoreParameters:
+    return TopicScoreParameters(
+        validation=Validation.SELECTIVE,
+        topic_weight=weight,
+        time_in_mesh_weight=10 / 300,
+        time_in_mesh_quantum_ms=SLOT_MS,
+        time_in_mesh_cap=300,
+        first_deliveries_weight=first,
+        first_deliveries_decay=fades_in(first_slots),
+        first_deliveries_cap=cap,
+        invalid_messages_weight=-PRYSM_MOST_SCORE / weight if invalid is None else invalid,
+        invalid_messages_decay=fades_in(50 * EPOCH),
+    )
+
+
+def _by_rate(weight: float, per_slot: int, first_epochs: int = 1) -> TopicScoreParameters | None:
+    """A topic in which so many messages are expected, of which each of D mesh peers brings its share first."""
+    cap = steady(float(per_slot * 2 // _PRYSM_DEGREE), fades_in(first_epochs * EPOCH))
+    return _prysm_topic(weight, 40 / cap, cap, first_epochs * EPOCH) if cap else None
+
+
+def prysm(validators: int) -> ScoreSet:
+    """The set for so many active validators."""
+    committees = committees_per_slot(validators)
+    many = committees >= 2 * SUBNETS // EPOCH
+    block = _prysm_topic(0.8, 1, 23, 20 * EPOCH, -140.4475)
+    rare = _prysm_topic(0.05, 2, 5, 100 * EPOCH, -2000)
+    slashing = _prysm_topic(0.05, 36, 1, 100 * EPOCH, -2000)
+    topics = {
+        "beacon_block": block,
+        "blob_sidecar": block,
+        "data_column_sidecar": block,
+        "beacon_aggregate_and_proof": _by_rate(0.5, committees * _AGGREGATORS),
+        "beacon_attestation": _by_rate(1 / SUBNETS, validators // SUBNETS // EPOCH, 4 if many else 1),
+        "sync_committee_contribution_and_proof": _by_rate(0.2, _SYNC_SUBNETS * _AGGREGATORS),
+        "sync_committee": _by_rate(0.4 / _SYNC_SUBNETS, min(validators, _SYNC_COMMITTEE) // _SYNC_SUBNETS),
+        "voluntary_exit": rare,
+        "bls_to_execution_change": rare,
+        "proposer_slashing": slashing,
+        "attester_slashing": slashing,
+    }
+    return ScoreSet(
+        peer=replace(
+            GO.peer,
+            topic_cap=32.72,
+            application_weight=1,
+            shared_address_weight=-35.11,
+            shared_address_threshold=10,
+            misbehaviour_weight=-15.92,
+            misbehaviour_threshold=6,
+            misbehaviour_decay=fades_in(10 * EPOCH),
+            decay_interval_ms=SLOT_MS,
+            retain_ms=100 * EPOCH * SLOT_MS,
+        ),
+        thresholds=THRESHOLDS,
+        topics={name: parameters for name, parameters in topics.items() if parameters is not None},
+    )
+
+
+FEWEST_VALIDATORS = 2_048
+"""One in each subnet and slot."""
+MOST_VALIDATORS = 100_000_000
+VALIDATORS = 1_000_000
+"""About as many as there are."""
+
+FIXED: Mapping[str, ScoreSet] = {
+    "go": GO,
+    "rust": RUST,
+    "js": JS,
+    "nim": NIM,
+    "jvm": JVM,
+    "filecoin": FILECOIN,
+    "hardening": HARDENING,
+}
+BY_VALIDATORS: Mapping[str, Callable[[int], ScoreSet]] = {
+    "ethereum": ethereum,
+    "lighthouse": lighthouse,
+    "ethereum-prysm": prysm,
+}
+NAMES = (*FIXED, *BY_VALIDATORS)
+
+
+@lru_cache(maxsize=16)
+def named_set(name: str, validators: int = VALIDATORS) -> ScoreSet:
+    """The set of a name; `validators` is for Ethereum's."""
+    if name in FIXED:
+        return FIXED[name]
+    if name not in BY_VALIDATORS:
+        raise ParameterError((Violation("set", name, f"must be one of {', '.join(NAMES)}"),))
+    if not FEWEST_VALIDATORS <= validators <= MOST_VALIDATORS:
+        words = f"must be in {FEWEST_VALIDATORS}…{MOST_VALIDATORS}"
+        raise ParameterError((Violation("validators", validators, words),))
+    return BY_VALIDATORS[name](validators)

@@ -1,0 +1,295 @@
+"""What a scorer remembers: counters of peers, deliveries of messages, shared addresses, disconnected peers.
+
+* DELIVERY-8: Records last as long as messages are remembered as seen, and there are so many at most; the oldest goes
+  first. Of one message so many peers are remembered: names cost a peer nothing, and later ones get neither credit nor
+  blame.
+* ADDRESS-1: Loopback does not count, nor does what lies in an allowed network. An IPv4 address in IPv6's clothes
+  counts as what it is. A text that is no address counts as it stands.
+* ADDRESS-2: An IPv6 address counts as itself and as its /64 (go), as one of them, or not at all (jvm).
+* ADDRESS-3: A peer that has gone and is kept goes on counting at its addresses.
+* ADDRESS-4: So many addresses of a peer count, the first that are given.
+* RETAIN-5: There are so many at most. Who has nothing against them goes first, then the longest gone: or whoever
+  wants a bad score forgotten would come and go under new names until it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+
+from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
+from hearsay.core.rules.scores import parts
+from hearsay.core.rules.scores import parts as counters
+from hearsay.core.rules.scores import parts as mesh_times
+from hearsay.core.rules.scores.deliveries import OPEN
+from hearsay.core.rules.scores.parts import excess_square, is_forgotten
+from hearsay.core.scores.declarations import Ipv6Counting
+from hearsay.core.scores.score_parameters import PeerNumbers, TopicNumbers
+
+
+class TopicCounters:
+    """Of a peer in one topic that has parameters. Only members of the mesh have a time in it."""
+
+    __slots__ = ("_active", "failures", "first", "grafted", "invalid", "member", "mesh", "mesh_time", "worth")
+
+    def __init__(self) -> None:
+        self.member = False
+        self.grafted: Micros = 0
+        self.mesh_time: Micros = 0
+        """As of the last refresh."""
+        self._active = False
+        self.first = 0.0
+        self.mesh = 0.0
+        self.failures = 0.0
+        self.invalid = 0.0
+        self.worth: float | None = None
+        """The topic's sum, until something changes."""
+
+    def graft(self, now: Micros) -> None:
+        self.member = True
+        self.grafted = now
+        self.mesh_time = 0
+        self._active = False
+
+    def prune(self, topic: TopicNumbers, peer: PeerNumbers, now: Micros) -> None:
+        active = self.is_active(topic, peer, now)
+        if mesh_times.counts_as_failure(active, self.member, peer.second_prune_counts):
+            self.failures += parts.deficit_square(self.mesh, topic.mesh_threshold)
+        self.member = False
+        self._active = mesh_times.stays_active(active, peer.deficit_after_prune)
+
+    def go_away(self, topic: TopicNumbers, peer: PeerNumbers, now: Micros) -> None:
+        """The peer disconnects and is kept."""
+        self.first = 0.0
+        if self.member:
+            self.prune(topic, peer, now)
+
+    def deliver(self, topic: TopicNumbers) -> None:
+        self.first = counters.counted(self.first, 1.0, topic.first_cap)
+        self.deliver_copy(topic)
+
+    def deliver_copy(self, topic: TopicNumbers) -> None:
+        if self.member:
+            self.mesh = counters.counted(self.mesh, 1.0, topic.mesh_cap)
+
+    def blame(self) -> None:
+        self.invalid += 1.0
+
+    def time_in_mesh(self, peer: PeerNumbers, now: Micros) -> Micros:
+        if not self.member:
+            return 0
+        return now - self.grafted if peer.mesh_time_of_now else self.mesh_time
+
+    def is_active(self, topic: TopicNumbers, peer: PeerNumbers, now: Micros) -> bool:
+        """Whether mesh deliveries are expected."""
+        if peer.mesh_time_of_now and self.member:
+            return mesh_times.is_active(now - self.grafted, topic.activation)
+        return self._active
+
+    def recap(self, topic: TopicNumbers) -> None:
+        self.first = min(self.first, topic.first_cap)
+        self.mesh = min(self.mesh, topic.mesh_cap)
+
+    def decay(self, topic: TopicNumbers, zero: float) -> None:
+        self.first = counters.decayed(self.first, topic.first_decay, zero)
+        self.mesh = counters.decayed(self.mesh, topic.mesh_decay, zero)
+        self.failures = counters.decayed(self.failures, topic.failure_decay, zero)
+        self.invalid = counters.decayed(self.invalid, topic.invalid_decay, zero)
+
+    def refresh_mesh_time(self, topic: TopicNumbers, now: Micros) -> None:
+        if self.member:
+            self.mesh_time = now - self.grafted
+            if mesh_times.is_active(self.mesh_time, topic.activation):
+                self._active = True
+
+
+class PeerCounters:
+    """Of one peer, connected or kept."""
+
+    __slots__ = ("connected", "least", "misbehaviour", "neighbourhood", "score", "slow", "topics")
+
+    def __init__(self) -> None:
+        self.connected = True
+        self.topics: dict[TopicId, TopicCounters] = {}
+        self.misbehaviour = 0.0
+        self.slow = 0.0
+        self.score: float | None = None
+        """The total, until something changes …"""
+        self.least: float | None = None
+        """What it was when it was last summed, as long as only credit has come since."""
+        self.neighbourhood = 0
+        """… here, or at any address: as of so many changes of addresses."""
+
+    def change(self) -> None:
+        """Everything is to be summed anew."""
+        self.score = self.least = None
+        for counted in self.topics.values():
+            counted.worth = None
+
+    def decay(self, peer: PeerNumbers) -> None:
+        self.misbehaviour = counters.decayed(self.misbehaviour, peer.misbehaviour_decay, peer.zero)
+        self.slow = counters.decayed(self.slow, peer.slow_decay, peer.zero)
+
+    @property
+    def is_blameless(self) -> bool:
+        """Whether forgetting the peer forgets nothing against it."""
+        return not (self.misbehaviour or self.slow) and not any(
+            counted.failures or counted.invalid for counted in self.topics.values()
+        )
+
+
+class DeliveryRecord:
+    __slots__ = ("decided", "senders", "state", "until")
+
+    def __init__(self, until: Micros) -> None:
+        self.state = OPEN
+        self.until = until
+        self.decided: Micros = 0
+        """When the verdict came."""
+        self.senders: dict[PeerId, None] = {}
+        """Of copies, in their order."""
+
+
+class DeliveryRecords:
+    __slots__ = ("_most", "_records", "_ttl")
+
+    def __init__(self, ttl: Micros, most: int) -> None:
+        self._ttl = ttl
+        self._most = most
+        self._records: dict[MessageId, DeliveryRecord] = {}
+        """The oldest first."""
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def record(self, message: MessageId, now: Micros) -> DeliveryRecord:
+        found = self._records.get(message)
+        if found is None:
+            if len(self._records) >= self._most:
+                del self._records[next(iter(self._records))]
+            found = self._records[message] = DeliveryRecord(now + self._ttl)
+        return found
+
+    def expire(self, now: Micros) -> None:
+        while self._records:
+            oldest = next(iter(self._records))
+            if now <= self._records[oldest].until:
+                break
+            del self._records[oldest]
+
+
+_WHOLE = (Ipv6Counting.WHOLE_AND_PREFIX, Ipv6Counting.WHOLE)
+_PREFIX = (Ipv6Counting.WHOLE_AND_PREFIX, Ipv6Counting.PREFIX)
+
+
+class SharedAddresses:
+    __slots__ = ("_allowed", "_at", "_ipv6", "_most", "_of", "changes")
+
+    def __init__(self, allowed: Sequence[str], ipv6: Ipv6Counting, most_per_peer: int) -> None:
+        self._allowed = tuple(ip_network(text, strict=False) for text in allowed)
+        self._ipv6 = ipv6
+        self._most = most_per_peer
+        self._at: dict[str, int] = {}
+        """How many peers an address has."""
+        self._of: dict[PeerId, tuple[str, ...]] = {}
+        """Ascending, so that sums do not depend on who said what first."""
+        self.changes = 0
+        """So often has an address won or lost a peer."""
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def place(self, peer: PeerId, addresses: Iterable[str]) -> None:
+        """The peer is at these addresses, and at no others."""
+        self.remove(peer)
+        counted = sorted({name for text in self._first(addresses) for name in self._names(text)})
+        if counted:
+            self._of[peer] = tuple(counted)
+            self.changes += 1
+            for name in counted:
+                self._at[name] = self._at.get(name, 0) + 1
+
+    def remove(self, peer: PeerId) -> None:
+        left = self._of.pop(peer, ())
+        self.changes += bool(left)
+        for name in left:
+            if self._at[name] == 1:
+                del self._at[name]
+            else:
+                self._at[name] -= 1
+
+    def excess(self, peer: PeerId, threshold: int) -> float:
+        """P6 of the peer."""
+        found = 0.0
+        for name in self._of.get(peer, ()):
+            found += excess_square(float(self._at[name]), float(threshold))
+        return found
+
+    def _first(self, addresses: Iterable[str]) -> list[str]:
+        return list(dict.fromkeys(addresses))[: self._most]
+
+    def _names(self, text: str) -> Iterator[str]:
+        """As what an address counts."""
+        address = _parsed(text)
+        if address is None:
+            if text:
+                yield text
+        elif address.is_loopback or any(address in network for network in self._allowed):
+            return
+        elif isinstance(address, IPv4Address):
+            yield str(address)
+        else:
+            if self._ipv6 in _WHOLE:
+                yield str(address)
+            if self._ipv6 in _PREFIX:
+                yield str(IPv6Network((address, 64), strict=False))
+
+
+def _parsed(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+class RetainedPeers:
+    __slots__ = ("_blameless", "_most", "_until")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._until: dict[PeerId, Micros] = {}
+        """Until when each is kept; the longest gone first."""
+        self._blameless: dict[PeerId, None] = {}
+        """Those with nothing against them; the longest gone first."""
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def keep(self, peer: PeerId, until: Micros, blameless: bool) -> PeerId | None:
+        """The one that is forgotten instead, if there is no room."""
+        self._until[peer] = until
+        if blameless:
+            self._blameless[peer] = None
+        if len(self) <= self._most:
+            return None
+        oldest = next(iter(self._blameless or self._until))
+        self.take_back(oldest)
+        return oldest
+
+    def blame(self, peer: PeerId) -> None:
+        """Something against the peer comes out while it is away: a verdict, a broken promise."""
+        self._blameless.pop(peer, None)
+
+    def take_back(self, peer: PeerId) -> None:
+        self._until.pop(peer, None)
+        self._blameless.pop(peer, None)
+
+    def expire(self, now: Micros) -> Iterator[PeerId]:
+        """Those whose time is over; they are kept no longer."""
+        while self._until:
+            oldest = next(iter(self._until))
+            if not is_forgotten(now, self._until[oldest]):
+                return
+            self.take_back(oldest)
+            yield oldest

@@ -1,0 +1,210 @@
+"""Files of vectors: their format, read within bounds, and run on our scorer and our routers.
+
+An invalid file is an error in one line: the file, the place in it, and what is allowed there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from hearsay.foreign_files import parse_json, read_bytes
+from hearsay.text.escape import escape
+from hearsay.user_errors import InvalidInput
+from hearsay.vectors import router_format, score_format
+from hearsay.vectors.router_expectations import run_router
+from hearsay.vectors.score_run import run_scores
+from hearsay.vectors.shapes import Cases, Listing, Misshapen, Number, Shape, Table, Text, Word
+
+
+class VectorError(InvalidInput):
+    """The file, the place in it, and what is allowed there."""
+
+
+FORMAT = "gossipsub-vectors"
+VERSION = 1
+MOST_VECTORS = 10_000
+_ABOUT = {
+    "name": Text("what the vector is called; once in a file"),
+    "description": Text("what it shows", 2_000),
+    "specification": Text("the section that says so", 500),
+}
+
+
+def _file(vector: Mapping[str, Shape], **more: Shape) -> Table:
+    vectors = Listing(Table({**_ABOUT, **vector}, ("name", "description", *vector)), MOST_VECTORS, least=1)
+    head = {
+        "format": Word((FORMAT,)),
+        "version": Word((VERSION,)),
+        "source": Text("who made the file, and out of what", 2_000),
+        "licence": Text("under which it may be taken over"),
+    }
+    return Table({**head, **more, "vectors": vectors}, ("format", "version", *more, "vectors"))
+
+
+FILE = Cases(
+    "kind",
+    {
+        "score": _file(
+            score_format.VECTOR,
+            tolerance=Number(
+                0, 1e-3, "how far a number may be off: |found − expected| ≤ tolerance · max(1, |expected|)"
+            ),
+        ),
+        "router": _file(router_format.VECTOR),
+    },
+)
+
+
+def vectors_schema() -> dict[str, Any]:
+    shared: dict[str, dict[str, Any]] = {}
+    made = FILE.schema(shared)
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"{FORMAT} {VERSION}"}
+    return {**head, **made, "$defs": shared}
+
+
+LARGEST_BYTES = 64 << 20
+MOST_SHOWN = 80
+"""Characters of what somebody else wrote, in a message about it."""
+MOST_LOOKS = 5_000_000
+"""Steps times peers of a vector: so often a peer is looked at."""
+
+
+def vector_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files that are named, and in folders those that end in `.json`, but for schemas; in order."""
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        found = sorted(file for file in path.rglob("*.json") if not file.name.endswith("schema.json"))
+        if not found:
+            raise VectorError(f"{path}: no file in it ends in .json")
+        yield from found
+
+
+def read_vectors(file: Path) -> dict[str, Any]:
+    """What is in a file of vectors."""
+    try:
+        return parse_vectors(read_bytes(file, LARGEST_BYTES), str(file))
+    except OSError as error:
+        raise VectorError(f"{file}: {error.strerror or error}") from None
+
+
+def parse_vectors(data: bytes, file: str) -> dict[str, Any]:
+    """The object, which has the shape of `FILE`."""
+    found: Any = _json(data, file)
+    if isinstance(found, dict):
+        found = cast("dict[str, Any]", found)
+        if found.get("format") == FORMAT and _is_newer(found.get("version")):
+            raise VectorError(f"{file}: version {found['version']} is newer than what is read here: {VERSION}")
+    try:
+        FILE.check(found, "")
+        _check_names(found["vectors"])
+        for number, vector in enumerate(found["vectors"]):
+            place = f"vectors[{number}]"
+            _check_times(vector["steps"], place)
+            if found["kind"] == "score":
+                _check_peers(vector, place)
+            else:
+                _check_work(vector, place)
+    except Misshapen as error:
+        raise VectorError(f"{file}: {escape(str(error))}") from None
+    return found
+
+
+def _is_newer(version: object) -> bool:
+    return type(version) is int and VERSION < version < 1_000_000
+
+
+def _check_names(vectors: list[dict[str, Any]]) -> None:
+    name, count = Counter(vector["name"] for vector in vectors).most_common(1)[0]
+    if count > 1:
+        raise Misshapen("vectors", f"{name!r} is the name of {count}; names must be there once")
+
+
+def _check_times(steps: list[dict[str, Any]], place: str) -> None:
+    before = 0
+    for number, step in enumerate(steps):
+        if step["at"] < before:
+            raise Misshapen(f"{place}.steps[{number}].at", f"must not be before the step before, at {before}")
+        before = step["at"]
+
+
+def _check_work(vector: Mapping[str, Any], place: str) -> None:
+    """After each step all peers are looked at; and messages are made as large as a vector says."""
+    steps = vector["steps"]
+    connects = sum(step["event"] == "connect" for step in steps)
+    if len(steps) * connects > MOST_LOOKS:
+        raise Misshapen(place, f"steps times those that connect must be {MOST_LOOKS} at most")
+    if sum(message["size"] for message in vector["messages"].values()) > LARGEST_BYTES:
+        raise Misshapen(f"{place}.messages", f"sizes together must be {LARGEST_BYTES} at most")
+
+
+def _check_peers(vector: Mapping[str, Any], place: str) -> None:
+    """Scores are expected of the peers that are looked at, and of not too many too often."""
+    steps, peers = vector["steps"], set(vector["peers"])
+    if len(peers) < len(vector["peers"]):
+        raise Misshapen(f"{place}.peers", "each peer must be there once")
+    if len(steps) * len(peers) > MOST_LOOKS:
+        raise Misshapen(place, f"steps times peers must be {MOST_LOOKS} at most")
+    for number, step in enumerate(steps):
+        for expected in (step.get("expect", {}), *step.get("differs", {}).values()):
+            for peer in expected:
+                if peer not in peers:
+                    raise Misshapen(f"{place}.steps[{number}].expect.{peer}", f"is not among {place}.peers")
+
+
+def _json(data: bytes, file: str) -> Any:
+    try:
+        return parse_json(data, _once)
+    except ValueError as error:
+        raise VectorError(f"{file}: not JSON ({escape(str(error))})") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        name = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {name[:MOST_SHOWN]!r} is there twice in an object")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a vector; `fault` says what is not as expected, if something is not."""
+
+    file: Path
+    kind: str
+    name: str
+    fault: str | None
+
+    def line(self) -> str:
+        """For people."""
+        place = f"{self.file}: {escape(self.name)}"
+        return f"ok    {place}" if self.fault is None else f"FAIL  {place}: {escape(self.fault)}"
+
+    def values(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "file": str(self.file), "kind": self.kind, "name": self.name, "held": self.fault is None,
+            "fault": self.fault,
+        }  # fmt: skip
+
+
+def run_file(file: Path, implementation: str) -> Iterator[Outcome]:
+    """What comes of each vector of a file, with the choices of an implementation."""
+    found = read_vectors(file)
+    for number, vector in enumerate(found["vectors"]):
+        try:
+            fault = _fault(found, vector, implementation)
+        except Misshapen as error:
+            raise VectorError(f"{file}: vectors[{number}].{escape(str(error))}") from None
+        yield Outcome(file, found["kind"], vector["name"], fault)
+
+
+def _fault(file: Mapping[str, Any], vector: Mapping[str, Any], implementation: str) -> str | None:
+    if file["kind"] == "router":
+        return run_router(vector, implementation)
+    return run_scores(vector, implementation, file["tolerance"])
