@@ -37,6 +37,12 @@ def test_sequences_go_together_to_their_end(driver):
     assert sum(not outcome.ended for outcome in outcomes) > 0.95 * len(outcomes)
 
 
+@pytest.mark.parametrize("seed", [6608, 8079])
+def test_a_pruned_peer_changes_the_choice_of_all_that_get_gossip(driver, seed):
+    given = sequence(seed, "")
+    assert compared(given, driver.play(given)).unknown is None
+
+
 @pytest.mark.parametrize("more", MORE)
 def test_sequences_with_more_part_in_the_known_way(driver, more):
     outcomes = [compared(each, driver.play(each)) for each in (sequence(seed, more) for seed in range(COUNT))]

@@ -201,17 +201,30 @@ class Alike:
         return found
 
     def _gossips_by_old_scores(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """Whether a peer pruned in a heartbeat gets IHAVE depends on its score before that PRUNE."""
+        """Whether a peer pruned in a heartbeat gets IHAVE depends on its score before that PRUNE.
+
+        It is one of those from which the peers of a topic's gossip are chosen, so the whole choice may differ.
+        """
         if step["event"] != "heartbeat" or "Score" not in self.sequence["parameters"]:
             return False
-        found = False
+        topics: set[str] = set()
         for peer, form in theirs["rpcs"].items():
             mine = ours["rpcs"].get(peer, {})
             if form.get("prune") and mine.get("prune") and bool(form.get("ihave")) != bool(mine.get("ihave")):
-                form.pop("ihave", None)
-                mine.pop("ihave", None)
-                found = True
-        return found
+                topics |= {*form.get("ihave", ()), *mine.get("ihave", ())}
+        for side in (ours, theirs):
+            _remove_gossip(side["rpcs"], topics)
+        return bool(topics)
+
+
+def _remove_gossip(rpcs: dict[str, Any], topics: set[str]) -> None:
+    for peer, form in [*rpcs.items()]:
+        for topic in topics & {*form.get("ihave", ())}:
+            del form["ihave"][topic]
+        if form.get("ihave") == {}:
+            del form["ihave"]
+        if not form:
+            del rpcs[peer]
 
 
 def _sent(side: Seen, name: str) -> set[str]:
