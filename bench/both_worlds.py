@@ -43,8 +43,8 @@ from hearsay.sim.plan.plan import Plan, make_plan
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.trace.language.schema import NONE, Column
-from hearsay.trace.read.names import load_names
 from hearsay.trace.read.reader import read_rows
+from hearsay.trace.read.show import load_names
 from hearsay.trace.write.run_folder import RunFolder
 from hearsay.trace.write.writer import TraceWriter
 

@@ -16,7 +16,7 @@ from collections import defaultdict
 from hearsay.sim.results.summary import Summary
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
-from hearsay.studies.figures import BY_NAME, headline
+from hearsay.studies.packs import BY_NAME, headline
 from hearsay.trace.language.schema import TraceEvent, TraceRow
 
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")

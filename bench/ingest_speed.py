@@ -19,8 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hearsay.ingest.formats.sources import Unit, recognise
-from hearsay.ingest.formats.units import decode_unit
+from hearsay.ingest.formats.sources import Unit, decode_unit, recognise
 from hearsay.ingest.run.import_traces import import_traces
 from hearsay.trace.folder.arrow import read_table
 from hearsay.trace.write.run_folder import RunFolder

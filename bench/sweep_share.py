@@ -26,7 +26,7 @@ from time import perf_counter
 
 import pyarrow.parquet
 
-from hearsay.studies.one_run import Task, perform
+from hearsay.studies.packs import Task, perform
 from hearsay.studies.points import points_of
 from hearsay.studies.runner import tasks_of
 from hearsay.studies.study_file import Study, load_study

@@ -11,7 +11,7 @@ from hearsay.metrics import METRICS, nested, shown_in, value_at
 from hearsay.pipeline.output.tables import HEADLINE
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
-from hearsay.studies.figures import headline
+from hearsay.studies.packs import headline
 
 DOCS = Path(__file__).parents[1] / "docs"
 

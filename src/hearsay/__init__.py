@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hearsay.sim.scenario.scenario import Scenario
     from hearsay.sim.scenario.scenario_error import ScenarioError
     from hearsay.sim.simulate import InvariantViolation
-    from hearsay.studies.errors import StudyError
+    from hearsay.studies.checked_file import StudyError
     from hearsay.trace.language.errors import RunFolderError
     from hearsay.wire.signing import SignaturePolicy
 
@@ -99,7 +99,7 @@ _HOMES = {
     "ScoreCheck": "hearsay.api.score_checks",
     "ScoreFinding": "hearsay.score_check.findings",
     "SignaturePolicy": "hearsay.wire.signing",
-    "StudyError": "hearsay.studies.errors",
+    "StudyError": "hearsay.studies.checked_file",
     "Summary": "hearsay.sim.results.summary",
     "SweepResult": "hearsay.api.sweeps",
     "Table": "hearsay.api.table",

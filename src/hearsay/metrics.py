@@ -1,7 +1,7 @@
 """The metrics of a run: one table for summaries, analyses, reports, studies, comparisons and budgets.
 
 A new metric takes two changes: a line in `METRICS`, and its computation. Metrics with a `column` are computed by
-`pipeline/metrics/headline.py`, those with the view `study` by `studies/figures.py`.
+`pipeline/metrics/headline.py`, those with the view `study` by `studies/packs.py`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 from commands import hearsay, started
 
 from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario
-from hearsay.studies.one_run import Task, perform
+from hearsay.studies.packs import Task, perform
 
 ROUTERS = """
 from hearsay.core.language.events import TimerFired

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hearsay.cli.answers_text import answers_text
+from hearsay.cli.analysis import answers_text
 from hearsay.text.text_table import table_text
 
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")

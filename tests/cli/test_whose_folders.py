@@ -17,11 +17,10 @@ from commands import HEARSAY, hearsay, started
 
 from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.output.outputs import claim_output, remove_tables
-from hearsay.trace.folder.folder_marker import MARKER_OF_0_1
-from hearsay.trace.folder.manifest import load_manifest
+from hearsay.trace.folder.manifest import MARKER_OF_0_1, load_manifest
 from hearsay.trace.folder.own_folders import MARKER, Holds, claim, mark
 from hearsay.trace.language.errors import RunFolderError
-from hearsay.trace.read.names import load_names
+from hearsay.trace.read.show import load_names
 from hearsay.trace.read.verify import verify
 from hearsay.trace.series.run_series import RunSeries
 from hearsay.trace.write.run_folder import RunFolder

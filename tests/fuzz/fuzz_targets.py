@@ -26,8 +26,7 @@ from hearsay.ingest.decoding.parts import PartWriter
 from hearsay.ingest.formats.hermes import decode_hermes
 from hearsay.ingest.formats.json_events import protobuf_of_lines
 from hearsay.ingest.formats.protobuf import decode_pieces
-from hearsay.ingest.formats.sources import Unit, recognise
-from hearsay.ingest.formats.units import decode_unit
+from hearsay.ingest.formats.sources import Unit, decode_unit, recognise
 from hearsay.libp2p.limits.frames import FrameReader
 from hearsay.libp2p.mux.multistream import Dialer, Listener
 from hearsay.libp2p.mux.yamux import Yamux

@@ -12,7 +12,7 @@ import pytest
 from pubsub_trace import Batch, Event, delimited, json_line, parse_delimited, plain_rows
 
 from hearsay.ingest.decoding.errors import BadSource
-from hearsay.ingest.decoding.peer_names import peer_name, peer_of_name
+from hearsay.ingest.decoding.identifiers import peer_name, peer_of_name
 from hearsay.ingest.formats.sources import recognise, split
 from hearsay.ingest.run.import_traces import ImportResult, NothingImported, import_traces
 from hearsay.ingest.run.source_record import load_events, load_source

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pubsub_trace import delimited, parse_delimited
 
-from hearsay.ingest.decoding.peer_names import peer_name
+from hearsay.ingest.decoding.identifiers import peer_name
 from hearsay.ingest.run.import_traces import import_traces
 from hearsay.ingest.run.message_facts import PairDelays, facts_of_file, merged_delays
 from hearsay.ingest.run.skew import estimate_clocks

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hearsay.ingest.run.message_facts import MessageFacts, PairDelays
-from hearsay.ingest.run.task_results import BadResult, from_bytes, to_bytes
+from hearsay.ingest.run.workers import BadResult, from_bytes, to_bytes
 from hearsay.trace.folder.manifest import TraceFile, WrittenTrace
 
 

@@ -29,8 +29,8 @@ from hearsay.node.live_trace import LiveTrace
 from hearsay.node.trace_rows import message_number
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.language.schema import Column, TraceEvent
-from hearsay.trace.read.names import known_numbers, load_names
 from hearsay.trace.read.reader import read_rows
+from hearsay.trace.read.show import known_numbers, load_names
 from hearsay.trace.read.verify import verify
 from hearsay.trace.write.run_folder import RunFolder
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from hearsay.trace.language.schema import NONE, Column
-from hearsay.trace.read.names import load_names
 from hearsay.trace.read.reader import read_rows
+from hearsay.trace.read.show import load_names
 from hearsay.trace.write.run_folder import RunFolder
 from hearsay.trace.write.writer import TraceWriter
 

@@ -15,13 +15,13 @@ import pytest
 from hearsay.pipeline.spark.package_zip import zip_package
 from hearsay.pipeline.spark.start_from_zip import PROGRAM
 from hearsay.pipeline.spark.unpacking import MOST, UNUSED_S, unpacked
-from hearsay.trace.language.cache_places import programs_in
+from hearsay.trace.language.compiled_code import programs_in
 from hearsay.version import __version__
 
 WHERE = "import hearsay, hearsay.core.registry as deep; print(hearsay.__file__); print(deep.__file__)"
 COMPILING = """
 from hearsay.core.rules.mesh_rules import next_heartbeat
-from hearsay.trace.language.kept_code import KeptCode
+from hearsay.trace.language.compiled_code import KeptCode
 print(KeptCode("trace", ("core", "trace")).compile(next_heartbeat)(100, 10, 105))
 """
 DAY_S = 24 * 3600

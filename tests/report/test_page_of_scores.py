@@ -13,7 +13,7 @@ from chromium import Page
 from hearsay.report.scales import signed_scale
 from hearsay.report.score_page import write_score_page
 from hearsay.score_check.check import check
-from hearsay.score_check.named_subjects import subject_of_set
+from hearsay.score_check.subjects import subject_of_set
 
 HOSTILE = "<script>alert(1)</script>\u202e"
 

@@ -13,10 +13,8 @@ from hearsay.report.comparison_page import write_comparison_report
 from hearsay.report.scales import scale_of_axis, scale_of_values
 from hearsay.report.study_charts import COPIES, SLACK, SPEED, StudyCharts
 from hearsay.report.study_page import write_study_report
-from hearsay.studies.axes import axis_of_values
-from hearsay.studies.base import Base
-from hearsay.studies.comparison import compare, sides
-from hearsay.studies.comparison_request import ComparisonRequest
+from hearsay.studies.axes import Base, axis_of_values
+from hearsay.studies.comparison import ComparisonRequest, compare, sides
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at

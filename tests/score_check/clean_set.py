@@ -10,7 +10,7 @@ from typing import Any
 import tomli_w
 
 from hearsay.score_check.check import Checked, check
-from hearsay.score_check.score_file import read_subject
+from hearsay.score_check.subjects import read_subject
 
 CLEAN = """
 [expect]

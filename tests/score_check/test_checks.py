@@ -7,7 +7,7 @@ from clean_set import CLEAN, checked
 
 from hearsay.score_check.check import check
 from hearsay.score_check.checks.all_checks import CHECKS, IDS, chosen
-from hearsay.score_check.score_file import read_subject
+from hearsay.score_check.subjects import read_subject
 
 BLOCKS, VOTES, THRESHOLDS = "score.topics.0", "score.topics.1", "score.thresholds"
 PEER_OFF = {"score.shared_address_weight": 0, "score.misbehaviour_weight": 0}

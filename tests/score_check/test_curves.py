@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from clean_set import checked
 
-from hearsay.score_check.curves import PARTS, play_all
-from hearsay.score_check.named_subjects import subject_of_set
-from hearsay.score_check.stage import MOST_TOPICS, stage_of
+from hearsay.score_check.curves import MOST_TOPICS, PARTS, play_all, stage_of
+from hearsay.score_check.subjects import subject_of_set
 from hearsay.score_check.worth import worth_of
 
 MANY = {

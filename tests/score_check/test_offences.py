@@ -6,9 +6,8 @@ import pytest
 from clean_set import checked
 
 from hearsay.score_check.check import check
-from hearsay.score_check.named_subjects import subject_of_set
 from hearsay.score_check.offences import BROKEN_PROMISES, GRAFTS, SHARING_PEERS, offences
-from hearsay.score_check.score_file import read_subject
+from hearsay.score_check.subjects import read_subject, subject_of_set
 
 
 def offence(found, name):

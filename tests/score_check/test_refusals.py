@@ -13,7 +13,7 @@ from hearsay.core.scores.score_parameters import TopicScoreParameters
 from hearsay.core.shell.parameters import ParameterError
 from hearsay.score_check.check import check
 from hearsay.score_check.checks.all_checks import chosen
-from hearsay.score_check.named_subjects import subject_of_set
+from hearsay.score_check.subjects import subject_of_set
 
 TOPIC, THRESHOLDS = "score.topics.0", "score.thresholds"
 NO_P3 = {f"{TOPIC}.mesh_deliveries_weight": 0}

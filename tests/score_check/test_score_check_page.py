@@ -8,7 +8,7 @@ import check_table
 
 from hearsay.score_check.check import check
 from hearsay.score_check.check_text import finding_line, summary
-from hearsay.score_check.score_file import read_subject
+from hearsay.score_check.subjects import read_subject
 
 PAGE = check_table.PAGE.read_text(encoding="utf-8")
 

@@ -21,7 +21,7 @@ from profiles import examples
 from corner_scenarios import CORNERS, corner_scenarios
 from engines_agree import agree, check, difference_text, even_plan, plan_of, run_array, run_reference
 from hearsay.cli.commands import hearsay
-from hearsay.cli.failures import CommandFailed
+from hearsay.cli.ending import CommandFailed
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.rpc import PartKind
@@ -41,7 +41,7 @@ from hearsay.sim.reference.engine import ReferenceEngine
 from hearsay.sim.results.recorder import Recorder
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation, simulate
-from hearsay.studies.one_run import Task, perform
+from hearsay.studies.packs import Task, perform
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.language.digest import TraceDigest
 from hearsay.trace.language.schema import Column, TraceEvent

@@ -21,7 +21,7 @@ from hearsay.sim.results.summary import Summary
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation, simulate
-from hearsay.trace.language.derive import with_derived
+from hearsay.trace.language.order import with_derived
 from hearsay.trace.language.schema import Column, PartKind, TraceEvent, TraceRow
 from hearsay.trace.read.reader import read_rows
 from hearsay.trace.write.run_folder import RunFolder

@@ -8,8 +8,8 @@ from hearsay.core.scores.fixed_sets import RUST
 from hearsay.sim.plan.engines import unsupported
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.simulate import Simulation
+from hearsay.trace.language.formed_rows import number_of
 from hearsay.trace.language.schema import TraceEvent, TraceRow
-from hearsay.trace.language.score_rows import number_of
 
 SETTINGS = {
     "network": {"nodes": 12, "degree": 3},

@@ -15,8 +15,7 @@ from pathlib import Path
 from kills import environment
 
 from hearsay.studies.folder import StudyFolder
-from hearsay.studies.processes import Processes, processes
-from hearsay.studies.run_places import OpenPlace
+from hearsay.studies.processes import OpenPlace, Processes, processes
 from hearsay.studies.runner import Progress
 from hearsay.studies.tuning.answer import answer_of
 from hearsay.studies.tuning.answer_files import write_answers

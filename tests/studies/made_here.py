@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from hearsay.studies.one_run import Row, perform
+from hearsay.studies.packs import Row, perform
 from hearsay.studies.points import Point, points_of
 from hearsay.studies.runner import tasks_of
 from hearsay.studies.study_file import Study, load_study

@@ -15,7 +15,7 @@ from made_here import results_of
 
 from hearsay.pipeline.spark.place import Where
 from hearsay.studies.folder import StudyFolder
-from hearsay.studies.one_run import Row
+from hearsay.studies.packs import Row
 from hearsay.studies.points import points_of
 from hearsay.studies.processes import processes
 from hearsay.studies.spark_tasks import SparkTasks

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearsay.studies.budgets import load_budgets
-from hearsay.studies.errors import StudyError
+from hearsay.studies.checked_file import StudyError
 from hearsay.studies.points import points_of
 from hearsay.studies.study_file import load_study
 

@@ -12,11 +12,10 @@ from any_toml import ANYTHING, AXES, BASES, good_axes, tables
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from hearsay.studies.errors import StudyError
-from hearsay.studies.figures import BY_NAME
-from hearsay.studies.tuning.declared import declared_tuning
+from hearsay.studies.checked_file import StudyError
+from hearsay.studies.packs import BY_NAME
 from hearsay.studies.tuning.space import spaces
-from hearsay.studies.tuning.tune_file import load_tuning
+from hearsay.studies.tuning.tune_file import declared_tuning, load_tuning
 
 AIMS = tuple(figure.name for figure in BY_NAME.values() if figure.better)
 KEYS = ("loss.rate", "network.nodes", "router.degree", "workload.messages", "workload.size_bytes")

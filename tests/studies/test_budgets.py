@@ -6,10 +6,9 @@ import pytest
 from made_here import results_of
 from small_study import hearsay
 
-from hearsay.studies.budget_text import judged_words
-from hearsay.studies.budgets import BudgetTable, judge, load_budgets
+from hearsay.studies.budgets import BudgetTable, judge, judged_words, load_budgets
 from hearsay.studies.budgets import judged as judged_by
-from hearsay.studies.errors import StudyError
+from hearsay.studies.checked_file import StudyError
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.points import Point
 from hearsay.studies.tables import values_at

@@ -11,20 +11,24 @@ import pytest
 from made_here import results_of
 from small_study import hearsay
 
-from hearsay.studies.base import Base
-from hearsay.studies.comparison import FigureComparison, Verdict, compare, side, sides
-from hearsay.studies.comparison_request import ComparisonRequest
-from hearsay.studies.comparison_text import (
+from hearsay.studies.axes import Base
+from hearsay.studies.checked_file import StudyError
+from hearsay.studies.comparison import (
+    ComparisonRequest,
+    FigureComparison,
+    Verdict,
     by_itself_words,
+    compare,
     interval_words,
     overall_words,
     short_verdict,
+    side,
     side_words,
+    sides,
     verdict_words,
 )
-from hearsay.studies.errors import StudyError
-from hearsay.studies.figures import BY_NAME
 from hearsay.studies.folder import StudyFolder
+from hearsay.studies.packs import BY_NAME
 from hearsay.studies.points import point_of
 from hearsay.studies.statistics import paired
 from hearsay.text.numbers import plain

@@ -8,7 +8,7 @@ import pytest
 from small_study import STUDY, write_study
 
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.studies.errors import StudyError
+from hearsay.studies.checked_file import StudyError
 from hearsay.studies.points import points_of
 from hearsay.studies.study_file import load_study
 

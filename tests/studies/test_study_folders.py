@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hearsay.studies.errors import StudyFolderError
+from hearsay.studies.checked_file import StudyFolderError
 from hearsay.studies.folder import MANY_FILES, StudyFolder
-from hearsay.studies.one_run import Task, failed
+from hearsay.studies.packs import Task, failed
 from hearsay.trace.folder.durable import DurableFile
 
 

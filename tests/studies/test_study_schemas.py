@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.studies.figures import BY_NAME
+from hearsay.studies.packs import BY_NAME
 from hearsay.studies.schemas import budget_schema, study_schema, tune_schema
 from hearsay.studies.study_file import load_study
 

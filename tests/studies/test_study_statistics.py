@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy
 
-from hearsay.studies import students_t
+from hearsay.studies import statistics
 from hearsay.studies.statistics import holm, mean_of, paired, unpaired
 
 TIMES = 1500
@@ -15,9 +15,9 @@ TIMES = 1500
 @pytest.mark.parametrize("freedom", [1, 2, 4, 7.3, 19, 200, 5000])
 def test_students_t_is_scipys(freedom):
     for share in (0.6, 0.8, 0.95, 0.975, 0.999, 0.99999):
-        assert students_t.quantile(share, freedom) == pytest.approx(scipy.stats.t.ppf(share, freedom), rel=1e-9)
+        assert statistics.quantile(share, freedom) == pytest.approx(scipy.stats.t.ppf(share, freedom), rel=1e-9)
     for t in (0.01, 0.7, 2.1, 9.0, 60.0):
-        assert students_t.two_sided_p(-t, freedom) == pytest.approx(2 * scipy.stats.t.sf(t, freedom), rel=1e-8)
+        assert statistics.two_sided_p(-t, freedom) == pytest.approx(2 * scipy.stats.t.sf(t, freedom), rel=1e-8)
 
 
 def test_differences_are_scipys():

@@ -20,8 +20,8 @@ from small_study import (
 
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import simulate
-from hearsay.studies.one_run import Task, perform
-from hearsay.studies.run_queue import LEAST_S, RunQueue
+from hearsay.studies.packs import Task, perform
+from hearsay.studies.runner import LEAST_S, RunQueue
 from hearsay.text.numbers import between, shown
 from hearsay.trace.read.verify import verify
 

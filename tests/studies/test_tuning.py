@@ -13,12 +13,11 @@ from known_best import BOUND, HEAVIEST, RANGE, TUNING, KeptProcesses, command, h
 from known_best import tuned as tuned_in
 
 from hearsay.studies.budgets import judge, load_budgets
-from hearsay.studies.errors import StudyError
+from hearsay.studies.checked_file import StudyError
 from hearsay.studies.runner import Progress
-from hearsay.studies.tuning.answer import answer_of
-from hearsay.studies.tuning.race import Ended, rungs
+from hearsay.studies.tuning.answer import answer_of, tried_table
+from hearsay.studies.tuning.optimiser import Ended, rungs
 from hearsay.studies.tuning.space import MOST_LISTED, spaces
-from hearsay.studies.tuning.tried_table import tried_table
 from hearsay.studies.tuning.tune import Tuned, most_runs
 from hearsay.studies.tuning.tune_file import load_tuning
 from hearsay.studies.tuning.tune_text import none_words, start_words

@@ -9,7 +9,7 @@ import pytest
 from known_best import HEAVIEST, RANGE, command, height, tuned, tuned_here, write_problem
 
 import hearsay
-from hearsay.studies.tuning.declared import declared_tuning
+from hearsay.studies.tuning.tune_file import declared_tuning
 
 SMALL = {"network.nodes": 20, "workload.messages": 2}
 VARY = {"router.degree": range(4, 7), "router.degree_low": "2..3"}

@@ -13,7 +13,7 @@ import pytest
 from known_best import write_problem
 
 from hearsay.studies.tuning.answer import answer_of
-from hearsay.studies.tuning.race import Ended, final_rungs
+from hearsay.studies.tuning.optimiser import Ended, final_rungs
 from hearsay.studies.tuning.search import Searched, search
 from hearsay.studies.tuning.space import spaces
 from hearsay.studies.tuning.tune import most_runs

@@ -7,7 +7,7 @@ from hearsay.trace.language.columns import DTYPES, ColumnBuilder, rows_of
 from hearsay.trace.language.order import BY_MESSAGE, order_of
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import Column
-from hearsay.trace.write.chunk import Chunk
+from hearsay.trace.write.message_rows import Chunk
 
 
 def by_message(rows: Rows) -> Rows:

@@ -4,7 +4,7 @@ import numpy as np
 from rows_strategy import as_rows
 from written_runs import write_run
 
-from hearsay.trace.language.derive import derive_duplicates, derive_receipts, with_derived
+from hearsay.trace.language.order import derive_duplicates, derive_receipts, with_derived
 from hearsay.trace.language.schema import PartKind, Reason, TraceEvent, TraceRow, Via
 from hearsay.trace.read.reader import iter_rows, read_rows
 

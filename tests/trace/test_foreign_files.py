@@ -22,15 +22,16 @@ from hearsay.ingest.formats.sources import recognise
 from hearsay.pipeline.kernels.columns import read_columns
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.tables import MAX_TABLE_BYTES, read_text
-from hearsay.trace.folder import foreign_parquet, json_files, plain_tables
+from hearsay.trace.folder import foreign_parquet
+from hearsay.trace.folder import foreign_parquet as plain_tables
+from hearsay.trace.folder import manifest as json_files
 from hearsay.trace.folder.arrow import DAMAGED, open_trace_file, read_group, read_table
-from hearsay.trace.folder.foreign_parquet import open_foreign
+from hearsay.trace.folder.foreign_parquet import open_foreign, read_plain
 from hearsay.trace.folder.manifest import load_manifest
-from hearsay.trace.folder.plain_tables import read_plain
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import Column
-from hearsay.trace.read.names import load_names
 from hearsay.trace.read.reader import read_rows
+from hearsay.trace.read.show import load_names
 from hearsay.trace.read.verify import verify
 from hearsay.vectors.files import VectorError, read_vectors
 

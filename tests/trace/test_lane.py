@@ -6,7 +6,7 @@ from threading import Event, current_thread, main_thread
 
 import pytest
 
-from hearsay.trace.write.lane import Lane
+from hearsay.trace.write.part_files import Lane
 
 
 def fail() -> None:

@@ -9,7 +9,7 @@ from written_runs import SMALL, story
 
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.language.errors import RunFolderError
-from hearsay.trace.read.names import load_names
+from hearsay.trace.read.show import load_names
 from hearsay.trace.read.verify import verify
 from hearsay.trace.write.run_folder import RunFolder
 from hearsay.trace.write.writer import TraceWriter

@@ -6,8 +6,7 @@ from rows_strategy import row_codes
 
 from hearsay.text.escape import escape
 from hearsay.trace.language.schema import PartKind, Reason, TraceEvent, TraceRow, Via
-from hearsay.trace.read.names import Names
-from hearsay.trace.read.show import show
+from hearsay.trace.read.show import Names, show
 
 SENT = TraceRow(
     5_063_211,

@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from hearsay.api.simulations import Engine
-from hearsay.api.study_runs import FOLDER, Progresses, make_runs, texts_of
+from hearsay.api.sweeps import FOLDER, Progresses, make_runs, texts_of
 from hearsay.api.table import Table
 from hearsay.pipeline.spark.place import Where
 from hearsay.studies import comparison
-from hearsay.studies.comparison import FigureComparison
-from hearsay.studies.comparison_request import ComparisonRequest
-from hearsay.studies.comparison_text import by_itself_words, overall_words, verdict_words
-from hearsay.studies.errors import StudyError
+from hearsay.studies.checked_file import StudyError
+from hearsay.studies.comparison import (
+    ComparisonRequest,
+    FigureComparison,
+    by_itself_words,
+    overall_words,
+    verdict_words,
+)
 from hearsay.studies.folder import StudyFolder, read_table
-from hearsay.studies.one_run import Row
+from hearsay.studies.packs import Row
 from hearsay.studies.study_text import compared_cells, compared_text
 from hearsay.studies.tables import TABLES
 from hearsay.text.html_table import html_table

@@ -18,9 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from hearsay.api.names import dictionary_file, read_dictionary, with_names
-from hearsay.api.sql import ask
-from hearsay.api.table import Table
+from hearsay.api.table import Table, ask, dictionary_file, read_dictionary, with_names
 from hearsay.core.language.rpc import PartKind
 from hearsay.pipeline.input.run_facts import summary_of
 from hearsay.pipeline.output.stored_tables import read_table, stored_files

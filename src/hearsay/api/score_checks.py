@@ -12,10 +12,8 @@ from hearsay.score_check.check import Checked, check
 from hearsay.score_check.check_text import check_text, finding_cells, finding_head, summary
 from hearsay.score_check.checks.all_checks import IDS, chosen
 from hearsay.score_check.findings import ScoreFinding, Severity
-from hearsay.score_check.named_subjects import subject_of_set
-from hearsay.score_check.of_scenario import subject_of_scenario
-from hearsay.score_check.score_file import read_subject
 from hearsay.score_check.subject import Subject
+from hearsay.score_check.subjects import read_subject, subject_of_scenario, subject_of_set
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.text.html_table import html_table

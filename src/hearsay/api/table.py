@@ -1,17 +1,20 @@
-"""A table as programs get it: Arrow inside, and whatever they work with outside.
-
-pyarrow, pandas, polars and DuckDB take a `Table` as it is, since it speaks Arrow's interface for C streams
-(`pyarrow.table(table)`, `polars.DataFrame(table)`); the methods here say it shorter.
-"""
+"""Tables for programs: Arrow inside, names joined in, and DuckDB views of the tables of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from hearsay.extras import MissingExtra, how_to_install
 from hearsay.text.html_table import html_table
+from hearsay.trace.folder.arrow import DAMAGED, pa
+from hearsay.trace.folder.arrow_compute import compute
+from hearsay.trace.folder.foreign_parquet import read_plain
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.write.run_folder import DICTIONARIES
 
 _SHOWN_ROWS = 10
 
@@ -71,3 +74,96 @@ class Table:
         rows = [["" if cell is None else str(cell) for cell in row.values()] for row in first]
         more = f", the first {_SHOWN_ROWS}" if len(self) > _SHOWN_ROWS else ""
         return html_table(self.columns, rows, f"{len(self):,} rows{more}")
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How a column of numbers is named: the dictionary, its key, the column there, and the column to be made."""
+
+    dictionary: str
+    key: str
+    name: str
+    made: str
+
+
+def _peers(column: str) -> Naming:
+    return Naming("peers", "peer", "name", f"{column}_name")
+
+
+NAMINGS = {
+    "topic": Naming("topics", "topic", "name", "topic_name"),
+    "message": Naming("messages", "message", "id", "message_id"),
+    **{column: _peers(column) for column in ("peer", "node", "remote", "publisher")},
+}
+
+
+def dictionary_file(run: Path, dictionary: str) -> Path:
+    return run / DICTIONARIES / f"{dictionary}.parquet"
+
+
+def read_dictionary(run: Path, dictionary: str) -> Any:
+    """A dictionary of a run as an Arrow table; None where the run has none."""
+    path = dictionary_file(run, dictionary)
+    if not path.is_file():
+        return None
+    try:
+        return read_plain(path)
+    except DAMAGED as error:
+        first = str(error).partition("\n")[0]
+        raise RunFolderError(f"{path}: cannot be read ({first})") from None
+
+
+def namings_of(run: Path, columns: Sequence[str]) -> Iterator[tuple[str, Naming]]:
+    """The columns that the run's dictionaries name, and how."""
+    for column in columns:
+        naming = NAMINGS.get(column)
+        if naming is None or naming.made in columns:
+            continue
+        known = read_dictionary(run, naming.dictionary)
+        if known is not None and naming.name in known.column_names:
+            yield column, naming
+
+
+def with_names(run: Path, table: Any) -> Any:
+    """The Arrow table with names behind its numbers."""
+    namings = dict(namings_of(run, table.column_names))
+    arrays: dict[str, Any] = {}
+    for column in table.column_names:
+        arrays[column] = table.column(column)
+        if column in namings:
+            naming = namings[column]
+            known = read_dictionary(run, naming.dictionary)
+            keys = known.column(naming.key).cast(pa.int64())
+            places = compute.index_in(table.column(column).cast(pa.int64()), keys)
+            arrays[naming.made] = known.column(naming.name).take(places)
+    return pa.table(arrays)
+
+
+def ask(run: Path, files: Mapping[str, Sequence[Path]], question: str, values: Sequence[object] = ()) -> Table:
+    """The answer to a question in SQL; `files` are those of every table. `?` in the question stands for a value."""
+    duckdb = library("duckdb")
+    with duckdb.connect() as connection:
+        for name, paths in files.items():
+            connection.execute(_view(connection, run, name, paths))
+        return Table(connection.sql(question, params=list(values)).to_arrow_table())
+
+
+def _view(connection: Any, run: Path, name: str, paths: Sequence[Path]) -> str:
+    source = f"read_parquet([{', '.join(_text(path) for path in paths)}], hive_partitioning = false)"
+    columns = [line[0] for line in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]
+    namings = dict(namings_of(run, columns))
+    wanted: list[str] = []
+    joins: list[str] = []
+    for column in columns:
+        wanted.append(f'own."{column}"')
+        if column in namings:
+            naming, place = namings[column], f"names{len(joins)}"
+            wanted.append(f'{place}."{naming.name}" AS "{naming.made}"')
+            dictionary = f"read_parquet({_text(dictionary_file(run, naming.dictionary))})"
+            joins.append(f'LEFT JOIN {dictionary} {place} ON own."{column}" = {place}."{naming.key}"')
+    return f'CREATE VIEW "{name}" AS SELECT {", ".join(wanted)} FROM {source} own {" ".join(joins)}'
+
+
+def _text(path: Path) -> str:
+    quoted = str(path).replace("'", "''")
+    return f"'{quoted}'"

@@ -8,27 +8,24 @@ from pathlib import Path
 from typing import Any, cast
 
 from hearsay.api.simulations import Engine
-from hearsay.api.study_runs import FOLDER, Progresses, errors_by_run, place_of, say_nothing, table_of, texts_of
+from hearsay.api.sweeps import FOLDER, Progresses, errors_by_run, place_of, say_nothing, table_of, texts_of
 from hearsay.api.table import Table
 from hearsay.extras import require_extra
 from hearsay.pipeline.spark.place import Where
 from hearsay.sim.scenario.tables import read_text
 from hearsay.sim.scenario.toml_text import Document
+from hearsay.studies.checked_file import StudyError
 from hearsay.studies.comparison import FigureComparison
-from hearsay.studies.errors import StudyError
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.study_text import compared_cells
 from hearsay.studies.tables import TABLES
 from hearsay.studies.tuning.answer import FOLDER as ANSWER
 from hearsay.studies.tuning.answer import Answer, answer_of
-from hearsay.studies.tuning.answer_files import write_answers
-from hearsay.studies.tuning.answer_tables import ANSWER_TABLES
-from hearsay.studies.tuning.declared import Said, declared_tuning
+from hearsay.studies.tuning.answer_files import ANSWER_TABLES, tuned_json, write_answers
 from hearsay.studies.tuning.space import spaces
 from hearsay.studies.tuning.tune import Tune, Tuned
-from hearsay.studies.tuning.tune_file import Tuning, load_tuning
+from hearsay.studies.tuning.tune_file import Said, Tuning, declared_tuning, load_tuning
 from hearsay.studies.tuning.tune_text import answers_text, best_words, conditions_cells
-from hearsay.studies.tuning.tuned_json import tuned_json
 from hearsay.text.html_table import html_table
 from hearsay.text.numbers import plain
 

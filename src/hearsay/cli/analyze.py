@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hearsay.cli.analysis import analyzed_on_spark, load_readable, show_answers
-from hearsay.cli.failures import CommandFailed, WrongInput
-from hearsay.cli.given_paths import GivenPath
-from hearsay.cli.numbers import Real
+from hearsay.cli.arguments import GivenPath, Real
+from hearsay.cli.ending import CommandFailed, WrongInput
 from hearsay.extras import require_extra
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from hearsay.cli.failures import CommandFailed
-from hearsay.cli.given_paths import GivenPath
+from hearsay.cli.arguments import GivenPath
+from hearsay.cli.ending import CommandFailed
 from hearsay.cli.spark_steps import chosen_place
 from hearsay.cli.study_session import make_runs, spark_options, tell_failures
 
@@ -25,8 +25,7 @@ FOLDER = "sweeps"
 @click.option("--json", "as_json", is_flag=True, help="What was measured as JSON on stdout, and nothing else there.")
 def command(**options: Any) -> None:
     """Run the cases of a file of budgets; exit 1 if one of them is broken."""
-    from hearsay.studies.budget_text import judged_words
-    from hearsay.studies.budgets import judge, load_budgets
+    from hearsay.studies.budgets import judge, judged_words, load_budgets
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.sweep import Sweep
     from hearsay.text.numbers import plain

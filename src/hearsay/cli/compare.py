@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.failures import CommandFailed, WrongInput
-from hearsay.cli.given_paths import GivenPath
-from hearsay.cli.numbers import Whole
-from hearsay.cli.settings import settings_of
+from hearsay.cli.arguments import GivenPath, Whole, settings_of
+from hearsay.cli.ending import CommandFailed, WrongInput
 from hearsay.cli.spark_steps import chosen_place
 from hearsay.cli.study_session import make_runs, spark_options, tell_failures, tell_missing
 
 if TYPE_CHECKING:
     from hearsay.api.comparisons import Comparison
-    from hearsay.studies.comparison_request import ComparisonRequest
+    from hearsay.studies.comparison import ComparisonRequest
     from hearsay.studies.points import Point
     from hearsay.studies.study_file import Study
 
@@ -71,7 +69,7 @@ def command(**options: Any) -> None:
 
 
 def _asked(options: dict[str, Any]) -> ComparisonRequest:
-    from hearsay.studies.comparison_request import ComparisonRequest
+    from hearsay.studies.comparison import ComparisonRequest
 
     return ComparisonRequest(
         options["a"],
@@ -103,7 +101,7 @@ def _tell(comparison: Comparison, report: Path, as_json: bool) -> None:
         json.dump({**comparison.to_json(), "report": str(report)}, sys.stdout, indent=2)
         sys.stdout.write("\n")
         return
-    from hearsay.studies.comparison_text import by_itself_words, overall_words, unasked_words
+    from hearsay.studies.comparison import by_itself_words, overall_words, unasked_words
     from hearsay.studies.study_text import compared_text
     from hearsay.text.text_table import prose
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hearsay.cli.failures import CommandFailed
-from hearsay.cli.given_paths import GivenPath
-from hearsay.cli.numbers import Real, Whole
+from hearsay.cli.arguments import GivenPath, Real, Whole
+from hearsay.cli.ending import CommandFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +32,7 @@ STATE_INTERVAL_S = 1
 @click.option("--out", type=GivenPath(path_type=Path), default=Path("demo-run"), show_default=True)
 def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> None:
     """Simulate the routers on one network, analyse the traces on embedded Spark, write and name the report."""
-    from hearsay.cli.analysis import analyzed_on_spark, load_readable
-    from hearsay.cli.answers_text import answers_text
+    from hearsay.cli.analysis import analyzed_on_spark, answers_text, load_readable
     from hearsay.cli.spark_steps import require_spark_at
     from hearsay.pipeline.output.outputs import claimed_outputs
     from hearsay.pipeline.spark.place import Where
@@ -82,7 +80,7 @@ def _of_0_1(path: Path) -> bool:
 
 
 def _simulate(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Sequence[Path]:
-    from hearsay.cli.progress import simulated_time
+    from hearsay.cli.spark_steps import simulated_time
     from hearsay.sim.scenario.scenario_file import load_scenario
     from hearsay.sim.simulate import Simulation
     from hearsay.trace.write.run_folder import RunFolder

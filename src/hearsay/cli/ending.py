@@ -1,13 +1,4 @@
-"""How a command ends: for whatever stopped it one line on stderr, and an exit code.
-
-Rules:
-
-* 0 ok, 1 failed, 2 usage, 128 + the number of the signal that ended it.
-* A program's mistake (ours, or one in a router from outside) is one line too, with its place in the code.
-  `HEARSAY_DEBUG=1` shows the traceback of whatever it was.
-* Standard output that cannot be written to is a failure; if its reader has gone, nobody is left to be told.
-  Standard error that cannot be written to ends nothing.
-"""
+"""The end of a command: one line on stderr and an exit code for each failure."""
 
 from __future__ import annotations
 
@@ -21,10 +12,24 @@ from typing import TextIO
 
 import click
 
-from hearsay.cli.failures import system_words
 from hearsay.cli.signals import Signalled, Unwound
 from hearsay.extras import MissingExtra, how_to_install
 from hearsay.user_errors import Failure, InvalidInput
+
+
+def system_words(error: OSError) -> str:
+    """What the system says, with the file that it is about, and without the number of the error."""
+    place = f"{error.filename}: " if error.filename is not None else ""
+    return f"{place}{error.strerror or error}"
+
+
+class CommandFailed(Failure):
+    """A command that could not do its work."""
+
+
+class WrongInput(InvalidInput):
+    """Options or arguments that cannot be used."""
+
 
 DEBUG = "HEARSAY_DEBUG"
 

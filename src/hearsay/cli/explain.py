@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from hearsay.cli.failures import WrongInput
-from hearsay.cli.given_paths import GivenPath
+from hearsay.cli.arguments import GivenPath
+from hearsay.cli.ending import WrongInput
 from hearsay.extras import require_extra
 
 

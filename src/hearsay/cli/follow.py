@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hearsay.cli.analysis import failures_in_one_line, show_answers
-from hearsay.cli.failures import CommandFailed, WrongInput
+from hearsay.cli.ending import CommandFailed, WrongInput
 
 
 def follow(options: dict[str, Any], window_us: int | None) -> None:

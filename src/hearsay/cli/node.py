@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.ending import DEBUG
-from hearsay.cli.failures import CommandFailed, WrongInput
-from hearsay.cli.given_paths import GivenPath
-from hearsay.cli.numbers import Real
-from hearsay.cli.settings import settings_of
+from hearsay.cli.arguments import GivenPath, Real, settings_of
+from hearsay.cli.ending import DEBUG, CommandFailed, WrongInput
 from hearsay.cli.signals import Signalled
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
-from hearsay.cli.failures import CommandFailed, WrongInput, system_words
+from hearsay.cli.ending import CommandFailed, WrongInput, system_words
 from hearsay.cli.loop_signals import heed_first_signal
 from hearsay.cli.node_logs import tell
 from hearsay.cli.published_lines import PublishedLines, shown_topic
@@ -30,7 +30,7 @@ from hearsay.text.escape import escape
 from hearsay.trace.language.errors import RunFolderError
 
 if TYPE_CHECKING:
-    from hearsay.cli.watched_node import WatchedNode
+    from hearsay.cli.watching import WatchedNode
     from hearsay.node.topic import Received, Topic
 
 STATUS_S = 0.5
@@ -77,7 +77,7 @@ def _watched(options: Mapping[str, Any], signalled: asyncio.Future[int]) -> Watc
             raise WrongInput("--watch-stop goes with --watch")
         return None
     require_extra("sim")
-    from hearsay.cli.watched_node import WatchedNode
+    from hearsay.cli.watching import WatchedNode
 
     def stop() -> None:
         if not signalled.done():

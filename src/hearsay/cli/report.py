@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hearsay.cli.failures import CommandFailed, WrongInput
-from hearsay.cli.given_paths import GivenPath, require_distinct
+from hearsay.cli.arguments import GivenPath, require_distinct
+from hearsay.cli.ending import CommandFailed, WrongInput
 
 if TYPE_CHECKING:
     from hearsay.studies.sweep import Swept

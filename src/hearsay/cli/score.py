@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.failures import CommandFailed, WrongInput
-from hearsay.cli.given_paths import GivenPath
-from hearsay.cli.numbers import Whole
+from hearsay.cli.arguments import GivenPath, Whole
+from hearsay.cli.ending import CommandFailed, WrongInput
 from hearsay.extras import require_extra
 
 if TYPE_CHECKING:
@@ -95,14 +94,14 @@ def _subject(file: Path | None, preset: str | None, validators: int | None) -> S
     if preset is None and validators is not None:
         raise WrongInput(f"--validators {validators}: only with --preset, whose sets are made from it")
     require_extra("sim")
-    from hearsay.score_check.score_file import read_subject
+    from hearsay.score_check.subjects import read_subject
 
     return read_subject(file) if file is not None else _of_set(preset or "", validators)
 
 
 def _of_set(name: str, validators: int | None) -> Subject:
     from hearsay.core.shell.parameters import ParameterError
-    from hearsay.score_check.named_subjects import subject_of_set
+    from hearsay.score_check.subjects import subject_of_set
 
     try:
         return subject_of_set(name, validators)

@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.ending import DEBUG
-from hearsay.cli.failures import CommandFailed, WrongInput
-from hearsay.cli.given_paths import GivenPath
-from hearsay.cli.numbers import Real, Whole
-from hearsay.cli.settings import settings_of
+from hearsay.cli.arguments import GivenPath, Real, Whole, settings_of
+from hearsay.cli.ending import DEBUG, CommandFailed, WrongInput
 from hearsay.cli.signals import Signalled, first_signal
 
 if TYPE_CHECKING:
@@ -173,7 +170,7 @@ def _run(
     scenario: Scenario, options: dict[str, Any], folder: RunFolder | None, engine: EngineName
 ) -> tuple[Result, list[int]]:
     """What came of it, and the signal that ended it before its time."""
-    from hearsay.cli.progress import simulated_time
+    from hearsay.cli.spark_steps import simulated_time
     from hearsay.sim.plan.engines import CapacityExceeded
     from hearsay.sim.plan.estimate import estimate
     from hearsay.sim.simulate import Simulation

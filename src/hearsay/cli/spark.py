@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hearsay.cli.failures import CommandFailed
+from hearsay.cli.ending import CommandFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hearsay.cli.failures import CommandFailed, WrongInput
-from hearsay.cli.progress import bars_can_be_drawn
-from hearsay.cli.spark_steps import require_spark_at
+from hearsay.cli.ending import CommandFailed, WrongInput
+from hearsay.cli.spark_steps import bars_can_be_drawn, require_spark_at
 
 if TYPE_CHECKING:
     from hearsay.pipeline.spark.place import Where
-    from hearsay.studies.one_run import Row
+    from hearsay.studies.packs import Row
     from hearsay.studies.runner import Progress
     from hearsay.studies.study_file import Study
     from hearsay.studies.sweep import Sweep, Swept
@@ -39,7 +38,7 @@ def spark_options(command: Callable[..., None]) -> Callable[..., None]:
 def make_runs(sweep: Sweep, where: Where) -> Swept:
     """Make the missing runs, with progress; what is kept survives all that may happen."""
     from hearsay.pipeline.spark.place import SparkUnavailable
-    from hearsay.studies.run_places import is_on_spark, place_of_runs
+    from hearsay.studies.processes import is_on_spark, place_of_runs
 
     wanted = sweep.study.cores_per_task
     require_cores(sweep.study, where)
@@ -66,7 +65,7 @@ def require_cores(study: Study, where: Where) -> None:
 
 def tell_missing(sweep: Sweep) -> None:
     """How many runs there are to make, and what they will take."""
-    from hearsay.studies.run_queue import RunQueue
+    from hearsay.studies.runner import RunQueue
 
     queue = RunQueue(sweep.missing, {point.name: point.estimated_s for point in sweep.points})
     click.echo(f"to make: {len(sweep.missing)}, about {queue.seconds_left():.0f} s of one core")

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.failures import CommandFailed, WrongInput
-from hearsay.cli.given_paths import GivenPath
-from hearsay.cli.numbers import Whole
-from hearsay.cli.settings import settings_of
+from hearsay.cli.arguments import GivenPath, Whole, settings_of
+from hearsay.cli.ending import CommandFailed, WrongInput
 from hearsay.cli.spark_steps import chosen_place
 from hearsay.cli.study_session import make_runs, spark_options, tell_failures, tell_missing
 
@@ -72,7 +70,7 @@ def command(**options: Any) -> None:
 
 
 def _require_figures(names: Sequence[str]) -> None:
-    from hearsay.studies.figures import BY_NAME
+    from hearsay.studies.packs import BY_NAME
 
     for name in names:
         if name not in BY_NAME:

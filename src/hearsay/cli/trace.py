@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hearsay.cli.failures import CommandFailed, WrongInput
-from hearsay.cli.given_paths import GivenPath, require_distinct
-from hearsay.cli.numbers import Real, Whole, counted
+from hearsay.cli.arguments import GivenPath, Real, Whole, counted, require_distinct
+from hearsay.cli.ending import CommandFailed, WrongInput
 
 if TYPE_CHECKING:
     from hearsay.ingest.run.import_traces import ImportResult
@@ -59,9 +58,8 @@ def show_command(
     """
     from itertools import islice
 
-    from hearsay.trace.read.names import load_names
     from hearsay.trace.read.reader import iter_rows
-    from hearsay.trace.read.show import show
+    from hearsay.trace.read.show import load_names, show
 
     chosen_events = _events(events)
     names = load_names(run)
@@ -92,7 +90,7 @@ def show_command(
 def diff_command(a: Path, b: Path, context: int) -> None:
     """Compare the traces of runs A and B; exit 1 and name the first divergence if they differ."""
     from hearsay.trace.read.diff import diff_runs, render
-    from hearsay.trace.read.names import load_names
+    from hearsay.trace.read.show import load_names
 
     difference = diff_runs(a, b, context=context)
     names = load_names(a)
@@ -251,7 +249,7 @@ def _known(
 ) -> set[int] | None:
     """The numbers of what was given; None for nothing. Refuses what the run's dictionaries do not know."""
     from hearsay.trace.language.errors import RunFolderError
-    from hearsay.trace.read.names import known_numbers
+    from hearsay.trace.read.show import known_numbers
 
     if not given:
         return None

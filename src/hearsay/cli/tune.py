@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.failures import CommandFailed, WrongInput
-from hearsay.cli.given_paths import GivenPath
-from hearsay.cli.numbers import Whole
-from hearsay.cli.settings import settings_of
+from hearsay.cli.arguments import GivenPath, Whole, settings_of
+from hearsay.cli.ending import CommandFailed, WrongInput
 from hearsay.cli.spark_steps import chosen_place, require_spark_at
 from hearsay.cli.study_session import (
     progress_of,
@@ -86,8 +84,7 @@ def command(**options: Any) -> None:
 def _asked(options: dict[str, Any]) -> tuple[Tuning, str]:
     """What is tuned, and the file that says it."""
     from hearsay.sim.scenario.tables import read_text
-    from hearsay.studies.tuning.declared import declared_tuning
-    from hearsay.studies.tuning.tune_file import load_tuning
+    from hearsay.studies.tuning.tune_file import declared_tuning, load_tuning
 
     changes = {key: options[key] for key in _CHANGES if options[key] is not None}
     settings = settings_of(options["settings"])
@@ -119,7 +116,7 @@ def _require_tuning(path: Path) -> None:
 
 def _run(found: Sequence[Space], folder: StudyFolder, where: Where, *, again: bool) -> Tuned:
     from hearsay.pipeline.spark.place import SparkUnavailable
-    from hearsay.studies.run_places import is_on_spark, place_of_runs
+    from hearsay.studies.processes import is_on_spark, place_of_runs
     from hearsay.studies.tuning.tune import Tune, most_runs
 
     tuning = found[0].tuning
@@ -149,7 +146,7 @@ def _kept(folder: StudyFolder) -> str:
 
 
 def _tell_plan(tuning: Tuning, found: Sequence[Space], where: Where) -> None:
-    from hearsay.studies.run_places import is_on_spark
+    from hearsay.studies.processes import is_on_spark
     from hearsay.studies.tuning.tune import most_runs
 
     axes = " × ".join(f"{len(axis.steps)} {axis.name}" for axis in tuning.axes)
@@ -226,7 +223,7 @@ def _tell(tuned: Tuned, answers: Sequence[Answer], folder: Path, report: Path) -
 
 
 def _tell_json(tuned: Tuned, answers: Sequence[Answer], folder: Path, report: Path) -> None:
-    from hearsay.studies.tuning.tuned_json import tuned_json
+    from hearsay.studies.tuning.answer_files import tuned_json
 
     json.dump({**tuned_json(tuned, answers, folder), "report": str(report)}, sys.stdout, indent=2)
     sys.stdout.write("\n")

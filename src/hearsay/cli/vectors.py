@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from hearsay.cli.failures import CommandFailed
-from hearsay.cli.given_paths import GivenPath
+from hearsay.cli.arguments import GivenPath
+from hearsay.cli.ending import CommandFailed
 
 
 @click.command("vectors")

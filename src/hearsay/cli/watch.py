@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.ending import DEBUG
-from hearsay.cli.failures import CommandFailed, WrongInput
-from hearsay.cli.given_paths import GivenPath
-from hearsay.cli.numbers import Whole
+from hearsay.cli.arguments import GivenPath, Whole
+from hearsay.cli.ending import DEBUG, CommandFailed, WrongInput
 from hearsay.cli.signals import Signalled, exit_at_once
 from hearsay.cli.simulate import ENGINES, MAX_NODES, MAX_SEED, given_scenario, say_if_it_compiles
 from hearsay.cli.watching import endpoint

@@ -18,7 +18,7 @@ from hearsay.trace.folder.foreign_parquet import open_foreign
 from hearsay.trace.language.columns import DTYPES
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import Column
-from hearsay.trace.read.names import Names
+from hearsay.trace.read.show import Names
 from hearsay.trace.write.run_folder import DICTIONARIES
 from hearsay.user_errors import InvalidInput
 

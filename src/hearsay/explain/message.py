@@ -15,7 +15,7 @@ from hearsay.pipeline.kernels.stored_members import Members
 from hearsay.pipeline.metrics.knowledge import observers_of
 from hearsay.text.escape import escape
 from hearsay.trace.language.schema import NONE, Column
-from hearsay.trace.read.names import Names, load_names
+from hearsay.trace.read.show import Names, load_names
 
 _MAX_NAME_LENGTH, _SHOWN_LENGTH = 24, 8
 

@@ -33,8 +33,7 @@ from hearsay.trace.language.event_rows import (
 )
 from hearsay.trace.language.rows import RowBuffer, Rows, pack_row
 from hearsay.trace.language.schema import NONE, Column
-from hearsay.trace.series.goodbye import lost_at
-from hearsay.trace.series.run_series import RunSeries, numbered_folders, write_names
+from hearsay.trace.series.run_series import RunSeries, lost_at, numbered_folders, write_names
 from hearsay.trace.write.writer import TraceWriter
 
 _log = getLogger(__name__)

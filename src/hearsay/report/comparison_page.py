@@ -10,9 +10,10 @@ from hearsay.report.files import write_report_file
 from hearsay.report.html import Html, asset, document, footer, join, labelled_table, section, tag
 from hearsay.report.scales import Scale, round_step, scale_of_values
 from hearsay.report.what_ran import Ran, command_line, what_ran
-from hearsay.studies.comparison import FigureComparison, Verdict
-from hearsay.studies.comparison_request import ComparisonRequest
-from hearsay.studies.comparison_text import (
+from hearsay.studies.comparison import (
+    ComparisonRequest,
+    FigureComparison,
+    Verdict,
     interval_words,
     overall_words,
     short_verdict,
@@ -20,11 +21,10 @@ from hearsay.studies.comparison_text import (
     unasked_words,
     verdict_words,
 )
-from hearsay.studies.one_run import Row
+from hearsay.studies.packs import Row
 from hearsay.studies.points import Point
-from hearsay.studies.settings import settings_of
+from hearsay.studies.settings import settings_of, simulate_command
 from hearsay.studies.tables import values_at
-from hearsay.studies.what_ran import simulate_command
 from hearsay.text.numbers import MINUS, probability, relative, shown
 
 MAX_HASHES = 50

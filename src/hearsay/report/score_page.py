@@ -19,9 +19,8 @@ from hearsay.score_check.check_text import (
     summary,
 )
 from hearsay.score_check.checks.all_checks import CHECKS
-from hearsay.score_check.curves import PARTS, Played, play_all
+from hearsay.score_check.curves import PARTS, Played, play_all, traffic_of
 from hearsay.score_check.findings import ScoreFinding
-from hearsay.score_check.stage import traffic_of
 from hearsay.text.numbers import count, figure, plural, seconds
 
 _MAX_ROWS = 400

@@ -20,7 +20,7 @@ from itertools import product
 
 from hearsay.metrics import BY_NAME, Metric
 from hearsay.studies.axes import Axis
-from hearsay.studies.figures import COMPARED, COSTS
+from hearsay.studies.packs import COMPARED, COSTS
 from hearsay.studies.points import Point
 from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.study_file import Study

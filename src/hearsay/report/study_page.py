@@ -24,7 +24,7 @@ from hearsay.report.html import (
 from hearsay.report.study_charts import SLACK, StudyCharts, at, mean_words
 from hearsay.report.study_svg import curve_pictures, map_pictures, pareto_picture
 from hearsay.report.what_ran import Ran, command_line, what_ran
-from hearsay.studies.figures import COMPARED, FIGURES
+from hearsay.studies.packs import COMPARED, FIGURES
 from hearsay.studies.points import Point
 from hearsay.studies.settings import command_of, settings_of, shared, size_words
 from hearsay.studies.statistics import Mean

@@ -11,14 +11,14 @@ from hearsay.report.html import Html, asset, capitalized, document, footer, join
 from hearsay.report.study_page import mean_cell
 from hearsay.report.tune_svg import ENDED_ENTRIES, FRONT_ENTRIES, search_picture, tuned_front
 from hearsay.report.what_ran import Ran, command_line, what_ran
-from hearsay.studies.comparison_text import by_itself_words
-from hearsay.studies.figures import BY_NAME
+from hearsay.studies.comparison import by_itself_words
+from hearsay.studies.packs import BY_NAME
 from hearsay.studies.settings import settings_of
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.study_text import compared_cells
 from hearsay.studies.tables import values_at
 from hearsay.studies.tuning.answer import Answer
-from hearsay.studies.tuning.front import fronts
+from hearsay.studies.tuning.effects import fronts
 from hearsay.studies.tuning.search import Tried
 from hearsay.studies.tuning.tune import Tuned
 from hearsay.studies.tuning.tune_text import (

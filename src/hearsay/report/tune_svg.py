@@ -13,8 +13,8 @@ from hearsay.studies.budgets import Budget
 from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.tables import values_at
 from hearsay.studies.tuning.answer import steps_words
-from hearsay.studies.tuning.front import Spot
-from hearsay.studies.tuning.race import Ended
+from hearsay.studies.tuning.effects import Spot
+from hearsay.studies.tuning.optimiser import Ended
 from hearsay.studies.tuning.search import Searched, Tried
 
 ON_FRONT, START, BEST, OTHER = 0, 1, 2, 7

@@ -1,7 +1,4 @@
-"""How much of a misbehaviour it takes to fall below each threshold, and how long until it is forgiven.
-
-The peer is at its best when it begins, so these are the longest ways down.
-"""
+"""The amount of misbehaviour that lowers a score below each threshold, and the time until it recovers."""
 
 from __future__ import annotations
 
@@ -9,8 +6,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil
 
-from hearsay.score_check.counting import MOST, first_that, left, refreshes_until
-from hearsay.score_check.worth import TopicWorth, Worth
+from hearsay.core.mesh.parameters import GossipsubParameters
+from hearsay.core.scores.declarations import TrackedPromises
+from hearsay.core.scores.promises import PromiseParameters
+from hearsay.score_check.worth import MOST, TopicWorth, Worth, first_that, left, refreshes_until
+
+MOST_OF_A_PEER = PromiseParameters().max_promises_per_peer
+"""That are followed at a time."""
+
+
+def promises_per_heartbeat(parameters: GossipsubParameters) -> int:
+    """At most; 0: none is tracked. Of an IHAVE that is looked at there is one promise, or one of each id."""
+    match parameters.tracked_promises:
+        case TrackedPromises.ONE:
+            return min(parameters.max_ihave_messages or MOST_OF_A_PEER, MOST_OF_A_PEER)
+        case TrackedPromises.ALL:
+            return MOST_OF_A_PEER
+        case TrackedPromises.NONE:
+            return 0
+
 
 LEVELS = ("negative", "gossip", "publish", "graylist")
 """Below 0, and below the thresholds."""

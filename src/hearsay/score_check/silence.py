@@ -12,9 +12,8 @@ from enum import StrEnum
 
 from hearsay.core.rules.scores import parts
 from hearsay.core.rules.scores.parts import may_be_in_mesh
-from hearsay.score_check.counting import first_that, left
 from hearsay.score_check.subject import TopicGroup
-from hearsay.score_check.worth import TopicWorth, Worth
+from hearsay.score_check.worth import TopicWorth, Worth, first_that, left
 
 
 class Verdict(StrEnum):

@@ -1,21 +1,63 @@
-"""What peers can be worth with these parameters: at best, usually, and silent in a topic.
-
-The parts and their sums are `core.rules.scores.parts`; here they are asked for the peers that matter. *At best* is a
-peer that has been in every mesh for a month and is at every cap; nothing that an honest peer does is worth more. A
-topic's part never depends on other topics, so the worth of a whole peer is the sum over groups of topics.
-"""
+"""The scores that peers can reach, with the closed forms of counters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil, log
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.rules.scores import parts
 from hearsay.core.scores.score_parameters import PeerNumbers, TopicNumbers, TopicScoreParameters
 from hearsay.core.shell.parameters import MAX_TIME_MS
-from hearsay.score_check.counting import settles_at
 from hearsay.score_check.subject import Subject, TopicGroup
+
+MOST = 1 << 40
+"""More than anybody waits for or sends."""
+
+
+def left(counter: float, decay: float, refreshes: int, zero: float) -> float:
+    """Of a counter that nothing is added to (COUNTER-2)."""
+    found = counter * decay**refreshes
+    return 0.0 if found < zero else found
+
+
+def settles_at(by: float, decay: float, cap: float, zero: float) -> float:
+    """After a refresh, with so much between two of them for a long time: the least that the counter is then."""
+    found = min(by / (1.0 - decay), cap) * decay
+    return 0.0 if found < zero else found
+
+
+def refreshes_until(counter: float, decay: float, below: float) -> int:
+    """Until the counter is below a number above 0."""
+    if counter < below:
+        return 0
+    return 1 if decay <= 0 else max(1, ceil(log(below / counter) / log(decay)))
+
+
+def refreshes_to_reach(level: float, by: float, decay: float) -> int | None:
+    """Until a counter that starts at 0 is at the level after a refresh; None if it never is."""
+    settled = by * decay / (1.0 - decay)
+    if level >= settled:
+        return None
+    return max(1, ceil(log(1.0 - level / settled) / log(decay)))
+
+
+def first_that(holds: Callable[[int], bool], most: int = MOST) -> int | None:
+    """The least number from 0 on for which something holds that goes on holding; None up to `most`."""
+    if holds(0):
+        return 0
+    high = 1
+    while not holds(high):
+        if high >= most:
+            return None
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
 
 A_MONTH: Micros = MAX_TIME_MS * 1000
 

@@ -1,8 +1,8 @@
-"""A TOML file checked by a model: all that is wrong at once, a line each with file, line, key, value and rule."""
+"""A TOML file checked by a model: each error with file, line, key, value and rule."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -13,7 +13,18 @@ from hearsay.sim.scenario.mistakes import known_keys, mistakes
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.toml_text import Document, KeyPath, parse_file
 from hearsay.sim.scenario.values import Section, unknown_key
-from hearsay.studies.errors import StudyError
+from hearsay.user_errors import Failure, InvalidInput
+
+
+class StudyError(InvalidInput, ValueError):
+    """A study, budget or comparison that cannot be run as it is written: a line for each problem."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        super().__init__(*problems)
+
+
+class StudyFolderError(Failure):
+    """A study's folder that cannot be written or read; one line that names the path."""
 
 
 class FileTable(Section):

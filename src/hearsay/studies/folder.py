@@ -26,14 +26,14 @@ from typing import Any
 from uuid import uuid4
 
 from hearsay.foreign_files import open_regular
-from hearsay.studies.errors import StudyFolderError
-from hearsay.studies.one_run import Row
+from hearsay.studies.checked_file import StudyFolderError
+from hearsay.studies.packs import Row
 from hearsay.studies.points import Point
 from hearsay.studies.tables import RESULTS
 from hearsay.trace.folder.arrow import DAMAGED, pa, parquet
 from hearsay.trace.folder.durable import TEMPORARY_NAMES, DurableFile, write_durably
+from hearsay.trace.folder.foreign_parquet import read_plain
 from hearsay.trace.folder.own_folders import Holds, OwnFolder, claim, is_real_folder, require_ours
-from hearsay.trace.folder.plain_tables import read_plain
 from hearsay.trace.language.errors import RunFolderError
 
 MANY_FILES = 200

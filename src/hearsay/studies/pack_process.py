@@ -20,14 +20,12 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hearsay.studies.one_run import Task
-    from hearsay.studies.packs import Made
+    from hearsay.studies.packs import Made, Task
 
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from hearsay.studies.one_run import describe_error
-    from hearsay.studies.packs import make_pack
+    from hearsay.studies.packs import describe_error, make_pack
 
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -1,15 +1,169 @@
-"""A pack of runs: how it is made wherever that is, and what comes back of it."""
+"""Packs of runs: one task makes them in turn; a run is a row made from a point and a seed."""
 
 from __future__ import annotations
 
 import json
+import os
+import resource
+import socket
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
+from time import perf_counter, process_time, time
+from typing import Any, Protocol, TypeAlias
 
-from hearsay.studies.one_run import Row, Task, files_of, perform
+from hearsay.metrics import shown_in
+from hearsay.sim.reference import failures
+from hearsay.sim.reference.failures import RouterFailed
+from hearsay.sim.results.summary import Summary
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
+from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.sim.simulate import run_on_fitting_engine
+
+Value: TypeAlias = float | int | str | bool | None
+
+FIGURES = shown_in("study")
+BY_NAME = {metric.name: metric for metric in FIGURES}
+COSTS = shown_in("cost")
+"""Metrics that depend on the machine: never compared, never held to a budget."""
+COMPARED = tuple(metric.name for metric in shown_in("compared"))
+"""Metrics of a comparison: with fewer of them, smaller differences can be detected."""
+
+_NO_CONTROL = ("publish", "subscribe", "unsubscribe", "connect")
+
+
+def headline(summary: Summary) -> dict[str, Value]:
+    """Return the metrics of a run by name; None where there was nothing to count."""
+    control = sum(count for kind, count in summary.sent.items() if kind not in _NO_CONTROL)
+    copies = summary.deliver + summary.duplicates
+    return {
+        "delivery_ratio": summary.delivery_ratio,
+        **{f"latency_{name}_ms": value for name, value in summary.latency_ms.items()},
+        "hops_mean": None if summary.hops["mean"] is None else float(summary.hops["mean"]),
+        "hops_max": summary.hops["max"],
+        "copies_per_delivery": copies / summary.deliver if summary.deliver else None,
+        "control_per_delivery": control / summary.deliver if summary.deliver else None,
+        "bytes_per_node": summary.bytes_out["mean"],
+        "uplink_share": summary.uplink_share["mean"],
+        "messages": summary.messages,
+        "publish": summary.publish,
+        "deliver": summary.deliver,
+        "duplicates": summary.duplicates,
+        "sent": sum(summary.sent.values()),
+        "simulated_seconds": summary.simulated_seconds,
+    }
+
+
+Row: TypeAlias = dict[str, Any]
+"""A run as a row of `tables.RESULTS`."""
+
+_LONGEST_ERROR = 300
+_STATUS, _RESET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a run needs, without anything of the machine it was planned on."""
+
+    run: str
+    point: str
+    seed: int
+    scenario: str
+    files: tuple[tuple[str, str], ...]
+    engine: str
+    trace: bool
+    threads: int = 1
+
+
+def perform(task: Task, traces: Path | None = None) -> Row:
+    """Run it; with `traces`, its run folder appears there under the name of the run."""
+    started, clock, cpu = time(), perf_counter(), process_time()
+    _forget_peak()
+    row: Row = {"run": task.run, "point": task.point, "seed": task.seed, "error": None}
+    try:
+        with TemporaryDirectory(prefix="hearsay-run-") as folder:
+            scenario = _scenario(Path(folder), task)
+            summary = _summary(scenario, task, traces)
+        row |= headline(summary)
+        row["trace_hash"] = summary.trace_hash
+        row["sent_by_kind"] = [{"kind": kind, "parts": count} for kind, count in sorted(summary.sent.items())]
+        row["latencies"] = [{"up_to_ms": edge, "deliveries": count} for edge, count in summary.histogram]
+        row |= {"engine": summary.engine, "events": summary.events}
+    except Exception as error:
+        row["error"] = describe_error(error)
+    row["wall_s"], row["cpu_s"] = perf_counter() - clock, process_time() - cpu
+    row |= {"started": started, "peak_bytes": _peak_bytes(), "host": socket.gethostname(), "pid": os.getpid()}
+    return row
+
+
+def _summary(scenario: Scenario, task: Task, traces: Path | None) -> Summary:
+    out = None if traces is None else traces / task.run
+    return run_on_fitting_engine(scenario, task.engine, out=out, threads=task.threads).summary
+
+
+def failed(task: Task, error: str) -> Row:
+    """The row of a run whose process never came back."""
+    return {"run": task.run, "point": task.point, "seed": task.seed, "error": error[:_LONGEST_ERROR]}
+
+
+def describe_error(error: BaseException) -> str:
+    """An error in one line."""
+    if isinstance(error, ScenarioError):
+        return "; ".join(error.problems)[:_LONGEST_ERROR]
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    return (str(error) if isinstance(error, RouterFailed) else failures.describe_error(error))[:_LONGEST_ERROR]
+
+
+def files_of(folder: Path) -> Iterator[tuple[str, Path]]:
+    """All files below a folder, with their paths in it."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield str(path.relative_to(folder)), path
+
+
+def _scenario(folder: Path, task: Task) -> Scenario:
+    # Files that it names must lie there as long as the run may read them.
+    scenario = _load(folder, task) if task.files else _parsed(task.scenario)
+    return scenario.model_copy(update={"seed": task.seed})
+
+
+@lru_cache(maxsize=8)
+def _parsed(text: str) -> Scenario:
+    """Runs of one point follow each other: read once what they share."""
+    with TemporaryDirectory(prefix="hearsay-run-") as folder:
+        file = Path(folder) / "scenario.toml"
+        file.write_text(text, encoding="utf-8")
+        return load_scenario(file)
+
+
+def _load(folder: Path, task: Task) -> Scenario:
+    for name, content in task.files:
+        (folder / name).write_text(content, encoding="utf-8")
+    file = folder / "scenario.toml"
+    file.write_text(task.scenario, encoding="utf-8")
+    return load_scenario(file)
+
+
+def _forget_peak() -> None:
+    """A worker's process runs many: where the kernel lets us, its peak of memory starts anew with each."""
+    with suppress(OSError):
+        _RESET_PEAK.write_text("5")
+
+
+def _peak_bytes() -> int:
+    with suppress(OSError):
+        for line in _STATUS.read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
 
 _CHUNK = 4 << 20
 

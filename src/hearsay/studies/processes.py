@@ -1,11 +1,4 @@
-"""Runs in processes of this machine, for those who have no Spark: each takes packs from a pipe until it is ended.
-
-Rules:
-
-* A process is a Python of its own with the same path, so nothing depends on how this program was started, and a
-  router that prints or dies disturbs nobody. One that has died is followed by another.
-* What such a process does is in `pack_process.py`.
-"""
+"""Runs in processes of this machine, without Spark: each process takes packs from a pipe."""
 
 from __future__ import annotations
 
@@ -13,14 +6,18 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
-from typing import IO, cast
+from typing import IO, TypeAlias, cast
 
-from hearsay.studies.one_run import Task
-from hearsay.studies.packs import Made
+from hearsay.pipeline.spark.place import Where, cores
+from hearsay.pipeline.spark.session import spark_session
+from hearsay.studies.packs import Made, PackMaker, Task
+from hearsay.studies.spark_tasks import SparkTasks
 
 _DIED = "its process was killed (out of memory?)"
 
@@ -116,3 +113,30 @@ class _Process:
         if isinstance(answer, str):
             raise PackFailed(answer)
         return answer
+
+
+OpenPlace: TypeAlias = Callable[[Sequence[Path]], AbstractContextManager[PackMaker]]
+"""Opens a place whose tasks can import these Python files and zips of packages."""
+
+
+def is_on_spark(where: Where) -> bool:
+    """Spark makes the runs where it is installed, and where one is named."""
+    return where != Where() or find_spec("pyspark") is not None
+
+
+def place_of_runs(where: Where, cores_per_task: int, say: Callable[[str], None]) -> OpenPlace:
+    """`say` gets what there is to wait for."""
+
+    @contextmanager
+    def on_spark(modules: Sequence[Path]) -> Generator[PackMaker]:
+        with spark_session(where, 0, say, cores_per_task=cores_per_task, modules=modules) as session:
+            yield SparkTasks(session, where, cores_per_task)
+
+    @contextmanager
+    def in_processes(_modules: Sequence[Path]) -> Generator[PackMaker]:
+        slots = max(1, cores() // cores_per_task)
+        say(f"Spark is not installed, so runs are made in {slots} processes of this machine")
+        with processes(slots) as made:
+            yield made
+
+    return on_spark if is_on_spark(where) else in_processes

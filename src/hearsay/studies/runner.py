@@ -1,29 +1,86 @@
-"""Makes the runs of a study that are not there yet, and keeps each as soon as it is made.
-
-Rules:
-
-* A run that fails is kept with its error. A task that dies (its process was killed) is tried again run by run; a run
-  whose process dies three times has failed.
-* When Spark itself is gone, the sweep ends; what is kept stays, and the same command goes on from there.
-"""
+"""Makes the missing runs of a study in tasks of suitable size, and keeps each result at once."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from hearsay.pipeline.spark.failures import in_one_line
 from hearsay.pipeline.spark.place import SparkUnavailable
-from hearsay.studies.errors import StudyFolderError
+from hearsay.studies.checked_file import StudyFolderError
 from hearsay.studies.folder import StudyFolder
-from hearsay.studies.one_run import Row, Task, failed
-from hearsay.studies.packs import PackMaker
+from hearsay.studies.packs import PackMaker, Row, Task, failed
 from hearsay.studies.points import Point
-from hearsay.studies.run_queue import RunQueue
 from hearsay.studies.spark_tasks import GONE
 from hearsay.studies.study_file import Study
+
+LEAST_S = 1.0
+MOST_S = 4.0
+_TASKS_LEFT_PER_SLOT = 4
+
+
+@dataclass(slots=True)
+class _MeasuredRuns:
+    seconds: float = 0.0
+    runs: int = 0
+
+
+class RunQueue:
+    """The runs that nobody has taken yet."""
+
+    def __init__(self, tasks: Sequence[Task], estimates: Mapping[str, float]) -> None:
+        """`estimates` has seconds by point; only how they compare to each other matters for long."""
+        self._estimates = estimates
+        self._tasks = deque(sorted(tasks, key=lambda task: -estimates[task.point]))
+        self._alone: deque[Task] = deque()
+        self._left = Counter(task.point for task in tasks)
+        self._measured: dict[str, _MeasuredRuns] = {}
+        self._measured_s = self._estimated_s = 0.0
+
+    def __len__(self) -> int:
+        return len(self._tasks) + len(self._alone)
+
+    def take(self, slots: int) -> list[Task]:
+        """The runs of the next task; none when there are none left."""
+        worth = min(MOST_S, max(LEAST_S, self.seconds_left() / (slots * _TASKS_LEFT_PER_SLOT)))
+        taken: list[Task] = []
+        seconds = 0.0
+        if self._alone:
+            taken.append(self._alone.popleft())
+        else:
+            while self._tasks and (not taken or seconds + self.seconds(self._tasks[0].point) / 2 < worth):
+                taken.append(self._tasks.popleft())
+                seconds += self.seconds(taken[-1].point)
+        self._left.subtract(task.point for task in taken)
+        return taken
+
+    def put_back_alone(self, tasks: Sequence[Task]) -> None:
+        """Runs whose task died: each gets a task of its own, to find the one that kills them."""
+        self._alone.extend(tasks)
+        self._left.update(task.point for task in tasks)
+
+    def learn(self, point: str, seconds: float) -> None:
+        """A run of this point took so long."""
+        measured = self._measured.setdefault(point, _MeasuredRuns())
+        measured.seconds += seconds
+        measured.runs += 1
+        self._measured_s += seconds
+        self._estimated_s += self._estimates[point]
+
+    def seconds(self, point: str) -> float:
+        """What a run of this point will take."""
+        measured = self._measured.get(point)
+        if measured is not None:
+            return measured.seconds / measured.runs
+        pace = self._measured_s / self._estimated_s if self._estimated_s else 1.0
+        return self._estimates[point] * pace
+
+    def seconds_left(self) -> float:
+        """What all runs here will take, one after the other."""
+        return sum(count * self.seconds(point) for point, count in self._left.items() if count)
+
 
 ATTEMPTS = 3
 MOST_JOBS = 1024

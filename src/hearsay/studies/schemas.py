@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from hearsay.sim.scenario.schema import FileSchema, scenario_schema
-from hearsay.studies.base import BaseTable
+from hearsay.studies.axes import BaseTable
 from hearsay.studies.budgets import BudgetFile
 from hearsay.studies.checked_file import FileTable
 from hearsay.studies.study_file import StudyFile

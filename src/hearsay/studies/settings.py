@@ -1,17 +1,26 @@
-"""The settings of runs: keys of resolved scenarios, those that runs share and those in which they differ.
-
-Everything comes from resolved scenarios, so a page states what ran. No router is loaded: keys are read by name.
-"""
+"""Settings of runs, the code that makes them, and the command that runs them again."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias, cast
+import tomllib
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeAlias, cast
 
+from hearsay.core.registry import ENTRY_POINT_GROUP, ROUTERS
+from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
+from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario, preset_names
 from hearsay.sim.scenario.toml_text import Document, parse
 from hearsay.text.numbers import plural
 from hearsay.text.toml import value_text
+from hearsay.version import __version__
 
 Settings: TypeAlias = Mapping[str, object]
 """Values of a resolved scenario by the paths of their keys."""
@@ -82,3 +91,134 @@ def size_words(settings: Settings) -> list[str]:
 def command_of(words: Iterable[object]) -> str:
     """Return a `hearsay` command in the form for a shell."""
     return shlex.join(["hearsay", *map(str, words)])
+
+
+_PACKAGE = Path(__file__).parents[1]
+_ROOMS = ("core", "trace", "sim")
+_FIGURES = "studies/packs.py"
+
+
+def code_digest(scenario: str) -> str:
+    """A hash of this program's rooms that make a run, and of the routers of this scenario from outside."""
+    digest = sha256(_own_digest().encode())
+    for kind in sorted(set(_routers(scenario)) - set(ROUTERS)):
+        digest.update(f"\0{kind}".encode())
+        if ":" in kind:
+            for name, file in _module_files(_root_of(kind)):
+                digest.update(f"\0{name}\0".encode() + file.read_bytes())
+        else:
+            digest.update("".join(str(point.dist and point.dist.version) for point in _points(kind)).encode())
+    return digest.hexdigest()
+
+
+def carried_modules(scenarios: Iterable[str], work: Path) -> list[Path]:
+    """What the tasks need for the routers of these scenarios; zips are made in `work`."""
+    roots = sorted({_root_of(kind) for text in set(scenarios) for kind in _routers(text) if ":" in kind})
+    carried: list[Path] = []
+    for root in roots:
+        files = list(_module_files(root))
+        if root == "hearsay" or not files:
+            continue
+        if len(files) == 1 and "/" not in files[0][0]:
+            carried.append(files[0][1])
+            continue
+        carried.append(work / f"{root}.zip")
+        with zipfile.ZipFile(carried[-1], "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, file in files:
+                archive.write(file, name)
+    return carried
+
+
+@lru_cache(maxsize=1)
+def _own_digest() -> str:
+    digest = sha256(__version__.encode())
+    files = [file for room in _ROOMS for file in sorted((_PACKAGE / room).rglob("*.py"))]
+    for file in (*files, _PACKAGE / _FIGURES):
+        digest.update(f"\0{file.relative_to(_PACKAGE).as_posix()}\0".encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _routers(scenario: str) -> Iterator[str]:
+    document: dict[str, Any] = tomllib.loads(scenario)
+    yield document["router"]["kind"]
+    for population in document.get("population", ()):
+        yield population["router"]["kind"]
+
+
+def _root_of(kind: str) -> str:
+    return kind.partition(":")[0].partition(".")[0]
+
+
+def _module_files(root: str) -> Iterator[tuple[str, Path]]:
+    """The files of a module or package, with the names they are imported under."""
+    spec = find_spec(root)
+    if spec is None:
+        return
+    if spec.submodule_search_locations:
+        for location in map(Path, spec.submodule_search_locations):
+            for file in sorted(location.rglob("*.py")):
+                yield f"{root}/{file.relative_to(location).as_posix()}", file
+    elif spec.origin is not None:
+        yield Path(spec.origin).name, Path(spec.origin)
+
+
+def _points(kind: str) -> list[Any]:
+    return [point for point in entry_points(group=ENTRY_POINT_GROUP) if point.name == kind]
+
+
+_PRESET = "router.preset"
+_FLAGS = {"network.nodes": "--nodes", "workload.messages": "--messages"}
+_MAX_LENGTH = 2000
+
+
+def simulate_command(wanted: Settings, seed: int | None = None) -> str | None:
+    """Return the shortest `hearsay simulate` for a resolved scenario; None if only its file describes it."""
+    try:
+        found = [
+            command
+            for preset in preset_names()
+            if (command := _from_preset(preset, wanted)) is not None
+        ]  # fmt: skip
+    except ScenarioError:
+        return None
+    if not found:
+        return None
+    shown_seed = wanted.get(SEED) if seed is None else seed
+    words = [*min(found, key=lambda words: (len(words), sum(map(len, words)))), "--seed", str(shown_seed)]
+    command = shlex.join(words)
+    return command if len(command) <= _MAX_LENGTH else None
+
+
+def _from_preset(preset: str, wanted: Settings) -> list[str] | None:
+    """Return the words of a command that starts from a preset; None if no command gives the same scenario."""
+    router: str | None = None
+    overrides: list[tuple[str, object]] = []
+    base = load_scenario(None, preset)
+    if _settings(base).get(_KIND) != wanted.get(_KIND):
+        router = str(wanted.get(_KIND))
+        base = load_scenario(None, preset, router=router)
+    if _settings(base).get(_PRESET) != wanted.get(_PRESET) and _PRESET in wanted:
+        overrides.append((_PRESET, wanted[_PRESET]))
+        base = load_scenario(None, preset, overrides, router=router)
+    start = _settings(base)
+    if set(start) - set(wanted):
+        return None
+    overrides += [
+        (key, value)
+        for key, value in wanted.items()
+        if key not in (SEED, _KIND, _PRESET) and start.get(key) != value
+    ]  # fmt: skip
+    made = _settings(load_scenario(None, preset, overrides, router=router))
+    if {**made, SEED: 0} != {**wanted, SEED: 0}:
+        return None
+    words = ["hearsay", "simulate", "--preset", preset]
+    if router is not None:
+        words += ["--router", router]
+    for key, value in sorted(overrides, key=lambda setting: setting[0] not in _FLAGS):
+        flag = _FLAGS.get(key)
+        words += [flag, str(value)] if flag is not None else ["--set", f"{key}={value_text(value)}"]
+    return words
+
+
+def _settings(scenario: Scenario) -> Settings:
+    return settings_of(dump_scenario(scenario))

@@ -15,8 +15,7 @@ from typing import Any
 
 from hearsay.pipeline.spark.failures import in_one_line
 from hearsay.pipeline.spark.place import SparkUnavailable, Where
-from hearsay.studies.one_run import Task
-from hearsay.studies.packs import Made, make_pack
+from hearsay.studies.packs import Made, Task, make_pack
 from hearsay.trace.folder.arrow import pa
 
 _RESULT = "run string, file string, place bigint, data binary"

@@ -29,10 +29,8 @@ from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.scenario import MAX_SEED
 from hearsay.sim.scenario.toml_text import parse_value
 from hearsay.sim.scenario.values import Flag, PerhapsEmptyText, broken, integer_in, one_of, violated
-from hearsay.studies.axes import Axis, AxisTable, axis_of_values, each_key_on_one_axis
-from hearsay.studies.base import Base, BaseTable, Setting
-from hearsay.studies.checked_file import FileTable, read_checked
-from hearsay.studies.errors import StudyError
+from hearsay.studies.axes import Axis, AxisTable, Base, BaseTable, Setting, axis_of_values, each_key_on_one_axis
+from hearsay.studies.checked_file import FileTable, StudyError, read_checked
 from hearsay.text.toml import shown_value
 
 ENGINES = ("auto", "reference", "array")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from hearsay.studies.comparison import FigureComparison
-from hearsay.studies.comparison_text import interval_words, short_verdict, side_words
-from hearsay.studies.figures import BY_NAME, COMPARED
+from hearsay.studies.comparison import FigureComparison, interval_words, short_verdict, side_words
+from hearsay.studies.packs import BY_NAME, COMPARED
 from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from hearsay.studies.figures import FIGURES
-from hearsay.studies.one_run import Row
+from hearsay.studies.packs import FIGURES, Row
 from hearsay.studies.points import Point
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.study_file import Study

@@ -1,9 +1,4 @@
-"""The names met in one unit of work, numbered as they come.
-
-The final numbers follow from the bytes of all names of a run (`dictionaries`), so neither the hash nor the order in
-which units are decoded shows in a run. The hash has a seed of the process: nobody can prepare a trace whose names
-collide on purpose. Names whose hashes are equal are told apart by their bytes.
-"""
+"""Names (peers, topics, messages) of one unit of work, numbered in the order of their appearance."""
 
 from __future__ import annotations
 
@@ -13,9 +8,32 @@ from typing import Any
 import numpy as np
 
 from hearsay.ingest.decoding.event_decoder import DecodedRows, rows_needed, tell_peers
-from hearsay.ingest.decoding.name_tables import SPAN_BITS, Data, IdTable, Numbers, number_names, place_all
+from hearsay.ingest.decoding.protobuf_fields import SPAN_BITS, Data, IdTable, Numbers, number_names, place_all
+from hearsay.libp2p.names.base_text import from_base58, to_base58
+from hearsay.libp2p.names.errors import EncodingError
 from hearsay.trace.folder.arrow import pa
 from hearsay.trace.language.schema import Column, TraceEvent
+
+_SHA256, _IDENTITY = 0x12, 0x00
+_LONGEST_TEXT = 400
+"""Base58 takes time quadratic in the length. 257 bytes, the most that are written so, are 352 letters."""
+
+
+def peer_name(peer: bytes) -> str:
+    """The text of a peer id."""
+    is_multihash = len(peer) >= 2 and peer[0] in (_SHA256, _IDENTITY) and peer[1] == len(peer) - 2
+    return to_base58(peer) if is_multihash else peer.hex()
+
+
+def peer_of_name(text: str) -> bytes:
+    """ValueError if the text is not base58, or longer than any peer id."""
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(f"{text[:40]!r}… of {len(text)} characters is not a peer id")
+    try:
+        return from_base58(text)
+    except EncodingError:
+        raise ValueError(f"{text!r} is not a peer id") from None
+
 
 _ALL_BITS = 0xFFFFFFFFFFFFFFFF
 _SEED = int.from_bytes(os.urandom(8), "little")

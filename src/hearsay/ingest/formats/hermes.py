@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from hearsay.core.language.rpc import PartKind
 from hearsay.ingest.decoding.errors import BadSource
+from hearsay.ingest.decoding.identifiers import peer_of_name
 from hearsay.ingest.decoding.parts import PartWriter
-from hearsay.ingest.decoding.peer_names import peer_of_name
 from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.folder.foreign_parquet import open_foreign, pa
 from hearsay.trace.language.rows import Rows

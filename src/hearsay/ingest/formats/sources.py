@@ -1,14 +1,4 @@
-"""What a file is, told from its bytes, and how to read it piece by piece.
-
-| format | what |
-| --- | --- |
-| go-json | the JSONTracer of go-libp2p-pubsub: one event a line |
-| go-pb | its PBTracer: delimited protobuf |
-| traced | what the collector `traced` writes, or a remote tracer sends: gzip of delimited events or batches of them |
-| hermes | a Parquet file of one of hermes' families of events |
-
-JSON may be gzip, too. A file is read whole or not at all: what is cut off, damaged or strange raises `BadSource`.
-"""
+"""The formats of foreign traces: recognised from their bytes, and read in units of work."""
 
 from __future__ import annotations
 
@@ -27,7 +17,33 @@ import numpy as np
 from hearsay.foreign_files import open_regular
 from hearsay.ingest.decoding.errors import BadSource
 from hearsay.ingest.decoding.event_decoder import DONE, MAX_MESSAGE, NEED_MORE, PROBLEMS, message_ends
-from hearsay.ingest.formats.protobuf import is_batched, looks_like_events
+from hearsay.ingest.decoding.parts import PartWriter
+from hearsay.ingest.formats.hermes import decode_hermes
+from hearsay.ingest.formats.json_events import protobuf_of_lines
+from hearsay.ingest.formats.live_runs import LIVE, decode_live_run
+from hearsay.ingest.formats.protobuf import decode_pieces, is_batched, looks_like_events
+
+
+def decode_unit(unit: Unit, folder: Path) -> None:
+    """Leave the unit's rows and names in the folder; BadSource if the unit is not wholly good."""
+    with PartWriter(folder) as part:
+        if unit.source.format == LIVE:
+            with reading():
+                decode_live_run(unit.source.path, part)
+        elif unit.source.format == "hermes":
+            with reading():
+                decode_hermes(unit.source.path, part)
+        else:
+            with opened(unit) as file:
+                if unit.source.format == "go-json":
+                    stream, batched = gathered(protobuf_of_lines(lines(file, unit))), False
+                else:
+                    stream, batched = pieces(file, unit), unit.source.batched
+                offset = 0 if unit.source.format == "go-json" else unit.start
+                decode_pieces(stream, part.identifiers, part.add, batched, offset)
+        if not part.identifiers.events:
+            raise BadSource("empty: no events")
+
 
 FORMATS = ("go-json", "go-pb", "traced", "hermes")
 

@@ -25,15 +25,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.ingest.decoding.errors import BadSource
-from hearsay.ingest.decoding.identifiers import NO_TIME
+from hearsay.ingest.decoding.identifiers import NO_TIME, peer_name
 from hearsay.ingest.decoding.parts import Part, load_part
-from hearsay.ingest.decoding.peer_names import peer_name
 from hearsay.ingest.formats.live_runs import LIVE, different_folders, message_ids, router_of
-from hearsay.ingest.formats.sources import Source, Unit, recognise, split
-from hearsay.ingest.formats.units import decode_unit
-from hearsay.ingest.run.dictionaries import Dictionaries, dictionaries_of, renumbering
+from hearsay.ingest.formats.sources import Source, Unit, decode_unit, recognise, split
 from hearsay.ingest.run.message_facts import MessageFacts, facts_of_file, merged_delays, merged_facts
-from hearsay.ingest.run.numbering import NumberedPart, delays_of, first_times, renumber
+from hearsay.ingest.run.numbering import (
+    Dictionaries,
+    NumberedPart,
+    delays_of,
+    dictionaries_of,
+    first_times,
+    renumber,
+    renumbering,
+)
 from hearsay.ingest.run.skew import ClockEstimate, estimate_clocks
 from hearsay.ingest.run.source_record import SourceFile, SourceRecord, write_source
 from hearsay.ingest.run.workers import ThisProcess, Workers

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from hearsay.foreign_files import parse_json, read_bytes
 from hearsay.trace.folder.arrow import pa, read_table
-from hearsay.trace.folder.json_files import MAX_BYTES
+from hearsay.trace.folder.manifest import MAX_BYTES
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import TraceEvent, wire_name
 from hearsay.trace.write.run_folder import RunFolder

@@ -24,8 +24,8 @@ from hearsay.ingest.run.source_record import SourceRecord, load_delays, load_eve
 from hearsay.trace.language.order import group_ids
 from hearsay.trace.language.rows import Rows, no_rows
 from hearsay.trace.language.schema import NONE, Column, TraceEvent, wire_name
-from hearsay.trace.read.names import load_names
 from hearsay.trace.read.reader import RowFilter, read_groups, read_rows
+from hearsay.trace.read.show import load_names
 
 _COUNTED = {
     "Published Messages": TraceEvent.PUBLISH,

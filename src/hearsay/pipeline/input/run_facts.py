@@ -11,10 +11,9 @@ from hearsay.foreign_files import MAX_TOML_BYTES, parse_toml, read_bytes
 from hearsay.pipeline.input.planned_disturbances import PlannedDisturbance, planned_in
 from hearsay.pipeline.input.score_thresholds import Thresholds, thresholds_in
 from hearsay.trace.folder.arrow import read_table
-from hearsay.trace.folder.json_files import read_object
-from hearsay.trace.folder.manifest import Manifest, TraceFile, load_manifest
+from hearsay.trace.folder.manifest import Manifest, TraceFile, load_manifest, read_object
 from hearsay.trace.language.errors import RunFolderError
-from hearsay.trace.read.names import load_names
+from hearsay.trace.read.show import load_names
 from hearsay.trace.write.run_folder import DICTIONARIES
 
 DEFAULT_WINDOW_US = 30_000_000

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.actions import Reason
-from hearsay.trace.language.compiled import compiled
+from hearsay.trace.language.compiled_code import compiled
 from hearsay.trace.language.schema import TraceEvent
 
 Ints = NDArray[Any]

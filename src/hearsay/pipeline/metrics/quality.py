@@ -30,7 +30,7 @@ from hearsay.pipeline.kernels.columns import ColumnArrays
 from hearsay.pipeline.kernels.part_counts import Fate
 from hearsay.pipeline.metrics.bargains import PartCount
 from hearsay.trace.language.schema import Column, TraceEvent, wire_name
-from hearsay.trace.read.names import load_names
+from hearsay.trace.read.show import load_names
 
 pa: Any = pyarrow
 compute: Any = pyarrow.compute

@@ -29,8 +29,7 @@ from hearsay.pipeline.stream.ledger import Ledger, LedgerBroken
 from hearsay.pipeline.stream.live_facts import live_facts
 from hearsay.pipeline.stream.new_files import take_new_files
 from hearsay.pipeline.stream.partials import PartialStore
-from hearsay.trace.folder.json_files import MAX_BYTES
-from hearsay.trace.folder.manifest import MANIFEST
+from hearsay.trace.folder.manifest import MANIFEST, MAX_BYTES
 from hearsay.trace.folder.own_folders import Holds, mark
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import CLASSES, TRACE_FOLDER, class_folder

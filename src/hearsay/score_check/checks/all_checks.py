@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from hearsay.score_check.checks import on_counters, on_offences, on_refusals, on_silence, on_thresholds, on_traffic
+from hearsay.score_check.checks import on_counters, on_offences, on_silence, on_thresholds, on_traffic
+from hearsay.score_check.checks import on_thresholds as on_refusals
 from hearsay.score_check.findings import Check, Severity
 
 _NOTE, _WARNING, _ERROR = Severity

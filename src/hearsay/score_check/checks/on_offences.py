@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hearsay.core.rules.scores.parts import may_be_in_mesh
-from hearsay.score_check.counting import first_that
 from hearsay.score_check.findings import Told
 from hearsay.score_check.offences import GRAFTS, SHARING_PEERS, offences_of_the_peer
-from hearsay.score_check.worth import TopicWorth, Worth
+from hearsay.score_check.worth import TopicWorth, Worth, first_that
 from hearsay.text.numbers import count, figure, plural, seconds
 
 _PATIENCE = 10

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hearsay.score_check.counting import refreshes_until
 from hearsay.score_check.findings import Told
 from hearsay.score_check.silence import Silence, Verdict, active_after_s, most_silent, silences, total_topics
-from hearsay.score_check.worth import TopicWorth, Worth
+from hearsay.score_check.worth import TopicWorth, Worth, refreshes_until
 from hearsay.text.numbers import count, figure, plural, seconds
 
 _NAMED = 3

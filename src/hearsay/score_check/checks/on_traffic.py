@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hearsay.core.rules.scores.parts import may_be_in_mesh
-from hearsay.score_check.counting import refreshes_to_reach, refreshes_until
 from hearsay.score_check.findings import Told
 from hearsay.score_check.silence import active_after_s
-from hearsay.score_check.worth import TopicWorth, Worth
+from hearsay.score_check.worth import TopicWorth, Worth, refreshes_to_reach, refreshes_until
 from hearsay.text.numbers import figure, seconds
 
 _FEWEST_GAPS = 3

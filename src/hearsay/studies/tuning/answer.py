@@ -1,19 +1,21 @@
-"""The answer of a search: what to set, what it is worth on seeds that nobody has looked at, and what is as good."""
+"""The answer of a search: the best settings, their effect, and what the search tried."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from hearsay.studies.comparison import FigureComparison, compare
-from hearsay.studies.comparison_request import ComparisonRequest
-from hearsay.studies.figures import BY_NAME
+from hearsay.studies.comparison import ComparisonRequest, FigureComparison, compare
+from hearsay.studies.packs import BY_NAME, Row
 from hearsay.studies.statistics import Mean, mean_of
-from hearsay.studies.tables import values_at
-from hearsay.studies.tuning.race import is_beaten
+from hearsay.studies.tables import axis_columns, values_at
+from hearsay.studies.tuning.effects import explained
+from hearsay.studies.tuning.optimiser import Ended, is_beaten, keeps_bounds
 from hearsay.studies.tuning.search import Searched, Tried
-from hearsay.studies.tuning.sensitivity import explained
+from hearsay.studies.tuning.tune_file import Tuning
+from hearsay.trace.folder.arrow import pa
 
 FOLDER = "answer"
 
@@ -82,3 +84,39 @@ def steps_words(searched: Searched, tried: Tried) -> str:
     """The steps in words: "router.degree 6, router.degree_low 4"."""
     axes = searched.tuning.axes
     return ", ".join(f"{axis.name} {axis.labels[step]}" for axis, step in zip(axes, tried.steps, strict=True))
+
+
+def tried_table(tuning: Tuning, searches: Sequence[Searched]) -> Any:
+    """A row per point and condition, in the order they were tried. Figures are means over its seeds."""
+    keys, at = axis_columns(tuning.study)
+    figures = [(f"{name}{end}", pa.float64()) for name in tuning.figures for end in ("", "_low", "_high")]
+    schema = [
+        ("point", pa.string()),
+        *keys,
+        ("seeds", pa.int64()),
+        ("ended", pa.string()),
+        ("bound", pa.string()),
+        ("keeps_bounds", pa.bool_()),
+        ("best", pa.bool_()),
+        *figures,
+    ]
+    rows = [{**at(each.point), **row} for found in searches for each, row in _rows(found)]
+    return pa.Table.from_pylist(rows, schema=pa.schema(schema))
+
+
+def _rows(found: Searched) -> Iterator[tuple[Any, Row]]:
+    for each in found.tried:
+        assert each.ended is not None
+        row: Row = {
+            "point": each.point.name,
+            "seeds": len(each.point.seeds),
+            "ended": str(each.ended),
+            "bound": None if each.broken is None else each.broken.figure.name,
+            "keeps_bounds": each.ended is Ended.FINISHED and keeps_bounds(found.tuning, each.point, found.results),
+            "best": each is found.best,
+        }
+        for name in found.tuning.figures:
+            mean = mean_of(values_at(each.point, found.results, name))
+            if mean is not None:
+                row |= {name: mean.mean, f"{name}_low": mean.low, f"{name}_high": mean.high}
+        yield each, row

@@ -1,27 +1,106 @@
-"""What an answer leaves: tables, and for other commands scenarios of base and best, and budgets.
-
-answer/best.toml      what does best; best-1.toml … with conditions
-answer/start.toml     the base as it is
-answer/budgets.toml   for `hearsay check`: the bounds, and that the aim stays within what it came to
-tables/               `answer`, `front` and `importance`
-"""
+"""The files of a tuning's answers: tables, scenarios, budgets and JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
-from pathlib import PurePath
+from pathlib import Path, PurePath
+from typing import Any
 
 import tomli_w
 
 from hearsay.studies.budgets import Budget
 from hearsay.studies.folder import StudyFolder
+from hearsay.studies.packs import Row
 from hearsay.studies.points import Point
 from hearsay.studies.statistics import Mean, mean_of
-from hearsay.studies.tables import values_at
+from hearsay.studies.tables import axis_columns, values_at
 from hearsay.studies.tuning.answer import FOLDER, Answer
-from hearsay.studies.tuning.answer_tables import answer_tables
+from hearsay.studies.tuning.effects import fronts
+from hearsay.studies.tuning.tune import Tuned
 from hearsay.studies.tuning.tune_file import Tuning
+from hearsay.studies.tuning.tune_text import best_words, interplay
+from hearsay.text.numbers import plain
+from hearsay.trace.folder.arrow import pa
+
+ANSWER_TABLES = ("answer", "front", "importance")
+
+
+def answer_tables(tuning: Tuning, answers: Sequence[Answer]) -> dict[str, Any]:
+    """All of them by name; a condition without an answer has no row in `answer`."""
+    keys, at = axis_columns(tuning.study)
+    condition = [("condition", pa.string())]
+    figure = ("figure", pa.string())
+    numbers = pa.float64()
+    schemas = {
+        "answer": [
+            *condition,
+            *keys,
+            figure,
+            ("seeds", pa.int64()),
+            *((name, numbers) for name in ("mean", "low", "high")),
+            *((name, numbers) for name in ("base_mean", "difference", "difference_low", "difference_high")),
+            ("verdict", pa.string()),
+        ],
+        "front": [
+            *condition,
+            ("point", pa.string()),
+            *keys,
+            ("bounded", pa.string()),
+            *((f"bounded_{name}", numbers) for name in ("mean", "low", "high")),
+            *((f"aim_{name}", numbers) for name in ("mean", "low", "high")),
+            ("eligible", pa.bool_()),
+            ("on_front", pa.bool_()),
+        ],
+        "importance": [*condition, figure, ("axis", pa.string()), ("share", numbers)],
+    }
+    rows: dict[str, list[Row]] = {
+        "answer": [{**at(point), **row} for answer in answers for point, row in _answer_rows(answer)],
+        "front": [{**at(point), **row} for answer in answers for point, row in _front_rows(answer)],
+        "importance": [row for answer in answers for row in _importance_rows(answer)],
+    }
+    return {name: pa.Table.from_pylist(rows[name], schema=pa.schema(schemas[name])) for name in ANSWER_TABLES}
+
+
+def _answer_rows(answer: Answer) -> Iterator[tuple[Any, Row]]:
+    if answer.best is None:
+        return
+    for line, mean in zip(answer.lines, answer.means(), strict=True):
+        row: Row = {"condition": answer.condition, "figure": line.figure.name, "verdict": str(line.verdict)}
+        difference = line.difference
+        if difference is not None:
+            row |= {
+                "base_mean": difference.mean_a,
+                "difference": difference.estimate,
+                "difference_low": difference.low,
+                "difference_high": difference.high,
+            }
+        yield answer.best.point, {**row, "seeds": mean.seeds, "mean": mean.mean, "low": mean.low, "high": mean.high}
+
+
+def _front_rows(answer: Answer) -> Iterator[tuple[Any, Row]]:
+    for bound, spots in fronts(answer.searched):
+        for spot in spots:
+            row: Row = {
+                "condition": answer.condition,
+                "point": spot.tried.point.name,
+                "bounded": bound.figure.name,
+                "eligible": spot.eligible,
+                "on_front": spot.on_front,
+            }
+            yield spot.tried.point, {**row, **_prefixed("bounded", spot.bounded), **_prefixed("aim", spot.aim)}
+
+
+def _prefixed(name: str, mean: Mean) -> Row:
+    return {f"{name}_mean": mean.mean, f"{name}_low": mean.low, f"{name}_high": mean.high}
+
+
+def _importance_rows(answer: Answer) -> Iterator[Row]:
+    for figure, shares in answer.matters.items():
+        for axis, share in (*shares.items(), (None, interplay(shares))):
+            yield {"condition": answer.condition, "figure": figure, "axis": axis, "share": share}
+
 
 BUDGETS = f"{FOLDER}/budgets.toml"
 _DIGITS = 4
@@ -86,3 +165,45 @@ def _table(bound: Budget) -> dict[str, object]:
     ends = {"at_least": bound.at_least, "at_most": bound.at_most}
     judge = {} if bound.judge == "mean" else {"judge": bound.judge}
     return {**{name: end for name, end in ends.items() if end is not None}, **judge}
+
+
+def tuned_json(tuned: Tuned, answers: Sequence[Answer], folder: Path) -> dict[str, Any]:
+    found = any(answer.best is not None for answer in answers)
+    return {
+        "tuning": tuned.tuning.name,
+        "folder": str(folder),
+        "runs": sum(found.runs + found.final_runs for found in tuned.searches),
+        "made": tuned.made,
+        "failed": len(tuned.failures),
+        "budgets": str(folder / BUDGETS) if found else None,
+        "answers": [_answer_json(answer, folder) for answer in answers],
+    }
+
+
+def _answer_json(answer: Answer, folder: Path) -> dict[str, Any]:
+    searched, best = answer.searched, answer.best
+    said: dict[str, Any] = {
+        "condition": answer.condition,
+        "points": len(searched.tried),
+        "runs": searched.runs,
+        "final_runs": searched.final_runs,
+        "words": plain(best_words(answer)),
+        "matters": answer.matters,
+        "best": None,
+    }
+    if best is None:
+        return said
+    said["best"] = searched.settings(best)
+    said["scenario"] = str(folder / FOLDER / answer.file("best"))
+    said["compare"] = answer.compare_command(folder)
+    said["as_good"] = [searched.settings(each) for each in answer.as_good]
+    said["figures"] = [
+        {
+            "figure": line.figure.name,
+            "verdict": str(line.verdict),
+            **asdict(mean),
+            "difference": None if line.difference is None else asdict(line.difference),
+        }
+        for line, mean in zip(answer.lines, answer.means(), strict=True)
+    ]
+    return said

@@ -17,13 +17,13 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from hearsay.studies.budgets import Budget, judged
-from hearsay.studies.one_run import Row
+from hearsay.studies.packs import Row
 from hearsay.studies.points import Point
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.tables import values_at
-from hearsay.studies.tuning.optimiser import Optimiser
-from hearsay.studies.tuning.race import (
+from hearsay.studies.tuning.optimiser import (
     Ended,
+    Optimiser,
     aim_of,
     excess,
     final_rungs,

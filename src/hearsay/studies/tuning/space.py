@@ -15,9 +15,8 @@ from itertools import combinations_with_replacement, product
 from random import Random
 from typing import TypeAlias
 
-from hearsay.studies.axes import Axis
-from hearsay.studies.base import Base
-from hearsay.studies.errors import StudyError
+from hearsay.studies.axes import Axis, Base
+from hearsay.studies.checked_file import StudyError
 from hearsay.studies.points import Point, point_of
 from hearsay.studies.tuning.tune_file import Tuning
 

@@ -14,17 +14,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from hearsay.pipeline.spark.work_folder import work_folder
-from hearsay.studies.code import carried_modules
 from hearsay.studies.folder import StudyFolder
-from hearsay.studies.one_run import Row
-from hearsay.studies.packs import PackMaker
+from hearsay.studies.packs import PackMaker, Row
 from hearsay.studies.points import Point
-from hearsay.studies.run_places import OpenPlace
+from hearsay.studies.processes import OpenPlace
 from hearsay.studies.runner import Progress, Runner, tasks_of
+from hearsay.studies.settings import carried_modules
 from hearsay.studies.tables import tables_of
+from hearsay.studies.tuning.answer import tried_table
 from hearsay.studies.tuning.search import Searched, search
 from hearsay.studies.tuning.space import Space
-from hearsay.studies.tuning.tried_table import tried_table
 from hearsay.studies.tuning.tune_file import CONFIRMATIONS, FINALISTS, Tuning
 
 

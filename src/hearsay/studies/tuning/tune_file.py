@@ -1,49 +1,32 @@
-"""What is tuned, as it is written: a base scenario, axes to search, a figure to aim at, and bounds on others.
-
-aim = "latency_p99_ms"         # the least of it; the most of a figure that is better when it is more
-seeds = 12                     # of each point at most: most points are stopped before
-final_seeds = 48               # of the few best, as long as they cannot be told apart
-runs = 400                     # of the search at most, in each condition
-
-[base]
-preset = "r1"
-
-[bounds]
-copies_per_delivery = { at_most = 6 }
-delivery_ratio = { at_least = 0.999, judge = "worst" }
-
-[[axes]]
-key = "router.degree"
-from = 4
-to = 12
-step = 1
-
-[conditions]                   # an axis that one has to live with: an answer for each of its steps
-key = "faults.churn.away_share"
-values = [0, 0.1, 0.3]
-"""
+"""The declaration of a tuning, as a file or as options: base scenario, axes, a figure to optimise and bounds."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from hashlib import sha256
 from math import prod
 from pathlib import Path
 from typing import Annotated, Literal
 
+import tomli_w
 from pydantic import ConfigDict, Field, PlainValidator, field_validator
 
 from hearsay.core.shell.parameters import Violation
 from hearsay.metrics import Metric
-from hearsay.sim.scenario.toml_text import Document
+from hearsay.sim.scenario.scenario_error import ScenarioError
+from hearsay.sim.scenario.scenario_file import find_scenario
+from hearsay.sim.scenario.toml_text import Document, parse_value
 from hearsay.sim.scenario.values import broken, integer_in
-from hearsay.studies.axes import Axis, AxisTable, each_key_on_one_axis
-from hearsay.studies.base import Base, BaseTable, Setting
+from hearsay.studies.axes import Axis, AxisTable, Base, BaseTable, Setting, each_key_on_one_axis
 from hearsay.studies.budgets import BoundsOfFigures, Budget
-from hearsay.studies.checked_file import Places, checked, read_checked
+from hearsay.studies.checked_file import Places, StudyError, checked, read_checked
 from hearsay.studies.comparison import LAST_FIRST_SEED
-from hearsay.studies.figures import BY_NAME
+from hearsay.studies.packs import BY_NAME
 from hearsay.studies.study_file import RunsFile, Seeds, Study
+from hearsay.text.toml import shown_value
 
 MOST_FRESH_SEEDS = 10_000
 MOST_RUNS = 1_000_000
@@ -200,3 +183,109 @@ def _tuning(file: TuneFile, places: Places, folder: Path, name: str) -> Tuning:
         engine=file.engine,
         cores_per_task=file.cores_per_task,
     )
+
+
+_NUMBER = r"-?\d+(?:\.\d+)?"
+_RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?:\.\.({_NUMBER}))?")
+_BOUND = re.compile(rf"(\w+)\s*(<=|>=)\s*({_NUMBER})(?:\s+(\w+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What those who declare it call the parts."""
+
+    vary: str
+    aim: str
+    bound: str
+    condition: str
+
+
+OPTIONS = Said("--vary", "--aim", "--bound", "--condition")
+
+
+def declared_tuning(
+    scenario: str,
+    vary: Sequence[tuple[str, str]],
+    aim: str | None,
+    bounds: Sequence[str],
+    condition: tuple[str, str] | None,
+    others: Document,
+    settings: Sequence[tuple[str, str]],
+    said: Said = OPTIONS,
+) -> tuple[Tuning, str]:
+    """What is tuned, named after the scenario and all that is asked, and the file that says it; raises `StudyError`.
+
+    `others` are keys at the top of the file, `settings` those of the base scenario.
+    """
+    document = _document(scenario, vary, aim, bounds, condition, others, said)
+    text = tomli_w.dumps(document)
+    asked = text + "\n".join(f"{key}={value}" for key, value in settings)
+    name = f"{Path(scenario).stem}-{sha256(asked.encode()).hexdigest()[:8]}"
+    return tuning_of(document, Places("what is asked", {}), Path(), name).with_settings(settings), text
+
+
+def _document(
+    scenario: str,
+    vary: Sequence[tuple[str, str]],
+    aim: str | None,
+    bounds: Sequence[str],
+    condition: tuple[str, str] | None,
+    others: Document,
+    said: Said,
+) -> Document:
+    """The document that a file would have."""
+    problems: list[str] = []
+    document: Document = {**others}
+    if aim is None:
+        problems.append(f"{said.vary} needs {said.aim} FIGURE: what is to be best?")
+    else:
+        document["aim"] = aim
+    try:
+        file, preset = find_scenario(scenario)
+        document["base"] = {"preset": preset} if file is None else {"file": str(file.absolute())}
+    except ScenarioError as error:
+        problems += error.problems
+    document["axes"] = [_axis(said.vary, key, values, problems) for key, values in vary]
+    if condition is not None:
+        document["conditions"] = _axis(said.condition, *condition, problems)
+    bounded: dict[str, dict[str, object]] = {}
+    for text in bounds:
+        found = _BOUND.fullmatch(text)
+        if found is None:
+            problems.append(
+                f"{said.bound} {_on_one_line(text)}: "
+                "write it as FIGURE<=NUMBER or FIGURE>=NUMBER, perhaps with a judge: worst"
+            )
+            continue
+        figure, relation, number, judge = found.groups()
+        bound = bounded.setdefault(figure, {})
+        bound["at_most" if relation == "<=" else "at_least"] = _number(number)
+        if judge is not None:
+            bound["judge"] = judge
+    if bounded:
+        document["bounds"] = bounded
+    if problems:
+        raise StudyError(problems)
+    return document
+
+
+def _axis(option: str, key: str, values: str, problems: list[str]) -> Document:
+    said = f"{option} {_on_one_line(f'{key}={values}')}"
+    found = _RANGE.fullmatch(values)
+    if found is not None:
+        first, last, step = (_number(number or "1") for number in found.groups())
+        if first >= last or step <= 0:
+            problems.append(f"{said}: write a range from the least to the most, 4..12 or 0..1..0.1")
+        return {"key": key, "from": first, "to": last, "step": step}
+    listed = parse_value(values)
+    if not isinstance(listed, list) or not listed:
+        problems.append(f"{said}: write the values as an array, [1, 2], or as a range, 4..12 or 0..1..0.1")
+    return {"key": key, "values": listed}
+
+
+def _on_one_line(text: str) -> str:
+    return text if text.isprintable() else shown_value(text)
+
+
+def _number(text: str) -> int | Decimal:
+    return Decimal(text) if "." in text else int(text)

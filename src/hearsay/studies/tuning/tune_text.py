@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from hearsay.studies.budget_text import allowed_words
-from hearsay.studies.budgets import judged
-from hearsay.studies.comparison import Verdict
-from hearsay.studies.comparison_text import by_itself_words
-from hearsay.studies.figures import BY_NAME
+from hearsay.studies.budgets import allowed_words, judged
+from hearsay.studies.comparison import Verdict, by_itself_words
+from hearsay.studies.packs import BY_NAME
 from hearsay.studies.points import Point
 from hearsay.studies.study_text import Cells, compared_text
 from hearsay.studies.tuning.answer import Answer, steps_words
-from hearsay.studies.tuning.race import Ended
+from hearsay.studies.tuning.optimiser import Ended
 from hearsay.studies.tuning.search import Searched
 from hearsay.studies.tuning.tune_file import Tuning
 from hearsay.text.numbers import between, count, plain, plural, relative, shown

@@ -1,26 +1,100 @@
-"""The manifest of a run: what was written, with sizes and checksums.
-
-Rules:
-
-* It is written last, so a folder with a manifest holds everything the manifest names.
-* It holds no date, host or path from outside: equal runs have equal manifests.
-* `complete` is false for a run that was interrupted; its files are whole nevertheless.
-"""
+"""The marker and the manifest of a folder: its kind, its files, their sizes and checksums."""
 
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path, PurePosixPath
+from stat import S_ISREG
 from typing import Any, cast
 
-from hearsay.trace.folder.folder_marker import UNFINISHED, is_of_a_run
-from hearsay.trace.folder.json_files import read_object
+from hearsay.foreign_files import parse_json, read_bytes
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import CLASSES, NONE
 from hearsay.version import __version__
+
+MAX_BYTES = 16 << 20
+"""A manifest with 50,000 files is shorter."""
+
+
+def read_object(file: Path) -> dict[str, Any]:
+    """The object in this file. OSError if it cannot be opened."""
+    try:
+        found: Any = parse_json(read_bytes(file, MAX_BYTES))
+    except ValueError as error:
+        raise RunFolderError(f"{file}: not JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise RunFolderError(f"{file}: not a JSON object")
+    return cast("dict[str, Any]", found)
+
+
+MARKER = ".hearsay-folder"
+MARKER_FORMAT = "hearsay-folder"
+MARKER_VERSION = 1
+MARKER_OF_0_1 = ".hearsay-run"
+"""Empty, and in run folders alone."""
+
+UNFINISHED = "is an unfinished run (no manifest.json): it was cut off, or is still being written"
+"""A folder in which a run was begun; its manifest comes last."""
+
+_LARGEST_MARKER = 4096
+
+
+class Holds(StrEnum):
+    """What a folder of ours holds."""
+
+    RUN = "run"
+    SERIES = "series"
+    TABLES = "tables"
+    METRICS = "metrics"
+    STREAM = "stream"
+    WORK = "work"
+    STUDY = "study"
+    DEMO = "demo"
+
+
+def marked(path: Path) -> Holds | None:
+    """What the marker in this folder says that it holds."""
+    marker = path / MARKER
+    status = status_of(marker)
+    if status is None or not S_ISREG(status.st_mode) or not 0 < status.st_size <= _LARGEST_MARKER:
+        return None
+    try:
+        said: Any = parse_json(read_bytes(marker, _LARGEST_MARKER))
+    except ValueError:
+        return None
+    if not isinstance(said, dict) or said.get("format") != MARKER_FORMAT:  # pyright: ignore[reportUnknownMemberType]
+        return None
+    if said.get("version") != MARKER_VERSION:  # pyright: ignore[reportUnknownMemberType]
+        raise RunFolderError(f"{marker}: of another version than {VERSION}, the one understood here")
+    holds: Any = said.get("holds")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return Holds(holds) if holds in list(Holds) else None
+
+
+def is_marked_by_0_1(path: Path) -> bool:
+    status = status_of(path / MARKER_OF_0_1)
+    return status is not None and S_ISREG(status.st_mode) and not status.st_size
+
+
+def is_of_a_run(path: Path) -> bool:
+    """Whether a run was begun in this folder, be it finished or not."""
+    try:
+        return marked(path) is Holds.RUN or is_marked_by_0_1(path)
+    except OSError:
+        return False
+
+
+def status_of(path: Path) -> os.stat_result | None:
+    """Of what is there itself, be it a link."""
+    try:
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
 
 MANIFEST = "manifest.json"
 FORMAT = "hearsay-run"

@@ -27,16 +27,18 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 
 from hearsay.trace.folder.durable import sync_directory
-from hearsay.trace.folder.folder_marker import (
-    FORMAT,
+from hearsay.trace.folder.manifest import (
+    MANIFEST,
     MARKER,
-    VERSION,
     Holds,
+    Manifest,
     is_marked_by_0_1,
+    load_manifest,
     marked,
     status_of,
 )
-from hearsay.trace.folder.manifest import MANIFEST, Manifest, load_manifest
+from hearsay.trace.folder.manifest import MARKER_FORMAT as FORMAT
+from hearsay.trace.folder.manifest import MARKER_VERSION as VERSION
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import TRACE_FOLDER
 

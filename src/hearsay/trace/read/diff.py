@@ -19,9 +19,8 @@ import numpy as np
 from hearsay.trace.language.order import CANONICAL, canonical, group_ids
 from hearsay.trace.language.rows import Rows, no_rows
 from hearsay.trace.language.schema import CLASSES, NONE, Column, TraceEvent, TraceRow, wire_name
-from hearsay.trace.read.names import Names
 from hearsay.trace.read.reader import RowFilter, read_groups, read_rows
-from hearsay.trace.read.show import show, show_time
+from hearsay.trace.read.show import Names, show, show_time
 
 _Groups = Callable[[RowFilter], Iterable[Rows]]
 """The rows of a side that a filter chooses."""

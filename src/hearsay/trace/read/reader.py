@@ -21,12 +21,11 @@ import numpy as np
 from hearsay.trace.folder.arrow import open_trace_file, read_group
 from hearsay.trace.folder.manifest import TraceFile, load_manifest
 from hearsay.trace.language.columns import rows_of
-from hearsay.trace.language.derive import with_derived
 from hearsay.trace.language.errors import RunFolderError
-from hearsay.trace.language.order import canonical
+from hearsay.trace.language.order import canonical, with_derived
 from hearsay.trace.language.rows import Rows, no_rows
 from hearsay.trace.language.schema import CLASSES, Column, PartKind, TraceEvent, TraceRow
-from hearsay.trace.read.names import load_names
+from hearsay.trace.read.show import load_names
 
 _BLOCK = 65_536
 

@@ -1,20 +1,4 @@
-"""A run written bit by bit by one who may be killed at any time: run folders `00000`, `00001`, … in one folder.
-
-Rules:
-
-* Each of them is sealed for itself, and dictionaries beside them name all peers and topics so far: what is lost with
-  the writer is what it had not written.
-* `seal` makes the whole a run folder like any other, by a manifest that names the files of all. Messages that lie in
-  several are declared as spanning.
-* Then the whole is written once more into the folder `whole`, with all rows of a message in one file, as in a run
-  that was never in pieces; memory is bounded, whatever the size. One rename puts the new manifest, which names these
-  files, in the place of the old one, and the pieces go. Whoever is killed on the way leaves one manifest or the
-  other, and all files that it names.
-* A writer that comes back goes on: `whole` becomes the first piece, the seal is taken away, and so is what its
-  predecessor left unfinished.
-* A piece is a numbered run folder of ours (`own_folders`). Nothing else is read, removed or taken for a series, and
-  one process at a time writes one.
-"""
+"""A run written bit by bit by a process that may be killed: run folders `00000`, `00001`, ... in one folder."""
 
 from __future__ import annotations
 
@@ -31,11 +15,29 @@ from hearsay.trace.folder.manifest import MANIFEST, Manifest, TraceFile, Written
 from hearsay.trace.folder.own_folders import Holds, cannot_write, claim, held_by, require_ours
 from hearsay.trace.language.digest import hash_of_parts
 from hearsay.trace.language.errors import RunFolderError
-from hearsay.trace.language.schema import NONE
-from hearsay.trace.read.names import Names, load_names
-from hearsay.trace.read.reader import read_groups
+from hearsay.trace.language.schema import NONE, Column, TraceEvent
+from hearsay.trace.read.reader import RowFilter, read_groups
+from hearsay.trace.read.show import Names, load_names
 from hearsay.trace.write.run_folder import DICTIONARIES, RunFolder, remove_run
 from hearsay.trace.write.writer import TraceWriter
+
+_UP_OR_DOWN = RowFilter(events=(TraceEvent.NODE_UP, TraceEvent.NODE_DOWN))
+
+
+def lost_at(folder: Path) -> int | None:
+    """When the node whose trace ends with this run folder was lost; None if it said goodbye, or the trace goes on."""
+    pieces = numbered_folders(folder.resolve().parent)
+    if folder.resolve() in pieces[:-1]:
+        return None
+    changes = [
+        (time, event)
+        for rows in read_groups(folder, {"node"}, _UP_OR_DOWN)
+        for time, event in rows[:, [Column.TIME_US, Column.EVENT]].tolist()
+    ]
+    if changes and max(changes)[1] == TraceEvent.NODE_DOWN:
+        return None
+    return max((file.max_time_us for file in load_manifest(folder).trace.files), default=-1) + 1
+
 
 WHOLE = "whole"
 _NUMBER = re.compile(r"[0-9]{5,}")

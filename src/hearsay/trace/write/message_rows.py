@@ -1,17 +1,4 @@
-"""Rows of the class message: gathered from all over the run, so that a message's rows lie together.
-
-Rules:
-
-* While the run goes on, rows collect in a store of fixed size; a full store is sorted by message and time and put
-  aside as a chunk under `.spill-message`. Memory does not grow with the run.
-* At the end the chunks are merged in ascending order of message. A batch takes the same range of messages from
-  every sorted chunk that has some (mapped for as long), is sorted by `BY_MESSAGE` and becomes a row group.
-* `rotate` does the same before the end, for the messages that have come to rest; the rows of the others are put aside
-  again. If a closed message stirs once more, it is declared as spanning.
-* A file holds whole messages. A message of more rows than a file may have gets files of its own and is declared in
-  the manifest as spanning; it is merged in ranges of time, so memory stays bounded here too. Rows of no message
-  (-1) may lie anywhere.
-"""
+"""Rows of the class message: collected from the whole run, so that the rows of a message lie together."""
 
 from __future__ import annotations
 
@@ -22,14 +9,52 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.trace.language.columns import ColumnBuilder, Columns
+from hearsay.trace.folder.arrow import map_spill, write_spill
+from hearsay.trace.language.columns import DTYPES, ColumnBuilder, Columns
 from hearsay.trace.language.order import BY_MESSAGE, order_of
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import NONE, Column
-from hearsay.trace.write.chunk import Chunk
-from hearsay.trace.write.lane import Lane
-from hearsay.trace.write.part_files import PartFiles
-from hearsay.trace.write.row_store import RowStore
+from hearsay.trace.write.part_files import Lane, PartFiles, RowStore
+
+_OFFSETS = (np.uint8, np.uint16, np.uint32, np.uint64)
+
+
+class Chunk:
+    """At least one row. `messages` are those that have some, `rows` says how many each, `last_us` when the last."""
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        """Write these columns to `path`."""
+        self._path = path
+        self._lowest = [int(column.min()) for column in columns]
+        write_spill(path, [_offsets(column, lowest) for column, lowest in zip(columns, self._lowest, strict=True)])
+        messages, times = columns[Column.MESSAGE], columns[Column.TIME_US]
+        starts = np.flatnonzero(np.concatenate(([True], messages[1:] != messages[:-1])))
+        self.messages: NDArray[np.int64] = messages[starts].astype(np.int64)
+        self.rows: NDArray[np.int64] = np.diff(starts, append=len(messages))
+        self.last_us: NDArray[np.int64] = times[starts + self.rows - 1].astype(np.int64)
+
+    def columns(self) -> Columns:
+        return self.between(int(self.messages[0]), int(self.messages[-1]))
+
+    def between(self, first: int, last: int) -> Columns:
+        """The rows of the messages from `first` to `last`."""
+        ends = np.concatenate(([0], np.cumsum(self.rows)))
+        start = ends[np.searchsorted(self.messages, first, side="left")]
+        stop = ends[np.searchsorted(self.messages, last, side="right")]
+        return [
+            np.add(column[start:stop], lowest, dtype=dtype, casting="same_kind")
+            for column, lowest, dtype in zip(map_spill(self._path), self._lowest, DTYPES, strict=True)
+        ]
+
+    def remove(self) -> None:
+        self._path.unlink()
+
+
+def _offsets(column: NDArray[np.signedinteger], lowest: int) -> NDArray[np.integer]:
+    span = int(column.max()) - lowest
+    dtype = next(dtype for dtype in _OFFSETS if span <= np.iinfo(dtype).max)
+    return np.subtract(column, lowest, dtype=np.int64).astype(dtype)
+
 
 SPILL_FOLDER = ".spill-message"
 

@@ -1,20 +1,88 @@
-"""The files of one class: `part-00000.parquet`, `part-00001.parquet`, …
-
-A part grows by row groups under a temporary name and takes its final name when it is closed, so that whoever finds
-a part finds it whole. Encoding and writing is most of the work of a trace, so a lane may do it in the background.
-"""
+"""The files of one class (`part-00000.parquet`, ...), and the rows that wait to be written."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from hearsay.trace.folder.arrow import ParquetWriter, Table, open_writer, table_of
 from hearsay.trace.folder.durable import DurableFile
 from hearsay.trace.folder.manifest import TraceFile
 from hearsay.trace.language.columns import Columns
-from hearsay.trace.language.schema import Column, class_folder
-from hearsay.trace.write.lane import Lane
+from hearsay.trace.language.rows import Rows
+from hearsay.trace.language.schema import WIDTH, Column, class_folder
+
+
+class RowStore:
+    """At most so many rows, in the order they came in."""
+
+    def __init__(self, most: int) -> None:
+        self._rows = np.empty((most, WIDTH), dtype=np.int64)
+        self._filled = 0
+
+    @property
+    def rows(self) -> Rows:
+        """Those that wait; what is added or kept overwrites them."""
+        return self._rows[: self._filled]
+
+    def add(self, rows: Rows, make_room: Callable[[], None]) -> None:
+        """`make_room`, called whenever the store is full, has it keep fewer."""
+        while len(rows):
+            taken = min(len(rows), len(self._rows) - self._filled)
+            self._rows[self._filled : self._filled + taken] = rows[:taken]
+            self._filled += taken
+            rows = rows[taken:]
+            if self._filled == len(self._rows):
+                make_room()
+
+    def keep(self, rows: Rows) -> None:
+        """Only these, a copy of some that waited."""
+        self._rows[: len(rows)] = rows
+        self._filled = len(rows)
+
+    def clear(self) -> None:
+        self._filled = 0
+
+
+class Lane:
+    def __init__(self, name: str, ahead: int) -> None:
+        self.ahead = ahead
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name) if ahead else None
+        self._unfinished: deque[Future[None]] = deque()
+        self._ended = False
+
+    def submit(self, task: Callable[[], None]) -> None:
+        if self._thread is None:
+            task()
+            return
+        while self._unfinished and (len(self._unfinished) >= self.ahead or self._unfinished[0].done()):
+            self._unfinished.popleft().result()
+        self._unfinished.append(self._thread.submit(self._do, task))
+
+    def finish(self) -> None:
+        """Wait until everything is done."""
+        while self._unfinished:
+            self._unfinished.popleft().result()
+
+    def close(self) -> None:
+        """Wait for the task that is being done; those that wait never are. For good; never raises."""
+        self._ended = True
+        if self._thread is not None:
+            self._thread.shutdown(cancel_futures=True)
+
+    def _do(self, task: Callable[[], None]) -> None:
+        if self._ended:
+            return
+        try:
+            task()
+        except BaseException:
+            self._ended = True
+            raise
 
 
 class PartFiles:

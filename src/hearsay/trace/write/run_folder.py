@@ -22,8 +22,16 @@ from numpy.typing import NDArray
 
 from hearsay.trace.folder import arrow
 from hearsay.trace.folder.durable import TEMPORARY_NAMES, DurableFile, sync_directory, write_durably
-from hearsay.trace.folder.folder_marker import MARKER_OF_0_1, UNFINISHED
-from hearsay.trace.folder.manifest import MANIFEST, Manifest, OtherFile, WrittenTrace, load_manifest, this_program
+from hearsay.trace.folder.manifest import (
+    MANIFEST,
+    MARKER_OF_0_1,
+    UNFINISHED,
+    Manifest,
+    OtherFile,
+    WrittenTrace,
+    load_manifest,
+    this_program,
+)
 from hearsay.trace.folder.own_folders import (
     LOCKS,
     MARKER,

@@ -1,22 +1,8 @@
-"""The writer of a run's trace: rows in, files out, memory bounded.
-
-Rules:
-
-* `add` takes rows in any order and any number; thousands at a time are cheapest. It hashes them, splits them by
-  class and hands them on; nothing of the caller's array is kept.
-* With `rotate_us`, files are closed every so often in the trace's own time, so that others can follow the run: the
-  rows so far, but of messages only those that have been quiet for as long.
-* With `background`, `add` copies the rows and returns. One thread splits, sorts and puts aside, two others encode and
-  write: messages, and all else. They are a bounded number of rows behind. An error of theirs is raised by the next
-  `add` that notices, or by `close`.
-* A maker of rows that has hashed them already gives `known_hash`, and no row is hashed twice.
-* `close` finishes the files. `abort` removes everything unfinished and keeps the finished parts.
-* An error of the file system (a full disk, say) aborts and is raised again: what has its final name is whole.
-"""
+"""The writer of a run's trace: rows in, files out, bounded memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -27,11 +13,63 @@ import numpy as np
 from hearsay.trace.folder.manifest import TraceFile, WrittenTrace
 from hearsay.trace.language.columns import ColumnBuilder
 from hearsay.trace.language.digest import TraceDigest
+from hearsay.trace.language.order import Indices, order_of
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import CLASSES, NONE, WIDTH, Column, PartKind, TraceEvent, class_of
-from hearsay.trace.write.lane import Lane
 from hearsay.trace.write.message_rows import MessageRows
-from hearsay.trace.write.timed_rows import TimedRows
+from hearsay.trace.write.part_files import Lane, PartFiles, RowStore
+
+
+class TimedRows:
+    """One class of rows on its way into parts."""
+
+    def __init__(
+        self,
+        run_dir: Path,
+        trace_class: str,
+        row_group_rows: int,
+        target_file_bytes: int,
+        lane: Lane,
+        builders: Iterator[ColumnBuilder],
+    ) -> None:
+        """`builders` gives one for a row group that the lane is not busy with."""
+        self.parts = PartFiles(run_dir, trace_class, lane=lane, full_bytes=target_file_bytes)
+        self._group_rows = row_group_rows
+        self._store = RowStore(row_group_rows + (row_group_rows + 1) // 2)
+        self._builders = builders
+
+    def add(self, rows: Rows) -> None:
+        self._store.add(rows, self._write_earliest)
+
+    def finish(self) -> None:
+        while len(self._store.rows):
+            self._write_earliest()
+        self.parts.finish()
+
+    def rotate(self, before_us: int) -> None:
+        """Close the part with all rows of earlier times."""
+        rows = self._store.rows
+        due = rows[:, Column.TIME_US] < before_us
+        early, rest = rows[due], rows[~due]
+        order = _by_time(early)
+        for start in range(0, len(order), self._group_rows):
+            self._write(early, order[start : start + self._group_rows])
+        self._store.keep(rest)
+        self.parts.finish()
+
+    def _write_earliest(self) -> None:
+        rows = self._store.rows
+        order = _by_time(rows)
+        self._write(rows, order[: self._group_rows])
+        self._store.keep(rows[order[self._group_rows :]])
+
+    def _write(self, rows: Rows, order: Indices) -> None:
+        self.parts.write_group(next(self._builders).build(rows, order))
+
+
+def _by_time(rows: Rows) -> Indices:
+    return order_of([np.ascontiguousarray(rows[:, Column.TIME_US])])
+
 
 _BLOCK = 16_384
 _BLOCKS_AHEAD = 12

@@ -20,7 +20,7 @@ from hearsay.trace.language.columns import rows_of
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.rows import Rows, no_rows
 from hearsay.trace.language.schema import TRACE_FOLDER, Column
-from hearsay.trace.read.names import load_names
+from hearsay.trace.read.show import load_names
 from hearsay.watch.broadcast import Broadcast, Refused
 from hearsay.watch.picture.drawn_nodes import DrawnNodes
 from hearsay.watch.picture.picture import Changes, Picture

@@ -14,7 +14,7 @@ from numba.core.codegen import CPUCodeLibrary
 from numba.core.cpu import CPUContext
 
 from hearsay.sim.array.machine.views import CHECKED, world_type
-from hearsay.trace.language.kept_code import KeptCode
+from hearsay.trace.language.compiled_code import KeptCode
 
 Function = TypeVar("Function", bound=Callable[..., object])
 

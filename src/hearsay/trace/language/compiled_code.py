@@ -1,28 +1,68 @@
-"""Where machine code is kept, so that none is ever stale.
-
-Numba keys the code it keeps by the file of the function it compiled, and does not look at the files of the functions
-called from there, nor at the constants that a function freezes; and it fails where a class is gone that it kept code
-for. So what a part of this program compiles lies in a folder named after the contents of all sources that the part
-has functions, constants and classes from: a change anywhere in them compiles anew.
-
-That folder is in the user's cache, or among the temporary files (`cache_places.py`).
-"""
+"""Machine code of loops in ingest and pipeline, and the caches that keep it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from errno import EACCES
+from functools import cache, cached_property
 from hashlib import blake2b
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Any, cast
+from stat import S_ISDIR
+from tempfile import TemporaryFile, gettempdir
+from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import config as _config
 
-from hearsay.trace.language.cache_places import places_for_what_is_made_of, user_cache
+
+def cache_places() -> Iterator[Path]:
+    """Our folder in each, the best first; it may not be there yet."""
+    for place in (user_cache, _temporary_cache):
+        with suppress(OSError, RuntimeError):  # no home at all is a RuntimeError
+            yield place() / "hearsay"
+
+
+def programs_in(place: Path) -> Path:
+    """Where in a cache programs are unpacked that came as a zip, each in a folder of its own."""
+    return place / "programs"
+
+
+def places_for_what_is_made_of(package: Path) -> Iterator[Path]:
+    """The best first: beside the package if it was unpacked into a cache, so that both are removed together."""
+    places = [*cache_places()]
+    if package.parent.parent in map(programs_in, places):
+        yield package.parent / "made"
+    yield from places
+
+
+def user_cache() -> Path:
+    named = os.environ.get("XDG_CACHE_HOME")
+    if named:
+        return Path(named)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path.home() / ".cache"
+
+
+def _temporary_cache() -> Path:
+    """A folder of this user's alone; raises `OSError` if it is anybody else's."""
+    folder = Path(gettempdir()) / f"hearsay-cache-{os.getuid()}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    require_own_folder(folder)
+    return folder
+
+
+def require_own_folder(folder: Path) -> None:
+    """Raise `OSError` unless this is a folder of this user, no link to one, that nobody else may enter."""
+    found = folder.lstat()
+    if not S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(EACCES, "not a folder of this user alone", str(folder))
+
 
 _njit: Any = cast("Any", numba).njit
 _settings: Any = _config
@@ -81,3 +121,19 @@ class KeptCode:
                 seen.update(f"{file.relative_to(package).as_posix()} {len(source)}\n".encode())
                 seen.update(source)
         return seen.hexdigest()
+
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def compiled(function: Function) -> Function:
+    """The function as machine code that runs without the interpreter's lock.
+
+    It may use what its own room has, and trace and core.
+    """
+    return cast("Function", _kept_of(function.__module__.split(".")[1]).compile(function))
+
+
+@cache
+def _kept_of(room: str) -> KeptCode:
+    return KeptCode(room, (room, "core", "trace"))

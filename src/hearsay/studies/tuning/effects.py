@@ -1,12 +1,20 @@
-"""The front of the figure aimed at against one that is bounded: what each step of the bound costs."""
+"""Effects of the axes: the front of the figure against a bound, and shares of its variance."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
 
+import optuna
+
+from hearsay.metrics import Metric
+from hearsay.studies.axes import Axis
 from hearsay.studies.budgets import Budget, judged
 from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.tables import values_at
+from hearsay.studies.tuning.optimiser import distributions, rungs
 from hearsay.studies.tuning.search import Searched, Tried
 
 
@@ -54,3 +62,34 @@ def fronts(searched: Searched) -> list[tuple[Budget, list[Spot]]]:
     aim = searched.tuning.aim
     found = [(bound, front(searched, bound)) for bound in searched.tuning.bounds if bound.figure is not aim]
     return [(bound, spots) for bound, spots in found if spots]
+
+
+FEWEST_POINTS = 10
+_FOREST_SEED = 1
+
+
+def explained(searched: Searched, figure: Metric) -> Mapping[str, float] | None:
+    """The share of each axis by its name, the largest first; None if too few points differ to say."""
+    axes = searched.tuning.axes
+    seeds = searched.tuning.seeds[: rungs(len(searched.tuning.seeds))[0]]
+    space = distributions(axes)
+    trials: list[Any] = []
+    for each in searched.tried:
+        values = values_at(replace(each.point, seeds=seeds), searched.results, figure.name)
+        if len(values) == len(seeds):
+            steps = dict(zip(space, each.steps, strict=True))
+            mean = sum(values) / len(values)
+            trials.append(optuna.trial.create_trial(params=steps, distributions=space, value=mean))
+    if len(trials) < FEWEST_POINTS or len({trial.value for trial in trials}) < 2:
+        return None
+    study = optuna.create_study()
+    study.add_trials(trials)
+    return _shares(axes, study)
+
+
+def _shares(axes: Sequence[Axis], study: optuna.Study) -> dict[str, float]:
+    # It brings scikit-learn, which takes seconds to import; a small search has too few points to ask for it.
+    importance: Any = import_module("optuna.importance")
+    evaluator = importance.FanovaImportanceEvaluator(seed=_FOREST_SEED)
+    found = importance.get_param_importances(study, evaluator=evaluator, normalize=False)
+    return {axes[int(number)].name: float(share) for number, share in found.items()}
