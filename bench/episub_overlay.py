@@ -26,7 +26,7 @@ from typing import Any
 
 from episub_network import Run, components, spread
 from hearsay.core.shell.randomness import Purpose, Randomness
-from hearsay.sim.plan.planned_events import NodeDown
+from hearsay.sim.plan.faults import NodeDown
 from hearsay.sim.reference.event_queue import EVERYWHERE
 
 PRESETS = ("hyparview-plumtree-10k", "episub")

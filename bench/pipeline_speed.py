@@ -29,17 +29,15 @@ import pyarrow as pa
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs
 from hearsay.pipeline.kernels.columns import row_groups, whole_messages
-from hearsay.pipeline.kernels.partial_sums import grouped
+from hearsay.pipeline.kernels.partial_sums import grouped, message_traffic, traffic_of
 from hearsay.pipeline.kernels.sorted_values import SortedValues
 from hearsay.pipeline.kernels.sums import first_publishes, starts_of
-from hearsay.pipeline.kernels.traffic_sums import message_traffic, traffic_of
 from hearsay.pipeline.large_runs import added_up
 from hearsay.pipeline.metrics import whole_files
 from hearsay.pipeline.scan import scan_files
-from hearsay.pipeline.spark.local_tables import map_batches
 from hearsay.pipeline.spark.place import Where, cores
 from hearsay.pipeline.spark.session import spark_session
-from hearsay.pipeline.spark.task_lists import made_by_tasks
+from hearsay.pipeline.spark.task_lists import made_by_tasks, map_batches
 from hearsay.trace.language.schema import Column, TraceEvent
 from process_tree import cpu_seconds
 from synthetic_trace import write_run

@@ -11,7 +11,7 @@ from hearsay.libp2p.limits.frames import FrameReader, frame
 from hearsay.libp2p.mux.stream import Stream
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import to_text
-from hearsay.libp2p.services.identification import Identification, IdentifyLimits
+from hearsay.libp2p.services.identify import Identification, IdentifyLimits
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.fields import RpcLimits

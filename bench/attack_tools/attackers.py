@@ -27,7 +27,7 @@ from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.names.protobuf import DELIMITED, walk
-from hearsay.libp2p.names.varint import encode as varint
+from hearsay.libp2p.names.protobuf import encode as varint
 from hearsay.libp2p.services.identify import PROTOCOL as IDENTIFY
 from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
 from hearsay.libp2p.services.rendezvous import PROTOCOL as RENDEZVOUS

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.mux.multistream import HEADER as MULTISTREAM
-from hearsay.libp2p.mux.multistream import Listener, line
-from hearsay.libp2p.mux.upgrade import Upgrade
+from hearsay.libp2p.mux.multistream import Listener, Upgrade, line
 from hearsay.libp2p.mux.yamux_frames import HEADER, INITIAL_WINDOW, Flag, FrameType
 from hearsay.libp2p.names.errors import ProtocolError
 from hearsay.libp2p.names.keys import PrivateKey

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hearsay.cli.analysis import answers_text
-from hearsay.text.text_table import table_text
+from hearsay.text.tables import table_text
 
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
 

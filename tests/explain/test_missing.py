@@ -7,8 +7,7 @@ import pytest
 from explained_runs import KINDS, SMALL, random_run, scenario_of, simulated
 from profiles import examples
 
-from hearsay.explain.find import rows_of_message
-from hearsay.explain.message import Message, open_message
+from hearsay.explain.message import Message, open_message, rows_of_message
 from hearsay.explain.missing import Why, explain_missing
 from hearsay.pipeline.kernels.eligibility import Eligibility
 from hearsay.pipeline.kernels.memberships import memberships_of

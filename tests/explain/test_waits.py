@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from explained_runs import scenario_of, simulated
 
-from hearsay.explain.links import connections_until
 from hearsay.explain.message import open_message
 from hearsay.explain.node import explain_node
 from hearsay.explain.path import Step
+from hearsay.explain.trace_rows import connections_until
 from hearsay.pipeline.kernels.memberships import memberships_of
 
 

@@ -30,7 +30,8 @@ from hearsay.ingest.formats.sources import Unit, decode_unit, recognise
 from hearsay.libp2p.limits.frames import FrameReader
 from hearsay.libp2p.mux.multistream import Dialer, Listener
 from hearsay.libp2p.mux.yamux import Yamux
-from hearsay.libp2p.names import protobuf, varint
+from hearsay.libp2p.names import protobuf
+from hearsay.libp2p.names import protobuf as varint
 from hearsay.libp2p.names.errors import EncodingError, FrameError, MultistreamError, NoiseError, YamuxError
 from hearsay.libp2p.names.keys import PrivateKey, PublicKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
@@ -45,7 +46,7 @@ from hearsay.libp2p.services.rendezvous import (
     open_unsigned,
     unsigned_record,
 )
-from hearsay.libp2p.services.rendezvous_registry import Registry
+from hearsay.libp2p.services.rendezvous_streams import Registry
 from hearsay.node.meeting.local_network import from_text_record, to_text_record
 from hearsay.partial import Bitlists, EqualParts, InvalidParts
 from hearsay.vectors.files import VectorError, parse_vectors

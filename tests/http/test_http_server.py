@@ -8,7 +8,7 @@ from http import HTTPStatus
 from http_client import ask, connect, read
 from waiting import run, until
 
-from hearsay.http.response import TEXT, response
+from hearsay.http.messages import TEXT, response
 from hearsay.http.server import HttpServer
 
 SLOTS = 8

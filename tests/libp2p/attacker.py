@@ -6,8 +6,7 @@ import asyncio
 import socket
 
 from hearsay.libp2p.mux.multistream import HEADER as MULTISTREAM
-from hearsay.libp2p.mux.multistream import line
-from hearsay.libp2p.mux.upgrade import Upgrade
+from hearsay.libp2p.mux.multistream import Upgrade, line
 from hearsay.libp2p.mux.yamux_frames import HEADER, Flag, FrameType, GoAway
 from hearsay.libp2p.names.keys import PrivateKey
 

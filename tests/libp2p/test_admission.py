@@ -12,9 +12,9 @@ from attacker import PROTOCOL_ERROR, Attacker
 from one_host import with_host
 
 from hearsay import listener
-from hearsay.libp2p.host.admission import AdmissionLimits, fitted
 from hearsay.libp2p.host.host import Host, HostLimits
-from hearsay.libp2p.mux.upgrade import Upgrade
+from hearsay.libp2p.host.listening import AdmissionLimits, fitted
+from hearsay.libp2p.mux.multistream import Upgrade
 from hearsay.libp2p.names.errors import DialError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of

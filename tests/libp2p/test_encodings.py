@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearsay.libp2p.limits.frames import FrameReader, frame
-from hearsay.libp2p.names import base_text, varint
+from hearsay.libp2p.names import base_text, protobuf
 from hearsay.libp2p.names.errors import EncodingError, FrameError, ProtocolError
 from hearsay.libp2p.names.multiaddr import Multiaddr, tcp_multiaddr
 from hearsay.libp2p.names.protobuf import DELIMITED, FIXED32, FIXED64, GROUP, VARINT, bytes_field, varint_field, walk
@@ -26,21 +26,21 @@ def pieces(data, draw):
 
 @given(st.integers(0, (1 << 64) - 1))
 def test_varints_come_back(value):
-    encoded = varint.encode(value)
-    assert varint.decode(encoded, 0, len(encoded)) == (value, len(encoded))
-    assert varint.decode_partial(encoded[:-1], 0, len(encoded) - 1) is None
+    encoded = protobuf.encode(value)
+    assert protobuf.decode(encoded, 0, len(encoded)) == (value, len(encoded))
+    assert protobuf.decode_partial(encoded[:-1], 0, len(encoded) - 1) is None
 
 
 @pytest.mark.parametrize("raw", [b"", b"\x80", b"\xff" * 9 + b"\x02", b"\xff" * 11])
 def test_bad_varints_are_refused(raw):
     with pytest.raises(EncodingError):
-        varint.decode(raw, 0, len(raw))
+        protobuf.decode(raw, 0, len(raw))
 
 
 def test_varints_without_an_end_are_refused():
-    assert varint.decode_partial(b"\x80" * 9, 0, 9) is None
+    assert protobuf.decode_partial(b"\x80" * 9, 0, 9) is None
     with pytest.raises(EncodingError, match="longer than 10 bytes"):
-        varint.decode_partial(b"\x80" * 10, 0, 10)
+        protobuf.decode_partial(b"\x80" * 10, 0, 10)
 
 
 def test_known_base58():
@@ -100,13 +100,13 @@ def test_frames_do_not_depend_on_how_the_stream_is_cut(payloads, data):
 
 def test_a_length_that_is_declared_and_never_sent_costs_nothing():
     reader = FrameReader(1 << 20)
-    assert reader.receive(varint.encode(1 << 20)) == []
+    assert reader.receive(protobuf.encode(1 << 20)) == []
     assert (len(reader._buffer), reader.has_uncut) == (3, False)
 
 
 def test_frames_beyond_the_limit_are_refused_before_their_bytes_come():
     with pytest.raises(FrameError, match="at most 100"):
-        FrameReader(100).receive(varint.encode(101))
+        FrameReader(100).receive(protobuf.encode(101))
     with pytest.raises(FrameError):
         FrameReader(100).receive(b"\xff" * 11)
 

@@ -13,15 +13,14 @@ from hearsay.libp2p.host.host import Host, HostLimits
 from hearsay.libp2p.limits import turns
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.multistream import HEADER as MULTISTREAM
-from hearsay.libp2p.mux.multistream import Dialer, line
-from hearsay.libp2p.mux.upgrade import Upgrade
+from hearsay.libp2p.mux.multistream import Dialer, Upgrade, line
 from hearsay.libp2p.mux.yamux import YamuxLimits
 from hearsay.libp2p.mux.yamux_frames import INITIAL_WINDOW, Flag, FrameType
 from hearsay.libp2p.names.errors import DialError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import tcp_multiaddr
 from hearsay.libp2p.services import ping
-from hearsay.libp2p.services.ping_service import PingService
+from hearsay.libp2p.services.ping import PingService
 
 SHORT = HostLimits(connection=ConnectionLimits(handshake_s=0.3, negotiation_s=0.3))
 

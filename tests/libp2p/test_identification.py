@@ -14,8 +14,15 @@ from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.names.protobuf import bytes_field
-from hearsay.libp2p.services.identification import Identification, IdentifyLimits
-from hearsay.libp2p.services.identify import MAX_IDENTIFY_BYTES, PROTOCOL, PUSH_PROTOCOL, Identity, encode_identity
+from hearsay.libp2p.services.identify import (
+    MAX_IDENTIFY_BYTES,
+    PROTOCOL,
+    PUSH_PROTOCOL,
+    Identification,
+    IdentifyLimits,
+    Identity,
+    encode_identity,
+)
 from hearsay.libp2p.services.peer_record import PeerRecord, read_envelope, seal_record
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.host.interfaces import concrete_addresses
-from hearsay.libp2p.services.identification import Identification
+from hearsay.libp2p.host.listening import concrete_addresses
+from hearsay.libp2p.services.identify import Identification
 
 
 def test_an_address_of_its_own_stays_as_it_is():

@@ -21,7 +21,7 @@ from hearsay.libp2p.services.rendezvous import (
     open_unsigned,
     unsigned_record,
 )
-from hearsay.libp2p.services.rendezvous_registry import Registry
+from hearsay.libp2p.services.rendezvous_streams import Registry
 
 KEYS = [PrivateKey.generate() for _ in range(3)]
 PEERS = [peer_id_of(key.public) for key in KEYS]

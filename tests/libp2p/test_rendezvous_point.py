@@ -16,7 +16,7 @@ from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
-from hearsay.libp2p.names.varint import encode
+from hearsay.libp2p.names.protobuf import encode
 from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
 from hearsay.libp2p.services.rendezvous import (
     MAX_MESSAGE_BYTES,
@@ -25,8 +25,7 @@ from hearsay.libp2p.services.rendezvous import (
     RendezvousMessage,
     encode_message,
 )
-from hearsay.libp2p.services.rendezvous_registry import Registry
-from hearsay.libp2p.services.rendezvous_streams import PointLimits, RendezvousPoint, ask
+from hearsay.libp2p.services.rendezvous_streams import PointLimits, Registry, RendezvousPoint, ask
 
 DISCOVER = RendezvousMessage(type=MessageType.DISCOVER, namespace="news")
 QUESTION = frame(encode_message(DISCOVER))

@@ -23,7 +23,7 @@ from hearsay.libp2p.services.rendezvous import (
     Status,
     encode_message,
 )
-from hearsay.libp2p.services.rendezvous_registry import ENTRY_BYTES, EXPIRY_S, Registry, RegistryLimits
+from hearsay.libp2p.services.rendezvous_streams import ENTRY_BYTES, EXPIRY_S, Registry, RegistryLimits
 
 KEYS = [PrivateKey.from_seed(bytes([number]) * 32) for number in range(120)]
 PEERS = [peer_id_of(key.public) for key in KEYS]

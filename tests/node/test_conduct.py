@@ -6,9 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from hearsay.node.fairness.conduct import Conduct, ConductLimits, Offence
-from hearsay.node.fairness.demerits import Demerits
-from hearsay.node.fairness.misdeeds import EarlyGrafts
+from hearsay.node.fairness.conduct import Conduct, ConductLimits, Demerits, EarlyGrafts, Offence
 
 LIMITS = ConductLimits()
 OFFENCES = st.sampled_from(Offence)

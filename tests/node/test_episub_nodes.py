@@ -11,7 +11,7 @@ from hearsay.core.language.actions import Dial, FindContacts, Ping
 from hearsay.core.language.events import ContactsFound, DialFailed
 from hearsay.core.language.rpc import EPISUB, FLOODSUB
 from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.services.ping_service import PingService
+from hearsay.libp2p.services.ping import PingService
 from hearsay.node.config import NodeConfig
 from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.request_handler import RequestHandler

@@ -27,7 +27,7 @@ from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
-from hearsay.libp2p.names.varint import encode
+from hearsay.libp2p.names.protobuf import encode
 from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.fairness.conduct import ConductLimits

@@ -23,11 +23,10 @@ from hearsay.core.language.sizes import part_sizes
 from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.limits.frames import frame
 from hearsay.node.config import NodeConfig
-from hearsay.node.metrics.durations import BOUNDS_S, MOST_ASKED, Durations, Histogram
 from hearsay.node.metrics.endpoint import endpoint_of
-from hearsay.node.metrics.http_answers import CONNECTIONS
+from hearsay.node.metrics.measurements import BOUNDS_S, MOST_ASKED, Durations, Histogram
 from hearsay.node.metrics.openmetrics import CONTENT_TYPE, Family, Kind, exposition
-from hearsay.node.metrics.server import FRESH_S
+from hearsay.node.metrics.server import CONNECTIONS, FRESH_S
 from hearsay.node.metrics.traffic import TOPICS, Traffic
 from hearsay.node.node import Node
 from hearsay.wire.encode import encode_rpc

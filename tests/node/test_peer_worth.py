@@ -9,7 +9,7 @@ from waiting import run, until
 
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
-from hearsay.node.peer_worth import PeerWorth
+from hearsay.node.peer_standing import PeerWorth
 
 QUICK = {"heartbeat_interval_ms": 100, "first_heartbeat_ms": 20, "first_heartbeat_spread_ms": 50}
 SCORE = {

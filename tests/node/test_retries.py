@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hearsay.node.meeting.retries import LAST_RETRY_S, Retries
+from hearsay.node.meeting.dial_queue import LAST_RETRY_S, Retries
 
 
 def test_waits_double_up_to_a_minute_with_half_of_it_at_random_and_begin_anew():

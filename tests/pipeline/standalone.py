@@ -12,8 +12,7 @@ from queue import Empty, Queue
 from threading import Thread
 from time import monotonic
 
-from hearsay.pipeline.spark.java import Java, find_java
-from hearsay.pipeline.spark.jvm import java_options, spark_home, write_logging
+from hearsay.pipeline.spark.jvm import Java, find_java, java_options, spark_home, write_logging
 from hearsay.pipeline.spark.session import FAST_START
 from hearsay.pipeline.spark.started_jvm import options_with
 

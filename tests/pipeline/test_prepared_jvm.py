@@ -10,8 +10,7 @@ import sys
 import pytest
 
 from hearsay.pipeline.spark import started_jvm
-from hearsay.pipeline.spark.java import find_java
-from hearsay.pipeline.spark.jvm import java_options, write_logging
+from hearsay.pipeline.spark.jvm import find_java, java_options, write_logging
 from hearsay.trace.language.compiled_code import user_cache
 
 HEARSAY = (sys.executable, "-m", "hearsay")

@@ -10,8 +10,8 @@ import pytest
 from clean_set import checked
 
 from chromium import Page
-from hearsay.report.scales import signed_scale
 from hearsay.report.score_page import write_score_page
+from hearsay.report.svg import signed_scale
 from hearsay.score_check.check import check
 from hearsay.score_check.subjects import subject_of_set
 

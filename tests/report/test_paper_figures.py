@@ -13,7 +13,7 @@ from result_tables import HOSTILE, write_empty_run, write_run, write_table
 from small_study import swept_in_processes, write_study
 
 from hearsay.pipeline.output.tables import HEADLINE, LATENCY, TABLES
-from hearsay.report.files import ReportError
+from hearsay.report.html import ReportError
 from hearsay.report.paper import COLUMN, DOTS_PER_INCH, TWO_COLUMNS, save, styled
 from hearsay.report.paper_runs import drawn_sheet, write_run_figures
 from hearsay.report.paper_studies import study_sheets, write_study_figures

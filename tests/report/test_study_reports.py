@@ -10,9 +10,9 @@ import pytest
 from made_here import results_of, swept_here
 
 from hearsay.report.comparison_page import write_comparison_report
-from hearsay.report.scales import scale_of_axis, scale_of_values
 from hearsay.report.study_charts import COPIES, SLACK, SPEED, StudyCharts
 from hearsay.report.study_page import write_study_report
+from hearsay.report.svg import scale_of_axis, scale_of_values
 from hearsay.studies.axes import Base, axis_of_values
 from hearsay.studies.comparison import ComparisonRequest, compare, sides
 from hearsay.studies.statistics import mean_of

@@ -39,7 +39,7 @@ from hearsay.pipeline.output.tables import (
     TABLES,
     TRAFFIC,
 )
-from hearsay.report.files import ReportError
+from hearsay.report.html import ReportError
 from hearsay.report.run_page import definitions
 from hearsay.report.runs import MAX_TOPICS, all_topics, open_runs
 from hearsay.report.write import write_report

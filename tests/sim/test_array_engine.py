@@ -31,11 +31,10 @@ from hearsay.sim.array.building import build, nodes, room
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.array.machine.compiling import entry
 from hearsay.sim.array.run import loop
-from hearsay.sim.array.world import draws, event_words, layout, record
+from hearsay.sim.array.world import draws, layout, near, record
 from hearsay.sim.array.world.layout import World
 from hearsay.sim.plan import engines
-from hearsay.sim.plan.engines import choose_engine, unsupported
-from hearsay.sim.plan.estimate import estimate
+from hearsay.sim.plan.engines import choose_engine, estimate, unsupported
 from hearsay.sim.plan.plan import make_plan
 from hearsay.sim.reference.engine import ReferenceEngine
 from hearsay.sim.results.recorder import Recorder
@@ -83,8 +82,8 @@ def test_engines_agree_on_even_scenarios(number):
 
 def test_kinds_of_events_and_vias_have_room_in_the_words_of_the_queue():
     """Four bits each; the engine adds a kind of its own, and -1 stands for no via."""
-    assert len(EventKind) < 1 << (event_words.OFFSET - event_words.EVENT_KIND)
-    assert max(Via) + 1 < 1 << (event_words.EVENT_SOURCE - event_words.VIA)
+    assert len(EventKind) < 1 << (near.OFFSET - near.EVENT_KIND)
+    assert max(Via) + 1 < 1 << (near.EVENT_SOURCE - near.VIA)
 
 
 @pytest.mark.parametrize("text", list(islice(corner_scenarios(), CORNERS)))

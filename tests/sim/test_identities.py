@@ -10,7 +10,7 @@ from hearsay.core.flooding import Floodsub, FloodsubParameters
 from hearsay.core.language.events import PeerConnected, PeerRated
 from hearsay.core.registry import RouterKind
 from hearsay.sim.plan.plan import make_plan
-from hearsay.sim.reference.introductions import AddressBook
+from hearsay.sim.reference.connections import AddressBook
 from hearsay.sim.scenario.network import Addresses
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_file import load_scenario

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hearsay.sim.plan.faults import LinksCut, LinksHealed, NodeDown, NodeUp, Publication, TimedAction
 from hearsay.sim.plan.plan import Plan, make_plan
-from hearsay.sim.plan.planned_events import LinksCut, LinksHealed, NodeDown, NodeUp, Publication, TimedAction
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_error import ScenarioError
 

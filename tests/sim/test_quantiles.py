@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearsay.core.rules.mixing import GOLDEN, MASK, mix
-from hearsay.sim.plan.quantiles import exponential_us, log_normal_minimum_us, log_normal_us
+from hearsay.sim.plan.draws import exponential_us, log_normal_minimum_us, log_normal_us
 
 DRAWS = [mix(number * GOLDEN + 99) for number in range(100_000)]
 WORDS = st.integers(0, MASK)

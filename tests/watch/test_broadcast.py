@@ -15,7 +15,7 @@ from hearsay.watch.broadcast import (
     Refused,
     Viewer,
 )
-from hearsay.watch.picture.drawn_nodes import DrawnNodes
+from hearsay.watch.picture.links import DrawnNodes
 from hearsay.watch.picture.picture import Picture
 
 

@@ -15,11 +15,9 @@ from hearsay.sim.simulate import Simulation
 from hearsay.trace.language.rows import no_rows
 from hearsay.trace.language.schema import Column, TraceEvent
 from hearsay.watch.history import History
-from hearsay.watch.picture.density import CELLS
-from hearsay.watch.picture.drawn_nodes import DrawnNodes
-from hearsay.watch.picture.links import MOST_MOVES
+from hearsay.watch.picture.links import MOST_MOVES, DrawnNodes
 from hearsay.watch.picture.picture import Picture
-from hearsay.watch.picture.spreads import LATENCY_EDGES_MS, MOST_FORGOTTEN, MOST_MESSAGES
+from hearsay.watch.picture.spreads import CELLS, LATENCY_EDGES_MS, MOST_FORGOTTEN, MOST_MESSAGES
 from hearsay.watch.picture.traffic import BYTES, COPIES, DELIVERED, PUBLISHED
 
 

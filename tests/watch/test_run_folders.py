@@ -15,7 +15,7 @@ from hearsay.trace.folder.manifest import MANIFEST, load_manifest
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.write.run_folder import RunFolder
 from hearsay.watch.broadcast import Broadcast
-from hearsay.watch.picture.drawn_nodes import DrawnNodes
+from hearsay.watch.picture.links import DrawnNodes
 from hearsay.watch.picture.picture import Picture
 from hearsay.watch.sources.run_folder import PORTIONS, RunFolderSource
 

@@ -21,7 +21,7 @@ from watched import watched
 
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.watch.broadcast import Broadcast
-from hearsay.watch.picture.drawn_nodes import DrawnNodes
+from hearsay.watch.picture.links import DrawnNodes
 from hearsay.watch.picture.picture import Picture
 from hearsay.watch.server.server import CONNECTIONS, WatchServer
 

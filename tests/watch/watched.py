@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.simulate import Result, Simulation
 from hearsay.watch.broadcast import Broadcast
-from hearsay.watch.picture.drawn_nodes import DrawnNodes
+from hearsay.watch.picture.links import DrawnNodes
 from hearsay.watch.picture.picture import Picture
 from hearsay.watch.server.server import WatchServer
 from hearsay.watch.sources.simulation import SimulatedSource

@@ -35,7 +35,7 @@ from signers import (
 )
 
 from hearsay.libp2p.names.protobuf import bytes_field, varint_field
-from hearsay.libp2p.names.varint import encode as varint
+from hearsay.libp2p.names.protobuf import encode as varint
 
 PREFIX = b"libp2p-pubsub:"
 TOPIC = b"news"

@@ -24,8 +24,8 @@ from hearsay.studies.folder import StudyFolder, read_table
 from hearsay.studies.packs import Row
 from hearsay.studies.study_text import compared_cells, compared_text
 from hearsay.studies.tables import TABLES
-from hearsay.text.html_table import html_table
 from hearsay.text.numbers import plain
+from hearsay.text.tables import html_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,9 @@ from typing import Any
 
 from hearsay.api.runs import Run
 from hearsay.explain import answers
-from hearsay.explain.find import find_node
-from hearsay.explain.message import open_message
+from hearsay.explain.message import find_node, open_message
 from hearsay.explain.words import heading
-from hearsay.text.html_table import html_table
+from hearsay.text.tables import html_table
 
 
 class Explanation:

@@ -16,7 +16,7 @@ from hearsay.score_check.subject import Subject
 from hearsay.score_check.subjects import read_subject, subject_of_scenario, subject_of_set
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_error import ScenarioError
-from hearsay.text.html_table import html_table
+from hearsay.text.tables import html_table
 
 
 class ScoreCheck:

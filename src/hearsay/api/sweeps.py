@@ -24,7 +24,7 @@ from hearsay.studies.study_file import Study, load_study
 from hearsay.studies.study_text import points_cells, points_text
 from hearsay.studies.sweep import Sweep, Swept
 from hearsay.studies.tables import TABLES
-from hearsay.text.html_table import html_table
+from hearsay.text.tables import html_table
 from hearsay.text.toml import value_text
 
 FOLDER = Path("sweeps")

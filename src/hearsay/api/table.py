@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hearsay.extras import MissingExtra, how_to_install
-from hearsay.text.html_table import html_table
+from hearsay.text.tables import html_table
 from hearsay.trace.folder.arrow import DAMAGED, pa
 from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.folder.foreign_parquet import read_plain

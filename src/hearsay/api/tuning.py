@@ -26,8 +26,8 @@ from hearsay.studies.tuning.space import spaces
 from hearsay.studies.tuning.tune import Tune, Tuned
 from hearsay.studies.tuning.tune_file import Said, Tuning, declared_tuning, load_tuning
 from hearsay.studies.tuning.tune_text import answers_text, best_words, conditions_cells
-from hearsay.text.html_table import html_table
 from hearsay.text.numbers import plain
+from hearsay.text.tables import html_table
 
 _SAID = Said("vary", "aim", "bounds", "condition")
 _TABLES = (*TABLES, "tried", *ANSWER_TABLES)

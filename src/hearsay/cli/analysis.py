@@ -15,7 +15,7 @@ from hearsay.cli.arguments import require_distinct
 from hearsay.cli.ending import CommandFailed
 from hearsay.metrics import Metric, shown_in, value_at, without_unknown
 from hearsay.text.numbers import shown
-from hearsay.text.text_table import prose, table_text
+from hearsay.text.tables import prose, table_text
 
 if TYPE_CHECKING:
     from hearsay.pipeline.input.run_facts import RunFacts

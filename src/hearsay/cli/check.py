@@ -29,7 +29,7 @@ def command(**options: Any) -> None:
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.sweep import Sweep
     from hearsay.text.numbers import plain
-    from hearsay.text.text_table import prose
+    from hearsay.text.tables import prose
 
     where = chosen_place(options["master"], options["remote"])
     path: Path = options["budget"]

@@ -103,7 +103,7 @@ def _tell(comparison: Comparison, report: Path, as_json: bool) -> None:
         return
     from hearsay.studies.comparison import by_itself_words, overall_words, unasked_words
     from hearsay.studies.study_text import compared_text
-    from hearsay.text.text_table import prose
+    from hearsay.text.tables import prose
 
     lines, asked = comparison.figures, comparison.asked
     names = asked.names

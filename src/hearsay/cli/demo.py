@@ -63,7 +63,7 @@ def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Non
 
 def _own_folder(out: Path) -> OwnFolder:
     """The demo's folder, with a run in it for each router, which the next demo replaces."""
-    from hearsay.report.files import require_report_or_nothing
+    from hearsay.report.html import require_report_or_nothing
     from hearsay.trace.folder.own_folders import Holds, claim
 
     own = claim(out, Holds.DEMO, of_0_1=_of_0_1)

@@ -32,8 +32,7 @@ def command(run: Path, message: str, node: str | None, missing: bool, out: Path 
         raise WrongInput("--missing and --node: give one; --node also explains a missing delivery")
     require_extra("sim")
     from hearsay.explain.answers import explain
-    from hearsay.explain.find import find_node
-    from hearsay.explain.message import open_message
+    from hearsay.explain.message import find_node, open_message
     from hearsay.report.explain_page import write_explained_page
 
     opened = open_message(run, message)

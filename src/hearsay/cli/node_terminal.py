@@ -23,7 +23,7 @@ from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import to_text
 from hearsay.node.config import NodeConfig
 from hearsay.node.fairness.conduct import KeptOut
-from hearsay.node.incoming.sequence_file import SequenceFileError
+from hearsay.node.incoming.sequence_numbers import SequenceFileError
 from hearsay.node.meeting.address_news import AddressNews
 from hearsay.node.node import Node
 from hearsay.text.escape import escape

@@ -65,7 +65,7 @@ def command(**options: Any) -> None:
 
 def _list_checks() -> None:
     from hearsay.score_check.checks.all_checks import CHECKS
-    from hearsay.text.text_table import prose
+    from hearsay.text.tables import prose
 
     for each in CHECKS:
         click.echo(prose(f"{each.id} ({each.severity}): {each.meaning}"))

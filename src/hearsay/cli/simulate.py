@@ -86,7 +86,7 @@ def _complete_preset(_ctx: click.Context, _parameter: click.Parameter, incomplet
 def command(**options: Any) -> None:
     """Simulate SCENARIO (a TOML file) or a preset; without either, simsub's network with r1's rules."""
     from hearsay.core.shell.contract import RouterFailed
-    from hearsay.sim.plan.estimate import estimate
+    from hearsay.sim.plan.engines import estimate
     from hearsay.sim.scenario.scenario_file import dump_scenario
     from hearsay.sim.simulate import InvariantViolation
 
@@ -171,8 +171,7 @@ def _run(
 ) -> tuple[Result, list[int]]:
     """What came of it, and the signal that ended it before its time."""
     from hearsay.cli.spark_steps import simulated_time
-    from hearsay.sim.plan.engines import CapacityExceeded
-    from hearsay.sim.plan.estimate import estimate
+    from hearsay.sim.plan.engines import CapacityExceeded, estimate
     from hearsay.sim.simulate import Simulation
 
     if engine == "array":

@@ -52,7 +52,7 @@ def doctor(master: str | None, remote: str | None, no_start: bool) -> None:
 def prepare(again: bool) -> None:
     """Keep what the JVM loads, so that embedded Spark starts in half the time: once for each Java and Spark."""
     from hearsay.cli.spark_steps import require_spark_at
-    from hearsay.pipeline.spark.java import find_java
+    from hearsay.pipeline.spark.jvm import find_java
     from hearsay.pipeline.spark.place import SparkUnavailable, Where
     from hearsay.pipeline.spark.session import prepare as make
     from hearsay.pipeline.spark.started_jvm import kept_file

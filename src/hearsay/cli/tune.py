@@ -211,7 +211,7 @@ def _tell(tuned: Tuned, answers: Sequence[Answer], folder: Path, report: Path) -
     from hearsay.studies.settings import command_of
     from hearsay.studies.tuning.answer_files import BUDGETS
     from hearsay.studies.tuning.tune_text import answers_text
-    from hearsay.text.text_table import prose
+    from hearsay.text.tables import prose
 
     click.echo(f"{answers_text(tuned.tuning, answers, prose)}\n")
     found = [answer for answer in answers if answer.best is not None]

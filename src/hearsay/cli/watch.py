@@ -134,7 +134,7 @@ async def _watch_nodes(addresses: Sequence[str], options: dict[str, Any]) -> int
     from hearsay.watch.broadcast import Broadcast
     from hearsay.watch.server.server import WatchServer
     from hearsay.watch.sources.joined_nodes import MOST_NODES, JoinedNodesSource
-    from hearsay.watch.sources.remote_node import NoPage, RemoteNode
+    from hearsay.watch.sources.node import NoPage, RemoteNode
 
     _require_no_simulation(options, f"{addresses[0]} is a node's page")
     if options["paused"] or options["pace"] != 1.0:
@@ -180,7 +180,7 @@ async def _watch_simulation(file: Path | str | None, options: dict[str, Any]) ->
     from hearsay.core.shell.contract import RouterFailed
     from hearsay.sim.plan.engines import CapacityExceeded
     from hearsay.watch.broadcast import Broadcast
-    from hearsay.watch.picture.drawn_nodes import DrawnNodes
+    from hearsay.watch.picture.links import DrawnNodes
     from hearsay.watch.picture.picture import Picture
     from hearsay.watch.server.server import WatchServer
     from hearsay.watch.sources.simulation import SimulatedSource
@@ -236,8 +236,7 @@ def _simulation(
     scenario: Scenario, options: dict[str, Any], watcher: Callable[..., None]
 ) -> tuple[Simulation, str | None]:
     """With what it waits for before it begins."""
-    from hearsay.sim.plan.engines import CapacityExceeded, choose_engine
-    from hearsay.sim.plan.estimate import estimate
+    from hearsay.sim.plan.engines import CapacityExceeded, choose_engine, estimate
     from hearsay.sim.simulate import Simulation
     from hearsay.trace.write.run_folder import RunFolder
 

@@ -17,7 +17,7 @@ from hearsay.explain.node import NodeAnswer, Sent, explain_node
 from hearsay.explain.path import Path
 from hearsay.explain.slowest import SlowAnswer, explain_slowest
 from hearsay.text.numbers import count, plain, plural
-from hearsay.text.text_table import prose, table_text
+from hearsay.text.tables import prose, table_text
 
 MAX_ROWS = 40
 """Rows of a table on the terminal."""

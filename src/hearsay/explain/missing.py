@@ -17,11 +17,19 @@ from hearsay.core.language.rpc import PartKind
 from hearsay.explain import causes
 from hearsay.explain.causes import Cause
 from hearsay.explain.copies import Copy, Fate
-from hearsay.explain.links import Connections, MeshLinks, connections_until
 from hearsay.explain.message import Message
 from hearsay.explain.node import Sent, outcomes
 from hearsay.explain.requests import Requests, requests_between
-from hearsay.explain.trace_rows import PartialTraffic, RefusedRpcs, ScoreSamples, TooManyRows, partial_traffic
+from hearsay.explain.trace_rows import (
+    Connections,
+    MeshLinks,
+    PartialTraffic,
+    RefusedRpcs,
+    ScoreSamples,
+    TooManyRows,
+    connections_until,
+    partial_traffic,
+)
 from hearsay.pipeline.kernels.columns import Ints
 from hearsay.pipeline.kernels.eligibility import Eligibility
 from hearsay.text.numbers import plural

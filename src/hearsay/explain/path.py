@@ -20,7 +20,7 @@ import numpy as np
 
 from hearsay.core.language.actions import Via
 from hearsay.explain.copies import Copy, Fate, History
-from hearsay.explain.link_model import LinkModel
+from hearsay.explain.message import LinkModel
 from hearsay.explain.requests import Request, Requests
 from hearsay.trace.language.schema import NONE
 

@@ -18,8 +18,7 @@ import numpy as np
 from hearsay.core.language.actions import Via
 from hearsay.core.language.rpc import PartKind
 from hearsay.explain.copies import Copy
-from hearsay.explain.links import LINK_EVENTS
-from hearsay.explain.trace_rows import Pair, both_directions, of_pairs, select_rows
+from hearsay.explain.trace_rows import LINK_EVENTS, Pair, both_directions, of_pairs, select_rows
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.kernels.stored_members import Members
 from hearsay.trace.language.schema import NONE, Column, TraceEvent

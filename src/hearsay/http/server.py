@@ -17,8 +17,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from http import HTTPStatus
 
-from hearsay.http.request import PATIENCE_S, BadRequest, Request, RequestReader, require_host
-from hearsay.http.response import refusal
+from hearsay.http.messages import PATIENCE_S, BadRequest, Request, RequestReader, refusal, require_host
 from hearsay.listener import Listener
 from hearsay.slots import Slots
 

@@ -13,7 +13,7 @@ from hearsay.libp2p.host.host import HostLimits
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.libp2p.services.identification import IdentifyLimits
+from hearsay.libp2p.services.identify import IdentifyLimits
 from hearsay.libp2p.services.rendezvous_streams import PointLimits
 from hearsay.node.fairness.conduct import ConductLimits
 from hearsay.node.meeting.discovery import DiscoveryLimits

@@ -50,24 +50,21 @@ from hearsay.core.shell.contract import RouterFailed, UsageError, describe_error
 from hearsay.core.shell.randomness import Randomness
 from hearsay.libp2p.limits.resources import Resources
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.node.clock import Clock
 from hearsay.node.config import NodeConfig
-from hearsay.node.fairness.conduct import Offence
-from hearsay.node.fairness.misdeeds import EarlyGrafts, offence_in
+from hearsay.node.fairness.conduct import EarlyGrafts, Offence, offence_in
 from hearsay.node.incoming.intake import Intake
 from hearsay.node.incoming.reception import Reception
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validation
 from hearsay.node.links import Links
 from hearsay.node.outgoing_queue import OutgoingMemory
-from hearsay.node.peer_link import PeerLink
-from hearsay.node.sending import Sender
-from hearsay.node.surroundings import Surroundings
+from hearsay.node.sending import PeerLink, Sender
+from hearsay.node.surroundings import Clock, Surroundings
 from hearsay.wire.messages import MessageIds
 from hearsay.wire.signing import SignaturePolicy
 
 if TYPE_CHECKING:
-    from hearsay.node.metrics.durations import Durations
+    from hearsay.node.metrics.measurements import Durations
     from hearsay.node.metrics.traffic import Traffic
     from hearsay.node.trace_rows import TraceRows
 

@@ -9,10 +9,9 @@ from logging import getLogger
 from hearsay.core.language.events import Event, PeerConnected, PeerDisconnected
 from hearsay.libp2p.mux.stream import Stream
 from hearsay.libp2p.names.peer_id import PeerId, to_text
-from hearsay.node.fairness.misdeeds import EarlyGrafts
+from hearsay.node.fairness.conduct import EarlyGrafts
 from hearsay.node.incoming.reception import Reception
-from hearsay.node.peer_link import PeerLink
-from hearsay.node.sending import Sender
+from hearsay.node.sending import PeerLink, Sender
 from hearsay.node.surroundings import Surroundings
 
 _log = getLogger(__name__)

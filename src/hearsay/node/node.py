@@ -28,30 +28,26 @@ from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.libp2p.services.identification import Identification
-from hearsay.libp2p.services.ping_service import PingService
+from hearsay.libp2p.services.identify import Identification
+from hearsay.libp2p.services.ping import PingService
 from hearsay.libp2p.services.rendezvous_streams import RendezvousPoint
 from hearsay.node import freed_memory
-from hearsay.node.clock import Clock
 from hearsay.node.config import NodeConfig
 from hearsay.node.driver import Driver
 from hearsay.node.fairness.conduct import Offence
-from hearsay.node.held_peers import HeldPeers
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validator
-from hearsay.node.joined_topics import JoinedTopics
 from hearsay.node.meeting.address_news import AddressBoard, AddressNews
 from hearsay.node.meeting.discovery import Discovery
+from hearsay.node.meeting.rendezvous import Searches
 from hearsay.node.meeting.request_handler import RequestHandler
-from hearsay.node.meeting.searches import Searches
 from hearsay.node.our_streams import OurStreams
 from hearsay.node.partials import Partials
 from hearsay.node.peer_facts import PeerFacts
-from hearsay.node.peer_scores import PeerScores
-from hearsay.node.peer_worth import PeerWorth
-from hearsay.node.reach import Reach
+from hearsay.node.peer_standing import HeldPeers, PeerScores, PeerWorth
+from hearsay.node.reach import JoinedTopics, Reach
 from hearsay.node.records import Records
-from hearsay.node.surroundings import Surroundings
+from hearsay.node.surroundings import Clock, Surroundings
 from hearsay.node.topic import Backlogs, Published, Topic
 from hearsay.node.trace_rows import TraceRows
 from hearsay.partial.application import DrivenApplication, Outcome

@@ -10,7 +10,7 @@ from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.names.errors import MultistreamError, ProtocolError
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.driver import Driver
-from hearsay.node.peer_link import PeerLink
+from hearsay.node.sending import PeerLink
 
 REOPEN_SECONDS = (0.1, 1.0, 5.0)
 """Waits before our stream to a peer that ended it is opened again; then the peer is left alone."""

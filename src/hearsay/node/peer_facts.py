@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.libp2p.limits.resources import Budget, address_group
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.libp2p.services.identification import Identification
+from hearsay.libp2p.services.identify import Identification
 from hearsay.node.driver import Driver
 from hearsay.node.meeting.discovery import Discovery
 

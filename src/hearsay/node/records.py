@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from hearsay.core.shell.contract import RouterFailed
 from hearsay.extras import require_extra
 from hearsay.libp2p.host.node_host import NodeHost
-from hearsay.node.clock import Clock
 from hearsay.node.config import NodeConfig
 from hearsay.node.driver import Driver
-from hearsay.node.incoming.sequence_file import SequenceFile
-from hearsay.node.incoming.sequence_numbers import SequenceNumbers
+from hearsay.node.incoming.sequence_numbers import SequenceFile, SequenceNumbers
 from hearsay.node.meeting.address_news import AddressBoard
 from hearsay.node.metrics.endpoint import endpoint_of
+from hearsay.node.surroundings import Clock
 from hearsay.node.trace_rows import TraceRows
 from hearsay.trace.language.event_rows import Codes
 

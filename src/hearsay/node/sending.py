@@ -1,30 +1,100 @@
-"""What a router wants sent: encoded once, split at the limit, queued per peer, written once per turn of the loop."""
+"""Parts that a router wants sent: encoded once, split at the limit, queued and written."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from hearsay.core.language.actions import Reason, Send
-from hearsay.core.language.identifiers import MessageId
-from hearsay.core.language.rpc import Control, Rpc
+from hearsay.core.language.identifiers import MessageId, TopicId
+from hearsay.core.language.rpc import Control, Features, Rpc
 from hearsay.core.language.sizes import part_sizes, rpc_size
 from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.mux.stream import Stream, StreamClosed
 from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.node.incoming.intake import Intake
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.meeting.address_records import with_records
-from hearsay.node.outgoing_queue import OutgoingMemory, OutgoingRpc, Priority, by_priority
-from hearsay.node.peer_link import PeerLink
+from hearsay.node.outgoing_queue import OutgoingMemory, OutgoingQueue, OutgoingRpc, Priority, by_priority
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.splitting import split_rpc
 
 if TYPE_CHECKING:
-    from hearsay.node.metrics.durations import Durations
+    from hearsay.node.metrics.measurements import Durations
     from hearsay.node.metrics.traffic import Traffic
     from hearsay.node.trace_rows import TraceRows
+
+_WRITE_BYTES = 256 * 1024
+"""At most about so much is handed to the stream at once; the rest can still be dropped or overtaken."""
+
+
+class PeerLink:
+    def __init__(
+        self,
+        peer: PeerId,
+        queue_bytes: int,
+        memory: OutgoingMemory,
+        address: str,
+        intake: Intake,
+        *,
+        left: Callable[[PeerLink, list[OutgoingRpc]], None],
+        lost: Callable[[PeerLink, OutgoingRpc], None],
+    ) -> None:
+        self.peer = peer
+        self.intake = intake
+        self.outbound: Stream | None = None
+        self.said: tuple[tuple[TopicId, ...], Features | None] = (), None
+        """Topics and extensions, known from before our stream was replaced."""
+        self.settled = asyncio.Event()
+        """Set when our first stream to the peer is open, or will not be."""
+        self.queue = OutgoingQueue(queue_bytes, memory, partial(lost, self), address)
+        self.delivered = 0
+        """Messages that this peer was the first to bring."""
+        self._left = left
+        self._waiting = False
+
+    @property
+    def connected(self) -> bool:
+        """Whether the router knows this peer."""
+        return self.outbound is not None
+
+    def set_outbound(self, stream: Stream | None) -> None:
+        self.outbound = stream
+        self.intake.set_open(stream is not None)
+
+    def rest(self, for_s: float) -> None:
+        """Read nothing from the peer for a while."""
+        self.intake.rest(for_s)
+
+    def flush(self) -> None:
+        """Write what waits, in one piece, if the peer takes it."""
+        stream = self.outbound
+        if stream is None or self._waiting:
+            return
+        while len(self.queue):
+            if not stream.writable:
+                self._waiting = True
+                stream.call_when_writable(self._writable)
+                return
+            entries = self.queue.take(_WRITE_BYTES)
+            stream.write(b"".join([entry.frame for entry in entries]))
+            self._left(self, entries)
+
+    async def drain(self) -> None:
+        """Until everything has left for the peer, or the peer is gone."""
+        with suppress(StreamClosed):
+            while self.outbound is not None and (len(self.queue) or not self.outbound.writable):
+                await self.outbound.drain()
+                self.flush()
+
+    def _writable(self) -> None:
+        self._waiting = False
+        self.flush()
 
 
 class Sender:

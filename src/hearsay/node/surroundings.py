@@ -1,15 +1,25 @@
-"""What the driver of a router asks of the node around it, and tells it."""
+"""The interface of a node to the driver of its router: its clock, and facts about peers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic_ns, time_ns
 
 from hearsay.core.language.actions import Deliver, DeliverPartial, Dial, FindContacts, Ping, RemindOfPartial
+from hearsay.core.language.identifiers import Micros
 from hearsay.core.shell.contract import RouterFailed
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.fairness.conduct import Offence
+
+
+class Clock:
+    def __init__(self) -> None:
+        self._offset_ns = time_ns() - monotonic_ns()
+
+    def __call__(self) -> Micros:
+        return (monotonic_ns() + self._offset_ns) // 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

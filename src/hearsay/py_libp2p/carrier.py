@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from hearsay.libp2p.limits.resources import Resources
 from hearsay.libp2p.mux.stream import Stream
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.py_libp2p.library import library
+from hearsay.py_libp2p.guest import library
 
 WINDOW = 256 * 1024
 _READ_BYTES = _WRITE_BYTES = 64 * 1024

@@ -1,18 +1,31 @@
-"""Trio as a guest of the running asyncio loop, which is how py-libp2p runs beside our node in one thread.
-
-Trio allows one run per thread, so all hosts of a loop share a guest: the first starts it, the last one ends it. Both
-sides may call each other's plain functions, since only one of them runs at any time. Neither awaits the other: `call`
-starts trio work and gives an asyncio future, and cancelling that future cancels the work.
-"""
+"""py-libp2p and trio, loaded on demand; trio runs as a guest of the asyncio loop."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import sys
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
-from hearsay.py_libp2p.library import library
+from hearsay.extras import MissingExtra, pip_install
+
+
+def library(name: str) -> Any:
+    """A module of py-libp2p, or of what comes with it."""
+    loaded = "libp2p" in sys.modules
+    try:
+        module = import_module(name)
+    except ImportError:
+        raise MissingExtra(f"a py-libp2p host needs py-libp2p 0.8: {pip_install('libp2p')}") from None
+    if not loaded and "LIBP2P_DEBUG" not in os.environ:
+        # It logs every failed dial and negotiation as an error; who uses it here hears of them as exceptions.
+        logging.getLogger("libp2p").setLevel(logging.CRITICAL)
+    return module
+
 
 T = TypeVar("T")
 

@@ -17,8 +17,8 @@ from itertools import count
 from os import urandom
 from typing import Any
 
-from hearsay.libp2p.host.admission import fitted
 from hearsay.libp2p.host.host import HostLimits, open_files
+from hearsay.libp2p.host.listening import fitted
 from hearsay.libp2p.host.node_host import MAX_STREAMS
 from hearsay.libp2p.limits.resources import Resources, address_group
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
@@ -27,7 +27,12 @@ from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId, peer_id_of, to_text
 from hearsay.libp2p.services import ping
-from hearsay.py_libp2p.addresses import (
+from hearsay.py_libp2p.carrier import StreamCarrier
+from hearsay.py_libp2p.guest import Guest, library
+from hearsay.py_libp2p.host_hooks import (
+    Gate,
+    Notifee,
+    connection_config,
     each_interface,
     group_of,
     remote_address_of,
@@ -35,10 +40,6 @@ from hearsay.py_libp2p.addresses import (
     their_id,
     without_peer,
 )
-from hearsay.py_libp2p.carrier import StreamCarrier
-from hearsay.py_libp2p.guest import Guest
-from hearsay.py_libp2p.host_hooks import Gate, Notifee, connection_config
-from hearsay.py_libp2p.library import library
 
 DIAL_SECONDS = 15.0
 _KINDS = (("tcp",), ("tcp", "ws"), ("udp", "quic-v1"))

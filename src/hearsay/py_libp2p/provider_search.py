@@ -18,8 +18,8 @@ from typing import Any
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.py_libp2p.guest import library
 from hearsay.py_libp2p.host import PyLibp2pHost
-from hearsay.py_libp2p.library import library
 
 INTERVAL_S = 30.0
 FIRST_INTERVAL_S = 1.0

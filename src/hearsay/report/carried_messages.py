@@ -27,7 +27,7 @@ from hearsay.pipeline.output.stored_tables import arrow_schema
 from hearsay.pipeline.output.tables import MESSAGES, SPREAD
 from hearsay.report import thinning
 from hearsay.report.figure import Figure, numbers
-from hearsay.report.figures_spread import ID, MAX_DELIVERIES, drawn_spread
+from hearsay.report.figures_delivery import ID, MAX_DELIVERIES, drawn_spread
 from hearsay.report.html import json_for_script
 from hearsay.report.runs import Run, View
 from hearsay.text.numbers import count, plural

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hearsay.report import svg
-from hearsay.report.files import write_report_file
-from hearsay.report.html import Html, asset, document, footer, join, labelled_table, section, tag
-from hearsay.report.scales import Scale, round_step, scale_of_values
+from hearsay.report.html import Html, asset, document, footer, join, labelled_table, section, tag, write_report_file
+from hearsay.report.svg import Scale, round_step, scale_of_values
 from hearsay.report.what_ran import Ran, command_line, what_ran
 from hearsay.studies.comparison import (
     ComparisonRequest,

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.pipeline.input.run_facts import scenario_of
-from hearsay.pipeline.input.score_thresholds import thresholds_in
+from hearsay.pipeline.input.run_facts import scenario_of, thresholds_in
 from hearsay.pipeline.output.tables import CONTROL, EXCHANGE, IDONTWANT, PROMISES, SCORES, MetricTable
 from hearsay.report import thinning
 from hearsay.report.figure import Axis, Figure, Panel, column, numbers, place

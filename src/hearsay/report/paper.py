@@ -22,7 +22,7 @@ from typing import Any
 from hearsay.extras import require_extra
 from hearsay.report import palette
 from hearsay.report.figure import Axis, Format
-from hearsay.report.files import ReportError, write_bytes
+from hearsay.report.html import ReportError, write_bytes
 from hearsay.text.escape import escape
 from hearsay.text.numbers import Form
 from hearsay.version import __version__

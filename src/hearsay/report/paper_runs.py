@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hearsay.report.figure import Figure
-from hearsay.report.figures_spread import TURN
+from hearsay.report.figures_delivery import TURN
 from hearsay.report.paper import (
     COLOURS,
     COLUMN,

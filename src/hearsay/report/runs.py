@@ -36,7 +36,7 @@ from hearsay.pipeline.output.tables import (
     TRAFFIC,
     MetricTable,
 )
-from hearsay.report.files import ReportError
+from hearsay.report.html import ReportError
 from hearsay.report.thinning import Floats
 from hearsay.studies.settings import settings_of
 from hearsay.trace.folder.arrow import DAMAGED, pa

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from hearsay.metrics import BY_NAME, Metric
 from hearsay.report import svg
-from hearsay.report.files import make_folder, write_report_file, write_text
 from hearsay.report.html import (
     Html,
     asset,
@@ -17,9 +16,12 @@ from hearsay.report.html import (
     footer,
     join,
     labelled_table,
+    make_folder,
     scrolling,
     section,
     tag,
+    write_report_file,
+    write_text,
 )
 from hearsay.report.study_charts import SLACK, StudyCharts, at, mean_words
 from hearsay.report.study_svg import curve_pictures, map_pictures, pareto_picture

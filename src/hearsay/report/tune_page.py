@@ -6,10 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hearsay.report import svg
-from hearsay.report.files import make_folder, write_report_file, write_text
-from hearsay.report.html import Html, asset, capitalized, document, footer, join, labelled_table, section, tag
+from hearsay.report.html import (
+    Html,
+    asset,
+    capitalized,
+    document,
+    footer,
+    join,
+    labelled_table,
+    make_folder,
+    section,
+    tag,
+    write_report_file,
+    write_text,
+)
 from hearsay.report.study_page import mean_cell
-from hearsay.report.tune_svg import ENDED_ENTRIES, FRONT_ENTRIES, search_picture, tuned_front
+from hearsay.report.study_svg import ENDED_ENTRIES, FRONT_ENTRIES, search_picture, tuned_front
 from hearsay.report.what_ran import Ran, command_line, what_ran
 from hearsay.studies.comparison import by_itself_words
 from hearsay.studies.packs import BY_NAME

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hearsay.explain.answers import Explanation, explain
-from hearsay.explain.find import NotInThisRun
-from hearsay.explain.message import open_message
+from hearsay.explain.message import NotInThisRun, open_message
 from hearsay.explain.slowest import SlowAnswer
 from hearsay.explain.words import heading
 from hearsay.pipeline.output.tables import MESSAGES

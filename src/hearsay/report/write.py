@@ -8,16 +8,15 @@ from pathlib import Path
 from hearsay.report.carried_messages import carry_messages
 from hearsay.report.figure import Figure
 from hearsay.report.figures_cost import control_overhead, copies_per_delivery, load_per_node, state_per_node
-from hearsay.report.figures_delivery import churn_timeline, delivery_cdf, latency_over_time
+from hearsay.report.figures_delivery import churn_timeline, delivery_cdf, latency_over_time, spread_of_a_message
 from hearsay.report.figures_mesh import degree_histogram, degree_over_time, mesh_picture
-from hearsay.report.figures_spread import spread_of_a_message
 from hearsay.report.figures_standing import (
     connected_by_exchange,
     promises_over_time,
     saved_by_idontwant,
     scores_over_time,
 )
-from hearsay.report.files import ReportError, require_report_or_nothing, write_report_file
+from hearsay.report.html import ReportError, require_report_or_nothing, write_report_file
 from hearsay.report.run_page import named, run_page
 from hearsay.report.runs import Run, open_runs
 from hearsay.report.worth_explaining import worth_explaining

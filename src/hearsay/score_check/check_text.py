@@ -10,7 +10,7 @@ from hearsay.score_check.offences import LEVELS
 from hearsay.score_check.subject import OtherPopulation, Subject
 from hearsay.text.escape import escape
 from hearsay.text.numbers import count, figure, plain, plural, seconds
-from hearsay.text.text_table import table_text
+from hearsay.text.tables import table_text
 
 _MOST_ROWS = 40
 SILENCE_HEAD = ("topic", "silence in it", "then at", "below 0 after joining", "after stopping")

@@ -18,8 +18,7 @@ from pathlib import Path
 from hearsay.core.language.identifiers import Micros
 from hearsay.sim.checks.checker import Checker
 from hearsay.sim.engine import Engine
-from hearsay.sim.plan.engines import CapacityExceeded, EngineName, choose_engine
-from hearsay.sim.plan.estimate import require_memory
+from hearsay.sim.plan.engines import CapacityExceeded, EngineName, choose_engine, require_memory
 from hearsay.sim.plan.plan import Plan, make_plan
 from hearsay.sim.reference.engine import ReferenceEngine
 from hearsay.sim.results.recorder import Recorder

@@ -17,8 +17,8 @@ from time import perf_counter, process_time, time
 from typing import Any, Protocol, TypeAlias
 
 from hearsay.metrics import shown_in
-from hearsay.sim.reference import failures
-from hearsay.sim.reference.failures import RouterFailed
+from hearsay.sim.reference import action_handler
+from hearsay.sim.reference.action_handler import RouterFailed
 from hearsay.sim.results.summary import Summary
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_error import ScenarioError
@@ -117,7 +117,7 @@ def describe_error(error: BaseException) -> str:
         return "; ".join(error.problems)[:_LONGEST_ERROR]
     if isinstance(error, MemoryError):
         return "out of memory"
-    return (str(error) if isinstance(error, RouterFailed) else failures.describe_error(error))[:_LONGEST_ERROR]
+    return (str(error) if isinstance(error, RouterFailed) else action_handler.describe_error(error))[:_LONGEST_ERROR]
 
 
 def files_of(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -16,12 +16,12 @@ from hashlib import sha256
 from itertools import product
 from pathlib import Path
 
-from hearsay.sim.plan.estimate import estimate
+from hearsay.sim.plan.engines import estimate
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_file import dump_scenario
 from hearsay.sim.scenario.tables import MAX_TABLE_BYTES, read_text
 from hearsay.studies.checked_file import StudyError
-from hearsay.studies.settings import code_digest
+from hearsay.studies.code import code_digest
 from hearsay.studies.study_file import MOST_RUNS, Study
 
 _NAME_DIGITS = 12

@@ -11,7 +11,7 @@ from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
 from hearsay.text.numbers import between, shown
-from hearsay.text.text_table import table_text
+from hearsay.text.tables import table_text
 
 MOST_LINES = 60
 

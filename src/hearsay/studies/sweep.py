@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hearsay.pipeline.spark.work_folder import work_folder
+from hearsay.studies.code import carried_modules
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.packs import Row, Task
 from hearsay.studies.points import Point
 from hearsay.studies.processes import OpenPlace
 from hearsay.studies.runner import Progress, Runner, missing, tasks_of
-from hearsay.studies.settings import carried_modules
 from hearsay.studies.study_file import Study
 from hearsay.studies.tables import tables_of
 

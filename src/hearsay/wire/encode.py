@@ -20,7 +20,7 @@ from hearsay.core.language.rpc import (
     Subscription,
 )
 from hearsay.libp2p.names.protobuf import DELIMITED, VARINT, bytes_field, varint_field
-from hearsay.libp2p.names.varint import encode as varint
+from hearsay.libp2p.names.protobuf import encode as varint
 from hearsay.wire.episub_codec import encode_part
 from hearsay.wire.fields import EPISUB, HOPS, TEST_EXTENSION, raw
 

@@ -15,8 +15,8 @@ from hearsay.core.language.sizes import part_kind
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.peer_id import check_peer_id
 from hearsay.libp2p.names.protobuf import DELIMITED, VARINT, bytes_field, varint_field, walk
-from hearsay.libp2p.names.varint import decode as decode_varint
-from hearsay.libp2p.names.varint import encode as varint
+from hearsay.libp2p.names.protobuf import decode as decode_varint
+from hearsay.libp2p.names.protobuf import encode as varint
 from hearsay.wire.fields import RpcLimits, raw
 
 (KIND, TOPIC, PEERS, TTL, PEER, SEQUENCE, ROLE, RANDOM, LINKS, RANDOM_LINKS, RTT, REFUSED, SKETCH, IDS, HOPS) = range(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.names.errors import EncodingError, FrameError
-from hearsay.libp2p.names.varint import decode_partial, encode
+from hearsay.libp2p.names.protobuf import decode_partial, encode
 
 
 def frame(payload: bytes) -> bytes:

@@ -19,14 +19,13 @@ from contextlib import suppress
 from time import monotonic
 from typing import Protocol, cast
 
-from hearsay.libp2p.limits.allowance import Allowance
+from hearsay.libp2p.limits.rates import Allowance
 from hearsay.libp2p.limits.resources import Budget, Resources, address_group
 from hearsay.libp2p.limits.turns import Turns
-from hearsay.libp2p.mux.connection_limits import LARGE_FRAME, ConnectionLimits
+from hearsay.libp2p.mux.connection_limits import LARGE_FRAME, ConnectionLimits, Liveness, Sign
 from hearsay.libp2p.mux.connection_streams import ConnectionStreams
-from hearsay.libp2p.mux.liveness import Liveness, Sign
+from hearsay.libp2p.mux.multistream import Upgrade
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
-from hearsay.libp2p.mux.upgrade import Upgrade
 from hearsay.libp2p.mux.yamux import Yamux
 from hearsay.libp2p.mux.yamux_frames import GoAway
 from hearsay.libp2p.names.errors import ProtocolError

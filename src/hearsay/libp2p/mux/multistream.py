@@ -1,12 +1,4 @@
-"""multistream-select 1.0: two peers agree on the protocol of a connection or stream.
-
-Rules (libp2p specs, "connections", protocol negotiation): both sides send `/multistream/1.0.0`. The dialer proposes
-protocols one by one; the listener echoes the one it takes and answers `na` to the others. Every line is a varint
-length, the text, and a newline. The dialer's first proposal goes out with its header, which saves a round trip.
-
-A line has at most 1024 bytes and a peer at most 64 lines. Bytes after the agreement are the chosen protocol's:
-`leftover`.
-"""
+"""Agreement on protocols: multistream-select 1.0, and the upgrade of a byte stream to a secure, multiplexed one."""
 
 from __future__ import annotations
 
@@ -14,8 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
 from hearsay.libp2p.limits.frames import frame
-from hearsay.libp2p.names.errors import EncodingError, MultistreamError
-from hearsay.libp2p.names.varint import decode_partial
+from hearsay.libp2p.mux import yamux_frames
+from hearsay.libp2p.names.errors import EncodingError, MultistreamError, NoiseError
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.libp2p.names.protobuf import decode_partial
+from hearsay.libp2p.secure import noise
+from hearsay.libp2p.secure.noise import Channel, Handshake
 
 HEADER = "/multistream/1.0.0"
 NOT_AVAILABLE = "na"
@@ -129,3 +126,63 @@ class Listener(Negotiation):
             self.protocol = text
             return line(text)
         return line(NOT_AVAILABLE)
+
+
+MAX_FRAMES = 256
+"""Noise frames that a peer may use to agree on a multiplexer; it needs a few."""
+
+
+class Upgrade:
+    """One side of a connection's way up. It is over when `done`."""
+
+    def __init__(self, identity: PrivateKey, dialer: bool, expected: PeerId | None = None) -> None:
+        self._security = _negotiation(dialer, noise.PROTOCOL)
+        self._handshake = Handshake(identity, dialer, expected)
+        self._muxer = _negotiation(dialer, yamux_frames.PROTOCOL)
+
+    @property
+    def done(self) -> bool:
+        return self._muxer.protocol is not None
+
+    @property
+    def channel(self) -> Channel | None:
+        return self._handshake.channel
+
+    @property
+    def leftover(self) -> bytes:
+        """Plaintext for the multiplexer that came along."""
+        return self._muxer.leftover
+
+    def start(self) -> bytes:
+        return self._security.start()
+
+    def receive(self, data: bytes) -> bytes:
+        """Take bytes of the peer; what to send in answer."""
+        if self._security.protocol is None:
+            answer = self._security.receive(data)
+            if self._security.protocol is None:
+                return answer
+            return answer + self._handshake.start() + self._shake(self._security.leftover)
+        if self._handshake.channel is None:
+            return self._shake(data)
+        return self._multiplex(self._handshake.channel, data)
+
+    def _shake(self, data: bytes) -> bytes:
+        answer = self._handshake.receive(data)
+        channel = self._handshake.channel
+        if channel is None:
+            return answer
+        return answer + channel.seal(self._muxer.start()) + self._multiplex(channel, self._handshake.leftover)
+
+    def _multiplex(self, channel: Channel, data: bytes) -> bytes:
+        channel.feed(data)
+        answer = b""
+        while channel.has_frame and not self.done:
+            if channel.frames == MAX_FRAMES:
+                raise NoiseError(f"more than {MAX_FRAMES} frames before a multiplexer was agreed")
+            answer += self._muxer.receive(channel.open(at_most=1))
+        return channel.seal(answer) if answer else b""
+
+
+def _negotiation(dialer: bool, protocol: str) -> Negotiation:
+    return Dialer([protocol]) if dialer else Listener({protocol})

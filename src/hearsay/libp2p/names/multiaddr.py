@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 
-from hearsay.libp2p.names import peer_id, varint
+from hearsay.libp2p.names import peer_id, protobuf
 from hearsay.libp2p.names.errors import EncodingError
 
 MAX_BYTES = 1024
@@ -112,13 +112,13 @@ class Multiaddr:
         parts: list[tuple[str, str]] = []
         offset = 0
         while offset < len(raw):
-            code, offset = varint.decode(raw, offset, len(raw))
+            code, offset = protobuf.decode(raw, offset, len(raw))
             protocol = _BY_CODE.get(code)
             if protocol is None:
                 raise EncodingError(f"multiaddr protocol {code} is not known here")
             size = protocol.size
             if size < 0:
-                size, offset = varint.decode(raw, offset, len(raw))
+                size, offset = protobuf.decode(raw, offset, len(raw))
             value = raw[offset : offset + size]
             offset += size
             if offset > len(raw) or len(parts) == MAX_PARTS:
@@ -134,9 +134,9 @@ class Multiaddr:
         for name, value in self.parts:
             protocol = _BY_NAME[name]
             packed = protocol.pack(value)
-            encoded += varint.encode(protocol.code)
+            encoded += protobuf.encode(protocol.code)
             if protocol.size < 0:
-                encoded += varint.encode(len(packed))
+                encoded += protobuf.encode(len(packed))
             encoded += packed
         return bytes(encoded)
 

@@ -1,15 +1,50 @@
-"""The little of protobuf that libp2p needs: fields as (number, value), written and walked without a schema.
-
-Unknown fields are skipped, deprecated groups too: go relays them to any depth. Values are not copied until asked for:
-a length-delimited value comes as offsets into the message, so that counts can be checked before objects are built.
-"""
+"""Unsigned varints, and fields of protobuf messages as (number, value)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from hearsay.libp2p.names.errors import EncodingError
-from hearsay.libp2p.names.varint import decode, encode
+
+MAX_BYTES = 10
+_ONE_BYTE = tuple(bytes((value,)) for value in range(128))
+
+
+def encode(value: int) -> bytes:
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def decode(data: bytes | bytearray | memoryview, offset: int, end: int) -> tuple[int, int]:
+    """The value at `offset` and where it ends; `EncodingError` when it does not end before `end`."""
+    found = decode_partial(data, offset, end)
+    if found is None:
+        raise EncodingError("a varint is cut off")
+    return found
+
+
+def decode_partial(data: bytes | bytearray | memoryview, offset: int, end: int) -> tuple[int, int] | None:
+    """As `decode`, but None when more bytes are needed."""
+    value = shift = 0
+    while offset < end:
+        byte = data[offset]
+        offset += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value >> 64:
+                raise EncodingError("a varint has more than 64 bits")
+            return value, offset
+        shift += 7
+        if shift >= 7 * MAX_BYTES:
+            raise EncodingError(f"a varint is longer than {MAX_BYTES} bytes")
+    return None
+
 
 VARINT, FIXED64, DELIMITED, GROUP, END_GROUP, FIXED32 = range(6)
 MAX_FIELD = (1 << 29) - 1

@@ -8,7 +8,7 @@ Rules:
   Points that know the older form of the protocol only, py-libp2p's for one, want `{id = 1, addrs = 2}` in its place.
 * A DISCOVER is answered with registrations and a cookie; with that cookie, the next answer goes on from there.
 
-What a point remembers is in `hearsay.libp2p.services.rendezvous_registry`.
+What a point remembers is in `hearsay.libp2p.services.rendezvous_streams`.
 """
 
 from __future__ import annotations

@@ -1,32 +1,93 @@
-"""What peers are held to: offences make demerits, demerits fade, and who has too many is slowed, then kept out.
-
-Demerits halve every `half_life_s`. From `slow_at` on, reading from the peer pauses after each further offence; at
-`out_at` its connection ends, and it is not let in, nor dialled, for `out_s`. An address answers for all of its peers
-together, with `address_factor` times as much patience: many honest peers may share one, and no single one of them
-brings it more demerits than put out a peer.
-
-An offence is what no honest peer does, of whatever implementation and version, however it is set up. None are:
-
-* what peers pass on before they could know better, or know otherwise: messages whose verdict is IGNORE, sequence
-  numbers that come out of order, duplicates, messages and control of topics just left, our own messages;
-* ids asked for that are kept no more, more ids than a heartbeat's share (heartbeats of two nodes are not in step),
-  GRAFTs that find a full mesh or no subscription;
-* a GRAFT in backoff by a peer that knows no backoff (protocol v1.0), or that cannot know of this one: on each
-  connection the first is forgiven, and so is what comes within `backoff_grace_s` of it: it crossed the PRUNE on its
-  way, or the peer has been started anew.
-
-A verdict REJECT says that whoever passed a message on is to blame, as in gossipsub 1.1: validators that honest peers
-may lack answer IGNORE. Gossipsub's scores (1.1) take over from here for what they count.
-"""
+"""Conduct of peers: offences add demerits, demerits decay, and a peer with too many is banned for a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import Generic, TypeVar
 
+from hearsay.core.language.actions import MessageRejected, PartDropped, Reason
+from hearsay.core.language.identifiers import Identifier
+from hearsay.core.language.rpc import PartKind, knows_backoff
+from hearsay.core.shell.router import Router
 from hearsay.libp2p.names.peer_id import PeerId, to_text
-from hearsay.node.fairness.demerits import Demerits
+
+Name = TypeVar("Name", bound=Hashable)
+
+FADED = 1.0
+"""Who has fewer demerits starts anew: what came before is not told any more."""
+
+
+@dataclass(slots=True)
+class _Account:
+    at_s: float
+    demerits: float = 0.0
+    """At that time; fewer now."""
+    out_until_s: float = 0.0
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class Demerits(Generic[Name]):
+    """The accounts of peers, or of addresses. Times are seconds of any clock that goes forward."""
+
+    def __init__(self, out_at: float, out_s: float, half_life_s: float, limit: int) -> None:
+        self._out_at = out_at
+        self._out_s = out_s
+        self._half_life_s = half_life_s
+        self._limit = limit
+        self._accounts: dict[Name, _Account] = {}
+
+    def __len__(self) -> int:
+        return len(self._accounts)
+
+    def of(self, name: Name, now_s: float) -> float:
+        account = self._accounts.get(name)
+        return 0.0 if account is None else self._faded(account, now_s)
+
+    def add(self, name: Name, demerits: float, what: str, count: int, now_s: float) -> bool:
+        """`count` times `what`, worth so many demerits in all; True if that puts it out. Who is out gets no more."""
+        account = self._accounts.get(name)
+        if account is None:
+            account = _Account(now_s, out_until_s=now_s)
+            self._make_room(now_s)
+            self._accounts[name] = account
+        elif now_s < account.out_until_s:
+            return False
+        before = self._faded(account, now_s)
+        if before < FADED:
+            account.counts.clear()
+        account.counts[what] = account.counts.get(what, 0) + count
+        account.at_s = now_s
+        account.demerits = before + demerits
+        if account.demerits < self._out_at:
+            return False
+        account.demerits = 0.0
+        account.out_until_s = now_s + self._out_s
+        return True
+
+    def out_s(self, name: Name, now_s: float) -> float:
+        """How much longer it is out; 0 if it is not."""
+        account = self._accounts.get(name)
+        return 0.0 if account is None else max(0.0, account.out_until_s - now_s)
+
+    def counts(self, name: Name) -> dict[str, int]:
+        """How often it did what, since it last had nothing to answer for."""
+        account = self._accounts.get(name)
+        return {} if account is None else dict(account.counts)
+
+    def _faded(self, account: _Account, now_s: float) -> float:
+        return account.demerits * 0.5 ** ((now_s - account.at_s) / self._half_life_s)
+
+    def _make_room(self, now_s: float) -> None:
+        if len(self._accounts) < self._limit:
+            return
+        ranked = sorted(
+            self._accounts,
+            key=lambda name: (self.out_s(name, now_s), self.of(name, now_s)),
+        )
+        for name in ranked[: max(1, self._limit // 4)]:
+            del self._accounts[name]
 
 
 class Offence(Enum):
@@ -149,3 +210,56 @@ def _why(counts: dict[str, int]) -> str:
     """The offences in words, the most frequent first."""
     ranked = sorted(counts.items(), key=lambda item: -item[1])
     return ", ".join(f"{count:,} {Offence[name].value[count != 1]}" for name, count in ranked)
+
+
+_BOUNDED = (PartKind.SUBSCRIBE, PartKind.PUBLISH)
+"""Parts that no honest peer sends too many of; GRAFTs and ids beyond a limit come from honest ones, too."""
+
+
+class EarlyGrafts:
+    """Which GRAFTs in backoff are forgiven, by connection and topic: those until `grace_s` after the first.
+
+    The first is answered with PRUNE, so a peer that comes again after that time knows that it comes too early.
+    """
+
+    _TOPICS = 1024
+    """Of a peer; beyond that the oldest is forgotten, and forgiven anew."""
+
+    def __init__(self, now_s: Callable[[], float], grace_s: float) -> None:
+        self._now_s = now_s
+        self._grace_s = grace_s
+        self._first_s: dict[Identifier, dict[Identifier, float]] = {}
+
+    def forgives(self, peer: Identifier, topic: Identifier) -> bool:
+        """A peer that knows of backoffs said GRAFT in one."""
+        now_s = self._now_s()
+        known = self._first_s.setdefault(peer, {})
+        first_s = known.setdefault(topic, now_s)
+        if len(known) > self._TOPICS:
+            del known[next(iter(known))]
+        return now_s - first_s < self._grace_s
+
+    def grafted(self, peer: Identifier, topic: Identifier) -> None:
+        """The backoff is over."""
+        self._first_s.get(peer, {}).pop(topic, None)
+
+    def gone(self, peer: Identifier) -> None:
+        self._first_s.pop(peer, None)
+
+
+def offence_in(told: MessageRejected | PartDropped, router: Router, early_grafts: EarlyGrafts) -> Offence | None:
+    """Where scores are kept, they are about rejected messages and broken backoffs."""
+    keeps_scores = router.strategy.keeps_scores
+    if isinstance(told, MessageRejected):
+        return Offence.REJECTED if told.reason is Reason.REJECTED and not keeps_scores else None
+    if told.reason is Reason.BACKOFF and not keeps_scores and _broke_backoff(told, router, early_grafts):
+        return Offence.BACKOFF_BROKEN
+    return Offence.OVER_LIMIT if told.reason is Reason.OVER_LIMIT and told.kind in _BOUNDED else None
+
+
+def _broke_backoff(told: PartDropped, router: Router, early_grafts: EarlyGrafts) -> bool:
+    """Whether a peer that said GRAFT in backoff must have known."""
+    peer = router.connected.get(told.peer)
+    if peer is None or not knows_backoff(peer.protocol) or told.topic is None:
+        return False
+    return not early_grafts.forgives(told.peer, told.topic)

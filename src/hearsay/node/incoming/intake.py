@@ -1,34 +1,57 @@
-"""Received and not yet handled: one peer's bytes and RPCs, handled in order and in turns with other peers.
-
-Frames are cut when there is time for them. An RPC is decoded, the signatures of its messages are checked, and the RPC
-goes to the router, a few messages at a time. Cheap signatures are checked at once; expensive ones are checked by
-threads (`verification.py`), while the RPC and those behind it wait. A peer for which something waits is not read
-from, so its window closes. Nothing is handled while the router does not know the peer, while validators have no room
-for the next message, or while the peer has used more than its allowance of RPCs and parts.
-
-When the peer's connection ends, what it sent before is handled to the end, within bounds: many peers connect only to
-publish.
-"""
+"""Received and not yet handled: bytes and RPCs of one peer, handled in order and in turn."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Protocol
 
-from hearsay.core.language.rpc import EPISUB, Message
-from hearsay.libp2p.limits.allowance import Allowance
+from hearsay.core.language.rpc import EPISUB, Message, Portion, Rpc
 from hearsay.libp2p.limits.frames import FrameReader
+from hearsay.libp2p.limits.rates import Allowance
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.limits.turns import Turns
 from hearsay.libp2p.mux.stream import Stream
 from hearsay.libp2p.names.errors import FrameError
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.node.incoming.incoming_rpc import IncomingRpc
 from hearsay.node.incoming.verification import BATCH_US, Batch, Verdicts, Verification, is_dear
 from hearsay.wire.decode import DecodedRpc
 from hearsay.wire.signing import check_us
+
+
+class IncomingRpc:
+    """Messages from `next` to before `stop` are still to come; those from `stop` on are dropped and counted."""
+
+    __slots__ = ("is_handed_over", "next", "opens_stream", "reserved", "rpc", "stop", "verdicts")
+
+    def __init__(self, rpc: Rpc, reserved: int = 0) -> None:
+        self.rpc = rpc
+        self.next = 0
+        self.stop = len(rpc.messages)
+        self.is_handed_over = False
+        self.opens_stream = False
+        """It is the first RPC of a stream that replaces another."""
+        self.reserved = reserved
+        """Bytes of the peer's budget."""
+        self.verdicts: Verdicts = {}
+        """Of signatures that threads have checked."""
+
+    def waiting(self, at_most: int | None = None) -> Iterator[Message]:
+        """The next messages to come."""
+        stop = self.stop if at_most is None else min(self.stop, self.next + at_most)
+        return islice(self.rpc.messages, self.next, stop)
+
+    def take(self, count: int, authentic: tuple[Message, ...]) -> Portion | None:
+        """Move on by `count` messages, of which `authentic` go to the router; None when that is the whole RPC."""
+        is_first = not self.next
+        self.next += count
+        self.is_handed_over = self.next >= self.stop
+        if is_first and len(authentic) == len(self.rpc.messages):
+            return None
+        return Portion(authentic, is_first, self.is_handed_over)
+
 
 MESSAGES_AT_ONCE = 4
 """An RPC with more messages is handled in pieces."""

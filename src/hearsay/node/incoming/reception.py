@@ -1,12 +1,9 @@
-"""What comes in of peers on its way to the router: counted, held to allowances, and without what is forged.
-
-An intake per peer reads its stream and decodes in turns; what becomes of an RPC is said here, for all of them.
-"""
+"""Input of peers on its way to the router: counted, within allowances, with room at the validators."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,15 +11,13 @@ from hearsay.core.language.actions import MessageRejected, PartDropped, Reason
 from hearsay.core.language.identifiers import Micros, TopicId
 from hearsay.core.language.rpc import Control, Features, Message, PartKind, Portion, Rpc
 from hearsay.core.shell.router import Router
-from hearsay.libp2p.limits.allowance import Allowance
+from hearsay.libp2p.limits.rates import Allowance
 from hearsay.libp2p.limits.resources import Budget, Resources
 from hearsay.libp2p.limits.turns import Turns
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.config import NodeLimits
 from hearsay.node.fairness.conduct import Offence
-from hearsay.node.incoming.admission import Admission
-from hearsay.node.incoming.incoming_rpc import IncomingRpc
-from hearsay.node.incoming.intake import MESSAGES_AT_ONCE, Intake
+from hearsay.node.incoming.intake import MESSAGES_AT_ONCE, IncomingRpc, Intake
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validation
 from hearsay.node.incoming.verification import Verdicts, Verification
@@ -33,9 +28,47 @@ from hearsay.wire.messages import MessageIds
 from hearsay.wire.signing import Fault, SignaturePolicy, plain_fault, signature_fault
 
 if TYPE_CHECKING:
-    from hearsay.node.metrics.durations import Durations
+    from hearsay.node.metrics.measurements import Durations
     from hearsay.node.metrics.traffic import Traffic
     from hearsay.node.trace_rows import TraceRows
+
+
+class Admission:
+    def __init__(self, validation: Validation) -> None:
+        self._validation = validation
+        self._waiting: dict[PeerId, Intake] = {}
+        self._idle: dict[PeerId, None] = {}
+        """Those of them for whom no verdict of their own will make room: other peers take it all."""
+
+    def has_room(self, intake: Intake, message: Message) -> bool:
+        """Whether a message can wait for its verdict; if not, its peer waits."""
+        peer = intake.peer
+        if self._validation.has_room(peer, message):
+            self.forget(peer)
+            return True
+        self._waiting.setdefault(peer, intake)
+        if self._validation.pending(peer):
+            self._idle.pop(peer, None)
+        else:
+            self._idle.setdefault(peer)
+        intake.set_paused(True)
+        return False
+
+    def verdict_came(self, peers: Iterable[PeerId]) -> None:
+        """A message of these peers waits no more: they may go on, and so may others."""
+        for peer in peers:
+            if peer in self._waiting:
+                self._waiting[peer].set_paused(False)
+        for peer in list(self._idle):
+            if self._validation.full:
+                return
+            if peer in self._idle:
+                self._waiting[peer].set_paused(False)
+
+    def forget(self, peer: PeerId) -> None:
+        self._waiting.pop(peer, None)
+        self._idle.pop(peer, None)
+
 
 _NEW_MESSAGE = 2
 """Parts of its allowance that a peer gets back for a message that was new: the message, and the RPC it came in."""

@@ -1,16 +1,21 @@
-"""Which messages of each author were here, by their sequence numbers: a replay is known however late it comes.
-
-An author's numbers grow. What is above the highest one that was taken is new; among the few below it those that were
-taken are known one by one, since messages overtake each other on their ways; what is older counts as a replay. There
-is no end of authors, so those that were silent for longest are forgotten first.
-"""
+"""Sequence numbers of authors: a replay is recognised, and the highest number is kept over restarts."""
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import fcntl
+import os
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import suppress
+from hashlib import sha256
+from logging import getLogger
+from pathlib import Path
 
-from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.libp2p.names.errors import EncodingError
+from hearsay.libp2p.names.peer_id import PeerId, check_peer_id
+from hearsay.trace.folder.durable import DurableFile, write_durably
 
 WINDOW = 1024
 """How far a message may come behind a later one of its author."""
@@ -70,3 +75,124 @@ class _Author:
     def __init__(self, highest: int, taken: int) -> None:
         self.highest = highest
         self.taken = taken
+
+
+HEAD = b"hearsay sequence numbers 1\n"
+WRITE_S = 5.0
+"""Between two times it is written, if something has changed; a node that is killed loses as much."""
+MAX_AUTHOR_BYTES = 255
+
+_log = getLogger(__name__)
+
+
+class SequenceFileError(Exception):
+    """The file is there and cannot be used."""
+
+
+class SequenceFile:
+    """`SequenceFileError` or `OSError` says why it cannot be had. `start` it, and `close` it in the end."""
+
+    def __init__(self, path: Path, authors: int) -> None:
+        self.path = path
+        self._lock = _locked(path)
+        try:
+            self.numbers = SequenceNumbers(authors, _read(path))
+        except BaseException:
+            self._unlock()
+            raise
+        self._written = self.numbers.changes
+        self._writing: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._writing = asyncio.get_running_loop().create_task(self._keep_writing())
+
+    async def close(self) -> None:
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.gather(self._writing, return_exceptions=True)
+        await self._write()
+        self._unlock()
+
+    async def _keep_writing(self) -> None:
+        while True:
+            await asyncio.sleep(WRITE_S)
+            await asyncio.shield(self._write())
+
+    async def _write(self) -> None:
+        changes = self.numbers.changes
+        if changes == self._written:
+            return
+        encoded = encode(self.numbers.highest())
+        try:
+            await asyncio.to_thread(_replace, self.path, encoded)
+        except OSError as error:
+            _log.error("%s: sequence numbers could not be written: %s", self.path, error)
+        else:
+            self._written = changes
+
+    def _unlock(self) -> None:
+        with suppress(OSError):
+            os.close(self._lock)
+
+
+def _replace(path: Path, encoded: bytes) -> None:
+    def fill(file: DurableFile) -> None:
+        file.write(encoded)
+
+    write_durably(path, fill)
+
+
+def encode(highest: list[tuple[PeerId, int]]) -> bytes:
+    body = b"".join(
+        [
+            HEAD,
+            *(
+                bytes((len(author),)) + author + number.to_bytes(NUMBER_BYTES, "big")
+                for author, number in highest
+                if len(author) <= MAX_AUTHOR_BYTES
+            ),
+        ]
+    )
+    return body + sha256(body).digest()
+
+
+def decode(encoded: bytes) -> list[tuple[PeerId, int]]:
+    """`SequenceFileError` if these are not the bytes that `encode` makes."""
+    body, checksum = encoded[:-32], encoded[-32:]
+    if not body.startswith(HEAD) or sha256(body).digest() != checksum:
+        raise SequenceFileError("damaged, or no file of sequence numbers")
+    highest: list[tuple[PeerId, int]] = []
+    offset = len(HEAD)
+    while offset < len(body):
+        start, stop = offset + 1, offset + 1 + body[offset]
+        offset = stop + NUMBER_BYTES
+        try:
+            author = check_peer_id(body[start:stop])
+        except EncodingError:
+            raise SequenceFileError("damaged: a peer id is none") from None
+        highest.append((author, int.from_bytes(body[stop:offset], "big")))
+    return highest
+
+
+def _read(path: Path) -> list[tuple[PeerId, int]]:
+    try:
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise SequenceFileError("not a regular file")
+        return decode(path.read_bytes())
+    except FileNotFoundError:
+        return []
+    except SequenceFileError as error:
+        raise SequenceFileError(f"{path}: {error}; without it, replays of what it knew are taken") from None
+
+
+def _locked(path: Path) -> int:
+    lock = path.with_name(f".{path.name}.lock")
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            raise SequenceFileError(f"{path}: another node has it") from None
+        raise
+    return descriptor

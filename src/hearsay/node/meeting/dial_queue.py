@@ -1,17 +1,4 @@
-"""Which peer is dialled next, of all that somebody has named.
-
-Rules:
-
-* So many at a time; fewer of one source, and fewer at one address, so that a network that accepts connections and
-  says nothing keeps some of the places only. A peer is tried at those of its addresses where there is room.
-* Dials have a rate for each address and one in total. Peers name the addresses, so others could make many nodes flood
-  an address that has nothing to do with the network.
-* Names that have to be looked up count as one address, with few places: a look-up takes a thread until it ends, and
-  whoever has a name server can make it take long. They come after a peer's other addresses.
-* Sources take turns; within a source who was named first comes first.
-* The rest wait. Each source has its share of that, too; when all is full, the source with most loses its last.
-* Who could not be reached is tried once more by itself, later and with more patience, and not at all before that.
-"""
+"""The peers that are dialled next, and the time before another attempt."""
 
 from __future__ import annotations
 
@@ -26,6 +13,25 @@ from hearsay.libp2p.limits.rates import Rate, Rates
 from hearsay.libp2p.limits.resources import address_group
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
+
+FIRST_RETRY_S, LAST_RETRY_S = 1.0, 60.0
+
+
+class Retries:
+    """1, 2, 4 … 60 seconds, each with up to half of it more, so that a crowd does not come back at once."""
+
+    def __init__(self, first_s: float = FIRST_RETRY_S) -> None:
+        self._first_s = self._next_s = first_s
+
+    def wait_s(self) -> float:
+        """After one more failure."""
+        wait_s = self._next_s * (1 + random() / 2)
+        self._next_s = min(2 * self._next_s, LAST_RETRY_S)
+        return wait_s
+
+    def succeeded(self) -> None:
+        self._next_s = self._first_s
+
 
 AGAIN = "again"
 """The source of second tries."""

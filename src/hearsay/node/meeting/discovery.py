@@ -1,6 +1,6 @@
 """Finding peers: bootstrap addresses that are dialled again with back-off, and addresses that others tell.
 
-A bootstrap address that fails is dialled again with back-off (`hearsay.node.meeting.retries`), and so is one whose
+A bootstrap address that fails is dialled again with back-off (`hearsay.node.meeting.dial_queue`), and so is one whose
 peer is gone as soon as it came. What becomes of each is told (`hearsay.node.meeting.address_news`).
 
 What others tell is kept in a book (`hearsay.node.meeting.address_book`) and dialled in fair turns
@@ -28,8 +28,7 @@ from hearsay.libp2p.services.rendezvous import open_unsigned
 from hearsay.node.fairness.conduct import KeptOut
 from hearsay.node.meeting.address_book import AddressBook, BookLimits, Learnt
 from hearsay.node.meeting.address_news import AddressNews, AddressState
-from hearsay.node.meeting.dial_queue import DialLimits, DialQueue, PlannedDial
-from hearsay.node.meeting.retries import FIRST_RETRY_S, Retries
+from hearsay.node.meeting.dial_queue import FIRST_RETRY_S, DialLimits, DialQueue, PlannedDial, Retries
 
 LASTING_S = 10.0
 """A connection that lasts so long makes good for failures before it."""

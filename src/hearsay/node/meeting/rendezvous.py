@@ -1,16 +1,9 @@
-"""Finding a topic's peers at rendezvous points: register there under the topic's name, ask who else did, dial them.
-
-Every point of the list is asked by itself, every `interval_s` and whenever a topic is joined; one that cannot be
-reached, or does not answer, is tried again with back-off (`hearsay.node.meeting.retries`) while the others serve.
-
-A point tells a part of what it has, and a cookie to go on with: a few parts in a round, and the next round goes on
-there. Every `ROUNDS` rounds it is asked from the beginning, for those who could not be reached when they were told.
-"""
+"""Peers of a topic, found at rendezvous points and on the local network."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from logging import getLogger
 from random import random
@@ -20,6 +13,7 @@ from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.names.errors import DialError, ProtocolError
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.libp2p.services.identify import Identification
 from hearsay.libp2p.services.rendezvous import (
     DEFAULT_TTL_S,
     MAX_ANSWER,
@@ -29,8 +23,13 @@ from hearsay.libp2p.services.rendezvous import (
     unsigned_record,
 )
 from hearsay.libp2p.services.rendezvous_streams import ask
+from hearsay.node.config import NodeConfig
 from hearsay.node.meeting.address_news import AddressNews, AddressState
-from hearsay.node.meeting.retries import Retries
+from hearsay.node.meeting.dial_queue import Retries
+from hearsay.node.meeting.discovery import Discovery
+from hearsay.node.meeting.local_network import LocalNetwork
+from hearsay.py_libp2p.host import PyLibp2pHost
+from hearsay.py_libp2p.provider_search import ProviderSearch
 
 INTERVAL_S = 30.0
 REGISTER_AGAIN_S = 3600.0
@@ -133,3 +132,53 @@ class RendezvousSearch:
                 self._found(record, source)
             if not answer.records or answer.cookie in (b"", cookie):
                 return
+
+
+class Searches:
+    """What is found goes to `discovery`, news of the addresses that are asked to `tell`."""
+
+    def __init__(
+        self,
+        host: NodeHost,
+        config: NodeConfig,
+        discovery: Discovery,
+        identification: Identification,
+        topics: Callable[[], Collection[str]],
+        tell: Callable[[AddressNews], None],
+    ) -> None:
+        self._host = host
+        self._config = config
+        self._discovery = discovery
+        self._identification = identification
+        self._topics = topics
+        self._tell = tell
+        self._searches: list[RendezvousSearch | ProviderSearch] = []
+        self._local_network = LocalNetwork(discovery.found, config.local_interfaces) if config.local_network else None
+
+    async def begin(self) -> None:
+        if self._config.rendezvous:
+            search = RendezvousSearch(
+                self._host,
+                [Multiaddr.parse(address) for address in self._config.rendezvous],
+                topics=self._topics,
+                record=self._identification.record,
+                found=self._discovery.found_record,
+                tell=self._tell,
+            )
+            self._searches.append(search)
+        if self._config.dht:
+            assert isinstance(self._host, PyLibp2pHost)
+            search = ProviderSearch(self._host, topics=self._topics, found=self._discovery.found)
+            self._searches.append(search)
+        if self._local_network is not None:
+            await self._local_network.start(self._host.addresses)
+
+    def topic_joined(self) -> None:
+        for search in self._searches:
+            search.topic_joined()
+
+    async def close(self) -> None:
+        if self._local_network is not None:
+            await self._local_network.close()
+        for search in self._searches:
+            await search.close()

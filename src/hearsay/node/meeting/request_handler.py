@@ -18,7 +18,7 @@ from hearsay.core.language.identifiers import TopicId
 from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.names.errors import ProtocolError
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.libp2p.services.ping_service import PingService
+from hearsay.libp2p.services.ping import PingService
 from hearsay.node.meeting.discovery import Discovery
 
 STREAM_SECONDS = 5.0

@@ -14,11 +14,8 @@ from dataclasses import dataclass
 from hearsay.core.language.identifiers import TopicId
 from hearsay.core.language.rpc import PartKind
 from hearsay.node.driver import Driver
-from hearsay.node.metrics.connection_counts import ConnectionCounts
-from hearsay.node.metrics.durations import Durations
-from hearsay.node.metrics.loop_delay import LoopDelay
+from hearsay.node.metrics.measurements import ConnectionCounts, Durations, LoopDelay, process_families
 from hearsay.node.metrics.openmetrics import Family, Kind, Labels
-from hearsay.node.metrics.process_figures import process_families
 from hearsay.node.metrics.traffic import WITH_IDS, TopicTraffic, Traffic
 from hearsay.version import __version__
 

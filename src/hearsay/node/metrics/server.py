@@ -1,24 +1,83 @@
-"""A node's answers over HTTP: `/metrics`, `/health` and `/ready`."""
+"""The HTTP server of a node's metrics and of its health."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
 
 from hearsay.core.shell.contract import RouterFailed
+from hearsay.http.messages import PATIENCE_S, TEXT, BadRequest, Request, response
+from hearsay.http.server import HttpServer
 from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.node.config import NodeConfig
 from hearsay.node.driver import Driver
-from hearsay.node.meeting.address_news import AddressBoard
-from hearsay.node.metrics.connection_counts import ConnectionCounts
-from hearsay.node.metrics.durations import Durations
+from hearsay.node.meeting.address_news import AddressBoard, AddressNews, AddressState
 from hearsay.node.metrics.families import Observed, families
-from hearsay.node.metrics.http_answers import Answer, answering
-from hearsay.node.metrics.loop_delay import LoopDelay
+from hearsay.node.metrics.measurements import ConnectionCounts, Durations, LoopDelay
 from hearsay.node.metrics.openmetrics import CONTENT_TYPE, exposition
-from hearsay.node.metrics.readiness import Readiness
 from hearsay.node.metrics.traffic import Traffic
+
+CONNECTIONS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    body: bytes
+    status: HTTPStatus = HTTPStatus.OK
+    content_type: str = TEXT
+
+
+def answering(answers: Mapping[str, Callable[[], Answer]], patience_s: float = PATIENCE_S) -> HttpServer:
+    """Return a server of these answers."""
+
+    async def respond(request: Request, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if request.method not in ("GET", "HEAD"):
+            raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD", "Allow: GET, HEAD")
+        if request.path not in answers:
+            raise BadRequest(HTTPStatus.NOT_FOUND, "there is nothing here")
+        answer = answers[request.path]()
+        writer.write(response(request.method, answer.status, answer.content_type, answer.body))
+
+    return HttpServer(respond, CONNECTIONS, patience_s=patience_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """What of a node it depends on."""
+
+    failure: Callable[[], RouterFailed | None]
+    listens: Callable[[], bool]
+    bootstrap: Collection[str]
+    """Addresses of which one has to be connected; one's own address is none."""
+    news: Callable[[], Iterable[AddressNews]]
+    """The latest of each address."""
+
+    def health(self) -> Answer:
+        failure = self.failure()
+        return _yes("ok") if failure is None else _no(str(failure))
+
+    def ready(self) -> Answer:
+        if self.failure() is not None:
+            return self.health()
+        if not self.listens():
+            return _no("it does not listen")
+        states = {news.address: news.state for news in self.news()}
+        named = [state for address in self.bootstrap if (state := states.get(address)) is not AddressState.OWN]
+        if named and AddressState.CONNECTED not in named:
+            return _no(f"none of {len(named)} bootstrap peers is connected")
+        return _yes("ready")
+
+
+def _yes(word: str) -> Answer:
+    return Answer(f"{word}\n".encode())
+
+
+def _no(why: str) -> Answer:
+    return Answer(f"{why.splitlines()[0]}\n".encode(), HTTPStatus.SERVICE_UNAVAILABLE)
+
 
 FRESH_S = 0.25
 """Metrics are not read from the node more often, however many ask for them."""

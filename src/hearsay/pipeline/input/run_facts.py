@@ -1,20 +1,120 @@
-"""What the analysis must know of a run before it reads a row: from manifest, summary, scenario and dictionaries."""
+"""Facts of a run that the analysis needs before it reads a row: manifest, summary, scenario and its disturbances."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hearsay.foreign_files import MAX_TOML_BYTES, parse_toml, read_bytes
-from hearsay.pipeline.input.planned_disturbances import PlannedDisturbance, planned_in
-from hearsay.pipeline.input.score_thresholds import Thresholds, thresholds_in
 from hearsay.trace.folder.arrow import read_table
 from hearsay.trace.folder.manifest import Manifest, TraceFile, load_manifest, read_object
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.read.show import load_names
 from hearsay.trace.write.run_folder import DICTIONARIES
+
+LOSS, PARTITION, CUT, CRASH, CHURN = "loss", "partition", "cut", "crash", "churn"
+OF_NODES = (CRASH, CHURN)
+"""Kinds that take nodes down: rows of the trace say exactly when."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDisturbance:
+    kind: str
+    what: str
+    since_us: int
+    until_us: int | None
+
+
+def planned_in(scenario: Mapping[str, Any], end_us: int) -> tuple[PlannedDisturbance, ...]:
+    """The disturbances of a scenario, in the order of their beginning; without one there are none."""
+    faults = scenario.get("faults", {})
+    found = [
+        *_loss(scenario.get("loss", {}), end_us),
+        *_churn(faults.get("churn"), end_us),
+        *(_partition(each) for each in faults.get("partition", ())),
+        *(_cut(each) for each in faults.get("cut", ())),
+        *(_crash(each) for each in faults.get("crash", ())),
+    ]
+    return tuple(sorted(found, key=lambda one: one.since_us))
+
+
+def _loss(loss: Mapping[str, Any], end_us: int) -> Iterator[PlannedDisturbance]:
+    rate = loss.get("rate", 0)
+    if rate > 0:
+        lost = "messages and control" if loss.get("control") else "messages"
+        yield PlannedDisturbance(LOSS, f"{_percent(rate)} of {lost} lost on links throughout", 0, end_us)
+
+
+def _churn(churn: Mapping[str, Any] | None, end_us: int) -> Iterator[PlannedDisturbance]:
+    if churn is not None and churn["away_share"] > 0:
+        away, session = _percent(churn["away_share"]), _seconds(churn["mean_session_s"])
+        begins = f" from {_seconds(churn['start_s'])} on" if churn.get("start_s") else ""
+        what = f"nodes came and went{begins}: {away} away at a time, after sessions of {session} on average"
+        yield PlannedDisturbance(CHURN, what, _us(churn.get("start_s", 0)), end_us)
+
+
+def _partition(partition: Mapping[str, Any]) -> PlannedDisturbance:
+    when = f"from {_seconds(partition['at_s'])} to {_seconds(partition['heal_s'])}"
+    what = f"{_percent(partition['share'])} of the nodes cut off from the others {when}"
+    return PlannedDisturbance(PARTITION, what, _us(partition["at_s"]), _us(partition["heal_s"]))
+
+
+def _cut(cut: Mapping[str, Any]) -> PlannedDisturbance:
+    links, heal = cut.get("links"), cut.get("heal_s")
+    named = "1 link" if links is not None and len(links) == 1 else f"{len(links or ())} links"
+    which = named if links is not None else f"{_percent(cut['share'])} of the links"
+    when = (
+        f"at {_seconds(cut['at_s'])} for good"
+        if heal is None
+        else f"from {_seconds(cut['at_s'])} to {_seconds(heal)}"
+    )
+    return PlannedDisturbance(CUT, f"{which} cut {when}", _us(cut["at_s"]), None if heal is None else _us(heal))
+
+
+def _crash(crash: Mapping[str, Any]) -> PlannedDisturbance:
+    rejoin = crash.get("rejoin_after_s")
+    back = "" if rejoin is None else f" and came back {_seconds(rejoin)} later"
+    listed = crash.get("listed")
+    who = f"{_percent(crash['share'])} of the nodes" if listed is None else _nodes(listed)
+    what = f"{who} crashed at {_seconds(crash['at_s'])}{back}"
+    return PlannedDisturbance(
+        CRASH, what, _us(crash["at_s"]), None if rejoin is None else _us(crash["at_s"] + rejoin)
+    )
+
+
+def _nodes(listed: Sequence[int]) -> str:
+    return f"node {listed[0]}" if len(listed) == 1 else f"{len(listed)} nodes"
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * 1_000_000)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.6f}".rstrip("0").rstrip(".") + " s"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.4f}".rstrip("0").rstrip(".") + " %"
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    gossip: float
+    publish: float
+    graylist: float
+
+
+def thresholds_in(scenario: Mapping[str, Any]) -> Thresholds | None:
+    """Those of all routers that keep scores; None if none does, or they differ."""
+    routers = [scenario.get("router", {}), *(each.get("router", {}) for each in scenario.get("population", ()))]
+    tables = [router["score"]["thresholds"] for router in routers if "thresholds" in router.get("score", {})]
+    found = {Thresholds(*(float(table[name]) for name in ("gossip", "publish", "graylist"))) for table in tables}
+    return found.pop() if len(found) == 1 else None
+
 
 DEFAULT_WINDOW_US = 30_000_000
 SCRIPT_ROLE = "script"

@@ -1,7 +1,4 @@
-"""Columns of a trace file as numpy arrays, read by the task that works on them.
-
-Null is -1; codes of events, kinds and so on are the trace's own numbers. Only the columns asked for are read.
-"""
+"""Columns of a trace file as numpy arrays, and the rows of some events."""
 
 from __future__ import annotations
 
@@ -12,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.trace.folder.arrow import DAMAGED
 from hearsay.trace.folder.foreign_parquet import open_foreign
-from hearsay.trace.language.columns import CODED
+from hearsay.trace.language.columns import CODED, DTYPES
 from hearsay.trace.language.errors import RunFolderError
-from hearsay.trace.language.schema import COLUMNS, NONE, Column
+from hearsay.trace.language.schema import COLUMNS, NONE, Column, TraceEvent
 
 Ints = NDArray[Any]
 ColumnArrays = dict[Column, Ints]
@@ -163,3 +161,16 @@ def _codes(column: Column, chunk: Any, path: str) -> Ints:
     indices = chunk.indices
     filled = indices.fill_null(len(names)) if indices.null_count else indices
     return codes[filled.to_numpy(zero_copy_only=False)]
+
+
+def chosen_rows(
+    run: RunFacts, trace_class: str, events: Sequence[TraceEvent], columns: Sequence[Column]
+) -> ColumnArrays:
+    """These columns, beside `event`, of the rows of these events. Null is -1, as in `kernels.columns`."""
+    wanted = [Column.EVENT, *columns]
+    pieces: list[ColumnArrays] = [{column: np.empty(0, dtype=DTYPES[column]) for column in wanted}]
+    for file in run.files(trace_class):
+        for rows in row_groups(str(run.path / file.name), wanted):
+            mine = np.isin(rows[Column.EVENT], events)
+            pieces.append({column: values[mine] for column, values in rows.items()})
+    return {column: np.concatenate([piece[column] for piece in pieces]) for column in wanted}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.kernels.chosen_rows import chosen_rows
+from hearsay.pipeline.kernels.columns import chosen_rows
 from hearsay.pipeline.kernels.stored_members import Members
 from hearsay.pipeline.kernels.sums import Ints
 from hearsay.trace.language.schema import NONE, Column, TraceEvent

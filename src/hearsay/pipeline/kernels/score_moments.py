@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.pipeline.input.score_thresholds import Thresholds
+from hearsay.pipeline.input.run_facts import Thresholds
 from hearsay.trace.language.schema import TraceEvent, wire_name
 
 Floats = NDArray[np.float64]

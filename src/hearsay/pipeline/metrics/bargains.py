@@ -13,7 +13,7 @@ from typing import Any
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.rpc import PartKind
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.kernels.part_counts import Fate, unpacked
+from hearsay.pipeline.kernels.partial_sums import Fate, unpacked
 from hearsay.pipeline.metrics.churn import stretch_s
 from hearsay.pipeline.output.tables import IDONTWANT, PROMISES, REFUSALS, MetricTable
 from hearsay.trace.language.schema import wire_name

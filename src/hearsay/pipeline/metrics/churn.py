@@ -15,10 +15,9 @@ import pyarrow
 import pyarrow.compute
 
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.kernels.chosen_rows import chosen_rows
+from hearsay.pipeline.kernels.columns import chosen_rows
 from hearsay.pipeline.kernels.sums import Ints
-from hearsay.pipeline.metrics.knowledge import NODES_UP, Knowledge
-from hearsay.pipeline.metrics.quotients import quotient
+from hearsay.pipeline.metrics.knowledge import NODES_UP, Knowledge, quotient
 from hearsay.trace.language.schema import Column, TraceEvent
 
 pa: Any = pyarrow

@@ -18,10 +18,8 @@ import pyarrow
 import pyarrow.compute
 
 from hearsay.core.language.actions import Reason
-from hearsay.pipeline.input.planned_disturbances import OF_NODES
-from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.kernels.chosen_rows import chosen_rows
-from hearsay.pipeline.kernels.columns import ColumnArrays
+from hearsay.pipeline.input.run_facts import OF_NODES, RunFacts
+from hearsay.pipeline.kernels.columns import ColumnArrays, chosen_rows
 from hearsay.trace.language.schema import Column, TraceEvent
 
 pa: Any = pyarrow

@@ -12,8 +12,7 @@ from hearsay.core.language.rpc import PartKind
 from hearsay.pipeline.kernels.partial_sums import grouped
 from hearsay.pipeline.kernels.stored_members import Members
 from hearsay.pipeline.kernels.sums import Ints
-from hearsay.pipeline.metrics.knowledge import BYTES_OUT, EVENNESS, Knowledge
-from hearsay.pipeline.metrics.quotients import quotient
+from hearsay.pipeline.metrics.knowledge import BYTES_OUT, EVENNESS, Knowledge, quotient
 from hearsay.trace.language.schema import NONE, wire_name
 
 pa: Any = pyarrow

@@ -9,7 +9,7 @@ import pyarrow
 import pyarrow.compute
 
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.metrics.quotients import quotient
+from hearsay.pipeline.metrics.knowledge import quotient
 
 pa: Any = pyarrow
 compute: Any = pyarrow.compute

@@ -1,9 +1,4 @@
-"""What the trace of a run can tell, and what it cannot: asked once, and every figure keeps to it.
-
-A simulator writes down everything. Real nodes write down what they saw, in formats that leave things out: Go's
-traces have no sizes, no trace of a real network tells hops, and one node's trace cannot say who else was given a
-message. What is not known is null in the tables, never a zero; the table `measured` says it in words.
-"""
+"""The figures that the trace of a run can give, and ratios."""
 
 from __future__ import annotations
 
@@ -16,6 +11,12 @@ import numpy as np
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.kernels.columns import row_groups
 from hearsay.trace.language.schema import Column, TraceEvent
+
+
+def quotient(part: float | None, whole: float | None) -> float | None:
+    """part / whole, None when there is nothing to divide or to divide by."""
+    return None if part is None or not whole or whole < 0 else float(part) / float(whole)
+
 
 DELIVERY, HOPS, BYTES_OUT, BYTES_IN, EVENNESS = "delivery", "hops", "bytes_out", "bytes_in", "evenness"
 MESH_SHAPE, NODES_UP, STATE = "mesh_shape", "nodes_up", "state"

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.kernels.chosen_rows import chosen_rows
-from hearsay.pipeline.kernels.columns import ColumnArrays
+from hearsay.pipeline.kernels.columns import ColumnArrays, chosen_rows
 from hearsay.pipeline.kernels.mesh_snapshots import (
     DOWN,
     GRAFT,

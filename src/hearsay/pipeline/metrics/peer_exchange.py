@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.kernels.chosen_rows import chosen_rows
+from hearsay.pipeline.kernels.columns import chosen_rows
 from hearsay.pipeline.kernels.sums import Ints
 from hearsay.pipeline.metrics.churn import stretch_s
 from hearsay.trace.language.schema import NONE, Column, TraceEvent

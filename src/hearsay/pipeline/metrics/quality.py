@@ -27,7 +27,7 @@ import pyarrow.compute
 from hearsay.core.language.actions import Reason
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.kernels.columns import ColumnArrays
-from hearsay.pipeline.kernels.part_counts import Fate
+from hearsay.pipeline.kernels.partial_sums import Fate
 from hearsay.pipeline.metrics.bargains import PartCount
 from hearsay.trace.language.schema import Column, TraceEvent, wire_name
 from hearsay.trace.read.show import load_names

@@ -21,12 +21,11 @@ import numpy as np
 import pyarrow
 import pyarrow.compute
 
-from hearsay.pipeline.input.planned_disturbances import LOSS, OF_NODES
-from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.pipeline.input.run_facts import LOSS, OF_NODES, RunFacts
 from hearsay.pipeline.kernels.columns import ColumnArrays
 from hearsay.pipeline.kernels.sums import Ints
 from hearsay.pipeline.metrics.disturbances import SCENARIO, Disturbance
-from hearsay.pipeline.metrics.quotients import quotient
+from hearsay.pipeline.metrics.knowledge import quotient
 from hearsay.trace.language.schema import Column
 
 pa: Any = pyarrow

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from hearsay.pipeline.metrics.summed_parts import ADDED_UP, SUMS, SummedParts
 from hearsay.pipeline.metrics.whole_files import AMOUNTS, PARTS_DDL
-from hearsay.pipeline.spark.parquet_paths import read_parquet
+from hearsay.pipeline.spark.task_lists import read_parquet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow
 
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.kernels.chosen_rows import chosen_rows
+from hearsay.pipeline.kernels.columns import chosen_rows
 from hearsay.trace.language.schema import Column, TraceEvent
 
 pa: Any = pyarrow

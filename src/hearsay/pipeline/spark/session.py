@@ -30,10 +30,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from hearsay.extras import DISTRIBUTION, pip_install
-from hearsay.pipeline.spark.failures import without_secrets
-from hearsay.pipeline.spark.gateway_log import quiet_the_gateway, say_nothing
-from hearsay.pipeline.spark.java import NoJava, find_java
-from hearsay.pipeline.spark.jvm import Jvm, JvmFailed, python_of_workers, spark_home, start_jvm
+from hearsay.pipeline.spark.failures import quiet_the_gateway, say_nothing, without_secrets
+from hearsay.pipeline.spark.jvm import Jvm, JvmFailed, NoJava, find_java, python_of_workers, spark_home, start_jvm
 from hearsay.pipeline.spark.package_zip import zip_package
 from hearsay.pipeline.spark.place import HEAP, SparkUnavailable, Where, cores, heap, shown
 from hearsay.pipeline.spark.started_jvm import (

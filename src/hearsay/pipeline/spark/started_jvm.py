@@ -24,8 +24,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import time
 
-from hearsay.pipeline.spark.java import Java, full_version
-from hearsay.pipeline.spark.jvm import java_options, spark_home, write_logging
+from hearsay.pipeline.spark.jvm import Java, full_version, java_options, spark_home, write_logging
 from hearsay.trace.language.compiled_code import cache_places
 
 FIRST_JAVA = 25

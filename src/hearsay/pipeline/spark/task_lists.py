@@ -1,21 +1,43 @@
-"""Tasks in Python as one job of Spark: each number of a range is a task, what it makes comes back to the driver.
-
-Where the driver is here, they are an RDD: Spark plans no query for them, which takes longer than small tasks. Spark
-Connect knows queries alone. Tasks that read few rows together are done by the driver itself, in less time than a job
-takes to reach the workers and to come back.
-"""
+"""Tasks in Python as one job of Spark, small tables as DataFrames, and paths as Spark reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
 
-from hearsay.pipeline.spark.local_tables import map_batches
-
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def local_lines(spark: SparkSession, lines: Sequence[tuple[Any, ...]], ddl: str) -> DataFrame:
+    """A DataFrame of a few lines."""
+    return _untyped(spark).createDataFrame(list(lines), ddl)
+
+
+def map_batches(rows: DataFrame, work: Callable[[Iterator[Any]], Iterator[Any]], ddl: str) -> DataFrame:
+    """`work` on the Arrow batches of every partition."""
+    return _untyped(rows).mapInArrow(work, ddl)
+
+
+def _untyped(thing: Any) -> Any:
+    return thing
+
+
+_PATTERNS = frozenset("\\*?[]{}^,")
+
+
+def literal(path: Path) -> str:
+    """The path with its pattern characters escaped."""
+    return "".join(f"\\{letter}" if letter in _PATTERNS else letter for letter in str(path))
+
+
+def read_parquet(spark: SparkSession, ddl: str, paths: Sequence[Path]) -> DataFrame:
+    """The rows of these files or folders; without any, an empty DataFrame."""
+    return spark.read.schema(ddl).parquet(*map(literal, paths)) if paths else local_lines(spark, [], ddl)
+
 
 pa: Any = pyarrow
 

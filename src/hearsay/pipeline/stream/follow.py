@@ -1,35 +1,23 @@
-"""Following a run: take what is new, refresh the tables, and know when the run is over.
-
-Rules:
-
-* The follower reads the trace and writes two folders: `metrics`, always whole, and `metrics-stream`, which is its
-  own memory and can be removed at any time: it is made again from the trace. Whoever calls holds the output.
-* A live node writes a series of run folders, which are followed as the one run they are. Once it has sealed and
-  rewritten them as a whole, the whole is followed, anew.
-* Nothing is created before a `trace` folder is there, so a follower may wait for a run that has not begun.
-* A manifest ends the run. It is looked for before the files are, so that none can appear in between; then the folder
-  is verified as a batch analysis would, and the tables are those of a batch analysis.
-"""
+"""Following a run: take new files, refresh the tables, and know the end of the run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from hearsay.foreign_files import read_bytes
 from hearsay.pipeline.analyze import analyze
-from hearsay.pipeline.input.run_facts import RunFacts, load_runs, window_of
+from hearsay.pipeline.input.run_facts import RunFacts, facts_of, load_runs, window_of
 from hearsay.pipeline.output.outputs import STREAM_FOLDER, remove_memory, require_memory
-from hearsay.pipeline.spark.parquet_paths import literal
+from hearsay.pipeline.spark.task_lists import literal
 from hearsay.pipeline.stream.file_notes import name_of
-from hearsay.pipeline.stream.kept_scan import KeptScan
 from hearsay.pipeline.stream.ledger import Ledger, LedgerBroken
-from hearsay.pipeline.stream.live_facts import live_facts
 from hearsay.pipeline.stream.new_files import take_new_files
-from hearsay.pipeline.stream.partials import PartialStore
-from hearsay.trace.folder.manifest import MANIFEST, MAX_BYTES
+from hearsay.pipeline.stream.partials import KeptScan, PartialStore
+from hearsay.trace.folder.manifest import MANIFEST, MAX_BYTES, Manifest, WrittenTrace, this_program
 from hearsay.trace.folder.own_folders import Holds, mark
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import CLASSES, TRACE_FOLDER, class_folder
@@ -38,6 +26,23 @@ from hearsay.trace.series.run_series import WHOLE, speaks_of_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def live_facts(path: Path, ledger: Ledger, window_us: int | None) -> RunFacts:
+    """The facts of a run of which only the files in the ledger are there.
+
+    The run ends with the latest row so far. Topics and nodes are those of the dictionaries, or those seen.
+    """
+    files = tuple(notes.trace_file() for notes in ledger.files)
+    rows = sum(file.rows for file in files)
+    manifest = Manifest(False, None, this_program(), WrittenTrace(files, rows, "", (), 0), ())
+    facts = replace(facts_of(path.resolve().name, path, manifest, window_us), still_written=True)
+    if not facts.topics:
+        facts = replace(facts, topics={topic: str(topic) for topic in ledger.found("topics")})
+    if not facts.nodes:
+        facts = replace(facts, nodes=tuple(ledger.found("nodes")))
+    return facts
+
 
 SERIES_PATTERN = "[0-9]*/"
 

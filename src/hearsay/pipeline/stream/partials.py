@@ -1,21 +1,12 @@
-"""Partial sums that are computed once.
-
-Each is a function of its inputs alone: files, messages, and as much of the run's end and of the memberships as can
-matter to them. Its name is a hash of these. So a partial sum that is there is right, whoever wrote it and whenever;
-one whose inputs changed has another name.
-
-* `SumsOfFile`: what adds up over all rows of a file (traffic, counts of parts). The run's end matters until the
-  last part sent in the file has arrived.
-* `FiguresOfMessages`: what is said of the messages that were first seen in a file, from all files that hold rows of
-  them. Run's end and memberships matter as far as the windows of these messages reach.
-"""
+"""Partial sums that are computed once, and the scan that uses them."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,30 +14,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.kernels.columns import ColumnArrays, read_columns, row_groups
 from hearsay.pipeline.kernels.message_file import NEEDED, pass_over
-from hearsay.pipeline.kernels.part_counts import part_counts
-from hearsay.pipeline.kernels.partial_sums import Sums
-from hearsay.pipeline.kernels.stored_members import Members
-from hearsay.pipeline.kernels.traffic_sums import message_traffic, recorded_sizes, traffic_of
+from hearsay.pipeline.kernels.partial_sums import Sums, message_traffic, part_counts, recorded_sizes, traffic_of
+from hearsay.pipeline.kernels.stored_members import Members, read_members
 from hearsay.pipeline.metrics.part_files import write_parts
-from hearsay.pipeline.metrics.whole_files import (
-    RPC_COLUMNS,
-    eligibility_of,
-    in_order,
-    message_sums,
-    row_sums,
-)
+from hearsay.pipeline.metrics.quality import Line
+from hearsay.pipeline.metrics.whole_files import RPC_COLUMNS, eligibility_of, in_order, message_sums, row_sums
+from hearsay.pipeline.scan import ScanResult
 from hearsay.pipeline.spark.task_lists import made_by_tasks
+from hearsay.pipeline.stream.ledger import Ledger
 from hearsay.trace.folder.manifest import this_program
 from hearsay.trace.language.schema import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hearsay.pipeline.input.run_facts import RunFacts
     from hearsay.pipeline.stream.file_notes import FileNotes
-    from hearsay.pipeline.stream.ledger import Ledger
 
 _OF_PARTIALS = re.compile(r"[0-9a-f]{40}\.parquet(\.[0-9a-f]{32})?")
 Ints = NDArray[Any]
@@ -184,3 +169,36 @@ def _memberships_seen(members: Members, first_us: int, last_us: int) -> str:
 
 def _key(*inputs: object) -> str:
     return sha256(json.dumps([this_program()["hearsay"], *inputs]).encode()).hexdigest()[:40]
+
+
+@dataclass(slots=True)
+class KeptScan:
+    """Called by the analysis of one run in place of reading all of its files."""
+
+    spark: SparkSession
+    run: RunFacts
+    ledger: Ledger
+    store: PartialStore
+    partials: list[Partial] = field(default_factory=list[Partial])
+    computed: int = 0
+
+    def __call__(self, folders: Mapping[str, str], scratch: Path) -> ScanResult:
+        folder = folders[self.run.name]
+        self.partials = partials_of(self.run, self.ledger, folder, read_members(folder))
+        self.computed = self.store.compute_missing(self.spark, self.partials)
+        parts = [str(self.store.path_of(one)) for one in self.partials]
+        return ScanResult({self.run.name: parts}, self._late(), {self.run.name: partial(_files_with, self.ledger)})
+
+    def _late(self) -> tuple[Line, ...]:
+        late = sum(share.late_rows for notes in self.ledger.files for share in notes.shares)
+        return (("late_rows", late, None),) if late else ()
+
+
+def _files_with(ledger: Ledger, messages: Sequence[int]) -> list[str]:
+    wanted = set(messages)
+    owners = {
+        notes.name
+        for notes in ledger.files
+        if notes.trace_class == "message" and not wanted.isdisjoint(ledger.messages_of(notes.name).tolist())
+    }
+    return [notes.name for notes in ledger.files if any(share.owner in owners for share in notes.shares)]

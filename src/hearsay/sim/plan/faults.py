@@ -1,29 +1,81 @@
-"""Times of faults: nodes that go and return, links that are cut and heal.
-
-Rules:
-
-* A node is away because of churn or a crash. Its absences are merged, so that it never goes down twice in a row. A
-  node whose absence begins at time 0 is initially down. After a crash without rejoining it never returns, even with
-  churn.
-* At one time, what returns comes before what goes.
-"""
+"""Times of faults, and the events of a plan with their times."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.randomness import Purpose, Randomness, below
-from hearsay.sim.plan.draws import draw_array, node_numbers, part_of, smallest
-from hearsay.sim.plan.planned_events import Fault, LinksCut, LinksHealed, NodeDown, NodeUp
-from hearsay.sim.plan.quantiles import exponential_us
+from hearsay.sim.plan.draws import draw_array, exponential_us, node_numbers, part_of, smallest
 from hearsay.sim.plan.topology import Dials
 from hearsay.sim.scenario.faults import Churn
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.values import MILLION
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A message and its publisher: a node, or the script (number `nodes`), which sends it to the nodes `inject`."""
+
+    time_us: Micros
+    message: int
+    topic: int
+    publisher: int
+    inject: tuple[int, ...]
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimedAction:
+    """A node joins or leaves a topic."""
+
+    time_us: Micros
+    node: int
+    join: bool
+    topic: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDown:
+    """A node stops; with `goodbye` it leaves its topics first."""
+
+    time_us: Micros
+    node: int
+    goodbye: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUp:
+    """A node starts again."""
+
+    time_us: Micros
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinksCut:
+    """Links are cut: all between one side and the other nodes (a partition), or the given ones."""
+
+    time_us: Micros
+    fault: int
+    side: frozenset[int] | None
+    links: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LinksHealed:
+    """The ends of the links that a fault cut can connect again."""
+
+    time_us: Micros
+    fault: int
+
+
+Fault: TypeAlias = NodeDown | NodeUp | LinksCut | LinksHealed
+
 
 _FOREVER_US = 1 << 62
 _NO_PAIR = np.uint64((1 << 64) - 1)

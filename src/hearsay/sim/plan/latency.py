@@ -19,7 +19,7 @@ from typing import Protocol
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.shell.randomness import Purpose, Randomness, below
-from hearsay.sim.plan.quantiles import log_normal_minimum_us, log_normal_us
+from hearsay.sim.plan.draws import log_normal_minimum_us, log_normal_us
 from hearsay.sim.scenario.network import LatencyKind, Links, Network
 from hearsay.sim.scenario.tables import Regions, read_regions
 

@@ -21,8 +21,7 @@ from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.randomness import Purpose, Randomness
 from hearsay.core.shell.subscriptions import subscription_filter
 from hearsay.sim.plan.draws import draw_array, natted_nodes, node_numbers, part_of, smallest
-from hearsay.sim.plan.faults import planned_absences, planned_faults
-from hearsay.sim.plan.planned_events import Fault, Publication, TimedAction
+from hearsay.sim.plan.faults import Fault, Publication, TimedAction, planned_absences, planned_faults
 from hearsay.sim.plan.publications import (
     PublisherDraw,
     planned_arrivals_us,

@@ -17,10 +17,8 @@ from itertools import accumulate
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.shell.randomness import Purpose, Randomness, sample
-from hearsay.sim.plan.draws import distinct
-from hearsay.sim.plan.faults import Absence
-from hearsay.sim.plan.planned_events import Publication, TimedAction
-from hearsay.sim.plan.quantiles import exponential_us
+from hearsay.sim.plan.draws import distinct, exponential_us
+from hearsay.sim.plan.faults import Absence, Publication, TimedAction
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.workload import Arrivals, Publishers, TimedKind, TopicChoice

@@ -34,15 +34,13 @@ from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import Message
 from hearsay.core.registry import create
 from hearsay.core.shell.contract import RouterFailed
+from hearsay.sim.plan.faults import Publication
 from hearsay.sim.plan.plan import Plan
-from hearsay.sim.plan.planned_events import Publication
 from hearsay.sim.plan.verdicts import Verdicts
-from hearsay.sim.reference.action_handler import ActionHandler
-from hearsay.sim.reference.connections import Connections
+from hearsay.sim.reference.action_handler import ActionHandler, router_failure
+from hearsay.sim.reference.connections import Connections, Introductions
 from hearsay.sim.reference.event_queue import END, EVERYWHERE, FAULT, SAMPLE, SCRIPT, SERVED, UPLINK_FREE, Entry
-from hearsay.sim.reference.failures import router_failure
 from hearsay.sim.reference.faults import Faults
-from hearsay.sim.reference.introductions import Introductions
 from hearsay.sim.reference.nodes import Link, Network, Observer, SimNode
 from hearsay.sim.reference.partial_messages import PartialMessages
 from hearsay.sim.reference.transport import Transport

@@ -14,7 +14,7 @@ from __future__ import annotations
 from hearsay.core.language.events import Leave
 from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.randomness import Purpose, below
-from hearsay.sim.plan.planned_events import Fault, LinksCut, LinksHealed, NodeDown, NodeUp
+from hearsay.sim.plan.faults import Fault, LinksCut, LinksHealed, NodeDown, NodeUp
 from hearsay.sim.reference.connections import Connections
 from hearsay.sim.reference.nodes import Link, Network, SimNode
 

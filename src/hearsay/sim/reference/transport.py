@@ -26,8 +26,7 @@ from hearsay.core.language.sizes import rpc_framed_size as framed_size
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.reference.event_queue import UPLINK_FREE
 from hearsay.sim.reference.nodes import Link, Network, SimNode
-from hearsay.sim.reference.remaining_parts import PART_BYTES, framed, is_copy, without
-from hearsay.sim.reference.uplink import Uplink, Waiting, is_only_idontwant
+from hearsay.sim.reference.uplink import PART_BYTES, Uplink, Waiting, framed, is_copy, is_only_idontwant, without
 from hearsay.sim.results.recorder import Part, Parts
 from hearsay.trace.language.event_rows import drop_rpc_row
 from hearsay.trace.language.schema import NONE

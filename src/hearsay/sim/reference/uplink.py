@@ -1,21 +1,57 @@
-"""The uplink of a node: RPCs leave one after the other, and IDONTWANT overtakes waiting ones.
-
-Rules:
-
-* An RPC that is being sent is sent to its end. An RPC with nothing but IDONTWANT goes ahead of all waiting RPCs,
-  after others of its kind: v1.2 asks for priority.
-* A node that crashes still sends its queue. A node that starts has an empty one.
-"""
+"""The uplink of a node: RPCs leave in turn, IDONTWANT overtakes, and an RPC may lose parts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from hearsay.core.language.events import RpcReceived
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.language.rpc import Control
+from hearsay.core.language.rpc import Control, PartKind, Rpc
+from hearsay.core.language.sizes import part_sizes
+from hearsay.core.language.sizes import rpc_framed_size as framed_size
 from hearsay.sim.reference.nodes import Link
-from hearsay.sim.results.recorder import Parts
+from hearsay.sim.results.recorder import Part, Parts
+
+_PUBLISH = int(PartKind.PUBLISH)
+PART_BYTES = 4
+"""The index of a part's size."""
+
+
+def is_copy(part: Part, message: Any) -> bool:
+    """Return whether a part is a copy of a message."""
+    return part[0] == _PUBLISH and part[2] == message
+
+
+def framed(rpc: Rpc, parts: list[Part]) -> Parts:
+    """Return the remaining parts of an RPC, with its framing in the first."""
+    if not parts:
+        return ()
+    kind, topic, number, hops, size, count, via = parts[0]
+    size += framed_size(rpc, part_sizes(rpc)) - sum([part[PART_BYTES] for part in parts])
+    return ((kind, topic, number, hops, size, count, via), *parts[1:])
+
+
+def without(rpc: Rpc, kept: list[int]) -> Rpc:
+    """Return an RPC with only the parts at these positions."""
+    first_message = len(rpc.subscriptions)
+    first_partial = first_message + len(rpc.messages)
+    after_partial = first_partial + (rpc.partial is not None)
+    first_control = after_partial + (rpc.test is not None)
+    messages = tuple(rpc.messages[index - first_message] for index in kept if first_message <= index < first_partial)
+    partial = rpc.partial if first_partial in kept and first_partial < after_partial else None
+    rest = [index - first_control for index in kept if index >= first_control]
+    control = _control_without(rpc.control, rest) if rpc.control is not None and rest else None
+    return replace(rpc, messages=messages, control=control, partial=partial)
+
+
+def _control_without(control: Control, kept: list[int]) -> Control:
+    left: dict[str, tuple[Any, ...]] = {}
+    start = 0
+    for field, parts in zip(fields(Control), control.groups(), strict=True):
+        left[field.name] = tuple(part for position, part in enumerate(parts, start) if position in kept)
+        start += len(parts)
+    return Control(**left)
 
 
 @dataclass(slots=True, eq=False)

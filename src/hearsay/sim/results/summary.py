@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from hearsay.text.html_table import html_table
 from hearsay.text.numbers import figure, milliseconds, percent, plain, seconds, size
+from hearsay.text.tables import html_table
 
 BAR_WIDTH = 40
 

@@ -14,12 +14,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from hearsay.pipeline.spark.work_folder import work_folder
+from hearsay.studies.code import carried_modules
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.packs import PackMaker, Row
 from hearsay.studies.points import Point
 from hearsay.studies.processes import OpenPlace
 from hearsay.studies.runner import Progress, Runner, tasks_of
-from hearsay.studies.settings import carried_modules
 from hearsay.studies.tables import tables_of
 from hearsay.studies.tuning.answer import tried_table
 from hearsay.studies.tuning.search import Searched, search

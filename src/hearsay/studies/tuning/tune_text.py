@@ -15,7 +15,7 @@ from hearsay.studies.tuning.optimiser import Ended
 from hearsay.studies.tuning.search import Searched
 from hearsay.studies.tuning.tune_file import Tuning
 from hearsay.text.numbers import between, count, plain, plural, relative, shown
-from hearsay.text.text_table import table_text
+from hearsay.text.tables import table_text
 
 MOST_AS_GOOD = 5
 _LEAST_SHARE = 0.005

@@ -14,11 +14,9 @@ import numpy as np
 from hearsay.core.language.identifiers import Micros
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import NONE, Column
-from hearsay.watch.picture.drawn_nodes import DrawnNodes
-from hearsay.watch.picture.links import Link, Links
+from hearsay.watch.picture.links import DrawnNodes, Link, Links
 from hearsay.watch.picture.spreads import Spread, Spreads, Step
-from hearsay.watch.picture.standing import Standing
-from hearsay.watch.picture.traffic import Traffic
+from hearsay.watch.picture.traffic import Standing, Traffic
 
 MOST_TOPICS = 64
 """Topics whose members and links are told with every frame; those that are met first."""

@@ -1,4 +1,4 @@
-"""How messages spread: the latest ones, each with whom it reached when, and from whom."""
+"""The spread of messages: the nodes that each recent message has reached, and how densely."""
 
 from __future__ import annotations
 
@@ -10,9 +10,55 @@ import numpy as np
 from hearsay.core.language.identifiers import Micros
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
-from hearsay.watch.picture.awaited import Awaited
-from hearsay.watch.picture.density import Density
-from hearsay.watch.picture.drawn_nodes import NOT_DRAWN, DrawnNodes, Ints
+from hearsay.watch.picture.links import MOST_NUMBERED, NOT_DRAWN, DrawnNodes, Ints
+
+
+class Awaited:
+    """Of the nodes in a topic when a message was published; nodes with numbers too large are left out."""
+
+    def __init__(self, nodes: Ints) -> None:
+        nodes = nodes[(nodes >= 0) & (nodes < MOST_NUMBERED)]
+        there = np.zeros(int(nodes.max(initial=-1)) + 1, dtype=np.bool_)
+        there[nodes] = True
+        self.count = int(np.count_nonzero(there))
+        """How many there were in the beginning."""
+        self._bits = np.packbits(there, bitorder="little")
+
+    def arrived(self, nodes: Ints) -> Ints:
+        """Where among these are those that it had not reached before; they are not awaited any more."""
+        given = np.flatnonzero((nodes >= 0) & (nodes < 8 * len(self._bits)))
+        nodes, first = np.unique(nodes[given], return_index=True)
+        is_new = (self._bits[nodes >> 3] >> (nodes & 7)) & 1 == 1
+        new = nodes[is_new]
+        np.bitwise_and.at(self._bits, new >> 3, (~(1 << (new & 7))).astype(np.uint8))
+        return given[first[is_new]]
+
+
+CELLS = 1024
+
+
+class Density:
+    def __init__(self, nodes: int, due: Ints, classes: int) -> None:
+        """Of a network of so many nodes; `due` are the numbers of those that are to get the message."""
+        self._nodes = nodes
+        self.due = self._counted(due)
+        self._arrived = np.zeros((classes, CELLS), dtype=np.uint16)
+
+    def arrive(self, nodes: Ints, classes: Ints) -> None:
+        """Nodes of those that are due got it, with such latencies."""
+        np.add.at(self._arrived, (classes, self._cells(nodes)), 1)
+
+    def arrived(self, classes: int) -> list[int]:
+        """How many of each cell have it, within so many classes of latency."""
+        return self._arrived[:classes].sum(axis=0, dtype=np.int64).tolist()
+
+    def _cells(self, nodes: Ints) -> Ints:
+        return nodes * CELLS // self._nodes
+
+    def _counted(self, nodes: Ints) -> list[int]:
+        nodes = nodes[(nodes >= 0) & (nodes < self._nodes)]
+        return np.bincount(self._cells(nodes), minlength=CELLS).tolist()
+
 
 MOST_MESSAGES = 200
 """Messages that are remembered; the oldest goes first."""

@@ -1,11 +1,4 @@
-"""The page's server: everything is below its token, and what browsers ask goes to the source.
-
-/TOKEN/           the page, and its parts
-/TOKEN/frames     server-sent events: the whole picture, then what changes
-/TOKEN/do         POST: something is asked of the source; the answer is JSON
-/TOKEN/scenario   the simulation as it was touched, as a scenario file
-/TOKEN/rows       of a node: its rows, for who shows several nodes in one picture
-"""
+"""The server of the page: requests below a secret path, and frames for browsers."""
 
 from __future__ import annotations
 
@@ -17,13 +10,31 @@ from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Protocol
+from typing import Any, Protocol, cast
 
-from hearsay.http.request import BadRequest, Request
-from hearsay.http.response import response, response_head
+from hearsay.http.messages import BadRequest, Request, response, response_head
 from hearsay.http.server import HttpServer
 from hearsay.watch.broadcast import Broadcast, Refused, Viewer
-from hearsay.watch.server.requests import BODY_BYTES, object_in, require_our_page
+
+BODY_BYTES = 16_384
+
+
+def require_our_page(request: Request) -> None:
+    if request.headers.get("origin") != f"http://{request.headers.get('host')}":
+        raise BadRequest(HTTPStatus.FORBIDDEN, "only the page of this server may ask for that")
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise BadRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send application/json")
+
+
+def object_in(request: Request) -> dict[str, Any]:
+    try:
+        found: Any = json.loads(request.body)
+    except (ValueError, RecursionError):
+        raise BadRequest(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
+    if not isinstance(found, dict):
+        raise BadRequest(HTTPStatus.BAD_REQUEST, "the body is not a JSON object")
+    return cast("dict[str, Any]", found)
+
 
 CONNECTIONS = 64
 KEEP_ALIVE_S = 15.0

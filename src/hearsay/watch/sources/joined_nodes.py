@@ -26,11 +26,11 @@ from hearsay.trace.language.event_rows import node_down_row
 from hearsay.trace.language.rows import Rows, no_rows
 from hearsay.trace.language.schema import NONE, Column
 from hearsay.watch.broadcast import Broadcast, Refused
-from hearsay.watch.picture.drawn_nodes import DrawnNodes
+from hearsay.watch.picture.links import DrawnNodes
 from hearsay.watch.picture.picture import Changes, Picture
 from hearsay.watch.row_stream import OWN, NoRows, Numbers, Piece, SharedNames
-from hearsay.watch.sources.questions import answer, is_place
-from hearsay.watch.sources.remote_node import RemoteNode
+from hearsay.watch.sources.node import RemoteNode
+from hearsay.watch.sources.pacing import answer, is_place
 
 HOLD_US: Micros = 300_000
 MOST_WAITING = 200_000

@@ -1,22 +1,27 @@
-"""A node that runs in this process: rows come from it as they happen, on its own loop."""
+"""A node as a source: its rows on its own loop, or read from another process."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from functools import partial
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from threading import Event, Thread
 from time import time_ns
 from typing import Any
+from urllib.parse import urlsplit
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.trace.language.event_rows import Codes
 from hearsay.trace.language.rows import RowBuffer, pack_row
 from hearsay.trace.language.schema import Column
 from hearsay.watch.broadcast import FRAME_S, Broadcast, Refused
-from hearsay.watch.picture.drawn_nodes import DrawnNodes
+from hearsay.watch.picture.links import DrawnNodes
 from hearsay.watch.picture.picture import Changes, Picture
-from hearsay.watch.row_stream import OWN, RowStream
-from hearsay.watch.sources.questions import answer, is_place
+from hearsay.watch.row_stream import MOST_LINE, OWN, NoRows, Piece, RowStream, piece_of
+from hearsay.watch.sources.pacing import answer, is_place
 
 MOST_WAITING = 200_000
 """Rows between two frames; what comes beyond that is not shown, and counted."""
@@ -89,3 +94,118 @@ class NodeSource:
                 return {"node": OWN, "at": time_ns() // 1000 - self._origin_us}
             case _:
                 raise Refused("nothing that a node does")
+
+
+SILENCE_S = 40.0
+"""A page says something every 15 s."""
+ANSWER_S = 2.0
+AGAIN_S = 1.0
+_DATA = b"data: "
+
+
+class NoPage(Exception):
+    """There is no node's page at an address; the message says why."""
+
+
+class RemoteNode:
+    def __init__(self, address: str) -> None:
+        """`http://HOST:PORT/TOKEN/`. Raises `NoPage` for what cannot be one."""
+        try:
+            parts = urlsplit(address)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host, port, parts = None, None, urlsplit("")
+        path = parts.path
+        if parts.scheme != "http" or not host or not path.isascii() or len(path) < 3 or not path.endswith("/"):
+            example = "http://127.0.0.1:8080/TOKEN/"
+            raise NoPage(f"{address}: write the address that `hearsay node --watch` prints, such as {example}")
+        self.address = address
+        self._host, self._port, self._path = host, port or 80, path
+        self._closed = Event()
+        self._connection: HTTPConnection | None = None
+        self._response: HTTPResponse | None = None
+
+    def connect(self) -> None:
+        """Raises `NoPage`."""
+        connection = HTTPConnection(self._host, self._port, timeout=ANSWER_S)
+        try:
+            connection.connect()
+            stream = connection.sock  # the connection forgets it, because the answer ends it
+            connection.request("GET", f"{self._path}rows")
+            response = connection.getresponse()
+            said = b"" if response.status == HTTPStatus.OK else response.readline(200)
+            if response.status == HTTPStatus.OK:
+                stream.settimeout(SILENCE_S)
+        except (OSError, HTTPException) as error:
+            connection.close()
+            raise NoPage(f"{self.address}: cannot be reached: {_words(error)}") from None
+        if response.status != HTTPStatus.OK:
+            connection.close()
+            why = (
+                "is no page of a node" if response.status == HTTPStatus.NOT_FOUND else said.decode("ascii", "replace")
+            )
+            raise NoPage(f"{self.address}: {why.strip()}")
+        self._connection, self._response = connection, response
+
+    def follow(self, told: Callable[[Piece | None], None]) -> None:
+        """Hand on what the node says, from a thread; nothing when it is gone. `connect` was called."""
+        Thread(target=self._follow, args=(told,), daemon=True).start()
+
+    def ask(self, request: dict[str, Any]) -> Any:
+        """Have the node's page do it. `Refused` says why not."""
+        connection = HTTPConnection(self._host, self._port, timeout=ANSWER_S)
+        name = f"[{self._host}]" if ":" in self._host else self._host
+        headers = {
+            "Host": f"{name}:{self._port}",
+            "Origin": f"http://{name}:{self._port}",
+            "Content-Type": "application/json",
+        }
+        try:
+            connection.request("POST", f"{self._path}do", json.dumps(request).encode(), headers)
+            response = connection.getresponse()
+            answered = response.read(MOST_LINE)
+            if response.status != HTTPStatus.OK:
+                raise Refused(answered.decode("utf-8", "replace").strip()[:200])
+            return json.loads(answered)
+        except (OSError, HTTPException, ValueError) as error:
+            raise Refused(f"the node does not answer: {_words(error)}") from None
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """From any thread; the thread ends with what it reads next."""
+        self._closed.set()
+
+    def _follow(self, told: Callable[[Piece | None], None]) -> None:
+        while not self._closed.is_set():
+            if self._response is not None:
+                self._read(self._response, told)
+                told(None)
+            self._hang_up()
+            if not self._closed.wait(AGAIN_S):
+                try:
+                    self.connect()
+                except NoPage:
+                    continue
+
+    def _read(self, response: HTTPResponse, told: Callable[[Piece | None], None]) -> None:
+        try:
+            while not self._closed.is_set():
+                line = response.readline(MOST_LINE)
+                if not line.endswith(b"\n"):
+                    return
+                if line.startswith(_DATA):
+                    told(piece_of(line[len(_DATA) :]))
+        except (OSError, HTTPException, NoRows):
+            return
+
+    def _hang_up(self) -> None:
+        if self._response is not None:
+            self._response.close()
+        if self._connection is not None:
+            self._connection.close()
+        self._response = self._connection = None
+
+
+def _words(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""How fast a source goes: its time over the clock's, stopped and changed from the page."""
+"""Controls of a source: its pace, and questions of pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,30 @@ from time import monotonic
 from typing import Any
 
 from hearsay.core.language.identifiers import Micros
+from hearsay.watch.broadcast import Broadcast
 from hearsay.watch.picture.picture import Changes
+
+
+def answer(broadcast: Broadcast, request: dict[str, Any]) -> Any:
+    """The answer; none if the request is no question about the picture."""
+    picture = broadcast.picture
+    match request:
+        case {"do": "places"}:
+            broadcast.places.want()
+            return {}
+        case {"do": "node", "place": int(place)} if is_place(broadcast, place):
+            return picture.node(place)
+        case {"do": "density", "message": int(serial), "late": int(late_us)}:
+            return picture.density(serial, late_us) or {}
+        case {"do": "degrees", "topic": int(topic)}:
+            return picture.degrees(topic)
+        case _:
+            return None
+
+
+def is_place(broadcast: Broadcast, place: int) -> bool:
+    return type(place) is int and 0 <= place < len(broadcast.picture.drawn.numbers)
+
 
 SLOWEST_PACE, FASTEST_PACE = 0.01, 1000.0
 

@@ -22,10 +22,9 @@ from hearsay.trace.language.rows import Rows, no_rows
 from hearsay.trace.language.schema import TRACE_FOLDER, Column
 from hearsay.trace.read.show import load_names
 from hearsay.watch.broadcast import Broadcast, Refused
-from hearsay.watch.picture.drawn_nodes import DrawnNodes
+from hearsay.watch.picture.links import DrawnNodes
 from hearsay.watch.picture.picture import Changes, Picture
-from hearsay.watch.sources.pacing import Pacing
-from hearsay.watch.sources.questions import answer
+from hearsay.watch.sources.pacing import Pacing, answer
 
 MOST_WAITING = 5_000_000
 """Rows."""

@@ -15,8 +15,7 @@ from hearsay.sim.simulate import Result, Simulation
 from hearsay.watch import touches
 from hearsay.watch.broadcast import FRAME_S, Broadcast, Refused
 from hearsay.watch.picture.picture import Changes, Picture
-from hearsay.watch.sources.pacing import Pacing
-from hearsay.watch.sources.questions import answer, is_place
+from hearsay.watch.sources.pacing import Pacing, answer, is_place
 
 MOST_TOUCHES = 1000
 SHORTEST_STEP_US: Micros = 1000

@@ -5,17 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from hearsay.core.shell.randomness import Purpose, Randomness
-from hearsay.sim.array.building.messages import set_messages, set_topics
-from hearsay.sim.array.building.nodes import set_neighbours, set_nodes
+from hearsay.sim.array.building.nodes import set_messages, set_neighbours, set_nodes, set_routers, set_topics
 from hearsay.sim.array.building.room import set_room
-from hearsay.sim.array.building.routers import set_routers
 from hearsay.sim.array.building.schedule import set_faults, set_schedule, set_start
 from hearsay.sim.array.world import layout as at
 from hearsay.sim.array.world import slots
 from hearsay.sim.array.world.layout import Arrays
+from hearsay.sim.plan.draws import log_normal_tables
 from hearsay.sim.plan.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
 from hearsay.sim.plan.plan import Plan
-from hearsay.sim.plan.quantiles import log_normal_tables
 
 _MOST_WIDTH_BITS = 17
 _LEAST_WIDTH_BITS = 9

@@ -1,14 +1,114 @@
-"""The nodes, what they know, and room for their neighbours."""
+"""The nodes of a run: neighbours, parameters of routers, topics and messages to come."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hearsay.core.language.rpc import FLOODSUB, Message, Rpc, knows_backoff
+from hearsay.core.language.sizes import message_size, part_sizes
+from hearsay.core.language.sizes import rpc_framed_size as framed_size
+from hearsay.core.mesh.parameters import GossipsubParameters
+from hearsay.core.registry import negotiate
+from hearsay.core.shell.randomness import key_of
+from hearsay.core.shell.strategy import Strategy
 from hearsay.sim.array.machine.memory import filled, zeros
+from hearsay.sim.array.router_parameters import columns_of
 from hearsay.sim.array.world import layout as at
+from hearsay.sim.array.world import near
 from hearsay.sim.array.world.layout import Arrays
+from hearsay.sim.array.world.near import GOSSIP_SPAN
 from hearsay.sim.plan.plan import Plan
+
+
+def set_topics(arrays: Arrays, plan: Plan, order: Sequence[int]) -> None:
+    names = [plan.topics[topic] for topic in order]
+    arrays["topics"] = np.array(
+        [[topic, len(name.encode())] for topic, name in zip(order, names, strict=True)], dtype=np.int64
+    )
+    arrays["topic_keys"] = np.array([key_of(name) for name in names], dtype=np.uint64)
+
+
+def set_messages(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
+    """One line more than messages, whose INJECT_FROM ends the last one's."""
+    table = np.zeros((len(plan.publications) + 1, 8), dtype=np.int64)
+    sizes: dict[tuple[int, int], tuple[int, int, int]] = {}
+    injected = 0
+    for publication in plan.publications:
+        key = (publication.topic, publication.size_bytes)
+        if key not in sizes:
+            sizes[key] = _message_sizes(plan.topics[publication.topic], publication.size_bytes)
+        alone, part, held = sizes[key]
+        table[publication.message] = (
+            place_of[publication.topic], publication.publisher, publication.time_us, publication.size_bytes,
+            alone, part, held, injected,
+        )  # fmt: skip
+        injected += len(publication.inject)
+    table[-1, at.INJECT_FROM] = injected
+    arrays["messages"] = table
+    judged = len(plan.publications) if plan.scenario.validation.reject_millionths else 0
+    arrays["verdicts"] = zeros((judged + 1, 3), np.int64)
+    targets = [target for publication in plan.publications for target in publication.inject]
+    arrays["inject_targets"] = np.array(targets or [0], dtype=np.int64)
+
+
+def _message_sizes(topic: str, size_bytes: int) -> tuple[int, int, int]:
+    """Of a simulated message: as a whole RPC with its length, as a part, and by itself."""
+    message = Message(0, topic, bytes(size_bytes), 0)
+    alone = Rpc(messages=(message,))
+    parts = part_sizes(alone)
+    return framed_size(alone, parts), parts[0][2], message_size(message)
+
+
+_FOREVER = 1 << 60
+
+
+def set_routers(arrays: Arrays, plan: Plan) -> None:
+    arrays["parameters"] = np.array(
+        [columns_of(kind.name, parameters) for kind, parameters in plan.routers], dtype=np.int64
+    )
+    arrays.world[at.ROUTERS] = len(plan.routers)
+    strategies = [kind.strategy(parameters) for kind, parameters in plan.routers]
+    table = [[_peering(ours, theirs) for theirs in strategies] for ours in strategies]
+    arrays["natives"] = np.array(table, dtype=np.uint8)
+    arrays.world[at.ALL_NATIVE] = not arrays.world[at.HAS_LINKS] and bool(arrays["natives"].all())
+    longest = max(parameters.seen_ttl_us for _, parameters in plan.routers)
+    shortest = min(parameters.seen_ttl_us for _, parameters in plan.routers)
+    arrays.world[at.SEEN_EXPIRES] = min(longest, shortest) <= plan.end_us
+    most = len(plan.publications)
+    arrays.world[at.MAX_SEEN_BINDS] = any(parameters.max_seen < most for _, parameters in plan.routers)
+    arrays.world[at.MAX_CACHED_BINDS] = any(
+        isinstance(parameters, GossipsubParameters) and parameters.max_cached_messages < most
+        for _, parameters in plan.routers
+    )
+    _set_sure_duplicates(arrays, plan)
+
+
+def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
+    """What may be counted as heard before it arrives, see `send_ring.py`."""
+    w = arrays.world
+    table = arrays["parameters"]
+    if not (w[at.HAS_LINKS] or w[at.SERVICE] or w[at.MAX_SEEN_BINDS]):
+        times = table[:, at.SEEN_TTL]
+        windows = (table[:, at.SEEN_WINDOWS] - 1) * table[:, at.INTERVAL]
+        forgets = table[:, at.SEEN_WINDOWS] > 0
+        w[at.SEEN_FOR] = min(times[times > 0].min(initial=_FOREVER), windows[forgets].min(initial=_FOREVER))
+    stays = all(timed.join for timed in plan.timed)
+    listens = (table[:, at.MAX_CONTROL] > 0) & (table[:, at.MAX_IHAVE] > GOSSIP_SPAN)
+    listens &= table[:, at.ROUTER_KIND] == at.GOSSIPSUB
+    w[at.HEARD] = near.INLINE | (near.GOSSIP if stays and listens.all() else 0)
+    w[at.DEFERS] = bool(w[at.LOOKAHEAD] and w[at.SEEN_FOR])
+
+
+def _peering(ours: Strategy, theirs: Strategy) -> int:
+    """What a router is to another, by the protocol that the two speak."""
+    protocol = negotiate(ours.protocols, theirs.protocols) or FLOODSUB
+    if protocol not in ours.native_protocols:
+        return at.FLOODED
+    return at.TOLD_BACKOFFS if knows_backoff(protocol) else at.MESHED
+
 
 _LEAST_COLUMNS = 64
 _CELLS_AT_FIRST = 1 << 26

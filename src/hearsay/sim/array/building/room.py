@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from hearsay.sim.array.machine.memory import filled, lines_at_most, zeros
 from hearsay.sim.array.run import loop
 from hearsay.sim.array.travel import send_ring
-from hearsay.sim.array.world import event_words
 from hearsay.sim.array.world import layout as at
+from hearsay.sim.array.world import near
 from hearsay.sim.array.world.layout import Arrays
 from hearsay.sim.array.world.payload import ARENA_BITS
 from hearsay.sim.array.world.queue import CHUNK, DIVISIONS, NO_BUCKET
@@ -48,7 +48,7 @@ def set_room(arrays: Arrays, threads: int) -> None:
     arrays["node_counts"] = zeros((threads, (1 << int(w[at.BLOCK_BITS])) + 1), np.int64)
     words = nodes * 64 + slots_used * 12  # at the start every link carries a hello, of one part mostly
     arena_chunks = lines_at_most(64 + (words >> ARENA_BITS), _WORD_BYTES << ARENA_BITS) * threads
-    arena_chunks = min(arena_chunks, event_words.TOPIC_PART >> ARENA_BITS) // threads * threads
+    arena_chunks = min(arena_chunks, near.TOPIC_PART >> ARENA_BITS) // threads * threads
     arrays["arena"] = zeros((arena_chunks << ARENA_BITS,), np.int64)
     arrays["outbox"] = zeros((threads, lines_at_most(1 << 22, 4 * _WORD_BYTES), 4), np.int64)
     arrays["pending"] = zeros((threads, arena_chunks), np.int32)

@@ -9,8 +9,8 @@ from hearsay.sim.array.machine.memory import zeros
 from hearsay.sim.array.run import whole_network
 from hearsay.sim.array.world import layout as at
 from hearsay.sim.array.world.layout import Arrays
+from hearsay.sim.plan.faults import LinksCut, LinksHealed, NodeDown, NodeUp
 from hearsay.sim.plan.plan import Plan
-from hearsay.sim.plan.planned_events import LinksCut, LinksHealed, NodeDown, NodeUp
 
 
 def set_faults(arrays: Arrays, plan: Plan) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.sim.plan.estimate import available_bytes
+from hearsay.sim.plan.engines import available_bytes
 
 _HUGE = 1 << 21
 _LINE = 64

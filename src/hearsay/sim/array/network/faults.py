@@ -21,7 +21,6 @@ from hearsay.sim.array.rules.mesh import end_slot, first_slot
 from hearsay.sim.array.rules.notes import STOPPED, note_call
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw2, extend
-from hearsay.sim.array.world.event_words import EVENT_KIND, GOSSIP, INLINE, PAYLOAD, TOPIC_PART
 from hearsay.sim.array.world.knowledge import forget_all
 from hearsay.sim.array.world.layout import (
     AGES_AT,
@@ -69,6 +68,7 @@ from hearsay.sim.array.world.layout import (
     sides,
     since_us,
 )
+from hearsay.sim.array.world.near import EVENT_KIND, GOSSIP, INLINE, PAYLOAD, TOPIC_PART
 from hearsay.sim.array.world.payload import release
 from hearsay.sim.array.world.record import is_witness, row
 from hearsay.sim.array.world.slots import find_slot

@@ -23,7 +23,6 @@ from hearsay.sim.array.rules.unsent import SAID_AGAIN, note_unsent, say_again
 from hearsay.sim.array.travel.outbox import flush
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw1
-from hearsay.sim.array.world.event_words import INLINE
 from hearsay.sim.array.world.layout import (
     APPLICATION,
     BEAT_SPREAD,
@@ -61,6 +60,8 @@ from hearsay.sim.array.world.layout import (
     words_at,
 )
 from hearsay.sim.array.world.layout import CONNECTED as IS_CONNECTED
+from hearsay.sim.array.world.near import INLINE
+from hearsay.sim.array.world.neighbours import parameter
 from hearsay.sim.array.world.payload import (
     CONTROL,
     GRAFT,
@@ -81,7 +82,6 @@ from hearsay.sim.array.world.payload import (
 )
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import EVENTS, is_witness, row
-from hearsay.sim.array.world.routers import parameter
 from hearsay.sim.array.world.slots import find_slot
 from hearsay.trace.language import event_rows
 

@@ -66,8 +66,8 @@ from hearsay.sim.array.world.layout import (
     pool,
     scratch,
 )
+from hearsay.sim.array.world.neighbours import is_in, parameter
 from hearsay.sim.array.world.payload import IHAVE, IWANT
-from hearsay.sim.array.world.routers import is_in, parameter
 from hearsay.sim.array.world.slots import find_slot, is_native
 from hearsay.sim.array.world.status import OUTBOX_FULL
 

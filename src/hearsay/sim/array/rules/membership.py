@@ -34,8 +34,8 @@ from hearsay.sim.array.world.layout import (
     peers,
     since_us,
 )
+from hearsay.sim.array.world.neighbours import parameter, router
 from hearsay.sim.array.world.record import row
-from hearsay.sim.array.world.routers import parameter, router
 from hearsay.trace.language import event_rows
 
 add_peer_row = shared(event_rows.add_peer_row)

@@ -49,9 +49,9 @@ from hearsay.sim.array.world.layout import (
     peers,
     pool,
 )
+from hearsay.sim.array.world.neighbours import is_in, parameter, router
 from hearsay.sim.array.world.payload import GRAFT
 from hearsay.sim.array.world.record import row
-from hearsay.sim.array.world.routers import is_in, parameter, router
 from hearsay.sim.array.world.slots import is_native
 from hearsay.trace.language import event_rows
 

@@ -26,6 +26,7 @@ from hearsay.sim.array.world.layout import (
     nodes32,
     words_at,
 )
+from hearsay.sim.array.world.neighbours import parameter
 from hearsay.sim.array.world.payload import (
     GRAFT,
     PART_KIND,
@@ -36,7 +37,6 @@ from hearsay.sim.array.world.payload import (
     part_place,
 )
 from hearsay.sim.array.world.queue import push
-from hearsay.sim.array.world.routers import parameter
 
 _TIMER = int(EventKind.TIMER_FIRED)
 SAID_AGAIN = UNANNOUNCED | UNSENT

@@ -15,19 +15,6 @@ from hearsay.sim.array.rules.calls import (
 )
 from hearsay.sim.array.run.dispatch import dispatch
 from hearsay.sim.array.run.prefetch import ask_for_neighbours, ask_for_nodes, ask_what_is_known
-from hearsay.sim.array.world.event_words import (
-    EVENT_KIND,
-    EVENT_SOURCE,
-    GOSSIP,
-    INLINE,
-    MESSAGE,
-    NODE,
-    OFFSET,
-    PAYLOAD,
-    VIA,
-    gossip_bits,
-    source_of,
-)
 from hearsay.sim.array.world.knowledge import column, is_marked
 from hearsay.sim.array.world.layout import (
     BLOCK_BITS,
@@ -50,7 +37,22 @@ from hearsay.sim.array.world.layout import (
     sorted_events,
     sorted_links,
 )
-from hearsay.sim.array.world.near import hold_near, near_is_first, pop_near
+from hearsay.sim.array.world.near import (
+    EVENT_KIND,
+    EVENT_SOURCE,
+    GOSSIP,
+    INLINE,
+    MESSAGE,
+    NODE,
+    OFFSET,
+    PAYLOAD,
+    VIA,
+    gossip_bits,
+    hold_near,
+    near_is_first,
+    pop_near,
+    source_of,
+)
 from hearsay.sim.array.world.record import (
     DUPLICATES,
     EVENTS,

@@ -26,19 +26,6 @@ from hearsay.sim.array.rules.calls import (
 )
 from hearsay.sim.array.travel.transport import unreachable
 from hearsay.sim.array.world import lists
-from hearsay.sim.array.world.event_words import (
-    EVENT_KIND,
-    GOSSIP,
-    INLINE,
-    MESSAGE,
-    NODE,
-    PAYLOAD,
-    TOPIC_PART,
-    VIA,
-    gossip_bits,
-    source_of,
-    topic_kind,
-)
 from hearsay.sim.array.world.layout import (
     ALONE_BYTES,
     APPLICATION,
@@ -55,6 +42,19 @@ from hearsay.sim.array.world.layout import (
     nodes32,
     pool,
     words_at,
+)
+from hearsay.sim.array.world.near import (
+    EVENT_KIND,
+    GOSSIP,
+    INLINE,
+    MESSAGE,
+    NODE,
+    PAYLOAD,
+    TOPIC_PART,
+    VIA,
+    gossip_bits,
+    source_of,
+    topic_kind,
 )
 from hearsay.sim.array.world.payload import PART_KIND, part_place, release
 from hearsay.sim.array.world.queue import push

@@ -11,8 +11,7 @@ from hearsay.sim.array.network.links import (
     dials_that_arrive,
 )
 from hearsay.sim.array.run.blocks import run_share
-from hearsay.sim.array.run.columns import admit
-from hearsay.sim.array.run.reuse import collect_links
+from hearsay.sim.array.run.reuse import admit, collect_links
 from hearsay.sim.array.run.whole_network import TIME, close_windows, next_close, next_due, run_what_is_due
 from hearsay.sim.array.travel.send_ring import all_depart
 from hearsay.sim.array.world import lists

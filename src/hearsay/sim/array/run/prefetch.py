@@ -6,16 +6,6 @@ from hearsay.core.language.events import EventKind
 from hearsay.core.rules import mesh_rules
 from hearsay.sim.array.machine.compiling import inlined, kernel, shared
 from hearsay.sim.array.rules.mesh import mesh_size
-from hearsay.sim.array.world.event_words import (
-    EVENT_KIND,
-    GOSSIP,
-    INLINE,
-    MESSAGE,
-    NODE,
-    PAYLOAD,
-    TOPIC_PART,
-    source_of,
-)
 from hearsay.sim.array.world.knowledge import column, is_marked, word_of
 from hearsay.sim.array.world.layout import (
     COUNT,
@@ -51,8 +41,18 @@ from hearsay.sim.array.world.layout import (
     touch_seen,
     words_at,
 )
+from hearsay.sim.array.world.near import (
+    EVENT_KIND,
+    GOSSIP,
+    INLINE,
+    MESSAGE,
+    NODE,
+    PAYLOAD,
+    TOPIC_PART,
+    source_of,
+)
+from hearsay.sim.array.world.neighbours import parameter
 from hearsay.sim.array.world.payload import IHAVE, PART_IDS, PART_KIND, part_place
-from hearsay.sim.array.world.routers import parameter
 
 _MOST_CELLS = 128
 _TIMER = int(EventKind.TIMER_FIRED)

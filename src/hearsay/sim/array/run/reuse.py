@@ -1,41 +1,104 @@
-"""Links that nothing refers to any more may be used again, so that memory does not grow with the length of a run.
-
-A link is needed while it is a neighbour's, while something is under way on it, or while a needed link names it as its
-twin or as the one before. When links run out, all that are needed are marked, and the others become a list.
-"""
+"""Columns of messages and links that are used again, so that memory does not grow with the length of a run."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.mesh import end_slot, first_slot
 from hearsay.sim.array.world import lists
+from hearsay.sim.array.world.knowledge import bits, column, is_cached, unmark, was_seen
 from hearsay.sim.array.world.layout import (
+    ASKED,
     BACKLOG,
     BUCKETS,
+    CLOSED_UP_TO,
+    COLUMNS,
+    DEAD_SURE,
+    DEAD_UP_TO,
     FAR,
+    FIRST_MESSAGE,
     LINK_SOURCE,
     LINKS_FREE,
     LINKS_SPARE,
     LINKS_USED,
+    LOOKED,
+    MESSAGES,
+    NEWEST,
     NODES,
+    NOW,
     PREVIOUS,
+    PUBLISHED,
+    RECYCLES,
     SERVICE,
+    STATUS,
     THREADS,
     TWIN,
     World,
+    cells,
     chunk_next,
     control,
+    counts,
     far,
     fills,
     heads,
     link_marks,
     links32,
     links_of,
+    messages,
     nodes32,
     pool,
     queued_links,
 )
 from hearsay.sim.array.world.queue import CHUNK, DIVISIONS
+from hearsay.sim.array.world.record import LAST_ARRIVAL_SENT
+from hearsay.sim.array.world.status import NEEDS_COLUMNS
+
+_LOOK_EVERY = 500_000
+
+
+@kernel
+def admit(w: World, end: int) -> bool:
+    """Give columns to the messages that are published before `end`; False when there are not enough."""
+    while w[NEWEST] < w[MESSAGES] and messages(w)[w[NEWEST], PUBLISHED] < end:
+        if w[RECYCLES] and 2 * (w[NEWEST] - w[FIRST_MESSAGE]) >= w[COLUMNS] and w[NOW] >= w[LOOKED] + _LOOK_EVERY:
+            _recycle(w)
+        if w[NEWEST] - w[FIRST_MESSAGE] >= w[COLUMNS]:
+            w[STATUS] = NEEDS_COLUMNS
+            return False
+        if w[NEWEST] >= w[COLUMNS]:
+            at = column(w, w[NEWEST])
+            for node in range(w[NODES]):
+                cells(w)[node, at] = np.uint64(0)
+                unmark(w, node, at)
+        w[NEWEST] += 1
+    return True
+
+
+@kernel
+def _recycle(w: World) -> None:
+    w[LOOKED] = w[NOW]
+    if w[NOW] > w[DEAD_SURE]:
+        while w[FIRST_MESSAGE] < w[DEAD_UP_TO] and _is_dead(w, w[FIRST_MESSAGE]):
+            w[FIRST_MESSAGE] += 1
+        dead = w[FIRST_MESSAGE]
+        while dead < w[NEWEST] and _is_dead(w, dead):
+            dead += 1
+        w[DEAD_UP_TO] = dead
+        w[DEAD_SURE] = 0
+        for th in range(w[THREADS]):
+            w[DEAD_SURE] = max(w[DEAD_SURE], counts(w)[th, LAST_ARRIVAL_SENT])
+
+
+@kernel
+def _is_dead(w: World, message: int) -> bool:
+    if message >= w[CLOSED_UP_TO]:
+        return False
+    at = column(w, message)
+    for node in range(w[NODES]):
+        if bits(cells(w)[node, at], ASKED) or is_cached(w, node, at) or was_seen(w, w[NOW], node, message):
+            return False
+    return True
 
 
 @kernel

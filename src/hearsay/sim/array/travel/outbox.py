@@ -29,7 +29,6 @@ from hearsay.sim.array.travel.transport import (
     send_gossip,
     send_rpc,
 )
-from hearsay.sim.array.world.event_words import GOSSIP_SPAN
 from hearsay.sim.array.world.layout import (
     HAS_LINKS,
     OUT_COUNT,
@@ -50,6 +49,7 @@ from hearsay.sim.array.world.layout import (
     peers,
     scratch,
 )
+from hearsay.sim.array.world.near import GOSSIP_SPAN
 from hearsay.sim.array.world.payload import (
     GRAFT,
     HEADER,

@@ -45,6 +45,7 @@ from hearsay.sim.array.world.layout import (
     arena,
     outbox,
 )
+from hearsay.sim.array.world.neighbours import parameter
 from hearsay.sim.array.world.payload import (
     HEADER,
     MESH_CONTROL,
@@ -55,7 +56,6 @@ from hearsay.sim.array.world.payload import (
     hold,
     release,
 )
-from hearsay.sim.array.world.routers import parameter
 
 
 @kernel

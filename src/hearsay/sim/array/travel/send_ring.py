@@ -12,16 +12,6 @@ from __future__ import annotations
 
 from hearsay.core.language.events import EventKind
 from hearsay.sim.array.machine.compiling import inlined, kernel
-from hearsay.sim.array.world.event_words import (
-    GOSSIP,
-    INLINE,
-    MESSAGE,
-    NODE,
-    gossip_bits,
-    gossip_payload,
-    gossip_rest,
-    word_0,
-)
 from hearsay.sim.array.world.knowledge import column, surely_seen, word_of
 from hearsay.sim.array.world.layout import (
     DEFERS,
@@ -34,6 +24,16 @@ from hearsay.sim.array.world.layout import (
     counts,
     leaving,
     touch_seen,
+)
+from hearsay.sim.array.world.near import (
+    GOSSIP,
+    INLINE,
+    MESSAGE,
+    NODE,
+    gossip_bits,
+    gossip_payload,
+    gossip_rest,
+    word_0,
 )
 from hearsay.sim.array.world.queue import insert, push
 from hearsay.sim.array.world.record import DUPLICATES, EVENTS

@@ -11,7 +11,6 @@ from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import inlined, kernel, shared
 from hearsay.sim.array.travel.send_ring import post, post_gossip
 from hearsay.sim.array.world.draws import below, draw1, extend
-from hearsay.sim.array.world.event_words import INLINE, topic_payload
 from hearsay.sim.array.world.layout import (
     ALONE_BYTES,
     HAS_JITTER,
@@ -47,6 +46,7 @@ from hearsay.sim.array.world.layout import (
     touch_links32,
     words_at,
 )
+from hearsay.sim.array.world.near import INLINE, topic_payload
 from hearsay.sim.array.world.payload import (
     GRAFT,
     HEADER,

@@ -1,13 +1,64 @@
-"""The events that a node makes for itself within the open part of a bucket: a small heap per thread."""
+"""The events that a node creates for itself within the open part of a bucket, and the words of an event."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from hearsay.sim.array.machine.compiling import kernel
-from hearsay.sim.array.world.event_words import EVENT_SOURCE, NODE, OFFSET
+from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.world.layout import NEAR, NEAR_SERIAL, STATUS, World, control, near
 from hearsay.sim.array.world.status import QUEUE_FULL
+
+OFFSET, EVENT_KIND, EVENT_SOURCE, VIA = 44, 40, 12, 8
+NODE = 36
+PAYLOAD = (1 << 36) - 1
+INLINE = 1 << 35
+GOSSIP = 1 << 34
+TOPIC_PART = 1 << 33
+GOSSIP_SPAN = 18
+_WORD0_BITS = 12
+_MESSAGE_BITS = 28
+MESSAGE = (1 << _MESSAGE_BITS) - 1
+_SOURCE_BITS = (1 << 28) - 1
+
+
+@inlined
+def source_of(w0: int) -> int:
+    return ((w0 >> EVENT_SOURCE) & _SOURCE_BITS) - 1
+
+
+@inlined
+def word_0(kind: int, source: int, via: int, hops: int) -> int:
+    """Without the time."""
+    return kind << EVENT_KIND | (source + 1) << EVENT_SOURCE | (via + 1) << VIA | hops
+
+
+@inlined
+def gossip_rest(others: int) -> tuple[int, int]:
+    """What stands in place of via and hops: the lowest bits of the messages after the first."""
+    return ((others >> VIA) & 15) - 1, others & 255
+
+
+@inlined
+def gossip_payload(first: int, others: int) -> int:
+    """The first message, and the other bits."""
+    return GOSSIP | (others >> _WORD0_BITS) << _MESSAGE_BITS | first
+
+
+@inlined
+def topic_payload(kind: int, topic: int) -> int:
+    """SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE."""
+    return TOPIC_PART | kind << _MESSAGE_BITS | topic
+
+
+@inlined
+def topic_kind(payload: int) -> int:
+    return (payload & (TOPIC_PART - 1)) >> _MESSAGE_BITS
+
+
+@inlined
+def gossip_bits(w0: int, payload: int) -> int:
+    """The messages after the first one that gossip is about."""
+    return ((payload & (GOSSIP - 1)) >> _MESSAGE_BITS) << _WORD0_BITS | w0 & ((1 << _WORD0_BITS) - 1)
 
 
 @kernel

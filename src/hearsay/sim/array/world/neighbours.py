@@ -1,31 +1,50 @@
-"""Who is connected to whom at the start, where links need no memory of their own.
-
-A node's slots are to ascend. Going through the dials in the order of who dials gives every node those who dial it, in
-ascending order. Those it dials itself are put in order behind them, and the two are merged.
-"""
+"""The neighbours of nodes at the start, and the routers of nodes."""
 
 from __future__ import annotations
 
-from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.machine.sorting import sort_numbers
 from hearsay.sim.array.world.layout import (
     COUNT,
     DIALLED,
     FIRST_SLOT,
     HAS_NATTED,
+    JOINED,
     NODE32,
     NODES,
+    ROUTER,
+    ROUTERS,
     World,
     candidates,
     dial_starts,
     dial_targets,
     flags,
+    members,
     natted,
     nodes32,
+    parameters,
     peers,
     touch_nodes32,
     touch_peers,
 )
+
+
+@inlined
+def router(w: World, node: int) -> int:
+    """Which of the scenario's routers a node runs."""
+    return nodes32(w)[node, ROUTER] if w[ROUTERS] > 1 else 0
+
+
+@inlined
+def parameter(w: World, node: int, field: int) -> int:
+    return parameters(w)[router(w, node), field]
+
+
+@inlined
+def is_in(w: World, node: int, topic: int) -> bool:
+    """Whether the router has joined a topic, and so has a mesh for it if it has meshes at all."""
+    return members(w)[node, topic] & JOINED != 0
+
 
 _AHEAD = 16
 

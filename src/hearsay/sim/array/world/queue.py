@@ -17,7 +17,6 @@ bucket.
 from __future__ import annotations
 
 from hearsay.sim.array.machine.compiling import inlined, kernel
-from hearsay.sim.array.world.event_words import NODE, OFFSET, word_0
 from hearsay.sim.array.world.layout import (
     BLOCK_BITS,
     BLOCKS,
@@ -50,7 +49,7 @@ from hearsay.sim.array.world.layout import (
     tails,
     touch_queued,
 )
-from hearsay.sim.array.world.near import hold_near
+from hearsay.sim.array.world.near import NODE, OFFSET, hold_near, word_0
 from hearsay.sim.array.world.status import QUEUE_FULL
 
 CHUNK = 1024

@@ -41,7 +41,7 @@ from hearsay.sim.array.world.layout import (
     peers,
 )
 from hearsay.sim.array.world.status import NEEDS_SLOTS
-from hearsay.sim.plan.quantiles import LAST_BIN, TAIL_BINS
+from hearsay.sim.plan.draws import LAST_BIN, TAIL_BINS
 
 UNIFORM, LOG_NORMAL, REGIONS = range(3)
 

@@ -1,16 +1,4 @@
-"""A request, read from bytes as they come, with a bound on each of its parts.
-
-Rules (RFC 9112; no I/O and no clock here: who reads the bytes also bounds how long that takes, by `PATIENCE_S`):
-
-* HTTP-1: a head has at most `HEAD_BYTES`, its empty line not counted, else 431, as soon as that is known.
-* HTTP-2: the first line is a method, a target that begins with "/", and HTTP/1.1 or HTTP/1.0; else 400.
-* HTTP-3: a header has a name without blanks (section 5.1). One that says where the body ends or for whom the request
-  is comes once (sections 3.2 and 6.3); other values of one name are joined by commas. Else 400.
-* HTTP-5: `Host` names this server by an address, as `localhost` or by a name that it was given, else 421. Otherwise a
-  page of somebody else could let its own name lead here (DNS rebinding) and read the answers.
-* HTTP-4: a body has a Content-Length, else 411, of at most what the reader was given, else 413. Who takes no bodies
-  does not look at what follows the head.
-"""
+"""Requests and responses of HTTP/1.1: requests are read from bytes, with a bound on each part."""
 
 from __future__ import annotations
 
@@ -118,3 +106,37 @@ def _length(head: Request, most: int) -> int:
     if len(length) > _MOST_DIGITS or int(length) > most:
         raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {most} bytes")
     return int(length)
+
+
+TEXT = "text/plain; charset=utf-8"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+def response_head(status: HTTPStatus, content_type: str, length: int | None, *more: str) -> bytes:
+    """Return the head of an answer. Without a length the answer goes on until the connection ends."""
+    lines = (
+        f"HTTP/1.1 {status.value} {status.phrase}",
+        f"Content-Type: {content_type}",
+        *([] if length is None else [f"Content-Length: {length}"]),
+        "Cache-Control: no-store",
+        "X-Content-Type-Options: nosniff",
+        f"Content-Security-Policy: {POLICY}",
+        "Cross-Origin-Resource-Policy: same-origin",
+        "Referrer-Policy: no-referrer",
+        "Connection: close",
+        *more,
+    )
+    return "\r\n".join((*lines, "", "")).encode("ascii")
+
+
+def response(method: str, status: HTTPStatus, content_type: str, body: bytes, *more: str) -> bytes:
+    """Return a whole answer, which has no body for HEAD."""
+    head = response_head(status, content_type, len(body), *more)
+    return head if method == "HEAD" else head + body
+
+
+def refusal(method: str, refused: BadRequest) -> bytes:
+    return response(method, refused.status, TEXT, f"{refused}\n".encode(), *refused.headers)

@@ -1,8 +1,4 @@
-"""Tables for the terminal that fit it, without a word or a figure cut in two.
-
-The first of these that fits: columns; columns with heads of several lines; a line for each figure and a column for
-each row; a list with a block for each row.
-"""
+"""Tables for terminals, and small tables as HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -10,8 +6,30 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from html import escape
 
 from hearsay.text.numbers import plain
+
+_RIGHT = ' style="text-align: right"'
+
+
+def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "", left: int = 1) -> str:
+    """The rows below their head, if that says anything. All but the first `left` columns are right-aligned."""
+    parts = ["<table>"]
+    if caption:
+        parts.append(f"<caption>{escape(caption)}</caption>")
+    if any(head):
+        parts.append(f"<thead>{_row(head, 'th', left)}</thead>")
+    parts.append(f"<tbody>{''.join(_row(row, 'td', left) for row in rows)}</tbody></table>")
+    return "".join(parts)
+
+
+def _row(cells: Sequence[str], name: str, left: int) -> str:
+    inside = "".join(
+        f"<{name}{'' if place < left else _RIGHT}>{escape(cell)}</{name}>" for place, cell in enumerate(cells)
+    )
+    return f"<tr>{inside}</tr>"
+
 
 WITHOUT_TERMINAL = 100
 """Columns where nobody says how many there are."""

@@ -1,0 +1,179 @@
+"""Measurements of a node: connections, durations, delays of its event loop, and its process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from time import monotonic, process_time
+
+from hearsay.core.language.identifiers import Identifier
+from hearsay.core.language.rpc import IWant, Message
+from hearsay.libp2p.host.node_host import NodeHost
+from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.node.metrics.openmetrics import Family, Kind
+
+
+class ConnectionCounts:
+    def __init__(self, host: NodeHost) -> None:
+        self._host = host
+        self._dialled = self._accepted = self._closed = 0
+        host.on_peer_up.append(self._up)
+        host.on_peer_down.append(self._down)
+
+    def families(self) -> Iterator[Family]:
+        yield Family("libp2p_peers", Kind.GAUGE, "Connected peers, whatever they speak").add(
+            len(self._host.connections)
+        )
+        opened = Family(
+            "libp2p_swarm_connections_opened", Kind.COUNTER, "Peers that became connected, by who dialled"
+        )
+        yield opened.add(self._dialled, (("dir", "outbound"),)).add(self._accepted, (("dir", "inbound"),))
+        yield Family("libp2p_swarm_connections_closed", Kind.COUNTER, "Peers that were connected and are gone").add(
+            self._closed
+        )
+        yield Family("libp2p_swarm_dial_errors", Kind.COUNTER, "Dials that reached nobody, or somebody else").add(
+            self._host.failed_dials
+        )
+
+    def _up(self, peer: PeerId) -> None:
+        if self._host.has_dialled(peer):
+            self._dialled += 1
+        else:
+            self._accepted += 1
+
+    def _down(self, peer: PeerId) -> None:
+        self._closed += 1
+
+
+MOST_ASKED = 4096
+BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+
+
+class Histogram:
+    """How many durations lie in each bucket, the upper bound included, and all of them together."""
+
+    __slots__ = ("bounds", "counts", "total_s")
+
+    def __init__(self, bounds: tuple[float, ...] = BOUNDS_S) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total_s = 0.0
+
+    def note(self, duration_s: float) -> None:
+        self.counts[bisect_left(self.bounds, duration_s)] += 1
+        self.total_s += duration_s
+
+    def family(self, name: str, text: str) -> Family:
+        return Family(name, Kind.HISTOGRAM, text).add_histogram(self.bounds, self.counts, self.total_s)
+
+
+class Durations:
+    def __init__(self) -> None:
+        self.heartbeat = Histogram()
+        self.rpc = Histogram()
+        self.validation = Histogram()
+        self.queued = Histogram()
+        self.asking = Histogram()
+        self._validated_from: dict[Identifier, float] = {}
+        """Since when messages wait for validators, which bound how many do."""
+        self._asked: dict[Identifier, float] = {}
+
+    def validation_began(self, message: Identifier, since_s: float) -> None:
+        self._validated_from[message] = since_s
+
+    def validation_ended(self, message: Identifier) -> None:
+        since_s = self._validated_from.pop(message, None)
+        if since_s is not None:
+            self.validation.note(monotonic() - since_s)
+
+    def asked_for(self, requests: Iterable[IWant]) -> None:
+        now_s = monotonic()
+        asked = self._asked
+        for request in requests:
+            for message in request.ids:
+                asked.setdefault(message, now_s)
+        while len(asked) > MOST_ASKED:
+            del asked[next(iter(asked))]
+
+    def came(self, messages: Iterable[Message]) -> None:
+        if not self._asked:
+            return
+        for message in messages:
+            since_s = self._asked.pop(message.id, None)
+            if since_s is not None:
+                self.asking.note(monotonic() - since_s)
+
+    def families(self) -> Iterator[Family]:
+        yield self.heartbeat.family(
+            "gossipsub_heartbeat_duration_seconds", "What the router does when its timer fires: heartbeats"
+        )
+        yield self.rpc.family(
+            "hearsay_rpc_handling_seconds", "What the router does with an RPC, or a part of one with many messages"
+        )
+        yield self.validation.family(
+            "gossipsub_async_validation_delay_from_first_seen", "Seconds from a message's first copy to its verdict"
+        )
+        yield self.asking.family(
+            "gossipsub_iwant_promise_delivery_seconds", "From an IWANT to the first copy of what it asked for"
+        )
+        yield self.queued.family(
+            "hearsay_outgoing_queue_wait_seconds", "From an RPC's making to its leaving for a peer"
+        )
+
+
+LOOK_S = 0.25
+DELAY_BOUNDS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
+
+
+class LoopDelay:
+    """Measures from its making until it is closed."""
+
+    def __init__(self) -> None:
+        self.late = Histogram(DELAY_BOUNDS_S)
+        self._loop = asyncio.get_running_loop()
+        self._due_s = 0.0
+        self._arm()
+
+    def close(self) -> None:
+        self._timer.cancel()
+
+    def _arm(self) -> None:
+        self._due_s = self._loop.time() + LOOK_S
+        self._timer = self._loop.call_at(self._due_s, self._look)
+
+    def _look(self) -> None:
+        self.late.note(max(0.0, self._loop.time() - self._due_s))
+        self._arm()
+
+
+_PROC = Path("/proc")
+
+
+def process_families() -> Iterator[Family]:
+    yield Family(
+        "process_cpu_seconds", Kind.COUNTER, "CPU time of this process, its threads and the kernel for them"
+    ).add(process_time())
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY:
+        yield Family("process_max_fds", Kind.GAUGE, "Files that this process may have open").add(soft)
+    try:
+        fields = (_PROC / "self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        booted = next(
+            line for line in (_PROC / "stat").read_text(encoding="ascii").splitlines() if line.startswith("btime ")
+        )
+        opened = len(os.listdir(_PROC / "self/fd"))
+    except (OSError, StopIteration):
+        return
+    ticks = os.sysconf("SC_CLK_TCK")
+    yield Family("process_open_fds", Kind.GAUGE, "Files that this process has open").add(opened)
+    yield Family("process_start_time_seconds", Kind.GAUGE, "When this process started, in Unix time").add(
+        int(booted.split()[1]) + int(fields[19]) / ticks
+    )
+    yield Family("process_virtual_memory_bytes", Kind.GAUGE, "Address space of this process").add(int(fields[20]))
+    yield Family("process_resident_memory_bytes", Kind.GAUGE, "Memory of this process that is in RAM").add(
+        int(fields[21]) * resource.getpagesize()
+    )

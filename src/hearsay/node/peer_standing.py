@@ -1,0 +1,134 @@
+"""The worth of peers to a node: scores for the application, slots of the host, and the treatment of offenders."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Mapping
+from math import inf
+from time import monotonic
+
+from hearsay.core.language.events import DirectPeerChosen, PeerRated, TopicScored
+from hearsay.core.language.identifiers import TopicId
+from hearsay.core.language.state import Peering, ScoreParts
+from hearsay.core.mesh.parameters import MeshParameters
+from hearsay.core.scores.score_parameters import TopicScoreParameters
+from hearsay.libp2p.host.node_host import NodeHost
+from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.node.driver import Driver
+from hearsay.node.fairness.conduct import Conduct, ConductLimits, KeptOut, Offence
+
+
+class HeldPeers:
+    """The conduct of a host's peers, and what follows from it for the host and for the driver, once there is one."""
+
+    def __init__(self, host: NodeHost, limits: ConductLimits) -> None:
+        self._host = host
+        self._limits = limits
+        self.driver: Driver | None = None
+        self.on_kept_out: list[Callable[[KeptOut], None]] = []
+        self.conduct = Conduct(monotonic, self._put_out, limits)
+        host.admits = lambda peer, address: self.conduct.kept_out(peer, address) is None
+
+    def offended(self, peer: PeerId, offence: Offence, count: int) -> None:
+        driver = self._running
+        address = driver.links.group_of(peer)
+        driver.statistics.offences[offence] += count
+        self.conduct.note(peer, address, offence, count)
+        link = driver.links.of.get(peer)
+        if link is not None and self.conduct.slowed(peer, address):
+            driver.statistics.slowed += 1
+            link.rest(self._limits.pause_s)
+
+    @property
+    def _running(self) -> Driver:
+        assert self.driver is not None
+        return self.driver
+
+    def _put_out(self, news: KeptOut) -> None:
+        """No more is read from these peers; they are let go of when the router has done what it is about."""
+        driver, loop = self._running, asyncio.get_running_loop()
+        driver.statistics.put_out += 1
+        for peer in list(self._host.connections):
+            if peer == news.peer or (news.peer is None and self._host.address_of(peer) == news.address):
+                link = driver.links.of.get(peer)
+                if link is not None:
+                    link.intake.refuse()
+                loop.call_soon(self._host.disconnect, peer)
+        for callback in self.on_kept_out:
+            callback(news)
+
+
+FRESH_S = 1.0
+"""The table is not made more often, however many connections come."""
+MAX_MEMBERS = 12
+"""Protected members of a topic, for routers without D_high."""
+
+
+class PeerWorth:
+    def __init__(self, driver: Driver, now_s: Callable[[], float] = monotonic) -> None:
+        self._driver = driver
+        self._now_s = now_s
+        self._stale_s = now_s()
+        self._table: Mapping[PeerId, float] = {}
+
+    def __call__(self) -> Mapping[PeerId, float]:
+        now_s = self._now_s()
+        if now_s >= self._stale_s:
+            self._stale_s = now_s + FRESH_S
+            self._table = self._measured()
+        return self._table
+
+    def _measured(self) -> Mapping[PeerId, float]:
+        strategy = self._driver.router.strategy
+        delivered = {peer: float(link.delivered) for peer, link in self._driver.links.of.items()}
+        members: defaultdict[TopicId, list[PeerId]] = defaultdict(list)
+        for topic, peer, peering in strategy.peerings():
+            if peering is Peering.FULL_MESSAGE and isinstance(peer, bytes):
+                members[topic].append(peer)
+        protected = {peer for peer in strategy.direct_peers() if isinstance(peer, bytes)}
+        parameters = strategy.parameters
+        most = parameters.degree_high if isinstance(parameters, MeshParameters) else MAX_MEMBERS
+        for peers in members.values():
+            protected.update(sorted(peers, key=lambda peer: -delivered.get(peer, 0.0))[:most])
+        worth = delivered | dict.fromkeys(protected, inf)
+        for peer, parts in strategy.scores():
+            if parts.score < 0 and isinstance(peer, bytes):
+                worth.pop(peer, None)
+        return worth
+
+
+Watcher = Callable[[Mapping[PeerId, ScoreParts]], None]
+
+
+class PeerScores:
+    def __init__(self, running: Callable[[], Driver], start: Callable[[Coroutine[None, None, None]], object]) -> None:
+        self._running = running
+        self._start = start
+
+    @property
+    def all(self) -> dict[PeerId, ScoreParts]:
+        """The scores of the connected peers, and what they are made of; empty for routers that keep none."""
+        scores = self._running().router.strategy.scores()
+        return {peer: parts for peer, parts in scores if isinstance(peer, bytes)}
+
+    def rate(self, peer: PeerId, rating: float) -> None:
+        """The application's own opinion of a peer, here or not (P5); 0 is none."""
+        self._running().feed(PeerRated(peer, rating))
+
+    def set_topic(self, topic: str, parameters: TopicScoreParameters) -> None:
+        """Score a joined topic by these parameters from now on; smaller caps hold at once."""
+        self._running().feed(TopicScored(topic, parameters))
+
+    def set_direct(self, peer: PeerId, direct: bool = True) -> None:
+        """A peer is direct from now on, or is not any more. Both sides should say so."""
+        self._running().feed(DirectPeerChosen(peer, direct))
+
+    def watch(self, watcher: Watcher, every_s: float = 1.0) -> None:
+        """Hand all scores to `watcher` again and again, as long as the node runs."""
+        self._start(self._watch(watcher, every_s))
+
+    async def _watch(self, watcher: Watcher, every_s: float) -> None:
+        while True:
+            watcher(self.all)
+            await asyncio.sleep(every_s)
