@@ -100,9 +100,7 @@ def forgotten_in_backoff(worth: Worth) -> Iterator[Remark]:
 
 def return_is_fresh(worth: Worth) -> Iterator[Remark]:
     if worth.peer.return_is_fresh:
-        words = (
-            'a returning peer starts with a new score (retained_scores = "until-return"): no penalty lasts'
-        )
+        words = 'a returning peer starts with a new score (retained_scores = "until-return"): no penalty lasts'
         yield Remark(words, "retained_scores")
 
 
