@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from go_sequences import SECOND
 from hearsay_side import play
-from run_go import Driver, like_go
+from run_go import like_go, start_driver
 
 Step = dict[str, Any]
 PARAMETERS = {
@@ -185,7 +185,7 @@ FAULTS = (
 
 
 def main() -> None:
-    with Driver() as driver, like_go():
+    with start_driver() as driver, like_go():
         for fault in FAULTS:
             given = fault.sequence()
             ours, theirs = play(given, "go")[-1], driver.play(given)["steps"][-1]

@@ -51,6 +51,11 @@ class Alike:
         self._remember_subscriptions(step)
         return ours, theirs
 
+    def ended(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> str:
+        """Return the name of the difference that the sequence may have, if it is this one."""
+        more = self.sequence.get("more", "")
+        return more if more in _ENDS and _ENDS[more](step, ours, theirs) else ""
+
     def _remember(self, step: dict[str, Any], ours: Seen) -> None:
         self.asked.update(ours["validates"])
         peer = step.get("peer", "")
@@ -229,12 +234,6 @@ def _said(step: dict[str, Any], asked: str, answer: str, *sides: Seen) -> tuple[
 def _say(step: dict[str, Any], answer: str, side: Seen, names: set[str]) -> None:
     form = side["rpcs"].setdefault(step["peer"], {})
     form[answer] = sorted(names)
-
-
-def is_known(more: str, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """Whether a difference is the one that a sequence may have."""
-    rule = _ENDS.get(more)
-    return rule is not None and rule(step, ours, theirs)
 
 
 def _flood_threshold(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from hearsay_side import play
 from py_sequences import SECOND
-from run_py import Driver, like_py
+from run_py import like_py, start_driver
 
 Step = dict[str, Any]
 PARAMETERS = {
@@ -236,7 +236,7 @@ FAULTS = (
 
 
 def main() -> None:
-    with Driver() as driver, like_py():
+    with start_driver() as driver, like_py():
         for fault in FAULTS:
             given = fault.sequence()
             theirs = driver.play(given)

@@ -216,6 +216,10 @@ class Alike:
             _remove_gossip(side["rpcs"], topics)
         return bool(topics)
 
+    def ended(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> str:
+        """The name of the known difference that makes the states part here, if it is one."""
+        return next((name for name, rule in _ENDS.items() if rule(self, step, ours, theirs)), "")
+
 
 def _remove_gossip(rpcs: dict[str, Any], topics: set[str]) -> None:
     for peer, form in [*rpcs.items()]:
@@ -233,11 +237,6 @@ def _sent(side: Seen, name: str) -> set[str]:
 
 def _told(side: Seen, name: str) -> set[str]:
     return {peer for peer, form in side["rpcs"].items() if name in form.get("idontwant", ())}
-
-
-def ending(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> str:
-    """The name of the known difference that makes the states part here, if it is one."""
-    return next((name for name, rule in _ENDS.items() if rule(alike, step, ours, theirs)), "")
 
 
 def _short_fanout(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:

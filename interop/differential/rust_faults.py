@@ -9,7 +9,7 @@ import json
 from typing import Any, NamedTuple
 
 from hearsay_side import play
-from run_rust import Driver, like_rust
+from run_rust import like_rust, start_driver
 from rust_sequences import SECOND
 
 Step = dict[str, Any]
@@ -278,7 +278,7 @@ FAULTS = (
 
 
 def main() -> None:
-    with Driver() as driver, like_rust():
+    with start_driver() as driver, like_rust():
         for fault in FAULTS:
             given = fault.sequence()
             theirs, ours = driver.play(given)["steps"][-1], play(given, "rust")[-1]
