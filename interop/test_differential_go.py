@@ -16,7 +16,8 @@ VECTORS = Path(__file__).parents[1] / "vectors" / "router"
 sys.path.insert(0, str(HERE))
 
 from compare import difference  # noqa: E402
-from go_faults import FAULTS, Fault  # noqa: E402
+from fault import Fault  # noqa: E402
+from go_faults import FAULTS, sequence_of  # noqa: E402
 from go_sequences import MORE, STEPS  # noqa: E402
 from hearsay_side import play  # noqa: E402
 from replay import Driver  # noqa: E402
@@ -63,7 +64,7 @@ def test_vectors(driver, file):
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_known_difference(driver, fault: Fault):
-    given = fault.sequence()
+    given = sequence_of(fault)
     ours, theirs = play(given, "go")[-1], driver.play(given)["steps"][-1]
     last = given["steps"][-1:]
     assert difference(last, [fault.ours], [{kind: ours[kind] for kind in fault.ours}]) is None

@@ -14,8 +14,9 @@ HERE = Path(__file__).parent / "differential"
 sys.path.insert(0, str(HERE))
 
 from compare import difference  # noqa: E402
+from fault import Fault  # noqa: E402
 from hearsay_side import play  # noqa: E402
-from py_faults import FAULTS, Fault  # noqa: E402
+from py_faults import FAULTS, sequence_of  # noqa: E402
 from py_sequences import MORE, STEPS  # noqa: E402
 from replay import Driver  # noqa: E402
 from run_py import CHOICES, COMPARISON, like_py, sequence, start_driver  # noqa: E402
@@ -47,7 +48,7 @@ def test_sequences_with_more_part_in_the_known_way(driver, more):
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_known_difference(driver, fault: Fault):
-    given = fault.sequence()
+    given = sequence_of(fault)
     ours, theirs = play(given, "py"), driver.play(given)
     last = given["steps"][-1:]
     assert difference(last, [fault.ours], [_only(ours[-1], fault.ours)]) is None

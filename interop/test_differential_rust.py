@@ -14,10 +14,11 @@ HERE = Path(__file__).parent / "differential"
 sys.path.insert(0, str(HERE))
 
 from compare import difference  # noqa: E402
+from fault import Fault  # noqa: E402
 from hearsay_side import play  # noqa: E402
 from replay import Driver  # noqa: E402
 from run_rust import CHOICES, COMPARISON, like_rust, start_driver  # noqa: E402
-from rust_faults import FAULTS, Fault  # noqa: E402
+from rust_faults import FAULTS, sequence_of  # noqa: E402
 from rust_sequences import MORE, STEPS, sequence  # noqa: E402
 
 COUNT = 100
@@ -53,7 +54,7 @@ def test_sequences_with_more_part_in_the_known_way(driver, more):
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_known_difference(driver, fault: Fault):
-    given = fault.sequence()
+    given = sequence_of(fault)
     ours, theirs = play(given, "rust")[-1], driver.play(given)["steps"][-1]
     last = given["steps"][-1:]
     assert difference(last, [fault.ours], [_only(ours, fault.ours)]) is None

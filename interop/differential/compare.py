@@ -41,6 +41,11 @@ def _filled(value: Any) -> Any:
             if each and (name == "prune" or _filled(each) != {})}  # fmt: skip
 
 
+def same_peers(ours: Mapping[str, Any], theirs: Mapping[str, Any], *kinds: str) -> bool:
+    """Whether both sides have the same peers in each topic of these kinds, such as `mesh`."""
+    return all(_filled(ours[kind]) == _filled(theirs[kind]) for kind in kinds)
+
+
 def shrunk(sequence: dict[str, Any], differs: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """The sequence without the steps that a difference does not need."""
     length = max(1, len(sequence["steps"]) // 2)
