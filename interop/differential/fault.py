@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from hearsay_side import play
 from replay import Comparison
+from sequence_parts import SECOND
 
 Step = dict[str, Any]
-SECOND = 1_000_000
 BEAT: Step = {"event": "heartbeat"}
 
 
