@@ -32,7 +32,7 @@ _PATHS = ("network.edges_file", "links.regions_file")
 
 
 class BaseTable(FileTable):
-    """base – the scenario that all runs start from: preset or file, and beside them the keys of a scenario."""
+    """base – the scenario that all runs start from: a preset or a file, and keys of a scenario."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -65,7 +65,7 @@ class Base:
 
     @classmethod
     def of(cls, table: BaseTable, folder: Path, places: Places, *path: str | int) -> Base:
-        """Of the table at a path of a file in `folder`; paths are relative to that."""
+        """Return the base from a table of a file; its paths are relative to `folder`."""
         sections: dict[str, Any] = dict(table.model_extra or {})
         router: str | None = sections.pop("router") if isinstance(sections.get("router"), str) else None
         settings = tuple(_resolved(setting, folder) for setting in flattened(sections))
@@ -74,7 +74,7 @@ class Base:
         return cls(file, table.preset, router or None, settings, origins)
 
     def with_settings(self, settings: Sequence[Setting], origins: Mapping[str, str] | None = None) -> Base:
-        """What has no origin is told as what the command sets, wherever the key stood before."""
+        """Report keys without an origin as set by the command."""
         set_now = dict(settings)
         before = {key: place for key, place in self.origins.items() if key not in set_now}
         return replace(self, settings=(*self.settings, *settings), origins={**before, **(origins or {})})
@@ -148,7 +148,7 @@ class AxisTable(FileTable):
     """[[axes]] – a key, or several that change together, and its values or a range of them."""
 
     name: PerhapsEmptyText | None = None
-    """What tables and pictures call the axis; its keys without."""
+    """Name of the axis in tables and charts; default: its keys."""
     key: ScenarioKey | None = None
     """The key of a scenario that changes, such as network.nodes."""
     keys: tuple[ScenarioKey, ...] | None = None
@@ -156,7 +156,7 @@ class AxisTable(FileTable):
     values: list[Any] | None = None
     """The values of the key; with keys, each is an array with a value for each of them."""
     labels: list[Any] | None = None
-    """What to call the steps, one for each value; the first key's values without."""
+    """Names of the steps, one for each value; default: the values of the first key."""
     start: Number | None = Field(default=None, alias="from")
     """The first value of a range, instead of values."""
     to: Number | None = None
@@ -268,7 +268,7 @@ def _is_array_of(value: object, length: int) -> bool:
 
 
 def _spread(start: Decimal, end: Decimal, count: int, *, log: bool) -> list[object]:
-    """So many values from one end to the other; whole ones between whole ends."""
+    """Return `count` values from one end to the other; integers between integers."""
     whole = all(bound == bound.to_integral_value() for bound in (start, end))
     values: list[object] = []
     for number in range(count):

@@ -22,7 +22,7 @@ from hearsay.studies.study_file import RunsFile, Seeds, Study
 from hearsay.studies.tables import values_at
 from hearsay.text.numbers import DIGITS, apart, between, points, relative, shown
 
-JUDGES = ("mean", "interval", "p90", "worst")
+CRITERIA = ("mean", "interval", "p90", "worst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ class BudgetTable(FileTable):
     """The figure must not be below this."""
     at_most: Number | None = None
     """The figure must not be above this."""
-    judge: Annotated[str, one_of(JUDGES)] = "mean"
-    """What must stay within: the mean of all seeds, its 95 % interval, nine of ten seeds, or the worst of them."""
+    judge: Annotated[str, one_of(CRITERIA)] = "mean"
+    """The value that must stay within: the mean of all seeds, its 95 % interval, nine of ten seeds, or the worst."""
 
     def cross_rules(self) -> Iterator[Violation]:
         low, high = self.at_least, self.at_most
@@ -101,7 +101,7 @@ class BudgetTable(FileTable):
 
 
 def _with_meanings(schema: dict[str, Any]) -> None:
-    """Editors are told of each figure, and what it means."""
+    """Add each metric and its meaning to the schema, for editors."""
     budget = schema.pop("additionalProperties")
     del schema["propertyNames"]
     schema["properties"] = {name: {**budget, "description": figure.meaning} for name, figure in BY_NAME.items()}
@@ -117,9 +117,9 @@ class CaseTable(FileTable):
     model_config = ConfigDict(json_schema_extra={"required": ["name", "budgets"]})
 
     name: Text
-    """What the case is called where its budgets are told."""
+    """Name of the case in the output."""
     base: BaseTable = BaseTable()
-    """The scenario: preset or file, and beside them the keys of a scenario."""
+    """The scenario: a preset or a file, and keys of a scenario."""
     budgets: BoundsOfFigures = Field(default={}, validate_default=True)
     """Bounds of figures, by their names."""
 
@@ -135,7 +135,7 @@ class BudgetFile(RunsFile):
     """Budgets: figures of scenarios that must stay within bounds."""
 
     seeds: Seeds = tuple(range(1, 11))
-    """So many seeds, from 1, or an array of seeds: a run of every case with each."""
+    """Number of seeds, from 1, or an array of seeds; each case runs with every seed."""
     cases: tuple[CaseTable, ...] = ()
     """Scenarios with their budgets."""
 

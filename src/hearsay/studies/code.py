@@ -38,7 +38,7 @@ def code_digest(scenario: str) -> str:
 
 
 def carried_modules(scenarios: Iterable[str], work: Path) -> list[Path]:
-    """What the tasks need for the routers of these scenarios; zips are made in `work`."""
+    """Return the files that tasks need for the routers of these scenarios; zips are written to `work`."""
     roots = sorted({_root_of(kind) for text in set(scenarios) for kind in _routers(text) if ":" in kind})
     carried: list[Path] = []
     for root in roots:

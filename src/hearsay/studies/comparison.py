@@ -48,7 +48,7 @@ class FigureComparison:
     by_itself: bool = False
     """Undetected among all figures, but this one's own interval leaves 0 out."""
     means: tuple[float | None, float | None] = (None, None)
-    """Each side's own, where there is no difference to be told as the other side has too few seeds."""
+    """The values of one side, if the other side has too few seeds for a comparison."""
 
 
 def side(name: str) -> Base:
@@ -148,7 +148,7 @@ class ComparisonRequest:
 
     @property
     def conditions(self) -> list[str]:
-        """What holds on both sides, in words."""
+        """Return the settings of both sides as text."""
         way = "other seeds for B" if self.unpaired else "the same on both sides, compared seed by seed"
         both = [f"both: with {', '.join(self.both)}"] if self.both else []
         start = f" from {self.first_seed} on" if self.first_seed != 1 else ""
@@ -160,11 +160,11 @@ class ComparisonRequest:
         a, b = self.names
         both = f"-both-with-{','.join(self.both)}" if self.both else ""
         start = f"-from-seed-{self.first_seed}" if self.first_seed != 1 else ""
-        told = f"compare-{a}-{b}{both}{'-unpaired' if self.unpaired else ''}{start}".replace(", ", ",").replace(
+        plain_name = f"compare-{a}-{b}{both}{'-unpaired' if self.unpaired else ''}{start}".replace(", ", ",").replace(
             " ", "-"
         )
-        name = re.sub(r"[^\w.=,-]", "-", told)[:_LONGEST_NAME]
-        if name == told and {self.a, self.b or self.a} == {Path(self.a).stem, Path(self.b or self.a).stem}:
+        name = re.sub(r"[^\w.=,-]", "-", plain_name)[:_LONGEST_NAME]
+        if name == plain_name and {self.a, self.b or self.a} == {Path(self.a).stem, Path(self.b or self.a).stem}:
             return name
         asked = [self.a, self.b, self.changes, self.both, self.unpaired]
         whole = json.dumps(asked if self.first_seed == 1 else [*asked, self.first_seed])

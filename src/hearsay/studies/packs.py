@@ -68,7 +68,7 @@ _STATUS, _RESET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a run needs, without anything of the machine it was planned on."""
+    """Input of a run, independent of the machine that planned it."""
 
     run: str
     point: str
@@ -151,7 +151,7 @@ def _load(folder: Path, task: Task) -> Scenario:
 
 
 def _forget_peak() -> None:
-    """A worker's process runs many: where the kernel lets us, its peak of memory starts anew with each."""
+    """A worker's process runs many: where the kernel lets us, the peak of memory is reset before each."""
     with suppress(OSError):
         _RESET_PEAK.write_text("5")
 
@@ -170,7 +170,7 @@ _CHUNK = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What came back: a run's row (no file), or a stretch of a file of its trace."""
+    """A result: the row of a run (without a file), or a part of a file of its trace."""
 
     run: str
     file: str | None
@@ -195,7 +195,7 @@ class PackMaker(Protocol):
         ...
 
     def alive(self) -> bool:
-        """Whether it can make others after a pack has failed."""
+        """True if it can make other packs after a failure."""
         ...
 
     def cancel(self) -> None:

@@ -4,9 +4,9 @@ Rules:
 
 * A point's name is a hash of its resolved scenario without the seed, of the content of the files that this names, and
   of the code that runs it; a run's name adds the seed. So a study that is edited keeps the runs it still needs, and
-  code that is edited makes its runs anew.
+  edited code repeats its runs.
 * Points come in the order of the axes, the last one fastest; runs of a point in the order of the seeds.
-* A scenario travels as text with its files beside it, and can be run wherever this program is.
+* A scenario is sent as text with its files, and runs wherever this program is installed.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class PackFailed(Exception):
 
 
 class Processes:
-    """A `PackMaker` of so many processes, which are started when they are needed."""
+    """A `PackMaker` of `count` processes, started on demand."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
@@ -108,7 +108,7 @@ class _Process:
                 pipe.close()
 
     def _answer(self) -> Made | None:
-        """What comes next of a pack; None at its end."""
+        """Return the next result of a pack; None at its end."""
         answer: Made | str | None = pickle.load(self._answers)
         if isinstance(answer, str):
             raise PackFailed(answer)

@@ -28,7 +28,7 @@ class _MeasuredRuns:
 
 
 class RunQueue:
-    """The runs that nobody has taken yet."""
+    """The runs that wait for a task."""
 
     def __init__(self, tasks: Sequence[Task], estimates: Mapping[str, float]) -> None:
         """`estimates` has seconds by point; only how they compare to each other matters for long."""
@@ -70,7 +70,7 @@ class RunQueue:
         self._estimated_s += self._estimates[point]
 
     def seconds(self, point: str) -> float:
-        """What a run of this point will take."""
+        """Return the expected cost of a run of this point."""
         measured = self._measured.get(point)
         if measured is not None:
             return measured.seconds / measured.runs
@@ -78,7 +78,7 @@ class RunQueue:
         return self._estimates[point] * pace
 
     def seconds_left(self) -> float:
-        """What all runs here will take, one after the other."""
+        """Return the expected cost of all runs in sequence."""
         return sum(count * self.seconds(point) for point, count in self._left.items() if count)
 
 

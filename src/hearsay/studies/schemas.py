@@ -1,6 +1,6 @@
 """The JSON Schemas of study, budget and tune files, made from their models: for editors, as that of scenarios is.
 
-A base takes the keys of a scenario, so its schema has the scenario's sections beside its own keys.
+A base takes the keys of a scenario, so its schema contains the sections of a scenario.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Runs as Spark tasks: a pack of runs is a job of one task, and its rows come back to whoever asked.
+"""Runs as Spark tasks: a pack of runs is a job of one task, and its rows return to the caller.
 
 Rules:
 
 * Nothing needs a shared file system: what a task needs is in the job, what it made comes back in its result. So the
   same works embedded, on a cluster and over Spark Connect.
 * Jobs are independent: they are asked for from several threads, Spark gives each the next free slot.
-* What a task raises that is not a run's failure (its process was killed, a module is missing) is the job's failure.
+* An error of a task that is not a failed run (a killed process, a missing module) fails the job.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SparkTasks:
             yield Made(line.run, line.file, line.place, bytes(line.data))
 
     def alive(self) -> bool:
-        """Whether Spark is still there after a job has failed."""
+        """Return True if Spark still runs after a failed job."""
         try:
             if self._connect:
                 self._session.conf.get("spark.app.name")

@@ -128,7 +128,7 @@ class Difference:
         return amount / abs(self.mean_a) if self.mean_a else None
 
     def detectable(self, figures: int = 1) -> float:
-        """The least difference that would be called one in 80 of 100 cases, among so many figures."""
+        """Return the smallest difference that is found in 80 of 100 cases, among `figures` metrics."""
         if self.error <= 0:
             return 0.0
         strict = 1 - (1 - LEVEL) / figures

@@ -12,7 +12,7 @@
     key = "router.heartbeat_interval_ms"
     values = [300, 1000, 3000]
 
-Everything that is wrong with the file is told at once, a line each, in the order of its lines.
+All mistakes of a file are reported at once, a line each, in the order of its lines.
 """
 
 from __future__ import annotations
@@ -104,12 +104,12 @@ Seeds = Annotated[tuple[int, ...], PlainValidator(_seeds, json_schema_input_type
 
 
 class RunsFile(FileTable):
-    """What files of many runs have in common."""
+    """Keys that files of many runs share."""
 
     title: PerhapsEmptyText | None = None
-    """What reports say on top; the file's name without."""
+    """Title of reports; default: the name of the file."""
     engine: Annotated[str, one_of(ENGINES)] = "auto"
-    """What makes the runs; auto takes the one that is faster."""
+    """Engine of the runs; auto takes the faster one."""
     cores_per_task: Annotated[int, integer_in(1, MOST_CORES)] = 1
     """How many cores a run is given, for engines that use several."""
 
@@ -118,15 +118,15 @@ class StudyFile(RunsFile):
     """A study: many runs over the axes of a scenario."""
 
     question: PerhapsEmptyText = ""
-    """What the study is to find out; reports say it below the title."""
+    """Question of the study, shown below the title of reports."""
     base: BaseTable = BaseTable()
-    """The scenario that all runs start from: preset or file, and beside them the keys of a scenario."""
+    """The scenario that all runs start from: a preset or a file, and keys of a scenario."""
     axes: tuple[AxisTable, ...] = ()
-    """What changes from run to run; axes are crossed."""
+    """Axes, whose values are combined with each other."""
     seeds: Seeds = (1, 2, 3, 4, 5)
-    """So many seeds, from 1, or an array of seeds: a run with each at every point."""
+    """Number of seeds, from 1, or an array of seeds; every point runs with each."""
     traces: Flag = False
-    """Whether run folders are brought back."""
+    """True to keep the run folders."""
 
     @field_validator("axes")
     @classmethod

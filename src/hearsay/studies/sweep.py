@@ -18,7 +18,7 @@ from hearsay.studies.tables import tables_of
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep came to."""
+    """The result of a sweep."""
 
     study: Study
     points: Sequence[Point]

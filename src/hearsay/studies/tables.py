@@ -51,7 +51,7 @@ RESULTS = pa.schema(
         *_RESOURCE_FIELDS,
     ]
 )
-"""What a run leaves, in the study folder's `results/`."""
+"""The row of a run in `results/` of the study folder."""
 
 TABLES = ("runs", "points", "sent", "latency", "resources")
 

@@ -29,7 +29,7 @@ class Answer:
     """Which of several conditions; None if there are none."""
     lines: Sequence[FigureComparison]
     as_good: Sequence[Tried]
-    """What keeps the bounds as well, and cannot be told apart from the best."""
+    """Other settings that keep the bounds and do not differ significantly from the best."""
     matters: Mapping[str, Mapping[str, float]]
     """By figure the share of its variance that each axis explains by itself, where enough was tried to say."""
 
@@ -39,7 +39,7 @@ class Answer:
 
     @property
     def condition(self) -> str | None:
-        """What its condition is called, if there are several."""
+        """Name of its condition, if there are several."""
         return self.searched.label or None
 
     def file(self, what: str) -> str:
@@ -55,7 +55,7 @@ class Answer:
         return [mean for mean in means if mean is not None]
 
     def compare_command(self, folder: Path) -> str:
-        """The comparison of the base with the best on seeds that nobody has looked at."""
+        """The comparison of the base with the best on fresh seeds."""
         tuning = self.searched.tuning
         a, b = (str(folder / FOLDER / self.file(what)) for what in ("start", "best"))
         return ComparisonRequest(

@@ -26,7 +26,7 @@ class Spot:
     bounded: Mean
     aim: Mean
     eligible: bool
-    """Whether its seeds keep the other bounds."""
+    """True if its seeds keep the other bounds."""
     on_front: bool
 
 

@@ -64,7 +64,7 @@ def stopped(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> tuple[E
 
 
 def is_beaten(tuning: Tuning, point: Point, leader: Point, results: Mapping[str, Row]) -> bool:
-    """Whether a point is worse than another on the seeds that both have, by more than chance explains."""
+    """Return True if a point is significantly worse than another on the seeds that both have."""
     ours, theirs = (values_by_seed(each, results, tuning.aim.name) for each in (point, leader))
     both = [seed for seed in ours if seed in theirs]
     if len(both) < 2:
@@ -74,7 +74,7 @@ def is_beaten(tuning: Tuning, point: Point, leader: Point, results: Mapping[str,
 
 
 def is_same(tuning: Tuning, point: Point, other: Point, results: Mapping[str, Row]) -> bool:
-    """Whether two points have the same aim on every seed that both have: more seeds would hardly tell them apart."""
+    """Return True if two points have the same aim on all common seeds: more seeds hardly separate them."""
     ours, theirs = (values_by_seed(each, results, tuning.aim.name) for each in (point, other))
     return all(ours[seed] == theirs[seed] for seed in ours if seed in theirs)
 
@@ -99,7 +99,7 @@ def aim_of(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> float:
 
 
 def _is_broken(bound: Budget, point: Point, results: Mapping[str, Row], all_seeds: int) -> bool:
-    """Whether more seeds would hardly change that a bound is broken."""
+    """Return True if more seeds are unlikely to keep a broken bound."""
     values = values_at(point, results, bound.figure.name)
     if len(values) < len(point.seeds):
         return True
@@ -152,7 +152,7 @@ class Optimiser:
             self._study.enqueue_trial(self._parameters(steps))
 
     def ask(self, count: int) -> list[Steps]:
-        """As many as there are left, at most so many."""
+        """Return untried combinations, at most `count`."""
         batch: list[Steps] = []
         for _ in range(count * _ATTEMPTS_EACH):
             if len(batch) == count:
@@ -175,7 +175,7 @@ class Optimiser:
         return batch
 
     def tell(self, steps: Steps, aim: float | None, excesses: Mapping[str, float]) -> None:
-        """What a combination came to: the aim, if it was measured, where less is better; and how far each bound is
+        """Result of a combination: the aim, if it was measured, where less is better; and how far each bound is
         exceeded."""
         trial = self._asked[steps]
         for name, excess in excesses.items():

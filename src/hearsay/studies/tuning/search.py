@@ -4,8 +4,8 @@ Rules:
 
 * Everything that is decided follows from the file and from the rows of runs alone: neither from what was there
   already, nor from how many tasks run at a time. So what goes on after a kill comes to the same.
-* Who was beaten by a leader that breaks a bound with more seeds comes back into the race.
-* What there are no runs left for ends with what it has, those that promise least first.
+* A point that lost to a leader returns when that leader breaks a bound with more seeds.
+* Without runs left, a point ends with its present seeds, the least promising first.
 * The answer is the first of the finals that keeps its bounds on fresh seeds, too.
 """
 
@@ -57,7 +57,7 @@ class Tried:
 
 @dataclass(slots=True)
 class Searched:
-    """What the search in one condition came to."""
+    """The result of the search in one condition."""
 
     tuning: Tuning
     condition: int | None
@@ -68,10 +68,10 @@ class Searched:
     finalists: int = 0
     """How many got more seeds than all others, as these did not tell them apart."""
     final_runs: int = 0
-    """What they took beside `runs`."""
+    """Runs of the finals, in addition to `runs`."""
     results: Mapping[str, Row] = field(default_factory=dict[str, Row])
     best: Tried | None = None
-    """What does best and keeps its bounds on fresh seeds, too."""
+    """The best point that keeps its bounds on fresh seeds, too."""
     confirmed: tuple[Point, Point] | None = None
     """Base and best on fresh seeds."""
 
@@ -82,7 +82,7 @@ class Searched:
 
     @property
     def label_words(self) -> str:
-        """What begins a line about this condition: "share of nodes away 0.1: "; nothing if there is only one."""
+        """Prefix of lines about this condition: "share of nodes away 0.1: "; empty if there is only one."""
         conditions = self.tuning.conditions
         return "" if conditions is None else f"{conditions.name} {self.label}: "
 
@@ -135,7 +135,7 @@ class _Search:
         self._found = Searched(space.tuning, space.condition, space.start)
         self._optimiser = Optimiser(space, space.tuning.search_seed, first)
         self._rungs = rungs(len(space.tuning.seeds))
-        self._told: set[Steps] = set()
+        self._reported: set[Steps] = set()
 
     def run(self) -> Searched:
         found = self._found
@@ -143,7 +143,7 @@ class _Search:
         while batch := self._next_batch():
             self._race(batch)
             for each in batch:
-                if each.steps not in self._told:
+                if each.steps not in self._reported:
                     self._tell(each)
         self._play_finals()
         self._confirm()
@@ -151,7 +151,7 @@ class _Search:
 
     def _next_batch(self) -> list[Tried]:
         """Those whose leader fell, and what the optimiser comes up with."""
-        back = sorted(self._fallen_behind_nobody(), key=self._promise)[:BATCH]
+        back = sorted(self._eliminated_by_disqualified(), key=self._promise)[:BATCH]
         for each in back:
             each.ended = each.beaten_by = None
         left = self._left() - sum(self._next_rung(each) - len(each.point.seeds) for each in back)
@@ -161,7 +161,7 @@ class _Search:
         self._found.tried += new
         return [*back, *new]
 
-    def _fallen_behind_nobody(self) -> list[Tried]:
+    def _eliminated_by_disqualified(self) -> list[Tried]:
         """Points beaten by one that turned out to break a bound."""
         tried, results = self._found.tried, self._found.results
         fallen = {each.steps for each in tried if not keeps_bounds(self._tuning, each.point, results)}
@@ -189,7 +189,7 @@ class _Search:
             each.ended = each.ended or Ended.FINISHED
 
     def _affordable(self, waiting: list[Tried], count: int) -> list[Tried]:
-        """Those that there are runs left for, up to so many seeds; they are counted."""
+        """Return the points with runs left, up to `seeds` seeds, and count these runs."""
         alive: list[Tried] = []
         for each in sorted(waiting, key=self._promise):
             cost = count - len(each.point.seeds)
@@ -201,7 +201,7 @@ class _Search:
         return alive
 
     def _promise(self, tried: Tried) -> tuple[float, float, Steps]:
-        """What is least for those that promise most."""
+        """Return a sort key: less is more promising."""
         found = self._found
         return found.excess_of(tried.point), aim_of(self._tuning, tried.point, found.results), tried.steps
 
@@ -243,7 +243,7 @@ class _Search:
         excesses = {
             bound.figure.name: excess(judged(bound, tried.point, found.results)) for bound in self._tuning.bounds
         }
-        self._told.add(tried.steps)
+        self._reported.add(tried.steps)
         self._optimiser.tell(tried.steps, None if mean is None else self._tuning.better(mean.mean), excesses)
 
     def _play_finals(self) -> None:
@@ -265,7 +265,7 @@ class _Search:
                     each.ended, each.broken = out
 
     def _contested(self, finalists: Sequence[Tried]) -> list[Tried]:
-        """The leader and those that its seeds do not tell from it; nobody if they tell all."""
+        """Return the leader and the points that do not differ significantly; empty if all differ."""
         found, tuning = self._found, self._tuning
         keeping = [each for each in found.keeping if each in finalists]
         if not keeping:

@@ -4,7 +4,7 @@ Rules:
 
 * Parameters that must fit each other (degree_low ≤ degree ≤ degree_high) need no word: a combination that no scenario
   can have is left out before anything is run.
-* A step that fits with no other is a mistake, told with its place.
+* A step that fits with no other step is a mistake, reported with its place.
 * Up to `MOST_LISTED` combinations are looked at one by one before the search begins; of more, those that come up.
 """
 
@@ -49,7 +49,7 @@ class Space:
         """Points that have every step of every axis."""
 
     def has(self, steps: Steps) -> bool:
-        """Whether a combination is a scenario."""
+        """Return True if a combination is a valid scenario."""
         if steps not in self._fits:
             try:
                 self._combined(steps).scenario()
@@ -64,15 +64,15 @@ class Space:
         return point_of(self._combined(steps).scenario(), seeds, self._place(steps))
 
     def others(self, near: Steps | None, chance: Random) -> Iterator[Steps]:
-        """Combinations: those beside one, then any."""
+        """Yield combinations: neighbours of `near` first, then any."""
         if near is not None:
-            yield from filter(self.has, self._beside(near, chance))
+            yield from filter(self.has, self._neighbours(near, chance))
         if self.listed is not None:
             yield from chance.sample(self.listed, len(self.listed))
         else:
             yield from filter(self.has, (self._any(chance) for _ in range(MOST_TRIES)))
 
-    def _beside(self, steps: Steps, chance: Random) -> list[Steps]:
+    def _neighbours(self, steps: Steps, chance: Random) -> list[Steps]:
         """A step further or back on one axis or two."""
         found: set[Steps] = set()
         for number, other in combinations_with_replacement(range(len(steps)), 2):
@@ -124,7 +124,7 @@ class Space:
         return None if steps is None else self.point(steps, self.tuning.seeds)
 
     def _mistakes(self, number: int, step: int) -> list[str]:
-        """What is wrong with a step that fits with no other: said of the first of them."""
+        """Return the mistake of the first step that fits with no other."""
         first = [0] * len(self.axes)
         first[number] = step
         try:

@@ -4,7 +4,7 @@ Rules:
 
 * Runs are kept as those of sweeps are, and found again by their names. The same command after a kill asks for the
   same runs in the same order, and makes those that are missing.
-* What was best in the conditions before is tried first in the next.
+* The best points of earlier conditions are tried first in the next one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hearsay.studies.tuning.tune_file import CONFIRMATIONS, FINALISTS, Tuning
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What came of it: a search for each condition."""
+    """The result: a search for each condition."""
 
     tuning: Tuning
     searches: Sequence[Searched]

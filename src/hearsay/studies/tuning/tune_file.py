@@ -33,11 +33,11 @@ MOST_RUNS = 1_000_000
 MOST_FINAL_SEEDS = 1_000_000
 LAST_SEED = LAST_FIRST_SEED - 2 * MOST_FRESH_SEEDS - MOST_FINAL_SEEDS
 FINALISTS = 5
-"""So many of the best may get more seeds."""
+"""Number of best points that may get more seeds."""
 _TIMES_SEEDS = 4
 """How many more seeds they may have than all others, if the file does not say."""
 CONFIRMATIONS = 3
-"""So many of the best may be tried on fresh seeds."""
+"""Number of best points that may run with fresh seeds."""
 _AIMS = tuple(figure.name for figure in BY_NAME.values() if figure.better)
 
 
@@ -52,9 +52,9 @@ class Tuning:
     bounds: tuple[Budget, ...]
     seeds: tuple[int, ...]
     fresh_seeds: tuple[int, ...]
-    """What the answer's figures are measured on: the search has not seen them."""
+    """Seeds that measure the answer; the search has not used them."""
     final_seeds: tuple[int, ...]
-    """What the best get beside `seeds`, as long as those cannot tell them apart."""
+    """Additional seeds of the best points, while `seeds` do not separate them."""
     runs: int
     search_seed: int
     engine: str
@@ -100,28 +100,28 @@ AimName = Annotated[str, PlainValidator(_aim, json_schema_input_type=Literal[*_A
 
 
 class TuneFile(RunsFile):
-    """What is tuned: axes that are searched for the best of a figure, within bounds on others."""
+    """A tuning: axes that are searched for the best value of a metric, within bounds on others."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["aim", "axes"]})
 
     aim: AimName
     """The figure to make best: the least of it, or the most where more is better."""
     base: BaseTable = BaseTable()
-    """The scenario that all runs start from: preset or file, and beside them the keys of a scenario."""
+    """The scenario that all runs start from: a preset or a file, and keys of a scenario."""
     axes: tuple[AxisTable, ...] = ()
-    """What is searched. Combinations that are no scenario are left out."""
+    """Axes of the search. Combinations that are not a valid scenario are skipped."""
     bounds: BoundsOfFigures = Field(default={})
-    """What figures must keep to, by their names."""
+    """Bounds of metrics, by name."""
     conditions: AxisTable | None = None
     """An axis that one has to live with, such as churn: each of its steps gets an answer of its own."""
     seeds: Seeds = tuple(range(1, 13))
     """The seeds of a point at most; points that are hopeless get fewer."""
     fresh_seeds: Annotated[int, integer_in(2, MOST_FRESH_SEEDS)] = 20
-    """So many seeds that the search has not seen measure the best of it."""
+    """Number of fresh seeds that measure the best point."""
     final_seeds: Annotated[int, integer_in(2, MOST_FINAL_SEEDS)] | None = None
-    """The seeds of the few best at most, as long as they cannot be told apart; four times seeds without."""
+    """Maximum seeds of the best points, while they do not differ significantly; default: four times `seeds`."""
     runs: Annotated[int, integer_in(10, MOST_RUNS)] = 400
-    """How many runs the search may take, in each condition; finals come beside."""
+    """Maximum runs of the search in each condition, without the finals."""
     search_seed: Annotated[int, integer_in(0, (1 << 32) - 1)] = 1
     """Another one takes another way through the combinations."""
 
@@ -192,7 +192,7 @@ _BOUND = re.compile(rf"(\w+)\s*(<=|>=)\s*({_NUMBER})(?:\s+(\w+))?")
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What those who declare it call the parts."""
+    """Names of the parts in the declaration."""
 
     vary: str
     aim: str
@@ -213,7 +213,7 @@ def declared_tuning(
     settings: Sequence[tuple[str, str]],
     said: Said = OPTIONS,
 ) -> tuple[Tuning, str]:
-    """What is tuned, named after the scenario and all that is asked, and the file that says it; raises `StudyError`.
+    """Return the tuning, named after scenario and request, and its file; raise `StudyError` for mistakes.
 
     `others` are keys at the top of the file, `settings` those of the base scenario.
     """

@@ -1,4 +1,4 @@
-"""What came of a tuning, in words and tables for people."""
+"""The result of a tuning as text and tables."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _AGAINST_BEST = {
     Verdict.EQUAL: "does as well as the best",
     Verdict.UNDETECTED: "is not seen to do worse than the best",
 }
-"""Of the base, by the verdict on the best's aim."""
+"""Words about the base, by the verdict on the aim of the best."""
 
 
 def searched_words(searched: Searched) -> str:
     """How far the search came: "61 points of 91 tried in 240 runs; ended early: breaks a bound (12), …"."""
     counts = Counter(each.ended for each in searched.tried)
     stops = (Ended.BREAKS, Ended.BEATEN, Ended.FAILED, Ended.UNMEASURED, Ended.OUT_OF_RUNS)
-    told = [f"{ended} ({count(counts[ended])})" for ended in stops if counts[ended]]
-    early = f"; ended early: {', '.join(told)}" if told else ""
+    parts = [f"{ended} ({count(counts[ended])})" for ended in stops if counts[ended]]
+    early = f"; ended early: {', '.join(parts)}" if parts else ""
     combinations = count(searched.tuning.combinations)
     tried = f"{count(len(searched.tried))} of {combinations} combinations tried in {plural(searched.runs, 'run')}"
     finals = (
@@ -42,7 +42,7 @@ def searched_words(searched: Searched) -> str:
 
 
 def best_words(answer: Answer) -> str:
-    """What to set, and what it comes to; or why there is nothing."""
+    """Return the best settings and their result, or the reason for none."""
     searched = answer.searched
     if answer.best is None:
         return none_words(searched)
@@ -67,27 +67,27 @@ def none_words(searched: Searched) -> str:
     nearest = searched.nearest
     if nearest is None:
         return f"{label}nothing that was tried could be measured"
-    told = _broken_words(searched, nearest.point) or "keeps them on the seeds that it got"
+    parts = _broken_words(searched, nearest.point) or "keeps them on the seeds that it got"
     short = sum(each.ended is Ended.OUT_OF_RUNS for each in searched.tried)
     more = f"; {count(short)} more had no runs left (--runs)" if short else ""
-    words = f"the nearest is {steps_words(searched, nearest)}: {told}{more}"
+    words = f"the nearest is {steps_words(searched, nearest)}: {parts}{more}"
     return f"{label}none of {plural(len(searched.tried), 'point')} tried meets the bounds; {words}"
 
 
 def start_words(answer: Answer) -> str:
-    """Of the base as it is, on fresh seeds: which bounds it breaks, or how well it does if the best is not better."""
+    """Return the result of the unchanged base on fresh seeds: broken bounds, or its value if none is better."""
     searched = answer.searched
     if searched.confirmed is None:
         return ""
-    told = _broken_words(searched, searched.confirmed[0])
-    if told:
-        return f"as it is it breaks bounds, which the best keeps: {told}"
+    parts = _broken_words(searched, searched.confirmed[0])
+    if parts:
+        return f"as it is it breaks bounds, which the best keeps: {parts}"
     begin = "as it is it keeps the bounds and" if searched.tuning.bounds else "as it is it"
     return f"{begin} {_AGAINST_BEST[verdict]}" if (verdict := answer.lines[0].verdict) in _AGAINST_BEST else ""
 
 
 def _broken_words(searched: Searched, point: Point) -> str:
-    """What a point has outside the bounds: "copies per delivery 6.23, allowed at most 6"."""
+    """Return the broken bounds of a point: "copies per delivery 6.23, allowed at most 6"."""
     found = [judged(bound, point, searched.results) for bound in searched.tuning.bounds]
     return "; ".join(
         f"{each.budget.figure.title} "
@@ -99,7 +99,7 @@ def _broken_words(searched: Searched, point: Point) -> str:
 
 
 def as_good_words(answer: Answer) -> str:
-    """What cannot be told apart from the best; nothing if all can."""
+    """Return the points that do not differ significantly from the best; empty if all differ."""
     if not answer.as_good:
         return ""
     searched = answer.searched
@@ -109,8 +109,8 @@ def as_good_words(answer: Answer) -> str:
     assert answer.best is not None
     seeds = len(answer.best.point.seeds)
     fewest = min(min(len(each.point.seeds), seeds) for each in answer.as_good)
-    told = plural(seeds, "seed") if fewest == seeds else f"{fewest} to {plural(seeds, 'seed')}"
-    return f"as good as {told} can tell: {named}{rest}"
+    parts = plural(seeds, "seed") if fewest == seeds else f"{fewest} to {plural(seeds, 'seed')}"
+    return f"as good, within the precision of {parts}: {named}{rest}"
 
 
 def matters_words(answer: Answer) -> str:
@@ -119,11 +119,11 @@ def matters_words(answer: Answer) -> str:
     matters = answer.matters.get(aim.name)
     if matters is None:
         return ""
-    told = [f"{name} {relative(share)}" for name, share in matters.items() if share >= _LEAST_SHARE]
+    parts = [f"{name} {relative(share)}" for name, share in matters.items() if share >= _LEAST_SHARE]
     rest = interplay(matters)
     if len(matters) > 1 and rest >= _LEAST_SHARE:
-        told.append(f"their interplay {relative(rest)}")
-    return f"what the variance of {aim.title} comes of: {', '.join(told)}"
+        parts.append(f"interactions {relative(rest)}")
+    return f"sources of the variance of {aim.title}: {', '.join(parts)}"
 
 
 def interplay(matters: Mapping[str, float]) -> float:
@@ -153,7 +153,7 @@ def _answer_parts(tuning: Tuning, answer: Answer, sentence: Callable[[str], str]
 
 
 def asked_words(tuning: Tuning) -> str:
-    """What is asked: "least p99 latency with copies per delivery at most 6"."""
+    """Return the request: "least p99 latency with copies per delivery at most 6"."""
     way = "most" if tuning.aim.better == "more" else "least"
     bounds = " and ".join(f"{bound.figure.title} {allowed_words(bound)}" for bound in tuning.bounds)
     return f"{way} {tuning.aim.title}{f' with {bounds}' if bounds else ''}"
