@@ -196,7 +196,7 @@ def _run(
             raise CommandFailed(f"{error}; {refusal or 'the reference engine may (--engine reference)'}") from None
         click.echo(f"engine: reference ({error}; starting again)", err=True)
         if folder is not None:
-            folder.begin_anew()
+            folder.start_again()
         return _run(scenario, options, folder, "reference")
     except MemoryError:
         raise CommandFailed("out of memory; a smaller network or fewer messages at a time will fit") from None

@@ -92,7 +92,7 @@ class RunFolder:
             raise
         return cls(path, own)
 
-    def begin_anew(self) -> None:
+    def start_again(self) -> None:
         """Take back what was written so far, of a run that is made once more."""
         _remove_run(self.path)
         (self.path / DICTIONARIES).mkdir(exist_ok=True)

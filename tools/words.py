@@ -1,0 +1,77 @@
+"""Words that the glossary tells to avoid: where they stand in names, docstrings, comments, texts and pages.
+
+    python tools/words.py [FOLDER or FILE ...]
+
+The list is the table "Words to avoid" of docs/reference/glossary.md. `tools/word_budgets.toml` bounds the count of each
+place; a bound only falls.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import tokenize
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+GLOSSARY = ROOT / "docs" / "reference" / "glossary.md"
+BUDGETS = Path(__file__).with_name("word_budgets.toml")
+_TEXTS = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", -1)}
+_OPENING = re.compile(r"(?:^[ \t]*|[.!?:]\s+|\"\"\"\s*|#\s*|^[-*]\s+)(Who|Whom|Whoever|Whether|Of|What)\b", re.MULTILINE)
+_CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+
+
+def avoided() -> list[str]:
+    """Return the words of the table, in its order."""
+    section = GLOSSARY.read_text(encoding="utf-8").partition("## Words to avoid\n")[2].partition("\n## ")[0]
+    return [row.split("|")[1].strip() for row in section.splitlines() if row.startswith("| ")][1:]
+
+
+def found(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and word of each occurrence in a Python file or a page."""
+    text = path.read_text(encoding="utf-8")
+    words = "|".join(map(re.escape, avoided()))
+    prose = re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
+    if path.suffix != ".py":
+        if path != GLOSSARY:
+            plain = _CODE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), text)
+            for pattern in (prose, _OPENING):
+                for match in pattern.finditer(plain):
+                    yield plain.count("\n", 0, match.start()) + 1, match[0].strip(' \n.!?:"#-*')
+        return
+    name = re.compile(rf"(?:^|_)(?:{words})(?=_|$)", re.IGNORECASE)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        line = token.start[0]
+        if token.type == tokenize.NAME:
+            yield from ((line, token.string) for _ in name.finditer(token.string))
+        elif token.type in _TEXTS:
+            patterns = (prose, _OPENING) if token.string.startswith(('"""', "#")) else (prose,)
+            for pattern in patterns:
+                for match in pattern.finditer(token.string):
+                    yield line + token.string.count("\n", 0, match.start()), match[0].strip(' \n.!?:"#-*')
+
+
+def files(place: str) -> list[Path]:
+    """Return the Python files and pages of a folder, or one file."""
+    path = ROOT / place
+    if path.is_file():
+        return [path]
+    return sorted(file for file in path.rglob("*") if file.suffix in {".py", ".md"} and file.name != "files.md")
+
+
+def count(place: str) -> int:
+    return sum(1 for file in files(place) for _ in found(file))
+
+
+def budgets() -> dict[str, int]:
+    return tomllib.loads(BUDGETS.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    for wanted in sys.argv[1:] or budgets():
+        for file in files(wanted):
+            for line_number, word in found(file):
+                print(f"{file.relative_to(ROOT)}:{line_number}: {word}")
