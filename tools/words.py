@@ -2,8 +2,8 @@
 
     python tools/words.py [FOLDER or FILE ...]
 
-The list is the table "Words to avoid" of docs/reference/glossary.md. `tools/word_budgets.toml` bounds the count of each
-place; a bound only falls.
+The list is the table "Words to avoid" of docs/reference/glossary.md. `tools/word_budgets.toml` bounds the count of each place;
+a bound only falls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ ROOT = Path(__file__).parents[1]
 GLOSSARY = ROOT / "docs" / "reference" / "glossary.md"
 BUDGETS = Path(__file__).with_name("word_budgets.toml")
 _TEXTS = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", -1)}
-_OPENING = re.compile(r"(?:^[ \t]*|[.!?:]\s+|\"\"\"\s*|#\s*|^[-*]\s+)(Who|Whom|Whoever|Whether|Of|What)\b", re.MULTILINE)
+_OPENING = re.compile(
+    r"(?:^[ \t]*|[.!?:]\s+|\"\"\"\s*|#\s*|^[-*]\s+)(Who|Whom|Whoever|Whether|Of|What)\b", re.MULTILINE
+)
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 
 

@@ -211,7 +211,7 @@ def run_on_fitting_engine(
             raise
     require_memory(scenario, "reference")
     if folder is not None:
-        folder.begin_anew()
+        folder.start_again()
     return Simulation(scenario, folder=folder).run()
 
 

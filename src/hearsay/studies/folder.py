@@ -12,8 +12,8 @@ Rules:
   exactly what had finished; files in the making go when it is opened again.
 * Files are read without regard to order; a run that is there twice is there once.
 * Many files become one, which is written before they are removed.
-* The folder is ours or it is not touched (`trace.folder.own_folders`), and one process at a time writes it. A reader looks
-  only (`look`) writes nothing at all.
+* The folder is ours or it is not touched (`trace.folder.own_folders`), and one process at a time writes it.
+  A reader (`look`) writes nothing.
 """
 
 from __future__ import annotations
