@@ -17,7 +17,6 @@ from enum import StrEnum
 from typing import Any, ClassVar, Protocol, Self, TypeAlias, cast
 
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.shell.topic_pattern import TopicPattern
 
 MAX_TIME_MS = 30 * 24 * 3600 * 1000
 MAX_COUNT = 1_000_000_000
@@ -80,11 +79,6 @@ def pairs() -> Any:
 def texts(meaning: str = "") -> Any:
     """A field that takes a list of texts."""
     return field(default=(), metadata={"texts": True, "meaning": meaning})
-
-
-def pattern() -> Any:
-    """A field that takes a regular expression, or an empty text for none."""
-    return field(default="", metadata={"expression": True})
 
 
 def choice(default: StrEnum) -> Any:
@@ -183,9 +177,7 @@ class RouterParameters(Parameters):
     seen_ttl_ms: int = milliseconds(120_000, low=1)
     """Time that a message id is remembered (r1: two minutes, non-normative)."""
     allowed_topics: tuple[str, ...] = texts()
-    """Topics that the router takes part in; empty: all."""
-    allowed_topics_pattern: str = pattern()
-    """Regular expression; the router also takes part in topics in which it is found. Empty: none."""
+    """Topics that the router takes part in, as names or globs (`*`, `?`, `[...]`); empty: all."""
     max_subscriptions_per_rpc: int = integer(0, low=0)
     """Subscriptions of one RPC; an RPC with more is ignored. 0 is unlimited."""
     max_seen: int = integer(2_000_000, low=1)
@@ -237,8 +229,6 @@ def broken_rule(declared: Field[Any], value: object) -> str | None:
     if "texts" in rules:
         texts = isinstance(value, tuple) and all(isinstance(each, str) for each in cast("tuple[object, ...]", value))
         return None if texts else "must be a list of texts"
-    if "expression" in rules:
-        return _broken_expression(value)
     if "table" in rules:
         return None if value is None or isinstance(value, rules["table"]) else "must be a table"
     if "pairs" in rules:
@@ -266,16 +256,6 @@ def _plain_as_declared(declared: Field[Any], value: object) -> object:
         words: dict[str, object] = {str(word): word for word in choices}
         return words.get(value, value)
     return tuple(cast("list[object]", value)) if isinstance(value, list) else value
-
-
-def _broken_expression(value: object) -> str | None:
-    if not isinstance(value, str):
-        return "must be a regular expression"
-    try:
-        TopicPattern(value)
-    except ValueError as error:
-        return f"must be a regular expression; this one {error}"
-    return None
 
 
 def _are_pairs(value: object) -> bool:

@@ -86,7 +86,7 @@ from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.peers import ConnectedPeer, PeerBook
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.core.shell.strategy import Strategy
-from hearsay.core.shell.subscriptions import Announcements, filtered, hear_subscriptions, subscription_filter
+from hearsay.core.shell.subscriptions import Announcements, receive_subscriptions, subscription_filter
 
 _duplicate = fast_init(DuplicateReceived)
 _deliver = fast_init(Deliver)
@@ -189,7 +189,7 @@ class Router:
             rpc = self._looked_at(self.connected[sender], rpc)
             news = bool(actions or self.outbox.alone)
         if rpc.subscriptions:
-            hear_subscriptions(self, self.strategy, self.connected[sender], rpc.subscriptions)
+            receive_subscriptions(self, self.strategy, self.connected[sender], rpc.subscriptions)
             news = True
         messages = rpc.messages
         if messages:
@@ -226,7 +226,7 @@ class Router:
     def _looked_at(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
         """What is handled of an RPC."""
         if rpc.subscriptions and self._filter is not None:
-            rpc = filtered(self, self._filter, sender.id, rpc)
+            rpc = self._filter.accept(self, sender.id, rpc)
         if self._judges:
             rpc = self.strategy.admitted(sender, rpc)
         if self._has_features:
