@@ -10,8 +10,8 @@ from math import inf, nan
 
 import pytest
 
+from hearsay.core.registry import ROUTERS
 from hearsay.core.scores.declarations import Validation
-from hearsay.core.scores.gater import GO as GO_GATER
 from hearsay.core.scores.gater import GaterParameters
 from hearsay.core.scores.score_parameters import PeerScoreParameters, ScoreThresholds, TopicScoreParameters
 from hearsay.core.scores.score_set import ScoreSet
@@ -237,7 +237,9 @@ def test_an_empty_peer():
 )
 def test_gaters_that_are_refused(field, value):
     """Rules: PARAMETERS-10."""
-    assert list(wrong(GaterParameters, **{**GO_GATER.to_mapping(), field: value})) == [field]
+    assert list(wrong(GaterParameters, **{**ROUTERS["gossipsub"].presets["filecoin"]["gater"], field: value})) == [
+        field
+    ]
 
 
 def test_everything_that_is_wrong_is_said_at_once():

@@ -4,16 +4,19 @@ A field declares its range or its choices beside its default; `cross_rules` stat
 All errors are reported at once, each with the field, the value and the rule, so that a scenario file can show
 all of its errors together. Times are integer milliseconds and say so in their names.
 
-A preset is a mapping from parameters to values. A preset can depend on a number, which is given where parameters are
-and is not one of them: `preset = "ethereum"`, `validators = 500_000`."""
+A preset is a mapping from parameters to values; presets are the TOML files of `core/presets`. A preset can depend on
+a number, which is given where parameters are and is not one of them: `preset = "ethereum"`, `validators = 500_000`.
+"""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeAlias, cast
 
 from hearsay.core.language.identifiers import Micros
@@ -273,6 +276,11 @@ def _nearest(name: str, known: tuple[str, ...]) -> str:
     """What may have been meant, or all there is."""
     near = get_close_matches(name, known, 1)
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+
+
+def preset_tables(name: str) -> dict[str, Any]:
+    """Return the tables of a file of presets."""
+    return tomllib.loads((Path(__file__).parents[1] / "presets" / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 Values: TypeAlias = Mapping[str, object]
