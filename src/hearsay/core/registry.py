@@ -17,7 +17,7 @@ from hearsay.core.episub.episub import Episub
 from hearsay.core.episub.parameters import EpisubParameters
 from hearsay.core.flooding import Floodsub, FloodsubParameters, Randomsub, RandomsubParameters
 from hearsay.core.language.identifiers import Micros, PeerId
-from hearsay.core.mesh.judging_gossipsub import gossipsub
+from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.meshsub import Meshsub, MeshsubParameters
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.scores.gater import GaterParameters
@@ -81,7 +81,7 @@ ROUTERS: Mapping[str, RouterKind] = {
         ("floodsub", FloodsubParameters, Floodsub),
         ("randomsub", RandomsubParameters, Randomsub),
         ("meshsub", MeshsubParameters, Meshsub),
-        ("gossipsub", GossipsubParameters, gossipsub),
+        ("gossipsub", GossipsubParameters, Gossipsub),
         ("episub", EpisubParameters, Episub),
     )
 }

@@ -38,7 +38,6 @@ from hearsay.core.language.rpc import (
 )
 from hearsay.core.language.state import Peering
 from hearsay.core.mesh.gossipsub import Gossipsub
-from hearsay.core.mesh.judging_gossipsub import gossipsub
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
 from hearsay.core.shell.contract import UsageError
@@ -178,7 +177,7 @@ def _topic(name: str, own: Mapping[str, Any]) -> dict[str, Any]:
 
 class RouterRun:
     def __init__(self, vector: Mapping[str, Any], implementation: str, seed: int = 1) -> None:
-        self._strategy: Gossipsub = gossipsub(router_parameters(vector["parameters"], implementation))
+        self._strategy = Gossipsub(router_parameters(vector["parameters"], implementation))
         self._router = Router(NODE, self._strategy, Randomness(seed))
         self._messages = {
             name: Message(name, each["topic"], bytes(each["size"]), each.get("from"))
@@ -242,7 +241,7 @@ class RouterRun:
             if peering is not Peering.METADATA_ONLY:
                 kind = seen.mesh if peering is Peering.FULL_MESSAGE else seen.fanout
                 kind.setdefault(str(topic), []).append(str(peer))
-        for topic, peer, until in self._strategy.mesh.backoff_ends():
+        for topic, peer, until in self._strategy.mesh.backoffs.ends():
             seen.backoffs.setdefault(str(topic), {})[str(peer)] = until
         seen.scores = {str(peer): parts.score for peer, parts in self._strategy.scores()}
         return seen

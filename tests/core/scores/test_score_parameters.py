@@ -7,6 +7,7 @@ in both modes, so they have none.
 from __future__ import annotations
 
 from math import inf, nan
+from typing import Any
 
 import pytest
 
@@ -237,9 +238,8 @@ def test_an_empty_peer():
 )
 def test_gaters_that_are_refused(field, value):
     """Rules: PARAMETERS-10."""
-    assert list(wrong(GaterParameters, **{**ROUTERS["gossipsub"].presets["filecoin"]["gater"], field: value})) == [
-        field
-    ]
+    given: Any = ROUTERS["gossipsub"].presets["filecoin"]["gater"]
+    assert list(wrong(GaterParameters, **{**given, field: value})) == [field]
 
 
 def test_everything_that_is_wrong_is_said_at_once():

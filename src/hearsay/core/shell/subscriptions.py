@@ -82,8 +82,8 @@ def receive_subscriptions(
                 continue
             shell.peers.subscribe(sender, change.topic)
             strategy.peer_subscribed(sender, change.topic)
-        if strategy.has_partials:
-            strategy.hear_partial_use(sender, change.topic, change.partial)
+        if strategy.partial_messages is not None:
+            strategy.partial_messages.receive_use(sender.id, change.topic, change.partial)
     for reason, count in refused.items():
         shell.drop(sender.id, PartKind.SUBSCRIBE, count, reason)
 
@@ -100,32 +100,34 @@ def _refusal(shell: Shell, parameters: RouterParameters, sender: ConnectedPeer, 
 
 
 class Announcements:
+    """SUBSCRIBE and UNSUBSCRIBE of the router's own topics."""
+
     __slots__ = ("_shell", "_strategy", "_unsaid", "due")
 
     def __init__(self, shell: Shell, strategy: Strategy) -> None:
         self._shell = shell
         self._strategy = strategy
         self._unsaid: dict[PeerId, set[TopicId]] = {}
-        """Topics whose SUBSCRIBE or UNSUBSCRIBE did not leave for a peer."""
+        """Topics whose SUBSCRIBE or UNSUBSCRIBE was not sent to a peer."""
         self.due: Micros | None = None
-        """When these are said again without a heartbeat."""
+        """Time at which these are repeated, in a router without a heartbeat."""
 
     def greet(self, peer: ConnectedPeer) -> None:
-        """Hello: the topics that one is in."""
+        """Send the hello: the joined topics."""
         if self._strategy.parameters.hello:
             for topic in sorted(self._shell.joined):
                 self._say(peer, topic, True)
 
-    def tell(self, topic: TopicId, subscribe: bool) -> None:
-        """Tell all peers of a topic that one enters or leaves."""
+    def announce(self, topic: TopicId, subscribe: bool) -> None:
+        """Announce to all peers that a topic is joined or left."""
         if self._strategy.parameters.hello:
             connected = self._shell.connected
             for peer in sorted(connected):
                 self._say(connected[peer], topic, subscribe)
 
-    def did_not_leave(self, peer: PeerId, changes: Iterable[Subscription]) -> None:
+    def not_sent(self, peer: PeerId, changes: Iterable[Subscription]) -> None:
         self._unsaid.setdefault(peer, set()).update(change.topic for change in changes)
-        if self.due is None and not self._strategy.has_heartbeat:
+        if self.due is None and self._strategy.heartbeat is None:
             self.due = self._shell.now + self._strategy.parameters.announce_again_ms * 1000
 
     def timer_fired(self) -> None:
@@ -135,7 +137,7 @@ class Announcements:
             self.due = None
 
     def say_again(self, peers: Iterable[PeerId]) -> None:
-        """Tell these peers where one stands now in the topics that they were not told about."""
+        """Announce to these peers the present state of the topics whose changes were not sent."""
         joined = self._shell.joined
         for peer in peers:
             for topic in sorted(self._unsaid.pop(peer, ())):
@@ -145,5 +147,6 @@ class Announcements:
         self._unsaid.pop(peer, None)
 
     def _say(self, peer: ConnectedPeer, topic: TopicId, subscribe: bool) -> None:
-        use = self._strategy.partial_use(peer, topic) if subscribe else PartialUse.NONE
+        partials = self._strategy.partial_messages
+        use = partials.said_to(peer, topic) if subscribe and partials is not None else PartialUse.NONE
         self._shell.outbox.subscription(peer.id, topic, subscribe, use)

@@ -63,7 +63,7 @@ class PartialMessages:
     def started(self, node: SimNode) -> None:
         """Give a node that starts empty applications, before it joins its topics."""
         assert node.router is not None
-        if not node.router.strategy.has_partials:
+        if node.router.strategy.partial_messages is None:
             return
         for topic in sorted(node.topics & self._settings.keys()):
             settings = self._settings[topic]
