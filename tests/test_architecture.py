@@ -139,7 +139,7 @@ INSIDE = {
     "libp2p": [{"names"}, {"limits"}, {"secure"}, {"mux"}, {"host"}, {"services"}],
     "watch": [{"picture"}, {"places", "history"}, {"broadcast"}, {"row_stream", "server", "touches"}, {"sources"}],
     "ingest": [{"decoding"}, {"formats"}, {"run"}],
-    "partial": [{"claims"}, {"formats", "application", "asking"}, {"counted_parts", "exchange"}],
+    "partial": [{"formats", "application"}, {"exchange"}],
     "pipeline": [
         {"spark"},
         {"input"},

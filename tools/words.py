@@ -2,7 +2,7 @@
 
     python tools/words.py [FOLDER or FILE ...]
 
-The list is the table "Words to avoid" of docs/reference/glossary.md. `tools/word_budgets.toml` bounds the count of each place;
+The list is the table "Words to avoid" of docs/reference/glossary.md. `tools/word_budgets.toml` bounds the counts;
 a bound only falls.
 """
 

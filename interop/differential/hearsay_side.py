@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from hearsay.core.mesh.judging_mesh import JudgingMesh
+from hearsay.core.mesh import mesh_upkeep
 from hearsay.core.shell import randomness
 from hearsay.vectors.router_run import RouterRun, Seen
 
@@ -20,7 +20,7 @@ def in_order() -> Iterator[None]:
     def first(_state: int, _size: int, count: int) -> list[int]:
         return list(range(count))
 
-    def by_name(_mesh: JudgingMesh, _state: int, peers: Sequence[Any]) -> list[Any]:
+    def by_name(_state: int, peers: Sequence[Any]) -> list[Any]:
         return sorted(peers)
 
     def zero(*_words: object) -> int:
@@ -28,7 +28,7 @@ def in_order() -> Iterator[None]:
 
     with (
         patch.object(randomness, "sample_indices", first),
-        patch.object(JudgingMesh, "_shuffled", by_name),
+        patch.object(mesh_upkeep, "shuffled", by_name),
         patch.object(randomness.Randomness, "draw", zero),
     ):
         yield

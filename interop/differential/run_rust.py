@@ -18,12 +18,12 @@ from rust_differences import Alike
 from rust_sequences import SECOND, sequence
 
 from hearsay.core.mesh import graft_bounds
-from hearsay.core.mesh.presets import RUST
+from hearsay.core.registry import ROUTERS
 from hearsay.vectors import router_run, score_run
 
 OF_SCORES = (*score_run._DIFFERENCES, "time_in_mesh_quanta", "ipv6_addresses")
 """What no vector says of scores, and the preset does."""
-CHOICES = router_run._choices(RUST)
+CHOICES = router_run._choices(ROUTERS["gossipsub"].presets["rust"])
 
 
 def is_held(now: int, until: int, slack: int) -> bool:

@@ -86,7 +86,7 @@ from hearsay.core.shell.parameters import ParameterError, RouterParameters, Viol
 from hearsay.core.shell.peers import ConnectedPeer, TopicPeers
 from hearsay.core.shell.randomness import Purpose, Randomness
 from hearsay.core.shell.router import Router
-from hearsay.core.shell.strategy import Strategy
+from hearsay.core.shell.strategy import ControlGroup, Dialling, Strategy
 
 __all__ = [
     "FIRST_EXTENSION_FIELD",
@@ -101,10 +101,12 @@ __all__ = [
     "ConnectedPeer",
     "ContactsFound",
     "Control",
+    "ControlGroup",
     "Deliver",
     "DeliverPartial",
     "Dial",
     "DialFailed",
+    "Dialling",
     "DirectPeerChosen",
     "Disconnect",
     "Episub",

@@ -31,7 +31,7 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.core.mesh.judging_gossipsub import JudgingGossipsub
+from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import Router
@@ -98,7 +98,7 @@ class Judge:
 
     def __init__(self, joined: Iterable[str] = (TOPIC,), seed: int = 1, **given: Any) -> None:
         parameters = GossipsubParameters.from_mapping({**GO, **given})
-        self.strategy = JudgingGossipsub(parameters)
+        self.strategy = Gossipsub(parameters)
         self.router = Router("me", self.strategy, Randomness(seed))
         self.now: Micros = 0
         for topic in joined:

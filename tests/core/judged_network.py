@@ -20,7 +20,7 @@ from hearsay.core.language.events import (
 )
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import MESHSUB_11, Graft
-from hearsay.core.mesh.judging_gossipsub import JudgingGossipsub
+from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import Router
@@ -43,11 +43,11 @@ class JudgedNetwork:
     def add(self, *names: str, **given: Any) -> None:
         parameters = GossipsubParameters.from_mapping({**GO, **given})
         for name in names:
-            self.routers[name] = Router(name, JudgingGossipsub(parameters), Randomness(1), self.now)
+            self.routers[name] = Router(name, Gossipsub(parameters), Randomness(1), self.now)
 
-    def strategy(self, name: str) -> JudgingGossipsub:
+    def strategy(self, name: str) -> Gossipsub:
         strategy = self.routers[name].strategy
-        assert isinstance(strategy, JudgingGossipsub)
+        assert isinstance(strategy, Gossipsub)
         return strategy
 
     def join(self, *names: str) -> None:

@@ -180,7 +180,7 @@ def test_of_eleven_ids_ten_are_heard():
     """Rules: IDONTWANT-2. Go's HandleIDontwantSpam."""
     unwanted = Unwanted(3, 1_000, 10, 0, 100_000)
     ids = [f"m{number}" for number in range(11)]
-    assert unwanted.hear("p", [IDontWant(tuple(ids[:5])), IDontWant(tuple(ids[5:]))]) == (ids[:10], 1)
+    assert unwanted.receive("p", [IDontWant(tuple(ids[:5])), IDontWant(tuple(ids[5:]))]) == (ids[:10], 1)
     assert unwanted.holds("p", ids[9])
     assert not unwanted.holds("p", ids[10])
 
@@ -254,7 +254,7 @@ def test_what_is_remembered_is_what_a_plain_list_says(calls):
     tick = 0
     for what, peer, ids in calls:
         if what == "hear":
-            unwanted.hear(peer, [IDontWant(tuple(ids))] if ids else [])
+            unwanted.receive(peer, [IDontWant(tuple(ids))] if ids else [])
             if ids:
                 rpcs[peer] = rpcs.get(peer, 0) + 1
                 left = min(most_ids, most_of_peer - heard.get(peer, 0))

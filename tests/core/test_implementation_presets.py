@@ -7,15 +7,26 @@ go-libp2p-pubsub v0.19.0; libp2p-gossipsub 0.50.1; @libp2p/gossipsub 17.1.1; nim
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
-from hearsay.core.scores.gater import FILECOIN_BOOTSTRAP
-from hearsay.core.scores.gater import GO as GO_GATER
+from hearsay.core.scores.declarations import decay_over
+from hearsay.core.scores.gater import GaterParameters
 from hearsay.core.shell.parameters import ParameterError, argument_of, values_of
+
+GO_GATER = GaterParameters(
+    threshold=0.33,
+    global_decay=decay_over(120, 0.01),
+    source_decay=decay_over(3600, 0.01),
+    decay_to_zero=0.01,
+    duplicate_weight=0.125,
+    ignore_weight=1.0,
+    reject_weight=16.0,
+)
 
 GOSSIPSUB = ROUTERS["gossipsub"]
 PAGE = Path(__file__).parents[2] / "docs/routers/implementations.md"
@@ -271,7 +282,7 @@ def test_filecoin():
         0.25,
     )
     assert (bootstrap.prune_backoff_ms, bootstrap.exchange_peers) == (300_000, 16)
-    assert bootstrap.gater == FILECOIN_BOOTSTRAP
+    assert bootstrap.gater == replace(GO_GATER, source_decay=decay_over(600, 0.01))
 
 
 @pytest.mark.parametrize(

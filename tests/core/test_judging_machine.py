@@ -193,7 +193,7 @@ class JudgedNetwork(Network):
         for topic, mesh in strategy.mesh.topics.items():
             assert all(strategy.standing.score(peer) >= 0 for peer in mesh)
             assert len(mesh) <= parameters.degree_high + parameters.degree + parameters.opportunistic_graft_peers
-            left_out = strategy.mesh.candidates(topic, mesh)
+            left_out = strategy.mesh.candidates(topic)
             assert len(mesh) >= parameters.degree_low or not left_out
             dialled = [peer for peer in mesh if router.connected[peer].outbound]
             if len(mesh) >= parameters.degree_low and len(dialled) < parameters.degree_out:

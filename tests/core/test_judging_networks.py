@@ -96,7 +96,7 @@ def test_who_is_rated_low_is_in_backoff_with_all():
     rated = net.now
     net.wait(SECOND)
     for name in names[1:]:
-        backoffs = net.strategy(name).mesh._backoffs  # pyright: ignore[reportPrivateUsage]
+        backoffs = net.strategy(name).mesh.backoffs
         assert rated + 59 * SECOND <= backoffs.until(TOPIC, "n00") <= rated + 61 * SECOND
     for number, name in enumerate(names[1:]):
         net.publish(name, number)

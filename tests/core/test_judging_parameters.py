@@ -6,9 +6,10 @@ import pytest
 from judged import GO, score
 
 from hearsay.core.mesh.gossipsub import Gossipsub
-from hearsay.core.mesh.judging_gossipsub import JudgingGossipsub, gossipsub
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.shell.parameters import ParameterError
+from hearsay.core.shell.randomness import Randomness
+from hearsay.core.shell.router import Router
 
 NO_MESH = {"degree": 0, "degree_low": 0, "degree_high": 0, "degree_score": 0, "degree_out": 0}
 
@@ -99,8 +100,12 @@ def test_what_is_written_is_read_again():
     ids=lambda given: next(iter(given)),
 )
 def test_any_of_it_makes_a_router_that_judges(given):
-    assert isinstance(gossipsub(GossipsubParameters.from_mapping(given)), JudgingGossipsub)
+    strategy = Gossipsub(GossipsubParameters.from_mapping(given))
+    Router(0, strategy, Randomness(1))
+    assert strategy.judge is not None
 
 
 def test_none_of_it_is_the_router_of_1_0():
-    assert type(gossipsub(GossipsubParameters())) is type(gossipsub()) is Gossipsub
+    strategy = Gossipsub()
+    Router(0, strategy, Randomness(1))
+    assert strategy.judge is None

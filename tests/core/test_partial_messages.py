@@ -167,7 +167,7 @@ def test_who_left_the_topic_without_a_word_about_the_group_hears_no_more_of_it()
     spoke(judge, "q", GROUP, metadata=b"x")
     for peer in ("p", "q"):
         judge.say(peer, Subscription(TOPIC, False))
-    judge.strategy.partials.groups.did_not_leave(TOPIC, GROUP, "q")
+    judge.strategy.partials.groups.not_sent(TOPIC, GROUP, "q")
     assert partials(judge.feed(PublishPartial(TOPIC, GROUP))) == [("q", None, b"metadata")]
 
 

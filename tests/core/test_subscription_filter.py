@@ -18,7 +18,7 @@ from hearsay.core.shell.parameters import ParameterError, RouterParameters
 from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import Router
 
-FIRST_TWO = ({"allowed_topics": ["test1", "test2"]}, {"allowed_topics_pattern": "test[1-2]"})
+FIRST_TWO = ({"allowed_topics": ["test1", "test2"]}, {"allowed_topics": ["test[1-2]"]})
 ALL_THREE = (Subscription("test1", True), Subscription("test2", True), Subscription("test3", True))
 
 
@@ -109,16 +109,24 @@ def test_other_topics_can_neither_be_joined_nor_published_in(event):
     assert not found.joined
 
 
-def test_a_pattern_is_found_anywhere_and_names_that_are_no_texts_do_not_fit_it():
-    found = router(allowed_topics_pattern="^blocks/")
-    assert found.allows("blocks/1")
-    assert not found.allows("my/blocks/1")
-    assert router(allowed_topics_pattern="blocks/").allows("my/blocks/1")
-    assert not found.allows(b"blocks/1")
+def test_a_glob_matches_the_whole_name_and_only_text():
+    found = router(allowed_topics=["blocks/*", "exits/[12]", "a?"])
+    assert all(map(found.allows, ("blocks/", "blocks/1/ssz", "exits/2", "ab", "a?")))
+    assert not any(map(found.allows, ("my/blocks/1", "exits/3", "a", "BLOCKS/1", b"blocks/1")))
 
 
-def test_a_pattern_that_is_none_is_refused():
-    with pytest.raises(ParameterError, match=r"allowed_topics_pattern = '\(': must be a regular expression"):
-        RouterParameters(allowed_topics_pattern="(")
+def test_a_name_is_allowed_as_it_stands_whatever_its_characters():
+    found = router(allowed_topics=["[x]"])
+    assert found.allows("[x]")
+    assert found.allows("x")
+
+
+def test_a_name_made_to_slow_a_glob_does_not():
+    """With a matcher that goes back and tries again this would not end."""
+    found = router(allowed_topics=["*a" * 30 + "b"])
+    assert not found.allows("a" * 2_000 + "!")
+
+
+def test_allowed_topics_are_a_list():
     with pytest.raises(ParameterError, match="allowed_topics = 'test1': must be a list of texts"):
         RouterParameters.from_mapping({"allowed_topics": "test1"})

@@ -112,7 +112,7 @@ def test_a_prune_for_a_topic_that_is_not_joined(name, apart):
     judge = like(name)
     judge.connect("p", topics=(TOPIC, "u"))
     judge.say("p", Prune("u", 60))
-    assert judge.strategy.mesh.keeps_apart("u", "p") is apart
+    assert judge.strategy.mesh.backoffs.holds("u", "p", judge.now) is apart
 
 
 @pytest.mark.parametrize(

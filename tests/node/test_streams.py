@@ -76,7 +76,7 @@ def late(node):
 
 
 def features_of(node, peer):
-    return node._running.router.strategy.features_of(peer.host.peer)
+    return node._running.router.strategy.features.features_of(peer.host.peer)
 
 
 @run
@@ -223,5 +223,5 @@ async def test_two_nodes_that_dial_each_other_at_once_keep_one_connection_and_it
         assert {(await there.next()).data for _ in range(2)} == {b"from one", b"from the other"}
         for node, remote in ((one, other), (other, one)):
             assert late(node) == 0
-            assert node._running.router.strategy.features_of(remote.peer) == Features(True, True)
+            assert node._running.router.strategy.features.features_of(remote.peer) == Features(True, True)
             assert node._running.router.strategy.standing.score(remote.peer) >= 0

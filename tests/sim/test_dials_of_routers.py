@@ -130,8 +130,6 @@ def test_who_takes_no_connection_is_not_reached(hub):
 class Wild(Floodsub):
     """It dials whoever comes to its mind."""
 
-    has_heartbeat = True
-
     def joined(self, topic):
         self.shell.due = self.shell.now + 1_000_000
 

@@ -8,7 +8,10 @@ import pytest
 
 from hearsay.core.flooding import Floodsub, FloodsubParameters
 from hearsay.core.language.events import PeerConnected, PeerRated
+from hearsay.core.mesh.parameters import GossipsubParameters
+from hearsay.core.mesh.standing import Standing
 from hearsay.core.registry import RouterKind
+from hearsay.core.scores.score_set import ScoreSet
 from hearsay.sim.plan.plan import make_plan
 from hearsay.sim.reference.connections import AddressBook
 from hearsay.sim.scenario.network import Addresses
@@ -18,7 +21,9 @@ from hearsay.sim.simulate import Simulation
 
 
 class Judge(Floodsub):
-    judges = keeps_scores = True
+    def attach(self, shell):
+        super().attach(shell)
+        self.judge = Standing(GossipsubParameters(score=ScoreSet()), shell)
 
 
 JUDGE = RouterKind("judge", FloodsubParameters, Judge, {"r1": {}})

@@ -35,8 +35,6 @@ class Clique(Strategy):
 
     protocols = ("/clique/1.0.0", FLOODSUB)
     native_protocols = ("/clique/1.0.0",)
-    has_mesh = True
-    has_heartbeat = True
 
     def __init__(self, parameters=None):
         self.limits = parameters or CliqueParameters()
@@ -60,6 +58,9 @@ class Clique(Strategy):
         for topic in sorted(self.shell.joined):
             for peer in self.shell.peers.in_topic(topic).native:
                 yield topic, peer, Peering.FULL_MESSAGE
+
+    def reaches(self, topic):
+        return bool(self.mesh_peers(topic)) if topic in self.shell.joined else super().reaches(topic)
 
     def overlays(self):
         peers = {topic: set(self.mesh_peers(topic)) for topic in sorted(self.shell.joined)}

@@ -9,6 +9,8 @@ from hearsay.core.language.events import Verdict
 from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.graft_bounds import Backoffs
 from hearsay.core.mesh.mesh import Mesh
+from hearsay.core.mesh.mesh_requests import MeshRequests
+from hearsay.core.mesh.mesh_upkeep import MeshUpkeep
 from hearsay.core.mesh.message_memory import MessageCache
 from hearsay.core.shell.outbox import Outbox
 from hearsay.core.shell.peers import PeerBook
@@ -92,7 +94,7 @@ def test_forwards_what_nobody_wants(monkeypatch):
 
 
 def test_ignores_prune(monkeypatch):
-    monkeypatch.setattr(Mesh, "on_prune", lambda self, sender, prune: None)
+    monkeypatch.setattr(MeshRequests, "on_prune", lambda self, sender, prune: None)
     keys = {"router__degree": 2, "router__degree_low": 2, "router__degree_high": 2}
     reported("not mutual", problems(**keys))
 
@@ -104,17 +106,17 @@ def test_prunes_in_silence(monkeypatch):
 
 
 def test_never_prunes(monkeypatch):
-    monkeypatch.setattr(Mesh, "_prune_random", lambda *_: None)
+    monkeypatch.setattr(MeshUpkeep, "_prune_random", lambda *_: None)
     keys = {"router__degree": 3, "router__degree_low": 3, "router__degree_high": 3}
     reported("after a heartbeat, above 3", problems(**keys))
 
 
 def test_never_grafts_enough(monkeypatch):
-    sound = Mesh._graft_random
+    sound = Mesh.graft_random
     monkeypatch.setattr(
         Mesh,
-        "_graft_random",
-        lambda self, topic, mesh, own, any_, *others: sound(self, topic, mesh, own - 3, any_ - 3, *others),
+        "graft_random",
+        lambda self, topic, own, total, *others: sound(self, topic, own - 3, total - 3, *others),
     )
     reported("peers, below 4", problems())
 

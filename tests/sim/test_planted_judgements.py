@@ -8,9 +8,8 @@ import pytest
 from test_planted_faults import problems, reported
 
 from hearsay.core.language.rpc import PeerInfo
-from hearsay.core.mesh import judging_mesh, mesh, standing
+from hearsay.core.mesh import mesh, mesh_upkeep, standing
 from hearsay.core.mesh.graft_bounds import Backoffs
-from hearsay.core.mesh.judging_mesh import JudgingMesh
 from hearsay.core.mesh.mesh import Mesh
 from hearsay.core.mesh.standing import Standing
 from hearsay.core.rules.scores import deliveries as promise_rules
@@ -102,14 +101,14 @@ def test_keeps_who_has_a_negative_score(monkeypatch):
 def test_meshes_with_a_direct_peer(monkeypatch):
     """Rules: STANDING-1."""
     monkeypatch.setattr(Standing, "may_be_in_mesh", lambda self, peer: True)
-    monkeypatch.setattr(JudgingMesh, "prune_everywhere", lambda self, peer: None)
+    monkeypatch.setattr(Mesh, "prune_everywhere", lambda self, peer: None)
     keys = {**SCORED, "router__direct_peers": "[[0, 1], [2, 3], [4, 5]]", "network__topology": "complete"}
     reported("which is direct", problems(**keys, network__nodes=8))
 
 
 def test_has_no_dialled_peers(monkeypatch):
     """Rules: KEEP-4."""
-    monkeypatch.setattr(judging_mesh, "dialled_to_graft", lambda *_: 0)
+    monkeypatch.setattr(mesh_upkeep, "dialled_to_graft", lambda *_: 0)
     reported("dialled peers, and could have", problems(**SCORED))
 
 
@@ -141,19 +140,19 @@ def test_takes_in_who_has_a_negative_score(monkeypatch):
 
 def test_names_who_has_a_negative_score(monkeypatch):
     """Rules: THRESHOLD-1."""
-    monkeypatch.setattr(JudgingMesh, "worth_naming", Mesh.worth_naming)
+    monkeypatch.setattr(Standing, "welcome", lambda self, peers: peers)
     found = problems(**rated(-1), router__exchange_peers=16, network__degree=12)
     reported("PRUNE names .*, whose score is -1", found)
 
 
 def test_names_others_to_who_has_a_negative_score(monkeypatch):
     """Rules: KEEP-1, GRAFT-9."""
-    sound = JudgingMesh._part
+    sound = Mesh.part
 
     def with_names(self, peer, topic, backoff_ms, others=()):
         sound(self, peer, topic, backoff_ms, others or (PeerInfo(9),))
 
-    monkeypatch.setattr(JudgingMesh, "_part", with_names)
+    monkeypatch.setattr(Mesh, "part", with_names)
     keys = {**SCORED, "ratings": "[{rating = -1, share = 0.3, by = [0, 1, 2]}]"}
     reported("PRUNE with names to .*, whose score -1.0 is below 0", problems(**keys))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hearsay.core.scores.fixed_sets import RUST
+from hearsay.core.scores.named_sets import named_set
 from hearsay.sim.plan.engines import unsupported
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.simulate import Simulation
@@ -17,7 +17,7 @@ SETTINGS = {
     "linger_s": 4,
     "ratings": [{"rating": -3, "listed": [4]}],
 }
-JUDGES = {"score": RUST.to_mapping()}
+JUDGES = {"score": named_set("rust").to_mapping()}
 
 
 def run(**tables: object) -> tuple[list[TraceRow], str]:

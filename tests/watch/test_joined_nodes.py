@@ -280,9 +280,9 @@ class Hasty(RemoteNode):
         super().__init__("http://127.0.0.1:1/token/")
         self.says = pieces
 
-    def follow(self, told):
+    def follow(self, deliver):
         for piece in self.says:
-            told(piece)
+            deliver(piece)
 
 
 def test_rows_that_wait_to_be_shown_are_so_many_and_no_more():

@@ -44,7 +44,7 @@ from hearsay.core.language.events import (
 )
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.language.rpc import Message, Portion, Rpc
+from hearsay.core.language.rpc import Message, Portion, Rpc, knows_idontwant
 from hearsay.core.registry import create
 from hearsay.core.shell.contract import RouterFailed, UsageError, describe_error
 from hearsay.core.shell.randomness import Randomness
@@ -122,7 +122,7 @@ class Driver:
             self.statistics,
             around.record_of,
             self._say_again,
-            withdraws=self.router.strategy.withdraws,
+            withdraws=any(map(knows_idontwant, self.protocols)),
         )
         self.links = Links(
             limits.peer_queue_bytes, self._sender, self._reception, self._early_grafts, around, self.feed

@@ -23,6 +23,7 @@ from hearsay.core.language.events import DirectPeerChosen, Join, Leave, Publish
 from hearsay.core.language.rpc import Message, PartialUse
 from hearsay.core.language.state import RouterState
 from hearsay.core.shell.contract import RouterFailed
+from hearsay.core.shell.strategy import Dialling
 from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.libp2p.names.keys import PrivateKey
@@ -92,7 +93,7 @@ class Node:
                 limits.topic_queue_bytes,
             )
         )
-        self._reach = Reach(lambda: self._running, self._topics.__contains__, limits.waiting_publishes)
+        self._reach = Reach(lambda: self._running, limits.waiting_publishes)
         self.confirmed: frozenset[PeerId] | None = None
         """After `close`: the peers that took everything they were sent; None if the host cannot know."""
         self._addresses = AddressBoard()
@@ -160,7 +161,7 @@ class Node:
             self._records.begin(driver, clock, self._host, self._addresses, failure=lambda: self.failure)
             for protocol in driver.protocols:
                 self._host.handle(protocol, driver.links.inbound_open, MAX_INBOUND_STREAMS)
-            if driver.router.strategy.chooses_connections:
+            if driver.router.strategy.dialling is Dialling.BY_ROUTER:
                 self._identification.on_identified.append(self._discovery.identified)
             self._host.on_peer_up.append(OurStreams(self._host, driver, self._start).peer_up)
             self._host.on_peer_down.append(driver.links.peer_down)

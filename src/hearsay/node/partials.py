@@ -30,7 +30,7 @@ class Partials:
 
     def check(self, topic: str, policy: SignaturePolicy) -> None:
         """Raise `ValueError` if a topic cannot have partial messages."""
-        if not self._driver().router.strategy.has_partials:
+        if self._driver().router.strategy.partial_messages is None:
             raise ValueError(f"topic {topic!r}: the router has no partial messages; gossipsub's partial_messages has")
         if policy.signs:
             raise ValueError(f"topic {topic!r}: partial messages have no author, and its messages are signed")

@@ -86,7 +86,8 @@ class PeerWorth:
         for topic, peer, peering in strategy.peerings():
             if peering is Peering.FULL_MESSAGE and isinstance(peer, bytes):
                 members[topic].append(peer)
-        protected = {peer for peer in strategy.direct_peers() if isinstance(peer, bytes)}
+        direct = () if strategy.judge is None else strategy.judge.direct
+        protected = {peer for peer in direct if isinstance(peer, bytes)}
         parameters = strategy.parameters
         most = parameters.degree_high if isinstance(parameters, MeshParameters) else MAX_MEMBERS
         for peers in members.values():

@@ -55,9 +55,8 @@ class JoinedTopics:
 class Reach:
     """Of a topic at most `most` messages wait; then the oldest is given up and counted."""
 
-    def __init__(self, driver: Callable[[], Driver], joined: Callable[[str], bool], most: int) -> None:
+    def __init__(self, driver: Callable[[], Driver], most: int) -> None:
         self._driver = driver
-        self._joined = joined
         self._most = most
         self._messages: dict[str, deque[Message]] = {}
         self._changed = asyncio.Event()
@@ -70,10 +69,7 @@ class Reach:
 
     def is_somebody(self, topic: str) -> bool:
         """Whether a message would be sent to anybody now: a peer of the mesh, of a topic not joined a subscriber."""
-        router = self._driver().router
-        if router.strategy.has_mesh and self._joined(topic):
-            return len(router.strategy.mesh_peers(topic)) > 0 or len(router.peers.in_topic(topic).flood) > 0
-        return self.peers(topic) > 0
+        return self._driver().router.strategy.reaches(topic)
 
     def waiting(self, topic: str) -> int:
         return len(self._messages.get(topic, ()))

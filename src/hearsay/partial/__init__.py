@@ -7,9 +7,19 @@
 from hearsay.core.language.events import PartialApplication, PartialFeedback, PartialPeer, PartsFor, PublishPartial
 from hearsay.core.language.rpc import Partial, PartialUse
 from hearsay.partial.application import DrivenApplication, Outcome, RemindedApplication
-from hearsay.partial.counted_parts import counted, counted_parts, group_named
 from hearsay.partial.exchange import Asking, PartsExchange
-from hearsay.partial.formats import Bitlists, Bitmap, Claim, ClaimForm, EqualParts, InvalidParts, PartsFormat
+from hearsay.partial.formats import (
+    Bitlists,
+    Bitmap,
+    Claim,
+    ClaimForm,
+    EqualParts,
+    InvalidParts,
+    PartsFormat,
+    counted,
+    counted_parts,
+    group_named,
+)
 
 __all__ = [
     "Asking",

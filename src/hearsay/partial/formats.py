@@ -1,19 +1,25 @@
-"""How parts of a message and claims about them are written.
+"""How parts of a message and claims about them are written, and the test format of libp2p's interoperability tests.
 
 A claim says what a node has of a group and what it wants of it: one bitmap, or two bitlists. Sets of parts are
-integers: bit i is part i."""
+integers: bit i is part i.
+
+The parts of the test format follow from the group's name alone. There are eight parts of 1,024 bytes. A group is a
+number of 64 bits; part i is 128 such numbers, which count up from group + 128·i, all of them big-endian
+(libp2p/test-plans, gossipsub-interop, July 2026).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 _OFFSET_BYTES = 4
 
 
 class InvalidParts(ValueError):
-    """What came is not in the application's form."""
+    """Received data is not in the application's form."""
 
 
 class Claim(NamedTuple):
@@ -22,18 +28,18 @@ class Claim(NamedTuple):
 
 
 class ClaimForm(Protocol):
-    """How a claim about `count` parts is written as metadata."""
+    """The encoding of a claim about `count` parts as metadata."""
 
     def encode(self, claim: Claim, count: int) -> bytes: ...
 
     def decode(self, metadata: bytes, count: int) -> Claim:
-        """`InvalidParts` when it is no such claim."""
+        """Return the claim; raise `InvalidParts` if the bytes are not one."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Bitmap:
-    """A bit for each part that is there, lowest first; who lacks one wants it (libp2p's interoperability tests)."""
+    """A bit for each present part, lowest first; missing parts are wanted (libp2p's interoperability tests)."""
 
     def encode(self, claim: Claim, count: int) -> bytes:
         return bitmap_of(claim.has, count)
@@ -47,7 +53,7 @@ class Bitmap:
 class Bitlists:
     """SSZ's container of two bitlists, of the parts that are there and of those that are wanted (Ethereum's columns).
 
-    Whoever has a part sends it to those who want it, so what is both there and wanted is merely there.
+    A part that is both present and wanted counts as present: its owner sends it to peers that want it.
     """
 
     def encode(self, claim: Claim, count: int) -> bytes:
@@ -65,7 +71,7 @@ class Bitlists:
 
 
 def all_of(count: int) -> int:
-    """The set of all parts."""
+    """Return the set of all parts."""
     return (1 << count) - 1
 
 
@@ -77,7 +83,7 @@ def set_of(indexes: Iterable[int]) -> int:
 
 
 def members(parts: int) -> Iterator[int]:
-    """The parts of a set, ascending."""
+    """Yield the parts of a set, ascending."""
     while parts:
         lowest = parts & -parts
         yield lowest.bit_length() - 1
@@ -98,7 +104,7 @@ def set_in(bitmap: bytes, count: int) -> int:
 
 
 def _bitlist_of(parts: int, count: int) -> bytes:
-    """One bit more than there are parts says how many there are."""
+    """Encode parts with one more bit, which marks their number."""
     return (parts | 1 << count).to_bytes(count // 8 + 1, "little")
 
 
@@ -110,22 +116,22 @@ def _bits_in(bitlist: bytes, count: int) -> int:
 
 
 PartCheck = Callable[[bytes, int, bytes], bool]
-"""Whether this is the part with this index of a group. An honest peer must know, before it has the others."""
+"""Check that a part has this index in a group. An honest peer must know that before it has the others."""
 
 
 class PartsFormat(Protocol):
-    """The wire form of an application's messages. What a peer sent and is not in it raises `InvalidParts`."""
+    """The wire form of an application's messages. Received data in another form raises `InvalidParts`."""
 
     def all_parts(self, group: bytes) -> int:
-        """The set of parts that make a whole message; `InvalidParts` when this is the name of no group."""
+        """Return the set of parts of a whole message; raise `InvalidParts` if no group has this name."""
         ...
 
     def encode(self, group: bytes, parts: Mapping[int, bytes]) -> bytes:
-        """Some parts, or all, as they travel."""
+        """Encode some parts, or all."""
         ...
 
     def decode(self, group: bytes, encoded: bytes) -> dict[int, bytes]:
-        """The parts, each of them found to be right."""
+        """Return the parts, each of them checked."""
         ...
 
     def encode_claim(self, group: bytes, claim: Claim) -> bytes: ...
@@ -133,16 +139,16 @@ class PartsFormat(Protocol):
     def decode_claim(self, group: bytes, metadata: bytes) -> Claim: ...
 
     def whole(self, group: bytes, parts: Mapping[int, bytes]) -> bytes:
-        """The full message, for peers without partial messages."""
+        """Return the full message, for peers without partial messages."""
         ...
 
     def split(self, message: bytes) -> tuple[bytes, dict[int, bytes]]:
-        """The group and all parts of a full message."""
+        """Return the group and all parts of a full message."""
         ...
 
 
 def believed(group: bytes, index: int, part: bytes) -> bool:
-    """Takes any part for the right one."""
+    """Accept any part."""
     return True
 
 
@@ -150,7 +156,7 @@ def believed(group: bytes, index: int, part: bytes) -> bool:
 class EqualParts:
     """`count` parts of `part_bytes` each, named by `group_bytes`: a bitmap, the parts it names in order, the group.
 
-    A full message is that with all its parts. Without a `check` everybody can spoil any message for all others.
+    A full message is that with all its parts. Without a `check` any peer can spoil any message for all others.
     """
 
     count: int
@@ -209,3 +215,37 @@ class EqualParts:
                 raise InvalidParts(f"part {index} is not one of this group")
             parts[index] = part
         return group, parts
+
+
+EIGHT = 8
+KIBIBYTE = 1024
+_NUMBER_BYTES = 8
+_LAST_NUMBER = (1 << 64) - 1
+
+
+def counted_parts(count: int = EIGHT, part_bytes: int = KIBIBYTE, claims: ClaimForm | None = None) -> EqualParts:
+    """Return the format with `count` parts; metadata is a bitmap unless `claims` says otherwise."""
+    if part_bytes % _NUMBER_BYTES:
+        raise ValueError(f"part_bytes {part_bytes} is not a multiple of {_NUMBER_BYTES}")
+
+    def is_right(group: bytes, index: int, part: bytes) -> bool:
+        return part == counted_part(group, index, part_bytes)
+
+    form = {} if claims is None else {"claims": claims}
+    return EqualParts(count=count, part_bytes=part_bytes, group_bytes=_NUMBER_BYTES, check=is_right, **form)
+
+
+def group_named(number: int) -> bytes:
+    return number.to_bytes(_NUMBER_BYTES, "big")
+
+
+def counted(group: bytes, indexes: Iterable[int], part_bytes: int = KIBIBYTE) -> dict[int, bytes]:
+    """Return some parts of a group."""
+    return {index: counted_part(group, index, part_bytes) for index in indexes}
+
+
+@lru_cache(maxsize=256)
+def counted_part(group: bytes, index: int, part_bytes: int = KIBIBYTE) -> bytes:
+    numbers = part_bytes // _NUMBER_BYTES
+    first = int.from_bytes(group, "big") + numbers * index
+    return b"".join(group_named(number & _LAST_NUMBER) for number in range(first, first + numbers))

@@ -38,9 +38,8 @@ from hearsay.core.language.rpc import (
 )
 from hearsay.core.language.state import Peering
 from hearsay.core.mesh.gossipsub import Gossipsub
-from hearsay.core.mesh.judging_gossipsub import gossipsub
 from hearsay.core.mesh.parameters import GossipsubParameters
-from hearsay.core.mesh.presets import GO, SPEC
+from hearsay.core.registry import ROUTERS
 from hearsay.core.shell.contract import UsageError
 from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import Router
@@ -136,7 +135,8 @@ def _choices(preset: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in preset.items() if name not in _GIVEN}
 
 
-_CHOICES = {"spec": {}, "go": _choices(GO)}
+_PRESETS = ROUTERS["gossipsub"].presets
+_CHOICES = {"spec": {}, "go": _choices(_PRESETS["go"])}
 
 
 @dataclass(slots=True)
@@ -155,7 +155,7 @@ class Seen:
 
 def router_parameters(given: Mapping[str, Any], implementation: str) -> GossipsubParameters:
     """The specification's, what the vector says in their place, and the implementation's choices."""
-    values: dict[str, Any] = {**SPEC, "first_heartbeat_ms": 0, "first_heartbeat_spread_ms": 0}
+    values: dict[str, Any] = {**_PRESETS["spec"], "first_heartbeat_ms": 0, "first_heartbeat_spread_ms": 0}
     values |= {**_CHOICES[implementation], **read_parameters(given, ROUTER)}
     if "max_ids_per_ihave" in values:
         values["max_ids_asked"] = values["max_ids_per_ihave"]
@@ -177,7 +177,7 @@ def _topic(name: str, own: Mapping[str, Any]) -> dict[str, Any]:
 
 class RouterRun:
     def __init__(self, vector: Mapping[str, Any], implementation: str, seed: int = 1) -> None:
-        self._strategy: Gossipsub = gossipsub(router_parameters(vector["parameters"], implementation))
+        self._strategy = Gossipsub(router_parameters(vector["parameters"], implementation))
         self._router = Router(NODE, self._strategy, Randomness(seed))
         self._messages = {
             name: Message(name, each["topic"], bytes(each["size"]), each.get("from"))
@@ -241,7 +241,7 @@ class RouterRun:
             if peering is not Peering.METADATA_ONLY:
                 kind = seen.mesh if peering is Peering.FULL_MESSAGE else seen.fanout
                 kind.setdefault(str(topic), []).append(str(peer))
-        for topic, peer, until in self._strategy.mesh.backoff_ends():
+        for topic, peer, until in self._strategy.mesh.backoffs.ends():
             seen.backoffs.setdefault(str(topic), {})[str(peer)] = until
         seen.scores = {str(peer): parts.score for peer, parts in self._strategy.scores()}
         return seen

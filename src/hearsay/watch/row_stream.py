@@ -28,7 +28,7 @@ from hearsay.watch.picture.picture import Picture
 
 MOST_FOLLOWERS = 4
 MOST_ROWS = 20_000
-"""Bounds of one line: followers, rows and bytes."""
+"""Rows of one line."""
 MOST_LINE = 16_000_000
 """Bytes of one line; names of all peers may be in the first."""
 MOST_NAMES = 100_000

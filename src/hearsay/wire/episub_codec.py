@@ -1,17 +1,19 @@
 """Episub's parts to protobuf bytes and back: one message `EpisubPart` for all of them (`docs/reference/wire.md`).
 
 Each part says its kind and uses the fields it needs; zeros are left out. Numbers that a peer says are bounded here
-where they cost memory, and by the router where they mean something."""
+where they cost memory, and by the router where they mean something.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from typing import Any
 
 from hearsay.core.language import episub_parts as said
 from hearsay.core.language.episub_parts import EpisubPart, Role
 from hearsay.core.language.identifiers import Identifier
-from hearsay.core.language.rpc import PartKind
-from hearsay.core.language.sizes import part_kind
+from hearsay.core.language.sizes import EPISUB_KINDS, part_kind
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.peer_id import check_peer_id
 from hearsay.libp2p.names.protobuf import DELIMITED, VARINT, bytes_field, varint_field, walk
@@ -23,6 +25,15 @@ from hearsay.wire.fields import RpcLimits, raw
     1, 16
 )
 MAX_SKETCH = 64
+_NUMBERS = {
+    "topic": TOPIC, "topics": TOPIC, "peers": PEERS, "ttl": TTL, "peer": PEER, "source": PEER, "sequence": SEQUENCE,
+    "role": ROLE, "random": RANDOM, "links": LINKS, "random_links": RANDOM_LINKS, "rtt_us": RTT, "refused": REFUSED,
+    "sketch": SKETCH, "ids": IDS, "hops": HOPS,
+}  # fmt: skip
+"""Field numbers by the names of fields."""
+_CONVERTED: dict[str, Callable[[int], Any]] = {"role": Role, "random": bool, "refused": bool}
+_PARTS: dict[int, type[Any]] = {int(kind): part for part, kind in EPISUB_KINDS.items()}
+_WITHOUT_PEERS = (said.GetTopics, said.Topics)
 
 
 def encode_part(part: EpisubPart) -> bytes:
@@ -62,8 +73,8 @@ def encode_part(part: EpisubPart) -> bytes:
 
 
 def decode_part(data: bytes, start: int, stop: int, limits: RpcLimits) -> EpisubPart | None:
-    """The part at `start` … `stop`; None when it says nothing: an unknown kind, no topic, no peer, hops amiss, or has
-    too long a name."""
+    """Return the part at `start` … `stop`; None if it says nothing: an unknown kind, no topic, no peer, missing hops,
+    or too long a name."""
     longest = {TOPIC: limits.max_topic_bytes, IDS: limits.max_id_bytes}
     numbers = dict.fromkeys((KIND, TTL, SEQUENCE, ROLE, RANDOM, LINKS, RANDOM_LINKS, RTT, REFUSED), 0)
     values: dict[int, list[bytes]] = {TOPIC: [], PEERS: [], PEER: [], SKETCH: [], IDS: [], HOPS: []}
@@ -81,53 +92,38 @@ def decode_part(data: bytes, start: int, stop: int, limits: RpcLimits) -> Episub
 
 
 def _made(numbers: dict[int, int], values: dict[int, list[bytes]]) -> EpisubPart | None:
-    kind = numbers[KIND]
+    part = _PARTS.get(numbers[KIND])
     topics = tuple(value.decode() for value in values[TOPIC])
-    if kind == PartKind.GETTOPICS:
-        return said.GetTopics()
-    if kind == PartKind.TOPICS:
-        return said.Topics(topics)
-    if not topics:
+    if part is None:
         return None
-    topic = topics[-1]
-    peers = tuple(check_peer_id(peer) for peer in values[PEERS])
-    ttl, sequence = numbers[TTL], numbers[SEQUENCE]
-    match kind:
-        case PartKind.GETNODES:
-            return said.GetNodes(topic)
-        case PartKind.NODES:
-            return said.Nodes(topic, peers, ttl)
-        case PartKind.JOIN:
-            return said.EpisubJoin(topic, _peer(values), ttl, sequence)
-        case PartKind.FORWARDJOIN:
-            return said.ForwardJoin(topic, _peer(values), ttl, sequence)
-        case PartKind.LEAVE:
-            return said.EpisubLeave(topic, _peer(values), ttl, sequence)
-        case PartKind.NEIGHBOR:
-            role, random = Role(numbers[ROLE]), bool(numbers[RANDOM])
-            return said.Neighbor(topic, role, random, numbers[LINKS], numbers[RANDOM_LINKS], numbers[RTT], peers)
-        case PartKind.DISCONNECT:
-            return said.Disconnect(topic, bool(numbers[REFUSED]))
-        case PartKind.SHUFFLE:
-            return said.Shuffle(topic, _peer(values), peers, ttl, sequence, _unpacked(values[SKETCH], MAX_SKETCH))
-        case PartKind.SHUFFLEREPLY:
-            return said.ShuffleReply(topic, peers, sequence, _unpacked(values[SKETCH], MAX_SKETCH))
-        case PartKind.IHAVE:
-            ids = tuple(values[IDS])
-            hops = _unpacked(values[HOPS], len(ids) + 1)
-            return said.EpisubIHave(topic, ids, hops) if len(hops) == len(ids) else None
-        case PartKind.GRAFT:
-            return said.EpisubGraft(topic, tuple(values[IDS]))
-        case PartKind.PRUNE:
-            return said.EpisubPrune(topic)
-        case _:
-            return None
-
-
-def _peer(values: dict[int, list[bytes]]) -> bytes:
-    if not values[PEER]:
-        raise EncodingError("a walk without a peer")
-    return check_peer_id(values[PEER][-1])
+    peers = () if part in _WITHOUT_PEERS else tuple(map(check_peer_id, values[PEERS]))
+    made: dict[str, Any] = {}
+    for name in (field.name for field in fields(part)):
+        number = _NUMBERS[name]
+        match name:
+            case "topic":
+                if not topics:
+                    return None
+                made[name] = topics[-1]
+            case "topics":
+                made[name] = topics
+            case "peers":
+                made[name] = peers
+            case "peer" | "source":
+                if not values[PEER]:
+                    return None
+                made[name] = check_peer_id(values[PEER][-1])
+            case "ids":
+                made[name] = tuple(values[IDS])
+            case "hops":
+                made[name] = _unpacked(values[HOPS], len(values[IDS]) + 1)
+            case "sketch":
+                made[name] = _unpacked(values[SKETCH], MAX_SKETCH)
+            case _:
+                made[name] = _CONVERTED.get(name, int)(numbers[number])
+    if len(made.get("hops", ())) != len(made["ids"] if "hops" in made else ()):
+        return None
+    return part(**made)
 
 
 def _walk_of(peer: Identifier, ttl: int, sequence: int) -> bytes:

@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 from scoring import SECOND
 
 from hearsay.core.language.actions import Reason
+from hearsay.core.registry import ROUTERS
 from hearsay.core.rules.scores.gater import is_let_in
-from hearsay.core.scores.gater import GO, Gater
+from hearsay.core.scores.gater import Gater, GaterParameters
 from hearsay.core.shell.randomness import Purpose, Randomness
+
+GO = GaterParameters.from_mapping(ROUTERS["gossipsub"].presets["filecoin"]["gater"])
+"""go's defaults, with which Filecoin runs."""
 
 CHANCE = Randomness(1)
 ADDRESS = "1.2.3.4"

@@ -13,10 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hearsay.core.language.actions import Reason
+from hearsay.core.registry import ROUTERS
 from hearsay.core.scores.declarations import TrackedPromises
-from hearsay.core.scores.gater import GO, Gater
+from hearsay.core.scores.gater import Gater, GaterParameters
 from hearsay.core.scores.promises import PromiseParameters, Promises
 from hearsay.core.shell.randomness import below
+
+GO = GaterParameters.from_mapping(ROUTERS["gossipsub"].presets["filecoin"]["gater"])
+"""go's defaults, with which Filecoin runs."""
 
 PEERS = st.sampled_from("ABC")
 MESSAGES = st.integers(0, 6)

@@ -7,11 +7,12 @@ in both modes, so they have none.
 from __future__ import annotations
 
 from math import inf, nan
+from typing import Any
 
 import pytest
 
+from hearsay.core.registry import ROUTERS
 from hearsay.core.scores.declarations import Validation
-from hearsay.core.scores.gater import GO as GO_GATER
 from hearsay.core.scores.gater import GaterParameters
 from hearsay.core.scores.score_parameters import PeerScoreParameters, ScoreThresholds, TopicScoreParameters
 from hearsay.core.scores.score_set import ScoreSet
@@ -237,7 +238,8 @@ def test_an_empty_peer():
 )
 def test_gaters_that_are_refused(field, value):
     """Rules: PARAMETERS-10."""
-    assert list(wrong(GaterParameters, **{**GO_GATER.to_mapping(), field: value})) == [field]
+    given: Any = ROUTERS["gossipsub"].presets["filecoin"]["gater"]
+    assert list(wrong(GaterParameters, **{**given, field: value})) == [field]
 
 
 def test_everything_that_is_wrong_is_said_at_once():

@@ -36,7 +36,7 @@ from hearsay.core.language.sizes import part_kind
 from hearsay.core.language.state import OverlayState, Peering
 from hearsay.core.shell.guarantees import OverlayPromise, Promises
 from hearsay.core.shell.peers import ConnectedPeer
-from hearsay.core.shell.strategy import Shell, Strategy
+from hearsay.core.shell.strategy import Dialling, Shell, Strategy
 
 _overlay_state = fast_init(OverlayState)
 
@@ -44,12 +44,13 @@ _overlay_state = fast_init(OverlayState)
 class Episub(Strategy):
     protocols = (EPISUB, FLOODSUB)
     native_protocols = (EPISUB,)
-    wants_duplicates = True
     parameters: EpisubParameters  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self, parameters: EpisubParameters | None = None) -> None:
         super().__init__(parameters or EpisubParameters())
-        self.chooses_connections = self.has_mesh = self.parameters.overlay is not Overlay.CONNECTIONS
+        self.copies = self
+        if self.parameters.overlay is not Overlay.CONNECTIONS:
+            self.dialling = Dialling.BY_ROUTER
         is_hyparview = self.parameters.overlay is Overlay.HYPARVIEW
         self._active_limit = self.parameters.active_size if is_hyparview else self.parameters.active_limit
         self.trees: dict[TopicId, Tree] = {}
@@ -76,7 +77,7 @@ class Episub(Strategy):
     # Connections.
 
     def peer_added(self, peer: ConnectedPeer) -> None:
-        if self.chooses_connections:
+        if self.dialling is Dialling.BY_ROUTER:
             self.connections.connected(peer)
         for topic in sorted(peer.topics):
             self.peer_subscribed(peer, topic)
@@ -113,6 +114,12 @@ class Episub(Strategy):
 
     # Messages.
 
+    def reaches(self, topic: TopicId) -> bool:
+        tree = self.trees.get(topic)
+        if tree is None or self.dialling is Dialling.BY_DRIVER:
+            return super().reaches(topic)
+        return len(tree.eager) > 0 or len(self.shell.peers.in_topic(topic).flood) > 0
+
     def publish(self, message: Message) -> None:
         tree = self.trees.get(message.topic)
         if tree is not None:
@@ -127,6 +134,9 @@ class Episub(Strategy):
         if tree is not None:
             tree.accepted(message, received_from)
         self.flood(replace(message, hops=None), received_from)
+
+    def first_copy(self, message: Message, received_from: PeerId) -> None:
+        pass
 
     def duplicate(self, message: Message, received_from: PeerId) -> None:
         tree = self.trees.get(message.topic)

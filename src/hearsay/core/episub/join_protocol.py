@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 from hearsay.core.episub.neighbours import Neighbours
 from hearsay.core.episub.parameters import Overlay
-from hearsay.core.episub.views import Context
+from hearsay.core.episub.views import Context, TopicPart
 from hearsay.core.language.actions import FindContacts
 from hearsay.core.language.episub_parts import EpisubJoin, ForwardJoin, GetNodes, Nodes
 from hearsay.core.language.identifiers import Micros, PeerId
@@ -44,18 +44,11 @@ class _Attempt:
     due: Micros
 
 
-class JoinProtocol:
-    __slots__ = ("_asked", "_attempts", "_connections", "_context", "_joins_left", "_looking_until", "_neighbours",
-                 "_parameters", "_shell", "_target_sizes", "_topic", "_views")  # fmt: skip
+class JoinProtocol(TopicPart):
+    __slots__ = ("_asked", "_attempts", "_joins_left", "_looking_until", "_neighbours")
 
     def __init__(self, context: Context, neighbours: Neighbours) -> None:
-        self._context = context
-        self._shell = context.shell
-        self._parameters = context.parameters
-        self._topic = context.topic
-        self._views = context.views
-        self._target_sizes = context.target_sizes
-        self._connections = context.connections
+        super().__init__(context)
         self._neighbours = neighbours
         self._looking_until: Micros = 0
         self._asked: dict[PeerId, Micros] = {}

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from hearsay.core.episub.parameters import Overlay
-from hearsay.core.episub.views import Context
+from hearsay.core.episub.views import Context, TopicPart
 from hearsay.core.language.episub_parts import Disconnect, Neighbor, Role
 from hearsay.core.language.identifiers import Micros, PeerId
 from hearsay.core.shell.randomness import Purpose
@@ -37,18 +37,11 @@ class _Request:
     """None while the peer is being met."""
 
 
-class Neighbours:
-    __slots__ = ("_connections", "_context", "_judging", "_on_refusal", "_parameters", "_shell", "_target_sizes",
-                 "_topic", "_views", "requests")  # fmt: skip
+class Neighbours(TopicPart):
+    __slots__ = ("_judging", "_on_refusal", "requests")
 
     def __init__(self, context: Context, on_refusal: Callable[[PeerId], None]) -> None:
-        self._context = context
-        self._shell = context.shell
-        self._parameters = context.parameters
-        self._views = context.views
-        self._target_sizes = context.target_sizes
-        self._topic = context.topic
-        self._connections = context.connections
+        super().__init__(context)
         self._on_refusal = on_refusal
         self.requests: dict[PeerId, _Request] = {}
         """Whom we asked, until they answer or the time is up."""

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from hearsay.core.episub.join_protocol import JoinProtocol
 from hearsay.core.episub.neighbours import Neighbours
 from hearsay.core.episub.parameters import Overlay
-from hearsay.core.episub.views import UNMEASURED_US, Context
+from hearsay.core.episub.views import UNMEASURED_US, Context, TopicPart
 from hearsay.core.language.episub_parts import GetTopics, Neighbor, Shuffle, ShuffleReply, Topics
 from hearsay.core.language.identifiers import Micros, PeerId
 from hearsay.core.shell.randomness import Purpose, key_of
@@ -53,17 +53,11 @@ class _Open:
     due: Micros
 
 
-class Shuffles:
-    __slots__ = ("_connections", "_context", "_open", "_parameters", "_shell", "_target_sizes", "_topic", "_views")
+class Shuffles(TopicPart):
+    __slots__ = ("_open",)
 
     def __init__(self, context: Context) -> None:
-        self._context = context
-        self._shell = context.shell
-        self._parameters = context.parameters
-        self._topic = context.topic
-        self._views = context.views
-        self._target_sizes = context.target_sizes
-        self._connections = context.connections
+        super().__init__(context)
         self._open: _Open | None = None
 
     def round(self) -> None:
@@ -146,13 +140,8 @@ class Shuffles:
         return peers[: self._parameters.max_peers_per_part]
 
 
-class PassiveProbes:
-    __slots__ = ("_connections", "_shell", "_views")
-
-    def __init__(self, context: Context) -> None:
-        self._shell = context.shell
-        self._views = context.views
-        self._connections = context.connections
+class PassiveProbes(TopicPart):
+    __slots__ = ()
 
     def round(self, count: int) -> None:
         views = self._views
@@ -176,15 +165,11 @@ class PassiveProbes:
 _PINGS_PER_ROUND = 2
 
 
-class Upkeep:
-    __slots__ = ("_asks_left", "_connections", "_join_protocol", "_neighbours", "_parameters", "_replies",
-                 "_target_sizes", "_tried", "_views")  # fmt: skip
+class Upkeep(TopicPart):
+    __slots__ = ("_asks_left", "_join_protocol", "_neighbours", "_replies", "_tried")
 
     def __init__(self, context: Context) -> None:
-        self._parameters = context.parameters
-        self._views = context.views
-        self._target_sizes = context.target_sizes
-        self._connections = context.connections
+        super().__init__(context)
         self._tried: set[PeerId] = set()
         self._asks_left = 0
         self._replies: dict[PeerId, Neighbor] | None = None

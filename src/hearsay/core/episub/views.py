@@ -278,13 +278,28 @@ class Context:
     connections: Connections
     agenda: Agenda
     sequence: SequenceNumbers
-    """One of the node, for all its topics."""
+    """Shared by all topics of the node."""
 
     def next_sequence(self) -> int:
         return self.sequence.next(self.shell.now)
 
     def reply_due(self) -> Micros:
-        """Until when an answer is waited for; the membership is reminded then."""
+        """Return the end of the wait for an answer, and set an alarm for it."""
         due = self.shell.now + self.parameters.reply_timeout_ms * 1000
         self.agenda.set_earliest(Task.EXPIRE, self.topic, due)
         return due
+
+
+class TopicPart:
+    """A part of one topic's membership, with what all of these parts share."""
+
+    __slots__ = ("_connections", "_context", "_parameters", "_shell", "_target_sizes", "_topic", "_views")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._shell = context.shell
+        self._parameters = context.parameters
+        self._topic = context.topic
+        self._views = context.views
+        self._target_sizes = context.target_sizes
+        self._connections = context.connections

@@ -10,7 +10,9 @@ rounded up."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, TypeAlias
 
 from hearsay.core.language import episub_parts as said
 from hearsay.core.language.episub_parts import EpisubPart
@@ -185,11 +187,11 @@ def _partial_size(partial: Partial) -> PartSize:
 
 
 def part_kind(part: EpisubPart) -> PartKind:
-    """How counters and traces call one of episub's parts."""
-    return _EPISUB_KINDS[type(part)]
+    """Return the kind of one of episub's parts in counters and traces."""
+    return EPISUB_KINDS[type(part)]
 
 
-_EPISUB_KINDS: dict[type[EpisubPart], PartKind] = {
+EPISUB_KINDS: dict[type[EpisubPart], PartKind] = {
     said.GetNodes: PartKind.GETNODES,
     said.Nodes: PartKind.NODES,
     said.GetTopics: PartKind.GETTOPICS,
@@ -220,38 +222,23 @@ def _peers(peers: tuple[Identifier, ...]) -> int:
     return sum(map(_text, peers))
 
 
+_EPISUB_FIELDS: dict[str, Callable[[Any], int]] = {
+    **dict.fromkeys(("topic", "peer", "source"), _text),
+    **dict.fromkeys(("topics", "peers"), _peers),
+    **dict.fromkeys(("hops", "sketch"), _packed),
+    "ids": _ids,
+}
+"""Sizes of fields of episub's parts by name; all others are numbers."""
+_FIELDS_OF = {kind: tuple(field.name for field in fields(kind)) for kind in EPISUB_KINDS}
+
+
 def episub_part_size(part: EpisubPart) -> PartSize:
-    """One of episub's parts as an `EpisubPart` of the control message (`docs/routers/episub.md`, "Wire")."""
+    """Return the size of an `EpisubPart` of the control message (`docs/routers/episub.md`, "Wire")."""
+    size = 2  # the kind
+    for name in _FIELDS_OF[type(part)]:
+        size += _EPISUB_FIELDS.get(name, _number)(getattr(part, name))
+    count = len(part.ids) if isinstance(part, said.EpisubIHave | said.EpisubGraft) else 1
     topic = None if isinstance(part, said.GetTopics | said.Topics) else part.topic
-    size = 2 if topic is None else 2 + _text(topic)  # which part it is
-    count = 1
-    match part:
-        case said.Disconnect():
-            size += _number(part.refused)
-        case said.Neighbor():
-            size += _number(part.role) + _number(part.random) + _number(part.links) + _number(part.random_links)
-            size += _number(part.rtt_us) + _peers(part.peers)
-        case said.Topics():
-            size += _peers(part.topics)
-        case said.EpisubIHave():
-            size += _ids(part.ids) + _packed(part.hops)
-            count = len(part.ids)
-        case said.EpisubGraft():
-            size += _ids(part.ids)
-            count = len(part.ids)
-        case said.Shuffle():
-            size += _text(part.peer) + _peers(part.peers) + _number(part.ttl) + _number(part.sequence)
-            size += _packed(part.sketch)
-        case said.ShuffleReply():
-            size += _peers(part.peers) + _number(part.sequence) + _packed(part.sketch)
-        case said.Nodes():
-            size += _peers(part.peers) + _number(part.ttl)
-        case said.EpisubJoin() | said.ForwardJoin():
-            size += _text(part.peer) + _number(part.ttl) + _number(part.sequence)
-        case said.EpisubLeave():
-            size += _text(part.source) + _number(part.ttl) + _number(part.sequence)
-        case said.GetNodes() | said.GetTopics() | said.EpisubPrune():
-            pass
     return part_kind(part), topic, field_size(size) + _LONGER_TAG, count
 
 

@@ -1,11 +1,12 @@
-"""Fan-out: stable peers for topics one publishes to without being a member.
+"""Fan-out: stable peers for topics that a router publishes to without being a member.
 
 Rules (r1, "fanout"; guide, "Fan-out"):
 
-* FANOUT-1: the first publish picks D random peers of the topic and remembers them with the time; each publish renews
-  the time. They are never told, so a peer that disconnects or unsubscribes just drops out.
-* FANOUT-2: lost peers are made up for at the next publish (guide) or in the heartbeat (r1), by parameter.
-* FANOUT-3: on JOIN they become the first mesh peers."""
+* FANOUT-1: The first publish picks D random peers of the topic and remembers them with the time; each publish renews
+  the time. The peers do not know of it, so one that disconnects or unsubscribes is just removed.
+* FANOUT-2: Lost peers are replaced at the next publish (guide) or in the heartbeat (r1), by parameter.
+* FANOUT-3: On JOIN they become the first mesh peers.
+"""
 
 from __future__ import annotations
 
@@ -31,18 +32,21 @@ class _Route:
 
 
 class Fanout:
-    __slots__ = ("_degree", "_routes", "_shell", "_spread", "_top_up_at_publish", "_ttl_us")
+    """The fan-out peers of all topics of one router."""
 
-    def __init__(self, parameters: GossipsubParameters, shell: Shell) -> None:
+    __slots__ = ("_degree", "_routes", "_shell", "_spread", "_standing", "_top_up_at_publish", "_ttl_us")
+
+    def __init__(self, parameters: GossipsubParameters, shell: Shell, standing: Standing) -> None:
         self._degree = parameters.degree
         self._ttl_us: Micros = parameters.fanout_ttl_ms * 1000
         self._top_up_at_publish = parameters.fanout_top_up is FanoutTopUp.PUBLISH
         self._spread = Spread(parameters.places_per_address, shell.peers)
         self._shell = shell
+        self._standing = standing
         self._routes: dict[TopicId, _Route] = {}
 
     def publish(self, topic: TopicId, tick: int) -> PeerGroup:
-        """The peers for a publish now; creates or tops up the route as the parameters say."""
+        """Return the peers for a publish now; create or top up the route as the parameters say."""
         route = self._routes.setdefault(topic, _Route())
         route.last_publish_us = self._shell.now
         if not route.peers or self._top_up_at_publish:
@@ -50,16 +54,19 @@ class Fanout:
         return route.peers
 
     def upkeep(self, tick: int) -> None:
-        """Forget routes that were not used for the TTL; top up the others if the heartbeat does that."""
+        """Remove peers whose score is too low (v1.1) and routes whose time is over; top up the others."""
         for topic in sorted(self._routes):
             route = self._routes[topic]
+            for peer in route.peers.ordered:
+                if not self._standing.gets_published(peer):
+                    route.peers.discard(peer)
             if fanout_is_over(self._shell.now, route.last_publish_us, self._ttl_us):
                 del self._routes[topic]
             elif not self._top_up_at_publish:
                 self._top_up(topic, route, tick)
 
     def take(self, topic: TopicId) -> tuple[PeerId, ...]:
-        """On JOIN: hand over the peers and forget the route."""
+        """Return the peers of a topic that is joined, and forget the route."""
         route = self._routes.pop(topic, None)
         return route.peers.ordered if route is not None else ()
 
@@ -86,36 +93,13 @@ class Fanout:
     def __contains__(self, topic: TopicId) -> bool:
         return topic in self._routes
 
-    def candidates(self, topic: TopicId, beside: PeerGroup) -> list[PeerId]:
-        """Who may be in the route of a topic beside others, ascending."""
-        return [peer for peer in self._shell.peers.in_topic(topic).native if peer not in beside]
-
     def _top_up(self, topic: TopicId, route: _Route, tick: int) -> None:
         missing = self._degree - len(route.peers)
         if missing <= 0:
             return
         shell = self._shell
-        candidates = self.candidates(topic, route.peers)
+        native = shell.peers.in_topic(topic).native.ordered
+        candidates = [peer for peer in self._standing.for_own_messages(native) if peer not in route.peers]
         state = shell.draw(Purpose.FANOUT, topic, tick, len(route.peers))
         for peer in self._spread.choose(state, candidates, missing, missing, route.peers):
             route.peers.add(peer)
-
-
-class JudgingFanout(Fanout):
-    __slots__ = ("_standing",)
-
-    def __init__(self, parameters: GossipsubParameters, shell: Shell, standing: Standing) -> None:
-        super().__init__(parameters, shell)
-        self._standing = standing
-
-    def upkeep(self, tick: int) -> None:
-        for topic, _ in self.topics():
-            for peer in self.peers(topic).ordered:
-                if not self._standing.gets_published(peer):
-                    self.remove(peer, topic)
-        super().upkeep(tick)
-
-    def candidates(self, topic: TopicId, beside: PeerGroup) -> list[PeerId]:
-        standing = self._standing
-        found = super().candidates(topic, beside)
-        return [peer for peer in found if peer not in standing.direct and standing.gets_published(peer)]

@@ -1,7 +1,7 @@
 """Meshsub: messages flow along a mesh of bounded degree, and nothing else (r1, "meshsub"; tech report 3.2.2).
 
-* MESH-7: a message for a topic one has not joined goes to D random peers of the topic, drawn anew; the seeds leave
-  that open.
+* MESH-7: A message for a topic that is not joined goes to D random peers of the topic, drawn for each message; the
+  seeds leave that open.
 """
 
 from __future__ import annotations
@@ -11,67 +11,65 @@ from dataclasses import dataclass
 
 from hearsay.core.language.actions import Via
 from hearsay.core.language.identifiers import PeerId, TopicId
-from hearsay.core.language.rpc import FLOODSUB, MESHSUB, Message, Prune, Rpc, spoken
+from hearsay.core.language.rpc import FLOODSUB, Message, Prune, Rpc, spoken
 from hearsay.core.language.state import Peering
-from hearsay.core.mesh.mesh import Heartbeat, Mesh
-from hearsay.core.mesh.parameters import MeshParameters
+from hearsay.core.mesh.mesh import Mesh, MeshHeartbeat
+from hearsay.core.mesh.mesh_requests import MeshRequests
+from hearsay.core.mesh.mesh_upkeep import MeshUpkeep
+from hearsay.core.mesh.parameters import GossipsubParameters, MeshParameters
+from hearsay.core.mesh.standing import Standing
 from hearsay.core.shell.guarantees import BackoffPromise, MeshPromise, Promises
 from hearsay.core.shell.peers import ConnectedPeer
 from hearsay.core.shell.randomness import Purpose, key_of, sample
 from hearsay.core.shell.strategy import Shell, Strategy
 
 _MESH = Via.MESH
-"""Enumerations are slow to look into, and this is wanted for every message."""
+"""Attributes of enumerations are slow to read, and every message needs this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshsubParameters(MeshParameters):
-    """The mesh's, and no more."""
+    """Parameters of meshsub: those of the mesh."""
 
 
 class MeshStrategy(Strategy):
-    """What meshsub and gossipsub share: a mesh, kept by a heartbeat."""
-
-    protocols = (MESHSUB, FLOODSUB)
-    native_protocols = (MESHSUB,)
-    has_heartbeat = True
-    has_mesh = True
+    """The common part of meshsub and gossipsub: a mesh and its heartbeat."""
 
     parameters: MeshParameters  # pyright: ignore[reportIncompatibleVariableOverride]
+    heartbeat: MeshHeartbeat
     mesh: Mesh
-    heartbeat: Heartbeat
+    standing: Standing
 
     def __init__(self, parameters: MeshParameters) -> None:
         super().__init__(parameters)
+        newer = parameters if isinstance(parameters, GossipsubParameters) else None
+        self._judging = newer if newer is not None and newer.judges else None
+        """The parameters of 1.1, if any of them is on."""
         self.native_protocols = spoken(
             backoff=parameters.prune_backoff_ms > 0,
-            idontwant=self.tells_idontwant,
-            extensions=self.speaks_13,
+            idontwant=newer is not None and newer.idontwant_threshold_bytes > 0,
+            extensions=newer is not None and newer.speaks_13,
         )
         self.protocols = (*self.native_protocols, FLOODSUB)
 
-    @property
-    def tells_idontwant(self) -> bool:
-        """Whether the router says and hears IDONTWANT (v1.2)."""
-        return False
-
-    @property
-    def speaks_13(self) -> bool:
-        return False
-
     def attach(self, shell: Shell) -> None:
         super().attach(shell)
-        self.mesh = self.new_mesh(shell)
-        self.heartbeat = Heartbeat(self.parameters, shell)
+        self.standing = Standing(self._judging, shell)
+        self.mesh = Mesh(self.parameters, shell, self.standing)
+        self.requests = MeshRequests(self.parameters, self._judging, shell, self.mesh, self.standing)
+        self.upkeep = MeshUpkeep(self.parameters, self._judging, shell, self.mesh, self.standing)
+        self.heartbeat = MeshHeartbeat(self.parameters, shell)  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def new_mesh(self, shell: Shell) -> Mesh:
-        return Mesh(self.parameters, shell)
+    def reaches(self, topic: TopicId) -> bool:
+        if topic not in self.mesh.topics:
+            return super().reaches(topic)
+        return len(self.mesh.topics[topic]) > 0 or len(self.shell.peers.in_topic(topic).flood) > 0
 
     def accepted(self, message: Message, received_from: PeerId) -> None:
         self.forward(message, received_from)
 
     def forward(self, message: Message, received_from: PeerId | None) -> None:
-        """To the mesh, and to those that only flood."""
+        """Send a message to the mesh, and to the peers that only flood."""
         mesh = self.mesh.topics.get(message.topic)
         if mesh is not None:
             peers = self.who_want(mesh.ordered, message, _MESH, received_from)
@@ -81,14 +79,14 @@ class MeshStrategy(Strategy):
     def who_want(
         self, peers: Sequence[PeerId], message: Message, via: Via, received_from: PeerId | None
     ) -> Sequence[PeerId]:
-        """Those of `peers` to whom a message may be sent; who sent it or wrote it may be among them."""
+        """Return the peers that a message may go to; its sender and author may be among them."""
         return peers
 
     def peer_removed(self, peer: ConnectedPeer) -> None:
         self.mesh.remove_peer(peer)
 
     def peer_unsubscribed(self, peer: ConnectedPeer, topic: TopicId) -> None:
-        self.mesh.remove(peer.id, topic)
+        self.mesh.peer_unsubscribed(peer.id, topic)
 
     def joined(self, topic: TopicId) -> None:
         self.mesh.join(topic, (), self.heartbeat.tick)
@@ -97,10 +95,18 @@ class MeshStrategy(Strategy):
         self.mesh.leave(topic)
 
     def on_graft(self, sender: ConnectedPeer, topic: TopicId) -> None:
-        self.mesh.on_graft(sender, topic)
+        self.requests.on_graft(sender, topic)
 
     def on_prune(self, sender: ConnectedPeer, prune: Prune) -> None:
-        self.mesh.on_prune(sender, prune)
+        self.requests.on_prune(sender, prune)
+
+    def control_handled(self) -> None:
+        self.requests.control_handled()
+
+    def beat(self, tick: int) -> None:
+        """Do the mesh's part of a heartbeat."""
+        self.requests.begin_heartbeat()
+        self.upkeep.beat(tick)
 
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
         self.mesh.send_failed(peer, rpc)
@@ -110,9 +116,6 @@ class MeshStrategy(Strategy):
 
     def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:
         return self.mesh.peerings()
-
-    def heartbeats(self) -> int:
-        return self.heartbeat.tick
 
     def promises(self) -> Promises:
         parameters = self.parameters
@@ -143,6 +146,5 @@ class Meshsub(MeshStrategy):
         self.forward(message, None)
 
     def timer_fired(self) -> None:
-        tick = self.heartbeat.advance()
-        self.mesh.upkeep(tick)
+        self.beat(self.heartbeat.advance())
         self.shell.seen.shift()

@@ -4,16 +4,17 @@ The cache (r1, "The message cache is a data structure that stores windows of mes
 window, `get` finds a message that is still kept, `window` names the ids of the last `gossip` windows of a topic,
 `shift` closes the current window and discards what is older than `length` windows. IDONTWANT is v1.2's.
 
-* CACHE-1: at most `limit` messages are kept, and `most_bytes` of memory unless that is 0; the oldest goes first.
-* CACHE-2: how often a message was sent to a peer on request is counted with the message, so that a peer that
-  reconnects does not start anew. Of these counts there are at most `MAX_COUNTED`.
+* CACHE-1: At most `limit` messages are kept, and `max_bytes` of memory unless that is 0; the oldest is removed first.
+* CACHE-2: The answers to IWANTs of a peer are counted with the message, so that a peer that reconnects does not start
+  again. There are at most `MAX_COUNTED` of these counts.
 * IDONTWANT-4: A message is not forwarded to a peer that does not want it, along the mesh and the fan-out, and is not
-  sent to it for an IWANT. Peers that only flood never say so. With `withdraw_unwanted` the driver is asked to take
-  copies that still wait for the peer out of its queue (rust; *reference only:* `idontwant_threshold_bytes`).
-  Each copy along the mesh or the fan-out that so does not go is told (`CopyWithheld`).
-  js said so long before it heard (`heeds_idontwant`).
-* IDONTWANT-5: All that is remembered of peers is bounded; the oldest goes first. What a peer said goes with its
-  connection (*reference only:* `idontwant_threshold_bytes`)."""
+  sent to it for an IWANT. Peers that only flood never say so. With `withdraw_unwanted` the driver is asked to remove
+  waiting copies from the peer's queue (rust; *reference only:* `idontwant_threshold_bytes`). Each withheld copy along
+  the mesh or the fan-out is reported (`CopyWithheld`). js sent IDONTWANT long before it obeyed it
+  (`heeds_idontwant`).
+* IDONTWANT-5: All state of peers is bounded; the oldest is removed first. A peer's IDONTWANTs end with its connection
+  (*reference only:* `idontwant_threshold_bytes`).
+"""
 
 from __future__ import annotations
 
@@ -26,23 +27,34 @@ from hearsay.core.rules.message_rules import ids_heard, is_forgotten, left_of
 from hearsay.core.shell.seen import Windows
 
 MAX_COUNTED = 100_000
-"""Pairs of message and peer; beyond that the message that was asked for first starts anew."""
+"""Pairs of message and peer; beyond that the counts of the message that was requested first are removed."""
 
 
 class MessageCache:
-    __slots__ = ("_answers", "_bytes", "_counted", "_gossip", "_length", "_limit", "_messages", "_most_bytes",
-                 "_windows")  # fmt: skip
+    """The messages that can be gossiped about and sent on request."""
 
-    def __init__(self, length: int, gossip: int, limit: int, most_bytes: int = 0) -> None:
+    __slots__ = (
+        "_answers",
+        "_bytes",
+        "_counted",
+        "_gossip",
+        "_length",
+        "_limit",
+        "_max_bytes",
+        "_messages",
+        "_windows",
+    )  # fmt: skip
+
+    def __init__(self, length: int, gossip: int, limit: int, max_bytes: int = 0) -> None:
         self._length = length
         self._gossip = gossip
         self._limit = limit
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._bytes = 0
         self._messages: dict[MessageId, Message] = {}
         self._answers: dict[MessageId, dict[PeerId, int]] = {}
         self._counted = 0
-        """Entries of all of `_answers`."""
+        """Entries in all of `_answers`."""
         self._windows: Windows[Message] = Windows()
 
     def put(self, message: Message) -> None:
@@ -50,16 +62,16 @@ class MessageCache:
             return
         self._messages[message.id] = message
         self._windows.add(message)
-        if self._most_bytes:
+        if self._max_bytes:
             self._bytes += message_footprint(message)
-        while len(self._messages) > self._limit or self._bytes > self._most_bytes:
+        while len(self._messages) > self._limit or self._bytes > self._max_bytes:
             self._forget(self._windows.pop_oldest().id)
 
     def get(self, message_id: MessageId) -> Message | None:
         return self._messages.get(message_id)
 
     def count_answer(self, message_id: MessageId, peer: PeerId) -> int:
-        """How often a kept message was sent to a peer on request, this time included. Outlasts a disconnection."""
+        """Count one more answer to a peer and return the count; it outlasts a disconnection."""
         counts = self._answers.setdefault(message_id, {})
         if peer not in counts:
             self._counted += 1
@@ -70,11 +82,11 @@ class MessageCache:
         return count
 
     def window(self, topic: TopicId) -> tuple[MessageId, ...]:
-        """The ids of a topic in the gossip windows, ascending."""
+        """Return the ids of a topic in the gossip windows, ascending."""
         return tuple(sorted(self.gossip().get(topic, ())))
 
     def gossip(self) -> dict[TopicId, list[MessageId]]:
-        """The ids in the gossip windows by topic."""
+        """Return the ids in the gossip windows by topic."""
         by_topic: dict[TopicId, list[MessageId]] = {}
         for message in self._windows.last(self._gossip):
             by_topic.setdefault(message.topic, []).append(message.id)
@@ -95,47 +107,47 @@ class MessageCache:
 
     def _forget(self, message_id: MessageId) -> None:
         message = self._messages.pop(message_id)
-        if self._most_bytes:
+        if self._max_bytes:
             self._bytes -= message_footprint(message)
         self._counted -= len(self._answers.pop(message_id, ()))
 
 
 class Unwanted:
-    """By peer the messages that it does not want."""
+    """The messages that each peer does not want."""
 
     __slots__ = (
         "_by_peer",
         "_ids",
         "_limit",
-        "_most_ids",
-        "_most_ids_of_peer",
-        "_most_rpcs",
+        "_max_ids",
+        "_max_ids_of_peer",
+        "_max_rpcs",
         "_order",
         "_rpcs",
         "_ttl",
         "tick",
     )
 
-    def __init__(self, ttl_heartbeats: int, most_rpcs: int, most_ids: int, most_ids_of_peer: int, limit: int) -> None:
+    def __init__(self, ttl_heartbeats: int, max_rpcs: int, max_ids: int, max_ids_of_peer: int, limit: int) -> None:
         self._ttl = ttl_heartbeats
-        self._most_rpcs = most_rpcs
-        self._most_ids = most_ids
-        self._most_ids_of_peer = most_ids_of_peer
+        self._max_rpcs = max_rpcs
+        self._max_ids = max_ids
+        self._max_ids_of_peer = max_ids_of_peer
         self._limit = limit
         self._by_peer: dict[PeerId, dict[MessageId, int]] = {}
         self._order: dict[tuple[PeerId, MessageId], int] = {}
-        """All of them with the heartbeat before which they were said, the oldest first."""
+        """All pairs with the last heartbeat before they came, the oldest first."""
         self._rpcs: dict[PeerId, int] = {}
-        """How many RPCs of a peer said so since the last heartbeat,"""
+        """RPCs with IDONTWANT of each peer since the last heartbeat."""
         self._ids: dict[PeerId, int] = {}
-        """and of how many ids, as far as they were heard."""
+        """Ids that counted of each peer since the last heartbeat."""
         self.tick = 0
 
     def __len__(self) -> int:
         return len(self._order)
 
-    def hear(self, peer: PeerId, parts: Iterable[IDontWant]) -> tuple[list[MessageId], int]:
-        """Remember what one RPC says; returns the ids that were heard, and how many were too many."""
+    def receive(self, peer: PeerId, parts: Iterable[IDontWant]) -> tuple[list[MessageId], int]:
+        """Remember the IDONTWANTs of one RPC; return the ids that count, and the number of those that do not."""
         ids = [message_id for part in parts for message_id in part.ids]
         if not ids:
             return [], 0
@@ -143,7 +155,7 @@ class Unwanted:
         self._rpcs[peer] = before + 1
         heard_before = self._ids.get(peer, 0)
         heard = ids_heard(
-            before, self._most_rpcs, len(ids), self._most_ids, left_of(heard_before, self._most_ids_of_peer)
+            before, self._max_rpcs, len(ids), self._max_ids, left_of(heard_before, self._max_ids_of_peer)
         )
         self._ids[peer] = heard_before + heard
         for message_id in ids[:heard]:
@@ -157,14 +169,6 @@ class Unwanted:
     def holds(self, peer: PeerId, message_id: MessageId) -> bool:
         return message_id in self._by_peer.get(peer, ())
 
-    def among(self, peers: Iterable[PeerId], message_id: MessageId) -> list[PeerId]:
-        """Those of `peers` that do not want a message."""
-        return [peer for peer in peers if message_id in self._by_peer.get(peer, ())]
-
-    def without(self, peers: Iterable[PeerId], message_id: MessageId) -> list[PeerId]:
-        """Those of `peers` that may want a message."""
-        return [peer for peer in peers if message_id not in self._by_peer.get(peer, ())]
-
     def remembers(self, peer: PeerId) -> bool:
         return peer in self._by_peer or peer in self._rpcs
 
@@ -175,7 +179,7 @@ class Unwanted:
         self._ids.pop(peer, None)
 
     def beat(self, tick: int) -> None:
-        """A heartbeat: RPCs are counted anew, and what is old is forgotten."""
+        """Reset the counts of RPCs, and forget old ids."""
         self.tick = tick
         self._rpcs.clear()
         self._ids.clear()

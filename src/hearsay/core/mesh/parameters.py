@@ -7,40 +7,65 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.mesh.graft_bounds import BackoffParameters
 from hearsay.core.scores.declarations import TrackedPromises
 from hearsay.core.scores.gater import GaterParameters
 from hearsay.core.scores.score_set import ScoreSet
-from hearsay.core.shell.parameters import Violation, choice, integer, milliseconds, pairs, share, table
+from hearsay.core.shell.parameters import (
+    RouterParameters,
+    Violation,
+    choice,
+    integer,
+    milliseconds,
+    pairs,
+    share,
+    table,
+)
 
 _NEVER_FULL = 1 << 60
-"""Peers in a mesh that refuses nobody."""
+"""Size of a mesh that refuses no peer."""
 
 
 class PruneTrigger(StrEnum):
-    """Upkeep prunes when the mesh is larger than D_high (seeds, js), or already as large (go, rust)."""
+    """Sizes from which upkeep prunes the mesh: above D_high (seeds, js), or at D_high (go, rust)."""
 
     ABOVE_HIGH = "above_high"
     AT_HIGH = "at_high"
 
 
 class FullMesh(StrEnum):
-    """What a GRAFT gets when the mesh has D_high peers: it is taken in (r1), or refused with PRUNE (v1.1)."""
+    """Answer to a GRAFT when the mesh has D_high peers: accept it (r1), or refuse it with PRUNE (v1.1)."""
 
     ACCEPT = "accept"
     REFUSE = "refuse"
 
 
 class UnknownGraft(StrEnum):
-    """What a GRAFT for a topic one has not joined gets: a PRUNE (r1) or nothing (v1.1)."""
+    """Answer to a GRAFT for a topic that the node has not joined: PRUNE (r1), or none (v1.1)."""
 
     PRUNE = "prune"
     IGNORE = "ignore"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeshParameters(BackoffParameters):
-    """Parameters of the mesh and its heartbeat."""
+class MeshParameters(RouterParameters):
+    """Parameters of the mesh, its heartbeat, backoffs and peer exchange."""
+
+    prune_backoff_ms: int = milliseconds(0)
+    """Time without a GRAFT after a PRUNE (v1.1: 60 000); 0 turns backoff off."""
+    unsubscribe_backoff_ms: int = milliseconds(10_000)
+    """Time without a GRAFT after a PRUNE that is sent because a node leaves the topic."""
+    max_backoff_ms: int = milliseconds(3_600_000)
+    """Longest backoff that is accepted from a peer."""
+    backoff_slack_heartbeats: int = integer(2, low=0)
+    """Heartbeats that the router's own GRAFT waits after the end of a backoff."""
+    max_backoffs: int = integer(100_000, low=1)
+    """Backoffs that are remembered; the oldest is dropped first."""
+    exchange_peers: int = integer(0, low=0, high=1_000)
+    """Other peers that a PRUNE names."""
+    accept_exchange: bool = False
+    """Dial peers that a PRUNE names."""
+    exchange_dials: int = integer(0, low=0, high=1_000)
+    """Peers of one PRUNE that are dialled; 0: as many as `exchange_peers`."""
 
     degree: int = integer(6, low=0)
     """D, the mesh degree. Without a mesh, `degree`, `degree_low` and `degree_high` are all 0."""
@@ -70,6 +95,11 @@ class MeshParameters(BackoffParameters):
             yield Violation("degree_high", self.degree_high, f"must not be below degree ({self.degree})")
 
     @property
+    def dials_per_prune(self) -> int:
+        """Most peers of one PRUNE that are dialled."""
+        return (self.exchange_dials or self.exchange_peers) if self.accept_exchange else 0
+
+    @property
     def prune_from(self) -> int:
         """The size from which upkeep prunes a mesh."""
         return self.degree_high + (self.prune_trigger is PruneTrigger.ABOVE_HIGH)
@@ -81,13 +111,13 @@ class MeshParameters(BackoffParameters):
 
     @property
     def backoff_slack_us(self) -> Micros:
-        """How much longer than a backoff one's own GRAFT waits."""
+        """Time that the router's own GRAFT waits after a backoff."""
         return self.backoff_slack_heartbeats * self.heartbeat_interval_ms * 1000
 
 
 class OutboundWhenFull(StrEnum):
-    """Whom a full mesh takes in although it is full: who was dialled (go, js), while there are too few of them (nim),
-    or nobody (rust). The first is v1.1's: whoever attacks can dial, but cannot make others dial."""
+    """Peers that a full mesh accepts: those that this node dialled (go, js), those while there are too few (nim), or
+    none (rust). The first is v1.1's: an attacker can dial, but cannot make others dial."""
 
     ALWAYS = "always"
     QUOTA = "quota"
@@ -95,15 +125,15 @@ class OutboundWhenFull(StrEnum):
 
 
 class OutboundRepair(StrEnum):
-    """How many dialled peers stay when a mesh is cut and fewer than D_out would: so many, or as many as have places
-    (js)."""
+    """Dialled peers that stay when a mesh is pruned and fewer than D_out would: D_out, or as many as there is room
+    for (js)."""
 
     TO_DEGREE_OUT = "to_degree_out"
     TO_DEGREE = "to_degree"
 
 
 class Median(StrEnum):
-    """Of an even number of scores: the upper of the middle two (go), the lower one (nim), or their mean (rust)."""
+    """Median of an even number of scores: the upper of the middle two (go), the lower (nim), or their mean (rust)."""
 
     UPPER = "upper"
     LOWER = "lower"
@@ -111,8 +141,8 @@ class Median(StrEnum):
 
 
 class OpportunityChoice(StrEnum):
-    """Whom a mesh with a poor median grafts: a draw among the peers above the median, the first of them (jvm), or the
-    first of those at or above it (nim)."""
+    """Peers that a mesh with a poor median grafts: a draw among those above the median, the first of them (jvm), or
+    the first of those at or above it (nim)."""
 
     DRAWN_ABOVE = "drawn_above"
     FIRST_ABOVE = "first_above"
@@ -120,22 +150,22 @@ class OpportunityChoice(StrEnum):
 
 
 class GraftChoice(StrEnum):
-    """Whom a mesh with too few peers grafts: anybody with a score that is not negative, or the best (nim)."""
+    """Peers that a mesh with too few grafts: random ones without a negative score, or the best (nim)."""
 
     RANDOM = "random"
     BEST = "best"
 
 
 class UnwelcomeGraft(StrEnum):
-    """What the GRAFT of a peer with a negative score gets: a PRUNE (v1.1), or its place until the next heartbeat, and
-    nothing at all below `publish` (nim)."""
+    """Answer to a GRAFT of a peer with a negative score: PRUNE (v1.1), or a place until the next heartbeat, and none
+    at all below `publish` (nim)."""
 
     PRUNE = "prune"
     TAKEN_IN = "taken_in"
 
 
 class DirectGraft(StrEnum):
-    """What the GRAFT of a direct peer gets: a PRUNE (go), also `early_graft_penalty` (nim), or nothing (rust)."""
+    """Answer to a GRAFT of a direct peer: PRUNE (go), PRUNE and `early_graft_penalty` (nim), or none (rust)."""
 
     PRUNE = "prune"
     PENALISE = "penalise"
@@ -143,8 +173,8 @@ class DirectGraft(StrEnum):
 
 
 class UnsubscribedGraft(StrEnum):
-    """What the GRAFT of a peer without a subscription to the topic gets: a PRUNE, nothing (rust), or what a
-    subscriber gets; then it is taken for one (go, js, nim, jvm)."""
+    """Answer to a GRAFT of a peer without a subscription to the topic: PRUNE, none (rust), or that of a subscriber,
+    as which the peer then counts (go, js, nim, jvm)."""
 
     PRUNE = "prune"
     IGNORE = "ignore"
@@ -234,7 +264,7 @@ class JudgingParameters(MeshParameters):
 
     @property
     def judges(self) -> bool:
-        """Whether any of it is on."""
+        """True if any of it is on."""
         return (
             self.score is not None
             or self.gater is not None
@@ -264,24 +294,53 @@ class JudgingParameters(MeshParameters):
 
 
 class LateExtensions(StrEnum):
-    """What an extensions control gets that is not in a peer's first RPC: ten points of P7 (go, jvm), or nothing
-    (rust). In either case it is not heard."""
+    """Penalty for an extensions control after a peer's first RPC, which is ignored: ten points of P7 (go, jvm), or
+    none (rust)."""
 
     PENALISE = "penalise"
     IGNORE = "ignore"
 
 
 class SupportersTold(StrEnum):
-    """Who tells metadata to a peer that supports parts without requesting them: those who request them, which alone
-    need it (go, nim), or all who support them (rust)."""
+    """Peers that send metadata to a peer that supports parts without requesting them: those that request parts and so
+    need them (go, nim), or all that support them (rust)."""
 
     BY_REQUESTERS = "by_requesters"
     BY_ALL = "by_all"
 
 
+class GossipTargets(StrEnum):
+    """Draw D_lazy of all topic peers and then exclude the mesh (r1, simsub), or exclude it first (guide, go)."""
+
+    SELECT_THEN_FILTER = "select_then_filter"
+    FILTER_THEN_SELECT = "filter_then_select"
+
+
+class SeenBy(StrEnum):
+    """Remember ids for a time (r1), or as long as the message cache keeps them (simsub's actor)."""
+
+    TIME = "time"
+    HISTORY = "history"
+
+
+class FanoutTopUp(StrEnum):
+    """Replace lost fan-out peers in the heartbeat (r1) or at the next publish (guide)."""
+
+    HEARTBEAT = "heartbeat"
+    PUBLISH = "publish"
+
+
+class ShortMesh(StrEnum):
+    """Peers of a publish with fewer than D mesh peers: those only (r1, go), or random others up to D too (rust,
+    js)."""
+
+    MESH_ONLY = "mesh_only"
+    TOP_UP = "top_up"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExtensionParameters(JudgingParameters):
-    """Parameters of gossipsub 1.3; with all of them off, the router speaks gossipsub 1.2."""
+class GossipsubParameters(JudgingParameters):
+    """Parameters of gossip, message caches, fan-out, IDONTWANT and the extensions of 1.3."""
 
     extensions: bool = False
     """Speak 1.3 even without an extension."""
@@ -301,43 +360,6 @@ class ExtensionParameters(JudgingParameters):
     """Groups of a topic that one peer may open."""
     max_metadata_bytes: int = integer(1_000, low=1)
     """Size of metadata that is accepted (go: unlimited)."""
-
-    @property
-    def speaks_13(self) -> bool:
-        return self.extensions or self.partial_messages or self.test_extension
-
-
-class GossipTargets(StrEnum):
-    """Draw D_lazy of all topic peers and drop those in the mesh (r1, simsub), or leave it out first (guide, go)."""
-
-    SELECT_THEN_FILTER = "select_then_filter"
-    FILTER_THEN_SELECT = "filter_then_select"
-
-
-class SeenBy(StrEnum):
-    """Remember ids for a time (r1), or as long as the message cache keeps them (simsub's actor)."""
-
-    TIME = "time"
-    HISTORY = "history"
-
-
-class FanoutTopUp(StrEnum):
-    """Make up for lost fan-out peers in the heartbeat (r1) or at the next publish (guide)."""
-
-    HEARTBEAT = "heartbeat"
-    PUBLISH = "publish"
-
-
-class ShortMesh(StrEnum):
-    """Publishing with fewer than D mesh peers: to those alone (r1, go), or to random others up to D (rust, js)."""
-
-    MESH_ONLY = "mesh_only"
-    TOP_UP = "top_up"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GossipsubParameters(ExtensionParameters):
-    """Parameters of gossip, message caches, fan-out and IDONTWANT."""
 
     degree_lazy: int = integer(6, low=0)
     """D_lazy: peers that get gossip in a heartbeat."""
@@ -396,12 +418,17 @@ class GossipsubParameters(ExtensionParameters):
     """Send no copy to a peer that sent one during validation (rust, nim)."""
 
     @property
-    def most_ids_asked(self) -> int:
-        """Of one peer per heartbeat."""
+    def speaks_13(self) -> bool:
+        """True with any extension of gossipsub 1.3."""
+        return self.extensions or self.partial_messages or self.test_extension
+
+    @property
+    def max_ids_asked_per_peer(self) -> int:
+        """Most ids that are requested of one peer in a heartbeat."""
         return min(self.max_ids_asked or self.max_ids_per_iwant, self.max_ids_per_iwant)
 
     def cross_rules(self) -> Iterator[Violation]:
-        yield from ExtensionParameters.cross_rules(self)
+        yield from JudgingParameters.cross_rules(self)
         if self.history_gossip > self.history_length:
             rule = f"must not be above history_length ({self.history_length})"
             yield Violation("history_gossip", self.history_gossip, rule)

@@ -1,37 +1,38 @@
-"""How peers stand with a router: their scores, their promises, whether they are direct, and who is let in.
+"""Judgement of peers: scores, promises, direct peers and the gater (`Judge`).
 
-The seam between routers and `core.scores`, whose `__init__` says when what is called. Without a score all scores are
-0, without a gater all are let in. Rules of its own:
+It connects a router and `core.scores`, whose `__init__` says when what is called. Without parameters of 1.1 it is
+neutral: all scores are 0, all peers are admitted, and no promise is followed. Rules:
 
-* STANDING-1: Who is direct is no matter of scores: a direct peer is always let in, gets every message, and is in no
+* STANDING-1: Scores do not concern direct peers: a direct peer is always admitted, gets every message, and is in no
   mesh and no fan-out (v1.1, "Explicit peering agreements"; *reference only:* `direct_connect_ticks`).
-* STANDING-2: A heartbeat asks for each score once and keeps to it, whatever it does to the peer (go; *reference
-  only:* `score`). Its gossip goes by scores as they are then (go, rust, js).
+* STANDING-2: A heartbeat reads each score once and keeps to it, whatever it does to the peer (go; *reference only:*
+  `score`). Its gossip goes by scores as they are then (go, rust, js).
 * STANDING-3: A refresh that is due with a heartbeat comes before it (rust; *reference only:* `score`).
+* JUDGE-1: An RPC of a graylisted peer is ignored but for its subscriptions (go, rust; js: these too). Messages of a
+  peer that the gater keeps out are ignored (*reference only:* `score`).
+* JUDGE-2: IHAVE and IWANT of a peer below the gossip threshold are ignored, and it gets no IHAVE (*reference only:*
+  `score`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from hashlib import sha256
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
-from hearsay.core.language.rpc import Message, PartKind
+from hearsay.core.language.rpc import Control, IHave, IWant, Message, PartKind, Rpc
 from hearsay.core.language.state import ScoreParts
-from hearsay.core.mesh.parameters import JudgingParameters, UnwelcomeGraft
-from hearsay.core.rules.scores.parts import (
-    exchange_is_accepted,
-    gets_published,
-    may_be_in_mesh,
-    may_gossip,
-)
+from hearsay.core.mesh.parameters import GossipsubParameters, UnwelcomeGraft
+from hearsay.core.rules.message_rules import rpc_is_heard
+from hearsay.core.rules.scores.parts import exchange_is_accepted, gets_published, may_be_in_mesh, may_gossip
 from hearsay.core.scores.declarations import TrackedPromises
 from hearsay.core.scores.gater import Gater
 from hearsay.core.scores.promises import PromiseParameters, Promises
 from hearsay.core.scores.score_parameters import ScoreThresholds, TopicScoreParameters
-from hearsay.core.scores.score_set import ScoreSet
 from hearsay.core.scores.scorer import Scorer
+from hearsay.core.shell.control import drop_messages_and_control
 from hearsay.core.shell.guarantees import AskingPromise, StandingPromise
 from hearsay.core.shell.peers import ConnectedPeer
 from hearsay.core.shell.randomness import Purpose, key_of
@@ -39,43 +40,59 @@ from hearsay.core.shell.strategy import Shell
 
 MAX_REJECTED = 10_000
 """Messages whose digests are remembered; a copy of an older one counts as the same."""
+_NOTHING = Rpc()
+_NEUTRAL = GossipsubParameters()
+_NO_THRESHOLDS = ScoreThresholds()
+_UNFOLLOWED = PromiseParameters(tracked_promises=TrackedPromises.NONE)
+_NO_PROMISES = Promises(_UNFOLLOWED)
+"""Shared by all neutral standings; it stays empty."""
 
 
 class Standing:
+    """The scores that a router gives its peers, and what follows from them."""
+
     __slots__ = (
         "_chosen",
         "_followed",
         "_gater",
         "_gater_due",
         "_gater_us",
+        "_ihaves",
+        "_iwants",
         "_kept",
+        "_parameters",
         "_present",
         "_promises",
         "_refresh_due",
         "_refresh_us",
         "_rejected",
-        "_score_set",
         "_scorer",
         "_shell",
-        "_thresholds",
         "direct",
+        "keeps_scores",
+        "thresholds",
     )
 
-    def __init__(self, parameters: JudgingParameters, shell: Shell) -> None:
+    def __init__(self, judging: GossipsubParameters | None, shell: Shell) -> None:
         self._shell = shell
-        self._score_set = parameters.score
-        self._scorer = None if parameters.score is None else Scorer(parameters.score.peer, {})
-        self._thresholds = _thresholds(parameters.score)
-        self._followed = PromiseParameters(
-            tracked_promises=parameters.tracked_promises,
-            iwant_followup_ms=parameters.iwant_followup_ms,
-            asked_peer_must_send=parameters.asked_peer_must_send,
-        )
-        self._promises = Promises(self._followed)
-        self._gater = None if parameters.gater is None else Gater(parameters.gater)
-        self._gater_us: Micros = 0 if parameters.gater is None else parameters.gater.decay_interval_ms * 1000
+        self._parameters = parameters = judging or _NEUTRAL
+        score, gater = parameters.score, parameters.gater
+        self._scorer = None if score is None else Scorer(score.peer, {})
+        self.keeps_scores = score is not None
+        self.thresholds = _NO_THRESHOLDS if score is None else score.thresholds
+        self._promises = _NO_PROMISES
+        self._followed = _UNFOLLOWED
+        if judging is not None:
+            self._followed = PromiseParameters(
+                tracked_promises=judging.tracked_promises,
+                iwant_followup_ms=judging.iwant_followup_ms,
+                asked_peer_must_send=judging.asked_peer_must_send,
+            )
+            self._promises = Promises(self._followed)
+        self._gater = None if gater is None else Gater(gater)
+        self._gater_us: Micros = 0 if gater is None else gater.decay_interval_ms * 1000
         self._gater_due: Micros = shell.now + self._gater_us
-        self._refresh_us: Micros = 0 if parameters.score is None else parameters.score.peer.decay_interval_us
+        self._refresh_us: Micros = 0 if score is None else score.peer.decay_interval_us
         self._refresh_due: Micros = shell.now + self._refresh_us
         self._present: set[PeerId] = set()
         self._rejected: dict[MessageId, bytes] = {}
@@ -84,6 +101,10 @@ class Standing:
         """Topics whose parameters the application chose at run time."""
         self._kept: dict[PeerId, float] | None = None
         """Scores of this heartbeat, while it runs."""
+        self._ihaves: dict[PeerId, int] = {}
+        """Handled RPCs with IHAVE since the last heartbeat; outlasts a disconnection."""
+        self._iwants: dict[PeerId, int] = {}
+        """The same for IWANT."""
         self.direct: set[PeerId] = set()
 
     def score(self, peer: PeerId) -> float:
@@ -100,30 +121,70 @@ class Standing:
         return peer not in self.direct and may_be_in_mesh(self.score(peer))
 
     def is_welcome(self, peer: PeerId) -> bool:
+        """Return whether a peer's score is not negative."""
         return may_be_in_mesh(self.score(peer))
 
     def may_gossip(self, peer: PeerId) -> bool:
         score = 0.0 if self._scorer is None else self._scorer.score(peer, self._shell.now)
-        return may_gossip(score, self._thresholds.gossip)
+        return may_gossip(score, self.thresholds.gossip)
 
     def gets_published(self, peer: PeerId) -> bool:
-        return peer in self.direct or gets_published(self.score(peer), self._thresholds.publish)
+        return peer in self.direct or gets_published(self.score(peer), self.thresholds.publish)
 
     def is_graylisted(self, peer: PeerId) -> bool:
         if self._scorer is None or peer in self.direct:
             return False
-        return self._scorer.is_graylisted(peer, self._thresholds.graylist, self._shell.now)
+        return self._scorer.is_graylisted(peer, self.thresholds.graylist, self._shell.now)
 
-    def is_believed(self, peer: PeerId) -> bool:
-        """Whether those whom it names are dialled."""
-        return exchange_is_accepted(self.score(peer), self._thresholds.accept_exchange)
+    def accepts_from(self, peer: PeerId) -> bool:
+        return not self.is_graylisted(peer)
 
-    @property
-    def opportunistic_graft(self) -> float:
-        return self._thresholds.opportunistic_graft
+    def trusts_exchange_of(self, peer: PeerId) -> bool:
+        return exchange_is_accepted(self.score(peer), self.thresholds.accept_exchange)
+
+    def for_mesh(self, peers: Sequence[PeerId]) -> Sequence[PeerId]:
+        """Return the peers that may be in a mesh."""
+        if self._scorer is None and not self.direct:
+            return peers
+        return [peer for peer in peers if self.may_be_in_mesh(peer)]
+
+    def welcome(self, peers: Sequence[PeerId]) -> Sequence[PeerId]:
+        """Return the peers whose score is not negative."""
+        return peers if self._scorer is None else [peer for peer in peers if self.is_welcome(peer)]
+
+    def for_gossip(self, peers: Sequence[PeerId]) -> Sequence[PeerId]:
+        """Return the peers that may get IHAVE."""
+        if self._scorer is None and not self.direct:
+            return peers
+        return [peer for peer in peers if peer not in self.direct and self.may_gossip(peer)]
+
+    def for_flooding(self, peers: Sequence[PeerId]) -> Sequence[PeerId]:
+        """Return the peers that only flood and may get messages (JUDGE-4)."""
+        return peers if self._scorer is None else [peer for peer in peers if self.gets_published(peer)]
+
+    def for_own_messages(self, peers: Sequence[PeerId]) -> Sequence[PeerId]:
+        """Return the peers that may get the router's own messages, without direct peers, which always do."""
+        if self._scorer is None and not self.direct:
+            return peers
+        return [peer for peer in peers if peer not in self.direct and self.gets_published(peer)]
+
+    def admit(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
+        """Return the part of an RPC that is handled (JUDGE-1)."""
+        if self.is_graylisted(sender.id):
+            drop_messages_and_control(self._shell, sender.id, rpc, Reason.GRAYLISTED)
+            if not rpc.subscriptions:
+                return _NOTHING
+            if self._parameters.graylisted_subscriptions:
+                return Rpc(rpc.subscriptions)
+            self._shell.drop(sender.id, PartKind.SUBSCRIBE, len(rpc.subscriptions), Reason.GRAYLISTED)
+            return _NOTHING
+        if rpc.messages and not self.lets_in(sender.id):
+            self._shell.drop(sender.id, PartKind.PUBLISH, len(rpc.messages), Reason.GATED)
+            rpc = replace(rpc, messages=())
+        return rpc
 
     def lets_in(self, peer: PeerId) -> bool:
-        """Whether the peer's messages are looked at; who is kept out cannot keep promises."""
+        """Return whether the gater admits the peer's messages; if not, the peer cannot keep promises."""
         if self._gater is None or peer in self.direct:
             return True
         shell = self._shell
@@ -134,28 +195,63 @@ class Standing:
             self._promises.void(peer)
         return let_in
 
+    def admit_gossip(self, sender: ConnectedPeer, control: Control) -> Control:
+        """Return control with the IHAVE and IWANT that are handled (JUDGE-2, GOSSIP-14)."""
+        peer = sender.id
+        if peer in self.direct:
+            return control
+        if not self.may_gossip(peer):
+            for kind, parts in ((PartKind.IHAVE, control.ihave), (PartKind.IWANT, control.iwant)):
+                if parts:
+                    self._shell.drop(peer, kind, sum(len(part.ids) for part in parts), Reason.LOW_SCORE)
+            return replace(control, ihave=(), iwant=())
+        parameters = self._parameters
+        if not parameters.ihave_parts_count and not self.admits_ihave(peer, control.ihave):
+            control = replace(control, ihave=())
+        if not self._admits(peer, PartKind.IWANT, control.iwant, self._iwants, parameters.max_iwant_messages):
+            control = replace(control, iwant=())
+        return control
+
+    def admits_ihave(self, peer: PeerId, parts: Sequence[IHave]) -> bool:
+        """Return whether these IHAVEs are handled; drop them if not."""
+        return self._admits(peer, PartKind.IHAVE, parts, self._ihaves, self._parameters.max_ihave_messages)
+
+    def _admits(
+        self, peer: PeerId, kind: PartKind, parts: Sequence[IHave | IWant], counts: dict[PeerId, int], limit: int
+    ) -> bool:
+        if not parts:
+            return True
+        before = counts.get(peer, 0)
+        if rpc_is_heard(before, limit):
+            counts[peer] = before + 1
+            return True
+        self._shell.drop(peer, kind, sum(len(part.ids) for part in parts), Reason.OVER_LIMIT)
+        return False
+
     def connect(self, peer: ConnectedPeer) -> None:
-        self._present.add(peer.id)
         if self._scorer is not None:
+            self._present.add(peer.id)
             self._scorer.connect(peer.id, (peer.address,) if peer.address else ())
         if self._gater is not None:
             self._gater.connect(peer.id, peer.address)
 
     def disconnect(self, peer: PeerId) -> None:
-        self._present.discard(peer)
         if self._scorer is not None:
+            self._present.discard(peer)
             self._scorer.disconnect(peer, self._shell.now)
         if self._gater is not None:
             self._gater.disconnect(peer, self._shell.now)
 
     def join(self, topic: TopicId) -> None:
-        """Topics are scored from when they are joined."""
-        parameters = None if self._score_set is None else self._score_set.of_topic(topic)
+        """Score a topic from when it is joined."""
+        score = self._parameters.score
+        parameters = None if score is None else score.of_topic(topic)
         if parameters is not None and topic not in self._chosen:
             self._score_topic(topic, parameters)
 
-    def choose_topic_score(self, topic: TopicId, parameters: TopicScoreParameters) -> None:
-        """The application chooses how a topic is scored, joined or not; a later join keeps this."""
+    def choose_topic_score(self, topic: TopicId, parameters: object) -> None:
+        """Score a topic as the application chooses, joined or not; a later join keeps this."""
+        assert isinstance(parameters, TopicScoreParameters)
         self._chosen.add(topic)
         self._score_topic(topic, parameters)
 
@@ -170,12 +266,12 @@ class Standing:
             self._scorer.graft(peer, topic, self._shell.now)
 
     def prune(self, peer: PeerId, topic: TopicId) -> None:
-        """The peer leaves the mesh or says PRUNE; one that has gone was judged when it went."""
+        """Count that a peer leaves the mesh or sends PRUNE; one that has gone was judged when it went."""
         if self._scorer is not None and peer in self._present:
             self._scorer.prune(peer, topic, self._shell.now)
 
     def validate(self, peer: PeerId, message: Message) -> None:
-        """A first copy is looked at."""
+        """Count a first copy whose validation begins."""
         if self._scorer is not None:
             self._scorer.validate(message.topic, message.id, self._shell.now)
         if self._gater is not None:
@@ -183,28 +279,33 @@ class Standing:
         self._promises.keep(message.id, peer)
 
     def deliver(self, peer: PeerId | None, message: Message) -> None:
+        """Count an accepted message; `peer` is None for the router's own."""
         if self._scorer is not None:
             self._scorer.deliver(peer, message.topic, message.id, self._shell.now)
         if self._gater is not None:
             self._gater.deliver(peer, message.topic)
         self._promises.keep(message.id, peer)
 
-    def duplicate(self, peer: PeerId, message: Message, first: Message | None) -> None:
-        """A copy came; `first` is the one that the application looks at, if it does.
+    def duplicate(self, peer: PeerId, message: Message) -> None:
+        """Count a further copy of a message; a message of the router's own that returns is rejected.
 
         Where ids do not depend on content, an author can write two messages with one id. A peer that brings the other
         one gets neither blame nor credit: it could not know the one that was judged here.
         """
-        if self._scorer is not None and not self._is_another(message, first):
+        if message.source == self._shell.node:
+            self.reject(peer, message, Reason.SELF_ORIGIN)
+            return
+        if self._scorer is not None and not self._is_another(message):
             self._scorer.duplicate(peer, message.topic, message.id, self._shell.now)
         if self._gater is not None:
             self._gater.duplicate(peer)
         if self._followed.asked_peer_must_send:
             self._promises.keep(message.id, peer)
 
-    def _is_another(self, message: Message, first: Message | None) -> bool:
-        if first is not None:
-            return first.data != message.data
+    def _is_another(self, message: Message) -> bool:
+        pending = self._shell.pending.get(message.id)
+        if pending is not None:
+            return pending[0].data != message.data
         rejected = self._rejected.get(message.id)
         return rejected is not None and rejected != sha256(message.data).digest()
 
@@ -224,16 +325,12 @@ class Standing:
             self._scorer.penalise(peer, count)
 
     def feedback(self, peer: PeerId, topic: TopicId, useful: bool) -> None:
-        """What the application says of parts that a peer sent: a first delivery, or an invalid message (go)."""
-        if self._scorer is None:
-            return
-        if useful:
-            self._scorer.credit(peer, topic)
-        else:
-            self._scorer.blame(peer, topic)
+        """Count parts that a peer sent as a first delivery or as an invalid message (go)."""
+        if self._scorer is not None:
+            (self._scorer.credit if useful else self._scorer.blame)(peer, topic)
 
     def penalise_slow(self, peer: PeerId, count: int) -> None:
-        """So many messages did not leave for the peer (rust, nim)."""
+        """Count messages that were not sent to a peer (rust, nim)."""
         if self._scorer is not None:
             self._scorer.penalise_slow(peer, float(count))
 
@@ -242,7 +339,7 @@ class Standing:
             self._scorer.set_application_score(peer, rating)
 
     def ask(self, peer: PeerId, ids: list[MessageId]) -> None:
-        """An IWANT leaves."""
+        """Follow the promises of an IWANT that is sent."""
         shell = self._shell
         first = key_of(ids[0])
         self._promises.ask(
@@ -254,14 +351,14 @@ class Standing:
 
     @property
     def due(self) -> Micros | None:
-        """When something decays next."""
+        """Time of the next decay."""
         ends = [
             end for end, every in ((self._refresh_due, self._refresh_us), (self._gater_due, self._gater_us)) if every
         ]
         return min(ends, default=None)
 
     def refresh(self) -> None:
-        """Let decay what is due; late calls skip times rather than make up for them."""
+        """Let counters decay that are due; late calls skip times rather than make up for them."""
         now = self._shell.now
         if self._scorer is not None and now >= self._refresh_due:
             self._scorer.refresh(now)
@@ -271,36 +368,39 @@ class Standing:
             self._gater_due += -(-(now + 1 - self._gater_due) // self._gater_us) * self._gater_us
 
     def begin_heartbeat(self) -> None:
-        """Broken promises are told and count; from now on scores stay as they are."""
+        """Report and count broken promises; scores stay as they are until `end_heartbeat`."""
         for peer, broken in self._promises.take_broken(self._shell.now):
             self._shell.drop(peer, PartKind.IHAVE, broken, Reason.GIVEN_UP)
             self.penalise(peer, float(broken))
         self._kept = {}
+        self._ihaves.clear()
+        self._iwants.clear()
 
     def end_heartbeat(self) -> None:
         self._kept = None
 
-    def promise(self, parameters: JudgingParameters) -> StandingPromise:
+    def promise(self) -> StandingPromise:
+        parameters, followed = self._parameters, self._followed
         return StandingPromise(
-            gossip=self._thresholds.gossip,
-            publish=self._thresholds.publish,
-            graylist=self._thresholds.graylist,
-            enters=self._thresholds.publish if parameters.unwelcome_graft is UnwelcomeGraft.TAKEN_IN else 0.0,
+            gossip=self.thresholds.gossip,
+            publish=self.thresholds.publish,
+            graylist=self.thresholds.graylist,
+            enters=self.thresholds.publish if parameters.unwelcome_graft is UnwelcomeGraft.TAKEN_IN else 0.0,
             names_to_all=parameters.exchange_always,
             degree_low=parameters.degree_low,
             degree_out=parameters.degree_out,
             direct=self.direct,
             asking=AskingPromise(
                 waited_for=self._promises.ends,
-                answer_us=self._followed.iwant_followup_ms * 1000,
-                one_of_each=self._followed.tracked_promises is TrackedPromises.ONE,
-                of_the_asked=self._followed.asked_peer_must_send,
-                most=self._followed.max_promises,
-                most_of_one=self._followed.max_promises_per_peer,
+                answer_us=followed.iwant_followup_ms * 1000,
+                one_of_each=followed.tracked_promises is TrackedPromises.ONE,
+                of_the_asked=followed.asked_peer_must_send,
+                most=followed.max_promises,
+                most_of_one=followed.max_promises_per_peer,
             ),
         )
 
-    def parts(self) -> Iterator[tuple[PeerId, ScoreParts]]:
+    def scores(self) -> Iterator[tuple[PeerId, ScoreParts]]:
         if self._scorer is not None:
             for peer in sorted(self._present):
                 parts = self._scorer.parts(peer, self._shell.now)
@@ -308,13 +408,9 @@ class Standing:
                     yield peer, parts
 
     def sizes(self) -> Iterable[tuple[str, int, int]]:
-        """What peers can make grow: its name, how much there is, how much there may be."""
+        """Yield the name, size and bound of state that peers can make grow."""
         yield from self._promises.sizes()
         if self._scorer is not None:
             yield from self._scorer.sizes()
         if self._gater is not None:
             yield from self._gater.sizes()
-
-
-def _thresholds(score: ScoreSet | None) -> ScoreThresholds:
-    return ScoreThresholds() if score is None else score.thresholds

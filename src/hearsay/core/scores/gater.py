@@ -1,17 +1,18 @@
 """The gater: its parameters, the table `[router.gater]`, and what each address sent (rules: `rules/scores/gater.py`).
 
-* PARAMETERS-10: All of it must be given. Ignored and rejected messages weigh at least as much as delivered ones."""
+* PARAMETERS-10: All of it must be given. Ignored and rejected messages weigh at least as much as delivered ones.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.rules.scores import gater
 from hearsay.core.rules.scores.parts import decayed
-from hearsay.core.scores.declarations import MIN_INTERVAL_MS, amount, bound, decay_over, fraction, span
+from hearsay.core.scores.declarations import MIN_INTERVAL_MS, amount, bound, fraction, span
 from hearsay.core.scores.promises import Draw
 from hearsay.core.shell.parameters import Parameters, Violation
 
@@ -54,19 +55,6 @@ class GaterParameters(Parameters):
             value = getattr(self, name)
             if name not in faulty and (value < least or value <= 0):
                 yield Violation(name, value, f"must be at least {least}" if least else "must be above 0")
-
-
-GO = GaterParameters(
-    threshold=0.33,
-    global_decay=decay_over(120, 0.01),
-    source_decay=decay_over(3600, 0.01),
-    decay_to_zero=0.01,
-    duplicate_weight=0.125,
-    ignore_weight=1.0,
-    reject_weight=16.0,
-)
-"""go's defaults: the node's counts fade in two minutes, an address's in an hour."""
-FILECOIN_BOOTSTRAP = replace(GO, source_decay=decay_over(600, 0.01))
 
 
 Place: TypeAlias = tuple[str, PeerId | None]

@@ -23,10 +23,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hearsay.core.scores.declarations import Ipv6Counting, QuantumRounding, Validation, decay_over
-from hearsay.core.scores.fixed_sets import FILECOIN, GO, HARDENING, JS, JVM, NIM, RUST
 from hearsay.core.scores.score_parameters import PeerScoreParameters, ScoreThresholds, TopicScoreParameters
 from hearsay.core.scores.score_set import ScoreSet
-from hearsay.core.shell.parameters import ParameterError, Violation
+from hearsay.core.shell.parameters import ParameterError, Violation, preset_tables
 
 SLOT_MS = 12_000
 EPOCH = 32
@@ -35,7 +34,7 @@ SUBNETS = 64
 _ZERO = 0.01
 _DEGREE = 8
 _TARGET_COMMITTEE = 128
-_MOST_COMMITTEES = 64
+_MAX_COMMITTEES = 64
 _AGGREGATORS_PER_COMMITTEE = 16
 _IN_MESH_SCORE = 10.0
 _IN_MESH_QUANTA = 300.0
@@ -73,7 +72,7 @@ def steady(rate: float, decay: float) -> float:
 
 
 def committees_per_slot(validators: int) -> int:
-    return max(1, min(_MOST_COMMITTEES, validators // EPOCH // _TARGET_COMMITTEE))
+    return max(1, min(_MAX_COMMITTEES, validators // EPOCH // _TARGET_COMMITTEE))
 
 
 def aggregates_per_slot(validators: int) -> float:
@@ -187,8 +186,6 @@ def _as_in_lighthouse(parameters: TopicScoreParameters) -> TopicScoreParameters:
     )
 
 
-_PRYSM_DEGREE = 8
-_AGGREGATORS = 16
 _SYNC_SUBNETS = 4
 _SYNC_COMMITTEE = 512
 PRYSM_MOST_SCORE = 50 * 3.1
@@ -214,7 +211,7 @@ def _prysm_topic(
 
 def _by_rate(weight: float, per_slot: int, first_epochs: int = 1) -> TopicScoreParameters | None:
     """A topic in which so many messages are expected, of which each of D mesh peers brings its share first."""
-    cap = steady(float(per_slot * 2 // _PRYSM_DEGREE), fades_in(first_epochs * EPOCH))
+    cap = steady(float(per_slot * 2 // _DEGREE), fades_in(first_epochs * EPOCH))
     return _prysm_topic(weight, 40 / cap, cap, first_epochs * EPOCH) if cap else None
 
 
@@ -229,9 +226,9 @@ def prysm(validators: int) -> ScoreSet:
         "beacon_block": block,
         "blob_sidecar": block,
         "data_column_sidecar": block,
-        "beacon_aggregate_and_proof": _by_rate(0.5, committees * _AGGREGATORS),
+        "beacon_aggregate_and_proof": _by_rate(0.5, committees * _AGGREGATORS_PER_COMMITTEE),
         "beacon_attestation": _by_rate(1 / SUBNETS, validators // SUBNETS // EPOCH, 4 if many else 1),
-        "sync_committee_contribution_and_proof": _by_rate(0.2, _SYNC_SUBNETS * _AGGREGATORS),
+        "sync_committee_contribution_and_proof": _by_rate(0.2, _SYNC_SUBNETS * _AGGREGATORS_PER_COMMITTEE),
         "sync_committee": _by_rate(0.4 / _SYNC_SUBNETS, min(validators, _SYNC_COMMITTEE) // _SYNC_SUBNETS),
         "voluntary_exit": rare,
         "bls_to_execution_change": rare,
@@ -240,7 +237,7 @@ def prysm(validators: int) -> ScoreSet:
     }
     return ScoreSet(
         peer=replace(
-            GO.peer,
+            FIXED["go"].peer,
             topic_cap=32.72,
             application_weight=1,
             shared_address_weight=-35.11,
@@ -256,20 +253,14 @@ def prysm(validators: int) -> ScoreSet:
     )
 
 
-FEWEST_VALIDATORS = 2_048
+MIN_VALIDATORS = 2_048
 """One in each subnet and slot."""
-MOST_VALIDATORS = 100_000_000
+MAX_VALIDATORS = 100_000_000
 VALIDATORS = 1_000_000
 """About as many as there are."""
 
 FIXED: Mapping[str, ScoreSet] = {
-    "go": GO,
-    "rust": RUST,
-    "js": JS,
-    "nim": NIM,
-    "jvm": JVM,
-    "filecoin": FILECOIN,
-    "hardening": HARDENING,
+    name: ScoreSet.from_mapping(table) for name, table in preset_tables("score_sets").items()
 }
 BY_VALIDATORS: Mapping[str, Callable[[int], ScoreSet]] = {
     "ethereum": ethereum,
@@ -286,7 +277,7 @@ def named_set(name: str, validators: int = VALIDATORS) -> ScoreSet:
         return FIXED[name]
     if name not in BY_VALIDATORS:
         raise ParameterError((Violation("set", name, f"must be one of {', '.join(NAMES)}"),))
-    if not FEWEST_VALIDATORS <= validators <= MOST_VALIDATORS:
-        words = f"must be in {FEWEST_VALIDATORS}…{MOST_VALIDATORS}"
+    if not MIN_VALIDATORS <= validators <= MAX_VALIDATORS:
+        words = f"must be in {MIN_VALIDATORS}…{MAX_VALIDATORS}"
         raise ParameterError((Violation("validators", validators, words),))
     return BY_VALIDATORS[name](validators)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import ip_network
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.scores.declarations import (
@@ -43,7 +43,7 @@ from hearsay.core.shell.parameters import Parameters, Violation, texts
 
 
 class TopicNumbers(NamedTuple):
-    """Of one topic."""
+    """Parameters of a topic as the rules compute with them: doubles and microseconds."""
 
     weight: float = 0.0
     time_in_mesh_weight: float = 0.0
@@ -65,7 +65,7 @@ class TopicNumbers(NamedTuple):
 
 
 class PeerNumbers(NamedTuple):
-    """Of the peer, and where implementations differ."""
+    """Parameters of the peer as the rules compute with them, and the differences of implementations."""
 
     topic_cap: float = 0.0
     application_weight: float = 0.0
@@ -246,25 +246,13 @@ class TopicScoreParameters(GroupedParameters):
             yield Violation("mesh_deliveries_cap", self.mesh_deliveries_cap, limit)
 
     def numbers(self) -> TopicNumbers:
-        return TopicNumbers(
-            weight=float(self.topic_weight),
-            time_in_mesh_weight=float(self.time_in_mesh_weight),
-            quantum=self.time_in_mesh_quantum_ms * 1000,
-            time_in_mesh_cap=float(self.time_in_mesh_cap),
-            first_weight=float(self.first_deliveries_weight),
-            first_decay=float(self.first_deliveries_decay),
-            first_cap=float(self.first_deliveries_cap),
-            mesh_weight=float(self.mesh_deliveries_weight),
-            mesh_decay=float(self.mesh_deliveries_decay),
-            mesh_cap=float(self.mesh_deliveries_cap),
-            mesh_threshold=float(self.mesh_deliveries_threshold),
-            window=self.mesh_deliveries_window_ms * 1000,
-            activation=self.mesh_deliveries_activation_ms * 1000,
-            failure_weight=float(self.mesh_failure_weight),
-            failure_decay=float(self.mesh_failure_decay),
-            invalid_weight=float(self.invalid_messages_weight),
-            invalid_decay=float(self.invalid_messages_decay),
-        )
+        """Return the numbers of the rules; they are in the order of the fields."""
+        names = self.names()[1 : 1 + len(TopicNumbers._fields)]
+        given: dict[str, Any] = {name: getattr(self, name) for name in names}
+        converted: list[Any] = [
+            value * 1000 if name.endswith("_ms") else float(value) for name, value in given.items()
+        ]
+        return TopicNumbers(*converted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

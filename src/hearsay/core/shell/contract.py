@@ -39,7 +39,7 @@ class UsageError(Exception):
 
 
 def check(shell: Shell, strategy: Strategy, event: OtherEvent, now: Micros) -> None:
-    """Whether the caller may say this now."""
+    """Raise `UsageError` if the event is not allowed now."""
     match event:
         case TimerFired():
             due = shell.due
@@ -62,8 +62,16 @@ def check(shell: Shell, strategy: Strategy, event: OtherEvent, now: Micros) -> N
         case Leave():
             if event.topic not in shell.joined:
                 raise UsageError(f"topic {event.topic!r} is not joined")
-        case PeerRated() | TopicScored() | DirectPeerChosen() | MessageRefused():
-            _check_judging(shell, strategy, event)
+        case DirectPeerChosen() | MessageRefused():
+            if strategy.judge is None:
+                raise UsageError(f"this router does not judge its peers: {event}")
+            if event.peer == shell.node:
+                raise UsageError("a router is neither its own direct peer nor does it refuse its own messages")
+        case PeerRated() | TopicScored():
+            if strategy.judge is None or not strategy.judge.keeps_scores:
+                raise UsageError(f"this router keeps no scores: {event}")
+            if isinstance(event, PeerRated) and not abs(event.rating) <= MAX_COUNT:
+                raise UsageError(f"rating {event.rating} of {event.peer!r} is not in -{MAX_COUNT}…{MAX_COUNT}")
         case PartialsChosen() | PublishPartial() | PartialFeedback():
             _check_partial(shell, strategy, event)
         case _:
@@ -75,26 +83,11 @@ def _check_allowed(shell: Shell, topic: TopicId) -> None:
         raise UsageError(f"topic {topic!r} is not among the allowed ones")
 
 
-def _check_judging(
-    shell: Shell, strategy: Strategy, event: PeerRated | TopicScored | DirectPeerChosen | MessageRefused
-) -> None:
-    match event:
-        case DirectPeerChosen() | MessageRefused():
-            if not strategy.judges:
-                raise UsageError(f"this router does not judge its peers: {event}")
-            if event.peer == shell.node:
-                raise UsageError("a router is neither its own direct peer nor does it refuse its own messages")
-        case PeerRated() | TopicScored():
-            if not strategy.keeps_scores:
-                raise UsageError(f"this router keeps no scores: {event}")
-            if isinstance(event, PeerRated) and not abs(event.rating) <= MAX_COUNT:
-                raise UsageError(f"rating {event.rating} of {event.peer!r} is not in -{MAX_COUNT}…{MAX_COUNT}")
-
-
 def _check_partial(
     shell: Shell, strategy: Strategy, event: PartialsChosen | PublishPartial | PartialFeedback
 ) -> None:
-    if not strategy.has_partials:
+    partials = strategy.partial_messages
+    if partials is None:
         raise UsageError(f"this router has no partial messages: {event}")
     match event:
         case PartialsChosen():
@@ -102,7 +95,7 @@ def _check_partial(
             if (event.application is None) != (event.use is PartialUse.NONE):
                 raise UsageError("partial messages need an application, and an application its use")
         case PublishPartial() | PartialFeedback():
-            if not strategy.has_partials_in(event.topic):
+            if not partials.has(event.topic):
                 raise UsageError(f"no application has chosen partial messages in {event.topic!r}")
 
 
@@ -115,16 +108,20 @@ def _check_connectable(shell: Shell, strategy: Strategy, event: PeerConnected) -
         raise UsageError(f"protocol {event.protocol!r} is not one of {', '.join(strategy.protocols)}")
 
 
-_PACKAGE = Path(__file__).parents[2]
-_NOBODYS = (str(_PACKAGE), *(get_path(name) for name in ("stdlib", "purelib", "platlib")))
+_LIBRARY_PLACES = (
+    str(Path(__file__).parents[2]),
+    *(get_path(name) for name in ("stdlib", "purelib", "platlib")),
+    "<",
+)
+"""Starts of the names of files of this package, of libraries, and of code without a file."""
 
 
 class RouterFailed(Exception):
-    """A router raised, or asked for what cannot be done; the message is one line."""
+    """A router raised, or asked for something impossible; the message is one line."""
 
 
 def describe_error(error: BaseException) -> str:
-    """Any error in one line, with its place in the code: the innermost outside this package, or the innermost."""
+    """Return an error in one line, with its place: the innermost frame of a user's code, or else the innermost."""
     text = " ".join(str(error).split())
     kind = type(error).__name__
     place = _place(traceback.extract_tb(error.__traceback__))
@@ -134,13 +131,8 @@ def describe_error(error: BaseException) -> str:
 def _place(frames: Sequence[traceback.FrameSummary]) -> str:
     if not frames:
         return "unknown place"
-    outside = [frame for frame in frames if _is_of_somebody(frame.filename)]
+    outside = [frame for frame in frames if not frame.filename.startswith(_LIBRARY_PLACES)]
     frame = (outside or frames)[-1]
     path = Path(frame.filename)
     shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path.name
     return f"{shown}:{frame.lineno}, in {frame.name}"
-
-
-def _is_of_somebody(filename: str) -> bool:
-    """Neither of this package nor of a library."""
-    return not filename.startswith((*_NOBODYS, "<"))

@@ -9,10 +9,13 @@ from hearsay.core.language.identifiers import PeerId
 from hearsay.core.language.rpc import CONTROL_KINDS, Control, PartKind, Rpc
 from hearsay.core.language.sizes import part_kind, partial_kind
 from hearsay.core.shell.peers import ConnectedPeer
-from hearsay.core.shell.strategy import Shell, Strategy
+from hearsay.core.shell.strategy import ControlGroup, Shell, Strategy
+
+_GOSSIP = ControlGroup.GOSSIP
 
 
 def drop_messages_and_control(shell: Shell, peer: PeerId, rpc: Rpc, reason: Reason) -> None:
+    """Report all parts of an RPC but its subscriptions as dropped."""
     if rpc.messages:
         shell.drop(peer, PartKind.PUBLISH, len(rpc.messages), reason)
     if rpc.partial is not None:
@@ -28,46 +31,42 @@ def drop_messages_and_control(shell: Shell, peer: PeerId, rpc: Rpc, reason: Reas
         shell.drop(peer, part_kind(part), 1, reason)
 
 
-def hear_control(shell: Shell, strategy: Strategy, sender: ConnectedPeer, control: Control) -> None:
-    most = strategy.parameters.max_control_per_rpc
-    if control.count() > most:
-        control = _first_parts(shell, sender, control, most)
-    if strategy.mesh_before_gossip:
-        _hear_mesh(strategy, sender, control)
-        _hear_gossip(strategy, sender, control)
-    else:
-        _hear_gossip(strategy, sender, control)
-        _hear_mesh(strategy, sender, control)
+def receive_control(shell: Shell, strategy: Strategy, sender: ConnectedPeer, control: Control) -> None:
+    """Hand the control of one RPC to the strategy."""
+    limit = strategy.parameters.max_control_per_rpc
+    if control.count() > limit:
+        control = _first_parts(shell, sender, control, limit)
+    for group in strategy.control_order:
+        if group is _GOSSIP:
+            _receive_gossip(strategy, sender, control)
+        else:
+            for graft in control.graft:
+                strategy.on_graft(sender, graft.topic)
+            for prune in control.prune:
+                strategy.on_prune(sender, prune)
     for extension in control.extensions:
         strategy.on_extension(sender, extension)
     if control.idontwant:
         strategy.on_idontwant(sender, control.idontwant)
-    if control.features and not strategy.has_features:
+    if control.features and strategy.features is None:
         shell.drop(sender.id, PartKind.FEATURES, len(control.features), Reason.UNSUPPORTED)
     for part in control.episub:
         strategy.on_episub(sender, part)
-    if strategy.judges:
-        strategy.control_heard()
+    if strategy.judge is not None:
+        strategy.control_handled()
 
 
-def _hear_gossip(strategy: Strategy, sender: ConnectedPeer, control: Control) -> None:
-    if strategy.judges and (control.ihave or control.iwant):
-        control = strategy.gossip_heard(sender, control)
+def _receive_gossip(strategy: Strategy, sender: ConnectedPeer, control: Control) -> None:
+    if strategy.judge is not None and (control.ihave or control.iwant):
+        control = strategy.judge.admit_gossip(sender, control)
     for ihave in control.ihave:
         strategy.on_ihave(sender, ihave)
     for iwant in control.iwant:
         strategy.on_iwant(sender, iwant)
 
 
-def _hear_mesh(strategy: Strategy, sender: ConnectedPeer, control: Control) -> None:
-    for graft in control.graft:
-        strategy.on_graft(sender, graft.topic)
-    for prune in control.prune:
-        strategy.on_prune(sender, prune)
-
-
 def _first_parts(shell: Shell, sender: ConnectedPeer, control: Control, room: int) -> Control:
-    """As many parts as there is room for, in the order of handling; the others are dropped."""
+    """Return the parts that there is room for, in the order of handling; drop the others."""
     kept: list[Any] = []
     for kind, parts in zip(CONTROL_KINDS, control.groups()[:-1], strict=True):
         kept.append(parts[:room])

@@ -1,21 +1,24 @@
-"""What a router guarantees, so that a checker can hold a run to it.
+"""The view of checkers and metrics on a router: `Inspection`, and what a router guarantees.
 
-A router without guarantees of its own is held to what all routers owe each other (`hearsay.sim.checks.checker`)."""
+A router without guarantees of its own is held to what all routers owe each other (`hearsay.sim.checks.checker`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
+from hearsay.core.language.rpc import Message
+from hearsay.core.language.state import OverlayState, Peering, ScoreParts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshPromise:
-    """Of the mesh of every joined topic, when a heartbeat is over: mutual links, and their number."""
+    """Mesh of every joined topic after a heartbeat: links are mutual, and their number is within bounds."""
 
     lowest: int
-    """If the topic has so many native peers that no backoff keeps away."""
+    """Fewest links, if the topic has as many native peers without a backoff."""
     highest: int
 
 
@@ -24,84 +27,83 @@ class BackoffPromise:
     """No GRAFT to a peer before the time that a PRUNE to it or from it named."""
 
     unnamed_us: Micros
-    """For a PRUNE of a peer that names no time."""
+    """Time for a PRUNE of a peer that names none."""
     longest_us: Micros
-    """However long a peer asks for."""
+    """Longest time that a peer can ask for."""
     own_longest_us: Micros
-    """For a PRUNE of one's own that names no time."""
+    """Longest time for a PRUNE of the router's own."""
     slack_us: Micros
-    """So much later a peer is grafted at the latest."""
+    """Time after the end of a backoff in which the router still waits."""
     remembered: int
-    """Beyond so many some may be forgotten."""
+    """Backoffs that are remembered at least."""
     early_us: Micros = 0
-    """A peer's own GRAFT is taken so much earlier."""
+    """Time before the end in which a peer's GRAFT is accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskingPromise:
-    """Of messages that peers were asked for with IWANT and that are waited for."""
+    """Messages that are awaited after an IWANT."""
 
     waited_for: Mapping[tuple[PeerId, MessageId], Micros]
-    """Until when, as it is at any time; a heartbeat ends what is over."""
+    """Ends of the waits, a live view; a heartbeat removes those that are over."""
     answer_us: Micros
-    """So long after the IWANT."""
+    """Length of a wait."""
     one_of_each: bool
-    """Of each IWANT one message at most."""
+    """At most one message of each IWANT is awaited."""
     of_the_asked: bool
-    """Only a copy of the peer that was asked ends the waiting."""
+    """Only a copy from the peer that was asked ends the wait."""
     most: int
     most_of_one: int
-    """Of all peers, and of one."""
+    """Most waits for all peers, and for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingPromise:
-    """Of peers that are judged by their scores (`Strategy.scores`)."""
+    """Treatment of peers by their scores (`Judge.scores`)."""
 
     gossip: float
     """Below it a peer gets no IHAVE, and its IWANT no answer."""
     publish: float
-    """Below it a peer gets none of one's own messages, but in a mesh."""
+    """Below it a peer gets none of the router's own messages, except in a mesh."""
     graylist: float
-    """Below it nothing is heard of a peer but its subscriptions; so it may believe in a mesh link that is none."""
+    """Below it only a peer's subscriptions are handled, so it may assume a mesh link that does not exist."""
     enters: float
-    """Below it a peer's GRAFT is not taken; below 0 it is out of the mesh with the next heartbeat."""
+    """Below it a peer's GRAFT is refused; below 0 the next heartbeat removes it from the mesh."""
     names_to_all: bool
-    """A PRUNE to a peer below 0 may name others, too."""
+    """A PRUNE to a peer below 0 may name other peers too."""
     degree_low: int
     degree_out: int
-    """A mesh of D_low has so many dialled peers, if there are any left to graft."""
+    """A mesh of D_low has D_out dialled peers, if more can be grafted."""
     direct: Set[PeerId]
-    """Who is exempt, and in no mesh; as it is at any time."""
+    """Peers that are exempt and in no mesh; a live view."""
     asking: AskingPromise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlayPromise:
-    """Of neighbours that the router chooses: bounded lists, mutual links, and nothing announced that stays
-    missing."""
+    """Neighbours that the router chooses: lists are bounded, links mutual, and announced messages arrive."""
 
     one_tree: bool
     """The eager links of a topic become a spanning tree that all its nodes share."""
     only_tried_leave: bool
-    """Nobody leaves the passive list untried."""
+    """A peer leaves the passive list only after an attempt to reach it."""
     ping_answer_us: Micros
-    """A neighbour whose answer takes longer is none any more."""
+    """A neighbour whose answer to a ping takes longer is dropped."""
     recovery_us: Micros
-    """An announced message is here after so long, or was asked for in vain."""
+    """Time in which an announced message arrives, or requests for it fail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialPromise:
-    """Of partial messages: what peers open is bounded. Who is sent what is the rules' (PARTIAL-2, PARTIAL-3)."""
+    """Partial messages: the groups that peers open are bounded. PARTIAL-2 and PARTIAL-3 say who is sent what."""
 
     opened: Callable[[TopicId], int]
-    """Groups of a topic that peers have opened."""
+    """Return the number of groups of a topic that peers have opened."""
     opened_by: Callable[[TopicId, PeerId], int]
     most: int
     most_of_one: int
     tells_supporters: bool
-    """Metadata goes to who only supports parts from who only supports them, too."""
+    """Metadata also passes between two that only support parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,3 +119,49 @@ class Promises:
     """IWANT is answered with messages accepted fewer heartbeats ago than this."""
     seen_heartbeats: int | None = None
     """A message counts as seen for so many heartbeats; None when a time bounds that (`seen_ttl_s`)."""
+
+
+class Inspection:
+    """The state of a strategy to look at. The defaults show nothing and guarantee nothing of their own."""
+
+    def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:
+        """Yield full-message and fan-out peerings; all others are metadata-only."""
+        return ()
+
+    def mesh_peers(self, topic: TopicId) -> list[PeerId]:
+        """Return the peers with which full messages of a topic are exchanged; none for routers without a mesh."""
+        return [
+            peer for known, peer, peering in self.peerings() if known == topic and peering is Peering.FULL_MESSAGE
+        ]
+
+    def overlays(self) -> Mapping[TopicId, OverlayState]:
+        """Return the neighbours of each joined topic, for routers that choose them."""
+        return {}
+
+    def promises(self) -> Promises:
+        """Return what the router guarantees beyond what all routers do."""
+        return Promises()
+
+    def remembers(self, peer: PeerId) -> bool:
+        """Return whether state of a peer is kept that the state table does not show; asked after its disconnect."""
+        return False
+
+    def fanout_topics(self) -> Iterable[tuple[TopicId, Micros]]:
+        """Yield topics published to without membership, ascending, with the time of the last publish."""
+        return ()
+
+    def holds(self, message_id: MessageId) -> bool:
+        """Return whether the full message is still kept."""
+        return False
+
+    def held_messages(self) -> Iterable[Message]:
+        """Yield the messages that are kept."""
+        return ()
+
+    def scores(self) -> Iterable[tuple[PeerId, ScoreParts]]:
+        """Yield the scores of connected peers, ascending; none for routers without scores."""
+        return ()
+
+    def other_state(self) -> Iterable[PeerId]:
+        """Yield remembered peers that are neither connected nor peered with, once for each list that has them."""
+        return ()

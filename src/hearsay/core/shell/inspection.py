@@ -1,4 +1,4 @@
-"""A router's state to look at: the guide's table, and how much it is."""
+"""The state of a router: the guide's table, and its size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hearsay.core.shell.strategy import Shell, Strategy
 
 
 def known_peers(shell: Shell, strategy: Strategy) -> dict[PeerId, dict[TopicId, Peering]]:
-    """All peers of the table, with their topics."""
+    """Return all peers of the table, with their topics."""
     peerings: dict[PeerId, dict[TopicId, Peering]] = {peer: {} for peer in shell.connected}
     for topic, view in shell.peers.topics.items():
         for peer in (*view.native, *view.flood):
@@ -21,7 +21,7 @@ def known_peers(shell: Shell, strategy: Strategy) -> dict[PeerId, dict[TopicId, 
 
 
 def knows(shell: Shell, strategy: Strategy, peer: PeerId) -> bool:
-    """Whether a peer is in the table."""
+    """Return whether a peer is in the table."""
     return (
         peer in shell.connected
         or any(peer in view for view in shell.peers.topics.values())
@@ -30,7 +30,7 @@ def knows(shell: Shell, strategy: Strategy, peer: PeerId) -> bool:
 
 
 def router_state(shell: Shell, strategy: Strategy) -> RouterState:
-    """The state as the guide's table."""
+    """Return the state as the guide's table."""
     peerings = known_peers(shell, strategy)
     protocols = {peer: known.protocol for peer, known in shell.connected.items()}
     return RouterState(
@@ -48,7 +48,7 @@ def router_state(shell: Shell, strategy: Strategy) -> RouterState:
 
 
 def size_of_state(shell: Shell, strategy: Strategy, now: Micros) -> StateSize:
-    """Entries and bytes of the guide's table at a time."""
+    """Return the entries and bytes of the guide's table."""
     count = len(shell.joined)
     size = sum(map(identifier_size, shell.joined))
     count += len(shell.connected)

@@ -204,8 +204,8 @@ class Outbox:
         parcel.grafts.discard(prune.topic)
         parcel.prunes[prune.topic] = prune
 
-    def name_nobody(self, peer: PeerId) -> None:
-        """No PRUNE that waits for a peer names others."""
+    def clear_prune_peers(self, peer: PeerId) -> None:
+        """Remove the names of others from the PRUNEs that wait for a peer."""
         entry = self._by_peer().get(peer)
         if isinstance(entry, _Parcel):
             entry.prunes = {topic: replace(prune, peers=()) for topic, prune in entry.prunes.items()}

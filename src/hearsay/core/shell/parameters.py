@@ -4,20 +4,22 @@ A field declares its range or its choices beside its default; `cross_rules` stat
 All errors are reported at once, each with the field, the value and the rule, so that a scenario file can show
 all of its errors together. Times are integer milliseconds and say so in their names.
 
-A preset is a mapping from parameters to values. A preset can depend on a number, which is given where parameters are
-and is not one of them: `preset = "ethereum"`, `validators = 500_000`."""
+A preset is a mapping from parameters to values; presets are the TOML files of `core/presets`. A preset can depend on
+a number, which is given where parameters are and is not one of them: `preset = "ethereum"`, `validators = 500_000`.
+"""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeAlias, cast
 
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.shell.topic_pattern import TopicPattern
 
 MAX_TIME_MS = 30 * 24 * 3600 * 1000
 MAX_COUNT = 1_000_000_000
@@ -80,11 +82,6 @@ def pairs() -> Any:
 def texts(meaning: str = "") -> Any:
     """A field that takes a list of texts."""
     return field(default=(), metadata={"texts": True, "meaning": meaning})
-
-
-def pattern() -> Any:
-    """A field that takes a regular expression, or an empty text for none."""
-    return field(default="", metadata={"expression": True})
 
 
 def choice(default: StrEnum) -> Any:
@@ -183,9 +180,7 @@ class RouterParameters(Parameters):
     seen_ttl_ms: int = milliseconds(120_000, low=1)
     """Time that a message id is remembered (r1: two minutes, non-normative)."""
     allowed_topics: tuple[str, ...] = texts()
-    """Topics that the router takes part in; empty: all."""
-    allowed_topics_pattern: str = pattern()
-    """Regular expression; the router also takes part in topics in which it is found. Empty: none."""
+    """Topics that the router takes part in, as names or globs (`*`, `?`, `[...]`); empty: all."""
     max_subscriptions_per_rpc: int = integer(0, low=0)
     """Subscriptions of one RPC; an RPC with more is ignored. 0 is unlimited."""
     max_seen: int = integer(2_000_000, low=1)
@@ -237,8 +232,6 @@ def broken_rule(declared: Field[Any], value: object) -> str | None:
     if "texts" in rules:
         texts = isinstance(value, tuple) and all(isinstance(each, str) for each in cast("tuple[object, ...]", value))
         return None if texts else "must be a list of texts"
-    if "expression" in rules:
-        return _broken_expression(value)
     if "table" in rules:
         return None if value is None or isinstance(value, rules["table"]) else "must be a table"
     if "pairs" in rules:
@@ -268,16 +261,6 @@ def _plain_as_declared(declared: Field[Any], value: object) -> object:
     return tuple(cast("list[object]", value)) if isinstance(value, list) else value
 
 
-def _broken_expression(value: object) -> str | None:
-    if not isinstance(value, str):
-        return "must be a regular expression"
-    try:
-        TopicPattern(value)
-    except ValueError as error:
-        return f"must be a regular expression; this one {error}"
-    return None
-
-
 def _are_pairs(value: object) -> bool:
     return isinstance(value, tuple) and all(map(_is_pair, cast("tuple[object, ...]", value)))
 
@@ -293,6 +276,11 @@ def _nearest(name: str, known: tuple[str, ...]) -> str:
     """What may have been meant, or all there is."""
     near = get_close_matches(name, known, 1)
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+
+
+def preset_tables(name: str) -> dict[str, Any]:
+    """Return the tables of a file of presets."""
+    return tomllib.loads((Path(__file__).parents[1] / "presets" / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 Values: TypeAlias = Mapping[str, object]

@@ -14,7 +14,7 @@ enter one by one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from hashlib import blake2b
@@ -176,3 +176,8 @@ def sample_indices(state: int, size: int, count: int) -> list[int]:
         index = (half * bound) >> 32
         chosen.add(bound - 1 if index in chosen else index)
     return sorted(chosen)
+
+
+def shuffled(state: int, candidates: Iterable[Identifier]) -> list[Identifier]:
+    """Return the candidates in an order that depends on `state`, a draw, and on each of them alone."""
+    return sorted(candidates, key=lambda each: (extend(state, key_of(each)), each))

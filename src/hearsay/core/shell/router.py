@@ -72,21 +72,24 @@ from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import (
     Message,
+    Partial,
     PartKind,
     Rpc,
 )
+from hearsay.core.language.sizes import partial_kind
 from hearsay.core.language.state import RouterState, StateSize
 from hearsay.core.rules.message_rules import ACCEPTED, ASKED, DUPLICATE, first_copy
 from hearsay.core.rules.mixing import extend
+from hearsay.core.shell.capabilities import Judge
 from hearsay.core.shell.contract import UsageError, check
-from hearsay.core.shell.control import hear_control
+from hearsay.core.shell.control import receive_control
 from hearsay.core.shell.inspection import router_state, size_of_state
 from hearsay.core.shell.outbox import Outbox
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.peers import ConnectedPeer, PeerBook
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.core.shell.strategy import Strategy
-from hearsay.core.shell.subscriptions import Announcements, filtered, hear_subscriptions, subscription_filter
+from hearsay.core.shell.subscriptions import Announcements, receive_subscriptions, subscription_filter
 
 _duplicate = fast_init(DuplicateReceived)
 _deliver = fast_init(Deliver)
@@ -103,18 +106,17 @@ class Router:
 
     __slots__ = (
         "_announcements",
+        "_copies",
         "_due",
         "_expire_us",
+        "_features",
         "_filter",
-        "_has_features",
-        "_judges",
+        "_judge",
         "_looks_closer",
         "_max_messages",
         "_missed",
         "_states",
         "_validate",
-        "_wants_duplicates",
-        "_wants_first_copies",
         "actions",
         "connected",
         "due_moved",
@@ -155,18 +157,17 @@ class Router:
         self._filter = subscription_filter(self.parameters)
         self._max_messages = self.parameters.max_messages_per_rpc
         self._validate = self.parameters.validate
-        self._wants_duplicates = strategy.wants_duplicates
-        self._wants_first_copies = strategy.wants_first_copies
-        self._judges = strategy.judges
-        self._has_features = strategy.has_features
-        self._looks_closer = self._judges or self._has_features or self._filter is not None
-        """Whether an RPC is looked at before it is handled; most routers take it as it is."""
         self._states: dict[tuple[Purpose, TopicId], int] = {}
         self._due: Micros | None = None
         self.due_moved = False
         """Whether `due` was set since the driver last looked; the driver puts it back."""
         self._announcements = Announcements(self, strategy)
         strategy.attach(self)
+        self._copies = strategy.copies
+        self._judge = strategy.judge
+        self._features = strategy.features
+        self._looks_closer = not (self._judge is None and self._features is None and self._filter is None)
+        """True if an RPC is filtered before it is handled; most routers take it as it is."""
 
     def handle(self, event: Event, now: Micros) -> list[Action]:
         """One event in, the actions it causes out, in order."""
@@ -186,10 +187,10 @@ class Router:
         rpc = event.rpc if event.portion is None else event.portion.of(event.rpc)
         news = False
         if self._looks_closer:
-            rpc = self._looked_at(self.connected[sender], rpc)
+            rpc = self._filter_rpc(self.connected[sender], rpc)
             news = bool(actions or self.outbox.alone)
         if rpc.subscriptions:
-            hear_subscriptions(self, self.strategy, self.connected[sender], rpc.subscriptions)
+            receive_subscriptions(self, self.strategy, self.connected[sender], rpc.subscriptions)
             news = True
         messages = rpc.messages
         if messages:
@@ -202,20 +203,23 @@ class Router:
             for message in messages:
                 if message.id in known:
                     actions.append(_duplicate(message.id, message.topic, sender))
-                    if self._wants_duplicates:
-                        self.strategy.duplicate(message, sender)
+                    if self._copies is not None:
+                        self._copies.duplicate(message, sender)
                         news = True
                 else:
                     self._receive_new(sender, message, event.accepted)
                     news = True
         if rpc.partial is not None:
-            self.strategy.on_partial(self.connected[sender], rpc.partial)
+            self._receive_partial(self.connected[sender], rpc.partial)
             news = True
         if rpc.control is not None:
-            hear_control(self, self.strategy, self.connected[sender], rpc.control)
+            receive_control(self, self.strategy, self.connected[sender], rpc.control)
             news = True
         if rpc.test is not None:
-            self.strategy.on_test_message(self.connected[sender])
+            if self._features is not None:
+                self._features.test_received(sender)
+            else:
+                self.drop(sender, PartKind.EXTENSION, 1, Reason.UNSUPPORTED)
             news = True
         if news:
             self._send_off(actions)
@@ -223,15 +227,22 @@ class Router:
             self.actions = _BETWEEN_CALLS
         return actions
 
-    def _looked_at(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
-        """What is handled of an RPC."""
+    def _filter_rpc(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
+        """Return the part of an RPC that is handled."""
         if rpc.subscriptions and self._filter is not None:
-            rpc = filtered(self, self._filter, sender.id, rpc)
-        if self._judges:
-            rpc = self.strategy.admitted(sender, rpc)
-        if self._has_features:
-            self.strategy.hear_features(sender, rpc.control.features if rpc.control else ())
+            rpc = self._filter.accept(self, sender.id, rpc)
+        if self._judge is not None:
+            rpc = self._judge.admit(sender, rpc)
+        if self._features is not None:
+            self._features.receive(sender, rpc.control.features if rpc.control else ())
         return rpc
+
+    def _receive_partial(self, sender: ConnectedPeer, partial: Partial) -> None:
+        partials = self.strategy.partial_messages
+        if partials is not None:
+            partials.receive(sender, partial)
+        else:
+            self.drop(sender.id, partial_kind(partial), 1, Reason.UNSUPPORTED)
 
     def _send_off(self, actions: list[Action]) -> None:
         """The end of a call: what it wants to send comes last among its actions."""
@@ -267,8 +278,6 @@ class Router:
                 self._connected(event)
             case PeerDisconnected():
                 self._disconnected(self.connected[event.peer])
-            case StreamOpened():
-                self.strategy.stream_opened(event.peer)
             case Join():
                 self._join(event.topic)
             case Leave():
@@ -278,22 +287,35 @@ class Router:
                     self._send_failed(event.peer, event.rpc)
             case DialFailed() | RoundTripMeasured() | ContactsFound():
                 self.strategy.discovery(event)
+            case StreamOpened():
+                if self._features is not None:
+                    self._features.stream_opened(event.peer)
+            case PeerRated() | DirectPeerChosen() | MessageRefused() | TopicScored() | PartialFeedback():
+                if self._judge is not None:
+                    self._judgement_event(self._judge, event)
+            case PartialsChosen():
+                if self.strategy.partial_messages is not None:
+                    self.strategy.partial_messages.choose(event)
+            case PublishPartial():
+                if self.strategy.partial_messages is not None:
+                    self.strategy.partial_messages.publish(event)
+            case _:
+                assert_never(event)
+
+    def _judgement_event(
+        self, judge: Judge, event: PeerRated | DirectPeerChosen | MessageRefused | TopicScored | PartialFeedback
+    ) -> None:
+        match event:
             case PeerRated():
-                self.strategy.rated(event.peer, event.rating)
+                judge.rate(event.peer, event.rating)
             case DirectPeerChosen():
                 self.strategy.choose_direct(event.peer, event.direct)
             case MessageRefused():
-                self.strategy.rejected(event.message, event.peer, event.reason)
+                judge.reject(event.peer, event.message, event.reason)
             case TopicScored():
-                self.strategy.score_topic(event.topic, event.parameters)
-            case PartialsChosen():
-                self.strategy.choose_partials(event)
-            case PublishPartial():
-                self.strategy.publish_partial(event)
+                judge.choose_topic_score(event.topic, event.parameters)
             case PartialFeedback():
-                self.strategy.partial_feedback(event)
-            case _:
-                assert_never(event)
+                judge.feedback(event.peer, event.topic, event.useful)
 
     def deadline(self) -> Micros | None:
         """When the next `TimerFired` is due."""
@@ -342,8 +364,8 @@ class Router:
             self.peers.subscribe(peer, topic)
         self._announcements.greet(peer)
         self.strategy.peer_added(peer)
-        if event.features is not None:
-            self.strategy.restore_features(peer, event.features)
+        if event.features is not None and self._features is not None:
+            self._features.restore(peer.id, event.features)
 
     def _disconnected(self, peer: ConnectedPeer) -> None:
         self.strategy.peer_removed(peer)
@@ -355,12 +377,12 @@ class Router:
     def _join(self, topic: TopicId) -> None:
         self.joined.add(topic)
         self.actions.append(TopicJoined(topic))
-        self._announcements.tell(topic, True)
+        self._announcements.announce(topic, True)
         self.strategy.joined(topic)
 
     def _leave(self, topic: TopicId) -> None:
         self.joined.remove(topic)
-        self._announcements.tell(topic, False)
+        self._announcements.announce(topic, False)
         self.strategy.left(topic)
         self.actions.append(TopicLeft(topic))
 
@@ -368,7 +390,7 @@ class Router:
         """Subscriptions and mesh links are said again; messages and gossip are lost."""
         self._missed.add(peer)
         if rpc.subscriptions:
-            self._announcements.did_not_leave(peer, rpc.subscriptions)
+            self._announcements.not_sent(peer, rpc.subscriptions)
             self.due_moved = True
         self.strategy.send_failed(peer, rpc)
 
@@ -399,8 +421,8 @@ class Router:
             len(self.pending),
             self.parameters.max_pending_validations,
         )
-        if self._wants_first_copies and (verdict == ACCEPTED or verdict == ASKED):
-            self.strategy.first_copy(message, sender)
+        if self._copies is not None and (verdict == ACCEPTED or verdict == ASKED):
+            self._copies.first_copy(message, sender)
         if verdict == ACCEPTED:
             self.seen.add(message.id, self.now, sender)
             self._accept(message, sender)
@@ -410,8 +432,8 @@ class Router:
             self.actions.append(_validate(message, sender))
         elif verdict == DUPLICATE:
             self.actions.append(_duplicate(message.id, message.topic, sender))
-            if self._wants_duplicates:
-                self.strategy.duplicate(message, sender)
+            if self._copies is not None:
+                self._copies.duplicate(message, sender)
         else:
             self._reject(message, sender, Reason(verdict))
 
@@ -442,8 +464,8 @@ class Router:
 
     def _reject(self, message: Message, sender: PeerId, reason: Reason) -> None:
         self.actions.append(MessageRejected(message, sender, reason))
-        if self._judges:
-            self.strategy.rejected(message, sender, reason)
+        if self._judge is not None:
+            self._judge.reject(sender, message, reason)
 
     def _accept(self, message: Message, sender: PeerId) -> None:
         self.actions.append(_deliver(message, sender))

@@ -1,14 +1,16 @@
-"""Subscriptions: those of peers, within limits, and the announcements of one's own (SHELL-1, SHELL-5, SHELL-6).
+"""Subscriptions: those of peers, within limits, and announcements of the router's own (SHELL-1, SHELL-5, SHELL-6).
 
-* SHELL-8: With `allowed_topics` or `allowed_topics_pattern` a router joins and publishes in these topics only, and of
-  a peer's subscriptions hears those to them. Where one RPC says SUBSCRIBE and UNSUBSCRIBE for one topic, the two
-  cancel out. Of an RPC with more than `max_subscriptions_per_rpc` nothing is looked at (go; rust: all but these;
-  *reference only:* `allowed_topics`, its pattern, and that bound)."""
+* SHELL-8: With `allowed_topics` a router joins and publishes in these topics only, and ignores peers' subscriptions
+  to others. SUBSCRIBE and UNSUBSCRIBE of one topic in one RPC cancel out. An RPC with more than
+  `max_subscriptions_per_rpc` is ignored (go; rust: all but these; *reference only:* `allowed_topics` and that bound).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
+from fnmatch import translate
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
@@ -17,63 +19,55 @@ from hearsay.core.shell.control import drop_messages_and_control
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.peers import ConnectedPeer, subscription_bytes
 from hearsay.core.shell.strategy import Shell, Strategy
-from hearsay.core.shell.topic_pattern import TopicPattern
 
 
 class SubscriptionFilter:
-    __slots__ = ("_chooses", "_most", "_pattern", "_topics")
+    """The topics that a router takes part in, and the subscriptions that one RPC may have."""
+
+    __slots__ = ("_matches", "_max_per_rpc", "_names")
 
     def __init__(self, parameters: RouterParameters) -> None:
-        pattern = parameters.allowed_topics_pattern
-        self._topics = frozenset[TopicId](parameters.allowed_topics)
-        self._pattern = TopicPattern(pattern) if pattern else None
-        self._chooses = bool(self._topics) or self._pattern is not None
-        self._most = parameters.max_subscriptions_per_rpc
+        self._names = frozenset[TopicId](parameters.allowed_topics)
+        globs = [translate(name) for name in parameters.allowed_topics if any(char in name for char in "*?[")]
+        self._matches = re.compile("|".join(globs)).match if globs else None
+        """Peers choose the names. A glob takes a time that is proportional to its length times the name's."""
+        self._max_per_rpc = parameters.max_subscriptions_per_rpc
 
     def allows(self, topic: TopicId) -> bool:
-        if not self._chooses or topic in self._topics:
+        if not self._names or topic in self._names:
             return True
-        return self._pattern is not None and isinstance(topic, str) and self._pattern.is_in(topic)
+        return self._matches is not None and isinstance(topic, str) and self._matches(topic) is not None
 
-    def are_too_many(self, changes: tuple[Subscription, ...]) -> bool:
-        return 0 < self._most < len(changes)
-
-    def heard(self, changes: tuple[Subscription, ...]) -> tuple[Subscription, ...]:
-        """What is left of an RPC's subscriptions, once each."""
-        if not self._chooses:
-            return changes
+    def accept(self, shell: Shell, sender: PeerId, rpc: Rpc) -> Rpc:
+        """Return the RPC with the subscriptions that the router acts on, one for each topic."""
+        changes = rpc.subscriptions
+        if 0 < self._max_per_rpc < len(changes):
+            shell.drop(sender, PartKind.SUBSCRIBE, len(changes), Reason.OVER_LIMIT)
+            drop_messages_and_control(shell, sender, rpc, Reason.OVER_LIMIT)
+            return Rpc()
+        if not self._names:
+            return rpc
+        allowed = [change for change in changes if self.allows(change.topic)]
+        if len(allowed) < len(changes):
+            shell.drop(sender, PartKind.SUBSCRIBE, len(changes) - len(allowed), Reason.FILTERED)
         left: dict[TopicId, Subscription] = {}
-        for change in changes:
-            before = left.get(change.topic, change)
+        for change in allowed:
+            before = left.setdefault(change.topic, change)
             if before.subscribe != change.subscribe:
                 del left[change.topic]
-            elif self.allows(change.topic):
-                left[change.topic] = before
-        return tuple(left.values())
+        return replace(rpc, subscriptions=tuple(left.values()))
 
 
 def subscription_filter(parameters: RouterParameters) -> SubscriptionFilter | None:
-    """None if all is heard."""
-    on = parameters.allowed_topics or parameters.allowed_topics_pattern or parameters.max_subscriptions_per_rpc
+    """Return the filter of a router; None if it accepts all subscriptions."""
+    on = parameters.allowed_topics or parameters.max_subscriptions_per_rpc
     return SubscriptionFilter(parameters) if on else None
 
 
-def filtered(shell: Shell, chosen: SubscriptionFilter, sender: PeerId, rpc: Rpc) -> Rpc:
-    """An RPC with those of its subscriptions that are heard (SHELL-8)."""
-    changes = rpc.subscriptions
-    if chosen.are_too_many(changes):
-        shell.drop(sender, PartKind.SUBSCRIBE, len(changes), Reason.OVER_LIMIT)
-        drop_messages_and_control(shell, sender, rpc, Reason.OVER_LIMIT)
-        return Rpc()
-    refused = sum(not chosen.allows(change.topic) for change in changes)
-    if refused:
-        shell.drop(sender, PartKind.SUBSCRIBE, refused, Reason.FILTERED)
-    return replace(rpc, subscriptions=chosen.heard(changes))
-
-
-def hear_subscriptions(
+def receive_subscriptions(
     shell: Shell, strategy: Strategy, sender: ConnectedPeer, changes: tuple[Subscription, ...]
 ) -> None:
+    """Act on the subscriptions of one RPC, as far as there is room for them."""
     refused: dict[Reason, int] = {}
     for change in changes:
         if not change.subscribe:
@@ -88,50 +82,52 @@ def hear_subscriptions(
                 continue
             shell.peers.subscribe(sender, change.topic)
             strategy.peer_subscribed(sender, change.topic)
-        if strategy.has_partials:
-            strategy.hear_partial_use(sender, change.topic, change.partial)
+        if strategy.partial_messages is not None:
+            strategy.partial_messages.receive_use(sender.id, change.topic, change.partial)
     for reason, count in refused.items():
         shell.drop(sender.id, PartKind.SUBSCRIBE, count, reason)
 
 
 def _refusal(shell: Shell, parameters: RouterParameters, sender: ConnectedPeer, topic: TopicId) -> Reason | None:
-    """Why there is no room for a subscription: the peer has too many, or all have; to our own topics they may."""
+    """Return why there is no room for a subscription; the bound on all peers does not apply to joined topics."""
     if len(sender.topics) >= parameters.max_subscriptions_per_peer:
         return Reason.OVER_LIMIT
-    most = parameters.max_subscription_bytes_per_peer
-    if most and sender.topic_bytes + subscription_bytes(topic) > most:
+    limit = parameters.max_subscription_bytes_per_peer
+    if limit and sender.topic_bytes + subscription_bytes(topic) > limit:
         return Reason.OVER_LIMIT
-    most = parameters.max_subscription_bytes
-    return Reason.THROTTLED if most and topic not in shell.joined and shell.peers.topic_bytes >= most else None
+    limit = parameters.max_subscription_bytes
+    return Reason.THROTTLED if limit and topic not in shell.joined and shell.peers.topic_bytes >= limit else None
 
 
 class Announcements:
+    """SUBSCRIBE and UNSUBSCRIBE of the router's own topics."""
+
     __slots__ = ("_shell", "_strategy", "_unsaid", "due")
 
     def __init__(self, shell: Shell, strategy: Strategy) -> None:
         self._shell = shell
         self._strategy = strategy
         self._unsaid: dict[PeerId, set[TopicId]] = {}
-        """Topics whose SUBSCRIBE or UNSUBSCRIBE did not leave for a peer."""
+        """Topics whose SUBSCRIBE or UNSUBSCRIBE was not sent to a peer."""
         self.due: Micros | None = None
-        """When these are said again without a heartbeat."""
+        """Time at which these are repeated, in a router without a heartbeat."""
 
     def greet(self, peer: ConnectedPeer) -> None:
-        """Hello: the topics that one is in."""
+        """Send the hello: the joined topics."""
         if self._strategy.parameters.hello:
             for topic in sorted(self._shell.joined):
                 self._say(peer, topic, True)
 
-    def tell(self, topic: TopicId, subscribe: bool) -> None:
-        """Tell all peers of a topic that one enters or leaves."""
+    def announce(self, topic: TopicId, subscribe: bool) -> None:
+        """Announce to all peers that a topic is joined or left."""
         if self._strategy.parameters.hello:
             connected = self._shell.connected
             for peer in sorted(connected):
                 self._say(connected[peer], topic, subscribe)
 
-    def did_not_leave(self, peer: PeerId, changes: Iterable[Subscription]) -> None:
+    def not_sent(self, peer: PeerId, changes: Iterable[Subscription]) -> None:
         self._unsaid.setdefault(peer, set()).update(change.topic for change in changes)
-        if self.due is None and not self._strategy.has_heartbeat:
+        if self.due is None and self._strategy.heartbeat is None:
             self.due = self._shell.now + self._strategy.parameters.announce_again_ms * 1000
 
     def timer_fired(self) -> None:
@@ -141,7 +137,7 @@ class Announcements:
             self.due = None
 
     def say_again(self, peers: Iterable[PeerId]) -> None:
-        """Tell these peers where one stands now in the topics that they were not told about."""
+        """Announce to these peers the present state of the topics whose changes were not sent."""
         joined = self._shell.joined
         for peer in peers:
             for topic in sorted(self._unsaid.pop(peer, ())):
@@ -151,5 +147,6 @@ class Announcements:
         self._unsaid.pop(peer, None)
 
     def _say(self, peer: ConnectedPeer, topic: TopicId, subscribe: bool) -> None:
-        use = self._strategy.partial_use(peer, topic) if subscribe else PartialUse.NONE
+        partials = self._strategy.partial_messages
+        use = partials.said_to(peer, topic) if subscribe and partials is not None else PartialUse.NONE
         self._shell.outbox.subscription(peer.id, topic, subscribe, use)

@@ -11,6 +11,7 @@ from hearsay.core.language.actions import MessageRejected, PartDropped, Reason
 from hearsay.core.language.identifiers import Micros, TopicId
 from hearsay.core.language.rpc import Control, Features, Message, PartKind, Portion, Rpc
 from hearsay.core.shell.router import Router
+from hearsay.core.shell.strategy import Dialling
 from hearsay.libp2p.limits.rates import Allowance
 from hearsay.libp2p.limits.resources import Budget, Resources
 from hearsay.libp2p.limits.turns import Turns
@@ -134,7 +135,7 @@ class Reception:
         self._statistics = statistics
         self._message_ids = message_ids
         self._learn = learn
-        self._judges = router.strategy.judges
+        self._judge = router.strategy.judge
         self.trace: TraceRows | None = None
         self.traffic: Traffic | None = None
         self.durations: Durations | None = None
@@ -161,7 +162,9 @@ class Reception:
 
     def said_by(self, peer: PeerId) -> tuple[tuple[TopicId, ...], Features | None]:
         """The topics and extensions of a peer that the router knows."""
-        return tuple(sorted(self._router.connected[peer].topics)), self._router.strategy.features_of(peer)
+        features = self._router.strategy.features
+        topics = tuple(sorted(self._router.connected[peer].topics))
+        return topics, None if features is None else features.features_of(peer)
 
     def forget(self, peer: PeerId) -> None:
         self._admission.forget(peer)
@@ -207,7 +210,7 @@ class Reception:
         if over > 0:
             incoming.stop -= over
             self._host.perform(PartDropped(intake.peer, PartKind.PUBLISH, over, Reason.OVER_LIMIT))
-        if self._judges and incoming.stop and not self._router.strategy.hears(intake.peer):
+        if self._judge is not None and incoming.stop and not self._judge.accepts_from(intake.peer):
             # Before their signatures cost anything.
             self._host.perform(PartDropped(intake.peer, PartKind.PUBLISH, incoming.stop, Reason.GRAYLISTED))
             incoming.stop = 0
@@ -215,10 +218,10 @@ class Reception:
         if control is None:
             return incoming
         intake.allowance.left -= _parts(control) + len(records)
-        if self._router.strategy.chooses_connections and episub:
+        if self._router.strategy.dialling is Dialling.BY_ROUTER and episub:
             for record in records:
                 self._learn(record, intake.peer, None)
-        if self._exchanged_peers and self._router.strategy.believes(intake.peer):
+        if self._exchanged_peers and (self._judge is None or self._judge.trusts_exchange_of(intake.peer)):
             for prune in control.prune:
                 named = prune.peers[: self._exchanged_peers] if prune.topic in self._router.joined else ()
                 for known in named:

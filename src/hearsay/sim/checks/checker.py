@@ -164,7 +164,8 @@ class Checker:
                 if accepted:
                     record.unwanted.add(event, record.beat)  # after its own requests, as in routers
             case TimerFired():
-                beats = router.strategy.heartbeats()
+                heartbeat = router.strategy.heartbeat
+                beats = None if heartbeat is None else heartbeat.tick
                 if beats != record.beat:
                     self._degrees(node, router, now)
                     if standing is not None:

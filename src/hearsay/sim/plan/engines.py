@@ -21,7 +21,6 @@ WITH_KERNELS = ("floodsub", "randomsub", "meshsub", "gossipsub")
 REFERENCE_ONLY: Mapping[str, tuple[str, ...]] = {
     "accept_exchange": ("exchange_dials",),
     "allowed_topics": (),
-    "allowed_topics_pattern": (),
     "ask_again_heartbeats": (),
     "backoff_on_unsubscribe": (),
     "backoff_until_forgotten": (),

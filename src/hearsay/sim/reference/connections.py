@@ -96,7 +96,7 @@ class Introductions:
 
     def announce_direct(self, node: SimNode, now: Micros) -> None:
         """Announce the direct peers to a router that starts; no peer is connected, so it performs no action."""
-        if node.router is not None and node.router.strategy.judges:
+        if node.router is not None and node.router.strategy.judge is not None:
             for peer in sorted(self._direct.get(node.id, ())):
                 node.router.handle(DirectPeerChosen(peer), now)
 

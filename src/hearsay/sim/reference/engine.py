@@ -34,6 +34,7 @@ from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import Message
 from hearsay.core.registry import create
 from hearsay.core.shell.contract import RouterFailed
+from hearsay.core.shell.strategy import Dialling
 from hearsay.sim.plan.faults import Publication
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.plan.verdicts import Verdicts
@@ -222,7 +223,7 @@ class ReferenceEngine(Network):
         for node in starting:
             self.start(node)
         for node in starting:
-            if node.router is not None and not node.router.strategy.chooses_connections:
+            if node.router is not None and node.router.strategy.dialling is Dialling.BY_DRIVER:
                 for target in self.plan.dials[node.id]:
                     if self.nodes[target].router is not None:
                         self.connections.dial(node, target)
@@ -247,7 +248,7 @@ class ReferenceEngine(Network):
     def _sample_scores(self) -> None:
         """Record the scores of all peers of routers with scores."""
         for node in self.nodes:
-            if node.router is not None and node.router.strategy.judges:
+            if node.router is not None:
                 for peer, parts in node.router.strategy.scores():
                     number: Any = peer
                     for row in score_rows(self.now, node.id, number, parts, self.topic_numbers):

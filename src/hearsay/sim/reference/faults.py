@@ -14,6 +14,7 @@ from __future__ import annotations
 from hearsay.core.language.events import Leave
 from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.randomness import Purpose, below
+from hearsay.core.shell.strategy import Dialling
 from hearsay.sim.plan.faults import Fault, LinksCut, LinksHealed, NodeDown, NodeUp
 from hearsay.sim.reference.connections import Connections
 from hearsay.sim.reference.nodes import Link, Network, SimNode
@@ -97,7 +98,7 @@ class Faults:
     def _dial_live(self, node: SimNode, count: int) -> None:
         """Dial random live peers that are reachable and not connected, unless the router dials by itself."""
         network = self._network
-        if node.router is not None and node.router.strategy.chooses_connections:
+        if node.router is not None and node.router.strategy.dialling is Dialling.BY_ROUTER:
             return
         state = network.randomness.draw(Purpose.REDIAL, node.id, network.now)
         dialled = 0

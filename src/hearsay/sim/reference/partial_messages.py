@@ -23,9 +23,8 @@ from hearsay.core.language.events import PartialsChosen, Publish
 from hearsay.core.language.identifiers import TopicId
 from hearsay.core.language.rpc import Message
 from hearsay.partial.application import Outcome
-from hearsay.partial.counted_parts import group_named
 from hearsay.partial.exchange import Asking, PartsExchange
-from hearsay.partial.formats import Bitlists, Bitmap, EqualParts
+from hearsay.partial.formats import Bitlists, Bitmap, EqualParts, group_named
 from hearsay.sim.reference.nodes import Network, SimNode
 from hearsay.sim.reference.transport import Transport
 from hearsay.sim.scenario.workload import PartialParts
@@ -63,7 +62,7 @@ class PartialMessages:
     def started(self, node: SimNode) -> None:
         """Give a node that starts empty applications, before it joins its topics."""
         assert node.router is not None
-        if not node.router.strategy.has_partials:
+        if node.router.strategy.partial_messages is None:
             return
         for topic in sorted(node.topics & self._settings.keys()):
             settings = self._settings[topic]

@@ -95,7 +95,7 @@ class Transport:
         """Give a node that starts an empty uplink."""
         assert node.router is not None
         strategy = node.router.strategy
-        overtakes = strategy.withdraws or any(map(knows_idontwant, strategy.protocols))
+        overtakes = any(map(knows_idontwant, strategy.protocols))
         self._uplinks[node.id] = Uplink(now, in_order=not overtakes)
 
     def forget(self, node: SimNode) -> None:

@@ -95,8 +95,6 @@ def _type(declared: Field[Any]) -> dict[str, Any]:
         return {"type": "array", "items": pair, "default": []}
     if "texts" in rules:
         return {"type": "array", "items": {"type": "string"}, "default": []}
-    if "expression" in rules:
-        return {"type": "string", "format": "regex", "default": declared.default}
     if "low" in rules:
         kind = "number" if "number" in rules else "integer"
         return {"type": kind, "minimum": rules["low"], "maximum": rules["high"], "default": declared.default}

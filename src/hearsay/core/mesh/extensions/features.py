@@ -1,23 +1,25 @@
 """What both ends of a connection can do beyond their version: the extensions control of gossipsub v1.3.
 
-* EXT-1: Who speaks 1.3 tells a peer that does what it can do, in its first RPC, also if there is nothing else to say,
-  and once. Peers of older versions are not told, nor is anybody if there is nothing to tell.
+* EXT-1: A router that speaks 1.3 announces its extensions once to each peer that does, in its first RPC, also if that
+  has nothing else. Peers of older versions get none, nor does a router without extensions announce any.
 * EXT-2: A peer's extensions control counts in the first RPC of a stream ("MUST be in the first message on the
   stream"). In a later RPC it is ignored, and costs `LATE_PENALTY` points of misbehaviour (go, jvm; rust: nothing).
   When the peer replaces its stream, its extensions are forgotten and the next RPC is the first one (go).
-* EXT-3: What both have said is on. Extensions that are not known here are skipped.
-* EXT-4: If a first RPC did not leave, the next one says it.
-* EXT-5: If both have the test extension, each sends a test message, an RPC of its own, when the other has said so,
-  and reports that one came (go).
+* EXT-3: An extension is on if both have announced it. Unknown extensions are skipped.
+* EXT-4: If a first RPC was not sent, the next one announces the extensions.
+* EXT-5: If both have the test extension, each sends a test message, an RPC of its own, when the other has announced
+  it, and reports a received one (go).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hearsay.core.language.actions import Reason
+from hearsay.core.language.actions import ExtensionTestReceived, Reason
 from hearsay.core.language.identifiers import PeerId
 from hearsay.core.language.rpc import Features, PartKind, Rpc, knows_extensions
+from hearsay.core.mesh.parameters import GossipsubParameters, LateExtensions
+from hearsay.core.mesh.standing import Standing
 from hearsay.core.shell.peers import ConnectedPeer
 from hearsay.core.shell.strategy import Shell
 
@@ -27,66 +29,66 @@ _NOTHING = Features()
 
 
 class FeatureBook:
-    """What this router can do, and what its peers have said of themselves."""
+    """The extensions of this router, and those that its peers have announced."""
 
-    __slots__ = ("_of", "_own", "_shell", "_unsaid")
+    __slots__ = ("_of", "_own", "_penalises", "_shell", "_standing", "_unsaid")
 
-    def __init__(self, own: Features, shell: Shell) -> None:
-        self._own = own
+    def __init__(self, parameters: GossipsubParameters, shell: Shell, standing: Standing) -> None:
+        self._own = Features(parameters.partial_messages, parameters.test_extension)
+        self._penalises = parameters.late_extensions is LateExtensions.PENALISE
         self._shell = shell
+        self._standing = standing
         self._of: dict[PeerId, Features] = {}
-        """Of all from whom an RPC has come."""
+        """Features of the peers that have sent an RPC."""
         self._unsaid: set[PeerId] = set()
 
     def exchanges_parts(self, peer: PeerId) -> bool:
-        """Whether partial messages are on between this router and a peer."""
+        """Return whether partial messages are on between this router and a peer."""
         return self._own.partial_messages and self._of.get(peer, _NOTHING).partial_messages
 
-    def tests(self, peer: PeerId) -> bool:
-        """Whether the test extension is on between this router and a peer."""
-        return self._own.test_extension and self._of.get(peer, _NOTHING).test_extension
-
-    def said_by(self, peer: PeerId) -> Features | None:
-        """A peer's extensions; None when its stream has brought no RPC yet."""
+    def features_of(self, peer: PeerId) -> Features | None:
         return self._of.get(peer)
 
     def stream_opened(self, peer: PeerId) -> None:
         self._of.pop(peer, None)
 
-    def restore(self, peer: PeerId, said: Features) -> None:
-        """Learn what a peer said earlier on a stream that is still open."""
-        self._of[peer] = said
-        if self.tests(peer):
+    def restore(self, peer: PeerId, features: Features) -> None:
+        self._of[peer] = features
+        if self._own.test_extension and features.test_extension:
             self._shell.outbox.test(peer)
+
+    def test_received(self, peer: PeerId) -> None:
+        if self._own.test_extension and self._of.get(peer, _NOTHING).test_extension:
+            self._shell.actions.append(ExtensionTestReceived(peer))
+        else:
+            self._shell.drop(peer, PartKind.EXTENSION, 1, Reason.UNSUPPORTED)
 
     def greet(self, peer: ConnectedPeer) -> None:
         if self._own != _NOTHING and knows_extensions(peer.protocol):
             self._shell.outbox.features(peer.id, self._own)
 
-    def did_not_leave(self, peer: PeerId, rpc: Rpc) -> None:
+    def not_sent(self, peer: PeerId, rpc: Rpc) -> None:
         if rpc.control is not None and rpc.control.features:
             self._unsaid.add(peer)
 
     def say_again(self, peers: Iterable[PeerId]) -> None:
-        """Add what was not said to the RPCs that go out."""
+        """Add features that were not sent to the RPCs that now go to these peers."""
         for peer in peers:
             if peer in self._unsaid:
                 self._unsaid.discard(peer)
                 self._shell.outbox.features(peer, self._own)
 
-    def hear(self, sender: ConnectedPeer, said: tuple[Features, ...]) -> bool:
-        """What an RPC says, mostly nothing; True if that comes too late."""
+    def receive(self, sender: ConnectedPeer, said: tuple[Features, ...]) -> None:
+        knows = knows_extensions(sender.protocol)
         is_first = sender.id not in self._of
         if is_first:
-            self.restore(sender.id, said[0] if said and knows_extensions(sender.protocol) else _NOTHING)
-        if not said:
-            return False
-        if not knows_extensions(sender.protocol):
+            self.restore(sender.id, said[0] if said and knows else _NOTHING)
+        if said and not knows:
             self._shell.drop(sender.id, PartKind.FEATURES, len(said), Reason.UNSUPPORTED)
-        elif not is_first:
+        elif said and not is_first:
             self._shell.drop(sender.id, PartKind.FEATURES, len(said), Reason.NOT_FIRST)
-            return True
-        return False
+            if self._penalises:
+                self._standing.penalise(sender.id, LATE_PENALTY)
 
     def remembers(self, peer: PeerId) -> bool:
         return peer in self._of or peer in self._unsaid

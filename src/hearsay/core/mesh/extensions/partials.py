@@ -3,30 +3,30 @@
 The application says what each peer is sent (`PartialApplication`), the router to whom it goes. What is remembered per
 topic, group and peer is kept for a few heartbeats, within bounds.
 
-* PARTIAL-1: SUBSCRIBE tells a peer of 1.3 what this side does in the topic, and again when that changes. Whoever
-  requests parts also supports them; UNSUBSCRIBE ends it.
-* PARTIAL-2: Partial messages pass between two who have both said that they can (EXT-3), if one requests them in the
-  topic and the other supports them at least. Parts go to a peer that requests them; one that only supports them is
-  told metadata, with `supporters_told` by those, too, who only support them themselves.
-* PARTIAL-3: A peer that requests parts of who supports them is sent no full messages, but those it asks for. Whoever
-  requests parts takes full messages, too.
-* PARTIAL-4: A peer that supports what this side requests is told no IDONTWANT.
-* PARTIAL-5: What is published partially goes to those of the mesh, or of the fan-out, and to all peers that spoke of
+* PARTIAL-1: SUBSCRIBE announces to a peer of 1.3 the router's use of partial messages in the topic, again when that
+  changes. A router that requests parts also supports them; UNSUBSCRIBE ends it.
+* PARTIAL-2: Partial messages pass between two that have both announced the extension (EXT-3), if one requests them in
+  the topic and the other at least supports them. Parts go to a peer that requests them; one that only supports them
+  gets metadata, with `supporters_told` also from those that only support them.
+* PARTIAL-3: A peer that requests parts gets no full messages from one that supports them, except those it asks for. A
+  router that requests parts accepts full messages, too.
+* PARTIAL-4: A peer that supports what this router requests gets no IDONTWANT.
+* PARTIAL-5: A partial publish goes to peers of the mesh, or of the fan-out, and to all peers that sent something of
   the group, whatever they do in the topic; each is an RPC of its own, behind all others.
-* PARTIAL-6: In the heartbeat, peers that were chosen for gossip and request parts get no IHAVE. The application is
-  asked what they are sent of each group it published in, once per peer and group, also if there is nothing to say
-  IHAVE about.
-* PARTIAL-7: What comes is for the application, if it chose the topic and partial messages are on with the sender.
-* PARTIAL-10: Each heartbeat the application is reminded of the groups it published in, as long as they are
-  remembered: it may ask others for what did not come.
+* PARTIAL-6: In the heartbeat, peers that are drawn for gossip and request parts get no IHAVE. The application is
+  asked what they get of each group it published in, once per peer and group, also without anything for an IHAVE.
+* PARTIAL-7: Received parts go to the application, if it chose the topic and partial messages are on with the sender.
 * PARTIAL-8: A group is remembered for `partial_group_heartbeats` after the application published in it, or after a
-  peer opened it (go 3, rust 5). A peer's later metadata replaces the earlier; none says nothing. A peer to which a
-  partial message did not leave was told and sent nothing of the group. What is kept of a peer goes with its
-  connection, and a topic's groups when the topic is left.
+  peer opened it (go 3, rust 5). A peer's later metadata replaces the earlier; None changes nothing. A partial message
+  that was not sent counts as not sent for the group. State of a peer ends with its connection, and a topic's groups
+  when the topic is left.
 * PARTIAL-9: Peers open at most `max_peer_groups` groups in a topic, and one peer `max_groups_per_peer` (go 255, 8);
   those that the application publishes to all are its own and do not count, those in which it only answers do.
-  Metadata beyond `max_metadata_bytes` is not heard (rust). A topic has at most `MAX_GROUPS` groups, and the oldest
-  goes first: peers bring new groups in which the application publishes what it got."""
+  Metadata beyond `max_metadata_bytes` is dropped (rust). A topic has at most `MAX_GROUPS` groups, and the oldest is
+  removed first: peers bring new groups in which the application publishes what it got.
+* PARTIAL-10: Each heartbeat the application is reminded of the groups it published in, as long as they are
+  remembered: it may ask other peers for missing parts.
+"""
 
 from __future__ import annotations
 
@@ -39,16 +39,17 @@ from hearsay.core.language.identifiers import PeerId, TopicId
 from hearsay.core.language.rpc import Partial, PartialUse, knows_extensions
 from hearsay.core.language.sizes import partial_kind
 from hearsay.core.mesh.extensions.features import FeatureBook
-from hearsay.core.mesh.parameters import ExtensionParameters, SupportersTold
+from hearsay.core.mesh.parameters import GossipsubParameters, SupportersTold
+from hearsay.core.shell.guarantees import PartialPromise
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.strategy import Shell
 
 MAX_GROUPS = 2_048
-"""Of a topic; twice as many as an application keeps (`hearsay.partial.exchange`)."""
+"""Groups of a topic; twice as many as an application keeps (`hearsay.partial.exchange`)."""
 
 
 class PeerNotes:
-    """Of one peer in one group."""
+    """State of one peer in one group."""
 
     __slots__ = ("heard", "note", "spoke", "told")
 
@@ -57,10 +58,12 @@ class PeerNotes:
         self.told: bytes | None = None
         self.note: object = None
         self.spoke = False
-        """Whether anything of the group came from it."""
+        """True if the peer has sent something of the group."""
 
 
 class Group:
+    """One partial message, by the name that it has before it is known."""
+
     __slots__ = ("beats_left", "is_own", "is_peers", "opener", "peers")
 
     def __init__(self, beats: int, opener: PeerId | None) -> None:
@@ -70,7 +73,7 @@ class Group:
         self.is_peers = opener is not None
         """A peer opened it, and the application has not published it to all."""
         self.opener = opener
-        """Who opened it, as long as it is connected and the group counts as a peer's."""
+        """Peer that opened it, while that is connected and the group counts as a peer's."""
         self.peers: dict[PeerId, PeerNotes] = {}
 
     def notes_of(self, peer: PeerId) -> PeerNotes:
@@ -81,31 +84,33 @@ class Group:
 
 
 class Groups:
-    __slots__ = ("_beats", "_most", "_most_of_one", "_topics")
+    """The groups of all topics."""
 
-    def __init__(self, parameters: ExtensionParameters) -> None:
+    __slots__ = ("_beats", "_max", "_max_of_one", "_topics")
+
+    def __init__(self, parameters: GossipsubParameters) -> None:
         self._beats = parameters.partial_group_heartbeats
-        self._most = parameters.max_peer_groups
-        self._most_of_one = parameters.max_groups_per_peer
+        self._max = parameters.max_peer_groups
+        self._max_of_one = parameters.max_groups_per_peer
         self._topics: dict[TopicId, dict[bytes, Group]] = {}
 
     def publish(self, topic: TopicId, name: bytes) -> Group:
-        """The group, published to all: now it is the application's own and counts for no peer."""
+        """Return a group that is published to all; from now on it counts for no peer."""
         group = self.answer(topic, name)
         group.is_peers, group.opener = False, None
         return group
 
     def answer(self, topic: TopicId, name: bytes) -> Group:
-        """The group, in which the application answers peers; it goes on counting for the peer that opened it."""
+        """Return a group in which the application answers peers; it still counts for the peer that opened it."""
         group = self._topics.get(topic, {}).get(name) or self._add(topic, name, None)
         group.is_own, group.beats_left = True, self._beats
         return group
 
     def of_peer(self, topic: TopicId, name: bytes, peer: PeerId) -> Group | None:
-        """The group that a peer speaks of; None if there is no room for one more."""
+        """Return the group of a peer's message; None if there is no room for a new one."""
         groups = self._topics.get(topic, {})
         group = groups.get(name)
-        if group is None and self.has_room(topic) and self.opened_by(topic, peer) < self._most_of_one:
+        if group is None and self.has_room(topic) and self.opened_by(topic, peer) < self._max_of_one:
             group = self._add(topic, name, peer)
         return group
 
@@ -117,16 +122,16 @@ class Groups:
         return group
 
     def has_room(self, topic: TopicId) -> bool:
-        return self.opened(topic) < self._most
+        return self.opened(topic) < self._max
 
     def opened(self, topic: TopicId) -> int:
-        """Groups of a topic that peers have opened."""
+        """Return the number of groups of a topic that peers have opened."""
         return sum(group.is_peers for group in self._topics.get(topic, {}).values())
 
     def opened_by(self, topic: TopicId, peer: PeerId) -> int:
         return sum(group.opener == peer for group in self._topics.get(topic, {}).values())
 
-    def did_not_leave(self, topic: TopicId, name: bytes, peer: PeerId) -> None:
+    def not_sent(self, topic: TopicId, name: bytes, peer: PeerId) -> None:
         group = self._topics.get(topic, {}).get(name)
         notes = None if group is None else group.peers.get(peer)
         if group is None or notes is None:
@@ -136,14 +141,14 @@ class Groups:
             del group.peers[peer]
 
     def own(self, topic: TopicId) -> list[tuple[bytes, Group]]:
-        """Those in which the application published, ascending."""
+        """Return the groups in which the application published, ascending."""
         return sorted((name, group) for name, group in self._topics.get(topic, {}).items() if group.is_own)
 
     def topics(self) -> Iterator[TopicId]:
         return iter(self._topics)
 
     def beat(self) -> None:
-        """A heartbeat: groups grow old, and those of peers of which nobody is left go."""
+        """Age the groups; remove old ones, and those of peers of which none is left."""
         for topic, groups in list(self._topics.items()):
             for name, group in list(groups.items()):
                 if not group.beats_left or not (group.is_own or group.peers):
@@ -184,11 +189,13 @@ class _Choice:
 
 
 class Partials:
-    __slots__ = ("_choices", "_features", "_most_metadata", "_routed", "_shell", "_tells_all", "_uses", "groups")
+    """The router's part in partial messages."""
+
+    __slots__ = ("_choices", "_features", "_parameters", "_routed", "_shell", "_tells_all", "_uses", "groups")
 
     def __init__(
         self,
-        parameters: ExtensionParameters,
+        parameters: GossipsubParameters,
         shell: Shell,
         features: FeatureBook,
         routed: Callable[[TopicId], PeerGroup],
@@ -196,12 +203,12 @@ class Partials:
         self._shell = shell
         self._features = features
         self._routed = routed
-        self._most_metadata = parameters.max_metadata_bytes
+        self._parameters = parameters
         self._tells_all = parameters.supporters_told is SupportersTold.BY_ALL
         self.groups = Groups(parameters)
         self._choices: dict[TopicId, _Choice] = {}
         self._uses: dict[PeerId, dict[TopicId, PartialUse]] = {}
-        """What peers do in topics they are in, if anything."""
+        """Uses that peers announced, by peer and topic."""
 
     def has(self, topic: TopicId) -> bool:
         return topic in self._choices
@@ -211,26 +218,26 @@ class Partials:
         return PartialUse.NONE if choice is None else choice.use
 
     def use_of(self, peer: PeerId, topic: TopicId) -> PartialUse:
-        """What a peer does in a topic, if partial messages are on with it."""
+        """Return a peer's use in a topic, if partial messages are on with it."""
         use = self._uses.get(peer, {}).get(topic, PartialUse.NONE)
         return use if self._features.exchanges_parts(peer) else PartialUse.NONE
 
     def gets_parts(self, peer: PeerId, topic: TopicId) -> bool:
-        """Whether a peer gets parts in place of full messages."""
+        """Return whether a peer gets parts in place of full messages."""
         return topic in self._choices and self.use_of(peer, topic) is PartialUse.REQUESTS
 
     def spares(self, peer: PeerId, topic: TopicId) -> bool:
-        """Whether a peer need not be told what it need not send."""
+        """Return whether a peer needs no IDONTWANT (PARTIAL-4)."""
         return self.use(topic) is PartialUse.REQUESTS and self.use_of(peer, topic) is not PartialUse.NONE
 
     def is_told(self, peer: PeerId, topic: TopicId) -> bool:
-        """Whether a peer in the topic is sent partial messages, if only metadata."""
+        """Return whether a peer in the topic gets partial messages, if only metadata."""
         if self.gets_parts(peer, topic) or self.spares(peer, topic):
             return True
         return self._tells_all and topic in self._choices and self.use_of(peer, topic) is not PartialUse.NONE
 
     def without(self, peers: Sequence[PeerId], topic: TopicId) -> Sequence[PeerId]:
-        """Those of `peers` who get full messages."""
+        """Return the peers that get full messages."""
         if topic not in self._choices:
             return peers
         return [peer for peer in peers if not self.gets_parts(peer, topic)]
@@ -250,10 +257,9 @@ class Partials:
                     shell.outbox.subscription(peer, topic, True, chosen.use)
 
     def said_to(self, peer: ConnectedPeer, topic: TopicId) -> PartialUse:
-        """What a SUBSCRIBE says to a peer."""
         return self.use(topic) if knows_extensions(peer.protocol) else PartialUse.NONE
 
-    def hear_use(self, peer: PeerId, topic: TopicId, use: PartialUse) -> None:
+    def receive_use(self, peer: PeerId, topic: TopicId, use: PartialUse) -> None:
         if use is not PartialUse.NONE:
             self._uses.setdefault(peer, {})[topic] = use
         else:
@@ -264,7 +270,7 @@ class Partials:
         if uses is not None and uses.pop(topic, None) is not None and not uses:
             del self._uses[peer]
 
-    def hear(self, sender: ConnectedPeer, partial: Partial) -> None:
+    def receive(self, sender: ConnectedPeer, partial: Partial) -> None:
         refusal = self._refusal(sender.id, partial)
         if refusal is not None:
             self._shell.drop(sender.id, partial_kind(partial), 1, refusal)
@@ -285,26 +291,22 @@ class Partials:
             return Reason.UNSUPPORTED
         if partial.topic not in self._choices:
             return Reason.NOT_SUBSCRIBED
-        return Reason.OVER_LIMIT if len(partial.metadata or b"") > self._most_metadata else None
+        return Reason.OVER_LIMIT if len(partial.metadata or b"") > self._parameters.max_metadata_bytes else None
 
     def publish(self, published: PublishPartial) -> None:
         topic = published.topic
         of_group = self.groups.publish if published.peers is None else self.groups.answer
         group = of_group(topic, published.group)
         addressed = {peer for peer in self._routed(topic) if self.is_told(peer, topic)}
-        addressed |= {peer for peer, notes in group.peers.items() if self._is_answered(peer, notes, topic)}
+        addressed |= {peer for peer, notes in group.peers.items() if notes.spoke or self.is_told(peer, topic)}
         if published.peers is not None:
             named = {peer for peer in published.peers if peer in self._shell.connected}
             addressed = {peer for peer in named if peer in addressed or self.is_told(peer, topic)}
         for peer in sorted(addressed):
             self._ask(topic, published.group, group, peer, gossip=False)
 
-    def _is_answered(self, peer: PeerId, notes: PeerNotes, topic: TopicId) -> bool:
-        """Whoever spoke of the group is: also one that publishes without being in the topic."""
-        return notes.spoke or self.is_told(peer, topic)
-
-    def gossip(self, topic: TopicId, peers: list[PeerId]) -> list[PeerId]:
-        """Ask what those who request parts are sent; returns the others, who get IHAVE."""
+    def gossip(self, topic: TopicId, peers: Sequence[PeerId]) -> Sequence[PeerId]:
+        """Send partial gossip to peers that request parts; return the other peers, which get IHAVE."""
         if topic not in self._choices:
             return peers
         others: list[PeerId] = []
@@ -330,6 +332,15 @@ class Partials:
             notes.told = metadata
         if parts is not None or metadata is not None:
             self._shell.outbox.partial(peer, Partial(topic, name, parts, metadata))
+
+    def promise(self) -> PartialPromise:
+        return PartialPromise(
+            opened=self.groups.opened,
+            opened_by=self.groups.opened_by,
+            most=self._parameters.max_peer_groups,
+            most_of_one=self._parameters.max_groups_per_peer,
+            tells_supporters=self._tells_all,
+        )
 
     def beat(self) -> None:
         self.groups.beat()

@@ -1,0 +1,236 @@
+"""GRAFT and PRUNE of peers (the decisions: `rules/mesh_rules.py`, `rules/scores/mesh_members.py`).
+
+Rules (r1; v1.1; go):
+
+* MESH-3: `rules/mesh_rules.py` says what a received GRAFT gets. A mesh that accepts all peers until its upkeep (r1)
+  is open to a peer that sends GRAFT under many names between two heartbeats, since upkeep then chooses among those;
+  so `full_mesh` may refuse (v1.1, go).
+* MESH-6: With `accept_exchange` the peers that a PRUNE names are dialled: of one PRUNE `exchange_dials`, or as many
+  as the router names itself, and of all between two heartbeats `MAX_DIALS` (go: so many dials wait; *reference only:*
+  `accept_exchange`). Each of these dials is reported (`NamedPeerDialled`).
+"""
+
+from __future__ import annotations
+
+from hearsay.core.language.actions import Dial, NamedPeerDialled, Reason
+from hearsay.core.language.identifiers import PeerId, TopicId
+from hearsay.core.language.rpc import PartKind, Prune
+from hearsay.core.mesh.mesh import NO_PEERS, REFUSING, Mesh
+from hearsay.core.mesh.parameters import (
+    DirectGraft,
+    GossipsubParameters,
+    MeshParameters,
+    OutboundWhenFull,
+    UnknownGraft,
+    UnsubscribedGraft,
+    UnwelcomeGraft,
+)
+from hearsay.core.mesh.standing import Standing
+from hearsay.core.rules.mesh_rules import (
+    BACKOFF_PRUNE,
+    BARE_PRUNE,
+    EXCHANGE_PRUNE,
+    FROM_DIRECT,
+    IN_BACKOFF,
+    MEMBER,
+    MESH_IS_FULL,
+    NO_PRUNE,
+    NOT_A_SUBSCRIBER,
+    TAKEN_IN,
+    UNWELCOME,
+    graft_answer,
+    is_flood,
+    is_full,
+)
+from hearsay.core.rules.scores.mesh_members import ALWAYS, NEVER, QUOTA, enters_a_full_mesh
+from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
+from hearsay.core.shell.randomness import Purpose, key_of, sample
+from hearsay.core.shell.strategy import Shell
+
+MAX_DIALS = 128
+"""Peers named by others that are dialled between two heartbeats. One RPC has room for many PRUNEs."""
+
+_WHEN_FULL = {OutboundWhenFull.ALWAYS: ALWAYS, OutboundWhenFull.QUOTA: QUOTA, OutboundWhenFull.NEVER: NEVER}
+
+
+class MeshRequests:
+    """Answers to GRAFT and PRUNE. Without `judging`, the parameters of 1.1, the rules are those of 1.0."""
+
+    __slots__ = (
+        "_dials",
+        "_judging",
+        "_mesh",
+        "_parameters",
+        "_refused",
+        "_shell",
+        "_standing",
+        "_trusted",
+        "_welcome",
+    )
+
+    def __init__(
+        self,
+        parameters: MeshParameters,
+        judging: GossipsubParameters | None,
+        shell: Shell,
+        mesh: Mesh,
+        standing: Standing,
+    ) -> None:
+        self._parameters = parameters
+        self._judging = judging
+        self._shell = shell
+        self._mesh = mesh
+        self._standing = standing
+        self._dials = 0
+        self._welcome: bool | None = None
+        self._refused: bool | None = None
+        self._trusted: bool | None = None
+        """What the sender's score allows, read once for all GRAFTs and once for all PRUNEs of an RPC, before these
+        change it (all implementations)."""
+
+    def begin_heartbeat(self) -> None:
+        self._dials = 0
+
+    def control_handled(self) -> None:
+        """Forget what was read for one RPC."""
+        self._mesh.hides_peers = False
+        self._welcome = self._refused = self._trusted = None
+
+    def on_graft(self, sender: ConnectedPeer, topic: TopicId) -> None:
+        mesh = self._mesh.topics.get(topic, NO_PEERS)
+        if self._judging is None:
+            reason, prune = self._answer(sender, topic, mesh)
+        else:
+            reason, prune = self._judge(sender, topic, mesh, self._judging)
+        if reason == TAKEN_IN or (reason == MESH_IS_FULL and self._makes_way(topic, mesh, sender.id)):
+            self._shell.peers.subscribe(sender, topic)
+            mesh.add(sender.id)
+            self._mesh.entered(topic, sender.id)
+            return
+        backoff_ms = self._parameters.prune_backoff_ms
+        if prune == BARE_PRUNE:
+            self._shell.outbox.prune(sender.id, Prune(topic))
+        elif prune == BACKOFF_PRUNE:
+            self._mesh.part(sender.id, topic, backoff_ms)
+        elif prune == EXCHANGE_PRUNE:
+            self._mesh.part(sender.id, topic, backoff_ms, self._mesh.others(topic, sender.id, REFUSING))
+        if reason != MEMBER:
+            about = topic if reason == IN_BACKOFF else None
+            self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason(reason), about)
+
+    def on_prune(self, sender: ConnectedPeer, prune: Prune) -> None:
+        mesh, judging = self._mesh, self._judging
+        if self._trusted is None:
+            self._trusted = self._standing.trusts_exchange_of(sender.id)
+        members = mesh.topics.get(prune.topic)
+        if members is not None and sender.id not in members and not mesh.has_unsubscribed(sender.id, prune.topic):
+            self._standing.prune(sender.id, prune.topic)
+        mesh.remove(sender.id, prune.topic)
+        if members is not None or (judging is not None and judging.backoff_when_not_joined):
+            mesh.obey_backoff(sender.id, prune)
+        if members is not None and self._parameters.dials_per_prune:
+            self._dial(sender, prune)
+
+    def _answer(self, sender: ConnectedPeer, topic: TopicId, mesh: PeerGroup) -> tuple[int, int]:
+        """Return the reason for dropping a GRAFT, or what becomes of it, and the PRUNE that it gets, by 1.0."""
+        return graft_answer(
+            sender.native,
+            topic in self._mesh.topics,
+            self._parameters.unknown_graft is UnknownGraft.PRUNE,
+            topic in sender.topics,
+            sender.id in mesh,
+            False,
+            self._mesh.backoffs.holds(topic, sender.id, self._shell.now),
+            False,
+            is_full(len(mesh), self._parameters.refuse_from),
+        )
+
+    def _judge(
+        self, sender: ConnectedPeer, topic: TopicId, mesh: PeerGroup, judging: GossipsubParameters
+    ) -> tuple[int, int]:
+        """Return the same by 1.1, and penalise misplaced GRAFTs."""
+        standing = self._standing
+        if self._welcome is None:
+            self._welcome = standing.is_welcome(sender.id)
+            taken_in = judging.unwelcome_graft is UnwelcomeGraft.TAKEN_IN
+            self._refused = not (standing.gets_published(sender.id) if taken_in else self._welcome)
+        connected = self._shell.connected
+        dialled = sum(connected[peer].outbound for peer in mesh.members)
+        subscribed, member = topic in sender.topics, sender.id in mesh
+        exempt = enters_a_full_mesh(
+            sender.outbound, _WHEN_FULL[judging.outbound_when_full], dialled, judging.degree_out
+        )
+        reason, prune = graft_answer(
+            sender.native,
+            topic in self._mesh.topics,
+            judging.unknown_graft is UnknownGraft.PRUNE,
+            subscribed or judging.unsubscribed_graft is not UnsubscribedGraft.PRUNE,
+            member and not judging.member_graft_is_judged,
+            sender.id in standing.direct,
+            self._mesh.backoffs.holds(topic, sender.id, self._shell.now + judging.early_graft_ms * 1000),
+            self._refused is True,
+            is_full(len(mesh), judging.refuse_from) and not exempt,
+        )
+        ignores_strangers = judging.unsubscribed_graft is UnsubscribedGraft.IGNORE
+        if member and reason == TAKEN_IN:
+            reason = MEMBER
+        elif reason in (TAKEN_IN, MESH_IS_FULL) and not subscribed and ignores_strangers:
+            reason = NOT_A_SUBSCRIBER
+        if reason == IN_BACKOFF:
+            self._penalise(sender.id, topic, judging)
+        elif reason == FROM_DIRECT and judging.direct_graft is DirectGraft.PENALISE:
+            standing.penalise(sender.id, judging.early_graft_penalty)
+        silent = {
+            FROM_DIRECT: judging.direct_graft is DirectGraft.IGNORE,
+            NOT_A_SUBSCRIBER: ignores_strangers,
+            UNWELCOME: judging.unwelcome_graft is UnwelcomeGraft.TAKEN_IN,
+        }
+        if silent.get(reason, False):
+            prune = NO_PRUNE
+        if prune != NO_PRUNE and member:
+            self._mesh.remove(sender.id, topic)
+        return reason, self._without_names(sender.id, reason, prune, judging)
+
+    def _without_names(self, peer: PeerId, reason: int, prune: int, judging: GossipsubParameters) -> int:
+        """Return the PRUNE for a GRAFT. After a misplaced GRAFT no PRUNE in answer to its RPC names others: against
+        spam, and so that nothing leaks (go)."""
+        if judging.exchange_always:
+            return EXCHANGE_PRUNE if prune == BACKOFF_PRUNE else prune
+        if reason not in (TAKEN_IN, MEMBER, MESH_IS_FULL):
+            self._mesh.hides_peers = True
+            self._shell.outbox.clear_prune_peers(peer)
+        return prune if self._welcome else min(prune, BACKOFF_PRUNE)
+
+    def _penalise(self, peer: PeerId, topic: TopicId, judging: GossipsubParameters) -> None:
+        """Count a GRAFT in backoff (BACKOFF-7)."""
+        flood = is_flood(
+            self._shell.now,
+            self._mesh.backoffs.until(topic, peer),
+            judging.prune_backoff_ms * 1000,
+            judging.graft_flood_ms * 1000,
+        )
+        self._standing.penalise(peer, judging.early_graft_penalty * (2.0 if flood else 1.0))
+
+    def _makes_way(self, topic: TopicId, mesh: PeerGroup, peer: PeerId) -> bool:
+        """Return whether a member with a lent place was pruned for a peer that has a place of its own."""
+        spread = self._mesh.spread
+        lent = spread.lent(self._shell.draw(Purpose.MAKE_WAY, topic, key_of(peer)), mesh)
+        if not lent or not spread.has_place(peer, mesh):
+            return False
+        self._mesh.prune(topic, lent[0], self._mesh.others(topic, lent[0], REFUSING))
+        return True
+
+    def _dial(self, sender: ConnectedPeer, prune: Prune) -> None:
+        """Dial peers that a PRUNE names: the first ones (1.0), or a draw if the sender is trusted (1.1)."""
+        count, shell = self._parameters.dials_per_prune, self._shell
+        if self._judging is None:
+            named = [known.peer for known in prune.peers[:count] if known.peer != shell.node]
+        elif self._trusted:
+            state = shell.draw(Purpose.EXCHANGE_DIAL, prune.topic, key_of(sender.id), shell.now)
+            named = sample(state, sorted({known.peer for known in prune.peers} - {shell.node}), count)
+        else:
+            return
+        for peer in named:
+            if peer not in shell.connected and self._dials < MAX_DIALS:
+                self._dials += 1
+                shell.actions += [NamedPeerDialled(prune.topic, peer), Dial(peer)]
