@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from time import time_ns
 from types import TracebackType
-from typing import Self
+from typing import Self, assert_never
 
-from hearsay.core.language.actions import Deliver
+from hearsay.core.language.actions import Deliver, DeliverPartial, RemindOfPartial
 from hearsay.core.language.events import DirectPeerChosen, Join, Leave, Publish
 from hearsay.core.language.rpc import Message, PartialUse
 from hearsay.core.language.state import RouterState
@@ -33,21 +33,19 @@ from hearsay.libp2p.services.ping import PingService
 from hearsay.libp2p.services.rendezvous_streams import RendezvousPoint
 from hearsay.node import freed_memory
 from hearsay.node.config import NodeConfig
-from hearsay.node.driver import Driver
+from hearsay.node.driver import Driver, Reachable, Report
 from hearsay.node.fairness.conduct import Offence
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validator
+from hearsay.node.links import HeldPeers
 from hearsay.node.meeting.address_news import AddressBoard, AddressNews
 from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.rendezvous import Searches
-from hearsay.node.meeting.request_handler import RequestHandler
 from hearsay.node.our_streams import OurStreams
 from hearsay.node.partials import Partials
-from hearsay.node.peer_facts import PeerFacts
-from hearsay.node.peer_standing import HeldPeers, PeerScores, PeerWorth
+from hearsay.node.peer_standing import PeerScores, PeerWorth
 from hearsay.node.reach import JoinedTopics, Reach
 from hearsay.node.records import Records
-from hearsay.node.surroundings import Clock, Surroundings
 from hearsay.node.topic import Backlogs, Published, Topic
 from hearsay.node.trace_rows import TraceRows
 from hearsay.partial.application import DrivenApplication, Outcome
@@ -118,9 +116,6 @@ class Node:
             limits=self.config.limits.discovery,
             kept_out=self._held_peers.conduct.kept_out,
         )
-        self._request_handler = RequestHandler(
-            self._discovery, self._ping_service, lambda: self.peers, lambda event: self._running.feed(event)
-        )
         self._searches = Searches(
             self._host,
             self.config,
@@ -131,33 +126,18 @@ class Node:
         )
 
     async def __aenter__(self) -> Self:
-        clock = Clock()
-        peer_facts = PeerFacts(self._host, self._identification, self._discovery, lambda: self._running)
         driver = self._driver = Driver(
             self.config,
-            self.peer,
-            clock,
-            self._host.resources,
-            Surroundings(
-                deliver=self._delivered,
-                partial=self._partials.perform,
-                ask=self._request_handler.perform,
-                disconnect=self._discovery.hang_up,
-                learn=self._discovery.learn,
-                record_of=peer_facts.record_of,
-                address_of=peer_facts.place_of,
-                group_of=self._host.address_of,
-                dialled=self._host.has_dialled,
-                budget_of=peer_facts.budget_of,
-                reachable=self._reachable,
-                offence=self._held_peers.offended,
-                failed=self._router_failed,
-            ),
+            self._host,
+            self._identification,
+            self._discovery,
+            self._ping_service,
+            self._held_peers,
+            self._take,
         )
-        self._held_peers.driver = driver
         self._host.worth = PeerWorth(driver)
         try:
-            self._records.begin(driver, clock, self._host, self._addresses, failure=lambda: self.failure)
+            self._records.begin(driver, self._host, self._addresses, failure=lambda: self.failure)
             for protocol in driver.protocols:
                 self._host.handle(protocol, driver.links.inbound_open, MAX_INBOUND_STREAMS)
             if driver.router.strategy.chooses_connections:
@@ -291,11 +271,11 @@ class Node:
             raise ValueError(f"topic {topic!r} is joined already")
         self._check_topic(topic)
         if partial is not None:
-            self._partials.check(topic, signatures or driver.policy(topic))
+            self._partials.check(topic, signatures or driver.receiver.policy(topic))
         if signatures is not None:
-            driver.signatures[topic] = signatures
+            driver.receiver.policies[topic] = signatures
         if message_id is not None:
-            driver.message_ids.set(topic, message_id)
+            driver.receiver.message_ids.set(topic, message_id)
         if partial is not None:
             self._partials.choose(topic, partial, partial_use)
         joined = self._topics.add(self, topic)
@@ -336,10 +316,10 @@ class Node:
 
     def _write(self, topic: str, data: bytes) -> Message:
         driver = self._running
-        message = self._author.write(topic, data, driver.policy(topic))
+        message = self._author.write(topic, data, driver.receiver.policy(topic))
         source = message.source
         assert source is None or isinstance(source, bytes)
-        return replace(message, id=driver.message_ids(topic, source, message.seqno, data))
+        return replace(message, id=driver.receiver.message_ids(topic, source, message.seqno, data))
 
     def follow(self, topic: str, outcome: Outcome) -> None:
         """Do what follows from what the application of a topic's partial messages added: peers are told."""
@@ -398,8 +378,8 @@ class Node:
         await self._records.hide()
         await self._searches.close()
         await self._discovery.close()
-        await self._request_handler.close()
         if self._driver is not None:
+            await self._driver.requests.close()
             for topic in self._topics.names:
                 await self.leave(topic)
             with suppress(TimeoutError):
@@ -420,13 +400,6 @@ class Node:
             raise RuntimeError("the node is not running; use `async with Node(…)`")
         return self._driver
 
-    def _router_failed(self, failure: RouterFailed) -> None:
-        """Without its router the node is none: whoever waits hears of it, and the node closes."""
-        self._topics.fail(failure)
-        self._reach.wake()
-        if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._close())
-
     def _check_topic(self, topic: str) -> None:
         check_topic(topic, self.config.limits.rpc)
         if not self._running.router.allows(topic):
@@ -436,14 +409,23 @@ class Node:
         if self.failure is not None:
             raise self.failure
 
-    def _delivered(self, action: Deliver) -> None:
-        self._partials.delivered(action)
-        self._running.statistics.missed += self._topics.deliver(action)
-
-    def _reachable(self) -> None:
-        """Somebody subscribed, or joined a mesh."""
-        if self.failure is None:
-            self._reach.changed()
+    def _take(self, report: Report) -> None:
+        match report:
+            case Deliver():
+                self._partials.delivered(report)
+                self._running.statistics.missed += self._topics.deliver(report)
+            case DeliverPartial() | RemindOfPartial():
+                self._partials.perform(report)
+            case Reachable():
+                if self.failure is None:
+                    self._reach.changed()
+            case RouterFailed():
+                self._topics.fail(report)
+                self._reach.wake()
+                if self._closing is None:
+                    self._closing = asyncio.get_running_loop().create_task(self._close())
+            case _:
+                assert_never(report)
 
     def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

@@ -14,7 +14,6 @@ from hearsay.node.driver import Driver
 from hearsay.node.incoming.sequence_numbers import SequenceFile, SequenceNumbers
 from hearsay.node.meeting.address_news import AddressBoard
 from hearsay.node.metrics.endpoint import endpoint_of
-from hearsay.node.surroundings import Clock
 from hearsay.node.trace_rows import TraceRows
 from hearsay.trace.language.event_rows import Codes
 
@@ -42,14 +41,13 @@ class Records:
     def begin(
         self,
         driver: Driver,
-        clock: Clock,
         host: NodeHost,
         news: AddressBoard,
         failure: Callable[[], RouterFailed | None],
     ) -> None:
         """Before the host has connections."""
         self._refuse_replays(driver)
-        self._begin_trace(driver, clock, host)
+        self._begin_trace(driver, host)
         if self._config.metrics is not None:
             from hearsay.node.metrics.server import MetricsServer
 
@@ -79,7 +77,7 @@ class Records:
         elif refuse:
             driver.validation.numbers = SequenceNumbers(authors)
 
-    def _begin_trace(self, driver: Driver, clock: Clock, host: NodeHost) -> None:
+    def _begin_trace(self, driver: Driver, host: NodeHost) -> None:
         if self._folder is not None:
             from hearsay.node.live_trace import LiveTrace
 
@@ -87,15 +85,15 @@ class Records:
             trace = LiveTrace(
                 self._folder,
                 host.peer,
-                clock,
+                driver.clock,
                 self._config.agent,
                 router.name,
                 return_memory=self._config.return_memory,
                 watcher=self._watcher,
             )
-            driver.record_in(trace)
+            driver.observers.trace = trace
             self.rows = trace
         elif self._watcher is not None:
-            self.rows = TraceRows(host.peer, clock, self._watcher)
+            self.rows = TraceRows(host.peer, driver.clock, self._watcher)
             self.rows.begin()
-            driver.record_in(self.rows)
+            driver.observers.trace = self.rows

@@ -18,7 +18,7 @@ from typing import TypeAlias
 from hearsay.core.language.rpc import Message
 from hearsay.wire.signing import Fault, check_us, signature_fault
 
-DEAR_US = 250
+EXPENSIVE_US = 250
 """Signatures that take longer to check, in microseconds, are for the threads."""
 BATCH_US = 2000
 """Checks that one peer has done in one go; at least one."""
@@ -129,9 +129,9 @@ class Verification:
             batch.decided(running.result())
 
 
-def is_dear(messages: list[Message]) -> bool:
+def is_expensive(messages: list[Message]) -> bool:
     """Whether one of their signatures is."""
-    return any(check_us(message) > DEAR_US for message in messages)
+    return any(check_us(message) > EXPENSIVE_US for message in messages)
 
 
 def check(messages: list[Message]) -> Verdicts:

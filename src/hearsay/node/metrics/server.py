@@ -103,7 +103,8 @@ class MetricsServer:
             loop_delay=LoopDelay(),
             about=(("router", kind.name), ("preset", config.preset_of(kind)), ("host", config.host)),
         )
-        driver.count_in(self._observed.traffic, self._observed.durations)
+        driver.observers.traffic = self._observed.traffic
+        driver.observers.durations = self._observed.durations
         readiness = Readiness(
             failure=failure,
             listens=lambda: bool(host.addresses) or not config.listen,
