@@ -361,5 +361,5 @@ async def test_a_topic_joined_while_its_messages_wait_takes_no_forged_one():
         await until(lambda: intake._batch is not None or node.statistics.delivered == 40)
         later = await node.join("later")
         await until(lambda: node.statistics.bad_signatures == 1 or node.statistics.rejected)
-        assert not later._backlog.messages
+        assert not later.unread
         await until(lambda: intake.input.empty)

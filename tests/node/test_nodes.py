@@ -386,7 +386,7 @@ async def test_what_waits_for_the_application_is_bounded_in_bytes():
             await topic.publish(bytes([number]) * 30_000)
         assert [(await topic.next()).data[0] for _ in range(3)] == [7, 8, 9]
         assert node.statistics.missed == 7
-        assert node._topics._backlogs._room.used == 0
+        assert node._topics._room.used == 0
 
 
 @run
@@ -399,10 +399,10 @@ async def test_topics_that_are_not_read_take_no_room_from_one_that_is():
                 await other.publish(bytes([number]) * 30_000)
             await topic.publish(bytes([number]) * 50_000)
             assert (await topic.next()).data[0] == number
-        assert node._topics._backlogs._room.used <= 200_000
+        assert node._topics._room.used <= 200_000
         for other in unread:
             await other.leave()
-        assert node._topics._backlogs._room.used == 0
+        assert node._topics._room.used == 0
 
 
 @run

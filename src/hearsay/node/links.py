@@ -9,9 +9,11 @@ from time import monotonic
 
 from hearsay.core.language.events import Event, PeerConnected, PeerDisconnected
 from hearsay.libp2p.host.node_host import NodeHost
+from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.limits.resources import Budget, address_group
 from hearsay.libp2p.limits.turns import Turns
-from hearsay.libp2p.mux.stream import Stream
+from hearsay.libp2p.mux.stream import Stream, StreamClosed
+from hearsay.libp2p.names.errors import MultistreamError, ProtocolError
 from hearsay.libp2p.names.peer_id import PeerId, to_text
 from hearsay.node.fairness.conduct import Conduct, ConductLimits, EarlyGrafts, KeptOut, Offence
 from hearsay.node.incoming.intake import Intake
@@ -21,6 +23,9 @@ from hearsay.node.receive import PeerInput, Received, Receiver
 from hearsay.node.sending import PeerLink, Sender
 
 _log = getLogger(__name__)
+
+REOPEN_SECONDS = (0.1, 1.0, 5.0)
+"""Waits before our stream to a peer that ended it is opened again; then the peer is left alone."""
 
 OWN_MACHINE = frozenset(map(address_group, ("127.0.0.1", "::1")))
 """Peers of these addresses count one by one in a mesh: several nodes of one machine are there on purpose."""
@@ -52,6 +57,7 @@ class Links:
         self._feed = feed
         self._act = act
         self._turns = Turns(monotonic, asyncio.get_running_loop().call_soon)
+        self._opening = Tasks()
 
     @property
     def connected(self) -> tuple[PeerId, ...]:
@@ -59,17 +65,17 @@ class Links:
         return tuple(sorted(peer for peer, link in self.of.items() if link.connected))
 
     def peer_up(self, peer: PeerId) -> None:
-        """Make the link of a peer that has connected; its pubsub streams are not open yet."""
+        """Make the link of a peer that has connected, and open our stream to it."""
         _log.debug("%s is connected", to_text(peer))
-        self.of[peer] = PeerLink(
+        link = self.of[peer] = PeerLink(
             peer,
             self._peer_queue_bytes,
-            self._sender.memory,
             self._host.address_of(peer),
             Intake(PeerInput(self._receiver, peer), self._turns, self._verification, self._act),
-            left=self._sender.left,
-            lost=self._sender.lost,
+            self._sender,
         )
+        opening = self._opening.start(self._open(link))
+        opening.add_done_callback(lambda _: link.settled.set())
 
     def peer_down(self, peer: PeerId) -> None:
         """Handle what a peer sent before it was gone; then tell the router that it is gone."""
@@ -161,9 +167,35 @@ class Links:
         if crowded:
             await asyncio.gather(*crowded)
 
+    async def stop_opening(self) -> None:
+        """Open no more streams."""
+        await self._opening.close()
+
     def close(self) -> None:
         for link in (*self.of.values(), *self.leaving.values()):
             link.intake.end()
+
+    async def _open(self, link: PeerLink) -> None:
+        """Keep our stream to a peer open; a peer that ends it is left alone after a few attempts."""
+        for wait_s in (0.0, *REOPEN_SECONDS):
+            await asyncio.sleep(wait_s)
+            if self.of.get(link.peer) is not link:
+                return
+            try:
+                stream = await self._host.open_stream(link.peer, self._receiver.router.strategy.protocols)
+            except MultistreamError:
+                return  # the peer does not speak pubsub
+            except (StreamClosed, ProtocolError):
+                continue
+            if self.of.get(link.peer) is not link:
+                stream.reset()
+                return
+            ended = asyncio.Event()
+            self.outbound_open(link, stream)
+            stream.receive_with(_OurStream(ended))
+            await ended.wait()
+            if link.outbound is stream:
+                self.outbound_lost(link)
 
     def _address_of(self, peer: PeerId) -> str:
         """Return the address of a peer as the router counts it: scores need all of it, a mesh counts groups."""
@@ -181,6 +213,20 @@ class Links:
     def _forget(self, peer: PeerId) -> None:
         self._receiver.forget(peer)
         self._early_grafts.gone(peer)
+
+
+class _OurStream:
+    """Watches the stream that we write to; nothing is expected on it."""
+
+    def __init__(self, ended: asyncio.Event) -> None:
+        self._ended = ended
+
+    def data_received(self, data: bytes) -> None:
+        raise ProtocolError("data on a stream that is ours to write to")
+
+    def stream_ended(self, reset: bool) -> None:
+        if reset:
+            self._ended.set()
 
 
 class HeldPeers:

@@ -10,7 +10,7 @@ async with Node(NodeConfig(bootstrap=(address,))) as node:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from hearsay.core.language.state import RouterState
 from hearsay.core.shell.contract import RouterFailed
 from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.host.node_host import NodeHost
+from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
@@ -41,12 +42,11 @@ from hearsay.node.links import HeldPeers
 from hearsay.node.meeting.address_news import AddressBoard, AddressNews
 from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.rendezvous import Searches
-from hearsay.node.our_streams import OurStreams
 from hearsay.node.partials import Partials
 from hearsay.node.peer_standing import PeerScores, PeerWorth
-from hearsay.node.reach import JoinedTopics, Reach
+from hearsay.node.reach import Reach
 from hearsay.node.records import Records
-from hearsay.node.topic import Backlogs, Published, Topic
+from hearsay.node.topic import JoinedTopics, Published, Topic
 from hearsay.node.trace_rows import TraceRows
 from hearsay.partial.application import DrivenApplication, Outcome
 from hearsay.py_libp2p.host import PyLibp2pHost
@@ -84,11 +84,9 @@ class Node:
         limits = self.config.limits
         self._author = Author(self._host.identity, time_ns())
         self._topics = JoinedTopics(
-            Backlogs(
-                self._host.resources.share("messages for the application", limits.all_topic_queues_bytes),
-                limits.topic_queue,
-                limits.topic_queue_bytes,
-            )
+            self._host.resources.share("messages for the application", limits.all_topic_queues_bytes),
+            limits.topic_queue,
+            limits.topic_queue_bytes,
         )
         self._reach = Reach(lambda: self._running, self._topics.__contains__, limits.waiting_publishes)
         self.confirmed: frozenset[PeerId] | None = None
@@ -97,12 +95,12 @@ class Node:
         self._held_peers = HeldPeers(self._host, limits.conduct)
         self.on_kept_out = self._held_peers.on_kept_out
         """Called when a peer, or everybody at an address, is kept out from now on."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._driver: Driver | None = None
         self._closing: asyncio.Task[None] | None = None
         self._identification = Identification(self._host, self.config.agent, self.config.limits.identify)
         self._ping_service = PingService(self._host)
-        self.scores = PeerScores(lambda: self._running, self._start)
+        self.scores = PeerScores(lambda: self._running, self._tasks)
         """What this node thinks of its peers."""
         self._partials = Partials(
             lambda: self._running,
@@ -137,12 +135,12 @@ class Node:
         )
         self._host.worth = PeerWorth(driver)
         try:
-            self._records.begin(driver, self._host, self._addresses, failure=lambda: self.failure)
+            self._records.begin(driver, self._host, self._addresses)
             for protocol in driver.protocols:
                 self._host.handle(protocol, driver.links.inbound_open, MAX_INBOUND_STREAMS)
             if driver.router.strategy.chooses_connections:
                 self._identification.on_identified.append(self._discovery.identified)
-            self._host.on_peer_up.append(OurStreams(self._host, driver, self._start).peer_up)
+            self._host.on_peer_up.append(driver.links.peer_up)
             self._host.on_peer_down.append(driver.links.peer_down)
             self._host.on_over_limit.append(lambda peer: self._held_peers.offended(peer, Offence.OVER_LIMIT, 1))
             for address in self.config.listen:
@@ -156,7 +154,7 @@ class Node:
                 RendezvousPoint(self._host, self.config.limits.rendezvous)
             await self._searches.begin()
             if self.config.return_memory:
-                self._start(freed_memory.watch())
+                self._tasks.start(freed_memory.watch())
         except BaseException:
             await self.close()
             raise
@@ -385,9 +383,9 @@ class Node:
             with suppress(TimeoutError):
                 async with asyncio.timeout(GOODBYE_SECONDS):
                     await self._driver.links.flush()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._driver is not None:
+            await self._driver.links.stop_opening()
+        await self._tasks.close()
         await self._identification.close()
         self.confirmed = await self._host.close()
         if self._driver is not None:
@@ -426,9 +424,3 @@ class Node:
                     self._closing = asyncio.get_running_loop().create_task(self._close())
             case _:
                 assert_never(report)
-
-    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from math import inf
 from time import monotonic
 
@@ -13,6 +13,7 @@ from hearsay.core.language.identifiers import TopicId
 from hearsay.core.language.state import Peering, ScoreParts
 from hearsay.core.mesh.parameters import MeshParameters
 from hearsay.core.scores.score_parameters import TopicScoreParameters
+from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.driver import Driver
 
@@ -59,9 +60,9 @@ Watcher = Callable[[Mapping[PeerId, ScoreParts]], None]
 
 
 class PeerScores:
-    def __init__(self, running: Callable[[], Driver], start: Callable[[Coroutine[None, None, None]], object]) -> None:
+    def __init__(self, running: Callable[[], Driver], tasks: Tasks) -> None:
         self._running = running
-        self._start = start
+        self._tasks = tasks
 
     @property
     def all(self) -> dict[PeerId, ScoreParts]:
@@ -83,7 +84,7 @@ class PeerScores:
 
     def watch(self, watcher: Watcher, every_s: float = 1.0) -> None:
         """Hand all scores to `watcher` again and again, as long as the node runs."""
-        self._start(self._watch(watcher, every_s))
+        self._tasks.start(self._watch(watcher, every_s))
 
     async def _watch(self, watcher: Watcher, every_s: float) -> None:
         while True:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hearsay.core.shell.contract import RouterFailed
 from hearsay.extras import require_extra
 from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.node.config import NodeConfig
@@ -43,7 +42,6 @@ class Records:
         driver: Driver,
         host: NodeHost,
         news: AddressBoard,
-        failure: Callable[[], RouterFailed | None],
     ) -> None:
         """Before the host has connections."""
         self._refuse_replays(driver)
@@ -51,7 +49,7 @@ class Records:
         if self._config.metrics is not None:
             from hearsay.node.metrics.server import MetricsServer
 
-            self._metrics = MetricsServer(self._config, host, driver, news, failure)
+            self._metrics = MetricsServer(self._config, host, driver, news)
 
     async def show(self) -> None:
         """Let metrics be read; `OSError` says why that cannot be."""

@@ -33,12 +33,9 @@ class PeerLink:
         self,
         peer: PeerId,
         queue_bytes: int,
-        memory: OutgoingMemory,
         address: str,
         intake: Intake,
-        *,
-        left: Callable[[PeerLink, list[OutgoingRpc]], None],
-        lost: Callable[[PeerLink, OutgoingRpc], None],
+        sender: Sender,
     ) -> None:
         self.peer = peer
         self.intake = intake
@@ -47,10 +44,10 @@ class PeerLink:
         """Topics and extensions, known from before our stream was replaced."""
         self.settled = asyncio.Event()
         """Set when our first stream to the peer is open, or will not be."""
-        self.queue = OutgoingQueue(queue_bytes, memory, partial(lost, self), address)
+        self.queue = OutgoingQueue(queue_bytes, sender.memory, partial(sender.lost, self), address)
         self.delivered = 0
         """Messages that this peer was the first to bring."""
-        self._left = left
+        self._sender = sender
         self._waiting = False
 
     @property
@@ -74,7 +71,7 @@ class PeerLink:
                 return
             entries = self.queue.take(_WRITE_BYTES)
             stream.write(b"".join([entry.frame for entry in entries]))
-            self._left(self, entries)
+            self._sender.left(self, entries)
 
     async def drain(self) -> None:
         """Until everything has left for the peer, or the peer is gone."""

@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from hearsay.core.language.actions import Deliver
+from hearsay.core.language.fast_frozen import fast_init
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.names.peer_id import to_text
 from hearsay.partial.application import Outcome
 
 OBJECT_BYTES = 512
-"""What a message that waits weighs beside its data."""
+"""Memory of a message that waits besides its data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,9 @@ class Received:
         return None if self.author is None else to_text(self.author)
 
 
+_received = fast_init(Received)
+
+
 @dataclass(frozen=True, slots=True)
 class Published:
     """What became of a message: how many peers it went to, how many had no room, whether it waits for any."""
@@ -41,63 +46,80 @@ class Published:
     waiting: bool
 
 
-class Backlogs:
-    """What waits for the application in all topics; when there is no room, the fullest one loses its oldest."""
+class JoinedTopics:
+    """The topics that a node has joined, with the messages that wait in them for the application.
 
-    def __init__(self, room: Budget, count_per_topic: int, bytes_per_topic: int) -> None:
+    When there is no room, the topic with the most bytes loses its oldest message.
+    """
+
+    def __init__(self, room: Budget, max_messages_per_topic: int, max_bytes_per_topic: int) -> None:
         self._room = room
-        self._count_per_topic = count_per_topic
-        self._bytes_per_topic = bytes_per_topic
-        self._backlogs: set[Backlog] = set()
+        self._max_messages = max_messages_per_topic
+        self._max_bytes = max_bytes_per_topic
+        self._topics: dict[str, Topic] = {}
 
-    def new(self) -> Backlog:
-        backlog = Backlog()
-        self._backlogs.add(backlog)
-        return backlog
+    def __contains__(self, name: str) -> bool:
+        return name in self._topics
 
-    def put(self, backlog: Backlog, message: Received) -> int:
-        """Keep a message for the application; how many were lost for it."""
-        weight = _weight(message)
-        lost = 0
-        while backlog.messages and (
-            len(backlog.messages) >= self._count_per_topic or backlog.bytes + weight > self._bytes_per_topic
-        ):
-            self.take(backlog)
-            lost += 1
-        while not self._room.reserve(weight):
-            fullest = max(self._backlogs, key=lambda each: each.bytes)
-            if not fullest.messages:
-                return lost + 1
-            self.take(fullest)
-            lost += 1
-        backlog.messages.append(message)
-        backlog.bytes += weight
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._topics)
+
+    def add(self, node: Publisher, name: str) -> Topic:
+        topic = self._topics[name] = Topic(node, name, self)
+        return topic
+
+    def remove(self, name: str) -> Topic | None:
+        """Remove a topic. Messages that wait in it can still be read, and take no room any more."""
+        topic = self._topics.pop(name, None)
+        if topic is not None:
+            self._room.release(topic.unread_bytes)
+        return topic
+
+    def deliver(self, action: Deliver) -> int:
+        """Keep a message for the application; return how many were lost to make room."""
+        message, sender = action.message, action.received_from
+        topic = self._topics.get(str(message.topic))
+        if topic is None:
+            return 0
+        assert sender is None or isinstance(sender, bytes)
+        assert message.source is None or isinstance(message.source, bytes)
+        assert isinstance(message.id, bytes)
+        lost = self._put(topic, _received(message.data, topic.name, message.source, message.id, sender))
+        topic.wake()
         return lost
 
-    def take(self, backlog: Backlog) -> Received:
-        """The oldest message."""
-        message = backlog.messages.popleft()
-        if backlog in self._backlogs:
+    def take(self, topic: Topic) -> Received:
+        """Return the oldest message of a topic, and remove it."""
+        message = topic.unread.popleft()
+        if self._topics.get(topic.name) is topic:
             weight = _weight(message)
-            backlog.bytes -= weight
+            topic.unread_bytes -= weight
             self._room.release(weight)
         return message
 
-    def let_go(self, backlog: Backlog) -> None:
-        """Nothing more comes; what is left is the application's, to read or to forget."""
-        if backlog in self._backlogs:
-            self._backlogs.remove(backlog)
-            self._room.release(backlog.bytes)
+    def fail(self, failure: Exception) -> None:
+        """End all topics: nothing comes any more."""
+        for topic in self._topics.values():
+            topic.fail(failure)
 
-
-class Backlog:
-    """Of one topic."""
-
-    __slots__ = ("bytes", "messages")
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.messages: deque[Received] = deque()
+    def _put(self, topic: Topic, message: Received) -> int:
+        weight = _weight(message)
+        lost = 0
+        while topic.unread and (
+            len(topic.unread) >= self._max_messages or topic.unread_bytes + weight > self._max_bytes
+        ):
+            self.take(topic)
+            lost += 1
+        while not self._room.reserve(weight):
+            fullest = max(self._topics.values(), key=lambda each: each.unread_bytes)
+            if not fullest.unread:
+                return lost + 1
+            self.take(fullest)
+            lost += 1
+        topic.unread.append(message)
+        topic.unread_bytes += weight
+        return lost
 
 
 def _weight(message: Received) -> int:
@@ -115,13 +137,14 @@ class Publisher(Protocol):
 
 
 class Topic:
-    """Iterate over it for messages. Who takes them too slowly misses the oldest; the node counts them."""
+    """A joined topic. Iterate over it for messages; the oldest are lost if these are taken too slowly."""
 
-    def __init__(self, node: Publisher, name: str, backlogs: Backlogs) -> None:
+    def __init__(self, node: Publisher, name: str, joined: JoinedTopics) -> None:
         self.name = name
         self._node = node
-        self._backlogs = backlogs
-        self._backlog = backlogs.new()
+        self._joined = joined
+        self.unread: deque[Received] = deque()
+        self.unread_bytes = 0
         self._something = asyncio.Event()
         self._left = False
         self._failure: Exception | None = None
@@ -136,33 +159,29 @@ class Topic:
         """Tell peers of what the application of this topic's partial messages added."""
         self._node.follow(self.name, outcome)
 
-    def put(self, message: Received) -> int:
-        """Hand over a message; how many were lost for it, of this topic or of another."""
-        lost = self._backlogs.put(self._backlog, message)
+    def wake(self) -> None:
         if not self._something.is_set():
             self._something.set()
-        return lost
 
     def close(self) -> None:
-        self._backlogs.let_go(self._backlog)
         self._left = True
         self._something.set()
 
     def fail(self, failure: Exception) -> None:
-        """Nothing comes any more, and not because anybody wanted it so."""
+        """End the topic because the router has failed."""
         self._failure = failure
         self._something.set()
 
     async def next(self) -> Received:
-        """The next message; `StopAsyncIteration` when the topic was left, `RouterFailed` when the router failed."""
-        while not self._backlog.messages:
+        """Return the next message; `StopAsyncIteration` when the topic was left, `RouterFailed` when that failed."""
+        while not self.unread:
             if self._failure is not None:
                 raise self._failure
             if self._left:
                 raise StopAsyncIteration
             self._something.clear()
             await self._something.wait()
-        return self._backlogs.take(self._backlog)
+        return self._joined.take(self)
 
     def __aiter__(self) -> AsyncIterator[Received]:
         return self

@@ -26,6 +26,7 @@ from typing import TypeAlias
 from hearsay.core.language.events import Verdict
 from hearsay.core.language.identifiers import Identifier
 from hearsay.core.language.rpc import Message
+from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.config import NodeLimits
@@ -74,7 +75,7 @@ class Validation:
         self._checks: dict[Identifier, _Check] = {}
         """What is not decided, by message id."""
         self._accounts: dict[PeerId, _Account] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     def add(self, topic: str, validator: Validator, threads: bool) -> None:
         self._validators.setdefault(topic, []).append(_DeclaredValidator(validator, threads))
@@ -154,9 +155,7 @@ class Validation:
     async def close(self) -> None:
         self._loop_slots.clear()
         self._thread_slots.clear()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         for check in self._checks.values():
             if iscoroutine(check.answer):
                 check.answer.close()
@@ -217,9 +216,7 @@ class Validation:
         for other in check.peers:
             if other != peer:
                 slots.withdraw(other, check)
-        task = asyncio.ensure_future(self._wait(check, answer, leave))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._wait(check, answer, leave))
 
     async def _wait(self, check: _Check, answer: Awaitable[Answer], leave: Callable[[], None]) -> None:
         verdict: Verdict | None = Verdict.IGNORE

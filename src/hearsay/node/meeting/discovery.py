@@ -11,13 +11,14 @@ peers that are dialled by themselves. Who answers proves to be the peer that was
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from logging import getLogger
 from random import random
 from time import monotonic
 
 from hearsay.libp2p.host.node_host import NodeHost
+from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.limits.rates import Rate, Rates
 from hearsay.libp2p.limits.resources import address_group
 from hearsay.libp2p.names.errors import DialError, EncodingError, OwnAddress
@@ -63,7 +64,7 @@ class Discovery:
         self._kept_out = kept_out
         self._first_retry_s = first_retry_s
         self._limits = limits or DiscoveryLimits()
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._tasks = Tasks()
         self._changed: dict[PeerId, asyncio.Event] = {}
         self._kept: set[PeerId] = set()
         self._book = AddressBook(host.can_dial, self._limits.book)
@@ -77,7 +78,7 @@ class Discovery:
 
     def keep(self, address: Multiaddr) -> None:
         """Stay connected to whoever is at an address."""
-        self._start(self._keep(address))
+        self._tasks.start(self._keep(address))
 
     def learn(self, envelope: bytes, teller: PeerId, named: PeerId | None = None) -> None:
         """Keep a signed record that a connected peer sends, if it is valid, new, and of `named`."""
@@ -135,9 +136,7 @@ class Discovery:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
 
     def _learnt(self, learnt: Learnt | None) -> None:
         if learnt is not None and learnt.news:
@@ -163,7 +162,7 @@ class Discovery:
     def _dial_next(self) -> None:
         """As many of the queue as may be dialled now."""
         while (planned := self._queue.next()) is not None:
-            self._start(self._dial(planned))
+            self._tasks.start(self._dial(planned))
         due_in_s = self._queue.due_in_s
         if due_in_s is not None:
             self._dial_soon(due_in_s)
@@ -250,8 +249,3 @@ class Discovery:
         gone = self._changed.get(peer)
         if gone is not None:
             gone.set()
-
-    def _start(self, work: Coroutine[None, None, object]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
