@@ -21,16 +21,8 @@ from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.fairness.conduct import Offence
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validation
-from hearsay.node.receive import (
-    CheckNeeded,
-    FrameRefused,
-    Misconduct,
-    PeerInput,
-    Receiver,
-    RestNeeded,
-    RpcAdmitted,
-    RpcDecoded,
-)
+from hearsay.node.receive import PeerInput, Receiver
+from hearsay.node.receive_events import CheckNeeded, FrameRefused, Misconduct, RestNeeded, RpcAdmitted, RpcDecoded
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.signing import Author, SignaturePolicy, signature_fault
 

@@ -77,13 +77,13 @@ from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.request_handler import RequestHandler
 from hearsay.node.observers import Observers
 from hearsay.node.outgoing_queue import OutgoingMemory
-from hearsay.node.receive import (
+from hearsay.node.receive import Receiver
+from hearsay.node.receive_events import (
     AddressReceived,
     CheckNeeded,
     FrameRefused,
     Misconduct,
     Received,
-    Receiver,
     RestNeeded,
     RpcAdmitted,
     RpcDecoded,

@@ -19,7 +19,8 @@ from hearsay.node.fairness.conduct import Conduct, ConductLimits, EarlyGrafts, K
 from hearsay.node.incoming.intake import Intake
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.verification import Verification
-from hearsay.node.receive import PeerInput, Received, Receiver
+from hearsay.node.receive import PeerInput, Receiver
+from hearsay.node.receive_events import Received
 from hearsay.node.sending import PeerLink, Sender
 
 _log = getLogger(__name__)

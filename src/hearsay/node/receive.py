@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
@@ -31,6 +31,16 @@ from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validation
 from hearsay.node.incoming.verification import BATCH_US, Verdicts, is_expensive
 from hearsay.node.meeting.address_records import take_records
+from hearsay.node.receive_events import (
+    AddressReceived,
+    CheckNeeded,
+    FrameRefused,
+    Misconduct,
+    Received,
+    RestNeeded,
+    RpcAdmitted,
+    RpcDecoded,
+)
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.fields import WireError
 from hearsay.wire.messages import MessageIds
@@ -53,79 +63,6 @@ _NEW_MESSAGE_PARTS = 2
 _IDS_PER_PART = 8
 """Message ids that count as one part of the allowance."""
 
-
-@dataclass(slots=True)
-class RpcDecoded:
-    """An RPC as the peer sent it, for metrics and the trace."""
-
-    peer: PeerId
-    rpc: Rpc
-
-
-@dataclass(slots=True)
-class RpcAdmitted:
-    """An RPC, or a portion of one, for the router.
-
-    The router must handle it as of `now_us`: at a later time it may have forgotten a message that was not checked
-    because it was not new.
-    """
-
-    peer: PeerId
-    rpc: Rpc
-    portion: Portion | None
-    now_us: Micros
-
-
-@dataclass(slots=True)
-class Misconduct:
-    peer: PeerId
-    offence: Offence
-    count: int
-
-
-@dataclass(slots=True)
-class FrameRefused:
-    """The stream cannot be read any further: a frame is too long or is no RPC."""
-
-    peer: PeerId
-
-
-@dataclass(slots=True)
-class AddressReceived:
-    """A signed address record, and the peer that it is said to belong to."""
-
-    record: bytes
-    sender: PeerId
-    named: PeerId | None
-
-
-@dataclass(slots=True)
-class RestNeeded:
-    """Read nothing from the peer for this time."""
-
-    for_s: float
-    over_allowance: bool
-
-
-@dataclass(slots=True)
-class CheckNeeded:
-    """Check the signatures of these messages elsewhere, and return the verdicts to `PeerInput.checked`."""
-
-    messages: list[Message]
-
-
-Received: TypeAlias = (
-    RpcDecoded
-    | RpcAdmitted
-    | Misconduct
-    | FrameRefused
-    | AddressReceived
-    | RestNeeded
-    | CheckNeeded
-    | MessageRefused
-    | PartDropped
-    | StreamOpened
-)
 
 _Examined: TypeAlias = "list[tuple[Message, Fault | None]]"
 """New messages, each with the fault that shows without a check of the signature."""
@@ -474,19 +411,17 @@ class PeerInput:
         self._kept = None
 
 
+@dataclass(slots=True, eq=False)
 class _WaitingRpc:
     """An RPC whose messages from `next` to before `stop` are still to be handled; later ones are dropped."""
 
-    __slots__ = ("next", "opens_stream", "reserved", "rpc", "stop", "verdicts")
-
-    def __init__(self, rpc: Rpc, stop: int, reserved: int, opens_stream: bool) -> None:
-        self.rpc = rpc
-        self.next = 0
-        self.stop = stop
-        self.reserved = reserved
-        """Bytes of the peer's budget."""
-        self.opens_stream = opens_stream
-        self.verdicts: Verdicts = {}
+    rpc: Rpc
+    stop: int
+    reserved: int
+    """Bytes of the peer's budget."""
+    opens_stream: bool
+    next: int = 0
+    verdicts: Verdicts = field(default_factory=dict[int, "Fault | None"])
 
     def messages(self, at_most: int | None = None) -> Iterator[Message]:
         """Return an iterator over the messages to come."""

@@ -14,7 +14,8 @@ from hearsay.core.language.rpc import EPISUB, Message
 from hearsay.libp2p.limits.turns import Turns
 from hearsay.libp2p.mux.stream import Stream
 from hearsay.node.incoming.verification import Batch, Verdicts, Verification
-from hearsay.node.receive import PeerInput, Received
+from hearsay.node.receive import PeerInput
+from hearsay.node.receive_events import Received
 
 LEAVE_S = 5.0
 """Time for what is left of a peer that is gone."""

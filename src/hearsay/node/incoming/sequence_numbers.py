@@ -9,6 +9,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from logging import getLogger
 from pathlib import Path
@@ -67,14 +68,12 @@ class SequenceNumbers:
             self._authors.popitem(last=False)
 
 
+@dataclass(slots=True)
 class _Author:
-    """Bit i of `taken` stands for the number i below the highest."""
+    """The numbers of one author; bit i of `taken` stands for the number i below the highest."""
 
-    __slots__ = ("highest", "taken")
-
-    def __init__(self, highest: int, taken: int) -> None:
-        self.highest = highest
-        self.taken = taken
+    highest: int
+    taken: int
 
 
 HEAD = b"hearsay sequence numbers 1\n"

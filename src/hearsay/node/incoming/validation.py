@@ -18,7 +18,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import isawaitable, iscoroutine
 from logging import getLogger
 from typing import TypeAlias
@@ -129,7 +129,7 @@ class Validation:
         declared = self._validators.get(message.topic)
         if not declared:
             return self._final(message, Verdict.ACCEPT)
-        check = _Check(message, sender, iter(declared.copy()))
+        check = _Check(message, [sender], iter(declared.copy()))
         verdict = self._next_step(check)
         if verdict is None:
             self._checks[message.id] = check
@@ -288,23 +288,20 @@ class _Account:
     count: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class _Check:
     """A message on its way past the validators of its topic."""
 
-    __slots__ = ("answer", "declared", "message", "peers", "reserved", "running", "steps")
-
-    declared: _DeclaredValidator
-    """The validator it waits for."""
-
-    def __init__(self, message: Message, sender: PeerId, steps: Iterator[_DeclaredValidator]) -> None:
-        self.message = message
-        self.peers = [sender]
-        """Who sent it, the first one first; it waits in the turn of each."""
-        self.steps = steps
-        self.answer: Awaitable[Answer] | None = None
-        """What the validator returned; None for one that a thread will ask."""
-        self.running = False
-        self.reserved = 0
+    message: Message
+    peers: list[PeerId]
+    """The senders, the first one first; the message waits in the turn of each."""
+    steps: Iterator[_DeclaredValidator]
+    declared: _DeclaredValidator = field(init=False)
+    """The validator that the message waits for."""
+    answer: Awaitable[Answer] | None = None
+    """What the validator returned; None for one that a thread will ask."""
+    running: bool = False
+    reserved: int = 0
 
 
 async def _of_thread(job: Future[Answer | Awaitable[Answer]]) -> Answer:

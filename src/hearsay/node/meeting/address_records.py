@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from hearsay.core.language.episub_parts import EpisubJoin, EpisubPart, ForwardJoin, Nodes, Shuffle, ShuffleReply
-from hearsay.core.language.identifiers import PeerId
+from hearsay.core.language.identifiers import Identifier
 from hearsay.core.language.rpc import EXPERIMENTAL_FIELDS, Control, Extension, Rpc
 
 RECORD_FIELD = EXPERIMENTAL_FIELDS + 4096
@@ -36,7 +36,7 @@ def take_records(rpc: Rpc) -> tuple[Rpc, list[bytes]]:
     return replace(rpc, control=replace(control, extensions=others)), records[:MAX_RECORDS]
 
 
-def _named(part: EpisubPart) -> Iterator[PeerId]:
+def _named(part: EpisubPart) -> Iterator[Identifier]:
     match part:
         case Nodes() | ShuffleReply():
             yield from part.peers
