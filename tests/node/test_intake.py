@@ -18,8 +18,8 @@ from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.names.keys import PublicKey
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.names.protobuf import bytes_field, varint_field
+from hearsay.node.conduct import Offence
 from hearsay.node.config import NodeConfig, NodeLimits
-from hearsay.node.fairness.conduct import Offence
 from hearsay.node.incoming.verification import BATCH_US
 from hearsay.node.node import Node
 from hearsay.node.receive import MESSAGES_AT_ONCE

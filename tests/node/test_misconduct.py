@@ -19,8 +19,8 @@ from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.names.errors import ProtocolError
+from hearsay.node.conduct import ConductLimits, Offence
 from hearsay.node.config import NodeConfig, NodeLimits
-from hearsay.node.fairness.conduct import ConductLimits, Offence
 from hearsay.node.meeting.address_news import AddressState
 from hearsay.node.node import Node
 from hearsay.wire.encode import encode_rpc

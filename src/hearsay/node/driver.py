@@ -66,8 +66,8 @@ from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.libp2p.services.identify import Identification
 from hearsay.libp2p.services.ping import PingService
+from hearsay.node.conduct import EarlyGrafts, Offence, offence_in
 from hearsay.node.config import NodeConfig
-from hearsay.node.fairness.conduct import EarlyGrafts, Offence, offence_in
 from hearsay.node.incoming.intake import Intake
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validation
@@ -96,7 +96,7 @@ class Reachable:
 
 
 Report: TypeAlias = Deliver | DeliverPartial | RemindOfPartial | Reachable | RouterFailed
-"""What the node learns from its driver."""
+"""An event for the node: for the application, or about the driver itself."""
 
 _REACHABLE = Reachable()
 

@@ -33,9 +33,9 @@ from hearsay.libp2p.services.identify import Identification
 from hearsay.libp2p.services.ping import PingService
 from hearsay.libp2p.services.rendezvous_streams import RendezvousPoint
 from hearsay.node import freed_memory
+from hearsay.node.conduct import Offence
 from hearsay.node.config import NodeConfig
 from hearsay.node.driver import Driver, Reachable, Report
-from hearsay.node.fairness.conduct import Offence
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validator
 from hearsay.node.links import HeldPeers
@@ -44,9 +44,8 @@ from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.rendezvous import Searches
 from hearsay.node.partials import Partials
 from hearsay.node.peer_standing import PeerScores, PeerWorth
-from hearsay.node.reach import Reach
 from hearsay.node.records import Records
-from hearsay.node.topic import JoinedTopics, Published, Topic
+from hearsay.node.topic import JoinedTopics, Published, Reach, Topic
 from hearsay.node.trace_rows import TraceRows
 from hearsay.partial.application import DrivenApplication, Outcome
 from hearsay.py_libp2p.host import PyLibp2pHost
@@ -58,7 +57,7 @@ from hearsay.wire.splitting import check_fits, check_topic
 MAX_INBOUND_STREAMS = 3
 """A peer's, for a protocol of pubsub; the newest counts."""
 GOODBYE_SECONDS = 1.0
-"""So long closing waits for peers to take what they were sent."""
+"""Time that closing waits for peers to take what they were sent."""
 
 
 class Node:
@@ -94,14 +93,14 @@ class Node:
         self._addresses = AddressBoard()
         self._held_peers = HeldPeers(self._host, limits.conduct)
         self.on_kept_out = self._held_peers.on_kept_out
-        """Called when a peer, or everybody at an address, is kept out from now on."""
+        """Called with each ban of a peer or of an address."""
         self._tasks = Tasks()
         self._driver: Driver | None = None
         self._closing: asyncio.Task[None] | None = None
         self._identification = Identification(self._host, self.config.agent, self.config.limits.identify)
         self._ping_service = PingService(self._host)
         self.scores = PeerScores(lambda: self._running, self._tasks)
-        """What this node thinks of its peers."""
+        """The scores of its peers."""
         self._partials = Partials(
             lambda: self._running,
             lambda topic, data: self._running.feed(Publish(self._write(topic, data))),
@@ -169,12 +168,12 @@ class Node:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Where this node listens, to be given to others."""
+        """The addresses at which other nodes reach this one."""
         return tuple(map(str, self._host.addresses))
 
     @property
     def metrics_url(self) -> str | None:
-        """Where its metrics are, if `NodeConfig.metrics` shows them."""
+        """The URL of its metrics, if `NodeConfig.metrics` shows them."""
         return self._records.metrics_url
 
     @property
@@ -204,7 +203,7 @@ class Node:
 
     @property
     def agreeing(self) -> tuple[PeerId, ...]:
-        """Connected peers with whom a pubsub protocol is not agreed on yet."""
+        """Connected peers without an agreed pubsub protocol so far."""
         links = self._running.links.of
         return tuple(
             sorted(
@@ -229,12 +228,12 @@ class Node:
         return self._running.router.inspect()
 
     def mesh(self, topic: str) -> tuple[PeerId, ...]:
-        """The peers with whom full messages of a topic are exchanged; empty for routers without a mesh."""
+        """Return the mesh peers of a topic; empty for routers without a mesh."""
         peers = self._running.router.strategy.mesh_peers(topic)
         return tuple(peer for peer in peers if isinstance(peer, bytes))
 
     def topic_peers(self, topic: str) -> int:
-        """How many connected peers are subscribed to a topic."""
+        """Return the number of connected peers that are subscribed to a topic."""
         return self._reach.peers(topic)
 
     async def connect(self, address: str) -> PeerId:
@@ -257,11 +256,11 @@ class Node:
         partial: DrivenApplication | None = None,
         partial_use: PartialUse = PartialUse.REQUESTS,
     ) -> Topic:
-        """Take part in a topic, perhaps with a signature policy or message ids of its own. `TooLarge` when no peer
-        would hear of it, as its name is too long.
+        """Join a topic, perhaps with a signature policy or message ids of its own. `TooLarge` if its name is too long
+        for an RPC.
 
-        With an application for partial messages peers that have them, too, send each other parts (v1.3). Whoever has
-        all of them passes the message on to the others, so it has no author: the topic needs a policy without.
+        With an application for partial messages, peers that support them send each other parts (v1.3). A peer with
+        all parts passes the message on to the others, so it has no author: the topic needs a policy without one.
         """
         driver = self._running
         self._require_router()
@@ -295,8 +294,8 @@ class Node:
     async def publish(self, topic: str, data: bytes, *, wait_for_peers: bool = False) -> Published:
         """Send a message to a topic, joined or not. `TooLarge` when no RPC could hold it.
 
-        With `wait_for_peers` a message that nobody could be sent waits for the first peer, or the mesh, of the topic;
-        as many as `NodeLimits.waiting_publishes` do, then the oldest is given up and counted.
+        With `wait_for_peers`, a message that reaches no peer yet waits for the first peer, or the mesh, of the topic.
+        `NodeLimits.waiting_publishes` of them may wait; beyond that the oldest is dropped and counted.
         """
         driver = self._running
         self._require_router()
@@ -320,20 +319,20 @@ class Node:
         return replace(message, id=driver.receiver.message_ids(topic, source, message.seqno, data))
 
     def follow(self, topic: str, outcome: Outcome) -> None:
-        """Do what follows from what the application of a topic's partial messages added: peers are told."""
+        """Send peers what the application of a topic's partial messages has added."""
         self._require_router()
         self._partials.follow(topic, outcome)
 
     def waiting(self, topic: str) -> int:
-        """How many messages wait for somebody to send them to."""
+        """Return the number of messages of a topic that wait for a first peer."""
         return self._reach.waiting(topic)
 
     def reaches_somebody(self, topic: str) -> bool:
-        """Whether a message would be sent to anybody now: a peer of the mesh, of a topic not joined a subscriber."""
+        """Return whether a message would reach a peer now: a mesh member, or a subscriber of a topic not joined."""
         return self._reach.is_somebody(topic)
 
     async def wait_for_peers(self, topic: str, within_s: float | None = None) -> bool:
-        """Wait until a message of a topic would reach somebody; False if nobody came in time."""
+        """Wait until a message of a topic would reach a peer; False if none came in time."""
         return await self._reach.somebody(topic, within_s)
 
     async def make_room(self, within_s: float) -> bool:
@@ -351,7 +350,7 @@ class Node:
     async def flush(self) -> None:
         """Wait until everything that was sent has left for its peers.
 
-        Messages that wait for a first peer (`waiting`) have not been sent to anybody: `wait_for_peers` is for them.
+        Messages that wait for a first peer (`waiting`) have not been sent: `wait_for_peers` is for them.
         """
         self._require_router()
         await self._running.links.flush()

@@ -10,8 +10,7 @@ from hearsay.core.language.rpc import Rpc
 from hearsay.libp2p.names.peer_id import PeerId
 
 if TYPE_CHECKING:
-    from hearsay.node.metrics.measurements import Durations
-    from hearsay.node.metrics.traffic import Traffic
+    from hearsay.node.metrics.measurements import Durations, Traffic
     from hearsay.node.trace_rows import TraceRows
 
 

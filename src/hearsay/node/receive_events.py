@@ -10,7 +10,7 @@ from hearsay.core.language.events import MessageRefused, StreamOpened
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import Message, Portion, Rpc
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.node.fairness.conduct import Offence
+from hearsay.node.conduct import Offence
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What a node keeps of what happens, and shows: sequence numbers that were used up, its trace, its metrics."""
+"""Records of a node: used sequence numbers, its trace, its metrics."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from hearsay.extras import require_extra
 from hearsay.libp2p.host.node_host import NodeHost
-from hearsay.node.config import NodeConfig
+from hearsay.node.config import NodeConfig, endpoint_of
 from hearsay.node.driver import Driver
 from hearsay.node.incoming.sequence_numbers import SequenceFile, SequenceNumbers
 from hearsay.node.meeting.address_news import AddressBoard
-from hearsay.node.metrics.endpoint import endpoint_of
 from hearsay.node.trace_rows import TraceRows
 from hearsay.trace.language.event_rows import Codes
 
@@ -57,7 +56,7 @@ class Records:
             await self._metrics.listen(*endpoint_of(self._config.metrics))
 
     async def hide(self) -> None:
-        """Nobody is answered any more."""
+        """Answer no more requests."""
         if self._metrics is not None:
             await self._metrics.close()
 

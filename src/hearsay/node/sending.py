@@ -18,7 +18,7 @@ from hearsay.libp2p.mux.stream import Stream, StreamClosed
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.incoming.intake import Intake
 from hearsay.node.incoming.statistics import Statistics
-from hearsay.node.meeting.address_records import with_records
+from hearsay.node.meeting.address_book import with_records
 from hearsay.node.observers import Observers
 from hearsay.node.outgoing_queue import OutgoingMemory, OutgoingQueue, OutgoingRpc, Priority, by_priority
 from hearsay.wire.encode import encode_rpc
@@ -52,7 +52,7 @@ class PeerLink:
 
     @property
     def connected(self) -> bool:
-        """Whether the router knows this peer."""
+        """Return whether the router knows this peer."""
         return self.outbound is not None
 
     def set_outbound(self, stream: Stream | None) -> None:
@@ -86,7 +86,7 @@ class PeerLink:
 
 
 class Sender:
-    """Its owner knows the signed `record_of` a peer, and hears of control that found no room, to `say_again`."""
+    """Sends for a router. `record_of` returns the signed record of a peer; `say_again` gets control without room."""
 
     def __init__(
         self,

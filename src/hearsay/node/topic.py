@@ -1,17 +1,20 @@
-"""A joined topic, as the application sees it: publish to it, iterate over its messages, leave it."""
+"""Topics as the application sees them: messages that wait in them, and the peers that a message would reach."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from hearsay.core.language.actions import Deliver
+from hearsay.core.language.events import Publish
 from hearsay.core.language.fast_frozen import fast_init
+from hearsay.core.language.rpc import Message
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.names.peer_id import to_text
+from hearsay.node.driver import Driver
 from hearsay.partial.application import Outcome
 
 OBJECT_BYTES = 512
@@ -38,7 +41,7 @@ _received = fast_init(Received)
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What became of a message: how many peers it went to, how many had no room, whether it waits for any."""
+    """The result of a publication: peers it goes to, peers without room, and whether it waits for a first peer."""
 
     message_id: bytes
     sent: int
@@ -156,7 +159,7 @@ class Topic:
         await self._node.leave(self.name)
 
     def follow(self, outcome: Outcome) -> None:
-        """Tell peers of what the application of this topic's partial messages added."""
+        """Send peers what the application of this topic's partial messages has added."""
         self._node.follow(self.name, outcome)
 
     def wake(self) -> None:
@@ -188,3 +191,65 @@ class Topic:
 
     async def __anext__(self) -> Received:
         return await self.next()
+
+
+class Reach:
+    """The reach of messages. At most `most` messages of a topic wait; then the oldest is dropped and counted."""
+
+    def __init__(self, driver: Callable[[], Driver], joined: Callable[[str], bool], most: int) -> None:
+        self._driver = driver
+        self._joined = joined
+        self._most = most
+        self._messages: dict[str, deque[Message]] = {}
+        self._changed = asyncio.Event()
+        """Set, and replaced, when a peer may have become reachable."""
+
+    def peers(self, topic: str) -> int:
+        """Return the number of connected peers that are subscribed to a topic."""
+        view = self._driver().router.peers.in_topic(topic)
+        return len(view.native) + len(view.flood)
+
+    def is_somebody(self, topic: str) -> bool:
+        """Return whether a message would reach a peer now: a mesh member, or a subscriber of a topic not joined."""
+        router = self._driver().router
+        if router.strategy.has_mesh and self._joined(topic):
+            return len(router.strategy.mesh_peers(topic)) > 0 or len(router.peers.in_topic(topic).flood) > 0
+        return self.peers(topic) > 0
+
+    def waiting(self, topic: str) -> int:
+        return len(self._messages.get(topic, ()))
+
+    def wait_with(self, topic: str, message: Message) -> None:
+        """Publish a message as soon as it reaches a peer."""
+        waiting = self._messages.setdefault(topic, deque())
+        waiting.append(message)
+        if len(waiting) > self._most:
+            waiting.popleft()
+            self._driver().statistics.gave_up_waiting += 1
+
+    async def somebody(self, topic: str, within_s: float | None) -> bool:
+        """Wait until a message of a topic would reach a peer; False if none came in time."""
+        try:
+            async with asyncio.timeout(within_s):
+                while not self.is_somebody(topic):
+                    failure = self._driver().failure
+                    if failure is not None:
+                        raise failure
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def forget(self, topic: str) -> None:
+        self._messages.pop(topic, None)
+
+    def changed(self) -> None:
+        """Publish the messages that now reach a peer, and wake all that wait for one."""
+        for topic in [topic for topic in self._messages if self.is_somebody(topic)]:
+            for message in self._messages.pop(topic):
+                self._driver().feed(Publish(message))
+        self.wake()
+
+    def wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()

@@ -1,1 +1,1 @@
-"""What peers send, from bytes to a verdict."""
+"""Input of peers: streams, signatures on threads, validators."""

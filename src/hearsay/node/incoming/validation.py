@@ -30,7 +30,7 @@ from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.config import NodeLimits
-from hearsay.node.fairness.fair_slots import FairSlots
+from hearsay.node.incoming.fair_slots import FairSlots
 from hearsay.node.incoming.sequence_numbers import NUMBER_BYTES, SequenceNumbers
 from hearsay.node.incoming.statistics import Statistics
 
@@ -40,7 +40,7 @@ Answer: TypeAlias = "Verdict | bool"
 Validator: TypeAlias = Callable[[Message], "Answer | Awaitable[Answer]"]
 
 OBJECT_BYTES = 1024
-"""What a message that waits weighs beside its own bytes."""
+"""Memory of a message that waits besides its own bytes."""
 
 _log = getLogger(__name__)
 
@@ -67,13 +67,13 @@ class Validation:
         self._decided = decided
         self._statistics = statistics
         self.numbers: SequenceNumbers | None = None
-        """Of the authors' messages so far, if replays are refused."""
+        """Sequence numbers that authors have used, if replays are refused."""
         self._validators: dict[Identifier, list[_DeclaredValidator]] = {}
         self._loop_slots: FairSlots[_Check] = FairSlots(limits.concurrent_validations, self._start_on_loop)
         self._thread_slots: FairSlots[_Check] = FairSlots(limits.validation_threads, self._start_on_thread)
         self._pool: ThreadPoolExecutor | None = None
         self._checks: dict[Identifier, _Check] = {}
-        """What is not decided, by message id."""
+        """Messages that are not decided, by id."""
         self._accounts: dict[PeerId, _Account] = {}
         self._tasks = Tasks()
 
@@ -88,27 +88,27 @@ class Validation:
 
     @property
     def in_use(self) -> bool:
-        """Whether messages may have to wait."""
+        """Return whether messages may have to wait."""
         return bool(self._validators)
 
     @property
     def looks(self) -> bool:
-        """Whether any message is looked at, to check it or its sequence number; all others are accepted."""
+        """Return whether messages or sequence numbers are checked at all; if not, all messages are accepted."""
         return bool(self._validators) or self.numbers is not None
 
     def pending(self, peer: PeerId) -> int:
-        """How many messages of a peer are not decided."""
+        """Return the number of messages of a peer that are not decided."""
         account = self._accounts.get(peer)
         return 0 if account is None else account.count
 
     @property
     def full(self) -> bool:
-        """Whether there is room for nobody."""
+        """Return whether no peer has room."""
         waiting = len(self._checks)
         return waiting > 0 and (waiting >= self._max_pending or self.share.free <= OBJECT_BYTES)
 
     def has_room(self, peer: PeerId, message: Message) -> bool:
-        """Whether one more message of a peer may wait.
+        """Return whether one more message of a peer may wait.
 
         In bytes a peer may have its fair share (`Budget.fair`). When nothing waits at all there is always room, so
         that nothing waits for ever.
@@ -254,7 +254,7 @@ class Validation:
         return verdict
 
     def _is_replay(self, first_time: Callable[[PeerId, bytes], bool], message: Message) -> bool:
-        """Whether a signed message was here before. Without a signature anybody could use up an author's numbers."""
+        """Return whether a signed message is a replay. Unsigned ones must not use up the numbers of an author."""
         author, number = message.source, message.seqno
         if message.signature is None or not isinstance(author, bytes) or number is None:
             return False
@@ -282,7 +282,7 @@ class _DeclaredValidator:
 
 @dataclass(slots=True)
 class _Account:
-    """What a peer has waiting."""
+    """The messages of a peer that wait."""
 
     budget: Budget
     count: int = 0
@@ -299,7 +299,7 @@ class _Check:
     declared: _DeclaredValidator = field(init=False)
     """The validator that the message waits for."""
     answer: Awaitable[Answer] | None = None
-    """What the validator returned; None for one that a thread will ask."""
+    """The answer of the validator; None for one that a thread will ask."""
     running: bool = False
     reserved: int = 0
 
@@ -314,7 +314,7 @@ async def _of_thread(job: Future[Answer | Awaitable[Answer]]) -> Answer:
 
 
 def weight_of(message: Message) -> int:
-    """Of its parts, and of the whole as it came."""
+    """Return the memory of a message: of its parts, and of the whole as it was received."""
     return OBJECT_BYTES + 2 * len(message.data if message.encoded is None else message.encoded)
 
 

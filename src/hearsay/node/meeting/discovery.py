@@ -26,13 +26,13 @@ from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId, to_text
 from hearsay.libp2p.services.identify import Identity
 from hearsay.libp2p.services.rendezvous import open_unsigned
-from hearsay.node.fairness.conduct import KeptOut
+from hearsay.node.conduct import KeptOut
 from hearsay.node.meeting.address_book import AddressBook, BookLimits, Learnt
 from hearsay.node.meeting.address_news import AddressNews, AddressState
 from hearsay.node.meeting.dial_queue import FIRST_RETRY_S, DialLimits, DialQueue, PlannedDial, Retries
 
 LASTING_S = 10.0
-"""A connection that lasts so long makes good for failures before it."""
+"""Duration of a connection that resets the back-off."""
 NO_PUBSUB = "it speaks no pubsub that this node does"
 _log = getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Discovery:
         host.on_peer_down.append(self._lost)
 
     def keep(self, address: Multiaddr) -> None:
-        """Stay connected to whoever is at an address."""
+        """Stay connected to the peer at an address."""
         self._tasks.start(self._keep(address))
 
     def learn(self, envelope: bytes, teller: PeerId, named: PeerId | None = None) -> None:
@@ -87,7 +87,7 @@ class Discovery:
             self._learnt(self._book.learn(envelope, source, teller=teller, named=named))
 
     def identified(self, peer: PeerId, identity: Identity) -> None:
-        """What a peer says of its addresses serves to find it again later."""
+        """Keep the addresses that a peer sends about itself, to find it again later."""
         if identity.signed_record:
             self.learn(identity.signed_record, peer)
 
@@ -233,7 +233,7 @@ class Discovery:
             await asyncio.sleep(wait_s)
 
     def _kept_out_at(self, address: Multiaddr, found: PeerId | None) -> KeptOut | None:
-        """Whether whoever is, or was found, at an address is kept out."""
+        """Return the ban of an address, of its peer, or of the peer that was found there."""
         return self._kept_out(address.peer or found, address_group(address.parts[0][1]))
 
     async def _tell_connected(self, address: Multiaddr, peer: PeerId, before: PeerId | None) -> None:

@@ -1,7 +1,7 @@
 """Finding peers on the local network by multicast DNS (libp2p specs, "mdns"), over `zeroconf`, an extra.
 
 Every node offers a service of type `_p2p._udp.local` under a random name; its TXT record has a line
-`dnsaddr=<multiaddr with /p2p/…>` for each address. Whoever sees the service asks for the record and dials.
+`dnsaddr=<multiaddr with /p2p/…>` for each address. A node that sees the service asks for the record and dials.
 """
 
 from __future__ import annotations

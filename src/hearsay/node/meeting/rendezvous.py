@@ -133,7 +133,7 @@ class RendezvousSearch:
 
 
 class Searches:
-    """What is found goes to `discovery`, news of the addresses that are asked to `tell`."""
+    """All searches of a node: found peers go to `discovery`, news of the points to `tell`."""
 
     def __init__(
         self,

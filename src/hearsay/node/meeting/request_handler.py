@@ -1,4 +1,4 @@
-"""What a router asks for that takes time: dial a peer, measure a round trip, find contacts for a topic.
+"""Requests of a router that take time: dial a peer, measure a round trip, find contacts for a topic.
 
 Every request is answered by an event, sooner or later, unless the peer is gone: a dial that fails, or that leads to a
 peer without our protocols, by `DialFailed`; a ping by the time it took, at most `PING_SECONDS`; a search by random
@@ -23,7 +23,7 @@ from hearsay.libp2p.services.ping import PingService
 from hearsay.node.meeting.discovery import Discovery
 
 STREAM_SECONDS = 5.0
-"""So long a connected peer may take to open a pubsub stream."""
+"""Time for a connected peer to open a pubsub stream."""
 PING_SECONDS = 10.0
 
 

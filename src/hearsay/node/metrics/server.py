@@ -15,9 +15,8 @@ from hearsay.node.config import NodeConfig
 from hearsay.node.driver import Driver
 from hearsay.node.meeting.address_news import AddressBoard, AddressState
 from hearsay.node.metrics.families import Observed, families
-from hearsay.node.metrics.measurements import ConnectionCounts, Durations, LoopDelay
+from hearsay.node.metrics.measurements import ConnectionCounts, Durations, LoopDelay, Traffic
 from hearsay.node.metrics.openmetrics import CONTENT_TYPE, exposition
-from hearsay.node.metrics.traffic import Traffic
 
 CONNECTIONS = 16
 
@@ -84,7 +83,7 @@ class MetricsServer:
         self._shown = Answer(b"")
         self._stale_s = 0.0
         self.url = ""
-        """Where metrics are."""
+        """The URL of the metrics."""
 
     async def listen(self, host: str, port: int) -> None:
         """`OSError` says why that cannot be."""
