@@ -68,10 +68,10 @@ from hearsay.libp2p.services.identify import Identification
 from hearsay.libp2p.services.ping import PingService
 from hearsay.node.conduct import EarlyGrafts, Offence, offence_in
 from hearsay.node.config import NodeConfig
-from hearsay.node.incoming.intake import Intake
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validation
 from hearsay.node.incoming.verification import Verification
+from hearsay.node.intake import Intake
 from hearsay.node.links import HeldPeers, Links
 from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.request_handler import RequestHandler

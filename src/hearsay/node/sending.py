@@ -16,8 +16,8 @@ from hearsay.core.language.sizes import part_sizes, rpc_size
 from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.node.incoming.intake import Intake
 from hearsay.node.incoming.statistics import Statistics
+from hearsay.node.intake import Intake
 from hearsay.node.meeting.address_book import with_records
 from hearsay.node.observers import Observers
 from hearsay.node.outgoing_queue import OutgoingMemory, OutgoingQueue, OutgoingRpc, Priority, by_priority

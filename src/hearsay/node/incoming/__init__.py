@@ -1,1 +1,1 @@
-"""Input of peers: streams, signatures on threads, validators."""
+"""Checks of messages: signatures on threads, validators, sequence numbers."""

@@ -1,4 +1,4 @@
-"""The streams that a peer opens to the node: what they bring goes through a `PeerInput`, in turn with other peers.
+"""The streams that a peer opens to the node: their bytes go through a `PeerInput`, in turn with other peers.
 
 A stream is paused while nothing more of its peer can be handled. A newer stream of the peer replaces an older one as
 soon as the frames of the older one are handled.
