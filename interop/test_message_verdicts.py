@@ -27,7 +27,7 @@ from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.peer_id import to_text
 from hearsay.libp2p.names.protobuf import DELIMITED, walk
-from hearsay.node.fairness.conduct import ConductLimits
+from hearsay.node.conduct import ConductLimits
 from hearsay.node.node import Node
 from hearsay.wire.signing import SignaturePolicy
 

@@ -13,7 +13,7 @@ import pytest
 from hearsay.core.language.rpc import PartKind
 from hearsay.ingest.run.import_traces import ImportResult, NothingImported, import_traces
 from hearsay.ingest.run.tracestat import tracestat
-from hearsay.libp2p.names.base_text import to_base58
+from hearsay.libp2p.names.peer_id import to_base58
 from hearsay.trace.language.schema import TraceEvent
 from hearsay.trace.read.reader import iter_rows
 from hearsay.trace.read.verify import verify

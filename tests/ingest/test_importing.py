@@ -17,7 +17,7 @@ from hearsay.ingest.formats.sources import recognise, split
 from hearsay.ingest.run.import_traces import ImportResult, NothingImported, import_traces
 from hearsay.ingest.run.source_record import load_events, load_source
 from hearsay.ingest.run.tracestat import trace_stat, tracestat
-from hearsay.libp2p.names.base_text import to_base58
+from hearsay.libp2p.names.peer_id import to_base58
 from hearsay.trace.folder.arrow import parquet
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.language.schema import PartKind, TraceEvent

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearsay.libp2p.limits.frames import FrameReader, frame
-from hearsay.libp2p.names import base_text, protobuf
+from hearsay.libp2p.names import peer_id, protobuf
 from hearsay.libp2p.names.errors import EncodingError, FrameError, ProtocolError
 from hearsay.libp2p.names.multiaddr import Multiaddr, tcp_multiaddr
 from hearsay.libp2p.names.protobuf import DELIMITED, FIXED32, FIXED64, GROUP, VARINT, bytes_field, varint_field, walk
@@ -44,14 +44,14 @@ def test_varints_without_an_end_are_refused():
 
 
 def test_known_base58():
-    assert base_text.to_base58(b"Hello World!") == "2NEpo7TZRRrLZSi2U"
-    assert base_text.to_base58(bytes.fromhex("0000287fb4cd")) == "11233QC4"
+    assert peer_id.to_base58(b"Hello World!") == "2NEpo7TZRRrLZSi2U"
+    assert peer_id.to_base58(bytes.fromhex("0000287fb4cd")) == "11233QC4"
 
 
 @given(st.binary(max_size=64))
 def test_base58_and_base32_come_back(raw):
-    assert base_text.from_base58(base_text.to_base58(raw)) == raw
-    assert base_text.from_base32(b32encode(raw).decode().rstrip("=").lower()) == raw
+    assert peer_id.from_base58(peer_id.to_base58(raw)) == raw
+    assert peer_id.from_base32(b32encode(raw).decode().rstrip("=").lower()) == raw
 
 
 def test_fixed_fields_and_groups_have_no_value():
@@ -118,7 +118,7 @@ def test_frames_beyond_the_limit_are_refused_before_their_bytes_come():
         ("/ip6/::1/tcp/80", "29" + "00" * 15 + "01060050"),
         ("/dns4/example.org/tcp/1", "360b6578616d706c652e6f7267060001"),
         ("/ip4/1.2.3.4/udp/4001/quic-v1", "040102030491020fa1cd03"),
-        (f"/p2p/{PEER}", "a50326" + base_text.from_base58(PEER).hex()),
+        (f"/p2p/{PEER}", "a50326" + peer_id.from_base58(PEER).hex()),
     ],
 )
 def test_known_multiaddrs(text, raw):
@@ -132,7 +132,7 @@ def test_what_a_tcp_host_asks_of_a_multiaddr():
     address = Multiaddr.parse(f"/ip4/10.0.0.1/tcp/4001/ipfs/{PEER}")
     assert str(address) == f"/ip4/10.0.0.1/tcp/4001/p2p/{PEER}"
     assert address.tcp_endpoint == ("10.0.0.1", 4001)
-    assert address.peer == base_text.from_base58(PEER)
+    assert address.peer == peer_id.from_base58(PEER)
     assert Multiaddr.parse("/ip4/1.2.3.4/udp/4001/quic-v1").tcp_endpoint is None
     assert str(tcp_multiaddr("fe80::1%eth0", 5)) == "/ip6/fe80::1/tcp/5"
     assert tcp_multiaddr("127.0.0.1", 5).with_peer(address.peer).peer == address.peer

@@ -89,9 +89,8 @@ async def recording_node(path):
     limits = NodeLimits(**path.limits)
     config = NodeConfig(signatures=policy, message_id=by_content, limits=limits, parameters={"test_extension": True})
     async with Node(config) as node:
-        driver = node._running
-        driver._around = replace(driver._around, offence=lambda *offence: None)
-        driver.router.__class__ = RecordingRouter
+        node._held_peers.offended = lambda *offence: None
+        node._running.router.__class__ = RecordingRouter
         await node.join("news")
         if path.validator is not None:
             node.add_validator("news", path.validator)

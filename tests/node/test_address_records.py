@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hearsay.core.language.rpc import Control, Extension, Graft, Rpc
-from hearsay.node.meeting.address_records import MAX_RECORDS, RECORD_FIELD, take_records
+from hearsay.node.meeting.address_book import MAX_RECORDS, RECORD_FIELD, take_records
 
 
 def test_so_many_records_of_an_rpc_are_read_and_none_stays():

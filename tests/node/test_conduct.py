@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from hearsay.node.fairness.conduct import Conduct, ConductLimits, Demerits, EarlyGrafts, Offence
+from hearsay.node.conduct import Conduct, ConductLimits, Demerits, EarlyGrafts, Offence
 
 LIMITS = ConductLimits()
 OFFENCES = st.sampled_from(Offence)

@@ -29,9 +29,9 @@ from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.names.protobuf import encode
 from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
+from hearsay.node.conduct import ConductLimits
 from hearsay.node.config import NodeConfig, NodeLimits
-from hearsay.node.fairness.conduct import ConductLimits
-from hearsay.node.meeting.address_records import RECORD_FIELD
+from hearsay.node.meeting.address_book import RECORD_FIELD
 from hearsay.node.node import Node
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.signing import Author, SignaturePolicy

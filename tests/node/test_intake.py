@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -19,11 +18,11 @@ from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.names.keys import PublicKey
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.names.protobuf import bytes_field, varint_field
+from hearsay.node.conduct import Offence
 from hearsay.node.config import NodeConfig, NodeLimits
-from hearsay.node.fairness.conduct import Offence
-from hearsay.node.incoming.intake import MESSAGES_AT_ONCE
 from hearsay.node.incoming.verification import BATCH_US
 from hearsay.node.node import Node
+from hearsay.node.receive import MESSAGES_AT_ONCE
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.signing import PREFIX, Author, SignaturePolicy, check_us
 
@@ -52,8 +51,7 @@ async def node_and_bare_hosts(count, offences=None, **limits):
     """A node in the topic `news` that puts nobody out, and bare hosts connected to it."""
     async with Node(NodeConfig(limits=NodeLimits(topic_queue=100_000, **limits))) as node:
         noted = [] if offences is None else offences
-        driver = node._running
-        driver._around = replace(driver._around, offence=lambda *offence: noted.append(offence))
+        node._held_peers.offended = lambda *offence: noted.append(offence)
         topic = await node.join("news")
         hosts = [Host() for _ in range(count)]
         bare = []
@@ -238,7 +236,7 @@ async def test_tiny_rpcs_beyond_the_allowance_wait_and_are_told_of():
     offences = []
     async with node_and_bare_hosts(1, offences, parts_per_s=2000, parts_at_once=3000) as (node, _, flood):
         intake = node._running.links.of[flood.host.peer].intake
-        intake._reported_s = 0
+        intake.input._reported_s = 0
         before = node.statistics.rpcs_received
         flood.stream.write(TINY * 20_000)
         await until(lambda: offences)
@@ -250,13 +248,13 @@ async def test_tiny_rpcs_beyond_the_allowance_wait_and_are_told_of():
 @run
 async def test_new_messages_cost_nothing_of_the_allowance():
     async with node_and_bare_hosts(1, parts_per_s=1e-9, parts_at_once=100) as (node, topic, sender):
-        left = node._running.links.of[sender.host.peer].intake.allowance.left
+        left = node._running.links.of[sender.host.peer].intake.input.allowance.left
         for number in range(500):
             sender.send(sender.write(b"%d" % number))
         assert [(await topic.next()).data for _ in range(500)] == [b"%d" % number for number in range(500)]
-        assert node._running.links.of[sender.host.peer].intake.allowance.left == left
+        assert node._running.links.of[sender.host.peer].intake.input.allowance.left == left
         sender.stream.write(frame(encode_rpc(Rpc(control=Control(iwant=(IWant((b"x",) * 16),))))))
-        await until(lambda: node._running.links.of[sender.host.peer].intake.allowance.left == left - 4)
+        await until(lambda: node._running.links.of[sender.host.peer].intake.input.allowance.left == left - 4)
 
 
 @run
@@ -264,7 +262,7 @@ async def test_what_waits_for_threads_is_bounded_in_bytes_and_still_handled():
     limits = {"unverified_bytes": 60_000, "unverified_bytes_per_peer": 40_000}
     async with node_and_bare_hosts(2, **limits) as (node, topic, one, two):
         first, second = DearAuthor(), DearAuthor()
-        budget = node._running._reception._waiting
+        budget = node._running.receiver.waiting_bytes
         for number in range(100):
             one.send(first.write(b"%d" % number + bytes(1000)))
             two.send(second.write(b"%d" % number + bytes(1000)))
@@ -281,7 +279,7 @@ async def test_what_waits_for_threads_is_bounded_in_bytes_and_still_handled():
 async def test_what_a_peer_has_checked_at_a_time_is_bounded():
     batches = []
     async with node_and_bare_hosts(1) as (node, topic, sender):
-        verification = node._running._reception._verification
+        verification = node._running._verification
         ask = verification.ask
         verification.ask = lambda batch: (batches.append(sum(map(check_us, batch.messages))), ask(batch))
         dear = DearAuthor()
@@ -301,7 +299,7 @@ async def most_that_waited_of_one(**limits):
         used = []
         for _ in range(100):
             await topic.next()
-            used.append(node._running._reception._waiting.used)
+            used.append(node._running.receiver.waiting_bytes.used)
         return max(used)
 
 
@@ -320,7 +318,7 @@ async def test_two_large_rpcs_that_wait_leave_room_to_others():
     """Each takes a third of the room, so the second one waits for the first."""
     limits = {"unverified_bytes": 40_000, "unverified_bytes_per_peer": 40_000}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("hearsay.node.incoming.intake.LARGE_BYTES", 2_000)
+        patched.setattr("hearsay.node.receive.LARGE_BYTES", 2_000)
         assert 10_000 < await most_that_waited_of_two(**limits) < 20_000
 
 
@@ -332,19 +330,19 @@ async def most_that_waited_of_two(**limits):
         used = []
         for _ in range(40):
             await topic.next()
-            used.append(node._running._reception._waiting.used)
+            used.append(node._running.receiver.waiting_bytes.used)
         return max(used)
 
 
 @run
 async def test_a_peer_without_room_waits_and_nobody_else_does():
     async with node_and_bare_hosts(2) as (node, topic, dear_one, honest):
-        budget = node._running._reception._waiting
+        budget = node._running.receiver.waiting_bytes
         budget.reserve(budget.limit)
         dear_one.send(DearAuthor().write(b"later"))
         intake = node._running.links.of[dear_one.host.peer].intake
-        await until(lambda: intake._kept is not None or intake._batch is not None or node.statistics.delivered)
-        assert intake._kept is not None, "it waits before its signature is checked"
+        await until(lambda: intake.input._kept is not None or intake._batch is not None or node.statistics.delivered)
+        assert intake.input._kept is not None, "it waits before its signature is checked"
         honest.send(honest.write(b"now"))
         assert (await topic.next()).data == b"now"
         budget.release(budget.used)
@@ -363,5 +361,5 @@ async def test_a_topic_joined_while_its_messages_wait_takes_no_forged_one():
         await until(lambda: intake._batch is not None or node.statistics.delivered == 40)
         later = await node.join("later")
         await until(lambda: node.statistics.bad_signatures == 1 or node.statistics.rejected)
-        assert not later._backlog.messages
-        await until(lambda: intake.empty)
+        assert not later.unread
+        await until(lambda: intake.input.empty)

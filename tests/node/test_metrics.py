@@ -22,12 +22,10 @@ from hearsay.core.language.rpc import Control, IDontWant, IHave, IWant, Message,
 from hearsay.core.language.sizes import part_sizes
 from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.limits.frames import frame
-from hearsay.node.config import NodeConfig
-from hearsay.node.metrics.endpoint import endpoint_of
-from hearsay.node.metrics.measurements import BOUNDS_S, MOST_ASKED, Durations, Histogram
+from hearsay.node.config import NodeConfig, endpoint_of
+from hearsay.node.metrics.measurements import BOUNDS_S, MOST_ASKED, TOPICS, Durations, Histogram, Traffic
 from hearsay.node.metrics.openmetrics import CONTENT_TYPE, Family, Kind, exposition
 from hearsay.node.metrics.server import CONNECTIONS, FRESH_S
-from hearsay.node.metrics.traffic import TOPICS, Traffic
 from hearsay.node.node import Node
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.messages import MessageIds

@@ -19,8 +19,8 @@ from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.names.errors import ProtocolError
+from hearsay.node.conduct import ConductLimits, Offence
 from hearsay.node.config import NodeConfig, NodeLimits
-from hearsay.node.fairness.conduct import ConductLimits, Offence
 from hearsay.node.meeting.address_news import AddressState
 from hearsay.node.node import Node
 from hearsay.wire.encode import encode_rpc
@@ -133,13 +133,15 @@ async def hung_up(node, peer, *rpcs):
     """The peer sends RPCs and ends its connection before the node handles them."""
     await peer.meet(node)
     link = node._running.links.of[peer.host.peer]
-    link.intake.set_paused(True)
+    link.intake.input.paused = True
+    link.intake.look_again()
     peer.say(*rpcs)
     await until(lambda: link.intake.stream is not None and link.intake.stream._unread)
     peer.host.disconnect(node.peer)
     await until(lambda: not peer.known_to(node))
     yield
-    link.intake.set_paused(False)
+    link.intake.input.paused = False
+    link.intake.look_again()
     await until(lambda: peer.host.peer not in node._running.links.leaving)
 
 

@@ -205,7 +205,7 @@ async def test_reading_from_a_peer_pauses_while_validation_is_behind():
         for number in range(50):
             await here.publish(bytes([number]) * 60_000)
         link = other._driver.links.of[one.peer]
-        await until(lambda: link.intake._paused)
+        await until(lambda: link.intake.input.paused)
         received = other.statistics.rpcs_received
         assert await one.ping(other.peer) > 0
         assert other.statistics.rpcs_received - received <= 1
@@ -358,7 +358,8 @@ async def test_a_slow_peer_loses_messages_and_stalls_nobody():
         await quick.connect(one.addresses[0])
         await until(lambda: one.topic_peers("news") == 2)
         await until(lambda: slow.peers)
-        slow._driver.links.of[one.peer].intake.set_paused(True)
+        slow._driver.links.of[one.peer].intake.input.paused = True
+        slow._driver.links.of[one.peer].intake.look_again()
         dropped = 0
         for number in range(60):
             dropped += (await here.publish(bytes([number]) * 100_000)).dropped
@@ -385,7 +386,7 @@ async def test_what_waits_for_the_application_is_bounded_in_bytes():
             await topic.publish(bytes([number]) * 30_000)
         assert [(await topic.next()).data[0] for _ in range(3)] == [7, 8, 9]
         assert node.statistics.missed == 7
-        assert node._topics._backlogs._room.used == 0
+        assert node._topics._room.used == 0
 
 
 @run
@@ -398,10 +399,10 @@ async def test_topics_that_are_not_read_take_no_room_from_one_that_is():
                 await other.publish(bytes([number]) * 30_000)
             await topic.publish(bytes([number]) * 50_000)
             assert (await topic.next()).data[0] == number
-        assert node._topics._backlogs._room.used <= 200_000
+        assert node._topics._room.used <= 200_000
         for other in unread:
             await other.leave()
-        assert node._topics._backlogs._room.used == 0
+        assert node._topics._room.used == 0
 
 
 @run

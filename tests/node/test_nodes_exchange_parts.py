@@ -6,8 +6,8 @@ import pytest
 from waiting import run, until
 
 from hearsay.core.language.rpc import PartialUse
+from hearsay.node.conduct import Offence
 from hearsay.node.config import NodeConfig
-from hearsay.node.fairness.conduct import Offence
 from hearsay.node.node import Node
 from hearsay.partial import EqualParts, Outcome, PartsExchange, PublishPartial
 from hearsay.wire.signing import SignaturePolicy

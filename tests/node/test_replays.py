@@ -132,7 +132,7 @@ def written(author, *data):
 def forgotten(node):
     """Whether nothing counts as seen any more."""
     router = node._running.router
-    router.seen.expire(node._running._clock())
+    router.seen.expire(node._running.clock())
     return not router.seen.known
 
 

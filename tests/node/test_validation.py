@@ -162,9 +162,7 @@ async def test_what_waits_is_bounded_in_bytes_for_all_peers_and_leaves_room_for_
         for number, stranger in enumerate(flooders):
             for data in flood(30, f"flood {number}", 50_000):
                 stranger.send(data)
-        await until(
-            lambda: all(stranger.peer in node._running._reception._admission._waiting for stranger in flooders)
-        )
+        await until(lambda: all(stranger.peer in node._running.receiver._blocked for stranger in flooders))
         share = node._running.validation.share
         assert weight_pending(node) <= share.used <= limit
         honest.send(b"honest" * 10_000)
@@ -179,9 +177,7 @@ async def test_what_waits_is_bounded_over_all_peers_and_none_is_lost():
     async with visited(3, validation_s=3600, max_pending_validations=50) as (node, topic, gate, strangers):
         for number, stranger in enumerate(strangers):
             stranger.send(*flood(200, f"flood {number}"))
-        await until(
-            lambda: all(stranger.peer in node._running._reception._admission._waiting for stranger in strangers)
-        )
+        await until(lambda: all(stranger.peer in node._running.receiver._blocked for stranger in strangers))
         assert len(node._running.router.pending) <= 50
         gate.open.set()
         assert len(set(await taken(topic, 600))) == 600
@@ -206,7 +202,7 @@ async def test_room_that_is_free_again_goes_to_whoever_has_none():
         last.send(b"one")
         await until(lambda: len(node._running.router.pending) == 13)
         honest.send(b"two")
-        await until(lambda: honest.peer in node._running._reception._admission._waiting)
+        await until(lambda: honest.peer in node._running.receiver._blocked)
         release.set()
         assert set(await taken(topic, 2)) == {b"one", b"two"}
         gate.open.set()
@@ -218,7 +214,7 @@ async def test_an_rpc_without_room_waits_whole():
     async with visited(2, pending_validations_per_peer=10, validation_s=3600) as (node, topic, gate, (one, other)):
         messages = flood(40, size=20_000)
         one.send(*messages)
-        await until(lambda: one.peer in node._running._reception._admission._waiting and len(gate.asked) == 10)
+        await until(lambda: one.peer in node._running.receiver._blocked and len(gate.asked) == 10)
         other.send(messages[39])
         gate.open.set()
         assert set(await taken(topic, 40)) == set(messages)
@@ -262,7 +258,7 @@ async def test_a_peer_that_goes_and_comes_back_has_no_more_room():
                 stranger = Stranger(host, await host.open_stream(node.peer, [MESHSUB]))
                 await until(lambda: len(node.peers) == 2)
                 stranger.send(*flood(500, f"flood {number}"))
-                await until(lambda: host.peer in node._running._reception._admission._waiting)
+                await until(lambda: host.peer in node._running.receiver._blocked)
                 host.disconnect(node.peer)
                 await until(lambda: len(node.peers) == 1)
             assert len(node._running.router.pending) == 128

@@ -140,8 +140,7 @@ def _check_topics(options: dict[str, Any]) -> None:
 def _config(options: dict[str, Any]) -> NodeConfig:
     from hearsay.core.registry import UnknownRouter
     from hearsay.core.shell.parameters import ParameterError
-    from hearsay.node.config import NodeConfig
-    from hearsay.node.metrics.endpoint import endpoint_of
+    from hearsay.node.config import NodeConfig, endpoint_of
     from hearsay.wire.messages import NAMED
     from hearsay.wire.signing import SignaturePolicy
 

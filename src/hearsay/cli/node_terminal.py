@@ -21,8 +21,8 @@ from hearsay.cli.published_lines import PublishedLines, shown_topic
 from hearsay.extras import MissingExtra, require_extra
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import to_text
+from hearsay.node.conduct import KeptOut
 from hearsay.node.config import NodeConfig
-from hearsay.node.fairness.conduct import KeptOut
 from hearsay.node.incoming.sequence_numbers import SequenceFileError
 from hearsay.node.meeting.address_news import AddressNews
 from hearsay.node.node import Node

@@ -1,7 +1,8 @@
-"""What a node may be told, and its bounds."""
+"""The configuration of a node, and its limits."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +16,26 @@ from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.libp2p.services.identify import IdentifyLimits
 from hearsay.libp2p.services.rendezvous_streams import PointLimits
-from hearsay.node.fairness.conduct import ConductLimits
+from hearsay.node.conduct import ConductLimits
 from hearsay.node.meeting.discovery import DiscoveryLimits
-from hearsay.node.metrics.endpoint import endpoint_of
 from hearsay.wire.fields import RpcLimits
 from hearsay.wire.messages import MessageIdFunction, by_author
 from hearsay.wire.signing import SignaturePolicy
+
+_LOOPBACK = "127.0.0.1"
+_FORM = re.compile(r"(?:(?:\[(?P<six>[0-9A-Fa-f:.%]+)\]|(?P<host>[A-Za-z0-9._-]+)):)?(?P<port>[0-9]{1,5})", re.ASCII)
+
+
+def endpoint_of(text: str) -> tuple[str, int]:
+    """Host and port; `ValueError` says what an address looks like."""
+    found = _FORM.fullmatch(text)
+    if found is None or int(found["port"]) > 65_535:
+        raise ValueError(
+            f"{text!r}: an address is HOST:PORT, such as 127.0.0.1:9464 or [::]:9464, or a port from 0 to 65535 "
+            "on this machine alone"
+        )
+    return found["six"] or found["host"] or _LOOPBACK, int(found["port"])
+
 
 PLACES_PER_ADDRESS = 2
 """Members of a mesh that need not give way although they are of one address; a third of D."""
@@ -37,7 +52,7 @@ class NodeLimits:
     identify: IdentifyLimits = field(default_factory=IdentifyLimits)
     discovery: DiscoveryLimits = field(default_factory=DiscoveryLimits)
     rendezvous: PointLimits = field(default_factory=PointLimits)
-    """Of a rendezvous point that this node is for others."""
+    """Limits of the rendezvous point, if this node is one."""
     conduct: ConductLimits = field(default_factory=ConductLimits)
     peer_queue_bytes: int = 8 << 20
     """Outgoing bytes that wait for one peer; gossip is dropped first, then messages."""
@@ -57,7 +72,7 @@ class NodeLimits:
     all_topic_queues_bytes: int = 16 << 20
     """and in all topics; then the oldest of the fullest one is missed."""
     waiting_publishes: int = 256
-    """Own messages per topic that wait for somebody to send them to, if asked to."""
+    """Own messages per topic that wait for a first peer, where the application asks for that."""
     parts_per_s: float = 10_000
     """RPCs and their parts that a peer may send; new messages with a right signature are not counted."""
     parts_at_once: float = 50_000
@@ -75,11 +90,11 @@ class NodeLimits:
     validation_s: float = 5.0
     """A validator that takes longer has ignored the message; waiting for its turn does not count."""
     pending_validations_per_peer: int = 128
-    """Reading from a peer pauses while so many of its messages wait for validators,"""
+    """Messages of a peer that may wait for validators; beyond that it is not read from."""
     pending_validation_bytes_per_peer: int = 4 << 20
-    """or so many bytes of them;"""
+    """Their bytes; beyond that the peer is not read from."""
     pending_validation_bytes: int = 16 << 20
-    """and while those of all peers together leave it no room."""
+    """Bytes of all peers that may wait for validators; beyond that no peer with new messages is read from."""
     remembered_authors: int = 16_384
     """Authors whose sequence numbers are known where replays are refused; then the longest silent is forgotten."""
 
@@ -92,7 +107,7 @@ class NodeConfig:
     """
 
     host: HostName = "own"
-    """Who moves the bytes: our own small host, or py-libp2p's with the extra `libp2p`."""
+    """The host that moves the bytes: our own small one, or py-libp2p's with the extra `libp2p`."""
     router: str | RouterKind = "gossipsub"
     """A name, an import path `module:attribute`, or the kind itself."""
     preset: str | None = None
@@ -117,7 +132,7 @@ class NodeConfig:
     refuse_replays: bool | Path = False
     """Take no signed message twice, however late, by the sequence numbers of its author. A file keeps those."""
     metrics: str | None = None
-    """Where to show metrics, health and readiness over HTTP: `HOST:PORT`, or a port on this machine alone."""
+    """Address of metrics, health and readiness over HTTP: `HOST:PORT`, or a port on this machine alone."""
     agent: str = "hearsay"
     limits: NodeLimits = field(default_factory=NodeLimits)
     return_memory: bool = True
@@ -168,7 +183,7 @@ class NodeConfig:
         return kind, kind.parameters.from_mapping(values)
 
     def _bounds(self, kind: RouterKind) -> dict[str, object]:
-        """What the router of a node holds peers to, as far as it has such parameters."""
+        """Return the limits of the node that are parameters of this router."""
         limits = self.limits
         bounds = {
             "max_cached_bytes": limits.message_cache_bytes,

@@ -1,41 +1,64 @@
-"""Peers of a router come and go: their links, and when the router hears of it."""
+"""The links of a node to its peers: made and ended with their streams, and cut for peers that offend."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from logging import getLogger
+from time import monotonic
 
 from hearsay.core.language.events import Event, PeerConnected, PeerDisconnected
-from hearsay.libp2p.mux.stream import Stream
+from hearsay.libp2p.host.node_host import NodeHost
+from hearsay.libp2p.host.tasks import Tasks
+from hearsay.libp2p.limits.resources import Budget, address_group
+from hearsay.libp2p.limits.turns import Turns
+from hearsay.libp2p.mux.stream import Stream, StreamClosed
+from hearsay.libp2p.names.errors import MultistreamError, ProtocolError
 from hearsay.libp2p.names.peer_id import PeerId, to_text
-from hearsay.node.fairness.conduct import EarlyGrafts
-from hearsay.node.incoming.reception import Reception
+from hearsay.node.conduct import Conduct, ConductLimits, EarlyGrafts, KeptOut, Offence
+from hearsay.node.incoming.statistics import Statistics
+from hearsay.node.incoming.verification import Verification
+from hearsay.node.intake import Intake
+from hearsay.node.receive import PeerInput, Receiver
+from hearsay.node.receive_events import Received
 from hearsay.node.sending import PeerLink, Sender
-from hearsay.node.surroundings import Surroundings
 
 _log = getLogger(__name__)
+
+REOPEN_SECONDS = (0.1, 1.0, 5.0)
+"""Waits before our stream to a peer that ended it is opened again; then the peer is left alone."""
+
+OWN_MACHINE = frozenset(map(address_group, ("127.0.0.1", "::1")))
+"""Peers of these addresses count one by one in a mesh: several nodes of one machine are there on purpose."""
 
 
 class Links:
     def __init__(
         self,
+        host: NodeHost,
         peer_queue_bytes: int,
         sender: Sender,
-        reception: Reception,
+        receiver: Receiver,
+        verification: Verification,
         early_grafts: EarlyGrafts,
-        around: Surroundings,
         feed: Callable[[Event], None],
+        act: Callable[[Intake, Received], None],
     ) -> None:
+        """`feed` hands an event to the router; `act` acts on what comes of a peer's input."""
         self.of: dict[PeerId, PeerLink] = {}
+        """The links to connected peers."""
         self.leaving: dict[PeerId, PeerLink] = {}
-        """Of peers that are gone, and sent something that is not handled."""
+        """The links to peers that are gone while something that they sent is not handled yet."""
+        self._host = host
         self._peer_queue_bytes = peer_queue_bytes
         self._sender = sender
-        self._reception = reception
+        self._receiver = receiver
+        self._verification = verification
         self._early_grafts = early_grafts
-        self._around = around
         self._feed = feed
+        self._act = act
+        self._turns = Turns(monotonic, asyncio.get_running_loop().call_soon)
+        self._opening = Tasks()
 
     @property
     def connected(self) -> tuple[PeerId, ...]:
@@ -43,20 +66,20 @@ class Links:
         return tuple(sorted(peer for peer, link in self.of.items() if link.connected))
 
     def peer_up(self, peer: PeerId) -> None:
-        """A connection is there; its pubsub streams are not."""
+        """Make the link of a peer that has connected, and open our stream to it."""
         _log.debug("%s is connected", to_text(peer))
-        self.of[peer] = PeerLink(
+        link = self.of[peer] = PeerLink(
             peer,
             self._peer_queue_bytes,
-            self._sender.memory,
-            self._around.group_of(peer),
-            self._reception.intake_of(peer),
-            left=self._sender.left,
-            lost=self._sender.lost,
+            self._host.address_of(peer),
+            Intake(PeerInput(self._receiver, peer), self._turns, self._verification, self._act),
+            self._sender,
         )
+        opening = self._opening.start(self._open(link))
+        opening.add_done_callback(lambda _: link.settled.set())
 
     def peer_down(self, peer: PeerId) -> None:
-        """A connection is gone. What the peer sent before is handled; then the router hears of it."""
+        """Handle what a peer sent before it was gone; then tell the router that it is gone."""
         link = self.of.pop(peer, None)
         if link is None:
             return
@@ -73,34 +96,45 @@ class Links:
             self._forget(peer)
 
     def outbound_open(self, link: PeerLink, stream: Stream) -> None:
-        """The peer speaks pubsub: the router may know it."""
-        self.hear_no_more(link.peer)
+        """Tell the router of a peer to which our stream is open."""
+        self.stop_receiving(link.peer)
         link.outbound = stream
-        address, outbound = self._around.address_of(link.peer), self._around.dialled(link.peer)
+        address, outbound = self._address_of(link.peer), self._host.has_dialled(link.peer)
         topics, features = link.said
         self._feed(PeerConnected(link.peer, stream.protocol, topics, address, outbound, features))
         link.set_outbound(stream)
         link.settled.set()
 
     def outbound_lost(self, link: PeerLink) -> None:
-        """Our stream is gone. The peer's own stream may stay open, and what it said there stays valid."""
+        """Tell the router that our stream is gone. What the peer says on its own open stream stays valid."""
         if link.connected:
-            link.said = self._reception.said_by(link.peer) if link.intake.stream is not None else ((), None)
+            link.said = (), None
+            if link.intake.stream is not None:
+                router = self._receiver.router
+                topics = tuple(sorted(router.connected[link.peer].topics))
+                features = router.strategy.features
+                link.said = topics, None if features is None else features.features_of(link.peer)
             link.set_outbound(None)
             link.queue.clear()  # the hello is the first RPC of the next stream
             self._sender.forget(link.peer)
             self._feed(PeerDisconnected(link.peer))
 
     def inbound_open(self, stream: Stream) -> None:
-        """A peer opened its stream to us."""
+        """Read from a stream that a peer has opened."""
         link = self.of.get(stream.peer)
         if link is None:
             stream.reset()
         else:
             link.intake.receive_from(stream)
 
-    def hear_no_more(self, peer: PeerId) -> None:
-        """Of a peer that is gone nothing more is handled."""
+    def resume(self, peer: PeerId) -> None:
+        """Go on with the input of a peer, connected or gone."""
+        for links in (self.of, self.leaving):
+            if peer in links:
+                links[peer].intake.look_again()
+
+    def stop_receiving(self, peer: PeerId) -> None:
+        """Handle nothing more of a peer, if it is gone."""
         link = self.leaving.get(peer)
         if link is not None:
             link.intake.end()
@@ -108,10 +142,14 @@ class Links:
     def group_of(self, peer: PeerId) -> str:
         """Return the address group of a peer, also of one that is gone and whose RPCs are still handled."""
         link = self.leaving.get(peer) or self.of.get(peer)
-        return link.queue.address if link is not None else self._around.group_of(peer)
+        return link.queue.address if link is not None else self._host.address_of(peer)
+
+    def budget_of(self, peer: PeerId) -> Budget:
+        """Return the budget of the memory that a peer may take."""
+        return self._host.resources.peer(peer, self.group_of(peer))
 
     async def protocol_of(self, peer: PeerId) -> str:
-        """What is spoken with a peer that has just come; nothing if it does not speak pubsub."""
+        """Return the protocol that is spoken with a peer that has just come; empty if it speaks no pubsub."""
         link = self.of.get(peer)
         if link is None:
             return ""
@@ -131,9 +169,43 @@ class Links:
         if crowded:
             await asyncio.gather(*crowded)
 
+    async def stop_opening(self) -> None:
+        """Open no more streams."""
+        await self._opening.close()
+
     def close(self) -> None:
         for link in (*self.of.values(), *self.leaving.values()):
             link.intake.end()
+
+    async def _open(self, link: PeerLink) -> None:
+        """Keep our stream to a peer open; a peer that ends it is left alone after a few attempts."""
+        for wait_s in (0.0, *REOPEN_SECONDS):
+            await asyncio.sleep(wait_s)
+            if self.of.get(link.peer) is not link:
+                return
+            try:
+                stream = await self._host.open_stream(link.peer, self._receiver.router.strategy.protocols)
+            except MultistreamError:
+                return  # the peer does not speak pubsub
+            except (StreamClosed, ProtocolError):
+                continue
+            if self.of.get(link.peer) is not link:
+                stream.reset()
+                return
+            ended = asyncio.Event()
+            self.outbound_open(link, stream)
+            stream.receive_with(_OurStream(ended))
+            await ended.wait()
+            if link.outbound is stream:
+                self.outbound_lost(link)
+
+    def _address_of(self, peer: PeerId) -> str:
+        """Return the address of a peer as the router counts it: scores need all of it, a mesh counts groups."""
+        if self._receiver.router.strategy.keeps_scores:
+            remote = self._host.remote_address(peer)
+            return remote.parts[0][1] if remote is not None else ""
+        group = self._host.address_of(peer)
+        return "" if group in OWN_MACHINE else group
 
     def _gone(self, peer: PeerId) -> None:
         del self.leaving[peer]
@@ -141,5 +213,61 @@ class Links:
         self._feed(PeerDisconnected(peer))
 
     def _forget(self, peer: PeerId) -> None:
-        self._reception.forget(peer)
+        self._receiver.forget(peer)
         self._early_grafts.gone(peer)
+
+
+class _OurStream:
+    """Watches the stream that we write to; nothing is expected on it."""
+
+    def __init__(self, ended: asyncio.Event) -> None:
+        self._ended = ended
+
+    def data_received(self, data: bytes) -> None:
+        raise ProtocolError("data on a stream that is ours to write to")
+
+    def stream_ended(self, reset: bool) -> None:
+        if reset:
+            self._ended.set()
+
+
+class HeldPeers:
+    """The conduct of a host's peers: offenders are read more slowly, then disconnected and banned for a time."""
+
+    def __init__(self, host: NodeHost, limits: ConductLimits) -> None:
+        self._host = host
+        self._limits = limits
+        self._links: Links | None = None
+        self._statistics = Statistics()
+        self.on_kept_out: list[Callable[[KeptOut], None]] = []
+        self.conduct = Conduct(monotonic, self._put_out, limits)
+        host.admits = lambda peer, address: self.conduct.kept_out(peer, address) is None
+
+    def follow(self, links: Links, statistics: Statistics) -> None:
+        """Act on these links, and count in these statistics."""
+        self._links = links
+        self._statistics = statistics
+
+    def offended(self, peer: PeerId, offence: Offence, count: int) -> None:
+        """Count offences of a peer, and slow or ban it if they are too many."""
+        assert self._links is not None
+        address = self._links.group_of(peer)
+        self._statistics.offences[offence] += count
+        self.conduct.note(peer, address, offence, count)
+        link = self._links.of.get(peer)
+        if link is not None and self.conduct.slowed(peer, address):
+            self._statistics.slowed += 1
+            link.intake.rest(self._limits.pause_s)
+
+    def _put_out(self, news: KeptOut) -> None:
+        """Stop reading from banned peers now, and disconnect them when the router has handled its event."""
+        assert self._links is not None
+        self._statistics.put_out += 1
+        for peer in list(self._host.connections):
+            if peer == news.peer or (news.peer is None and self._host.address_of(peer) == news.address):
+                link = self._links.of.get(peer)
+                if link is not None:
+                    link.intake.refuse()
+                asyncio.get_running_loop().call_soon(self._host.disconnect, peer)
+        for callback in self.on_kept_out:
+            callback(news)

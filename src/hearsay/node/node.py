@@ -10,15 +10,15 @@ async with Node(NodeConfig(bootstrap=(address,))) as node:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import time_ns
 from types import TracebackType
-from typing import Self
+from typing import Self, assert_never
 
-from hearsay.core.language.actions import Deliver
+from hearsay.core.language.actions import Deliver, DeliverPartial, RemindOfPartial
 from hearsay.core.language.events import DirectPeerChosen, Join, Leave, Publish
 from hearsay.core.language.rpc import Message, PartialUse
 from hearsay.core.language.state import RouterState
@@ -26,6 +26,7 @@ from hearsay.core.shell.contract import RouterFailed
 from hearsay.core.shell.strategy import Dialling
 from hearsay.libp2p.host.host import Host
 from hearsay.libp2p.host.node_host import NodeHost
+from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
@@ -33,23 +34,19 @@ from hearsay.libp2p.services.identify import Identification
 from hearsay.libp2p.services.ping import PingService
 from hearsay.libp2p.services.rendezvous_streams import RendezvousPoint
 from hearsay.node import freed_memory
+from hearsay.node.conduct import Offence
 from hearsay.node.config import NodeConfig
-from hearsay.node.driver import Driver
-from hearsay.node.fairness.conduct import Offence
+from hearsay.node.driver import Driver, Reachable, Report
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validator
+from hearsay.node.links import HeldPeers
 from hearsay.node.meeting.address_news import AddressBoard, AddressNews
 from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.rendezvous import Searches
-from hearsay.node.meeting.request_handler import RequestHandler
-from hearsay.node.our_streams import OurStreams
 from hearsay.node.partials import Partials
-from hearsay.node.peer_facts import PeerFacts
-from hearsay.node.peer_standing import HeldPeers, PeerScores, PeerWorth
-from hearsay.node.reach import JoinedTopics, Reach
+from hearsay.node.peer_standing import PeerScores, PeerWorth
 from hearsay.node.records import Records
-from hearsay.node.surroundings import Clock, Surroundings
-from hearsay.node.topic import Backlogs, Published, Topic
+from hearsay.node.topic import JoinedTopics, Published, Reach, Topic
 from hearsay.node.trace_rows import TraceRows
 from hearsay.partial.application import DrivenApplication, Outcome
 from hearsay.py_libp2p.host import PyLibp2pHost
@@ -61,7 +58,7 @@ from hearsay.wire.splitting import check_fits, check_topic
 MAX_INBOUND_STREAMS = 3
 """A peer's, for a protocol of pubsub; the newest counts."""
 GOODBYE_SECONDS = 1.0
-"""So long closing waits for peers to take what they were sent."""
+"""Time that closing waits for peers to take what they were sent."""
 
 
 class Node:
@@ -87,11 +84,9 @@ class Node:
         limits = self.config.limits
         self._author = Author(self._host.identity, time_ns())
         self._topics = JoinedTopics(
-            Backlogs(
-                self._host.resources.share("messages for the application", limits.all_topic_queues_bytes),
-                limits.topic_queue,
-                limits.topic_queue_bytes,
-            )
+            self._host.resources.share("messages for the application", limits.all_topic_queues_bytes),
+            limits.topic_queue,
+            limits.topic_queue_bytes,
         )
         self._reach = Reach(lambda: self._running, limits.waiting_publishes)
         self.confirmed: frozenset[PeerId] | None = None
@@ -99,14 +94,14 @@ class Node:
         self._addresses = AddressBoard()
         self._held_peers = HeldPeers(self._host, limits.conduct)
         self.on_kept_out = self._held_peers.on_kept_out
-        """Called when a peer, or everybody at an address, is kept out from now on."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        """Called with each ban of a peer or of an address."""
+        self._tasks = Tasks()
         self._driver: Driver | None = None
         self._closing: asyncio.Task[None] | None = None
         self._identification = Identification(self._host, self.config.agent, self.config.limits.identify)
         self._ping_service = PingService(self._host)
-        self.scores = PeerScores(lambda: self._running, self._start)
-        """What this node thinks of its peers."""
+        self.scores = PeerScores(lambda: self._running, self._tasks)
+        """The scores of its peers."""
         self._partials = Partials(
             lambda: self._running,
             lambda topic, data: self._running.feed(Publish(self._write(topic, data))),
@@ -119,9 +114,6 @@ class Node:
             limits=self.config.limits.discovery,
             kept_out=self._held_peers.conduct.kept_out,
         )
-        self._request_handler = RequestHandler(
-            self._discovery, self._ping_service, lambda: self.peers, lambda event: self._running.feed(event)
-        )
         self._searches = Searches(
             self._host,
             self.config,
@@ -132,38 +124,23 @@ class Node:
         )
 
     async def __aenter__(self) -> Self:
-        clock = Clock()
-        peer_facts = PeerFacts(self._host, self._identification, self._discovery, lambda: self._running)
         driver = self._driver = Driver(
             self.config,
-            self.peer,
-            clock,
-            self._host.resources,
-            Surroundings(
-                deliver=self._delivered,
-                partial=self._partials.perform,
-                ask=self._request_handler.perform,
-                disconnect=self._discovery.hang_up,
-                learn=self._discovery.learn,
-                record_of=peer_facts.record_of,
-                address_of=peer_facts.place_of,
-                group_of=self._host.address_of,
-                dialled=self._host.has_dialled,
-                budget_of=peer_facts.budget_of,
-                reachable=self._reachable,
-                offence=self._held_peers.offended,
-                failed=self._router_failed,
-            ),
+            self._host,
+            self._identification,
+            self._discovery,
+            self._ping_service,
+            self._held_peers,
+            self._take,
         )
-        self._held_peers.driver = driver
         self._host.worth = PeerWorth(driver)
         try:
-            self._records.begin(driver, clock, self._host, self._addresses, failure=lambda: self.failure)
+            self._records.begin(driver, self._host, self._addresses)
             for protocol in driver.protocols:
                 self._host.handle(protocol, driver.links.inbound_open, MAX_INBOUND_STREAMS)
             if driver.router.strategy.dialling is Dialling.BY_ROUTER:
                 self._identification.on_identified.append(self._discovery.identified)
-            self._host.on_peer_up.append(OurStreams(self._host, driver, self._start).peer_up)
+            self._host.on_peer_up.append(driver.links.peer_up)
             self._host.on_peer_down.append(driver.links.peer_down)
             self._host.on_over_limit.append(lambda peer: self._held_peers.offended(peer, Offence.OVER_LIMIT, 1))
             for address in self.config.listen:
@@ -177,7 +154,7 @@ class Node:
                 RendezvousPoint(self._host, self.config.limits.rendezvous)
             await self._searches.begin()
             if self.config.return_memory:
-                self._start(freed_memory.watch())
+                self._tasks.start(freed_memory.watch())
         except BaseException:
             await self.close()
             raise
@@ -192,12 +169,12 @@ class Node:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Where this node listens, to be given to others."""
+        """The addresses at which other nodes reach this one."""
         return tuple(map(str, self._host.addresses))
 
     @property
     def metrics_url(self) -> str | None:
-        """Where its metrics are, if `NodeConfig.metrics` shows them."""
+        """The URL of its metrics, if `NodeConfig.metrics` shows them."""
         return self._records.metrics_url
 
     @property
@@ -227,7 +204,7 @@ class Node:
 
     @property
     def agreeing(self) -> tuple[PeerId, ...]:
-        """Connected peers with whom a pubsub protocol is not agreed on yet."""
+        """Connected peers without an agreed pubsub protocol so far."""
         links = self._running.links.of
         return tuple(
             sorted(
@@ -252,12 +229,12 @@ class Node:
         return self._running.router.inspect()
 
     def mesh(self, topic: str) -> tuple[PeerId, ...]:
-        """The peers with whom full messages of a topic are exchanged; empty for routers without a mesh."""
+        """Return the mesh peers of a topic; empty for routers without a mesh."""
         peers = self._running.router.strategy.mesh_peers(topic)
         return tuple(peer for peer in peers if isinstance(peer, bytes))
 
     def topic_peers(self, topic: str) -> int:
-        """How many connected peers are subscribed to a topic."""
+        """Return the number of connected peers that are subscribed to a topic."""
         return self._reach.peers(topic)
 
     async def connect(self, address: str) -> PeerId:
@@ -280,11 +257,11 @@ class Node:
         partial: DrivenApplication | None = None,
         partial_use: PartialUse = PartialUse.REQUESTS,
     ) -> Topic:
-        """Take part in a topic, perhaps with a signature policy or message ids of its own. `TooLarge` when no peer
-        would hear of it, as its name is too long.
+        """Join a topic, perhaps with a signature policy or message ids of its own. `TooLarge` if its name is too long
+        for an RPC.
 
-        With an application for partial messages peers that have them, too, send each other parts (v1.3). Whoever has
-        all of them passes the message on to the others, so it has no author: the topic needs a policy without.
+        With an application for partial messages, peers that support them send each other parts (v1.3). A peer with
+        all parts passes the message on to the others, so it has no author: the topic needs a policy without one.
         """
         driver = self._running
         self._require_router()
@@ -292,11 +269,11 @@ class Node:
             raise ValueError(f"topic {topic!r} is joined already")
         self._check_topic(topic)
         if partial is not None:
-            self._partials.check(topic, signatures or driver.policy(topic))
+            self._partials.check(topic, signatures or driver.receiver.policy(topic))
         if signatures is not None:
-            driver.signatures[topic] = signatures
+            driver.receiver.policies[topic] = signatures
         if message_id is not None:
-            driver.message_ids.set(topic, message_id)
+            driver.receiver.message_ids.set(topic, message_id)
         if partial is not None:
             self._partials.choose(topic, partial, partial_use)
         joined = self._topics.add(self, topic)
@@ -318,8 +295,8 @@ class Node:
     async def publish(self, topic: str, data: bytes, *, wait_for_peers: bool = False) -> Published:
         """Send a message to a topic, joined or not. `TooLarge` when no RPC could hold it.
 
-        With `wait_for_peers` a message that nobody could be sent waits for the first peer, or the mesh, of the topic;
-        as many as `NodeLimits.waiting_publishes` do, then the oldest is given up and counted.
+        With `wait_for_peers`, a message that reaches no peer yet waits for the first peer, or the mesh, of the topic.
+        `NodeLimits.waiting_publishes` of them may wait; beyond that the oldest is dropped and counted.
         """
         driver = self._running
         self._require_router()
@@ -337,26 +314,26 @@ class Node:
 
     def _write(self, topic: str, data: bytes) -> Message:
         driver = self._running
-        message = self._author.write(topic, data, driver.policy(topic))
+        message = self._author.write(topic, data, driver.receiver.policy(topic))
         source = message.source
         assert source is None or isinstance(source, bytes)
-        return replace(message, id=driver.message_ids(topic, source, message.seqno, data))
+        return replace(message, id=driver.receiver.message_ids(topic, source, message.seqno, data))
 
     def follow(self, topic: str, outcome: Outcome) -> None:
-        """Do what follows from what the application of a topic's partial messages added: peers are told."""
+        """Send peers what the application of a topic's partial messages has added."""
         self._require_router()
         self._partials.follow(topic, outcome)
 
     def waiting(self, topic: str) -> int:
-        """How many messages wait for somebody to send them to."""
+        """Return the number of messages of a topic that wait for a first peer."""
         return self._reach.waiting(topic)
 
     def reaches_somebody(self, topic: str) -> bool:
-        """Whether a message would be sent to anybody now: a peer of the mesh, of a topic not joined a subscriber."""
+        """Return whether a message would reach a peer now: a mesh member, or a subscriber of a topic not joined."""
         return self._reach.is_somebody(topic)
 
     async def wait_for_peers(self, topic: str, within_s: float | None = None) -> bool:
-        """Wait until a message of a topic would reach somebody; False if nobody came in time."""
+        """Wait until a message of a topic would reach a peer; False if none came in time."""
         return await self._reach.somebody(topic, within_s)
 
     async def make_room(self, within_s: float) -> bool:
@@ -374,7 +351,7 @@ class Node:
     async def flush(self) -> None:
         """Wait until everything that was sent has left for its peers.
 
-        Messages that wait for a first peer (`waiting`) have not been sent to anybody: `wait_for_peers` is for them.
+        Messages that wait for a first peer (`waiting`) have not been sent: `wait_for_peers` is for them.
         """
         self._require_router()
         await self._running.links.flush()
@@ -399,16 +376,16 @@ class Node:
         await self._records.hide()
         await self._searches.close()
         await self._discovery.close()
-        await self._request_handler.close()
         if self._driver is not None:
+            await self._driver.requests.close()
             for topic in self._topics.names:
                 await self.leave(topic)
             with suppress(TimeoutError):
                 async with asyncio.timeout(GOODBYE_SECONDS):
                     await self._driver.links.flush()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._driver is not None:
+            await self._driver.links.stop_opening()
+        await self._tasks.close()
         await self._identification.close()
         self.confirmed = await self._host.close()
         if self._driver is not None:
@@ -421,13 +398,6 @@ class Node:
             raise RuntimeError("the node is not running; use `async with Node(…)`")
         return self._driver
 
-    def _router_failed(self, failure: RouterFailed) -> None:
-        """Without its router the node is none: whoever waits hears of it, and the node closes."""
-        self._topics.fail(failure)
-        self._reach.wake()
-        if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._close())
-
     def _check_topic(self, topic: str) -> None:
         check_topic(topic, self.config.limits.rpc)
         if not self._running.router.allows(topic):
@@ -437,17 +407,20 @@ class Node:
         if self.failure is not None:
             raise self.failure
 
-    def _delivered(self, action: Deliver) -> None:
-        self._partials.delivered(action)
-        self._running.statistics.missed += self._topics.deliver(action)
-
-    def _reachable(self) -> None:
-        """Somebody subscribed, or joined a mesh."""
-        if self.failure is None:
-            self._reach.changed()
-
-    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+    def _take(self, report: Report) -> None:
+        match report:
+            case Deliver():
+                self._partials.delivered(report)
+                self._running.statistics.missed += self._topics.deliver(report)
+            case DeliverPartial() | RemindOfPartial():
+                self._partials.perform(report)
+            case Reachable():
+                if self.failure is None:
+                    self._reach.changed()
+            case RouterFailed():
+                self._topics.fail(report)
+                self._reach.wake()
+                if self._closing is None:
+                    self._closing = asyncio.get_running_loop().create_task(self._close())
+            case _:
+                assert_never(report)

@@ -1,4 +1,4 @@
-"""What waits to go to peers: for each a queue in three priorities with bounded bytes, and a bound for all together.
+"""Queues of RPCs for peers: one for each, in three priorities with bounded bytes, and a bound for all together.
 
 Subscriptions, GRAFT, PRUNE and what else episub says go first and are dropped last; IHAVE and IWANT the other way
 round. When there is no
@@ -38,7 +38,7 @@ class Priority(IntEnum):
 
 
 ENTRY_BYTES = 256
-"""What an entry takes beside its frame."""
+"""Memory of an entry besides its frame."""
 TRACED_BYTES = 256
 """A part of it that is to be traced, or counted for metrics."""
 
@@ -50,12 +50,12 @@ class OutgoingRpc:
     priority: Priority
     frame: bytes
     messages: int
-    """How many are in it."""
+    """The number of its messages."""
     again: Rpc | None = None
-    """What is to be said again when it could not leave."""
+    """The control to be sent again if it could not leave."""
     traced: tuple[TracedPart, ...] = ()
     message_id: MessageId | None = None
-    """Of the message that it is a copy of and nothing else, if that may be withdrawn."""
+    """The id of its only message, if that copy may be withdrawn."""
     counted: tuple[PartSize, ...] = ()
     """Its parts, for metrics."""
     made_s: float = 0.0
@@ -95,14 +95,14 @@ def by_priority(rpc: Rpc) -> Iterator[tuple[Priority, Rpc]]:
 
 
 class OutgoingMemory:
-    """What the queues of all peers hold."""
+    """The memory of the queues of all peers."""
 
     __slots__ = ("_budget", "_of_address", "queues")
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._of_address: dict[str, int] = {}
-        """What waits for the peers of each address."""
+        """Bytes that wait for the peers of each address."""
         self.queues: set[OutgoingQueue] = set()
         """Those in which something waits."""
 
@@ -140,12 +140,12 @@ class OutgoingMemory:
         return True
 
     def _length(self, queue: OutgoingQueue) -> tuple[int, int]:
-        """Of its address, and its own."""
+        """Return the waiting bytes of its address, and its own."""
         return self._of_address.get(queue.address, 0), queue.bytes
 
 
 class OutgoingQueue:
-    """`lost` hears of what had to be dropped."""
+    """The queue of one peer. `lost` is called with each entry that is dropped."""
 
     __slots__ = ("_copies", "_limit", "_lost", "_memory", "_waiting", "_withdrawn", "address", "bytes")
 
@@ -229,7 +229,7 @@ class OutgoingQueue:
         return sum(map(len, self._waiting)) - len(self._withdrawn)
 
     def _goes(self, entry: OutgoingRpc) -> bool:
-        """Whether an entry that has come to its turn was not withdrawn."""
+        """Return whether an entry whose turn has come was not withdrawn."""
         if entry not in self._withdrawn:
             return True
         self._withdrawn.remove(entry)

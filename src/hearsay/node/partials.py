@@ -9,8 +9,8 @@ from hearsay.core.language.events import PartialFeedback, PartialsChosen
 from hearsay.core.language.identifiers import Identifier
 from hearsay.core.language.rpc import PartialUse
 from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.node.conduct import Offence
 from hearsay.node.driver import Driver
-from hearsay.node.fairness.conduct import Offence
 from hearsay.partial.application import DrivenApplication, Outcome, RemindedApplication
 from hearsay.wire.signing import SignaturePolicy
 
@@ -72,7 +72,7 @@ class Partials:
             self._publish(topic, outcome.whole)
 
     def _sent_no_part(self, peer: Identifier) -> None:
-        """Somebody sent what is no part of its group; scores hear of it from the router."""
+        """Blame a peer whose part does not belong to its group, unless the router keeps scores."""
         assert isinstance(peer, bytes)
         if not self._driver().router.strategy.keeps_scores:
             self._blame(peer, Offence.REJECTED, 1)

@@ -1,10 +1,10 @@
-"""The worth of peers to a node: scores for the application, slots of the host, and the treatment of offenders."""
+"""The worth of peers to a node: their scores, and which of them keep a slot when the host has none free."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from math import inf
 from time import monotonic
 
@@ -13,51 +13,9 @@ from hearsay.core.language.identifiers import TopicId
 from hearsay.core.language.state import Peering, ScoreParts
 from hearsay.core.mesh.parameters import MeshParameters
 from hearsay.core.scores.score_parameters import TopicScoreParameters
-from hearsay.libp2p.host.node_host import NodeHost
+from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.driver import Driver
-from hearsay.node.fairness.conduct import Conduct, ConductLimits, KeptOut, Offence
-
-
-class HeldPeers:
-    """The conduct of a host's peers, and what follows from it for the host and for the driver, once there is one."""
-
-    def __init__(self, host: NodeHost, limits: ConductLimits) -> None:
-        self._host = host
-        self._limits = limits
-        self.driver: Driver | None = None
-        self.on_kept_out: list[Callable[[KeptOut], None]] = []
-        self.conduct = Conduct(monotonic, self._put_out, limits)
-        host.admits = lambda peer, address: self.conduct.kept_out(peer, address) is None
-
-    def offended(self, peer: PeerId, offence: Offence, count: int) -> None:
-        driver = self._running
-        address = driver.links.group_of(peer)
-        driver.statistics.offences[offence] += count
-        self.conduct.note(peer, address, offence, count)
-        link = driver.links.of.get(peer)
-        if link is not None and self.conduct.slowed(peer, address):
-            driver.statistics.slowed += 1
-            link.rest(self._limits.pause_s)
-
-    @property
-    def _running(self) -> Driver:
-        assert self.driver is not None
-        return self.driver
-
-    def _put_out(self, news: KeptOut) -> None:
-        """No more is read from these peers; they are let go of when the router has done what it is about."""
-        driver, loop = self._running, asyncio.get_running_loop()
-        driver.statistics.put_out += 1
-        for peer in list(self._host.connections):
-            if peer == news.peer or (news.peer is None and self._host.address_of(peer) == news.address):
-                link = driver.links.of.get(peer)
-                if link is not None:
-                    link.intake.refuse()
-                loop.call_soon(self._host.disconnect, peer)
-        for callback in self.on_kept_out:
-            callback(news)
-
 
 FRESH_S = 1.0
 """The table is not made more often, however many connections come."""
@@ -103,9 +61,9 @@ Watcher = Callable[[Mapping[PeerId, ScoreParts]], None]
 
 
 class PeerScores:
-    def __init__(self, running: Callable[[], Driver], start: Callable[[Coroutine[None, None, None]], object]) -> None:
+    def __init__(self, running: Callable[[], Driver], tasks: Tasks) -> None:
         self._running = running
-        self._start = start
+        self._tasks = tasks
 
     @property
     def all(self) -> dict[PeerId, ScoreParts]:
@@ -127,7 +85,7 @@ class PeerScores:
 
     def watch(self, watcher: Watcher, every_s: float = 1.0) -> None:
         """Hand all scores to `watcher` again and again, as long as the node runs."""
-        self._start(self._watch(watcher, every_s))
+        self._tasks.start(self._watch(watcher, every_s))
 
     async def _watch(self, watcher: Watcher, every_s: float) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""What a node keeps of what happens, and shows: sequence numbers that were used up, its trace, its metrics."""
+"""Records of a node: used sequence numbers, its trace, its metrics."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hearsay.core.shell.contract import RouterFailed
 from hearsay.extras import require_extra
 from hearsay.libp2p.host.node_host import NodeHost
-from hearsay.node.config import NodeConfig
+from hearsay.node.config import NodeConfig, endpoint_of
 from hearsay.node.driver import Driver
 from hearsay.node.incoming.sequence_numbers import SequenceFile, SequenceNumbers
 from hearsay.node.meeting.address_news import AddressBoard
-from hearsay.node.metrics.endpoint import endpoint_of
-from hearsay.node.surroundings import Clock
 from hearsay.node.trace_rows import TraceRows
 from hearsay.trace.language.event_rows import Codes
 
@@ -42,18 +39,16 @@ class Records:
     def begin(
         self,
         driver: Driver,
-        clock: Clock,
         host: NodeHost,
         news: AddressBoard,
-        failure: Callable[[], RouterFailed | None],
     ) -> None:
         """Before the host has connections."""
         self._refuse_replays(driver)
-        self._begin_trace(driver, clock, host)
+        self._begin_trace(driver, host)
         if self._config.metrics is not None:
             from hearsay.node.metrics.server import MetricsServer
 
-            self._metrics = MetricsServer(self._config, host, driver, news, failure)
+            self._metrics = MetricsServer(self._config, host, driver, news)
 
     async def show(self) -> None:
         """Let metrics be read; `OSError` says why that cannot be."""
@@ -61,7 +56,7 @@ class Records:
             await self._metrics.listen(*endpoint_of(self._config.metrics))
 
     async def hide(self) -> None:
-        """Nobody is answered any more."""
+        """Answer no more requests."""
         if self._metrics is not None:
             await self._metrics.close()
 
@@ -79,7 +74,7 @@ class Records:
         elif refuse:
             driver.validation.numbers = SequenceNumbers(authors)
 
-    def _begin_trace(self, driver: Driver, clock: Clock, host: NodeHost) -> None:
+    def _begin_trace(self, driver: Driver, host: NodeHost) -> None:
         if self._folder is not None:
             from hearsay.node.live_trace import LiveTrace
 
@@ -87,15 +82,15 @@ class Records:
             trace = LiveTrace(
                 self._folder,
                 host.peer,
-                clock,
+                driver.clock,
                 self._config.agent,
                 router.name,
                 return_memory=self._config.return_memory,
                 watcher=self._watcher,
             )
-            driver.record_in(trace)
+            driver.observers.trace = trace
             self.rows = trace
         elif self._watcher is not None:
-            self.rows = TraceRows(host.peer, clock, self._watcher)
+            self.rows = TraceRows(host.peer, driver.clock, self._watcher)
             self.rows.begin()
-            driver.record_in(self.rows)
+            driver.observers.trace = self.rows

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from hearsay.core.language.actions import Reason, Send
 from hearsay.core.language.identifiers import MessageId, TopicId
@@ -17,17 +16,13 @@ from hearsay.core.language.sizes import part_sizes, rpc_size
 from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.node.incoming.intake import Intake
 from hearsay.node.incoming.statistics import Statistics
-from hearsay.node.meeting.address_records import with_records
+from hearsay.node.intake import Intake
+from hearsay.node.meeting.address_book import with_records
+from hearsay.node.observers import Observers
 from hearsay.node.outgoing_queue import OutgoingMemory, OutgoingQueue, OutgoingRpc, Priority, by_priority
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.splitting import split_rpc
-
-if TYPE_CHECKING:
-    from hearsay.node.metrics.measurements import Durations
-    from hearsay.node.metrics.traffic import Traffic
-    from hearsay.node.trace_rows import TraceRows
 
 _WRITE_BYTES = 256 * 1024
 """At most about so much is handed to the stream at once; the rest can still be dropped or overtaken."""
@@ -38,12 +33,9 @@ class PeerLink:
         self,
         peer: PeerId,
         queue_bytes: int,
-        memory: OutgoingMemory,
         address: str,
         intake: Intake,
-        *,
-        left: Callable[[PeerLink, list[OutgoingRpc]], None],
-        lost: Callable[[PeerLink, OutgoingRpc], None],
+        sender: Sender,
     ) -> None:
         self.peer = peer
         self.intake = intake
@@ -52,24 +44,20 @@ class PeerLink:
         """Topics and extensions, known from before our stream was replaced."""
         self.settled = asyncio.Event()
         """Set when our first stream to the peer is open, or will not be."""
-        self.queue = OutgoingQueue(queue_bytes, memory, partial(lost, self), address)
+        self.queue = OutgoingQueue(queue_bytes, sender.memory, partial(sender.lost, self), address)
         self.delivered = 0
         """Messages that this peer was the first to bring."""
-        self._left = left
+        self._sender = sender
         self._waiting = False
 
     @property
     def connected(self) -> bool:
-        """Whether the router knows this peer."""
+        """Return whether the router knows this peer."""
         return self.outbound is not None
 
     def set_outbound(self, stream: Stream | None) -> None:
         self.outbound = stream
         self.intake.set_open(stream is not None)
-
-    def rest(self, for_s: float) -> None:
-        """Read nothing from the peer for a while."""
-        self.intake.rest(for_s)
 
     def flush(self) -> None:
         """Write what waits, in one piece, if the peer takes it."""
@@ -83,7 +71,7 @@ class PeerLink:
                 return
             entries = self.queue.take(_WRITE_BYTES)
             stream.write(b"".join([entry.frame for entry in entries]))
-            self._left(self, entries)
+            self._sender.left(self, entries)
 
     async def drain(self) -> None:
         """Until everything has left for the peer, or the peer is gone."""
@@ -98,13 +86,14 @@ class PeerLink:
 
 
 class Sender:
-    """Its owner knows the signed `record_of` a peer, and hears of control that found no room, to `say_again`."""
+    """Sends for a router. `record_of` returns the signed record of a peer; `say_again` gets control without room."""
 
     def __init__(
         self,
         memory: OutgoingMemory,
         max_rpc_bytes: int,
         statistics: Statistics,
+        observers: Observers,
         record_of: Callable[[PeerId], bytes | None],
         say_again: Callable[[PeerLink, Rpc], None],
         *,
@@ -113,12 +102,10 @@ class Sender:
         self.memory = memory
         self._max_rpc_bytes = max_rpc_bytes
         self._statistics = statistics
+        self._observers = observers
         self._record_of = record_of
         self._say_again = say_again
         self._withdraws = withdraws
-        self.trace: TraceRows | None = None
-        self.traffic: Traffic | None = None
-        self.durations: Durations | None = None
         self.messages_sent = self.messages_dropped = 0
         """RPCs with messages since `count_anew`; those of them that found no room."""
         self._to_flush: dict[PeerId, PeerLink] = {}
@@ -149,16 +136,16 @@ class Sender:
     def _encode(self, action: Send, link: PeerLink) -> None:
         """Frames for the parts of an RPC, each queued before the next is made: a short request may ask for much more
         than there is room for. One message goes to many peers, so what was made whole is kept for the next."""
-        rpc = action.rpc
+        rpc, observers = action.rpc, self._observers
         if rpc.control is not None and any(prune.peers for prune in rpc.control.prune):
             rpc = replace(rpc, control=self._with_records(rpc.control))
         if rpc.control is not None and rpc.control.episub:
             rpc = replace(rpc, control=with_records(rpc.control, self._record_of))
         made_s = 0.0
-        if self.durations is not None:
+        if observers.durations is not None:
             made_s = monotonic()
             if rpc.control is not None and rpc.control.iwant:
-                self.durations.asked_for(rpc.control.iwant)
+                observers.durations.asked_for(rpc.control.iwant)
         entries: list[OutgoingRpc] = []
         whole = True
         for priority, part in by_priority(rpc):
@@ -166,11 +153,15 @@ class Sender:
             self._statistics.messages_dropped += len(oversized)
             several = len(pieces) > 1
             for piece in pieces:
-                traced = self.trace.parts(piece, () if several else action.vias) if self.trace is not None else ()
+                traced = (
+                    observers.trace.parts(piece, () if several else action.vias)
+                    if observers.trace is not None
+                    else ()
+                )
                 again = piece if priority is Priority.CONTROL else None
                 copies = len(piece.messages) if priority is Priority.MESSAGE else 0
                 withdrawn_as = piece.messages[0].id if self._withdraws and copies == 1 else None
-                counted = tuple(part_sizes(piece)) if self.traffic is not None else ()
+                counted = tuple(part_sizes(piece)) if observers.traffic is not None else ()
                 entry = OutgoingRpc(priority, b"", len(piece.messages), again, traced, withdrawn_as, counted, made_s)
                 if several and not link.queue.make_room(rpc_size(piece), priority):
                     self.lost(link, entry)
@@ -187,8 +178,8 @@ class Sender:
         """The peer does not want a message of which copies wait for it."""
         for entry in link.queue.withdraw(message_id):
             self._statistics.messages_withdrawn += 1
-            if self.trace is not None:
-                self.trace.dropped(link.peer, entry.traced, Reason.WITHDRAWN)
+            if self._observers.trace is not None:
+                self._observers.trace.dropped(link.peer, entry.traced, Reason.WITHDRAWN)
 
     def _queue(self, link: PeerLink, entry: OutgoingRpc) -> None:
         if not link.queue.push(entry):
@@ -217,15 +208,15 @@ class Sender:
     def left(self, link: PeerLink, entries: list[OutgoingRpc]) -> None:
         """Entries of a queue went into the stream."""
         statistics = self._statistics
-        durations = self.durations
+        durations = self._observers.durations
         now_s = monotonic() if durations is not None else 0.0
         for entry in entries:
             statistics.rpcs_sent += 1
             statistics.bytes_sent += len(entry.frame)
-            if self.trace is not None:
-                self.trace.sent(link.peer, entry.traced)
-            if self.traffic is not None:
-                self.traffic.sent(entry.counted)
+            if self._observers.trace is not None:
+                self._observers.trace.sent(link.peer, entry.traced)
+            if self._observers.traffic is not None:
+                self._observers.traffic.sent(entry.counted)
             if durations is not None:
                 durations.queued.note(now_s - entry.made_s)
 
@@ -240,5 +231,5 @@ class Sender:
             statistics.control_dropped += 1
             assert entry.again is not None
             asyncio.get_running_loop().call_soon(self._say_again, link, entry.again)
-        if self.trace is not None:
-            self.trace.dropped(link.peer, entry.traced, Reason.QUEUE_FULL)
+        if self._observers.trace is not None:
+            self._observers.trace.dropped(link.peer, entry.traced, Reason.QUEUE_FULL)

@@ -1,19 +1,24 @@
-"""A joined topic, as the application sees it: publish to it, iterate over its messages, leave it."""
+"""Topics as the application sees them: messages that wait in them, and the peers that a message would reach."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from hearsay.core.language.actions import Deliver
+from hearsay.core.language.events import Publish
+from hearsay.core.language.fast_frozen import fast_init
+from hearsay.core.language.rpc import Message
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.names.peer_id import to_text
+from hearsay.node.driver import Driver
 from hearsay.partial.application import Outcome
 
 OBJECT_BYTES = 512
-"""What a message that waits weighs beside its data."""
+"""Memory of a message that waits besides its data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +36,12 @@ class Received:
         return None if self.author is None else to_text(self.author)
 
 
+_received = fast_init(Received)
+
+
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What became of a message: how many peers it went to, how many had no room, whether it waits for any."""
+    """The result of a publication: peers it goes to, peers without room, and whether it waits for a first peer."""
 
     message_id: bytes
     sent: int
@@ -41,63 +49,80 @@ class Published:
     waiting: bool
 
 
-class Backlogs:
-    """What waits for the application in all topics; when there is no room, the fullest one loses its oldest."""
+class JoinedTopics:
+    """The topics that a node has joined, with the messages that wait in them for the application.
 
-    def __init__(self, room: Budget, count_per_topic: int, bytes_per_topic: int) -> None:
+    When there is no room, the topic with the most bytes loses its oldest message.
+    """
+
+    def __init__(self, room: Budget, max_messages_per_topic: int, max_bytes_per_topic: int) -> None:
         self._room = room
-        self._count_per_topic = count_per_topic
-        self._bytes_per_topic = bytes_per_topic
-        self._backlogs: set[Backlog] = set()
+        self._max_messages = max_messages_per_topic
+        self._max_bytes = max_bytes_per_topic
+        self._topics: dict[str, Topic] = {}
 
-    def new(self) -> Backlog:
-        backlog = Backlog()
-        self._backlogs.add(backlog)
-        return backlog
+    def __contains__(self, name: str) -> bool:
+        return name in self._topics
 
-    def put(self, backlog: Backlog, message: Received) -> int:
-        """Keep a message for the application; how many were lost for it."""
-        weight = _weight(message)
-        lost = 0
-        while backlog.messages and (
-            len(backlog.messages) >= self._count_per_topic or backlog.bytes + weight > self._bytes_per_topic
-        ):
-            self.take(backlog)
-            lost += 1
-        while not self._room.reserve(weight):
-            fullest = max(self._backlogs, key=lambda each: each.bytes)
-            if not fullest.messages:
-                return lost + 1
-            self.take(fullest)
-            lost += 1
-        backlog.messages.append(message)
-        backlog.bytes += weight
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._topics)
+
+    def add(self, node: Publisher, name: str) -> Topic:
+        topic = self._topics[name] = Topic(node, name, self)
+        return topic
+
+    def remove(self, name: str) -> Topic | None:
+        """Remove a topic. Messages that wait in it can still be read, and take no room any more."""
+        topic = self._topics.pop(name, None)
+        if topic is not None:
+            self._room.release(topic.unread_bytes)
+        return topic
+
+    def deliver(self, action: Deliver) -> int:
+        """Keep a message for the application; return how many were lost to make room."""
+        message, sender = action.message, action.received_from
+        topic = self._topics.get(str(message.topic))
+        if topic is None:
+            return 0
+        assert sender is None or isinstance(sender, bytes)
+        assert message.source is None or isinstance(message.source, bytes)
+        assert isinstance(message.id, bytes)
+        lost = self._put(topic, _received(message.data, topic.name, message.source, message.id, sender))
+        topic.wake()
         return lost
 
-    def take(self, backlog: Backlog) -> Received:
-        """The oldest message."""
-        message = backlog.messages.popleft()
-        if backlog in self._backlogs:
+    def take(self, topic: Topic) -> Received:
+        """Return the oldest message of a topic, and remove it."""
+        message = topic.unread.popleft()
+        if self._topics.get(topic.name) is topic:
             weight = _weight(message)
-            backlog.bytes -= weight
+            topic.unread_bytes -= weight
             self._room.release(weight)
         return message
 
-    def let_go(self, backlog: Backlog) -> None:
-        """Nothing more comes; what is left is the application's, to read or to forget."""
-        if backlog in self._backlogs:
-            self._backlogs.remove(backlog)
-            self._room.release(backlog.bytes)
+    def fail(self, failure: Exception) -> None:
+        """End all topics: nothing comes any more."""
+        for topic in self._topics.values():
+            topic.fail(failure)
 
-
-class Backlog:
-    """Of one topic."""
-
-    __slots__ = ("bytes", "messages")
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.messages: deque[Received] = deque()
+    def _put(self, topic: Topic, message: Received) -> int:
+        weight = _weight(message)
+        lost = 0
+        while topic.unread and (
+            len(topic.unread) >= self._max_messages or topic.unread_bytes + weight > self._max_bytes
+        ):
+            self.take(topic)
+            lost += 1
+        while not self._room.reserve(weight):
+            fullest = max(self._topics.values(), key=lambda each: each.unread_bytes)
+            if not fullest.unread:
+                return lost + 1
+            self.take(fullest)
+            lost += 1
+        topic.unread.append(message)
+        topic.unread_bytes += weight
+        return lost
 
 
 def _weight(message: Received) -> int:
@@ -115,13 +140,14 @@ class Publisher(Protocol):
 
 
 class Topic:
-    """Iterate over it for messages. Who takes them too slowly misses the oldest; the node counts them."""
+    """A joined topic. Iterate over it for messages; the oldest are lost if these are taken too slowly."""
 
-    def __init__(self, node: Publisher, name: str, backlogs: Backlogs) -> None:
+    def __init__(self, node: Publisher, name: str, joined: JoinedTopics) -> None:
         self.name = name
         self._node = node
-        self._backlogs = backlogs
-        self._backlog = backlogs.new()
+        self._joined = joined
+        self.unread: deque[Received] = deque()
+        self.unread_bytes = 0
         self._something = asyncio.Event()
         self._left = False
         self._failure: Exception | None = None
@@ -133,39 +159,93 @@ class Topic:
         await self._node.leave(self.name)
 
     def follow(self, outcome: Outcome) -> None:
-        """Tell peers of what the application of this topic's partial messages added."""
+        """Send peers what the application of this topic's partial messages has added."""
         self._node.follow(self.name, outcome)
 
-    def put(self, message: Received) -> int:
-        """Hand over a message; how many were lost for it, of this topic or of another."""
-        lost = self._backlogs.put(self._backlog, message)
+    def wake(self) -> None:
         if not self._something.is_set():
             self._something.set()
-        return lost
 
     def close(self) -> None:
-        self._backlogs.let_go(self._backlog)
         self._left = True
         self._something.set()
 
     def fail(self, failure: Exception) -> None:
-        """Nothing comes any more, and not because anybody wanted it so."""
+        """End the topic because the router has failed."""
         self._failure = failure
         self._something.set()
 
     async def next(self) -> Received:
-        """The next message; `StopAsyncIteration` when the topic was left, `RouterFailed` when the router failed."""
-        while not self._backlog.messages:
+        """Return the next message; `StopAsyncIteration` when the topic was left, `RouterFailed` when that failed."""
+        while not self.unread:
             if self._failure is not None:
                 raise self._failure
             if self._left:
                 raise StopAsyncIteration
             self._something.clear()
             await self._something.wait()
-        return self._backlogs.take(self._backlog)
+        return self._joined.take(self)
 
     def __aiter__(self) -> AsyncIterator[Received]:
         return self
 
     async def __anext__(self) -> Received:
         return await self.next()
+
+
+class Reach:
+    """The reach of messages. At most `most` messages of a topic wait; then the oldest is dropped and counted."""
+
+    def __init__(self, driver: Callable[[], Driver], most: int) -> None:
+        self._driver = driver
+        self._most = most
+        self._messages: dict[str, deque[Message]] = {}
+        self._changed = asyncio.Event()
+        """Set, and replaced, when a peer may have become reachable."""
+
+    def peers(self, topic: str) -> int:
+        """Return the number of connected peers that are subscribed to a topic."""
+        view = self._driver().router.peers.in_topic(topic)
+        return len(view.native) + len(view.flood)
+
+    def is_somebody(self, topic: str) -> bool:
+        """Return whether a message would reach a peer now."""
+        return self._driver().router.strategy.reaches(topic)
+
+    def waiting(self, topic: str) -> int:
+        return len(self._messages.get(topic, ()))
+
+    def wait_with(self, topic: str, message: Message) -> None:
+        """Publish a message as soon as it reaches a peer."""
+        waiting = self._messages.setdefault(topic, deque())
+        waiting.append(message)
+        if len(waiting) > self._most:
+            waiting.popleft()
+            self._driver().statistics.gave_up_waiting += 1
+
+    async def somebody(self, topic: str, within_s: float | None) -> bool:
+        """Wait until a message of a topic would reach a peer; False if none came in time."""
+        try:
+            async with asyncio.timeout(within_s):
+                while not self.is_somebody(topic):
+                    failure = self._driver().failure
+                    if failure is not None:
+                        raise failure
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def forget(self, topic: str) -> None:
+        self._messages.pop(topic, None)
+
+    def changed(self) -> None:
+        """Publish the messages that now reach a peer, and wake all that wait for one."""
+        for topic in [topic for topic in self._messages if self.is_somebody(topic)]:
+            for message in self._messages.pop(topic):
+                self._driver().feed(Publish(message))
+        self.wake()
+
+    def wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()

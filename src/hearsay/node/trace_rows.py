@@ -74,7 +74,7 @@ _PartRow: TypeAlias = Callable[[Micros, int, int, int, int, int, int, int, int, 
 """Makes the row of a part that is sent or dropped."""
 
 TracedPart: TypeAlias = tuple[PartKind, int, int, MessageFacts | None, int, int, int]
-"""Of an RPC that is to be sent: kind, topic, message and what is known of it, bytes, count, via."""
+"""A part of an RPC to be sent: kind, topic, message with its facts, bytes, count, via."""
 
 
 def message_number(message_id: Identifier) -> int:
@@ -130,11 +130,11 @@ class TraceRows:
         self._peers = _Numbers(peers, from_text, _shown_peer)
         self._topics = _Numbers(topics, str, str)
         self._messages: dict[int, MessageFacts] = {}
-        """What is known of messages whose rows are kept."""
+        """Facts about the messages whose rows are kept."""
         self._own = self._peers.of(node)
 
     def parts(self, rpc: Rpc, vias: Sequence[Via]) -> tuple[TracedPart, ...]:
-        """What the trace will have to know of an RPC when it has left; its messages need not be kept for that."""
+        """Return the facts for the rows of an RPC when it has left, so that its messages need not be kept."""
         found: list[TracedPart] = []
         for place, (kind, topic, size, count) in _with_framing(rpc):
             message, via, facts = NONE, NONE, None
@@ -212,7 +212,7 @@ class TraceRows:
         """Nothing is kept here, so nothing is left to do."""
 
     def _peer(self, peer: Identifier) -> int:
-        """Of one that is connected."""
+        """Return the number of a connected peer."""
         return self._peers.of(peer, MAX_PEERS)
 
     def _number_of(self, topic: Identifier | None) -> int:
@@ -253,7 +253,7 @@ class TraceRows:
 
     @property
     def _has_room(self) -> bool:
-        """Whether rows are kept, so that their messages are to be remembered."""
+        """Return whether rows are kept, so that their messages must be remembered."""
         return False
 
 

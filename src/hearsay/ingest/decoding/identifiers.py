@@ -9,8 +9,8 @@ import numpy as np
 
 from hearsay.ingest.decoding.event_decoder import DecodedRows, rows_needed, tell_peers
 from hearsay.ingest.decoding.protobuf_fields import SPAN_BITS, Data, IdTable, Numbers, number_names, place_all
-from hearsay.libp2p.names.base_text import from_base58, to_base58
 from hearsay.libp2p.names.errors import EncodingError
+from hearsay.libp2p.names.peer_id import from_base58, to_base58
 from hearsay.trace.folder.arrow import pa
 from hearsay.trace.language.schema import Column, TraceEvent
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from hearsay.libp2p.limits.resources import Budget
@@ -275,25 +276,16 @@ class ConnectionStreams:
             callback()
 
 
+@dataclass(slots=True, eq=False)
 class _NegotiatingStream:
     """A stream on its way to a protocol."""
 
-    __slots__ = ("_negotiation", "_streams", "agreed", "deadline", "stream")
-
-    def __init__(
-        self,
-        streams: ConnectionStreams,
-        stream: Stream,
-        negotiation: Negotiation,
-        agreed: asyncio.Future[None] | None,
-        deadline: asyncio.TimerHandle,
-    ) -> None:
-        self._streams = streams
-        self.stream = stream
-        self._negotiation = negotiation
-        self.agreed = agreed
-        """For who waits, at streams we opened."""
-        self.deadline = deadline
+    _streams: ConnectionStreams
+    stream: Stream
+    _negotiation: Negotiation
+    agreed: asyncio.Future[None] | None
+    """Done when a stream that we opened has its protocol."""
+    deadline: asyncio.TimerHandle
 
     def receive(self, data: bytes) -> int:
         """Take bytes of the peer; how many of them belong to what comes after."""

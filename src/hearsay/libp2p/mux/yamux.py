@@ -19,7 +19,7 @@ more use; `go_away` says so to the peer.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.mux.yamux_frames import (
@@ -57,31 +57,18 @@ class YamuxLimits:
     max_unsent_answers: int = 1024
 
 
+@dataclass(slots=True, eq=False)
 class _Stream:
-    __slots__ = (
-        "budget",
-        "finished",
-        "finishing",
-        "granted",
-        "peer_finished",
-        "receive_window",
-        "send_window",
-        "unread",
-        "unsent",
-        "unsent_bytes",
-    )
-
-    def __init__(self) -> None:
-        self.send_window = INITIAL_WINDOW
-        self.receive_window = INITIAL_WINDOW
-        self.granted = INITIAL_WINDOW
-        self.unread = 0
-        self.unsent: deque[memoryview] = deque()
-        self.unsent_bytes = 0
-        self.budget: Budget | None = None
-        self.finishing = False
-        self.finished = False
-        self.peer_finished = False
+    send_window: int = INITIAL_WINDOW
+    receive_window: int = INITIAL_WINDOW
+    granted: int = INITIAL_WINDOW
+    unread: int = 0
+    unsent: deque[memoryview] = field(default_factory=deque[memoryview])
+    unsent_bytes: int = 0
+    budget: Budget | None = None
+    finishing: bool = False
+    finished: bool = False
+    peer_finished: bool = False
 
 
 class Yamux:

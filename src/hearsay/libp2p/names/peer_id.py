@@ -1,18 +1,54 @@
-"""Peer ids: a multihash of the encoded public key (libp2p specs, "Peer Ids and Keys").
+"""Peer ids: a multihash of the encoded public key (libp2p specs, "Peer Ids and Keys"), and their texts.
 
 Keys of at most 42 encoded bytes (Ed25519, secp256k1) are inlined with the identity hash, longer ones (RSA, ECDSA)
 hashed with SHA-256. As text an id is base58btc of the multihash, or a CIDv1 (codec libp2p-key) in base32. In the
-program it is plain bytes, ordered and hashable, as the core wants it.
+program it is plain bytes, ordered and hashable, as the core wants it. Decoding base58 takes time quadratic in the
+length, so callers bound the length first.
 """
 
 from __future__ import annotations
 
+from base64 import b32decode
+from binascii import Error as BinasciiError
 from hashlib import sha256
 from typing import TypeAlias
 
-from hearsay.libp2p.names.base_text import from_base32, from_base58, to_base58
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.keys import PublicKey
+
+_DIGITS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
+
+
+def to_base58(data: bytes) -> str:
+    number = int.from_bytes(data, "big")
+    digits: list[str] = []
+    while number:
+        number, digit = divmod(number, 58)
+        digits.append(_DIGITS[digit])
+    zeros = len(data) - len(data.lstrip(b"\0"))
+    return "1" * zeros + "".join(reversed(digits))
+
+
+def from_base58(text: str) -> bytes:
+    number = 0
+    for letter in text:
+        value = _VALUES.get(letter)
+        if value is None:
+            raise EncodingError(f"{letter!r} is not a base58 digit")
+        number = number * 58 + value
+    zeros = len(text) - len(text.lstrip("1"))
+    return b"\0" * zeros + number.to_bytes((number.bit_length() + 7) // 8, "big")
+
+
+def from_base32(text: str) -> bytes:
+    if text != text.lower():
+        raise EncodingError("base32 text with upper-case letters")
+    try:
+        return b32decode(text.upper() + "=" * (-len(text) % 8))
+    except (BinasciiError, ValueError):
+        raise EncodingError(f"{text[:80]!r} is not base32") from None
+
 
 PeerId: TypeAlias = bytes
 

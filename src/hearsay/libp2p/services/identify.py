@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from time import monotonic, time_ns
 
 from hearsay.libp2p.host.node_host import NodeHost
+from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.limits.frames import FrameReader, frame
 from hearsay.libp2p.limits.rates import Rate, Rates
 from hearsay.libp2p.limits.resources import MIB, Budget
@@ -118,7 +119,7 @@ class Identification:
         """Of the signed records that are known."""
         self._signed: tuple[Multiaddr, ...] | None = None
         self._record = b""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self.known: dict[PeerId, Identity] = {}
         self.on_identified: list[Callable[[PeerId, Identity], None]] = []
         host.handle(PROTOCOL, self._answer)
@@ -140,9 +141,7 @@ class Identification:
         return self._record
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
 
     def _identity(self, peer: PeerId) -> bytes:
         return encode_identity(
@@ -220,9 +219,7 @@ class Identification:
             callback(peer, identity)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(_quietly(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = self._tasks.start(_quietly(work))
         task.add_done_callback(lambda _: work.close())  # a task cancelled before its first step has not begun it
 
 

@@ -67,23 +67,21 @@ class _Registration:
         return len(self.record) + len(self.namespace.encode()) + ENTRY_BYTES
 
 
+@dataclass(slots=True)
 class _Peer:
-    __slots__ = ("budget", "count", "record", "sequence")
-
-    def __init__(self, limit: int) -> None:
-        self.budget = Budget("registrations of a peer", limit)
-        self.count = 0
-        self.record = b""
-        """The newest."""
-        self.sequence = -1
+    budget: Budget
+    count: int = 0
+    record: bytes = b""
+    """The newest signed record."""
+    sequence: int = -1
 
 
+@dataclass(slots=True)
 class _Address:
-    __slots__ = ("budget", "registrations")
-
-    def __init__(self, limit: int, everything: Budget) -> None:
-        self.budget = Budget("registrations of an address", limit, (everything,))
-        self.registrations: dict[tuple[str, PeerId], _Registration] = {}
+    budget: Budget
+    registrations: dict[tuple[str, PeerId], _Registration] = field(
+        default_factory=dict[tuple[str, PeerId], "_Registration"]
+    )
 
 
 class Registry:
@@ -128,11 +126,13 @@ class Registry:
             return Status.INVALID_NAMESPACE
         if asked.ttl_s > MAX_TTL_S:
             return Status.INVALID_TTL
-        known = self._peers.get(peer) or _Peer(self._limits.peer_bytes)
+        known = self._peers.get(peer) or _Peer(Budget("registrations of a peer", self._limits.peer_bytes))
         if not self._learn(peer, known, asked.record):
             return Status.INVALID_RECORD
         self._unregister(asked.namespace, peer)
-        place = self._addresses.get(address) or _Address(self._limits.address_bytes, self.budget)
+        place = self._addresses.get(address) or _Address(
+            Budget("registrations of an address", self._limits.address_bytes, (self.budget,))
+        )
         self._count += 1
         until_s = self._now_s() + (asked.ttl_s or DEFAULT_TTL_S)
         budget = Budget("registration", self._limits.bytes, (known.budget, place.budget))

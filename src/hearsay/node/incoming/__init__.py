@@ -1,1 +1,1 @@
-"""What peers send, from bytes to a verdict."""
+"""Checks of messages: signatures on threads, validators, sequence numbers."""

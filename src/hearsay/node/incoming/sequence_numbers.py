@@ -9,6 +9,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from logging import getLogger
 from pathlib import Path
@@ -18,20 +19,20 @@ from hearsay.libp2p.names.peer_id import PeerId, check_peer_id
 from hearsay.trace.folder.durable import DurableFile, write_durably
 
 WINDOW = 1024
-"""How far a message may come behind a later one of its author."""
+"""Distance by which a message may come behind a later one of its author."""
 NUMBER_BYTES = 8
 
 _ALL_TAKEN = (1 << WINDOW) - 1
 
 
 class SequenceNumbers:
-    """`authors` are remembered at most; `highest` is what was taken of each before, by somebody else or earlier."""
+    """`authors` is the number that is remembered; `highest` has the highest number of each that was taken before."""
 
     def __init__(self, authors: int, highest: Iterable[tuple[PeerId, int]] = ()) -> None:
         self._limit = authors
         self._authors: OrderedDict[PeerId, _Author] = OrderedDict()
         self.changes = 0
-        """How often something was taken."""
+        """Count of the numbers that were taken."""
         for author, number in highest:
             self._keep(author, _Author(number, _ALL_TAKEN))
 
@@ -58,7 +59,7 @@ class SequenceNumbers:
         return True
 
     def highest(self) -> list[tuple[PeerId, int]]:
-        """Of each author; who was silent for longest comes first."""
+        """Return the highest number of each author; the author that was silent longest comes first."""
         return [(author, known.highest) for author, known in self._authors.items()]
 
     def _keep(self, author: PeerId, known: _Author) -> None:
@@ -67,14 +68,12 @@ class SequenceNumbers:
             self._authors.popitem(last=False)
 
 
+@dataclass(slots=True)
 class _Author:
-    """Bit i of `taken` stands for the number i below the highest."""
+    """The numbers of one author; bit i of `taken` stands for the number i below the highest."""
 
-    __slots__ = ("highest", "taken")
-
-    def __init__(self, highest: int, taken: int) -> None:
-        self.highest = highest
-        self.taken = taken
+    highest: int
+    taken: int
 
 
 HEAD = b"hearsay sequence numbers 1\n"

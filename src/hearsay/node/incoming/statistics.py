@@ -1,4 +1,4 @@
-"""What a node counts. Numbers only go up; gauges are asked of the node itself."""
+"""Counters of a node. They only go up; gauges are read from the node itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from hearsay.core.language.actions import Reason
-from hearsay.node.fairness.conduct import Offence
+from hearsay.node.conduct import Offence
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Statistics:
     gossip_dropped: int = 0
     control_dropped: int = 0
     test_messages: int = 0
-    """Of the test extension."""
+    """Messages of the test extension."""
     validations_timed_out: int = 0
     abandoned_rpcs: int = 0
     """RPCs that were not handled to the end because their peer had gone; their other messages are not seen."""
@@ -44,9 +44,9 @@ class Statistics:
     gave_up_waiting: int = 0
     """Own messages that waited for a peer and made room for later ones."""
     offences: Counter[Offence] = field(default_factory=Counter[Offence])
-    """What peers are held to, by kind (`hearsay.node.fairness.conduct`)."""
+    """Offences of peers by kind (`hearsay.node.conduct`)."""
     slowed: int = 0
-    """How often reading from a peer paused for what it had done."""
+    """Pauses in reading from a peer because of its offences."""
     put_out: int = 0
     """Peers and addresses that were kept out from then on."""
     missed: int = 0

@@ -18,7 +18,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import isawaitable, iscoroutine
 from logging import getLogger
 from typing import TypeAlias
@@ -26,10 +26,11 @@ from typing import TypeAlias
 from hearsay.core.language.events import Verdict
 from hearsay.core.language.identifiers import Identifier
 from hearsay.core.language.rpc import Message
+from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.config import NodeLimits
-from hearsay.node.fairness.fair_slots import FairSlots
+from hearsay.node.incoming.fair_slots import FairSlots
 from hearsay.node.incoming.sequence_numbers import NUMBER_BYTES, SequenceNumbers
 from hearsay.node.incoming.statistics import Statistics
 
@@ -39,7 +40,7 @@ Answer: TypeAlias = "Verdict | bool"
 Validator: TypeAlias = Callable[[Message], "Answer | Awaitable[Answer]"]
 
 OBJECT_BYTES = 1024
-"""What a message that waits weighs beside its own bytes."""
+"""Memory of a message that waits besides its own bytes."""
 
 _log = getLogger(__name__)
 
@@ -66,15 +67,15 @@ class Validation:
         self._decided = decided
         self._statistics = statistics
         self.numbers: SequenceNumbers | None = None
-        """Of the authors' messages so far, if replays are refused."""
+        """Sequence numbers that authors have used, if replays are refused."""
         self._validators: dict[Identifier, list[_DeclaredValidator]] = {}
         self._loop_slots: FairSlots[_Check] = FairSlots(limits.concurrent_validations, self._start_on_loop)
         self._thread_slots: FairSlots[_Check] = FairSlots(limits.validation_threads, self._start_on_thread)
         self._pool: ThreadPoolExecutor | None = None
         self._checks: dict[Identifier, _Check] = {}
-        """What is not decided, by message id."""
+        """Messages that are not decided, by id."""
         self._accounts: dict[PeerId, _Account] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     def add(self, topic: str, validator: Validator, threads: bool) -> None:
         self._validators.setdefault(topic, []).append(_DeclaredValidator(validator, threads))
@@ -87,27 +88,27 @@ class Validation:
 
     @property
     def in_use(self) -> bool:
-        """Whether messages may have to wait."""
+        """Return whether messages may have to wait."""
         return bool(self._validators)
 
     @property
     def looks(self) -> bool:
-        """Whether any message is looked at, to check it or its sequence number; all others are accepted."""
+        """Return whether messages or sequence numbers are checked at all; if not, all messages are accepted."""
         return bool(self._validators) or self.numbers is not None
 
     def pending(self, peer: PeerId) -> int:
-        """How many messages of a peer are not decided."""
+        """Return the number of messages of a peer that are not decided."""
         account = self._accounts.get(peer)
         return 0 if account is None else account.count
 
     @property
     def full(self) -> bool:
-        """Whether there is room for nobody."""
+        """Return whether no peer has room."""
         waiting = len(self._checks)
         return waiting > 0 and (waiting >= self._max_pending or self.share.free <= OBJECT_BYTES)
 
     def has_room(self, peer: PeerId, message: Message) -> bool:
-        """Whether one more message of a peer may wait.
+        """Return whether one more message of a peer may wait.
 
         In bytes a peer may have its fair share (`Budget.fair`). When nothing waits at all there is always room, so
         that nothing waits for ever.
@@ -128,7 +129,7 @@ class Validation:
         declared = self._validators.get(message.topic)
         if not declared:
             return self._final(message, Verdict.ACCEPT)
-        check = _Check(message, sender, iter(declared.copy()))
+        check = _Check(message, [sender], iter(declared.copy()))
         verdict = self._next_step(check)
         if verdict is None:
             self._checks[message.id] = check
@@ -154,9 +155,7 @@ class Validation:
     async def close(self) -> None:
         self._loop_slots.clear()
         self._thread_slots.clear()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         for check in self._checks.values():
             if iscoroutine(check.answer):
                 check.answer.close()
@@ -217,9 +216,7 @@ class Validation:
         for other in check.peers:
             if other != peer:
                 slots.withdraw(other, check)
-        task = asyncio.ensure_future(self._wait(check, answer, leave))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._wait(check, answer, leave))
 
     async def _wait(self, check: _Check, answer: Awaitable[Answer], leave: Callable[[], None]) -> None:
         verdict: Verdict | None = Verdict.IGNORE
@@ -257,7 +254,7 @@ class Validation:
         return verdict
 
     def _is_replay(self, first_time: Callable[[PeerId, bytes], bool], message: Message) -> bool:
-        """Whether a signed message was here before. Without a signature anybody could use up an author's numbers."""
+        """Return whether a signed message is a replay. Unsigned ones must not use up the numbers of an author."""
         author, number = message.source, message.seqno
         if message.signature is None or not isinstance(author, bytes) or number is None:
             return False
@@ -285,29 +282,26 @@ class _DeclaredValidator:
 
 @dataclass(slots=True)
 class _Account:
-    """What a peer has waiting."""
+    """The messages of a peer that wait."""
 
     budget: Budget
     count: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class _Check:
     """A message on its way past the validators of its topic."""
 
-    __slots__ = ("answer", "declared", "message", "peers", "reserved", "running", "steps")
-
-    declared: _DeclaredValidator
-    """The validator it waits for."""
-
-    def __init__(self, message: Message, sender: PeerId, steps: Iterator[_DeclaredValidator]) -> None:
-        self.message = message
-        self.peers = [sender]
-        """Who sent it, the first one first; it waits in the turn of each."""
-        self.steps = steps
-        self.answer: Awaitable[Answer] | None = None
-        """What the validator returned; None for one that a thread will ask."""
-        self.running = False
-        self.reserved = 0
+    message: Message
+    peers: list[PeerId]
+    """The senders, the first one first; the message waits in the turn of each."""
+    steps: Iterator[_DeclaredValidator]
+    declared: _DeclaredValidator = field(init=False)
+    """The validator that the message waits for."""
+    answer: Awaitable[Answer] | None = None
+    """The answer of the validator; None for one that a thread will ask."""
+    running: bool = False
+    reserved: int = 0
 
 
 async def _of_thread(job: Future[Answer | Awaitable[Answer]]) -> Answer:
@@ -320,7 +314,7 @@ async def _of_thread(job: Future[Answer | Awaitable[Answer]]) -> Answer:
 
 
 def weight_of(message: Message) -> int:
-    """Of its parts, and of the whole as it came."""
+    """Return the memory of a message: of its parts, and of the whole as it was received."""
     return OBJECT_BYTES + 2 * len(message.data if message.encoded is None else message.encoded)
 
 

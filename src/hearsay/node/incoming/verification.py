@@ -1,11 +1,11 @@
-"""Signatures that are dear to check, on a few threads, fair between peers.
+"""Checks of expensive signatures on a few threads, fair between peers.
 
-Cheap ones are checked on the way: handing them over would take as long.
+Cheap signatures are checked at once: a thread would take as long to be asked.
 
-A peer has one batch at a time: what came meanwhile goes into its next one. So those who wait stand in one line, and
-each time round every peer gets about `BATCH_US` of a thread. The libraries let go of the interpreter while they
-compute. A message that another peer brought first is not checked twice: its batch waits while the very same bytes are
-being checked, and what has been seen by then needs no check. A forged copy has other bytes, so it holds up nobody.
+A peer has one batch at a time: what comes meanwhile goes into its next one. So batches wait in one line, and each
+time round every peer gets about `BATCH_US` of a thread. The libraries release the interpreter lock during a check. A
+message that another peer brought first is not checked twice: its batch waits while the same bytes are being checked,
+and a message that has been seen by then needs no check. A forged copy has other bytes, so it delays no other one.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from hearsay.core.language.rpc import Message
 from hearsay.wire.signing import Fault, check_us, signature_fault
 
-DEAR_US = 250
+EXPENSIVE_US = 250
 """Signatures that take longer to check, in microseconds, are for the threads."""
 BATCH_US = 2000
 """Checks that one peer has done in one go; at least one."""
@@ -27,19 +28,17 @@ Verdicts: TypeAlias = dict[int, "Fault | None"]
 """By the identity of the message."""
 
 
+@dataclass(slots=True, eq=False)
 class Batch:
-    """Messages of one peer, whose signatures are to be checked."""
+    """Messages of one peer whose signatures are to be checked."""
 
-    __slots__ = ("decided", "messages")
-
-    def __init__(self, messages: list[Message], decided: Callable[[Verdicts], None]) -> None:
-        self.messages = messages
-        self.decided = decided
-        """Called with what was found; of messages that turned out to need no check nothing is."""
+    messages: list[Message]
+    decided: Callable[[Verdicts], None]
+    """Called with the verdicts; there is none on a message that turned out to need no check."""
 
 
 class Line:
-    """Who waits for a thread, and what is being checked."""
+    """The batches that wait for a thread, and the messages that are being checked."""
 
     def __init__(self, slots: int, needed: Callable[[Message], bool]) -> None:
         self._free = slots
@@ -54,7 +53,7 @@ class Line:
         self._waiting.append(batch)
 
     def next(self) -> Batch | None:
-        """The next batch that can begin, with what of it still needs a check."""
+        """Return the next batch that can begin, reduced to the messages that still need a check."""
         if not self._free:
             return None
         for place, batch in enumerate(self._waiting):
@@ -77,7 +76,7 @@ class Line:
             self._checked.pop(message.encoded, None)
 
     def leave(self, batch: Batch) -> None:
-        """Its peer is gone; if it has begun, nobody waits for the end."""
+        """Remove the batch of a peer that is gone, if it waits."""
         if batch in self._waiting:
             self._waiting.remove(batch)
 
@@ -86,7 +85,7 @@ class Line:
 
 
 class Verification:
-    """`needed` says whether a message still needs a check: not when another copy has been accepted."""
+    """Checks on threads. `needed` tells whether a message still needs one: not if another copy has been accepted."""
 
     def __init__(self, threads: int, needed: Callable[[Message], bool]) -> None:
         self._threads = threads
@@ -100,12 +99,12 @@ class Verification:
         self._begin()
 
     def forget(self, batch: Batch) -> None:
-        """Nobody waits for it any more."""
+        """Drop a batch whose verdicts are not needed any more."""
         batch.decided = _ignored
         self._line.leave(batch)
 
     async def close(self) -> None:
-        """End the threads, after what they are at."""
+        """End the threads after the checks that run."""
         self._closed = True
         self._line.clear()
         if self._running:
@@ -129,9 +128,9 @@ class Verification:
             batch.decided(running.result())
 
 
-def is_dear(messages: list[Message]) -> bool:
-    """Whether one of their signatures is."""
-    return any(check_us(message) > DEAR_US for message in messages)
+def is_expensive(messages: list[Message]) -> bool:
+    """Return whether one of the signatures is expensive to check."""
+    return any(check_us(message) > EXPENSIVE_US for message in messages)
 
 
 def check(messages: list[Message]) -> Verdicts:

@@ -1,20 +1,60 @@
-"""Who is where, as far as anybody has said: signed records, the newest of each peer, and mere claims.
+"""The addresses of peers: signed records, the newest of each peer, and mere claims.
 
-Places are few, and each source of what is said has its share: one source cannot crowd out what others told. A source
-is where the telling peer's packets come from, a rendezvous point, or a way of searching. Who told of a peer first
-answers for its place, except that a peer that speaks of itself always does.
+Places are few, and each source has its share: one source cannot crowd out what others say. A source is the address
+group of the peer that says it, a rendezvous point, or a way of searching. The first source that names a peer answers
+for its place, except that a peer that speaks of itself always does.
+
+Signed records travel with the names of peers in the control parts of episub, in a field that the router never sees.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 
+from hearsay.core.language.episub_parts import EpisubJoin, EpisubPart, ForwardJoin, Nodes, Shuffle, ShuffleReply
+from hearsay.core.language.identifiers import Identifier
+from hearsay.core.language.rpc import EXPERIMENTAL_FIELDS, Control, Extension, Rpc
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.libp2p.services.peer_record import read_envelope
+
+RECORD_FIELD = EXPERIMENTAL_FIELDS + 4096
+MAX_RECORDS = 64
+"""Read from one RPC; each costs the check of a signature."""
+
+
+def with_records(control: Control, record_of: Callable[[bytes], bytes | None]) -> Control:
+    """The control message with the records of the peers that it names."""
+    named = sorted({peer for part in control.episub for peer in _named(part) if isinstance(peer, bytes)})
+    records = [record_of(peer) for peer in named[:MAX_RECORDS]]
+    added = tuple(Extension(RECORD_FIELD, record) for record in records if record is not None)
+    return replace(control, extensions=control.extensions + added)
+
+
+def take_records(rpc: Rpc) -> tuple[Rpc, list[bytes]]:
+    """The RPC without the records that came with it, and those, as many as are read."""
+    control = rpc.control
+    if control is None or not any(extension.field == RECORD_FIELD for extension in control.extensions):
+        return rpc, []
+    records = [extension.payload for extension in control.extensions if extension.field == RECORD_FIELD]
+    others = tuple(extension for extension in control.extensions if extension.field != RECORD_FIELD)
+    return replace(rpc, control=replace(control, extensions=others)), records[:MAX_RECORDS]
+
+
+def _named(part: EpisubPart) -> Iterator[Identifier]:
+    match part:
+        case Nodes() | ShuffleReply():
+            yield from part.peers
+        case EpisubJoin() | ForwardJoin():
+            yield part.peer
+        case Shuffle():
+            yield part.peer
+            yield from part.peers
+        case _:
+            pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +62,7 @@ class BookLimits:
     peers: int = 1024
     source_peers: int = 256
     addresses: int = 8
-    """Of a peer: more are not dialled."""
+    """Addresses of a peer that are kept and dialled."""
 
 
 @dataclass(slots=True)
@@ -36,7 +76,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """Whose signed addresses somebody told, and whether they were news."""
+    """The peer of a signed record, and whether the record is newer than the known one."""
 
     peer: PeerId
     news: bool
@@ -75,13 +115,13 @@ class AddressBook:
         return Learnt(record.peer, True)
 
     def claim(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> None:
-        """Somebody says where a peer is. That does not replace what the peer has signed."""
+        """Keep addresses that another peer or a search claims. Signed addresses stay."""
         usable = self._usable(peer, addresses)
         if usable:
             self._place(peer, source, False).claimed = usable
 
     def addresses(self, peer: PeerId) -> tuple[Multiaddr, ...]:
-        """Where to try a peer: signed addresses and claimed ones by turns."""
+        """Return the addresses to dial: signed and claimed ones in turn."""
         known = self._known.get(peer)
         if known is None:
             return ()
@@ -94,7 +134,7 @@ class AddressBook:
         return None if known is None else known.envelope
 
     def source(self, peer: PeerId) -> str:
-        """Who answers for a peer's place."""
+        """Return the source that answers for the place of a peer."""
         known = self._known.get(peer)
         return "" if known is None else known.source
 

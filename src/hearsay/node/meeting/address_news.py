@@ -1,4 +1,4 @@
-"""What becomes of the addresses that a node shall stay connected to: news for whoever runs it, one a change."""
+"""News of the addresses that a node keeps connected to, one for each change, for its operator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId, to_text
-from hearsay.node.fairness.conduct import KeptOut
+from hearsay.node.conduct import KeptOut
 
 
 class AddressState(StrEnum):
@@ -16,9 +16,9 @@ class AddressState(StrEnum):
     LOST = "lost"
     """The connection has ended; it is tried again."""
     FAILED = "failed"
-    """Nobody could be reached there, or somebody else than expected; it is tried again."""
+    """The dial failed, or reached another peer than expected; the address is tried again."""
     KEPT_OUT = "kept_out"
-    """Who is there has done what peers are put out for; it is tried again after that time."""
+    """The peer at this address is banned; the address is tried again when the ban expires."""
     OWN = "own"
     """The address leads back to this node; it is not tried again."""
 
@@ -33,7 +33,7 @@ class AddressNews:
     peer: PeerId | None = None
     protocol: str = ""
     retry_s: float | None = None
-    """So long until the next try; waits double, up to a minute."""
+    """Time until the next try; it doubles each time, up to a minute."""
 
     @classmethod
     def kept_out(cls, address: Multiaddr, known: KeptOut) -> AddressNews:
@@ -60,7 +60,7 @@ class AddressNews:
 
 
 class AddressBoard:
-    """The latest news of every address; what repeats itself is told once."""
+    """The latest news of every address; repeated news are reported once."""
 
     def __init__(self) -> None:
         self.callbacks: list[Callable[[AddressNews], None]] = []

@@ -164,7 +164,7 @@ class DialQueue:
 
     @property
     def due_in_s(self) -> float | None:
-        """When somebody may be dialled who may not now; None if that hangs on nothing but a dial's end."""
+        """Return the time until another peer may be dialled; None if only the end of a dial can allow one."""
         now_s = self._now_s()
         later = [due_s - now_s for due_s, _ in self._waiting.get(AGAIN, {}).values() if due_s > now_s]
         if self._early_s is not None:
@@ -175,7 +175,7 @@ class DialQueue:
         return self._limits.second_tries if source == AGAIN else self._limits.of_source
 
     def _free_in_s(self, group: str) -> float:
-        """How long until an address may be dialled; infinite while it has all its places."""
+        """Return the time until an address may be dialled; infinite while all its places are taken."""
         return self._address_rates.early_s(group) if self._of_address[group] < self._most_at(group) else inf
 
     def _most_at(self, group: str) -> int:
@@ -220,6 +220,6 @@ def _planned(peer: PeerId, source: str, addresses: tuple[Multiaddr, ...], patien
 
 
 def _group(address: Multiaddr) -> str:
-    """What is one address for the limit: a host, whatever its port."""
+    """Return the group in which an address is counted: its host, whatever the port."""
     kind, host = address.parts[0]
     return _NAMES if kind.startswith("dns") else address_group(host)

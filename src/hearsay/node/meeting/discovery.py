@@ -11,13 +11,14 @@ peers that are dialled by themselves. Who answers proves to be the peer that was
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from logging import getLogger
 from random import random
 from time import monotonic
 
 from hearsay.libp2p.host.node_host import NodeHost
+from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.limits.rates import Rate, Rates
 from hearsay.libp2p.limits.resources import address_group
 from hearsay.libp2p.names.errors import DialError, EncodingError, OwnAddress
@@ -25,13 +26,13 @@ from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId, to_text
 from hearsay.libp2p.services.identify import Identity
 from hearsay.libp2p.services.rendezvous import open_unsigned
-from hearsay.node.fairness.conduct import KeptOut
+from hearsay.node.conduct import KeptOut
 from hearsay.node.meeting.address_book import AddressBook, BookLimits, Learnt
 from hearsay.node.meeting.address_news import AddressNews, AddressState
 from hearsay.node.meeting.dial_queue import FIRST_RETRY_S, DialLimits, DialQueue, PlannedDial, Retries
 
 LASTING_S = 10.0
-"""A connection that lasts so long makes good for failures before it."""
+"""Duration of a connection that resets the back-off."""
 NO_PUBSUB = "it speaks no pubsub that this node does"
 _log = getLogger(__name__)
 
@@ -63,7 +64,7 @@ class Discovery:
         self._kept_out = kept_out
         self._first_retry_s = first_retry_s
         self._limits = limits or DiscoveryLimits()
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._tasks = Tasks()
         self._changed: dict[PeerId, asyncio.Event] = {}
         self._kept: set[PeerId] = set()
         self._book = AddressBook(host.can_dial, self._limits.book)
@@ -76,8 +77,8 @@ class Discovery:
         host.on_peer_down.append(self._lost)
 
     def keep(self, address: Multiaddr) -> None:
-        """Stay connected to whoever is at an address."""
-        self._start(self._keep(address))
+        """Stay connected to the peer at an address."""
+        self._tasks.start(self._keep(address))
 
     def learn(self, envelope: bytes, teller: PeerId, named: PeerId | None = None) -> None:
         """Keep a signed record that a connected peer sends, if it is valid, new, and of `named`."""
@@ -86,7 +87,7 @@ class Discovery:
             self._learnt(self._book.learn(envelope, source, teller=teller, named=named))
 
     def identified(self, peer: PeerId, identity: Identity) -> None:
-        """What a peer says of its addresses serves to find it again later."""
+        """Keep the addresses that a peer sends about itself, to find it again later."""
         if identity.signed_record:
             self.learn(identity.signed_record, peer)
 
@@ -135,9 +136,7 @@ class Discovery:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
 
     def _learnt(self, learnt: Learnt | None) -> None:
         if learnt is not None and learnt.news:
@@ -163,7 +162,7 @@ class Discovery:
     def _dial_next(self) -> None:
         """As many of the queue as may be dialled now."""
         while (planned := self._queue.next()) is not None:
-            self._start(self._dial(planned))
+            self._tasks.start(self._dial(planned))
         due_in_s = self._queue.due_in_s
         if due_in_s is not None:
             self._dial_soon(due_in_s)
@@ -234,7 +233,7 @@ class Discovery:
             await asyncio.sleep(wait_s)
 
     def _kept_out_at(self, address: Multiaddr, found: PeerId | None) -> KeptOut | None:
-        """Whether whoever is, or was found, at an address is kept out."""
+        """Return the ban of an address, of its peer, or of the peer that was found there."""
         return self._kept_out(address.peer or found, address_group(address.parts[0][1]))
 
     async def _tell_connected(self, address: Multiaddr, peer: PeerId, before: PeerId | None) -> None:
@@ -250,8 +249,3 @@ class Discovery:
         gone = self._changed.get(peer)
         if gone is not None:
             gone.set()
-
-    def _start(self, work: Coroutine[None, None, object]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

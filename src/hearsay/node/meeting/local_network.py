@@ -1,12 +1,11 @@
 """Finding peers on the local network by multicast DNS (libp2p specs, "mdns"), over `zeroconf`, an extra.
 
 Every node offers a service of type `_p2p._udp.local` under a random name; its TXT record has a line
-`dnsaddr=<multiaddr with /p2p/…>` for each address. Whoever sees the service asks for the record and dials.
+`dnsaddr=<multiaddr with /p2p/…>` for each address. A node that sees the service asks for the record and dials.
 """
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -14,6 +13,7 @@ from secrets import token_hex
 from typing import Any
 
 from hearsay.extras import MissingExtra, pip_install
+from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
@@ -43,7 +43,7 @@ class LocalNetwork:
         self._name = f"{token_hex(16)}.{SERVICE}"
         self._zeroconf: Any = None
         self._browser: Any = None
-        self._queries: set[asyncio.Task[None]] = set()
+        self._queries = Tasks()
 
     async def start(self, addresses: Sequence[Multiaddr]) -> None:
         every = self._library.InterfaceChoice.All
@@ -62,9 +62,7 @@ class LocalNetwork:
         self._browser = self._for_asyncio.AsyncServiceBrowser(self._zeroconf.zeroconf, SERVICE, handlers=[self._seen])
 
     async def close(self) -> None:
-        for task in self._queries:
-            task.cancel()
-        await asyncio.gather(*self._queries, return_exceptions=True)
+        await self._queries.close()
         if self._browser is not None:
             await self._browser.async_cancel()
         if self._zeroconf is not None:
@@ -74,9 +72,7 @@ class LocalNetwork:
         removed = self._library.ServiceStateChange.Removed
         if name == self._name or state_change is removed or len(self._queries) >= MAX_QUERIES:
             return
-        task = asyncio.ensure_future(self._ask(zeroconf, name))
-        self._queries.add(task)
-        task.add_done_callback(self._queries.discard)
+        self._queries.start(self._ask(zeroconf, name))
 
     async def _ask(self, zeroconf: Any, name: str) -> None:
         service = self._library.ServiceInfo(SERVICE, name)

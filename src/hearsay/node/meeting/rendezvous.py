@@ -9,6 +9,7 @@ from logging import getLogger
 from random import random
 
 from hearsay.libp2p.host.node_host import NodeHost
+from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.names.errors import DialError, ProtocolError
 from hearsay.libp2p.names.multiaddr import Multiaddr
@@ -59,10 +60,9 @@ class RendezvousSearch:
         self._tell = tell
         self._interval_s = interval_s
         self._joined = [asyncio.Event() for _ in points]
-        self._tasks = [
-            asyncio.ensure_future(self._search(point, joined))
-            for point, joined in zip(points, self._joined, strict=True)
-        ]
+        self._tasks = Tasks()
+        for point, joined in zip(points, self._joined, strict=True):
+            self._tasks.start(self._search(point, joined))
 
     def topic_joined(self) -> None:
         """Do not wait for the next round."""
@@ -70,9 +70,7 @@ class RendezvousSearch:
             joined.set()
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
 
     async def _search(self, address: Multiaddr, joined: asyncio.Event) -> None:
         registered: dict[str, float] = {}
@@ -135,7 +133,7 @@ class RendezvousSearch:
 
 
 class Searches:
-    """What is found goes to `discovery`, news of the addresses that are asked to `tell`."""
+    """All searches of a node: found peers go to `discovery`, news of the points to `tell`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a router asks for that takes time: dial a peer, measure a round trip, find contacts for a topic.
+"""Requests of a router that take time: dial a peer, measure a round trip, find contacts for a topic.
 
 Every request is answered by an event, sooner or later, unless the peer is gone: a dial that fails, or that leads to a
 peer without our protocols, by `DialFailed`; a ping by the time it took, at most `PING_SECONDS`; a search by random
@@ -8,13 +8,14 @@ peers of those connected and those whose addresses are known.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from random import sample
 from typing import assert_never
 
 from hearsay.core.language.actions import Dial, FindContacts, Ping
 from hearsay.core.language.events import ContactsFound, DialFailed, Event, RoundTripMeasured
 from hearsay.core.language.identifiers import TopicId
+from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.names.errors import ProtocolError
 from hearsay.libp2p.names.peer_id import PeerId
@@ -22,7 +23,7 @@ from hearsay.libp2p.services.ping import PingService
 from hearsay.node.meeting.discovery import Discovery
 
 STREAM_SECONDS = 5.0
-"""So long a connected peer may take to open a pubsub stream."""
+"""Time for a connected peer to open a pubsub stream."""
 PING_SECONDS = 10.0
 
 
@@ -39,7 +40,7 @@ class RequestHandler:
         self._ping_service = ping_service
         self._speakers = speakers
         self._feed = feed
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._dialing: set[PeerId] = set()
         self._closed = False
 
@@ -51,10 +52,10 @@ class RequestHandler:
                 assert isinstance(action.peer, bytes)
                 if action.peer not in self._dialing:  # else the answer is on its way
                     self._dialing.add(action.peer)
-                    self._start(self._dial(action.peer))
+                    self._tasks.start(self._dial(action.peer))
             case Ping():
                 assert isinstance(action.peer, bytes)
-                self._start(self._ping(action.peer))
+                self._tasks.start(self._ping(action.peer))
             case FindContacts():
                 asyncio.get_running_loop().call_soon(self._find, action.topic, action.count)
             case _:
@@ -63,9 +64,7 @@ class RequestHandler:
     async def close(self) -> None:
         """Nothing is answered any more."""
         self._closed = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
 
     async def _dial(self, peer: PeerId) -> None:
         try:
@@ -91,8 +90,3 @@ class RequestHandler:
             return
         known = sorted({*self._speakers(), *self._discovery.known})
         self._feed(ContactsFound(topic, tuple(sample(known, min(count, len(known))))))
-
-    def _start(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

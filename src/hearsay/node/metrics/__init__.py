@@ -1,1 +1,1 @@
-"""What a node says about itself to those who run it: metrics in OpenMetrics, whether it lives and is ready."""
+"""Metrics of a node in OpenMetrics, its health and its readiness."""

@@ -1,8 +1,8 @@
 """The metrics of a node: which there are, and where each figure is from. docs/guide/operating.md has them as a table.
 
 Names are the field's where it has one for the same thing: those that rust-libp2p and Ethereum's clients show,
-js-libp2p's, then those of the draft for libp2p's specifications (libp2p/specs#695). What nobody else counts begins
-with `hearsay_`.
+js-libp2p's, then those of the draft for libp2p's specifications (libp2p/specs#695). Names of metrics that
+only this node has begin with `hearsay_`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,16 @@ from dataclasses import dataclass
 from hearsay.core.language.identifiers import TopicId
 from hearsay.core.language.rpc import PartKind
 from hearsay.node.driver import Driver
-from hearsay.node.metrics.measurements import ConnectionCounts, Durations, LoopDelay, process_families
+from hearsay.node.metrics.measurements import (
+    WITH_IDS,
+    ConnectionCounts,
+    Durations,
+    LoopDelay,
+    TopicTraffic,
+    Traffic,
+    process_families,
+)
 from hearsay.node.metrics.openmetrics import Family, Kind, Labels
-from hearsay.node.metrics.traffic import WITH_IDS, TopicTraffic, Traffic
 from hearsay.version import __version__
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -25,7 +32,7 @@ _COUNTER, _GAUGE = Kind.COUNTER, Kind.GAUGE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """Where figures are read from."""
+    """The objects that figures are read from."""
 
     driver: Driver
     traffic: Traffic
@@ -87,7 +94,7 @@ _OF_TOPICS: Sequence[tuple[str, str, Callable[[TopicTraffic], int]]] = (
 
 
 def _all_topics(traffic: Traffic) -> Iterator[tuple[Labels, TopicTraffic]]:
-    """What is of no topic with counts of its own has no label."""
+    """Yield the counts of all topics; those of topics without their own have no label."""
     yield (), traffic.others
     for topic, counts in traffic.topics.items():
         yield _topic(topic), counts

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from hearsay.core.shell.contract import RouterFailed
 from hearsay.http.messages import PATIENCE_S, TEXT, BadRequest, Request, response
 from hearsay.http.server import HttpServer
 from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.node.config import NodeConfig
 from hearsay.node.driver import Driver
-from hearsay.node.meeting.address_news import AddressBoard, AddressNews, AddressState
+from hearsay.node.meeting.address_news import AddressBoard, AddressState
 from hearsay.node.metrics.families import Observed, families
-from hearsay.node.metrics.measurements import ConnectionCounts, Durations, LoopDelay
+from hearsay.node.metrics.measurements import ConnectionCounts, Durations, LoopDelay, Traffic
 from hearsay.node.metrics.openmetrics import CONTENT_TYPE, exposition
-from hearsay.node.metrics.traffic import Traffic
 
 CONNECTIONS = 16
 
@@ -44,33 +42,6 @@ def answering(answers: Mapping[str, Callable[[], Answer]], patience_s: float = P
     return HttpServer(respond, CONNECTIONS, patience_s=patience_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readiness:
-    """What of a node it depends on."""
-
-    failure: Callable[[], RouterFailed | None]
-    listens: Callable[[], bool]
-    bootstrap: Collection[str]
-    """Addresses of which one has to be connected; one's own address is none."""
-    news: Callable[[], Iterable[AddressNews]]
-    """The latest of each address."""
-
-    def health(self) -> Answer:
-        failure = self.failure()
-        return _yes("ok") if failure is None else _no(str(failure))
-
-    def ready(self) -> Answer:
-        if self.failure() is not None:
-            return self.health()
-        if not self.listens():
-            return _no("it does not listen")
-        states = {news.address: news.state for news in self.news()}
-        named = [state for address in self.bootstrap if (state := states.get(address)) is not AddressState.OWN]
-        if named and AddressState.CONNECTED not in named:
-            return _no(f"none of {len(named)} bootstrap peers is connected")
-        return _yes("ready")
-
-
 def _yes(word: str) -> Answer:
     return Answer(f"{word}\n".encode())
 
@@ -92,7 +63,6 @@ class MetricsServer:
         host: NodeHost,
         driver: Driver,
         news: AddressBoard,
-        failure: Callable[[], RouterFailed | None],
     ) -> None:
         kind, _ = config.router_parameters()
         self._observed = Observed(
@@ -103,18 +73,17 @@ class MetricsServer:
             loop_delay=LoopDelay(),
             about=(("router", kind.name), ("preset", config.preset_of(kind)), ("host", config.host)),
         )
-        driver.count_in(self._observed.traffic, self._observed.durations)
-        readiness = Readiness(
-            failure=failure,
-            listens=lambda: bool(host.addresses) or not config.listen,
-            bootstrap={str(Multiaddr.parse(address)) for address in config.bootstrap},
-            news=lambda: news.latest,
-        )
-        self._server = answering({"/metrics": self._metrics, "/health": readiness.health, "/ready": readiness.ready})
+        driver.observers.traffic = self._observed.traffic
+        driver.observers.durations = self._observed.durations
+        self._config = config
+        self._host = host
+        self._driver = driver
+        self._news = news
+        self._server = answering({"/metrics": self._metrics, "/health": self._health, "/ready": self._ready})
         self._shown = Answer(b"")
         self._stale_s = 0.0
         self.url = ""
-        """Where metrics are."""
+        """The URL of the metrics."""
 
     async def listen(self, host: str, port: int) -> None:
         """`OSError` says why that cannot be."""
@@ -134,3 +103,20 @@ class MetricsServer:
             self._stale_s = now_s + FRESH_S
             self._shown = Answer(exposition(families(self._observed)), content_type=CONTENT_TYPE)
         return self._shown
+
+    def _health(self) -> Answer:
+        failure = self._driver.failure
+        return _yes("ok") if failure is None else _no(str(failure))
+
+    def _ready(self) -> Answer:
+        """Answer whether the node listens and one of its bootstrap peers is connected; its own address is none."""
+        if self._driver.failure is not None:
+            return self._health()
+        if self._config.listen and not self._host.addresses:
+            return _no("it does not listen")
+        states = {news.address: news.state for news in self._news.latest}
+        bootstrap = {str(Multiaddr.parse(address)) for address in self._config.bootstrap}
+        named = [state for address in bootstrap if (state := states.get(address)) is not AddressState.OWN]
+        if named and AddressState.CONNECTED not in named:
+            return _no(f"none of {len(named)} bootstrap peers is connected")
+        return _yes("ready")

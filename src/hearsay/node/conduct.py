@@ -16,7 +16,7 @@ from hearsay.libp2p.names.peer_id import PeerId, to_text
 Name = TypeVar("Name", bound=Hashable)
 
 FADED = 1.0
-"""Who has fewer demerits starts anew: what came before is not told any more."""
+"""Below this score the record of a peer is reset."""
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class _Account:
 
 
 class Demerits(Generic[Name]):
-    """The accounts of peers, or of addresses. Times are seconds of any clock that goes forward."""
+    """The records of peers, or of addresses. Times are seconds of any clock that goes forward."""
 
     def __init__(self, out_at: float, out_s: float, half_life_s: float, limit: int) -> None:
         self._out_at = out_at
@@ -46,7 +46,7 @@ class Demerits(Generic[Name]):
         return 0.0 if account is None else self._faded(account, now_s)
 
     def add(self, name: Name, demerits: float, what: str, count: int, now_s: float) -> bool:
-        """`count` times `what`, worth so many demerits in all; True if that puts it out. Who is out gets no more."""
+        """Add an offence, `count` times; return whether that bans the name. A banned one gets no more demerits."""
         account = self._accounts.get(name)
         if account is None:
             account = _Account(now_s, out_until_s=now_s)
@@ -67,12 +67,12 @@ class Demerits(Generic[Name]):
         return True
 
     def out_s(self, name: Name, now_s: float) -> float:
-        """How much longer it is out; 0 if it is not."""
+        """Return the time left of a ban; 0 without one."""
         account = self._accounts.get(name)
         return 0.0 if account is None else max(0.0, account.out_until_s - now_s)
 
     def counts(self, name: Name) -> dict[str, int]:
-        """How often it did what, since it last had nothing to answer for."""
+        """Return the number of offences by kind since the record was last reset."""
         account = self._accounts.get(name)
         return {} if account is None else dict(account.counts)
 
@@ -114,16 +114,16 @@ class ConductLimits:
     backoff_broken: float = 10.0
     over_limit: float = 5.0
     slow_at: float = 100.0
-    """So many demerits slow a peer."""
+    """Demerits from which on a peer is slowed."""
     pause_s: float = 1.0
-    """So long a slowed peer is not read from after an offence."""
+    """Pause in reading from a slowed peer after each offence."""
     out_at: float = 200.0
-    """So many demerits put it out."""
+    """Demerits from which on a peer is banned."""
     out_s: float = 600.0
     half_life_s: float = 60.0
     address_factor: float = 8.0
     backoff_grace_s: float = 10.0
-    """GRAFTs in backoff are forgiven for so long after the first one on a connection."""
+    """Time after the first GRAFT in backoff of a connection in which more are forgiven."""
     remembered: int = 4096
     """Peers with demerits or kept out, and as many addresses; then those with the fewest are forgotten."""
 
@@ -143,7 +143,7 @@ class ConductLimits:
 
 @dataclass(frozen=True, slots=True)
 class KeptOut:
-    """A peer, or everybody at an address if `peer` is None, for `for_s` seconds from now."""
+    """A ban of a peer, or of a whole address if `peer` is None, for `for_s` seconds from now."""
 
     peer: PeerId | None
     address: str
@@ -160,10 +160,9 @@ class KeptOut:
 
 
 class Conduct:
-    """`now_s` is any clock that goes forward; `put_out` hears of who is kept out from now on, to let go of them.
+    """The conduct of all peers. `now_s` is any clock that goes forward; `put_out` is called with each new ban.
 
-    Addresses are those of `hearsay.libp2p.limits.resources.address_group`; "" is one that is not known, and answers
-    for nobody.
+    Addresses are those of `hearsay.libp2p.limits.resources.address_group`; "" is unknown and never banned.
     """
 
     def __init__(
@@ -189,7 +188,7 @@ class Conduct:
             self._put_out(KeptOut(None, address, limits.out_s, _why(self._addresses.counts(address))))
 
     def slowed(self, peer: PeerId, address: str) -> bool:
-        """Whether the peer, or the address it is at, should be read from less."""
+        """Return whether the peer or its address has enough demerits to be slowed."""
         now_s, slow_at = self._now_s(), self._limits.slow_at
         return (
             self._peers.of(peer, now_s) >= slow_at
@@ -197,7 +196,7 @@ class Conduct:
         )
 
     def kept_out(self, peer: PeerId | None, address: str) -> KeptOut | None:
-        """Why and how much longer a peer, or everybody at its address, is not let in."""
+        """Return the ban of a peer or of its address, if there is one."""
         now_s = self._now_s()
         if peer is not None and (left_s := self._peers.out_s(peer, now_s)):
             return KeptOut(peer, address, left_s, _why(self._peers.counts(peer)))
@@ -223,7 +222,7 @@ class EarlyGrafts:
     """
 
     _TOPICS = 1024
-    """Of a peer; beyond that the oldest is forgotten, and forgiven anew."""
+    """Topics of a peer that are remembered; the oldest goes first, and is forgiven again."""
 
     def __init__(self, now_s: Callable[[], float], grace_s: float) -> None:
         self._now_s = now_s
@@ -248,7 +247,7 @@ class EarlyGrafts:
 
 
 def offence_in(told: MessageRejected | PartDropped, router: Router, early_grafts: EarlyGrafts) -> Offence | None:
-    """Where scores are kept, they are about rejected messages and broken backoffs."""
+    """Return the offence in an event, if any. Scores, where kept, deal with rejected messages and broken backoffs."""
     keeps_scores = router.strategy.keeps_scores
     if isinstance(told, MessageRejected):
         return Offence.REJECTED if told.reason is Reason.REJECTED and not keeps_scores else None
@@ -258,7 +257,7 @@ def offence_in(told: MessageRejected | PartDropped, router: Router, early_grafts
 
 
 def _broke_backoff(told: PartDropped, router: Router, early_grafts: EarlyGrafts) -> bool:
-    """Whether a peer that said GRAFT in backoff must have known."""
+    """Return whether a peer that sent GRAFT in backoff must have known of it."""
     peer = router.connected.get(told.peer)
     if peer is None or not knows_backoff(peer.protocol) or told.topic is None:
         return False

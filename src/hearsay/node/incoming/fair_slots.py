@@ -1,7 +1,7 @@
 """Slots for the work of several peers, shared out fairly.
 
-A peer may have as many slots as stay free beside its own: one alone gets half of them, and n that take all they can
-leave as many free as each of them has. So whoever comes next finds one at once. Free slots go round those who wait.
+A peer may have as many slots as stay free besides its own: a single peer gets half of them, and n peers that take all
+they can leave as many free as each of them has. So the next peer finds one at once. Free slots go round.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class FairSlots(Generic[Work]):
         self._running: dict[PeerId, int] = {}
         self._waiting: dict[PeerId, OrderedDict[Work, None]] = {}
         self._turns: deque[PeerId] = deque()
-        """Who waits, the next one first."""
+        """The peers that wait, the next one first."""
 
     def enter(self, peer: PeerId, work: Work) -> None:
         """Wait for a slot, behind what the peer waits with already."""

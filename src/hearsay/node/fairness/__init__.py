@@ -1,1 +1,0 @@
-"""What peers are held to, and how they share what there is."""

@@ -1,0 +1,217 @@
+"""The streams that a peer opens to the node: their bytes go through a `PeerInput`, in turn with other peers.
+
+A stream is paused while nothing more of its peer can be handled. A newer stream of the peer replaces an older one as
+soon as the frames of the older one are handled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+
+from hearsay.core.language.rpc import EPISUB, Message
+from hearsay.libp2p.limits.turns import Turns
+from hearsay.libp2p.mux.stream import Stream
+from hearsay.node.incoming.verification import Batch, Verdicts, Verification
+from hearsay.node.receive import PeerInput
+from hearsay.node.receive_events import Received
+
+LEAVE_S = 5.0
+"""Time for what is left of a peer that is gone."""
+
+
+class Intake:
+    """The intake of one peer; `act` is called with each event of its input."""
+
+    def __init__(
+        self, received: PeerInput, turns: Turns, verification: Verification, act: Callable[[Intake, Received], None]
+    ) -> None:
+        self.input = received
+        self.used_s = 0.0
+        self.stream: Stream | None = None
+        self._turns = turns
+        self._verification = verification
+        self._act = act
+        self._batch: Batch | None = None
+        self._following: Stream | None = None
+        """A newer stream, which is read when the frames of the older one are handled."""
+        self._open = self._working = self._holding = self._has_read = False
+        self._wake: asyncio.TimerHandle | None = None
+        """Set while the peer is not read from for a time."""
+        self._left: Callable[[], None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def receive_from(self, stream: Stream) -> None:
+        """Read from a stream that the peer has opened, after the frames of an older one."""
+        if self._following is not None:
+            self._following.reset()
+        self._following = stream
+        if not self.input.has_frames and not self._holding:
+            self._follow()
+        self._turns.arrived(self)
+
+    def set_open(self, is_open: bool) -> None:
+        """Set whether the router knows the peer."""
+        self._open = is_open
+        self._turns.arrived(self)
+
+    def look_again(self) -> None:
+        """Look at the input again: it was paused, or is not paused any more."""
+        self._turns.arrived(self)
+
+    def rest(self, for_s: float) -> None:
+        """Read nothing from the peer for a while, from now on."""
+        if self._wake is not None:
+            self._wake.cancel()
+        self._wake = asyncio.get_running_loop().call_later(for_s, self._rested)
+        self._turns.arrived(self)
+
+    def check(self, messages: list[Message]) -> None:
+        """Have threads check the signatures of messages."""
+        self._batch = Batch(messages, self._checked)
+        self._verification.ask(self._batch)
+
+    def leave(self, left: Callable[[], None]) -> None:
+        """Handle what is left of a peer that is gone, then call `left`."""
+        self._left = left
+        if self._is_done and not self._working:
+            self.end()
+            return
+        self._deadline = asyncio.get_running_loop().call_later(LEAVE_S, self.end)
+        self._turns.arrived(self)
+
+    def end(self) -> None:
+        """Handle nothing of what is left."""
+        self._open = False
+        self.stream = self._following = None
+        self.input.end()
+        self._turns.leave(self)
+        if self._batch is not None:
+            self._verification.forget(self._batch)
+            self._batch = None
+        for timer in (self._wake, self._deadline):
+            if timer is not None:
+                timer.cancel()
+        self._wake = self._deadline = None
+        left, self._left = self._left, None
+        if left is not None:
+            left()
+
+    def refuse(self) -> None:
+        """Take nothing more of the peer, and handle nothing of what is left."""
+        streams = self.stream, self._following
+        self.end()
+        for stream in streams:
+            if stream is not None:
+                stream.reset()
+
+    def reset_stream(self) -> None:
+        if self.stream is not None:
+            self.stream.reset()
+
+    def over_allowance(self, wait_s: float) -> None:
+        """Wait until the peer's allowance has refilled; a peer that is gone is not waited for."""
+        if self._left is not None:
+            self.end()
+        else:
+            self.rest(wait_s)
+
+    def data_received(self, data: bytes) -> None:
+        self.input.feed(data)
+        if not self._working:
+            self._turns.arrived(self)
+
+    def stream_ended(self, stream: Stream, reset: bool) -> None:
+        """Let go of a stream. What it brought is handled all the same."""
+        if self.stream is stream:
+            self.stream = None
+            self.input.close_stream()
+        if not reset:
+            stream.finish()
+
+    def work(self, until_s: float) -> bool:
+        if self._working:
+            return True
+        self._working = True
+        try:
+            done = self._work(until_s)
+        finally:
+            self._working = False
+        if self._left is not None:
+            if self._is_done:
+                self.end()
+        elif self.stream is not None and not (self._ready and self.input.empty):
+            self.stream.pause()
+            self._holding = True
+        return done
+
+    @property
+    def _is_done(self) -> bool:
+        return self.input.empty and not self.input.paused
+
+    @property
+    def _ready(self) -> bool:
+        return self._open and self._wake is None and not self.input.paused
+
+    def _work(self, until_s: float) -> bool:
+        received, act = self.input, self._act
+        while self._ready:
+            events = received.step()
+            if events is None:
+                if received.paused or received.has_frames or not self._read_on():
+                    return True
+                continue
+            for event in events:
+                act(self, event)
+            if received.allowance.left < 0 and self._open:
+                for event in received.over_allowance():
+                    act(self, event)
+            if monotonic() >= until_s:
+                return received.empty and not self._holding
+        return True
+
+    def _read_on(self) -> bool:
+        """Get more bytes: of the stream that was held, or else of the one that follows; False if there are none."""
+        if self._holding and self.stream is not None:
+            self._holding = False
+            self.stream.resume()
+            return True
+        if self._following is not None:
+            self._follow()
+            return True
+        return False
+
+    def _follow(self) -> None:
+        """Read from the newer stream."""
+        older, stream, self._following = self.stream, self._following, None
+        assert stream is not None
+        self.stream = stream
+        if older is not None:
+            older.reset()
+        self._holding = False
+        self.input.open_stream(stream.budget, stream.protocol == EPISUB, self._has_read)
+        self._has_read = True
+        stream.receive_with(_Reader(self, stream))
+
+    def _checked(self, verdicts: Verdicts) -> None:
+        self._batch = None
+        self.input.checked(verdicts)
+        self._turns.arrived(self)
+
+    def _rested(self) -> None:
+        self._wake = None
+        self._turns.arrived(self)
+
+
+class _Reader:
+    def __init__(self, intake: Intake, stream: Stream) -> None:
+        self._intake = intake
+        self._stream = stream
+
+    def data_received(self, data: bytes) -> None:
+        if self._intake.stream is self._stream:
+            self._intake.data_received(data)
+
+    def stream_ended(self, reset: bool) -> None:
+        self._intake.stream_ended(self._stream, reset)

@@ -1,0 +1,87 @@
+"""The events of a received RPC on its way to the router (`hearsay.node.receive`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hearsay.core.language.actions import PartDropped
+from hearsay.core.language.events import MessageRefused, StreamOpened
+from hearsay.core.language.identifiers import Micros
+from hearsay.core.language.rpc import Message, Portion, Rpc
+from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.node.conduct import Offence
+
+
+@dataclass(slots=True)
+class RpcDecoded:
+    """An RPC as the peer sent it, for metrics and the trace."""
+
+    peer: PeerId
+    rpc: Rpc
+
+
+@dataclass(slots=True)
+class RpcAdmitted:
+    """An RPC, or a portion of one, for the router.
+
+    The router must handle it as of `now_us`: at a later time it may have forgotten a message that was not checked
+    because it was not new.
+    """
+
+    peer: PeerId
+    rpc: Rpc
+    portion: Portion | None
+    now_us: Micros
+
+
+@dataclass(slots=True)
+class Misconduct:
+    peer: PeerId
+    offence: Offence
+    count: int
+
+
+@dataclass(slots=True)
+class FrameRefused:
+    """The stream cannot be read any further: a frame is too long or is no RPC."""
+
+    peer: PeerId
+
+
+@dataclass(slots=True)
+class AddressReceived:
+    """A signed address record, and the peer that it is said to belong to."""
+
+    record: bytes
+    sender: PeerId
+    named: PeerId | None
+
+
+@dataclass(slots=True)
+class RestNeeded:
+    """Read nothing from the peer for this time."""
+
+    for_s: float
+    over_allowance: bool
+
+
+@dataclass(slots=True)
+class CheckNeeded:
+    """Check the signatures of these messages elsewhere, and return the verdicts to `PeerInput.checked`."""
+
+    messages: list[Message]
+
+
+Received: TypeAlias = (
+    RpcDecoded
+    | RpcAdmitted
+    | Misconduct
+    | FrameRefused
+    | AddressReceived
+    | RestNeeded
+    | CheckNeeded
+    | MessageRefused
+    | PartDropped
+    | StreamOpened
+)
