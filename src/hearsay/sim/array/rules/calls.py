@@ -10,16 +10,18 @@ from hearsay.sim.array.machine.compiling import kernel, shared
 from hearsay.sim.array.rules.forwarding import publish, receive, validated
 from hearsay.sim.array.rules.gossip import age, forget_requests, gossip, keep_fanout, on_ihave, on_iwant
 from hearsay.sim.array.rules.membership import (
+    SAID_AGAIN,
     connect,
     disconnect,
     join,
     leave,
+    note_unsent,
     on_subscription,
+    say_again,
     subscriptions_over_limit,
 )
 from hearsay.sim.array.rules.mesh import drop, has_mesh, keep_meshes, on_graft, on_prune
 from hearsay.sim.array.rules.notes import STARTED, note_call, note_gossip, note_message, note_rpc, note_topic_part
-from hearsay.sim.array.rules.unsent import SAID_AGAIN, note_unsent, say_again
 from hearsay.sim.array.travel.outbox import flush
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw1
@@ -60,8 +62,6 @@ from hearsay.sim.array.world.layout import (
     words_at,
 )
 from hearsay.sim.array.world.layout import CONNECTED as IS_CONNECTED
-from hearsay.sim.array.world.near import INLINE
-from hearsay.sim.array.world.neighbours import parameter
 from hearsay.sim.array.world.payload import (
     CONTROL,
     GRAFT,
@@ -80,9 +80,9 @@ from hearsay.sim.array.world.payload import (
     UNSUBSCRIBE,
     part_place,
 )
-from hearsay.sim.array.world.queue import push
+from hearsay.sim.array.world.queue import INLINE, push
 from hearsay.sim.array.world.record import EVENTS, is_witness, row
-from hearsay.sim.array.world.slots import find_slot
+from hearsay.sim.array.world.slots import find_slot, parameter
 from hearsay.trace.language import event_rows
 
 node_up_row = shared(event_rows.node_up_row)

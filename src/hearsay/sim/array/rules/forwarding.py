@@ -63,7 +63,6 @@ from hearsay.sim.array.world.layout import (
     verdicts,
     words_at,
 )
-from hearsay.sim.array.world.neighbours import is_in, parameter
 from hearsay.sim.array.world.payload import (
     HEADER,
     PART,
@@ -79,7 +78,7 @@ from hearsay.sim.array.world.payload import (
 )
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import DELIVERIES, DUPLICATES, PUBLISHES, REACHED, measured, row
-from hearsay.sim.array.world.slots import is_native
+from hearsay.sim.array.world.slots import is_in, is_native, parameter
 from hearsay.trace.language import event_rows
 
 deliver_row = shared(event_rows.deliver_row)

@@ -10,7 +10,7 @@ from hearsay.core.language.actions import Reason, Via
 from hearsay.core.rules import message_rules
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import inlined, kernel, shared
-from hearsay.sim.array.machine.sorting import sort_numbers
+from hearsay.sim.array.machine.memory import sort_numbers
 from hearsay.sim.array.rules.forwarding import native_subscribers, top_up_fanout
 from hearsay.sim.array.rules.mesh import drop, end_slot, first_slot, graft_one
 from hearsay.sim.array.travel.outbox import answer, begin_ihave, put_ihave, put_wanted
@@ -42,6 +42,7 @@ from hearsay.sim.array.world.layout import (
     NEWEST,
     NEWS,
     OLDEST,
+    OUTBOX_FULL,
     ROUTER_KIND,
     SCRATCH_USED,
     SEEN_BEAT,
@@ -66,10 +67,8 @@ from hearsay.sim.array.world.layout import (
     pool,
     scratch,
 )
-from hearsay.sim.array.world.neighbours import is_in, parameter
 from hearsay.sim.array.world.payload import IHAVE, IWANT
-from hearsay.sim.array.world.slots import find_slot, is_native
-from hearsay.sim.array.world.status import OUTBOX_FULL
+from hearsay.sim.array.world.slots import find_slot, is_in, is_native, parameter
 
 _DRAW_GOSSIP = int(Purpose.GOSSIP)
 _DRAW_GOSSIP_IDS = int(Purpose.GOSSIP_IDS)

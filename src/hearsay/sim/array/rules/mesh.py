@@ -49,10 +49,9 @@ from hearsay.sim.array.world.layout import (
     peers,
     pool,
 )
-from hearsay.sim.array.world.neighbours import is_in, parameter, router
 from hearsay.sim.array.world.payload import GRAFT
 from hearsay.sim.array.world.record import row
-from hearsay.sim.array.world.slots import is_native
+from hearsay.sim.array.world.slots import is_in, is_native, parameter, router
 from hearsay.trace.language import event_rows
 
 graft_row = shared(event_rows.graft_row)

@@ -6,12 +6,6 @@ from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.rpc import PartKind
 from hearsay.sim.array.machine.compiling import kernel, shared
-from hearsay.sim.array.network.faults import carries_payload
-from hearsay.sim.array.network.links import (
-    is_up,
-    on_connected,
-    on_disconnected,
-)
 from hearsay.sim.array.rules.calls import (
     call_failed,
     call_gossip,
@@ -23,6 +17,12 @@ from hearsay.sim.array.rules.calls import (
     call_timer,
     call_topic_part,
     call_validated,
+)
+from hearsay.sim.array.run.faults import carries_payload
+from hearsay.sim.array.run.links import (
+    is_up,
+    on_connected,
+    on_disconnected,
 )
 from hearsay.sim.array.travel.transport import unreachable
 from hearsay.sim.array.world import lists
@@ -43,7 +43,8 @@ from hearsay.sim.array.world.layout import (
     pool,
     words_at,
 )
-from hearsay.sim.array.world.near import (
+from hearsay.sim.array.world.payload import PART_KIND, part_place, release
+from hearsay.sim.array.world.queue import (
     EVENT_KIND,
     GOSSIP,
     INLINE,
@@ -53,11 +54,10 @@ from hearsay.sim.array.world.near import (
     TOPIC_PART,
     VIA,
     gossip_bits,
+    push,
     source_of,
     topic_kind,
 )
-from hearsay.sim.array.world.payload import PART_KIND, part_place, release
-from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import (
     row,
 )

@@ -24,6 +24,7 @@ from hearsay.sim.array.world.layout import (
     LINKS_USED,
     LOOKED,
     MESSAGES,
+    NEEDS_COLUMNS,
     NEWEST,
     NODES,
     NOW,
@@ -52,7 +53,6 @@ from hearsay.sim.array.world.layout import (
 )
 from hearsay.sim.array.world.queue import CHUNK, DIVISIONS
 from hearsay.sim.array.world.record import LAST_ARRIVAL_SENT
-from hearsay.sim.array.world.status import NEEDS_COLUMNS
 
 _LOOK_EVERY = 500_000
 

@@ -1,4 +1,6 @@
-"""What concerns the whole network: faults, injections, samples of state, the ends of messages' windows."""
+"""What concerns the whole network: faults, injections, samples of state, the ends of messages' windows.
+
+A sample of state has the entries and bytes of the guide's table (`Router.state_size`)."""
 
 from __future__ import annotations
 
@@ -7,28 +9,29 @@ import numpy as np
 from hearsay.core.language.actions import Via
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.rpc import PartKind
+from hearsay.core.language.sizes import SIMULATED_PEER_BYTES
 from hearsay.sim.array.machine.compiling import kernel, shared
-from hearsay.sim.array.network.faults import cut, heal, node_down, node_up
-from hearsay.sim.array.network.links import (
-    dial,
-    dial_at_start,
-)
-from hearsay.sim.array.rules.calls import (
-    call_start,
-)
-from hearsay.sim.array.run.state import sample_state
+from hearsay.sim.array.rules.calls import call_start
+from hearsay.sim.array.rules.mesh import end_slot, first_slot
+from hearsay.sim.array.run.faults import cut, heal, node_down, node_up
+from hearsay.sim.array.run.links import dial, dial_at_start
 from hearsay.sim.array.travel.transport import on_the_way
 from hearsay.sim.array.world import lists
-from hearsay.sim.array.world.knowledge import bits, column
+from hearsay.sim.array.world.knowledge import bits, column, is_cached, was_seen
 from hearsay.sim.array.world.layout import (
     ALONE_BYTES,
     CLOSED_UP_TO,
+    CONNECTED,
     DATA_BYTES,
     DELIVERED,
     DUE_OF,
+    FANOUT,
+    FIRST_MESSAGE,
     GLOBALS,
     GLOBALS_DONE,
     HAS_LINKS,
+    IN_FANOUT,
+    IN_MESH,
     INJECT_FROM,
     JOINED,
     LINGER,
@@ -36,11 +39,16 @@ from hearsay.sim.array.world.layout import (
     LINKS_SPARE,
     LINKS_USED,
     LINKS_WANTED,
+    MESSAGE_BYTES,
     MESSAGES,
     MISSED,
+    NEEDS_LINKS,
+    NEEDS_SLOTS,
     NETWORK_STARTS,
+    NEWEST,
     NODES,
     NOW,
+    OK,
     PUBLISHED,
     QUIET_UNTIL,
     REACHED_OF,
@@ -50,7 +58,9 @@ from hearsay.sim.array.world.layout import (
     SLOTS,
     SLOTS_USED,
     STATUS,
+    SUBSCRIBED,
     TOPIC,
+    TOPIC_LENGTH,
     TOPICS,
     TRACKS_SINCE,
     UP,
@@ -59,27 +69,68 @@ from hearsay.sim.array.world.layout import (
     counts,
     dial_starts,
     dial_targets,
+    flags,
     inject_targets,
     members,
     messages,
     nodes32,
     schedule,
     since_us,
+    topics,
     touch_members,
     verdicts,
 )
 from hearsay.sim.array.world.queue import push
-from hearsay.sim.array.world.record import (
-    ELIGIBLE,
-    PUBLISHES,
-    REACHED,
-    row,
-    sending,
-    sent,
-)
+from hearsay.sim.array.world.record import ELIGIBLE, PUBLISHES, REACHED, row, sending, sent
 from hearsay.sim.array.world.slots import latency
-from hearsay.sim.array.world.status import NEEDS_LINKS, NEEDS_SLOTS, OK
 from hearsay.trace.language import event_rows
+
+state_row = shared(event_rows.state_row)
+_PEER = SIMULATED_PEER_BYTES
+_SEEN_BYTES = SIMULATED_PEER_BYTES + 8
+
+
+@kernel
+def sample_state(w: World, th: int, now: int) -> None:
+    """A row for every node that is up."""
+    for node in range(w[NODES]):
+        if nodes32(w)[node, UP]:
+            _sample(w, th, now, node)
+
+
+@kernel
+def _sample(w: World, th: int, now: int, node: int) -> None:
+    count = 0
+    size = 0
+    for topic in range(w[TOPICS]):
+        length = topics(w)[topic, TOPIC_LENGTH]
+        if members(w)[node, topic] & JOINED:
+            count += 1
+            size += length
+        for slot in range(first_slot(w, node), end_slot(w, node)):
+            flag = flags(w)[slot, topic]
+            if flag & SUBSCRIBED:
+                count += 1
+                size += length
+            if flag & IN_MESH:
+                count += 1
+                size += length + _PEER
+            if flag & IN_FANOUT and members(w)[node, topic] & FANOUT:
+                count += 1
+                size += length + _PEER
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if flags(w)[slot, 0] & CONNECTED:
+            count += 1
+            size += _PEER
+    for message in range(w[FIRST_MESSAGE], w[NEWEST]):
+        if was_seen(w, now, node, message):
+            count += 1
+            size += _SEEN_BYTES
+        if is_cached(w, node, column(w, message)):
+            count += 1
+            size += messages(w)[message, MESSAGE_BYTES]
+    row(w, th, state_row(now, node, size, count))
+
 
 TIME, TYPE, FIRST_NUMBER, SECOND_NUMBER = range(4)
 """Columns of `schedule`."""

@@ -7,7 +7,8 @@ Most calls send one message, or one topic's gossip, to a few neighbours; then `o
 from __future__ import annotations
 
 from hearsay.sim.array.machine.compiling import kernel
-from hearsay.sim.array.travel.outbox_entries import (
+from hearsay.sim.array.travel.packing import send_mixed
+from hearsay.sim.array.travel.parts import (
     CLASS_SHIFT,
     IDS,
     IHAVE_CLASS,
@@ -19,9 +20,12 @@ from hearsay.sim.array.travel.outbox_entries import (
     SUBSCRIPTION_CLASS,
     TOPIC_SHIFT,
     VALUE,
+    frame,
+    hops_from,
+    ihave_bytes,
+    size_alone,
+    write_ihave,
 )
-from hearsay.sim.array.travel.packing import send_mixed
-from hearsay.sim.array.travel.parts import frame, hops_from, ihave_bytes, size_alone, write_ihave
 from hearsay.sim.array.travel.transport import (
     ask_for_links,
     message_hash,
@@ -36,6 +40,7 @@ from hearsay.sim.array.world.layout import (
     OUT_MODE,
     OUT_TOPIC,
     OUT_VIA,
+    OUTBOX_FULL,
     PUBLISHER,
     SCRATCH_USED,
     STATUS,
@@ -49,7 +54,6 @@ from hearsay.sim.array.world.layout import (
     peers,
     scratch,
 )
-from hearsay.sim.array.world.near import GOSSIP_SPAN
 from hearsay.sim.array.world.payload import (
     GRAFT,
     HEADER,
@@ -60,8 +64,8 @@ from hearsay.sim.array.world.payload import (
     hold,
     release,
 )
+from hearsay.sim.array.world.queue import GOSSIP_SPAN
 from hearsay.sim.array.world.record import sending
-from hearsay.sim.array.world.status import OUTBOX_FULL
 
 EMPTY, ONE_MESSAGE, ONE_IHAVE, MIXED = range(4)
 

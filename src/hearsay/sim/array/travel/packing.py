@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hearsay.sim.array.machine.compiling import inlined, kernel
-from hearsay.sim.array.travel.outbox_entries import (
+from hearsay.sim.array.travel.parts import (
     CLASS_SHIFT,
     ID_MASK,
     IDS,
@@ -18,14 +18,12 @@ from hearsay.sim.array.travel.outbox_entries import (
     SUBSCRIPTION_CLASS,
     TOPIC_SHIFT,
     VALUE,
-    sort_entries,
-)
-from hearsay.sim.array.travel.parts import (
     frame,
     framed_size,
     hops_from,
     mesh_control_bytes,
     size_alone,
+    sort_entries,
     subscription_bytes,
     write_ihave,
     write_iwant,
@@ -45,7 +43,6 @@ from hearsay.sim.array.world.layout import (
     arena,
     outbox,
 )
-from hearsay.sim.array.world.neighbours import parameter
 from hearsay.sim.array.world.payload import (
     HEADER,
     MESH_CONTROL,
@@ -56,6 +53,7 @@ from hearsay.sim.array.world.payload import (
     hold,
     release,
 )
+from hearsay.sim.array.world.slots import parameter
 
 
 @kernel

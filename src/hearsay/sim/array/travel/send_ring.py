@@ -25,7 +25,7 @@ from hearsay.sim.array.world.layout import (
     leaving,
     touch_seen,
 )
-from hearsay.sim.array.world.near import (
+from hearsay.sim.array.world.queue import (
     GOSSIP,
     INLINE,
     MESSAGE,
@@ -33,9 +33,10 @@ from hearsay.sim.array.world.near import (
     gossip_bits,
     gossip_payload,
     gossip_rest,
+    insert,
+    push,
     word_0,
 )
-from hearsay.sim.array.world.queue import insert, push
 from hearsay.sim.array.world.record import DUPLICATES, EVENTS
 
 ROOM = 128

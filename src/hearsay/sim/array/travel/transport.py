@@ -46,7 +46,6 @@ from hearsay.sim.array.world.layout import (
     touch_links32,
     words_at,
 )
-from hearsay.sim.array.world.near import INLINE, topic_payload
 from hearsay.sim.array.world.payload import (
     GRAFT,
     HEADER,
@@ -68,7 +67,7 @@ from hearsay.sim.array.world.payload import (
     part_place,
     release,
 )
-from hearsay.sim.array.world.queue import push
+from hearsay.sim.array.world.queue import INLINE, push, topic_payload
 from hearsay.sim.array.world.record import LAST_ARRIVAL_SENT, row, sending, sent
 from hearsay.sim.array.world.slots import latency, region
 from hearsay.trace.language import event_rows

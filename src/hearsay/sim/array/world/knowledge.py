@@ -49,7 +49,7 @@ from hearsay.sim.array.world.layout import (
     seen,
     seen_serials,
 )
-from hearsay.sim.array.world.neighbours import parameter
+from hearsay.sim.array.world.slots import parameter
 
 _BEATS = np.uint64(BEATS)
 _SEEN_BEAT_CLEAR = ~(_BEATS << np.uint64(SEEN_BEAT))

@@ -11,6 +11,7 @@ from hearsay.sim.array.world.layout import (
     BLOCK_BITS,
     POOL_FREE,
     POOL_FRESH,
+    POOL_FULL,
     STATUS,
     THREADS,
     World,
@@ -18,7 +19,6 @@ from hearsay.sim.array.world.layout import (
     nodes32,
     pool,
 )
-from hearsay.sim.array.world.status import POOL_FULL
 
 NEXT, FIRST, SECOND, VALUE = range(4)
 

@@ -17,6 +17,7 @@ from hearsay.sim.array.world.layout import (
     ARENA_END,
     ARENA_FREE,
     ARENA_FRESH,
+    ARENA_FULL,
     ARENA_LEFT,
     ARENA_TAKEN,
     STATUS,
@@ -26,7 +27,6 @@ from hearsay.sim.array.world.layout import (
     control,
     pending,
 )
-from hearsay.sim.array.world.status import ARENA_FULL
 
 ARENA_BITS = 14
 PART = 8

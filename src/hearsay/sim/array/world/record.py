@@ -17,6 +17,7 @@ from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.world.draws import mix
 from hearsay.sim.array.world.layout import (
     MEASURED,
+    ROWS_FULL,
     STATUS,
     TOPIC_NUMBER,
     TRACING,
@@ -32,7 +33,6 @@ from hearsay.sim.array.world.layout import (
     topics,
     witnesses,
 )
-from hearsay.sim.array.world.status import ROWS_FULL
 from hearsay.trace.language.digest import LOWER_CONSTANTS, UPPER_CONSTANTS
 from hearsay.trace.language.schema import TraceEvent
 

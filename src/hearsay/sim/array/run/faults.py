@@ -1,9 +1,8 @@
-"""What goes wrong: nodes that go and come back, links and partitions that break and heal (`sim.reference.faults`).
+"""Faults: nodes that go down and come back, partitions and cut links (`sim.reference.faults`).
 
 Layout: `sides` has a line per partition with a byte per node; `cut_pairs` the pairs of all cuts, each cut's ascending
 within its line of `cut_ranges`, which also has a flag while the fault lasts; `lost_links` counts what a node lost to
-a fault.
-"""
+a fault."""
 
 from __future__ import annotations
 
@@ -14,11 +13,11 @@ import numpy as np
 from hearsay.core.language.events import EventKind
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import kernel, shared
-from hearsay.sim.array.network.links import dial, notice_loss
 from hearsay.sim.array.rules.calls import call_leave, call_start
 from hearsay.sim.array.rules.membership import NOBODY
 from hearsay.sim.array.rules.mesh import end_slot, first_slot
 from hearsay.sim.array.rules.notes import STOPPED, note_call
+from hearsay.sim.array.run.links import dial, notice_loss
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw2, extend
 from hearsay.sim.array.world.knowledge import forget_all
@@ -68,8 +67,8 @@ from hearsay.sim.array.world.layout import (
     sides,
     since_us,
 )
-from hearsay.sim.array.world.near import EVENT_KIND, GOSSIP, INLINE, PAYLOAD, TOPIC_PART
 from hearsay.sim.array.world.payload import release
+from hearsay.sim.array.world.queue import EVENT_KIND, GOSSIP, INLINE, PAYLOAD, TOPIC_PART
 from hearsay.sim.array.world.record import is_witness, row
 from hearsay.sim.array.world.slots import find_slot
 from hearsay.sim.reference.faults import ATTEMPTS_PER_PEER

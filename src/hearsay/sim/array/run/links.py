@@ -2,8 +2,8 @@
 
 Layout: `links32` has source, destination, the link of the other direction, the earlier link whose loss the source has
 not noticed yet, the sequence number of the next RPC, and flags; `links64` has latency and last arrival. A slot names
-the newest link to its peer. RPCs under way name theirs, so a link is used again only when nothing does (`reuse.py`).
-"""
+the newest link to its peer. RPCs in flight name theirs, so a link is used again only when nothing names it
+(`reuse.py`)."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from hearsay.sim.array.world.layout import (
     LINKS_FREE,
     LINKS_SPARE,
     LINKS_USED,
+    NEEDS_LINKS,
     NODES,
     NOW,
     OPEN,
@@ -55,11 +56,9 @@ from hearsay.sim.array.world.layout import (
     touch_members,
 )
 from hearsay.sim.array.world.lists import owner
-from hearsay.sim.array.world.neighbours import lay_out_targets
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import sending, sent
-from hearsay.sim.array.world.slots import find_slot, insert_slot, latency, remove_slot
-from hearsay.sim.array.world.status import NEEDS_LINKS
+from hearsay.sim.array.world.slots import find_slot, insert_slot, latency, lay_out_targets, remove_slot
 
 _CONNECTED = int(EventKind.PEER_CONNECTED)
 _DISCONNECTED = int(EventKind.PEER_DISCONNECTED)

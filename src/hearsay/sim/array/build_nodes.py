@@ -1,4 +1,4 @@
-"""The nodes of a run: neighbours, parameters of routers, topics and messages to come."""
+"""The nodes of a run as arrays: neighbours, parameters of routers, topics and messages."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hearsay.core.shell.strategy import Strategy
 from hearsay.sim.array.machine.memory import filled, zeros
 from hearsay.sim.array.router_parameters import columns_of
 from hearsay.sim.array.world import layout as at
-from hearsay.sim.array.world import near
+from hearsay.sim.array.world import queue
 from hearsay.sim.array.world.layout import Arrays
-from hearsay.sim.array.world.near import GOSSIP_SPAN
+from hearsay.sim.array.world.queue import GOSSIP_SPAN
 from hearsay.sim.plan.plan import Plan
 
 
@@ -98,7 +98,7 @@ def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
     stays = all(timed.join for timed in plan.timed)
     listens = (table[:, at.MAX_CONTROL] > 0) & (table[:, at.MAX_IHAVE] > GOSSIP_SPAN)
     listens &= table[:, at.ROUTER_KIND] == at.GOSSIPSUB
-    w[at.HEARD] = near.INLINE | (near.GOSSIP if stays and listens.all() else 0)
+    w[at.HEARD] = queue.INLINE | (queue.GOSSIP if stays and listens.all() else 0)
     w[at.DEFERS] = bool(w[at.LOOKAHEAD] and w[at.SEEN_FOR])
 
 
