@@ -12,18 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import PartKind
-from hearsay.sim.plan.plan import Plan
-from hearsay.sim.results.recorder import Recorder
 from hearsay.text.numbers import figure, milliseconds, percent, plain, seconds, size
 from hearsay.text.tables import html_table
 from hearsay.trace.language.schema import Column
+
+if TYPE_CHECKING:
+    from hearsay.sim.plan.plan import Plan
+    from hearsay.sim.results.recorder import Recorder
 
 BAR_WIDTH = 40
 

@@ -12,6 +12,7 @@ import numba
 from numba import types
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.cpu import CPUContext
+from numba.extending import typeof_impl
 
 from hearsay.sim.array.machine.views import CHECKED, world_type
 from hearsay.trace.language.compiled_code import KeptCode
@@ -129,18 +130,12 @@ def entry(function: Function) -> Function:
     return dispatcher
 
 
-def shared(function: Function) -> Function:
-    """A function of the core as a kernel, with the functions of the core that it calls."""
-    return cast("Function", _shared(cast("FunctionType", function)))
+@typeof_impl.register(FunctionType)
+def _type_of_function(function: FunctionType, _context: Any) -> Any:
+    """Compile a function of the core or of the trace that a kernel calls, as an inlined kernel."""
+    if not function.__module__.startswith(("hearsay.core.", "hearsay.trace.")):
+        return None
+    return types.Dispatcher(_compiled(function))
 
 
-@cache
-def _shared(source: FunctionType) -> object:
-    scope = dict(source.__globals__)
-    for name in source.__code__.co_names:
-        called = scope.get(name)
-        if isinstance(called, FunctionType):
-            scope[name] = _shared(called)
-    copy = FunctionType(source.__code__, scope, source.__name__, source.__defaults__, source.__closure__)
-    copy.__annotations__ = source.__annotations__
-    return inlined(copy)
+_compiled: Any = cache(inlined)

@@ -7,9 +7,18 @@ from typing import Any
 import numpy as np
 
 from hearsay.core.language.actions import Reason, Via
-from hearsay.core.rules import message_rules
+from hearsay.core.rules.message_rules import (
+    fanout_is_over,
+    ids_over_limit,
+    ids_to_ask,
+    is_answered,
+    is_repeated_news,
+    may_be_asked,
+    needs_samples,
+    windows_left,
+)
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import inlined, kernel, shared
+from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.machine.memory import sort_numbers
 from hearsay.sim.array.rules.forwarding import native_subscribers, top_up_fanout
 from hearsay.sim.array.rules.mesh import drop, end_slot, first_slot, graft_one
@@ -70,20 +79,6 @@ from hearsay.sim.array.world.layout import (
 from hearsay.sim.array.world.payload import IHAVE, IWANT
 from hearsay.sim.array.world.slots import find_slot, is_in, is_native, parameter
 
-_DRAW_GOSSIP = int(Purpose.GOSSIP)
-_DRAW_GOSSIP_IDS = int(Purpose.GOSSIP_IDS)
-_UNSUPPORTED = int(Reason.UNSUPPORTED)
-_NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
-_OVER_LIMIT = int(Reason.OVER_LIMIT)
-windows_left = shared(message_rules.windows_left)
-ids_over_limit = shared(message_rules.ids_over_limit)
-ids_to_ask = shared(message_rules.ids_to_ask)
-may_be_asked = shared(message_rules.may_be_asked)
-needs_samples = shared(message_rules.needs_samples)
-is_answered = shared(message_rules.is_answered)
-is_repeated_news = shared(message_rules.is_repeated_news)
-fanout_is_over = shared(message_rules.fanout_is_over)
-_IWANT_VIA = int(Via.IWANT)
 _TOPIC_SHIFT = 29
 _OF, _BY = range(2)
 """Ids that were asked of a peer, or by it."""
@@ -99,14 +94,14 @@ def on_ihave(
     Rules: GOSSIP-4, GOSSIP-5, GOSSIP-8.
     """
     if parameter(w, node, ROUTER_KIND) != GOSSIPSUB:
-        drop(w, th, now, node, peer, IHAVE, 1, _UNSUPPORTED)
+        drop(w, th, now, node, peer, IHAVE, 1, Reason.UNSUPPORTED)
         return
     if not is_in(w, node, topic):
-        drop(w, th, now, node, peer, IHAVE, count, _NOT_SUBSCRIBED)
+        drop(w, th, now, node, peer, IHAVE, count, Reason.NOT_SUBSCRIBED)
         return
     over = ids_over_limit(count, parameter(w, node, MAX_IHAVE))
     if over:
-        drop(w, th, now, node, peer, IHAVE, over, _OVER_LIMIT)
+        drop(w, th, now, node, peer, IHAVE, over, Reason.OVER_LIMIT)
         count -= over
     asked = 0
     room = 0
@@ -153,12 +148,12 @@ def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count:
     """Rules: GOSSIP-4, GOSSIP-8, GOSSIP-10."""
     peer = peers(w)[slot]
     if parameter(w, node, ROUTER_KIND) != GOSSIPSUB:
-        drop(w, th, now, node, peer, IWANT, 1, _UNSUPPORTED)
+        drop(w, th, now, node, peer, IWANT, 1, Reason.UNSUPPORTED)
         return
     allowed = parameter(w, node, MAX_IWANT) - _requested(w, node, w[TOPICS] + _BY, peer)
     over = ids_over_limit(count, allowed)
     if over:
-        drop(w, th, now, node, peer, IWANT, over, _OVER_LIMIT)
+        drop(w, th, now, node, peer, IWANT, over, Reason.OVER_LIMIT)
         count -= over
     if count:
         _count_requested(w, node, w[TOPICS] + _BY, peer, count)
@@ -170,11 +165,11 @@ def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count:
         if message < w[FIRST_MESSAGE] or not is_cached(w, node, column(w, message)):
             continue
         if is_answered(_count_answer(w, node, message, peer), limit):
-            answer(w, th, slot, message, _IWANT_VIA)
+            answer(w, th, slot, message, Via.IWANT)
         else:
             refused += 1
     if refused:
-        drop(w, th, now, node, peer, IWANT, refused, _OVER_LIMIT)
+        drop(w, th, now, node, peer, IWANT, refused, Reason.OVER_LIMIT)
 
 
 @kernel
@@ -281,7 +276,7 @@ def _to_gossip_targets(
 ) -> None:  # fmt: skip
     excluded = inside if parameter(w, node, FILTER_FIRST) else 0
     size = native_subscribers(w, th, node, topic, excluded)
-    size = pick(w, th, draw_topic(w, _DRAW_GOSSIP, node, topic, tick), size, parameter(w, node, LAZY))
+    size = pick(w, th, draw_topic(w, Purpose.GOSSIP, node, topic, tick), size, parameter(w, node, LAZY))
     slots = candidates(w)[th]
     if needs_samples(count, parameter(w, node, MAX_IHAVE)):
         for place in range(size):
@@ -307,7 +302,7 @@ def _gossip_sample(
     if start + size > known.shape[0]:
         w[STATUS] = OUTBOX_FULL
         return
-    state = extend(draw_topic(w, _DRAW_GOSSIP_IDS, node, topic, tick), np.uint64(peers(w)[slot]))
+    state = extend(draw_topic(w, Purpose.GOSSIP_IDS, node, topic, tick), np.uint64(peers(w)[slot]))
     choose(state, count, size, chosen)
     end = start
     for place in range(count):

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
-from hearsay.core.language.rpc import PartKind
-from hearsay.sim.array.machine.compiling import kernel, shared
+from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.gossip import forget_fanout
 from hearsay.sim.array.rules.mesh import (
     drop,
@@ -59,9 +58,8 @@ from hearsay.sim.array.world.payload import GRAFT, PART_KIND, PART_TOPIC, PRUNE,
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import row
 from hearsay.sim.array.world.slots import parameter, router
-from hearsay.trace.language import event_rows
+from hearsay.trace.language.event_rows import add_peer_row, join_row, leave_row, remove_peer_row
 
-_TIMER = int(EventKind.TIMER_FIRED)
 SAID_AGAIN = UNANNOUNCED | UNSENT
 
 
@@ -91,7 +89,9 @@ def _wait_to_announce(w: World, th: int, now: int, node: int) -> None:
     header = nodes32(w)[node]
     if not has_mesh(w, node) and not header[OWED] & WAITS_TO_ANNOUNCE:
         header[OWED] |= WAITS_TO_ANNOUNCE
-        push(w, th, now + parameter(w, node, ANNOUNCE_AGAIN), node, _TIMER, -1, header[STARTS], 0, -1, 0)
+        push(
+            w, th, now + parameter(w, node, ANNOUNCE_AGAIN), node, EventKind.TIMER_FIRED, -1, header[STARTS], 0, -1, 0
+        )
 
 
 @kernel
@@ -121,12 +121,6 @@ def say_again(w: World, th: int, now: int, node: int, to_all: bool) -> None:
     nodes32(w)[node, OWED] = nodes32(w)[node, OWED] & ~SAID_AGAIN | left
 
 
-add_peer_row = shared(event_rows.add_peer_row)
-join_row = shared(event_rows.join_row)
-leave_row = shared(event_rows.leave_row)
-remove_peer_row = shared(event_rows.remove_peer_row)
-_SUBSCRIBE = int(PartKind.SUBSCRIBE)
-_OVER_LIMIT = int(Reason.OVER_LIMIT)
 NOBODY = -1
 """In `since_us`: not a member now."""
 
@@ -190,7 +184,7 @@ def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: in
 
 @kernel
 def subscriptions_over_limit(w: World, th: int, now: int, node: int, slot: int, count: int) -> None:
-    drop(w, th, now, node, peers(w)[slot], _SUBSCRIBE, count, _OVER_LIMIT)
+    drop(w, th, now, node, peers(w)[slot], SUBSCRIBE, count, Reason.OVER_LIMIT)
 
 
 @kernel

@@ -9,10 +9,25 @@ from __future__ import annotations
 import numpy as np
 
 from hearsay.core.mesh.mesh import EXPIRE_EVERY
-from hearsay.core.rules import mesh_rules
-from hearsay.core.rules.mesh_rules import BARE_PRUNE, EXCHANGE_PRUNE, MEMBER, NO_PRUNE, TAKEN_IN
+from hearsay.core.rules.mesh_rules import (
+    BARE_PRUNE,
+    EXCHANGE_PRUNE,
+    MEMBER,
+    NO_PRUNE,
+    TAKEN_IN,
+    graft_answer,
+    has_room_for_one,
+    is_early,
+    is_early_of_us,
+    is_full,
+    later_end,
+    mesh_change,
+    received_backoff,
+    seconds_to_name,
+    time_left,
+)
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import inlined, kernel, shared
+from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.travel.outbox import put_graft, put_prune
 from hearsay.sim.array.travel.parts import backoff_seconds, prune_extras
 from hearsay.sim.array.world import lists
@@ -52,25 +67,7 @@ from hearsay.sim.array.world.layout import (
 from hearsay.sim.array.world.payload import GRAFT
 from hearsay.sim.array.world.record import row
 from hearsay.sim.array.world.slots import is_in, is_native, parameter, router
-from hearsay.trace.language import event_rows
-
-graft_row = shared(event_rows.graft_row)
-prune_row = shared(event_rows.prune_row)
-reject_row = shared(event_rows.reject_row)
-_DRAW_GRAFT = int(Purpose.GRAFT)
-_DRAW_PRUNE = int(Purpose.PRUNE)
-_DRAW_JOIN = int(Purpose.JOIN)
-
-graft_answer = shared(mesh_rules.graft_answer)
-mesh_change = shared(mesh_rules.mesh_change)
-has_room_for_one = shared(mesh_rules.has_room_for_one)
-is_full = shared(mesh_rules.is_full)
-later_end = shared(mesh_rules.later_end)
-is_early = shared(mesh_rules.is_early)
-is_early_of_us = shared(mesh_rules.is_early_of_us)
-time_left = shared(mesh_rules.time_left)
-seconds_to_name = shared(mesh_rules.seconds_to_name)
-received_backoff = shared(mesh_rules.received_backoff)
+from hearsay.trace.language.event_rows import graft_row, prune_row, reject_row
 
 
 @inlined
@@ -122,7 +119,7 @@ def join_mesh(w: World, th: int, now: int, node: int, topic: int, tick: int) -> 
             if not _forbids_graft(w, now, node, topic, peers(w)[slot]):
                 _graft(w, th, now, node, slot, topic)
                 size += 1
-    _graft_random(w, th, now, node, topic, parameter(w, node, DEGREE) - size, _DRAW_JOIN, tick)
+    _graft_random(w, th, now, node, topic, parameter(w, node, DEGREE) - size, Purpose.JOIN, tick)
 
 
 @kernel
@@ -205,7 +202,7 @@ def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
             size = mesh_size(w, node, topic)
             grafts, prunes = mesh_change(size, size, low, degree, prune_from)
             if grafts:
-                _graft_random(w, th, now, node, topic, grafts, _DRAW_GRAFT, tick)
+                _graft_random(w, th, now, node, topic, grafts, Purpose.GRAFT, tick)
             if prunes:
                 _prune_random(w, th, now, node, topic, prunes, tick)
 
@@ -325,7 +322,7 @@ def _prune_random(w: World, th: int, now: int, node: int, topic: int, count: int
         if table[slot, topic] & IN_MESH:
             known[size] = slot
             size += 1
-    for place in range(pick(w, th, draw_topic(w, _DRAW_PRUNE, node, topic, tick), size, count)):
+    for place in range(pick(w, th, draw_topic(w, Purpose.PRUNE, node, topic, tick), size, count)):
         slot = known[place]
         _let_go(w, node, slot, topic)
         row(w, th, prune_row(now, node, peers(w)[slot], topic))

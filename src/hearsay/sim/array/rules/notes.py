@@ -27,7 +27,6 @@ from hearsay.sim.array.world.payload import (
 )
 from hearsay.sim.array.world.record import CALL_NOTE, ID_NOTE, PART_NOTE, note
 
-_RPC = int(EventKind.RPC_RECEIVED)
 STARTED, STOPPED = -1, -2
 """Calls beside those of events: the node came up with a new router, or went down with its own."""
 
@@ -43,20 +42,20 @@ def note_call(
 def note_message(
     w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int
 ) -> None:  # fmt: skip
-    note_call(w, th, now, node, _RPC, sender, -1, -1)
+    note_call(w, th, now, node, EventKind.RPC_RECEIVED, sender, -1, -1)
     note(w, th, now, PART_NOTE, PUBLISH, node, sender, messages(w)[message, TOPIC], message, hops, 1, via)
 
 
 @kernel
 def note_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: int, kind: int) -> None:
-    note_call(w, th, now, node, _RPC, sender, -1, -1)
+    note_call(w, th, now, node, EventKind.RPC_RECEIVED, sender, -1, -1)
     note(w, th, now, PART_NOTE, kind, node, sender, topic, -1, -1, 1, -1)
 
 
 @kernel
 def note_gossip(w: World, th: int, now: int, node: int, sender: int, ids: Any, count: int) -> None:
     """One IHAVE, whose ids are the first ones of `ids`."""
-    note_call(w, th, now, node, _RPC, sender, -1, -1)
+    note_call(w, th, now, node, EventKind.RPC_RECEIVED, sender, -1, -1)
     note(w, th, now, PART_NOTE, IHAVE, node, sender, messages(w)[ids[0], TOPIC], -1, -1, count, -1)
     for place in range(count):
         note(w, th, now, ID_NOTE, -1, node, -1, -1, ids[place], -1, -1, -1)

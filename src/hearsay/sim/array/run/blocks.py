@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 from hearsay.core.language.events import EventKind
-from hearsay.core.rules import mesh_rules
-from hearsay.sim.array.machine.compiling import inlined, kernel, shared
+from hearsay.core.rules.mesh_rules import is_too_large, is_too_small
+from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.rules.calls import call_gossip, call_message
 from hearsay.sim.array.rules.mesh import mesh_size
 from hearsay.sim.array.run.dispatch import dispatch
@@ -84,10 +84,6 @@ from hearsay.sim.array.world.record import DUPLICATES, EVENTS
 from hearsay.sim.array.world.slots import parameter
 
 _MOST_CELLS = 128
-_TIMER = int(EventKind.TIMER_FIRED)
-_CONNECTED = int(EventKind.PEER_CONNECTED)
-is_too_small = shared(mesh_rules.is_too_small)
-is_too_large = shared(mesh_rules.is_too_large)
 
 
 @kernel
@@ -105,12 +101,12 @@ def ask_what_is_known(w: World, block: int) -> None:
             touch_links32(w, sorted_links(w)[0, place] * LINK32)
         if w1 & (INLINE | GOSSIP):
             touch_seen(w, word_of(w, w1 >> NODE, column(w, w1 & MESSAGE)))
-        elif kind == _TIMER:
+        elif kind == EventKind.TIMER_FIRED:
             touch_members(w, (w1 >> NODE) * w[TOPICS])
-        elif kind == _RPC and not w1 & TOPIC_PART:
+        elif kind == EventKind.RPC_RECEIVED and not w1 & TOPIC_PART:
             touch_arena(w, w1 & PAYLOAD)
             touch_arena(w, (w1 & PAYLOAD) + 8)
-        elif kind == _CONNECTED:
+        elif kind == EventKind.PEER_CONNECTED:
             touch_members(w, source_of(w0) * w[TOPICS])
 
 
@@ -126,7 +122,7 @@ def ask_for_nodes(w: World, block: int) -> None:
         if w[HAS_LINKS]:
             link = sorted_links(w)[0, place]
             touch_links32(w, links32(w)[link, TWIN] * LINK32)
-            if (events[place, 0] >> EVENT_KIND) & 15 == _RPC and not w1 & (INLINE | TOPIC_PART):
+            if (events[place, 0] >> EVENT_KIND) & 15 == EventKind.RPC_RECEIVED and not w1 & (INLINE | TOPIC_PART):
                 rpc = w1 & PAYLOAD
                 part = words_at(w, part_place(rpc, 0))
                 if part[PART_KIND] == IHAVE:
@@ -152,7 +148,7 @@ def ask_for_neighbours(w: World, block: int) -> None:
         node = w1 >> NODE
         if w1 & GOSSIP or (w1 & INLINE and is_marked(w, node, column(w, w1 & MESSAGE))):
             continue
-        if (events[place, 0] >> EVENT_KIND) & 15 == _TIMER:
+        if (events[place, 0] >> EVENT_KIND) & 15 == EventKind.TIMER_FIRED:
             message = max(nodes32(w)[node, GOSSIPS_FROM], w[FIRST_MESSAGE])
             if message >= w[NEWEST] and not _is_off_size(w, node, 0):
                 continue
@@ -182,7 +178,6 @@ _FEW = 48
 _LARGE = 8192
 _KNOWN_AHEAD, _NODES_AHEAD, _NEIGHBOURS_AHEAD = 64, 32, 16
 """How many events ahead memory is asked for."""
-_RPC = int(EventKind.RPC_RECEIVED)
 
 
 @kernel
@@ -304,7 +299,7 @@ def _run_nodes(w: World, th: int, line: int, start: int, end: int) -> None:
             late0, late1, late_link = pop_near(w, th)
             dispatch(w, th, base + (late0 >> OFFSET), late0, late1, late_link)
         before = w1 >> NODE
-        if plain and w1 & (INLINE | GOSSIP) and (w0 >> EVENT_KIND) & 15 == _RPC:
+        if plain and w1 & (INLINE | GOSSIP) and (w0 >> EVENT_KIND) & 15 == EventKind.RPC_RECEIVED:
             if w1 & GOSSIP:
                 time = base + (w0 >> OFFSET)
                 call_gossip(w, th, time, before, source_of(w0), w1 & MESSAGE, gossip_bits(w0, w1 & PAYLOAD))

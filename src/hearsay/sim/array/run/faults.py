@@ -12,7 +12,7 @@ import numpy as np
 
 from hearsay.core.language.events import EventKind
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import kernel, shared
+from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.calls import call_leave, call_start
 from hearsay.sim.array.rules.membership import NOBODY
 from hearsay.sim.array.rules.mesh import end_slot, first_slot
@@ -72,20 +72,14 @@ from hearsay.sim.array.world.queue import EVENT_KIND, GOSSIP, INLINE, PAYLOAD, T
 from hearsay.sim.array.world.record import is_witness, row
 from hearsay.sim.array.world.slots import find_slot
 from hearsay.sim.reference.faults import ATTEMPTS_PER_PEER
-from hearsay.trace.language import event_rows
-
-node_down_row = shared(event_rows.node_down_row)
-_REDIAL = int(Purpose.REDIAL)
-_RPC = int(EventKind.RPC_RECEIVED)
-_VALIDATED = int(EventKind.MESSAGE_VALIDATED)
-_FAILED = int(EventKind.SEND_FAILED)
+from hearsay.trace.language.event_rows import node_down_row
 
 
 @kernel
 def carries_payload(w0: int, w1: int) -> bool:
     """Whether an event holds something in the arena."""
     kind = (w0 >> EVENT_KIND) & 15
-    if kind != _RPC and kind != _VALIDATED and kind != _FAILED:
+    if kind != EventKind.RPC_RECEIVED and kind != EventKind.MESSAGE_VALIDATED and kind != EventKind.SEND_FAILED:
         return False
     return not w1 & (INLINE | GOSSIP | TOPIC_PART)
 
@@ -222,7 +216,7 @@ def _reachable(w: World, node: int, other: int) -> bool:
 @kernel
 def _dial_live(w: World, th: int, now: int, node: int, count: int) -> None:
     """Dial random live peers that are reachable and not connected."""
-    state = draw2(w, _REDIAL, node, now)
+    state = draw2(w, Purpose.REDIAL, node, now)
     dialled = 0
     for attempt in range(count * ATTEMPTS_PER_PEER):
         if dialled == count:

@@ -8,7 +8,6 @@ the newest link to its peer. RPCs in flight name theirs, so a link is used again
 from __future__ import annotations
 
 from hearsay.core.language.events import EventKind
-from hearsay.core.language.rpc import PartKind
 from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.calls import call_connected, call_disconnected
 from hearsay.sim.array.world.layout import (
@@ -56,13 +55,11 @@ from hearsay.sim.array.world.layout import (
     touch_members,
 )
 from hearsay.sim.array.world.lists import owner
+from hearsay.sim.array.world.payload import CONNECT
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import sending, sent
 from hearsay.sim.array.world.slots import find_slot, insert_slot, latency, lay_out_targets, remove_slot
 
-_CONNECTED = int(EventKind.PEER_CONNECTED)
-_DISCONNECTED = int(EventKind.PEER_DISCONNECTED)
-_CONNECT = int(PartKind.CONNECT)
 _BUCKETS_KEPT = 256
 _AHEAD = 16
 
@@ -84,7 +81,7 @@ def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
         dial_buckets(w)[place] = bucket
         w[DIALS_UP_TO] = max(w[DIALS_UP_TO], bucket)
     else:
-        push(w, th, now + delay, target, _CONNECTED, node, 0, 0, -1, 0)
+        push(w, th, now + delay, target, EventKind.PEER_CONNECTED, node, 0, 0, -1, 0)
     slot = find_slot(w, node, target)
     if not flags(w)[slot, 0] & CONNECTED:
         call_connected(w, th, now, node, slot)
@@ -113,7 +110,7 @@ def connect_quietly(w: World, th: int) -> None:
             elif now + delay < w[QUIET_UNTIL]:
                 call_connected(w, th, now + delay, node, slot)
             else:
-                push(w, th, now + delay, node, _CONNECTED, peer, 0, 0, -1, 0)
+                push(w, th, now + delay, node, EventKind.PEER_CONNECTED, peer, 0, 0, -1, 0)
 
 
 @kernel
@@ -124,7 +121,7 @@ def dials_that_arrive(w: World) -> None:
         for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
             if arriving[place] == w[BUCKET]:
                 target = dial_targets(w)[place]
-                push(w, owner(w, node), latency(w, node, target), target, _CONNECTED, node, 0, 0, -1, 0)
+                push(w, owner(w, node), latency(w, node, target), target, EventKind.PEER_CONNECTED, node, 0, 0, -1, 0)
 
 
 @kernel
@@ -140,15 +137,15 @@ def dial(w: World, th: int, now: int, node: int, target: int) -> None:
     times[LAST_ARRIVAL] = now + times[LATENCY]
     _record_connect(w, th, now, node, target, times[LATENCY])
     twin = links32(w)[link, TWIN]
-    push(w, th, now + times[LATENCY], target, _CONNECTED, node, twin, twin, -1, 0)
+    push(w, th, now + times[LATENCY], target, EventKind.PEER_CONNECTED, node, twin, twin, -1, 0)
     if not links32(w)[link, LINK_FLAGS] & OPEN:
         open_link(w, th, now, node, link)
 
 
 @kernel
 def _record_connect(w: World, th: int, now: int, node: int, target: int, delay: int) -> None:
-    upper, lower = sending(w, now, _CONNECT, node, -1, -1, -1, -1, 1, -1)
-    sent(w, th, now, _CONNECT, node, target, -1, -1, -1, -1, 1, -1, delay, upper, lower)
+    upper, lower = sending(w, now, CONNECT, node, -1, -1, -1, -1, 1, -1)
+    sent(w, th, now, CONNECT, node, target, -1, -1, -1, -1, 1, -1, delay, upper, lower)
 
 
 @kernel
@@ -252,7 +249,7 @@ def notice_loss(w: World, th: int, link: int, time: int) -> None:
     """The source of a link that is gone notices at `time`."""
     line = links32(w)[link]
     line[LINK_FLAGS] |= DEAD
-    push(w, th, time, line[LINK_SOURCE], _DISCONNECTED, line[DESTINATION], link, link, -1, 0)
+    push(w, th, time, line[LINK_SOURCE], EventKind.PEER_DISCONNECTED, line[DESTINATION], link, link, -1, 0)
 
 
 @kernel

@@ -8,9 +8,8 @@ import numpy as np
 
 from hearsay.core.language.actions import Via
 from hearsay.core.language.events import EventKind
-from hearsay.core.language.rpc import PartKind
 from hearsay.core.language.sizes import SIMULATED_PEER_BYTES
-from hearsay.sim.array.machine.compiling import kernel, shared
+from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.calls import call_start
 from hearsay.sim.array.rules.mesh import end_slot, first_slot
 from hearsay.sim.array.run.faults import cut, heal, node_down, node_up
@@ -80,12 +79,12 @@ from hearsay.sim.array.world.layout import (
     touch_members,
     verdicts,
 )
+from hearsay.sim.array.world.payload import PUBLISH
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import ELIGIBLE, PUBLISHES, REACHED, row, sending, sent
 from hearsay.sim.array.world.slots import latency
-from hearsay.trace.language import event_rows
+from hearsay.trace.language.event_rows import publish_row, state_row
 
-state_row = shared(event_rows.state_row)
 _PEER = SIMULATED_PEER_BYTES
 _SEEN_BYTES = SIMULATED_PEER_BYTES + 8
 
@@ -135,13 +134,9 @@ def _sample(w: World, th: int, now: int, node: int) -> None:
 TIME, TYPE, FIRST_NUMBER, SECOND_NUMBER = range(4)
 """Columns of `schedule`."""
 START_ALL, NODE_DOWN, NODE_UP, CUT_LINKS, HEAL_LINKS, SAMPLE_STATE, INJECT = range(7)
-publish_row = shared(event_rows.publish_row)
 _DIALS_AHEAD = 16
 """How many dials ahead memory is asked for."""
 _NEVER = 1 << 62
-_PUBLISH = int(EventKind.PUBLISH)
-_PUBLISH_PART = int(PartKind.PUBLISH)
-_INJECT_VIA = int(Via.INJECT)
 
 
 @kernel
@@ -235,18 +230,18 @@ def _inject(w: World, th: int, now: int, message: int) -> None:
     script = w[SCRIPT]
     row(w, th, publish_row(now, script, info[TOPIC], message, 0, info[DATA_BYTES]))
     upper, lower = sending(
-        w, now, _PUBLISH_PART, script, info[TOPIC], message, 1, info[ALONE_BYTES], 1, _INJECT_VIA
+        w, now, PUBLISH, script, info[TOPIC], message, 1, info[ALONE_BYTES], 1, Via.INJECT
     )  # fmt: skip
     for place in range(info[INJECT_FROM], messages(w)[message + 1, INJECT_FROM]):
         target = inject_targets(w)[place]
         counts(w)[th, PUBLISHES] += 1
         delay = latency(w, script, target)
         sent(
-            w, th, now, _PUBLISH_PART, script, target, info[TOPIC], message, 1, info[ALONE_BYTES], 1, _INJECT_VIA,
+            w, th, now, PUBLISH, script, target, info[TOPIC], message, 1, info[ALONE_BYTES], 1, Via.INJECT,
             delay, upper, lower,
         )  # fmt: skip
         on_the_way(w, th, now + delay)
-        push(w, th, now + delay, target, _PUBLISH, script, message, 0, -1, 0)
+        push(w, th, now + delay, target, EventKind.PUBLISH, script, message, 0, -1, 0)
 
 
 @kernel

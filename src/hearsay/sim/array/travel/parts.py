@@ -9,9 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.core.language import sizes
-from hearsay.core.language.sizes import SIMULATED_ID_FIELD, SIMULATED_PEER_INFO
-from hearsay.sim.array.machine.compiling import inlined, kernel, shared
+from hearsay.core.language.sizes import (
+    SIMULATED_ID_FIELD,
+    SIMULATED_PEER_INFO,
+    field_size,
+    framed_size,
+    graft_size,
+    ihave_size,
+    iwant_size,
+    prune_size,
+    rpc_size_of_parts,
+    subscription_size,
+)
+from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.world.knowledge import column
 from hearsay.sim.array.world.layout import (
     HOPS,
@@ -113,14 +123,6 @@ def _sort_run(entries: Any, start: int, end: int) -> None:
 
 _OTHERS = 10
 """Bits for how many others a PRUNE names."""
-field_size = shared(sizes.field_size)
-subscription_size = shared(sizes.subscription_size)
-ihave_size = shared(sizes.ihave_size)
-iwant_size = shared(sizes.iwant_size)
-graft_size = shared(sizes.graft_size)
-prune_size = shared(sizes.prune_size)
-rpc_size_of_parts = shared(sizes.rpc_size_of_parts)
-framed_size = shared(sizes.framed_size)
 
 
 @kernel

@@ -41,7 +41,6 @@ from hearsay.sim.array.world.record import DUPLICATES, EVENTS
 
 ROOM = 128
 _TIME, _REST, _GOAL = range(3)
-_RPC = int(EventKind.RPC_RECEIVED)
 
 
 @inlined
@@ -50,13 +49,13 @@ def post(
 ) -> None:  # fmt: skip
     """An RPC that arrives at a time."""
     if not w[DEFERS]:
-        push(w, th, time, node, _RPC, source, payload, link, via, hops)
+        push(w, th, time, node, EventKind.RPC_RECEIVED, source, payload, link, via, hops)
         return
     line = control(w)[th]
     place = line[LEAVING_NEXT]
     entry = leaving(w)[th, place & (ROOM - 1)]
     entry[_TIME] = time
-    entry[_REST] = word_0(_RPC, source, via, hops)
+    entry[_REST] = word_0(EventKind.RPC_RECEIVED, source, via, hops)
     entry[_GOAL] = node << NODE | payload
     touch_seen(w, word_of(w, node, column(w, payload & MESSAGE)))
     line[LEAVING_NEXT] = place + 1

@@ -6,9 +6,8 @@ import numpy as np
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
-from hearsay.core.language.rpc import PartKind
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import inlined, kernel, shared
+from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.travel.send_ring import post, post_gossip
 from hearsay.sim.array.world.draws import below, draw1, extend
 from hearsay.sim.array.world.layout import (
@@ -70,17 +69,9 @@ from hearsay.sim.array.world.payload import (
 from hearsay.sim.array.world.queue import INLINE, push, topic_payload
 from hearsay.sim.array.world.record import LAST_ARRIVAL_SENT, row, sending, sent
 from hearsay.sim.array.world.slots import latency, region
-from hearsay.trace.language import event_rows
+from hearsay.trace.language.event_rows import drop_rpc_row
 
-drop_rpc_row = shared(event_rows.drop_rpc_row)
-_FAILED = int(EventKind.SEND_FAILED)
-_LOST = int(Reason.LOST)
-_UNREACHABLE = int(Reason.UNREACHABLE)
-_REFUSED = int(Reason.QUEUE_FULL)
-_LOSS = int(Purpose.LOSS)
-_JITTER = int(Purpose.JITTER)
 _MILLION = 1_000_000
-_CONNECT = int(PartKind.CONNECT)
 MOST_INLINE_HOPS = 255
 
 
@@ -133,13 +124,13 @@ def _jitter(w: World, source: int, destination: int, sequence: int) -> int:
         reach += region_jitters(w)[region(w, source), region(w, destination)]
     if reach == 0:
         return 0
-    draw = extend(extend(draw1(w, _JITTER, source), np.uint64(destination)), np.uint64(sequence))
+    draw = extend(extend(draw1(w, Purpose.JITTER, source), np.uint64(destination)), np.uint64(sequence))
     return below(draw, 2 * reach + 1) - reach
 
 
 @kernel
 def _is_lost(w: World, source: int, destination: int, sequence: int, index: int) -> bool:
-    draw = extend(extend(draw1(w, _LOSS, source), np.uint64(destination)), np.uint64(sequence))
+    draw = extend(extend(draw1(w, Purpose.LOSS, source), np.uint64(destination)), np.uint64(sequence))
     return below(extend(draw, np.uint64(index)), _MILLION) < w[LOSS]
 
 
@@ -183,8 +174,10 @@ def _send_over_link(
     peer = peers(w)[slot]
     arrival = arrival_time(w, node, slot, link, size, now)
     if arrival < 0:
-        row(w, th, drop_rpc_row(now, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, _REFUSED))
-        push(w, th, now, node, _FAILED, peer, INLINE | message, link, via, 0)
+        row(
+            w, th, drop_rpc_row(now, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, Reason.QUEUE_FULL)
+        )
+        push(w, th, now, node, EventKind.SEND_FAILED, peer, INLINE | message, link, via, 0)
         return 0
     sent(
         w, th, now, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, arrival - now, upper, lower
@@ -193,7 +186,11 @@ def _send_over_link(
         sequence = links32(w)[link, SEQUENCE]
         links32(w)[link, SEQUENCE] = sequence + 1
         if w[HAS_LOSS] and _is_lost(w, node, peer, sequence, 0):
-            row(w, th, drop_rpc_row(arrival, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, _LOST))
+            row(
+                w,
+                th,
+                drop_rpc_row(arrival, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, Reason.LOST),
+            )
             return size
     on_the_way(w, th, arrival)
     if hops <= MOST_INLINE_HOPS:
@@ -258,9 +255,9 @@ def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> Non
     arrival = arrival_time(w, node, slot, link, size, now)
     if arrival < 0:
         for index in range(parts):
-            _drop(w, th, now, node, peer, rpc, index, _REFUSED)
+            _drop(w, th, now, node, peer, rpc, index, Reason.QUEUE_FULL)
         hold(w, th, rpc)
-        push(w, th, now, node, _FAILED, peer, rpc, link, -1, 0)
+        push(w, th, now, node, EventKind.SEND_FAILED, peer, rpc, link, -1, 0)
         return
     bytes_out(w)[node] += size
     for index in range(parts):
@@ -312,7 +309,7 @@ def _lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arri
     for index in range(parts):
         part = words_at(w, part_place(rpc, index))
         if _lossy(w, part[PART_KIND]) and _is_lost(w, node, peer, sequence, index):
-            _drop(w, th, arrival, node, peer, rpc, index, _LOST)
+            _drop(w, th, arrival, node, peer, rpc, index, Reason.LOST)
             lost += 1
         else:
             words += PART + (part[PART_COUNT] if part[PART_IDS] else 0)
@@ -353,7 +350,11 @@ def unreachable(
         info = messages(w)[message]
         size = info[ALONE_BYTES]
         topic = info[TOPIC]
-        row(w, th, drop_rpc_row(now, PUBLISH, source, destination, topic, message, hops, size, 1, via, _UNREACHABLE))
+        row(
+            w,
+            th,
+            drop_rpc_row(now, PUBLISH, source, destination, topic, message, hops, size, 1, via, Reason.UNREACHABLE),
+        )
         return
     for index in range(arena(w)[payload]):
-        _drop(w, th, now, source, destination, payload, index, _UNREACHABLE)
+        _drop(w, th, now, source, destination, payload, index, Reason.UNREACHABLE)

@@ -143,8 +143,6 @@ def _merge(w: World, th: int, first: int, callers: int, count: int) -> int:
 
 UNIFORM, LOG_NORMAL, REGIONS = range(3)
 
-_LATENCY = int(Purpose.LATENCY)
-_REGION = int(Purpose.REGION)
 _LOW_32 = np.uint64(0xFFFFFFFF)
 
 
@@ -230,7 +228,7 @@ def latency(w: World, a: int, b: int) -> int:
     """`LatencyModel.base_us`."""
     if w[LATENCY_KIND] != UNIFORM:
         return _other_latency(w, a, b)
-    draw = draw2(w, _LATENCY, min(a, b), max(a, b))
+    draw = draw2(w, Purpose.LATENCY, min(a, b), max(a, b))
     return max(1, w[LATENCY_LEAST] + below(draw, w[LATENCY_SPAN]))
 
 
@@ -238,14 +236,14 @@ def latency(w: World, a: int, b: int) -> int:
 def _other_latency(w: World, a: int, b: int) -> int:
     if w[LATENCY_KIND] == REGIONS:
         return max(1, latencies(w)[region(w, a) * w[REGION_COUNT] + region(w, b)])
-    return max(1, _log_normal(w, draw2(w, _LATENCY, min(a, b), max(a, b))))
+    return max(1, _log_normal(w, draw2(w, Purpose.LATENCY, min(a, b), max(a, b))))
 
 
 @kernel
 def region(w: World, node: int) -> int:
     if node == w[SCRIPT]:
         return 0
-    return below(draw1(w, _REGION, node), w[REGION_COUNT])
+    return below(draw1(w, Purpose.REGION, node), w[REGION_COUNT])
 
 
 @kernel
