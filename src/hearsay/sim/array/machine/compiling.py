@@ -26,12 +26,13 @@ KEPT = KeptCode("array-engine", ("core", "sim", "trace"), "checked" if CHECKED e
 _kernels: set[str] = set()
 
 
-_TYPES: dict[str, Any] = {
+TYPES: dict[str, Any] = {
     "World": world_type,
     "int": types.int64,
     "bool": types.boolean,
     "Word": types.uint64,
 }
+"""What annotations of kernels mean; modules add records of their own."""
 
 
 def inlined(function: Function) -> Function:
@@ -52,7 +53,7 @@ def kernel(function: Function, **options: bool) -> Function:
     source = cast("FunctionType", function)
     _kernels.add(source.__qualname__)
     names = source.__code__.co_varnames[: source.__code__.co_argcount]
-    declared = [_TYPES.get(str(source.__annotations__.get(name))) for name in names]
+    declared = [TYPES.get(str(source.__annotations__.get(name))) for name in names]
     signature = tuple(declared) if all(each is not None for each in declared) else None
     compile_for = dispatcher.compile
 

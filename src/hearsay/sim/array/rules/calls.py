@@ -114,7 +114,7 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
         due = first_heartbeat(now, parameter(w, node, FIRST_BEAT), phase)
         if w[SERVICE]:
             nodes64(w)[node, DUE] = due
-        push(w, th, due, node, EventKind.TIMER_FIRED, -1, header[STARTS], 0, -1, 0)
+        push(w, th, due, node, EventKind.TIMER_FIRED, -1, header[STARTS], 0)
 
 
 @kernel
@@ -156,7 +156,7 @@ def _beat(w: World, th: int, now: int, node: int) -> None:
                 lists.remove(w, node, NEWS, -1, -1)
         age(w, node, tick)
     _end(w, th, now, node)
-    push(w, th, due, node, EventKind.TIMER_FIRED, -1, header[STARTS], 0, -1, 0)
+    push(w, th, due, node, EventKind.TIMER_FIRED, -1, header[STARTS], 0)
 
 
 @kernel

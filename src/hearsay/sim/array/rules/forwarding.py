@@ -149,7 +149,7 @@ def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops
     note[PART_VIA] = via
     note[PART_IDS] = 0
     hold(w, th, place)
-    push(w, th, now + w[VALIDATION], node, EventKind.MESSAGE_VALIDATED, message, place, 0, -1, 0)
+    push(w, th, now + w[VALIDATION], node, EventKind.MESSAGE_VALIDATED, message, place, 0)
 
 
 @kernel

@@ -89,9 +89,8 @@ def _wait_to_announce(w: World, th: int, now: int, node: int) -> None:
     header = nodes32(w)[node]
     if not has_mesh(w, node) and not header[OWED] & WAITS_TO_ANNOUNCE:
         header[OWED] |= WAITS_TO_ANNOUNCE
-        push(
-            w, th, now + parameter(w, node, ANNOUNCE_AGAIN), node, EventKind.TIMER_FIRED, -1, header[STARTS], 0, -1, 0
-        )
+        due = now + parameter(w, node, ANNOUNCE_AGAIN)
+        push(w, th, due, node, EventKind.TIMER_FIRED, -1, header[STARTS], 0)
 
 
 @kernel

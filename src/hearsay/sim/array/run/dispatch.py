@@ -26,23 +26,20 @@ from hearsay.sim.array.run.links import (
 from hearsay.sim.array.travel.transport import unreachable
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
-    ALONE_BYTES,
     APPLICATION,
     BACKLOG,
     BACKLOG_END,
     SCRIPT,
     SERVICE,
     STARTS,
-    TOPIC,
     UP,
     World,
     members,
-    messages,
     nodes32,
     pool,
     words_at,
 )
-from hearsay.sim.array.world.payload import PART_KIND, PUBLISH, part_place, release
+from hearsay.sim.array.world.payload import PART_KIND, message_part, part_place, release
 from hearsay.sim.array.world.queue import (
     EVENT_KIND,
     GOSSIP,
@@ -57,10 +54,7 @@ from hearsay.sim.array.world.queue import (
     source_of,
     topic_kind,
 )
-from hearsay.sim.array.world.record import (
-    row,
-)
-from hearsay.trace.language.event_rows import drop_rpc_row
+from hearsay.sim.array.world.record import dropped
 
 _SERVED = len(EventKind)
 
@@ -97,13 +91,8 @@ def _drop_for_down_node(w: World, th: int, now: int, node: int, kind: int, w0: i
     if kind == EventKind.RPC_RECEIVED:
         unreachable(w, th, now, source_of(w0), node, payload, ((w0 >> VIA) & 15) - 1, w0 & 255)
     elif kind == EventKind.PUBLISH and source_of(w0) == w[SCRIPT]:
-        info = messages(w)[payload]
-        row(
-            w, th, drop_rpc_row(
-                now, PUBLISH, w[SCRIPT], node, info[TOPIC], payload, 1, info[ALONE_BYTES], 1, Via.INJECT,
-                Reason.UNREACHABLE,
-            ),
-        )  # fmt: skip
+        part = message_part(w, payload, 1, Via.INJECT)
+        dropped(w, th, now, w[SCRIPT], node, part, Reason.UNREACHABLE)
     elif kind == EventKind.JOIN:
         members(w)[node, payload] |= APPLICATION
     elif kind == EventKind.LEAVE:
@@ -124,7 +113,7 @@ def _wait_for_service(w: World, th: int, now: int, node: int, w0: int, w1: int, 
     if header[BACKLOG] < 0:
         header[BACKLOG] = place
         header[BACKLOG_END] = place
-        push(w, th, now + w[SERVICE], node, _SERVED, -1, header[STARTS], 0, -1, 0)
+        push(w, th, now + w[SERVICE], node, _SERVED, -1, header[STARTS], 0)
     else:
         entries[header[BACKLOG_END], lists.NEXT] = place
         header[BACKLOG_END] = place
@@ -142,7 +131,7 @@ def _serve_next(w: World, th: int, now: int, node: int) -> None:
     lists.free_entry(w, node, place)
     _handle(w, th, now, node, (w0 >> EVENT_KIND) & 15, w0, w1 & PAYLOAD, link)
     if header[BACKLOG] >= 0:
-        push(w, th, now + w[SERVICE], node, _SERVED, -1, header[STARTS], 0, -1, 0)
+        push(w, th, now + w[SERVICE], node, _SERVED, -1, header[STARTS], 0)
 
 
 @kernel

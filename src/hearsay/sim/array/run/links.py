@@ -55,7 +55,7 @@ from hearsay.sim.array.world.layout import (
     touch_members,
 )
 from hearsay.sim.array.world.lists import owner
-from hearsay.sim.array.world.payload import CONNECT
+from hearsay.sim.array.world.payload import CONNECT, topic_part
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import sending, sent
 from hearsay.sim.array.world.slots import find_slot, insert_slot, latency, lay_out_targets, remove_slot
@@ -81,7 +81,7 @@ def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
         dial_buckets(w)[place] = bucket
         w[DIALS_UP_TO] = max(w[DIALS_UP_TO], bucket)
     else:
-        push(w, th, now + delay, target, EventKind.PEER_CONNECTED, node, 0, 0, -1, 0)
+        push(w, th, now + delay, target, EventKind.PEER_CONNECTED, node, 0, 0)
     slot = find_slot(w, node, target)
     if not flags(w)[slot, 0] & CONNECTED:
         call_connected(w, th, now, node, slot)
@@ -110,7 +110,7 @@ def connect_quietly(w: World, th: int) -> None:
             elif now + delay < w[QUIET_UNTIL]:
                 call_connected(w, th, now + delay, node, slot)
             else:
-                push(w, th, now + delay, node, EventKind.PEER_CONNECTED, peer, 0, 0, -1, 0)
+                push(w, th, now + delay, node, EventKind.PEER_CONNECTED, peer, 0, 0)
 
 
 @kernel
@@ -121,7 +121,7 @@ def dials_that_arrive(w: World) -> None:
         for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
             if arriving[place] == w[BUCKET]:
                 target = dial_targets(w)[place]
-                push(w, owner(w, node), latency(w, node, target), target, EventKind.PEER_CONNECTED, node, 0, 0, -1, 0)
+                push(w, owner(w, node), latency(w, node, target), target, EventKind.PEER_CONNECTED, node, 0, 0)
 
 
 @kernel
@@ -137,15 +137,15 @@ def dial(w: World, th: int, now: int, node: int, target: int) -> None:
     times[LAST_ARRIVAL] = now + times[LATENCY]
     _record_connect(w, th, now, node, target, times[LATENCY])
     twin = links32(w)[link, TWIN]
-    push(w, th, now + times[LATENCY], target, EventKind.PEER_CONNECTED, node, twin, twin, -1, 0)
+    push(w, th, now + times[LATENCY], target, EventKind.PEER_CONNECTED, node, twin, twin)
     if not links32(w)[link, LINK_FLAGS] & OPEN:
         open_link(w, th, now, node, link)
 
 
 @kernel
 def _record_connect(w: World, th: int, now: int, node: int, target: int, delay: int) -> None:
-    upper, lower = sending(w, now, CONNECT, node, -1, -1, -1, -1, 1, -1)
-    sent(w, th, now, CONNECT, node, target, -1, -1, -1, -1, 1, -1, delay, upper, lower)
+    part = topic_part(CONNECT, -1, -1, 1)
+    sent(w, th, now, node, target, part, delay, sending(w, now, node, part))
 
 
 @kernel
@@ -249,7 +249,7 @@ def notice_loss(w: World, th: int, link: int, time: int) -> None:
     """The source of a link that is gone notices at `time`."""
     line = links32(w)[link]
     line[LINK_FLAGS] |= DEAD
-    push(w, th, time, line[LINK_SOURCE], EventKind.PEER_DISCONNECTED, line[DESTINATION], link, link, -1, 0)
+    push(w, th, time, line[LINK_SOURCE], EventKind.PEER_DISCONNECTED, line[DESTINATION], link, link)
 
 
 @kernel

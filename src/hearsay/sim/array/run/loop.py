@@ -155,7 +155,7 @@ def _open_next(w: World) -> None:
     while w[PLANNED_DONE] < plan.shape[0] and plan[w[PLANNED_DONE], TIME] < end:
         line = plan[w[PLANNED_DONE]]
         th = lists.owner(w, line[PLAN_NODE])
-        push(w, th, line[TIME], line[PLAN_NODE], line[PLAN_KIND], -1, line[PLAN_PAYLOAD], 0, -1, 0)
+        push(w, th, line[TIME], line[PLAN_NODE], line[PLAN_KIND], -1, line[PLAN_PAYLOAD], 0)
         w[PLANNED_DONE] += 1
     later = w[GLOBALS_DONE] + _MANY_PARTS
     if w[LOOKAHEAD] and later < w[GLOBALS] and schedule(w)[later, TIME] < end:

@@ -14,11 +14,9 @@ from hearsay.sim.array.rules.calls import call_start
 from hearsay.sim.array.rules.mesh import end_slot, first_slot
 from hearsay.sim.array.run.faults import cut, heal, node_down, node_up
 from hearsay.sim.array.run.links import dial, dial_at_start
-from hearsay.sim.array.travel.transport import on_the_way
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.knowledge import bits, column, is_cached, was_seen
 from hearsay.sim.array.world.layout import (
-    ALONE_BYTES,
     CLOSED_UP_TO,
     CONNECTED,
     DATA_BYTES,
@@ -79,7 +77,7 @@ from hearsay.sim.array.world.layout import (
     touch_members,
     verdicts,
 )
-from hearsay.sim.array.world.payload import PUBLISH
+from hearsay.sim.array.world.payload import message_part
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import ELIGIBLE, PUBLISHES, REACHED, row, sending, sent
 from hearsay.sim.array.world.slots import latency
@@ -229,19 +227,14 @@ def _inject(w: World, th: int, now: int, message: int) -> None:
     info = messages(w)[message]
     script = w[SCRIPT]
     row(w, th, publish_row(now, script, info[TOPIC], message, 0, info[DATA_BYTES]))
-    upper, lower = sending(
-        w, now, PUBLISH, script, info[TOPIC], message, 1, info[ALONE_BYTES], 1, Via.INJECT
-    )  # fmt: skip
+    part = message_part(w, message, 1, Via.INJECT)
+    common = sending(w, now, script, part)
     for place in range(info[INJECT_FROM], messages(w)[message + 1, INJECT_FROM]):
         target = inject_targets(w)[place]
         counts(w)[th, PUBLISHES] += 1
         delay = latency(w, script, target)
-        sent(
-            w, th, now, PUBLISH, script, target, info[TOPIC], message, 1, info[ALONE_BYTES], 1, Via.INJECT,
-            delay, upper, lower,
-        )  # fmt: skip
-        on_the_way(w, th, now + delay)
-        push(w, th, now + delay, target, EventKind.PUBLISH, script, message, 0, -1, 0)
+        sent(w, th, now, script, target, part, delay, common)
+        push(w, th, now + delay, target, EventKind.PUBLISH, script, message, 0)
 
 
 @kernel

@@ -28,7 +28,6 @@ from hearsay.sim.array.travel.parts import (
 )
 from hearsay.sim.array.travel.transport import (
     ask_for_links,
-    message_hash,
     send_copy,
     send_gossip,
     send_rpc,
@@ -62,7 +61,9 @@ from hearsay.sim.array.world.payload import (
     PRUNE,
     allocate,
     hold,
+    message_part,
     release,
+    topic_part,
 )
 from hearsay.sim.array.world.queue import GOSSIP_SPAN
 from hearsay.sim.array.world.record import sending
@@ -219,13 +220,11 @@ def flush(w: World, th: int, now: int, node: int) -> None:
         if w[HAS_LINKS] and mode != MIXED:
             ask_for_links(w, th, count)
         if mode == ONE_MESSAGE:
-            message = line[OUT_MESSAGE]
-            via = line[OUT_VIA]
-            hops = hops_from(w, node, message)
-            upper, lower = message_hash(w, now, node, message, hops, via)
+            part = message_part(w, line[OUT_MESSAGE], hops_from(w, node, line[OUT_MESSAGE]), line[OUT_VIA])
+            common = sending(w, now, node, part)
             left = 0
             for place in range(count):
-                left += send_copy(w, th, now, node, entries[place, SLOT], message, hops, via, upper, lower)
+                left += send_copy(w, th, now, node, entries[place, SLOT], part, common)
             bytes_out(w)[node] += left
         elif mode == ONE_IHAVE and _is_short(w, th, line[OUT_MESSAGE], line[OUT_VIA]):
             _send_gossip(w, th, now, node, count, line[OUT_TOPIC], line[OUT_MESSAGE], line[OUT_VIA])
@@ -254,12 +253,12 @@ def _send_gossip(w: World, th: int, now: int, node: int, copies: int, topic: int
     others = 0
     for place in range(ids + 1, ids + count):
         others |= 1 << (known[place] - first - 1)
-    size = size_alone(ihave_bytes(w, topic, count))
-    upper, lower = sending(w, now, IHAVE, node, topic, -1, -1, size, count, -1)
+    part = topic_part(IHAVE, topic, size_alone(ihave_bytes(w, topic, count)), count)
+    common = sending(w, now, node, part)
     entries = outbox(w)[th]
     for place in range(copies):
-        send_gossip(w, th, now, node, entries[place, SLOT], topic, first, others, size, count, upper, lower)
-    bytes_out(w)[node] += copies * size
+        send_gossip(w, th, now, node, entries[place, SLOT], part, first, others, common)
+    bytes_out(w)[node] += copies * part.size
 
 
 @kernel

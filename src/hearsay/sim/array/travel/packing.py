@@ -51,7 +51,9 @@ from hearsay.sim.array.world.payload import (
     UNSUBSCRIBE,
     allocate,
     hold,
+    message_part,
     release,
+    topic_part,
 )
 from hearsay.sim.array.world.slots import parameter
 
@@ -77,8 +79,7 @@ def send_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
                 kept += 1
             end += 1
         if kept == start + 1 and entries[start, KEY] >> CLASS_SHIFT == MESSAGE_CLASS:
-            message = entries[start, KEY] & ID_MASK
-            send_message(w, th, now, node, slot, message, hops_from(w, node, message), entries[start, VALUE])
+            _send_message(w, th, now, node, start)
         elif kept == start + 1 and not w[HAS_LINKS] and _is_about_a_topic(entries, start):
             _send_topic_part(w, th, now, node, start)
         elif coalesce:
@@ -96,16 +97,22 @@ def _is_about_a_topic(entries: Any, place: int) -> bool:
 
 
 @kernel
+def _send_message(w: World, th: int, now: int, node: int, place: int) -> None:
+    entry = outbox(w)[th, place]
+    message = entry[KEY] & ID_MASK
+    send_message(w, th, now, node, entry[SLOT], message_part(w, message, hops_from(w, node, message), entry[VALUE]))
+
+
+@kernel
 def _send_topic_part(w: World, th: int, now: int, node: int, place: int) -> None:
     entry = outbox(w)[th, place]
     topic = (entry[KEY] >> TOPIC_SHIFT) & ID_MASK
     if entry[KEY] >> CLASS_SHIFT == MESH_CLASS:
-        kind = entry[VALUE]
-        size = size_alone(mesh_control_bytes(w, topic, kind, 0))
+        part = topic_part(entry[VALUE], topic, size_alone(mesh_control_bytes(w, topic, entry[VALUE], 0)), 1)
     else:
         kind = SUBSCRIBE if entry[VALUE] else UNSUBSCRIBE
-        size = framed_size(subscription_bytes(w, topic))
-    send_topic_part(w, th, now, node, entry[SLOT], topic, kind, size)
+        part = topic_part(kind, topic, framed_size(subscription_bytes(w, topic)), 1)
+    send_topic_part(w, th, now, node, entry[SLOT], part)
 
 
 @kernel
@@ -148,8 +155,7 @@ def _send_singly(w: World, th: int, now: int, node: int, slot: int, start: int, 
     while place < end and entries[place, KEY] >> CLASS_SHIFT != MESH_CLASS:
         following = _part_end(entries, place, end)
         if entries[place, KEY] >> CLASS_SHIFT == MESSAGE_CLASS:
-            message = entries[place, KEY] & ID_MASK
-            send_message(w, th, now, node, slot, message, hops_from(w, node, message), entries[place, VALUE])
+            _send_message(w, th, now, node, place)
         else:
             _send_part(w, th, now, node, slot, place, following)
         place = following

@@ -44,17 +44,14 @@ from hearsay.sim.array.world.payload import (
     IWANT,
     MESH_CONTROL,
     PART_BYTES,
-    PART_COUNT,
-    PART_HOPS,
-    PART_IDS,
     PART_KIND,
-    PART_MESSAGE,
-    PART_TOPIC,
-    PART_VIA,
     PUBLISH,
     SUBSCRIBE,
     UNSUBSCRIBE,
+    make_part,
     part_place,
+    topic_part,
+    write_part,
 )
 
 SLOT, KEY, VALUE, IDS = range(4)
@@ -143,19 +140,6 @@ def backoff_seconds(extras: int) -> int:
 
 
 @kernel
-def _write(w: World, rpc: int, index: int, kind: int, topic: int, size: int, count: int) -> None:
-    part = words_at(w, part_place(rpc, index))
-    part[PART_KIND] = kind
-    part[PART_TOPIC] = topic
-    part[PART_MESSAGE] = -1
-    part[PART_HOPS] = -1
-    part[PART_BYTES] = size
-    part[PART_COUNT] = count
-    part[PART_VIA] = -1
-    part[PART_IDS] = 0
-
-
-@kernel
 def _topic_size(w: World, topic: int) -> int:
     return field_size(topics(w)[topic, TOPIC_LENGTH])
 
@@ -163,7 +147,7 @@ def _topic_size(w: World, topic: int) -> int:
 @kernel
 def write_subscription(w: World, rpc: int, index: int, topic: int, subscribe: int) -> None:
     kind = SUBSCRIBE if subscribe else UNSUBSCRIBE
-    _write(w, rpc, index, kind, topic, subscription_bytes(w, topic), 1)
+    write_part(w, rpc, index, topic_part(kind, topic, subscription_bytes(w, topic), 1), 0)
 
 
 @kernel
@@ -174,17 +158,14 @@ def subscription_bytes(w: World, topic: int) -> int:
 @kernel
 def write_message(w: World, node: int, rpc: int, index: int, message: int, via: int) -> None:
     info = messages(w)[message]
-    _write(w, rpc, index, PUBLISH, info[TOPIC], info[MESSAGE_PART_BYTES], 1)
-    part = words_at(w, part_place(rpc, index))
-    part[PART_MESSAGE] = message
-    part[PART_HOPS] = hops_from(w, node, message)
-    part[PART_VIA] = via
+    hops = hops_from(w, node, message)
+    part = make_part(PUBLISH, info[TOPIC], message, hops, info[MESSAGE_PART_BYTES], 1, via)
+    write_part(w, rpc, index, part, 0)
 
 
 @kernel
 def write_ihave(w: World, th: int, rpc: int, index: int, at: int, topic: int, ids: int, count: int) -> None:
-    _write(w, rpc, index, IHAVE, topic, ihave_bytes(w, topic, count), count)
-    words_at(w, part_place(rpc, index))[PART_IDS] = at
+    write_part(w, rpc, index, topic_part(IHAVE, topic, ihave_bytes(w, topic, count), count), at)
     store = arena(w)
     known = scratch(w)[th]
     for place in range(count):
@@ -198,8 +179,7 @@ def ihave_bytes(w: World, topic: int, count: int) -> int:
 
 @kernel
 def write_iwant(w: World, th: int, rpc: int, index: int, at: int, place: int, count: int) -> None:
-    _write(w, rpc, index, IWANT, -1, iwant_size(count * SIMULATED_ID_FIELD), count)
-    words_at(w, part_place(rpc, index))[PART_IDS] = at
+    write_part(w, rpc, index, topic_part(IWANT, -1, iwant_size(count * SIMULATED_ID_FIELD), count), at)
     store = arena(w)
     entries = outbox(w)[th]
     for wanted in range(count):
@@ -209,9 +189,9 @@ def write_iwant(w: World, th: int, rpc: int, index: int, at: int, place: int, co
 @kernel
 def write_mesh_control(w: World, rpc: int, index: int, at: int, topic: int, kind: int, extras: int) -> None:
     """GRAFT or PRUNE; what a PRUNE says beside the topic lies where the ids of other parts do."""
-    _write(w, rpc, index, kind, topic, mesh_control_bytes(w, topic, kind, extras), 1)
+    part = topic_part(kind, topic, mesh_control_bytes(w, topic, kind, extras), 1)
+    write_part(w, rpc, index, part, at if extras else 0)
     if extras:
-        words_at(w, part_place(rpc, index))[PART_IDS] = at
         arena(w)[rpc + at] = extras
 
 

@@ -34,7 +34,6 @@ from hearsay.sim.array.world.queue import (
     gossip_payload,
     gossip_rest,
     insert,
-    push,
     word_0,
 )
 from hearsay.sim.array.world.record import DUPLICATES, EVENTS
@@ -48,14 +47,15 @@ def post(
     w: World, th: int, time: int, node: int, source: int, payload: int, link: int, via: int, hops: int
 ) -> None:  # fmt: skip
     """An RPC that arrives at a time."""
+    rest = word_0(EventKind.RPC_RECEIVED, source, via, hops)
     if not w[DEFERS]:
-        push(w, th, time, node, EventKind.RPC_RECEIVED, source, payload, link, via, hops)
+        insert(w, th, time, rest, node << NODE | payload, link, 1)
         return
     line = control(w)[th]
     place = line[LEAVING_NEXT]
     entry = leaving(w)[th, place & (ROOM - 1)]
     entry[_TIME] = time
-    entry[_REST] = word_0(EventKind.RPC_RECEIVED, source, via, hops)
+    entry[_REST] = rest
     entry[_GOAL] = node << NODE | payload
     touch_seen(w, word_of(w, node, column(w, payload & MESSAGE)))
     line[LEAVING_NEXT] = place + 1

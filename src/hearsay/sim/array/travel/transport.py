@@ -11,7 +11,6 @@ from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.travel.send_ring import post, post_gossip
 from hearsay.sim.array.world.draws import below, draw1, extend
 from hearsay.sim.array.world.layout import (
-    ALONE_BYTES,
     HAS_JITTER,
     HAS_LINKS,
     HAS_LOSS,
@@ -25,19 +24,15 @@ from hearsay.sim.array.world.layout import (
     PREVIOUS,
     REGION_COUNT,
     SEQUENCE,
-    TOPIC,
     UPLINK,
     UPLINK_BYTES,
     UPLINK_FREE,
-    Word,
     World,
     arena,
     bytes_out,
-    counts,
     links32,
     links64,
     links_of,
-    messages,
     nodes64,
     outbox,
     peers,
@@ -53,26 +48,25 @@ from hearsay.sim.array.world.payload import (
     PART,
     PART_BYTES,
     PART_COUNT,
-    PART_HOPS,
     PART_IDS,
     PART_KIND,
-    PART_MESSAGE,
-    PART_TOPIC,
-    PART_VIA,
     PRUNE,
     PUBLISH,
+    Part,
     allocate,
     hold,
+    message_part,
+    part_at,
     part_place,
     release,
+    write_part,
 )
 from hearsay.sim.array.world.queue import INLINE, push, topic_payload
-from hearsay.sim.array.world.record import LAST_ARRIVAL_SENT, row, sending, sent
+from hearsay.sim.array.world.record import Hash, dropped, sending, sent
 from hearsay.sim.array.world.slots import latency, region
-from hearsay.trace.language.event_rows import drop_rpc_row
 
 _MILLION = 1_000_000
-MOST_INLINE_HOPS = 255
+MAX_INLINE_HOPS = 255
 
 
 @inlined
@@ -135,112 +129,69 @@ def _is_lost(w: World, source: int, destination: int, sequence: int, index: int)
 
 
 @kernel
-def send_message(w: World, th: int, now: int, node: int, slot: int, message: int, hops: int, via: int) -> None:
-    """One message alone; `hops` is how far the copy will have come when it arrives."""
-    upper, lower = message_hash(w, now, node, message, hops, via)
-    bytes_out(w)[node] += send_copy(w, th, now, node, slot, message, hops, via, upper, lower)
-
-
-@kernel
-def message_hash(w: World, now: int, node: int, message: int, hops: int, via: int) -> tuple[Word, Word]:
-    """What the rows of a message's copies have in common."""
-    info = messages(w)[message]
-    return sending(w, now, PUBLISH, node, info[TOPIC], message, hops, info[ALONE_BYTES], 1, via)
+def send_message(w: World, th: int, now: int, node: int, slot: int, part: Part) -> None:
+    """Send one message alone; its hops are those of the copy when it arrives."""
+    bytes_out(w)[node] += send_copy(w, th, now, node, slot, part, sending(w, now, node, part))
 
 
 @inlined
-def send_copy(
-    w: World, th: int, now: int, node: int, slot: int, message: int, hops: int, via: int, upper: Word, lower: Word
-) -> int:  # fmt: skip
-    """One of a message's copies, by the hashes that `message_hash` gave; returns the bytes that were sent."""
-    if w[HAS_LINKS] or hops > MOST_INLINE_HOPS:
-        return _send_over_link(w, th, now, node, slot, message, hops, via, upper, lower)
-    info = messages(w)[message]
+def send_copy(w: World, th: int, now: int, node: int, slot: int, part: Part, common: Hash) -> int:
+    """Send one of a message's copies; return the bytes that were sent."""
+    if w[HAS_LINKS] or part.hops > MAX_INLINE_HOPS:
+        return _send_over_link(w, th, now, node, slot, part, common)
     peer = peers(w)[slot]
     delay = latency(w, node, peer)
-    sent(w, th, now, PUBLISH, node, peer, info[TOPIC], message, hops, info[ALONE_BYTES], 1, via, delay, upper, lower)
-    on_the_way(w, th, now + delay)
-    post(w, th, now + delay, peer, node, INLINE | message, slot, via, hops)
-    return info[ALONE_BYTES]
+    sent(w, th, now, node, peer, part, delay, common)
+    post(w, th, now + delay, peer, node, INLINE | part.message, slot, part.via, part.hops)
+    return part.size
 
 
 @kernel
-def _send_over_link(
-    w: World, th: int, now: int, node: int, slot: int, message: int, hops: int, via: int, upper: Word, lower: Word
-) -> int:  # fmt: skip
-    info = messages(w)[message]
-    size = info[ALONE_BYTES]
+def _send_over_link(w: World, th: int, now: int, node: int, slot: int, part: Part, common: Hash) -> int:
     link = link_to(w, slot)
     peer = peers(w)[slot]
-    arrival = arrival_time(w, node, slot, link, size, now)
+    arrival = arrival_time(w, node, slot, link, part.size, now)
     if arrival < 0:
-        row(
-            w, th, drop_rpc_row(now, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, Reason.QUEUE_FULL)
-        )
-        push(w, th, now, node, EventKind.SEND_FAILED, peer, INLINE | message, link, via, 0)
+        dropped(w, th, now, node, peer, part, Reason.QUEUE_FULL)
+        push(w, th, now, node, EventKind.SEND_FAILED, peer, INLINE | part.message, link)
         return 0
-    sent(
-        w, th, now, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, arrival - now, upper, lower
-    )  # fmt: skip
+    sent(w, th, now, node, peer, part, arrival - now, common)
     if w[HAS_LOSS] or w[HAS_JITTER]:
         sequence = links32(w)[link, SEQUENCE]
         links32(w)[link, SEQUENCE] = sequence + 1
         if w[HAS_LOSS] and _is_lost(w, node, peer, sequence, 0):
-            row(
-                w,
-                th,
-                drop_rpc_row(arrival, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, Reason.LOST),
-            )
-            return size
-    on_the_way(w, th, arrival)
-    if hops <= MOST_INLINE_HOPS:
-        post(w, th, arrival, peer, node, INLINE | message, link, via, hops)
-        return size
+            dropped(w, th, arrival, node, peer, part, Reason.LOST)
+            return part.size
+    if part.hops <= MAX_INLINE_HOPS:
+        post(w, th, arrival, peer, node, INLINE | part.message, link, part.via, part.hops)
+        return part.size
     rpc = allocate(w, th, HEADER + PART)
     arena(w)[rpc] = 1
-    part = words_at(w, part_place(rpc, 0))
-    part[PART_KIND] = PUBLISH
-    part[PART_TOPIC] = info[TOPIC]
-    part[PART_MESSAGE] = message
-    part[PART_HOPS] = hops
-    part[PART_BYTES] = size
-    part[PART_COUNT] = 1
-    part[PART_VIA] = via
-    part[PART_IDS] = 0
+    write_part(w, rpc, 0, part, 0)
     hold(w, th, rpc)
     post(w, th, arrival, peer, node, rpc, link, -1, 0)
-    return size
+    return part.size
 
 
 @inlined
 def send_gossip(
-    w: World, th: int, now: int, node: int, slot: int, topic: int, first: int, others: int, size: int, count: int,
-    upper: Word, lower: Word,
-) -> None:  # fmt: skip
-    """One of the copies of an IHAVE, where links need no memory; `upper` and `lower` are what `sending` gave."""
+    w: World, th: int, now: int, node: int, slot: int, part: Part, first: int, others: int, common: Hash
+) -> None:
+    """Send one of the copies of an IHAVE, where links need no memory."""
     peer = peers(w)[slot]
     delay = latency(w, node, peer)
-    sent(w, th, now, IHAVE, node, peer, topic, -1, -1, size, count, -1, delay, upper, lower)
-    on_the_way(w, th, now + delay)
+    sent(w, th, now, node, peer, part, delay, common)
     post_gossip(w, th, now + delay, peer, node, slot, first, others)
 
 
 @kernel
-def send_topic_part(w: World, th: int, now: int, node: int, slot: int, topic: int, kind: int, size: int) -> None:
-    """One SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE, where links need no memory."""
+def send_topic_part(w: World, th: int, now: int, node: int, slot: int, part: Part) -> None:
+    """Send one SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE, where links need no memory."""
     peer = peers(w)[slot]
     delay = latency(w, node, peer)
-    upper, lower = sending(w, now, kind, node, topic, -1, -1, size, 1, -1)
-    bytes_out(w)[node] += size
-    sent(w, th, now, kind, node, peer, topic, -1, -1, size, 1, -1, delay, upper, lower)
-    on_the_way(w, th, now + delay)
-    post(w, th, now + delay, peer, node, topic_payload(kind, topic), slot, -1, 0)
-
-
-@inlined
-def on_the_way(w: World, th: int, arrival: int) -> None:
-    line = counts(w)[th]
-    line[LAST_ARRIVAL_SENT] = max(line[LAST_ARRIVAL_SENT], arrival)
+    bytes_out(w)[node] += part.size
+    sent(w, th, now, node, peer, part, delay, sending(w, now, node, part))
+    post(w, th, now + delay, peer, node, topic_payload(part.kind, part.topic), slot, -1, 0)
 
 
 @kernel
@@ -255,21 +206,14 @@ def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> Non
     arrival = arrival_time(w, node, slot, link, size, now)
     if arrival < 0:
         for index in range(parts):
-            _drop(w, th, now, node, peer, rpc, index, Reason.QUEUE_FULL)
+            dropped(w, th, now, node, peer, part_at(w, rpc, index), Reason.QUEUE_FULL)
         hold(w, th, rpc)
-        push(w, th, now, node, EventKind.SEND_FAILED, peer, rpc, link, -1, 0)
+        push(w, th, now, node, EventKind.SEND_FAILED, peer, rpc, link)
         return
     bytes_out(w)[node] += size
     for index in range(parts):
-        part = words_at(w, part_place(rpc, index))
-        upper, lower = sending(
-            w, now, part[PART_KIND], node, part[PART_TOPIC], part[PART_MESSAGE], part[PART_HOPS], part[PART_BYTES],
-            part[PART_COUNT], part[PART_VIA],
-        )  # fmt: skip
-        sent(
-            w, th, now, part[PART_KIND], node, peer, part[PART_TOPIC], part[PART_MESSAGE], part[PART_HOPS],
-            part[PART_BYTES], part[PART_COUNT], part[PART_VIA], arrival - now, upper, lower,
-        )  # fmt: skip
+        part = part_at(w, rpc, index)
+        sent(w, th, now, node, peer, part, arrival - now, sending(w, now, node, part))
     if w[HAS_LOSS] or w[HAS_JITTER]:
         sequence = links32(w)[link, SEQUENCE]
         links32(w)[link, SEQUENCE] = sequence + 1
@@ -277,20 +221,8 @@ def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> Non
             rpc = _lose(w, th, node, peer, sequence, rpc, arrival)
             if rpc < 0:
                 return
-    on_the_way(w, th, arrival)
     hold(w, th, rpc)
     post(w, th, arrival, peer, node, rpc, link, -1, 0)
-
-
-@kernel
-def _drop(w: World, th: int, time: int, source: int, destination: int, rpc: int, index: int, reason: int) -> None:
-    part = words_at(w, part_place(rpc, index))
-    row(
-        w, th, drop_rpc_row(
-            time, part[PART_KIND], source, destination, part[PART_TOPIC], part[PART_MESSAGE], part[PART_HOPS],
-            part[PART_BYTES], part[PART_COUNT], part[PART_VIA], reason,
-        ),
-    )  # fmt: skip
 
 
 @kernel
@@ -309,7 +241,7 @@ def _lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arri
     for index in range(parts):
         part = words_at(w, part_place(rpc, index))
         if _lossy(w, part[PART_KIND]) and _is_lost(w, node, peer, sequence, index):
-            _drop(w, th, arrival, node, peer, rpc, index, Reason.LOST)
+            dropped(w, th, arrival, node, peer, part_at(w, rpc, index), Reason.LOST)
             lost += 1
         else:
             words += PART + (part[PART_COUNT] if part[PART_IDS] else 0)
@@ -344,17 +276,10 @@ def _lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arri
 def unreachable(
     w: World, th: int, now: int, source: int, destination: int, payload: int, via: int, hops: int
 ) -> None:  # fmt: skip
-    """An RPC came to a node that is down, or over a connection that is gone."""
+    """Record an RPC that arrives at a node that is down, or over a connection that is gone."""
     if payload & INLINE:
-        message = payload & (INLINE - 1)
-        info = messages(w)[message]
-        size = info[ALONE_BYTES]
-        topic = info[TOPIC]
-        row(
-            w,
-            th,
-            drop_rpc_row(now, PUBLISH, source, destination, topic, message, hops, size, 1, via, Reason.UNREACHABLE),
-        )
+        part = message_part(w, payload & (INLINE - 1), hops, via)
+        dropped(w, th, now, source, destination, part, Reason.UNREACHABLE)
         return
     for index in range(arena(w)[payload]):
-        _drop(w, th, now, source, destination, payload, index, Reason.UNREACHABLE)
+        dropped(w, th, now, source, destination, part_at(w, payload, index), Reason.UNREACHABLE)

@@ -195,10 +195,8 @@ _ALL = 63
 
 
 @inlined
-def push(
-    w: World, th: int, time: int, node: int, kind: int, source: int, payload: int, link: int, via: int, hops: int
-) -> None:  # fmt: skip
-    insert(w, th, time, word_0(kind, source, via, hops), node << NODE | payload, link, 1)
+def push(w: World, th: int, time: int, node: int, kind: int, source: int, payload: int, link: int) -> None:
+    insert(w, th, time, word_0(kind, source, -1, 0), node << NODE | payload, link, 1)
 
 
 @inlined
