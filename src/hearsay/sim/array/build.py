@@ -10,7 +10,7 @@ from hearsay.core.shell.randomness import Purpose, Randomness
 from hearsay.sim.array.build_nodes import set_messages, set_neighbours, set_nodes, set_routers, set_topics
 from hearsay.sim.array.machine.memory import filled, lines_at_most, zeros
 from hearsay.sim.array.run import loop, whole_network
-from hearsay.sim.array.travel import send_ring
+from hearsay.sim.array.travel import transport
 from hearsay.sim.array.world import layout as at
 from hearsay.sim.array.world import queue, slots
 from hearsay.sim.array.world.layout import Arrays
@@ -30,7 +30,7 @@ _MOST_ENTRIES = 1 << 31
 
 
 def set_room(arrays: Arrays, threads: int) -> None:
-    """Room is taken from the system only where it is touched, so there is plenty of it."""
+    """Provide room for what a run creates; the system provides memory only where it is touched."""
     w = arrays.world
     w[at.MEASURED] = MEASURED_US
     w[at.BUCKETS] = _BUCKETS
@@ -69,7 +69,7 @@ def set_room(arrays: Arrays, threads: int) -> None:
     arrays["latencies_seen"] = zeros((threads, 1 << 12), np.int64)
     latencies = lines_at_most(2 * loop.LATENCIES_AT_ONCE + 16 * nodes, _WORD_BYTES)
     arrays["long_latencies"] = zeros((threads, latencies), np.int64)
-    arrays["leaving"] = zeros((threads, send_ring.ROOM, 4), np.int64)
+    arrays["leaving"] = zeros((threads, transport.ROOM, 4), np.int64)
     arrays["control"] = _control(threads, chunks, arena_chunks)
 
 
@@ -108,7 +108,7 @@ def set_faults(arrays: Arrays, plan: Plan) -> None:
 
 
 def set_schedule(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
-    """What concerns the whole network, in its order, and what concerns one node."""
+    """Set what concerns the whole network, in its order, and what concerns one node."""
     script = plan.scenario.network.nodes
     whole: list[tuple[int, int, int, int, int, int]] = [(0, 0, 0, whole_network.START_ALL, 0, 0)]
     for number, fault in enumerate(plan.faults, start=1):
@@ -149,7 +149,7 @@ def _fault(fault: NodeDown | NodeUp | LinksCut | LinksHealed) -> tuple[int, int,
 
 
 def set_start(arrays: Arrays) -> None:
-    """Whether the network can come about at once, and else when its dials arrive.
+    """Set whether the network connects at once, or else when its dials arrive.
 
     Rows are kept in the order of time, and so only without them.
     """
@@ -175,7 +175,7 @@ _MOST_BLOCKS = 4096
 
 
 def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing: bool, threads: int) -> Arrays:
-    """All arrays of a run, as they are before it starts."""
+    """Return all arrays of a run, as they are before it starts."""
     arrays = Arrays()
     w = arrays.world
     scenario = plan.scenario

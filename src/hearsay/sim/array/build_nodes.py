@@ -55,7 +55,7 @@ def set_messages(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
 
 
 def _message_sizes(topic: str, size_bytes: int) -> tuple[int, int, int]:
-    """Of a simulated message: as a whole RPC with its length, as a part, and by itself."""
+    """Return the sizes of a message: as a whole framed RPC, as a part, and by itself."""
     message = Message(0, topic, bytes(size_bytes), 0)
     alone = Rpc(messages=(message,))
     parts = part_sizes(alone)
@@ -87,7 +87,7 @@ def set_routers(arrays: Arrays, plan: Plan) -> None:
 
 
 def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
-    """What may be counted as heard before it arrives, see `send_ring.py`."""
+    """Set what may be counted as received before it arrives, see `transport.py`."""
     w = arrays.world
     table = arrays["parameters"]
     if not (w[at.HAS_LINKS] or w[at.SERVICE] or w[at.MAX_SEEN_BINDS]):
@@ -103,7 +103,7 @@ def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
 
 
 def _peering(ours: Strategy, theirs: Strategy) -> int:
-    """What a router is to another, by the protocol that the two speak."""
+    """Return what a router is to another, by the protocol that the two speak."""
     protocol = negotiate(ours.protocols, theirs.protocols) or FLOODSUB
     if protocol not in ours.native_protocols:
         return at.FLOODED
@@ -156,7 +156,7 @@ def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> N
 
 
 def set_neighbours(arrays: Arrays, plan: Plan) -> None:
-    """Slots for all who are connected at the start; with links of their own, slots come as nodes dial."""
+    """Create slots for all connections of the start; links with their own memory get slots when nodes dial."""
     w = arrays.world
     nodes = int(w[at.NODES])
     starts, targets = plan.dials.starts, plan.dials.targets
@@ -202,7 +202,7 @@ def set_neighbours(arrays: Arrays, plan: Plan) -> None:
 
 
 def _gossip_samples(arrays: Arrays, messages: int) -> int:
-    """How many peers a node gossips to with a sample of ids for each, if there may be too many ids for one IHAVE."""
+    """Return to how many peers a node gossips a sample of ids each, if one IHAVE may not hold all ids."""
     table = arrays["parameters"]
     cramped = (table[:, at.ROUTER_KIND] == at.GOSSIPSUB) & (table[:, at.MAX_IHAVE] < messages)
     return int(table[cramped, at.LAZY].max(initial=0))

@@ -94,7 +94,7 @@ class ArrayEngine:
         return False
 
     def _advance_together(self, helpers: ThreadPoolExecutor, until: Micros) -> None:
-        """What `advance` does, with the nodes of every larger part shared among threads."""
+        """Do what ADVANCE does, with the nodes of every larger part shared among threads."""
         w = self.arrays.world
         others = range(1, int(w[at.THREADS]))
         while w[at.NOW] < until:
@@ -112,7 +112,7 @@ class ArrayEngine:
                 return
 
     def _let_go_of_dials(self) -> None:
-        """Who dials whom at the start is nearly as much as who is whose neighbour."""
+        """Free the table of first dials, which is nearly as large as that of neighbours."""
         w = self.arrays.world
         if w[at.BUCKET] > w[at.DIALS_UP_TO] and not w[at.NETWORK_STARTS] and len(self.arrays["dial_starts"]) > 1:
             for name in ("dial_targets", "dial_starts", "dial_buckets"):
@@ -193,7 +193,7 @@ class ArrayEngine:
         )
 
     def _accepted(self, field: int) -> int:
-        """A sum over the messages that nobody rejected."""
+        """Return a sum over the messages that nobody rejected."""
         verdicts = self.arrays["verdicts"]
         return int(verdicts[verdicts[:, at.REFUSED] == 0, field].sum())
 

@@ -38,9 +38,21 @@ from hearsay.sim.plan.faults import Publication
 from hearsay.sim.plan.plan import Plan, Verdicts
 from hearsay.sim.reference.action_handler import ActionHandler, router_failure
 from hearsay.sim.reference.connections import Connections, Introductions
-from hearsay.sim.reference.event_queue import END, EVERYWHERE, FAULT, SAMPLE, SCRIPT, SERVED, UPLINK_FREE, Entry
 from hearsay.sim.reference.faults import Faults
-from hearsay.sim.reference.nodes import Link, Network, Observer, SimNode
+from hearsay.sim.reference.nodes import (
+    END,
+    EVERYWHERE,
+    FAULT,
+    SAMPLE,
+    SCRIPT,
+    SERVED,
+    UPLINK_FREE,
+    Entry,
+    Link,
+    Network,
+    Observer,
+    SimNode,
+)
 from hearsay.sim.reference.partial_messages import PartialMessages
 from hearsay.sim.reference.transport import Transport
 from hearsay.sim.results.recorder import MessageInfo, Parts, Recorder

@@ -36,12 +36,12 @@ TYPES: dict[str, Any] = {
 
 
 def inlined(function: Function) -> Function:
-    """A kernel that is short and called for nearly every event: its code goes to where it is called."""
+    """Return a kernel that is inserted where it is called: short, and needed for nearly every event."""
     return kernel(function, forceinline=True)
 
 
 def kernel(function: Function, **options: bool) -> Function:
-    """A function that other kernels call.
+    """Return a function that other kernels call.
 
     It is compiled for the types of its annotations, whatever integers it is called with: numba would compile it anew
     for every mixture of widths, and take minutes. `Any` leaves that to numba. Kernels make no arrays, so nothing
@@ -95,7 +95,7 @@ def _leave_in_pieces(library: Any) -> None:
 
 @contextmanager
 def _with_all_that_it_calls() -> Generator[None]:
-    """An entry is linked with the kernels that its kernels call, and so on."""
+    """Return an entry is linked with the kernels that its kernels call, and so on."""
     before = _library.finalize
 
     def finalize(library: Any) -> None:
@@ -119,7 +119,7 @@ def _no_executable(_self: Any, _library: Any, _description: Any, _environment: A
 
 
 def entry(function: Function) -> Function:
-    """A function that Python calls: kept on disk with all that it calls, unless nothing can be written there."""
+    """Return a function that Python calls, kept on disk with all that it calls if a place is writable."""
     dispatcher = KEPT.compile(function, error_model="numpy", _nrt=False)
     compile_for = dispatcher.compile
 

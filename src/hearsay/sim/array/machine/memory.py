@@ -28,14 +28,14 @@ _OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 
 
 def lines_at_most(least: int, line_bytes: int) -> int:
-    """How many lines an array has that grows as a run needs it: `least`, and more where room costs nothing."""
+    """Return how many lines an array has that grows as a run needs it: `least`, and more where room costs nothing."""
     if _room_is_counted():
         return least
     return max(least, available_bytes() // 2 // line_bytes)
 
 
 def _room_is_counted() -> bool:
-    """Whether addresses are limited or paid for, touched or not."""
+    """Return whether addresses are limited or paid for, touched or not."""
     if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
         return True
     try:

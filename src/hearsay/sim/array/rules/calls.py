@@ -6,7 +6,7 @@ from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
 from hearsay.core.rules.mesh_rules import first_heartbeat, next_heartbeat
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.rules.forwarding import publish, receive, validated
 from hearsay.sim.array.rules.gossip import age, forget_requests, gossip, keep_fanout, on_ihave, on_iwant
 from hearsay.sim.array.rules.membership import (
@@ -86,9 +86,17 @@ from hearsay.sim.array.world.slots import find_slot, parameter
 from hearsay.trace.language.event_rows import node_up_row
 
 
+@inlined
+def _begin(w: World, th: int, now: int, node: int, kind: int, remote: int, topic: int, message: int) -> None:
+    """Begin a call that is not an RPC."""
+    counts(w)[th, EVENTS] += 1
+    if is_witness(w, node):
+        note_call(w, th, now, node, kind, remote, topic, message)
+
+
 @kernel
 def _end(w: World, th: int, now: int, node: int) -> None:
-    """The end of a call: what it wants to send."""
+    """End a call: send what it put into the outbox."""
     if control(w)[th, OUT_COUNT] and nodes32(w)[node, OWED] & SAID_AGAIN:
         say_again(w, th, now, node, False)
     flush(w, th, now, node)
@@ -96,7 +104,7 @@ def _end(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def call_start(w: World, th: int, now: int, node: int) -> None:
-    """A node comes up: a new router, empty, that joins the application's topics (BEAT-1)."""
+    """Start a node: a new, empty router that joins the application's topics (BEAT-1)."""
     header = nodes32(w)[node]
     header[UP] = 1
     header[STARTS] += 1
@@ -119,9 +127,7 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def call_timer(w: World, th: int, now: int, node: int) -> None:
-    counts(w)[th, EVENTS] += 1
-    if is_witness(w, node):
-        note_call(w, th, now, node, EventKind.TIMER_FIRED, -1, -1, -1)
+    _begin(w, th, now, node, EventKind.TIMER_FIRED, -1, -1, -1)
     if has_mesh(w, node):
         _beat(w, th, now, node)
         return
@@ -133,7 +139,7 @@ def call_timer(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def _beat(w: World, th: int, now: int, node: int) -> None:
-    """A heartbeat (BEAT-2)."""
+    """Do a heartbeat (BEAT-2)."""
     header = nodes32(w)[node]
     tick = header[TICK] + 1
     header[TICK] = tick
@@ -161,63 +167,49 @@ def _beat(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def call_connected(w: World, th: int, now: int, node: int, slot: int) -> None:
-    counts(w)[th, EVENTS] += 1
-    if is_witness(w, node):
-        note_call(w, th, now, node, EventKind.PEER_CONNECTED, peers(w)[slot], -1, -1)
+    _begin(w, th, now, node, EventKind.PEER_CONNECTED, peers(w)[slot], -1, -1)
     connect(w, th, now, node, slot)
     _end(w, th, now, node)
 
 
 @kernel
 def call_disconnected(w: World, th: int, now: int, node: int, slot: int) -> None:
-    counts(w)[th, EVENTS] += 1
-    if is_witness(w, node):
-        note_call(w, th, now, node, EventKind.PEER_DISCONNECTED, peers(w)[slot], -1, -1)
+    _begin(w, th, now, node, EventKind.PEER_DISCONNECTED, peers(w)[slot], -1, -1)
     disconnect(w, th, now, node, slot)
     _end(w, th, now, node)
 
 
 @kernel
 def call_join(w: World, th: int, now: int, node: int, topic: int) -> None:
-    counts(w)[th, EVENTS] += 1
-    if is_witness(w, node):
-        note_call(w, th, now, node, EventKind.JOIN, -1, topic, -1)
+    _begin(w, th, now, node, EventKind.JOIN, -1, topic, -1)
     join(w, th, now, node, topic)
     _end(w, th, now, node)
 
 
 @kernel
 def call_leave(w: World, th: int, now: int, node: int, topic: int) -> None:
-    counts(w)[th, EVENTS] += 1
-    if is_witness(w, node):
-        note_call(w, th, now, node, EventKind.LEAVE, -1, topic, -1)
+    _begin(w, th, now, node, EventKind.LEAVE, -1, topic, -1)
     leave(w, th, now, node, topic)
     _end(w, th, now, node)
 
 
 @kernel
 def call_publish(w: World, th: int, now: int, node: int, source: int, message: int) -> None:
-    counts(w)[th, EVENTS] += 1
-    if is_witness(w, node):
-        note_call(w, th, now, node, EventKind.PUBLISH, source, -1, message)
+    _begin(w, th, now, node, EventKind.PUBLISH, source, -1, message)
     publish(w, th, now, node, source, message)
     _end(w, th, now, node)
 
 
 @kernel
 def call_validated(w: World, th: int, now: int, node: int, place: int) -> None:
-    counts(w)[th, EVENTS] += 1
-    if is_witness(w, node):
-        note_call(
-            w, th, now, node, EventKind.MESSAGE_VALIDATED, -1, -1, words_at(w, part_place(place, 0))[PART_MESSAGE]
-        )
+    _begin(w, th, now, node, EventKind.MESSAGE_VALIDATED, -1, -1, words_at(w, part_place(place, 0))[PART_MESSAGE])
     validated(w, th, now, node, place)
     _end(w, th, now, node)
 
 
 @kernel
 def call_message(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
-    """An RPC that is one message."""
+    """Handle an RPC that is one message."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         note_message(w, th, now, node, sender, message, hops, via)
@@ -227,7 +219,7 @@ def call_message(w: World, th: int, now: int, node: int, sender: int, message: i
 
 @kernel
 def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int, others: int) -> None:
-    """An RPC that is one IHAVE."""
+    """Handle an RPC that is one IHAVE."""
     counts(w)[th, EVENTS] += 1
     ids = scratch(w)[th]
     ids[0] = first
@@ -250,7 +242,7 @@ def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int,
 
 @kernel
 def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: int, kind: int) -> None:
-    """An RPC that is one SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE."""
+    """Handle an RPC that is one SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         note_topic_part(w, th, now, node, sender, topic, kind)
@@ -269,7 +261,7 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
 
 @kernel
 def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> None:
-    """Any other RPC (SHELL-3)."""
+    """Handle any other RPC (SHELL-3)."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         note_rpc(w, th, now, node, EventKind.RPC_RECEIVED, sender, rpc)
@@ -355,7 +347,7 @@ def _on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, ext
 
 @kernel
 def call_failed(w: World, th: int, now: int, node: int, peer: int, payload: int) -> None:
-    """An RPC did not leave."""
+    """Handle an RPC that could not be sent."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node) and not payload & INLINE:
         note_rpc(w, th, now, node, EventKind.SEND_FAILED, peer, payload)

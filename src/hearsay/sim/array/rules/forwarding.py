@@ -102,7 +102,7 @@ def deliver(w: World, th: int, now: int, node: int, message: int, remote: int, h
 
 @kernel
 def receive(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
-    """A copy from a peer (SHELL-2, COPY-1, COPY-2, COPY-3, COPY-4, COPY-5, COPY-6)."""
+    """Handle a copy from a peer (SHELL-2, COPY-1, COPY-2, COPY-3, COPY-4, COPY-5, COPY-6)."""
     if was_seen(w, now, node, message):
         counts(w)[th, DUPLICATES] += 1
         return
@@ -139,7 +139,7 @@ def _reject(w: World, th: int, now: int, node: int, sender: int, message: int, r
 
 @kernel
 def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
-    """The application answers after its delay; what the answer is about waits in the arena."""
+    """Ask the application, which answers after its delay; the question waits in the arena."""
     place = allocate(w, th, HEADER + PART)
     note = words_at(w, part_place(place, 0))
     note[PART_KIND] = nodes32(w)[node, STARTS]
@@ -154,7 +154,7 @@ def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops
 
 @kernel
 def validated(w: World, th: int, now: int, node: int, place: int) -> None:
-    """The application's answer. The caller has checked that the node did not restart meanwhile (SHELL-4)."""
+    """Handle the application's verdict; the caller has checked that the node has not restarted (SHELL-4)."""
     note = words_at(w, part_place(place, 0))
     message = note[PART_MESSAGE]
     nodes64(w)[node, PENDING] -= 1
@@ -184,7 +184,7 @@ def _accept(w: World, th: int, now: int, node: int, sender: int, message: int, h
 
 @kernel
 def publish(w: World, th: int, now: int, node: int, source: int, message: int) -> None:
-    """The application publishes, or the script hands a message in."""
+    """Publish a message of the application, or one from the script."""
     info = messages(w)[message]
     topic = info[TOPIC]
     if source != w[SCRIPT]:
@@ -221,7 +221,7 @@ def publish(w: World, th: int, now: int, node: int, source: int, message: int) -
 
 @kernel
 def _forward(w: World, th: int, node: int, message: int, came_from: int) -> None:
-    """To the mesh, and to those that only flood (GOSSIP-1)."""
+    """Forward to the mesh, and to peers that only flood (GOSSIP-1)."""
     topic = messages(w)[message, TOPIC]
     if is_in(w, node, topic):
         _to_flagged(w, th, node, message, came_from, IN_MESH, Via.MESH)
@@ -272,7 +272,7 @@ def _to_candidates(w: World, th: int, message: int, size: int, via: int, came_fr
 
 @kernel
 def _spread(w: World, th: int, node: int, message: int, came_from: int) -> None:
-    """Randomsub: a few drawn anew for every message, then those that only flood (RANDOM-1, RANDOM-2)."""
+    """Randomsub: send to a few random peers, then to those that only flood (RANDOM-1, RANDOM-2)."""
     info = messages(w)[message]
     topic = info[TOPIC]
     known = candidates(w)[th]
@@ -291,7 +291,7 @@ def _spread(w: World, th: int, node: int, message: int, came_from: int) -> None:
 
 @kernel
 def native_subscribers(w: World, th: int, node: int, topic: int, without: int) -> int:
-    """Collect the native peers of a topic that do not have a flag; returns how many."""
+    """Collect the native peers of a topic without a flag; return their number."""
     known = candidates(w)[th]
     table = flags(w)
     size = 0
@@ -303,7 +303,7 @@ def native_subscribers(w: World, th: int, node: int, topic: int, without: int) -
 
 @kernel
 def _to_random_peers(w: World, th: int, node: int, message: int) -> None:
-    """Meshsub: a message of a topic one is not in (MESH-7)."""
+    """Meshsub: send a message of a topic that the node has not joined (MESH-7)."""
     topic = messages(w)[message, TOPIC]
     size = native_subscribers(w, th, node, topic, 0)
     size = pick(w, th, draw_topic(w, Purpose.FANOUT, node, topic, message), size, parameter(w, node, DEGREE))
@@ -312,7 +312,7 @@ def _to_random_peers(w: World, th: int, node: int, message: int) -> None:
 
 @kernel
 def _top_up(w: World, th: int, node: int, message: int) -> None:
-    """Gossipsub: with a small mesh, random others up to D (GOSSIP-2)."""
+    """Gossipsub: send to random others, up to D, if the mesh is small (GOSSIP-2)."""
     topic = messages(w)[message, TOPIC]
     missing = parameter(w, node, DEGREE) - mesh_size(w, node, topic)
     size = native_subscribers(w, th, node, topic, IN_MESH)

@@ -65,7 +65,7 @@ SAID_AGAIN = UNANNOUNCED | UNSENT
 
 @kernel
 def note_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
-    """An RPC did not leave: subscriptions and mesh links will be said again, messages and gossip are lost."""
+    """Note an RPC that could not be sent: subscriptions and mesh links are sent again, the rest is lost."""
     owed = 0
     for index in range(arena(w)[rpc]):
         part = words_at(w, part_place(rpc, index))
@@ -85,7 +85,7 @@ def note_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> 
 
 @kernel
 def _wait_to_announce(w: World, th: int, now: int, node: int) -> None:
-    """Until the next heartbeat, or, in a router that has none, for a timer."""
+    """Wait for the next heartbeat or, in a router without one, for a timer."""
     header = nodes32(w)[node]
     if not has_mesh(w, node) and not header[OWED] & WAITS_TO_ANNOUNCE:
         header[OWED] |= WAITS_TO_ANNOUNCE
@@ -95,7 +95,7 @@ def _wait_to_announce(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def say_again(w: World, th: int, now: int, node: int, to_all: bool) -> None:
-    """How it stands now, to all to whom it was not said, or to those of them who get mail anyway.
+    """Send the present state again, to all peers that missed it or to those that get an RPC anyway.
 
     Rules: SHELL-5, MESH-4.
     """
@@ -126,7 +126,7 @@ NOBODY = -1
 
 @kernel
 def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """The router learns of a peer (SHELL-1)."""
+    """Add a peer to the router (SHELL-1)."""
     peer = peers(w)[slot]
     native = natives(w)[router(w, node), router(w, peer)] != FLOODED
     table = flags(w)
@@ -144,7 +144,7 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
 
 @kernel
 def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """The router loses a peer; the slot stays."""
+    """Remove a peer from the router; the slot stays."""
     table = flags(w)
     peer = peers(w)[slot]
     for topic in range(w[TOPICS]):
@@ -157,7 +157,7 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
 
 @kernel
 def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: int, subscribe: bool) -> bool:
-    """A peer's SUBSCRIBE or UNSUBSCRIBE; False when it is one too many (SHELL-6)."""
+    """Handle a SUBSCRIBE or UNSUBSCRIBE; return False if it is one too many (SHELL-6)."""
     table = flags(w)
     if not subscribe:
         if table[slot, topic] & SUBSCRIBED:
@@ -188,7 +188,7 @@ def subscriptions_over_limit(w: World, th: int, now: int, node: int, slot: int, 
 
 @kernel
 def join(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """The router joins a topic."""
+    """Join a topic."""
     members(w)[node, topic] |= JOINED
     if w[TRACKS_SINCE]:
         since_us(w)[node, topic] = now

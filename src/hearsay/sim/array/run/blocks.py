@@ -88,7 +88,7 @@ _MOST_CELLS = 128
 
 @kernel
 def ask_what_is_known(w: World, block: int) -> None:
-    """Ask for memory of a block that is handled soon: nodes lie far apart, and waiting would be most of the time.
+    """Prefetch what nodes of a block know of messages, which for most RPCs is all that is needed.
 
     First what a node knows of a message, which for most RPCs is all that is needed.
     """
@@ -112,7 +112,7 @@ def ask_what_is_known(w: World, block: int) -> None:
 
 @kernel
 def ask_for_nodes(w: World, block: int) -> None:
-    """Then headers, and the cells of messages that are new."""
+    """Prefetch headers, and the cells of messages that are new."""
     events = sorted_events(w)[0]
     for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
         w1 = events[place, 1]
@@ -141,7 +141,7 @@ def ask_for_nodes(w: World, block: int) -> None:
 
 @kernel
 def ask_for_neighbours(w: World, block: int) -> None:
-    """Then what a node's header leads to."""
+    """Prefetch what a node's header leads to."""
     events = sorted_events(w)[0]
     for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
         w1 = events[place, 1]
@@ -169,7 +169,7 @@ def ask_for_neighbours(w: World, block: int) -> None:
 
 @inlined
 def _is_off_size(w: World, node: int, topic: int) -> bool:
-    """Whether the heartbeat will have to graft or to prune."""
+    """Return whether the heartbeat will have to graft or to prune."""
     size = mesh_size(w, node, topic)
     return is_too_small(size, parameter(w, node, DEGREE_LOW)) | is_too_large(size, parameter(w, node, PRUNE_FROM))
 
@@ -182,7 +182,7 @@ _KNOWN_AHEAD, _NODES_AHEAD, _NEIGHBOURS_AHEAD = 64, 32, 16
 
 @kernel
 def run_share(w: World, th: int) -> None:
-    """The blocks of nodes that a thread owns; all of them, by the first one, when nodes are not apart."""
+    """Run the blocks of nodes that a thread owns; the first thread runs all if order is global."""
     if w[NETWORK_STARTS]:
         connect_quietly(w, th)
     if w[LOOKAHEAD]:
@@ -209,7 +209,7 @@ def run_share(w: World, th: int) -> None:
 
 @kernel
 def _run_in_order(w: World) -> None:
-    """All nodes together, by the heap."""
+    """Run all nodes together, by the heap."""
     base = w[BUCKET] << w[WIDTH_BITS]
     events = sorted_events(w)[0]
     for place in range(block_starts(w)[0, w[PART_BLOCKS]]):
@@ -222,7 +222,7 @@ def _run_in_order(w: World) -> None:
 
 @kernel
 def _run_block(w: World, th: int, block: int) -> None:
-    """The nodes of a block, one after the other, each with its events in order."""
+    """Run the nodes of a block, one after the other, each with its events in order."""
     start = block_starts(w)[0, block]
     end = block_starts(w)[0, block + 1]
     if start == end:
@@ -257,7 +257,7 @@ def _run_block(w: World, th: int, block: int) -> None:
 
 @kernel
 def _sort(events: Any, links: Any, start: int, end: int, has_links: bool) -> None:
-    """By node, time, kind and source; what is equal stays as it came."""
+    """Sort by node, time, kind and source; stable."""
     for place in range(start + 1, end):
         w0 = events[place, 0]
         w1 = events[place, 1]
@@ -285,7 +285,7 @@ def _sort(events: Any, links: Any, start: int, end: int, has_links: bool) -> Non
 
 @kernel
 def _run_nodes(w: World, th: int, line: int, start: int, end: int) -> None:
-    """Nearly all events are RPCs of one message, and nearly all of those are duplicates: no calls on that path."""
+    """Run nodes. Nearly all events are RPCs of one message, mostly duplicates, so that path has no calls."""
     base = w[BUCKET] << w[WIDTH_BITS]
     plain = not (w[HAS_LINKS] or w[SERVICE] or w[SEEN_EXPIRES])
     events = sorted_events(w)[line]

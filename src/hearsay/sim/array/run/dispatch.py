@@ -128,7 +128,7 @@ def _serve_next(w: World, th: int, now: int, node: int) -> None:
     w1 = entries[place, lists.SECOND]
     link = entries[place, lists.VALUE]
     header[BACKLOG] = entries[place, lists.NEXT]
-    lists.free_entry(w, node, place)
+    lists.free_entry(w, lists.owner(w, node), place)
     _handle(w, th, now, node, (w0 >> EVENT_KIND) & 15, w0, w1 & PAYLOAD, link)
     if header[BACKLOG] >= 0:
         push(w, th, now + w[SERVICE], node, _SERVED, -1, header[STARTS], 0)

@@ -77,7 +77,7 @@ from hearsay.trace.language.event_rows import node_down_row
 
 @kernel
 def carries_payload(w0: int, w1: int) -> bool:
-    """Whether an event holds something in the arena."""
+    """Return whether an event holds something in the arena."""
     kind = (w0 >> EVENT_KIND) & 15
     if kind != EventKind.RPC_RECEIVED and kind != EventKind.MESSAGE_VALIDATED and kind != EventKind.SEND_FAILED:
         return False
@@ -109,7 +109,7 @@ def node_down(w: World, th: int, now: int, node: int, goodbye: bool) -> None:
 
 @kernel
 def _stop(w: World, th: int, now: int, node: int) -> None:
-    """What a node knew is gone."""
+    """Forget what a node knew."""
     header = nodes32(w)[node]
     header[UP] = 0
     nodes64(w)[node, PENDING] = 0
@@ -147,7 +147,7 @@ def node_up(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def cut(w: World, th: int, now: int, fault: int) -> None:
-    """A partition or a cut begins."""
+    """Begin a partition or a cut."""
     table = sides(w)
     ranges = cut_ranges(w)[fault]
     ranges[2] = 1
@@ -162,7 +162,7 @@ def cut(w: World, th: int, now: int, fault: int) -> None:
 
 @kernel
 def _is_cut(w: World, ranges: Any, node: int, peer: int) -> bool:
-    """Whether a cut names this pair."""
+    """Return whether a cut names this pair."""
     pairs = cut_pairs(w)
     wanted = min(node, peer) * w[NODES] + max(node, peer)
     low, high = ranges[0], ranges[1]
@@ -177,7 +177,7 @@ def _is_cut(w: World, ranges: Any, node: int, peer: int) -> bool:
 
 @kernel
 def _cut_link(w: World, th: int, now: int, link: int) -> None:
-    """And those before it whose loss has not been noticed, the oldest first: that is the order of their numbers."""
+    """Cut a link and earlier ones whose loss was not noticed, oldest first: the order of their numbers."""
     done = -1
     while done != link:
         oldest = link
@@ -201,7 +201,7 @@ def heal(w: World, th: int, now: int, fault: int) -> None:
 
 @kernel
 def _reachable(w: World, node: int, other: int) -> bool:
-    """Whether no fault keeps the two apart."""
+    """Return whether no fault keeps the two apart."""
     table = sides(w)
     ranges = cut_ranges(w)
     for fault in range(ranges.shape[0]):

@@ -66,7 +66,7 @@ _AHEAD = 16
 
 @kernel
 def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
-    """One of a node's dials where links need no memory of their own.
+    """Make one of a node's first dials, where links need no memory of their own.
 
     All dials are under way at once, and would be the most events there ever are. So only the bucket is kept in which
     the other end learns of it.
@@ -89,7 +89,7 @@ def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
 
 @kernel
 def connect_quietly(w: World, th: int) -> None:
-    """All connections of a thread's nodes, where nobody says hello: node after node and without the queue.
+    """Make all connections of a thread's nodes, if no node says hello: node by node, without the queue.
 
     Until QUIET_UNTIL nothing but these connections comes about, and they have nothing to do with each other.
     """
@@ -115,7 +115,7 @@ def connect_quietly(w: World, th: int) -> None:
 
 @kernel
 def dials_that_arrive(w: World) -> None:
-    """In the bucket that opens."""
+    """Queue the dials that arrive in the bucket that opens."""
     arriving = dial_buckets(w)
     for node in range(w[NODES]):
         for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
@@ -126,7 +126,7 @@ def dials_that_arrive(w: World) -> None:
 
 @kernel
 def dial(w: World, th: int, now: int, node: int, target: int) -> None:
-    """`node` opens a connection; the target learns of it one latency later, unless it takes none."""
+    """Open a connection; the target learns of it one latency later, unless it accepts none."""
     if w[HAS_NATTED] and natted(w)[target]:
         return
     slot = find_slot(w, node, target)
@@ -158,7 +158,7 @@ def _is_usable(w: World, link: int) -> bool:
 
 @kernel
 def _connect_pair(w: World, node: int, target: int, old: int) -> int:
-    """A new connection; returns the link from `node`. Old links stay until their loss is noticed."""
+    """Create a connection; return the link from `node`. Old links stay until their loss is noticed."""
     back = find_slot(w, target, node)
     old_twin = links_of(w)[back] if back >= 0 else -1
     base = latency(w, node, target)
@@ -227,7 +227,7 @@ def close_link(w: World, th: int, now: int, node: int, link: int) -> None:
 
 @kernel
 def on_connected(w: World, th: int, now: int, node: int, source: int, link: int) -> None:
-    """A CONNECT arrived."""
+    """Handle a CONNECT."""
     if w[HAS_LINKS]:
         if not links32(w)[link, LINK_FLAGS] & (OPEN | DEAD):
             open_link(w, th, now, node, link)
@@ -239,14 +239,14 @@ def on_connected(w: World, th: int, now: int, node: int, source: int, link: int)
 
 @kernel
 def on_disconnected(w: World, th: int, now: int, node: int, link: int) -> None:
-    """The loss of a link is noticed."""
+    """Handle the noticed loss of a link."""
     if links32(w)[link, LINK_FLAGS] & OPEN:
         close_link(w, th, now, node, link)
 
 
 @kernel
 def notice_loss(w: World, th: int, link: int, time: int) -> None:
-    """The source of a link that is gone notices at `time`."""
+    """Let the source of a link that is gone notice at `time`."""
     line = links32(w)[link]
     line[LINK_FLAGS] |= DEAD
     push(w, th, time, line[LINK_SOURCE], EventKind.PEER_DISCONNECTED, line[DESTINATION], link, link)
@@ -254,7 +254,7 @@ def notice_loss(w: World, th: int, link: int, time: int) -> None:
 
 @kernel
 def is_up(w: World, link: int) -> bool:
-    """Whether what arrives over a link is handed in: the other end is open and the line is not cut."""
+    """Return whether what arrives over a link is handed in: the other end is open and the line is not cut."""
     if not w[HAS_LINKS]:
         return True
     line = links32(w)[link]

@@ -13,7 +13,7 @@ from hearsay.sim.array.run.links import (
 )
 from hearsay.sim.array.run.reuse import admit, collect_links
 from hearsay.sim.array.run.whole_network import TIME, close_windows, next_close, next_due, run_what_is_due
-from hearsay.sim.array.travel.send_ring import all_depart
+from hearsay.sim.array.travel.transport import all_depart
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
     BUCKET,
@@ -64,7 +64,7 @@ _MANY_PARTS = 2
 
 @entry
 def work(table: World, task: int, number: int) -> bool:
-    """All that Python asks for; one entry, because each is compiled with all that it calls.
+    """Return all that Python asks for; one entry, because each is compiled with all that it calls.
 
     ADVANCE runs until the time `number`, or until something has to be seen to first; STATUS says why it returned.
     With several threads, which meet after every part, BEGIN lays out the next part (PART_EVENTS says how many events

@@ -134,7 +134,7 @@ def _mark_neighbours(w: World) -> None:
 
 @kernel
 def _mark_events(w: World) -> None:
-    """Events that have nothing to do with a link name the first one, which does no harm."""
+    """Mark links that events name; events without a link name the first one, which does no harm."""
     for th in range(w[THREADS]):
         for ring in range(w[BUCKETS] + DIVISIONS):
             chunk = heads(w)[th, ring]

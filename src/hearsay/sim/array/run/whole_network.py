@@ -89,7 +89,7 @@ _SEEN_BYTES = SIMULATED_PEER_BYTES + 8
 
 @kernel
 def sample_state(w: World, th: int, now: int) -> None:
-    """A row for every node that is up."""
+    """Record a row for each node that is up."""
     for node in range(w[NODES]):
         if nodes32(w)[node, UP]:
             _sample(w, th, now, node)
@@ -150,7 +150,7 @@ def next_close(w: World) -> int:
 
 @kernel
 def run_what_is_due(w: World) -> bool:
-    """What is due now; False when there is no room for it yet."""
+    """Return what is due now; False when there is no room for it yet."""
     if next_close(w) == w[NOW]:
         close_windows(w, False)
     while w[STATUS] == OK and next_due(w) == w[NOW]:
@@ -200,7 +200,7 @@ def _run_one(w: World, kind: int, first: int, second: int) -> None:
 
 @kernel
 def _start_all(w: World, now: int) -> None:
-    """Nodes that are up at the start, then their connections."""
+    """Start the nodes that are up at first, then their connections."""
     for node in range(w[NODES]):
         if nodes32(w)[node, UP] == 0:
             continue
@@ -223,7 +223,7 @@ def _start_all(w: World, now: int) -> None:
 
 @kernel
 def _inject(w: World, th: int, now: int, message: int) -> None:
-    """The script hands a message to a few routers, over links like any other."""
+    """Send a message of the script to a few routers, over links like any other."""
     info = messages(w)[message]
     script = w[SCRIPT]
     row(w, th, publish_row(now, script, info[TOPIC], message, 0, info[DATA_BYTES]))
@@ -239,7 +239,7 @@ def _inject(w: World, th: int, now: int, message: int) -> None:
 
 @kernel
 def close_windows(w: World, ends: bool) -> None:
-    """Who was eligible for the messages whose window ends now, or, when the run ends, for all that are open."""
+    """Count eligible nodes of messages whose window ends now or, when the run ends, of all open ones."""
     while w[CLOSED_UP_TO] < w[MESSAGES]:
         message = w[CLOSED_UP_TO]
         info = messages(w)[message]

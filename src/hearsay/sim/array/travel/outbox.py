@@ -73,6 +73,7 @@ EMPTY, ONE_MESSAGE, ONE_IHAVE, MIXED = range(4)
 
 @kernel
 def _put(w: World, th: int, slot: int, key: int, value: int, ids: int) -> None:
+    _mix_in(w, th)
     line = control(w)[th]
     place = line[OUT_COUNT]
     entries = outbox(w)[th]
@@ -112,7 +113,7 @@ def _message_key(w: World, message: int) -> int:
 
 @kernel
 def begin_message(w: World, th: int, message: int, via: int) -> bool:
-    """Before slots are named for a message: whether the short form will do."""
+    """Return whether the short form will do for a message; call it before slots are named."""
     line = control(w)[th]
     if line[OUT_COUNT]:
         _mix_in(w, th)
@@ -125,7 +126,7 @@ def begin_message(w: World, th: int, message: int, via: int) -> bool:
 
 @kernel
 def put_message(w: World, th: int, slot: int, message: int, via: int, short: bool) -> None:
-    """A message for a neighbour; `short` is what `begin_message` said."""
+    """Send a message to a neighbour; `short` is what `begin_message` returned."""
     if short:
         line = control(w)[th]
         outbox(w)[th, line[OUT_COUNT], SLOT] = slot
@@ -136,7 +137,7 @@ def put_message(w: World, th: int, slot: int, message: int, via: int, short: boo
 
 @kernel
 def forward_one(w: World, th: int, slot: int, message: int, via: int, came_from: int, short: bool) -> None:
-    """A message for a neighbour, unless it came from there or was written there."""
+    """Send a message to a neighbour, unless that is its sender or publisher."""
     peer = peers(w)[slot]
     if peer != came_from and peer != messages(w)[message, PUBLISHER]:
         put_message(w, th, slot, message, via, short)
@@ -144,13 +145,12 @@ def forward_one(w: World, th: int, slot: int, message: int, via: int, came_from:
 
 @kernel
 def answer(w: World, th: int, slot: int, message: int, via: int) -> None:
-    _mix_in(w, th)
     _put(w, th, slot, _message_key(w, message), via, 0)
 
 
 @kernel
 def begin_ihave(w: World, th: int, topic: int, ids: int, count: int) -> bool:
-    """Before slots are named for one topic's gossip, whose ids lie in `scratch`."""
+    """Return whether the short form will do for one topic's gossip, with its ids in `scratch`."""
     line = control(w)[th]
     if line[OUT_COUNT]:
         _mix_in(w, th)
@@ -174,32 +174,28 @@ def put_ihave(w: World, th: int, slot: int, topic: int, ids: int, count: int, sh
 
 @kernel
 def put_subscription(w: World, th: int, slot: int, topic: int, subscribe: bool) -> None:
-    _mix_in(w, th)
     _put(w, th, slot, SUBSCRIPTION_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, 1 if subscribe else 0, 0)
 
 
 @kernel
 def put_wanted(w: World, th: int, slot: int, message: int) -> None:
-    _mix_in(w, th)
     _put(w, th, slot, IWANT_CLASS << CLASS_SHIFT | message, 0, 0)
 
 
 @kernel
 def put_graft(w: World, th: int, slot: int, topic: int) -> None:
-    _mix_in(w, th)
     _put(w, th, slot, MESH_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, GRAFT, 0)
 
 
 @kernel
 def put_prune(w: World, th: int, slot: int, topic: int, extras: int) -> None:
-    """`extras` is what it says beside the topic, see `prune_extras`; 0 for nothing."""
-    _mix_in(w, th)
+    """Send a PRUNE; `extras` is its content beside the topic, see `prune_extras`; 0 for none."""
     _put(w, th, slot, MESH_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, PRUNE, extras)
 
 
 @kernel
 def is_addressed(w: World, th: int, slot: int) -> bool:
-    """Whether something goes to this neighbour already."""
+    """Return whether something goes to this neighbour already."""
     entries = outbox(w)[th]
     for place in range(control(w)[th, OUT_COUNT]):
         if entries[place, SLOT] == slot:
@@ -209,7 +205,7 @@ def is_addressed(w: World, th: int, slot: int) -> bool:
 
 @kernel
 def flush(w: World, th: int, now: int, node: int) -> None:
-    """Send all that is there."""
+    """Send everything."""
     line = control(w)[th]
     count = line[OUT_COUNT]
     mode = line[OUT_MODE]
@@ -241,7 +237,7 @@ def flush(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def _is_short(w: World, th: int, ids: int, count: int) -> bool:
-    """Whether gossip fits into the queue."""
+    """Return whether gossip fits into the queue."""
     known = scratch(w)[th]
     return not w[HAS_LINKS] and known[ids + count - 1] - known[ids] <= GOSSIP_SPAN
 

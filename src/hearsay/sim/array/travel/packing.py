@@ -91,7 +91,7 @@ def send_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
 
 @inlined
 def _is_about_a_topic(entries: Any, place: int) -> bool:
-    """A part that is a kind and a topic, and no more."""
+    """Return a part that is a kind and a topic, and no more."""
     part_class = entries[place, KEY] >> CLASS_SHIFT
     return (part_class == MESH_CLASS and entries[place, IDS] == 0) or part_class == SUBSCRIPTION_CLASS
 
@@ -117,7 +117,7 @@ def _send_topic_part(w: World, th: int, now: int, node: int, place: int) -> None
 
 @kernel
 def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
-    """One RPC with all parts for a neighbour (OUT-1)."""
+    """Send one RPC with all parts for a neighbour (OUT-1)."""
     entries = outbox(w)[th]
     parts = 0
     words = 0
@@ -149,7 +149,7 @@ def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int
 
 @kernel
 def _send_singly(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
-    """An RPC for every part, in the same order (OUT-2)."""
+    """Send an RPC for every part, in the same order (OUT-2)."""
     entries = outbox(w)[th]
     place = start
     while place < end and entries[place, KEY] >> CLASS_SHIFT != MESH_CLASS:
@@ -167,7 +167,7 @@ def _send_singly(w: World, th: int, now: int, node: int, slot: int, start: int, 
 
 @kernel
 def _part_end(entries: Any, place: int, end: int) -> Any:
-    """Where the entries of one part end: all ids that a neighbour is asked for stand in one IWANT."""
+    """Return where the entries of one part end: all ids that a neighbour is asked for stand in one IWANT."""
     following = place + 1
     if entries[place, KEY] >> CLASS_SHIFT == IWANT_CLASS:
         while following < end and entries[following, KEY] >> CLASS_SHIFT == IWANT_CLASS:
@@ -177,7 +177,7 @@ def _part_end(entries: Any, place: int, end: int) -> Any:
 
 @kernel
 def _words_behind(entries: Any, place: int, following: int) -> Any:
-    """How many words of the RPC are a part's beside the line it has: ids, or what a PRUNE says beside its topic."""
+    """Return how many words a part has beside its line: ids, or what a PRUNE has beside its topic."""
     part_class = entries[place, KEY] >> CLASS_SHIFT
     if part_class == IHAVE_CLASS:
         return entries[place, VALUE]
@@ -205,7 +205,7 @@ def _write_part(w: World, th: int, node: int, rpc: int, index: int, at: int, pla
 
 @kernel
 def _send_part(w: World, th: int, now: int, node: int, slot: int, place: int, following: int) -> None:
-    """A part as an RPC of its own."""
+    """Send a part as an RPC of its own."""
     rpc = allocate(w, th, HEADER + PART + _words_behind(outbox(w)[th], place, following))
     arena(w)[rpc] = 1
     _write_part(w, th, node, rpc, 0, HEADER + PART, place, following)

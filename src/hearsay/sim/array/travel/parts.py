@@ -63,7 +63,7 @@ IHAVE_CLASS, IWANT_CLASS, MESH_CLASS = (2 + CONTROL.index(kind) for kind in (IHA
 
 @kernel
 def sort_entries(entries: Any, count: int) -> None:
-    """By slot and key, stable: runs of a few by insertion, then merged with the room behind the entries."""
+    """Sort by slot and key, stable: short runs by insertion, then merges with the room behind the entries."""
     run = 16
     for start in range(0, count, run):
         _sort_run(entries, start, min(start + run, count))
@@ -124,13 +124,13 @@ _OTHERS = 10
 
 @kernel
 def hops_from(w: World, node: int, message: int) -> Any:
-    """How far a copy will have come that the node sends."""
+    """Return how far a copy will have come that the node sends."""
     return np.int64(cells(w)[node, column(w, message)] >> np.uint64(HOPS)) + 1
 
 
 @inlined
 def prune_extras(seconds: int, others: int) -> int:
-    """A backoff, and how many others it names; who they are changes nothing, because nobody dials them."""
+    """Return a backoff, and how many others it names; who they are changes nothing, because nobody dials them."""
     return seconds << _OTHERS | others
 
 
@@ -188,7 +188,7 @@ def write_iwant(w: World, th: int, rpc: int, index: int, at: int, place: int, co
 
 @kernel
 def write_mesh_control(w: World, rpc: int, index: int, at: int, topic: int, kind: int, extras: int) -> None:
-    """GRAFT or PRUNE; what a PRUNE says beside the topic lies where the ids of other parts do."""
+    """Write a GRAFT or PRUNE; what a PRUNE has beside the topic takes the place of ids."""
     part = topic_part(kind, topic, mesh_control_bytes(w, topic, kind, extras), 1)
     write_part(w, rpc, index, part, at if extras else 0)
     if extras:
@@ -205,13 +205,13 @@ def mesh_control_bytes(w: World, topic: int, kind: int, extras: int) -> int:
 
 @kernel
 def size_alone(control_part: int) -> int:
-    """The bytes of an RPC that is one part of control, as `frame` counts them."""
+    """Return the bytes of an RPC that is one part of control, as `frame` counts them."""
     return framed_size(rpc_size_of_parts(0, True, control_part))
 
 
 @kernel
 def frame(w: World, rpc: int) -> None:
-    """The first part carries the bytes that hold the parts together (`core.language.sizes.framed_size`)."""
+    """Add the bytes of the framing to the first part (`core.language.sizes.framed_size`)."""
     own = 0
     inside = 0
     for index in range(arena(w)[rpc]):

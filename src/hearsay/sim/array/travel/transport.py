@@ -1,4 +1,11 @@
-"""How RPCs travel (`sim.reference.transport`): latency, jitter, loss, uplinks, first in first out on every link."""
+"""How RPCs travel (`sim.reference.transport`): latency, jitter, loss, uplinks, first in first out on every link.
+
+A copy that will surely be a duplicate, because its receiver has seen the message already, changes nothing: it is
+counted here and does not travel. That holds for nearly all gossip and for two of five messages. A look at what the
+receiver knows waits for memory, so copies stay here for a while after that memory was requested.
+
+Layout: `leaving` is a ring per thread, of lines of time, word 0 of the queue without its time, and word 1. When it is
+full the older half leaves. Everything that goes over a connection goes through the ring, so it stays in order."""
 
 from __future__ import annotations
 
@@ -8,14 +15,18 @@ from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import inlined, kernel
-from hearsay.sim.array.travel.send_ring import post, post_gossip
 from hearsay.sim.array.world.draws import below, draw1, extend
+from hearsay.sim.array.world.knowledge import column, surely_seen, word_of
 from hearsay.sim.array.world.layout import (
+    DEFERS,
     HAS_JITTER,
     HAS_LINKS,
     HAS_LOSS,
+    HEARD,
     JITTER,
     LAST_ARRIVAL,
+    LEAVING_FIRST,
+    LEAVING_NEXT,
     LINK32,
     LINK_FLAGS,
     LOSS,
@@ -24,12 +35,16 @@ from hearsay.sim.array.world.layout import (
     PREVIOUS,
     REGION_COUNT,
     SEQUENCE,
+    THREADS,
     UPLINK,
     UPLINK_BYTES,
     UPLINK_FREE,
     World,
     arena,
     bytes_out,
+    control,
+    counts,
+    leaving,
     links32,
     links64,
     links_of,
@@ -38,6 +53,7 @@ from hearsay.sim.array.world.layout import (
     peers,
     region_jitters,
     touch_links32,
+    touch_seen,
     words_at,
 )
 from hearsay.sim.array.world.payload import (
@@ -61,9 +77,84 @@ from hearsay.sim.array.world.payload import (
     release,
     write_part,
 )
-from hearsay.sim.array.world.queue import INLINE, push, topic_payload
-from hearsay.sim.array.world.record import Hash, dropped, sending, sent
+from hearsay.sim.array.world.queue import (
+    GOSSIP,
+    INLINE,
+    MESSAGE,
+    NODE,
+    gossip_bits,
+    gossip_payload,
+    gossip_rest,
+    insert,
+    push,
+    topic_payload,
+    word_0,
+)
+from hearsay.sim.array.world.record import DUPLICATES, EVENTS, Hash, dropped, sending, sent
 from hearsay.sim.array.world.slots import latency, region
+
+ROOM = 128
+_TIME, _REST, _GOAL = range(3)
+
+
+@inlined
+def post(
+    w: World, th: int, time: int, node: int, source: int, payload: int, link: int, via: int, hops: int
+) -> None:  # fmt: skip
+    """Send an RPC that arrives at a time."""
+    rest = word_0(EventKind.RPC_RECEIVED, source, via, hops)
+    if not w[DEFERS]:
+        insert(w, th, time, rest, node << NODE | payload, link, 1)
+        return
+    line = control(w)[th]
+    place = line[LEAVING_NEXT]
+    entry = leaving(w)[th, place & (ROOM - 1)]
+    entry[_TIME] = time
+    entry[_REST] = rest
+    entry[_GOAL] = node << NODE | payload
+    touch_seen(w, word_of(w, node, column(w, payload & MESSAGE)))
+    line[LEAVING_NEXT] = place + 1
+    if place + 1 - line[LEAVING_FIRST] == ROOM:
+        _depart(w, th, ROOM // 2)
+
+
+@inlined
+def post_gossip(w: World, th: int, time: int, node: int, source: int, link: int, first: int, others: int) -> None:
+    """Send IHAVE for a message and the later ones whose bits are set."""
+    via, hops = gossip_rest(others)
+    post(w, th, time, node, source, gossip_payload(first, others), link, via, hops)
+
+
+@kernel
+def all_depart(w: World) -> None:
+    """Let all copies leave at the end of a part."""
+    for th in range(w[THREADS]):
+        _depart(w, th, control(w)[th, LEAVING_NEXT] - control(w)[th, LEAVING_FIRST])
+
+
+@kernel
+def _depart(w: World, th: int, count: int) -> None:
+    """Let copies leave. There is no branch on whether a copy travels, which is random."""
+    line = control(w)[th]
+    first = line[LEAVING_FIRST]
+    line[LEAVING_FIRST] = first + count
+    events = 0
+    duplicates = 0
+    for place in range(first, first + count):
+        entry = leaving(w)[th, place & (ROOM - 1)]
+        time = entry[_TIME]
+        rest = entry[_REST]
+        goal = entry[_GOAL]
+        heard = 0
+        if goal & w[HEARD]:
+            others = gossip_bits(rest, goal) if goal & GOSSIP else 0
+            heard = int(surely_seen(w, goal >> NODE, goal & MESSAGE, others, time))
+            events += heard
+            duplicates += heard & int(goal & INLINE != 0)
+        insert(w, th, time, rest, goal, 0, 1 - heard)
+    counts(w)[th, EVENTS] += events
+    counts(w)[th, DUPLICATES] += duplicates
+
 
 _MILLION = 1_000_000
 MAX_INLINE_HOPS = 255
@@ -71,7 +162,7 @@ MAX_INLINE_HOPS = 255
 
 @inlined
 def link_to(w: World, slot: int) -> int:
-    """The link that an RPC to this peer takes; without links of their own, the slot."""
+    """Return the link that an RPC to this peer takes; without links of their own, the slot."""
     if not w[HAS_LINKS]:
         return slot
     link = links_of(w)[slot]
@@ -91,7 +182,7 @@ def ask_for_links(w: World, th: int, copies: int) -> None:
 
 @kernel
 def arrival_time(w: World, node: int, slot: int, link: int, size: int, now: int) -> int:
-    """When an RPC of this size arrives; -1 when the uplink refuses it."""
+    """Return when an RPC of this size arrives; -1 when the uplink refuses it."""
     if not w[HAS_LINKS]:
         return now + latency(w, node, peers(w)[slot])
     times = links64(w)[link]
@@ -196,7 +287,7 @@ def send_topic_part(w: World, th: int, now: int, node: int, slot: int, part: Par
 
 @kernel
 def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
-    """A copy of an RPC in the arena."""
+    """Send a copy of an RPC in the arena."""
     parts = arena(w)[rpc]
     link = link_to(w, slot)
     peer = peers(w)[slot]
@@ -234,7 +325,7 @@ def _lossy(w: World, kind: int) -> bool:
 
 @kernel
 def _lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arrival: int) -> int:
-    """The RPC without the parts that are lost: itself, a copy, or -1 for nothing."""
+    """Return the RPC without the parts that are lost: itself, a copy, or -1 for nothing."""
     parts = arena(w)[rpc]
     lost = 0
     words = HEADER

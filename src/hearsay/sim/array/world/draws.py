@@ -47,7 +47,7 @@ def draw2(w: World, purpose: int, a: int, b: int) -> Word:
 
 @kernel
 def draw_topic(w: World, purpose: int, node: int, topic: int, word: int) -> Word:
-    """A router's draw for a topic: (seed, purpose, node, topic, word)."""
+    """Return a router's draw for a topic: (seed, purpose, node, topic, word)."""
     state = extend(bases(w)[purpose], np.uint64(node))
     return extend(extend(state, topic_keys(w)[topic]), np.uint64(word))
 
@@ -73,7 +73,7 @@ def pick(w: World, th: int, state: Word, size: int, count: int) -> int:
 
 @kernel
 def choose(state: Word, size: int, count: int, marks: Any) -> None:
-    """Marks `count` of `size` places."""
+    """Mark `count` of `size` places."""
     word = np.uint64(0)
     halves = False
     for bound in range(size - count + 1, size + 1):

@@ -81,7 +81,7 @@ RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
 SEEN_FOR, HEARD, DEFERS, QUIET_UNTIL = _scalar.take(4)
 (WITNESSES,) = _scalar.take(1)
 """SEEN_FOR: how long a message is remembered at least. HEARD: what kinds of payload change nothing where they are
-known. DEFERS: RPCs go through `send_ring.py`. QUIET_UNTIL: until then connections come about, and nothing else
+known. DEFERS: RPCs go through `transport.py`. QUIET_UNTIL: until then connections come about, and nothing else
 happens. WITNESSES: what is handed to some nodes is written down."""
 SCALARS = 80
 
@@ -181,7 +181,7 @@ _LINE = 4
 
 
 def _view(name: str, dtype: Any, *extents: int | None) -> Any:
-    """What gives an array of the world to a kernel; its place is the order of these calls."""
+    """Return what gives an array of the world to a kernel; its place is the order of these calls."""
     at = SCALARS + _LINE * len(_ARRAYS)
     _ARRAYS.append((name, dtype, extents))
     kind = ViewType(name, from_dtype(np.dtype(dtype)), extents)
@@ -268,7 +268,7 @@ dial_buckets = _view("dial_buckets", np.uint8, None)
 
 @intrinsic
 def _world(_typing: Any, table: Any) -> Any:
-    """What Python hands to an entry, as kernels have it."""
+    """Return what Python hands to an entry, as kernels have it."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -281,7 +281,7 @@ world: Any = _world
 
 @intrinsic
 def _words_at(_typing: Any, w: Any, at: Any) -> Any:
-    """A piece of the arena as an array of its own."""
+    """Return a piece of the arena as an array of its own."""
     kind = ViewType("arena", types.int64, (0,))
     place = SCALARS + _LINE * [name for name, _, _ in _ARRAYS].index("arena")
 
@@ -296,7 +296,7 @@ words_at: Any = _words_at
 
 
 def _toucher(name: str) -> Any:
-    """What asks the memory for the line of an array's element, so that it is there when it is needed."""
+    """Return what asks the memory for the line of an array's element, so that it is there when it is needed."""
     place, (_, dtype, _) = next((number, each) for number, each in enumerate(_ARRAYS) if each[0] == name)
     at = SCALARS + _LINE * place
     size = np.dtype(dtype).itemsize

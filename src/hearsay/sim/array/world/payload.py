@@ -111,7 +111,7 @@ def write_part(w: World, rpc: int, index: int, part: Part, ids: int) -> None:
 
 @kernel
 def allocate(w: World, th: int, words: int) -> int:
-    """Room for an RPC. Until its first copy is sent nothing else may be allocated."""
+    """Return room for an RPC. Until its first copy is sent, nothing else may be allocated."""
     line = control(w)[th]
     if words > line[ARENA_LEFT]:
         _next_chunk(w, th, words)
@@ -149,7 +149,7 @@ def _next_chunk(w: World, th: int, words: int) -> None:
 
 @kernel
 def _reclaim(w: World, th: int) -> None:
-    """Now and then, when no chunk is free: find those that nobody needs any more."""
+    """If no chunk is free, find now and then those without RPCs in flight."""
     line = control(w)[th]
     first = _first_chunk(w, th)
     line[ARENA_TAKEN] += 1
@@ -173,17 +173,17 @@ def _first_chunk(w: World, th: int) -> int:
 
 @kernel
 def hold(w: World, th: int, rpc: int) -> None:
-    """A copy is under way."""
+    """Count a copy in flight."""
     pending(w)[th, rpc >> ARENA_BITS] += 1
 
 
 @kernel
 def release(w: World, th: int, rpc: int) -> None:
-    """A copy was received, or never will be."""
+    """Uncount a copy that was received, or never will be."""
     pending(w)[th, rpc >> ARENA_BITS] -= 1
 
 
 @kernel
 def part_place(rpc: int, index: int) -> int:
-    """Where a part lies; `words_at(w, part_place(rpc, index))` are its words."""
+    """Return where a part lies; `words_at(w, part_place(rpc, index))` are its words."""
     return rpc + HEADER + index * PART

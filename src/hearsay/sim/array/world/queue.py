@@ -80,13 +80,13 @@ def word_0(kind: int, source: int, via: int, hops: int) -> int:
 
 @inlined
 def gossip_rest(others: int) -> tuple[int, int]:
-    """What stands in place of via and hops: the lowest bits of the messages after the first."""
+    """Return what stands in place of via and hops: the lowest bits of the messages after the first."""
     return ((others >> VIA) & 15) - 1, others & 255
 
 
 @inlined
 def gossip_payload(first: int, others: int) -> int:
-    """The first message, and the other bits."""
+    """Return the first message, and the other bits."""
     return GOSSIP | (others >> _WORD0_BITS) << _MESSAGE_BITS | first
 
 
@@ -103,13 +103,13 @@ def topic_kind(payload: int) -> int:
 
 @inlined
 def gossip_bits(w0: int, payload: int) -> int:
-    """The messages after the first one that gossip is about."""
+    """Return the messages after the first one that gossip is about."""
     return ((payload & (GOSSIP - 1)) >> _MESSAGE_BITS) << _WORD0_BITS | w0 & ((1 << _WORD0_BITS) - 1)
 
 
 @kernel
 def _earlier(a: Any, b: Any) -> bool:
-    """Whether an entry of `near` comes before another: by time, node, kind and source, then as they came."""
+    """Return whether an entry of `near` comes before another: by time, node, kind and source, then as they came."""
     if a[0] >> OFFSET != b[0] >> OFFSET:
         return a[0] < b[0]
     if a[1] >> NODE != b[1] >> NODE:
@@ -151,7 +151,7 @@ def hold_near(w: World, th: int, w0: int, w1: int, link: int) -> None:
 
 @kernel
 def pop_near(w: World, th: int) -> Any:
-    """The first of the open bucket's late events: its two words and its link."""
+    """Return the first of the open bucket's late events: its two words and its link."""
     line = control(w)[th]
     heap = near(w)[th]
     w0, w1, link = heap[0, 0], heap[0, 1], heap[0, 2]
@@ -175,7 +175,7 @@ def pop_near(w: World, th: int) -> Any:
 
 @kernel
 def near_is_first(w: World, th: int, w0: int, w1: int) -> bool:
-    """Whether an event of `near` comes before this one of the bucket."""
+    """Return whether an event of `near` comes before this one of the bucket."""
     top = near(w)[th, 0]
     if top[0] >> OFFSET != w0 >> OFFSET:
         return top[0] < w0
@@ -201,7 +201,7 @@ def push(w: World, th: int, time: int, node: int, kind: int, source: int, payloa
 
 @inlined
 def insert(w: World, th: int, time: int, rest: int, w1: int, link: int, kept: int) -> None:
-    """`rest` is word 0 without the time. With `kept` 0 it only looks as if, which saves a branch."""
+    """Queue an event; `rest` is word 0 without the time. With `kept` 0 nothing is queued, without a branch."""
     bits = w[WIDTH_BITS]
     bucket = time >> bits
     w0 = (time - (bucket << bits)) << OFFSET | rest
@@ -234,7 +234,7 @@ def _hold_far(w: World, th: int, bucket: int, w0: int, w1: int, link: int) -> No
 
 @inlined
 def append(w: World, th: int, ring: int, w0: int, w1: int, link: int, kept: int) -> None:
-    """Into a bucket of the ring."""
+    """Add an event to a bucket of the ring."""
     if fills(w)[th, ring] == CHUNK:
         _new_chunk(w, th, ring)
     fill = fills(w)[th, ring]
@@ -292,7 +292,7 @@ def bring_near(w: World, th: int) -> None:
 
 @inlined
 def _division(w: World, offset: int) -> int:
-    """The chain of a divided bucket for what happens so long after the bucket begins."""
+    """Return the chain of a divided bucket for what happens so long after the bucket begins."""
     return w[BUCKETS] + (offset >> (w[WIDTH_BITS] - _DIVISION_BITS))
 
 
@@ -325,7 +325,7 @@ def _free_chunk(w: World, th: int, chunk: int) -> None:
 
 @kernel
 def _first_ring(w: World) -> int:
-    """The first chain of the open part."""
+    """Return the first chain of the open part."""
     if w[BUCKET_IS_SPLIT]:
         return _division(w, w[NOW] - (w[BUCKET] << w[WIDTH_BITS]))
     return w[BUCKET] & (w[BUCKETS] - 1)
@@ -340,7 +340,7 @@ def _last_ring(w: World) -> int:
 
 @kernel
 def has_events(w: World) -> bool:
-    """Whether there may be anything in the open part."""
+    """Return whether there may be anything in the open part."""
     for th in range(w[THREADS]):
         for ring in range(_first_ring(w), _last_ring(w) + 1):
             if heads(w)[th, ring] >= 0:
@@ -403,7 +403,7 @@ def gather(w: World) -> None:
 
 @kernel
 def _count(w: World, limit: int, shift: int) -> None:
-    """The events of the open part, by block, each in the place after its block's."""
+    """Count the events of the open part by block, each in the place after its block's."""
     starts = block_starts(w)[0]
     for th in range(w[THREADS]):
         for ring in range(_first_ring(w), _last_ring(w) + 1):

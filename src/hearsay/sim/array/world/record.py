@@ -168,7 +168,7 @@ def sent(w: World, th: int, time: int, peer: int, remote: int, part: Part, delay
 
 @kernel
 def measured(w: World, th: int, latency: int, hops: int) -> None:
-    """A delivery away from the publisher, for the summary."""
+    """Count a delivery away from the publisher, for the summary."""
     line = counts(w)[th]
     line[AWAY] += 1
     if latency < w[MEASURED]:
@@ -189,7 +189,7 @@ def measured(w: World, th: int, latency: int, hops: int) -> None:
 
 @kernel
 def count_latencies(w: World, th: int) -> None:
-    """The counters lie far apart: many at a time is as fast as memory can be, one at a time is a wait for each."""
+    """Count many latencies at a time; their counters lie far apart, and one at a time waits for each."""
     waiting = latencies_seen(w)[th]
     totals = latency_counts(w)[th]
     for place in range(counts(w)[th, UNCOUNTED]):

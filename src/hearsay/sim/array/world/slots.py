@@ -61,7 +61,7 @@ from hearsay.sim.plan.draws import LAST_BIN, TAIL_BINS
 
 @inlined
 def router(w: World, node: int) -> int:
-    """Which of the scenario's routers a node runs."""
+    """Return which of the scenario's routers a node runs."""
     return nodes32(w)[node, ROUTER] if w[ROUTERS] > 1 else 0
 
 
@@ -72,7 +72,7 @@ def parameter(w: World, node: int, field: int) -> int:
 
 @inlined
 def is_in(w: World, node: int, topic: int) -> bool:
-    """Whether the router has joined a topic, and so has a mesh for it if it has meshes at all."""
+    """Return whether the router has joined a topic, and so has a mesh for it if it has meshes at all."""
     return members(w)[node, topic] & JOINED != 0
 
 
@@ -81,7 +81,7 @@ _AHEAD = 16
 
 @kernel
 def lay_out_callers(w: World) -> None:
-    """Slots for those who dial a node; there is room for both ends of every dial."""
+    """Create slots for peers that dial a node; there is room for both ends of every dial."""
     headers = nodes32(w)
     table = peers(w)
     targets = dial_targets(w)
@@ -100,7 +100,7 @@ def lay_out_callers(w: World) -> None:
 
 @kernel
 def lay_out_targets(w: World, th: int, node: int) -> None:
-    """And for those it dials."""
+    """Create slots for peers that a node dials."""
     header = nodes32(w)[node]
     first = header[FIRST_SLOT]
     callers = header[COUNT]
@@ -117,7 +117,7 @@ def lay_out_targets(w: World, th: int, node: int) -> None:
 
 @kernel
 def _merge(w: World, th: int, first: int, callers: int, count: int) -> int:
-    """The first `callers` of `count` slots ascend, and so do those it dials; returns how many differ."""
+    """Return the first `callers` of `count` slots ascend, and so do those it dials; returns how many differ."""
     table = peers(w)
     both = candidates(w)[th]
     for place in range(count):
@@ -148,7 +148,7 @@ _LOW_32 = np.uint64(0xFFFFFFFF)
 
 @kernel
 def find_slot(w: World, node: int, peer: int) -> int:
-    """The slot of a peer, -1 when there is none."""
+    """Return the slot of a peer, -1 when there is none."""
     at = place_for(w, node, peer)
     if at < nodes32(w)[node, FIRST_SLOT] + nodes32(w)[node, COUNT] and peers(w)[at] == peer:
         return at
@@ -157,13 +157,13 @@ def find_slot(w: World, node: int, peer: int) -> int:
 
 @kernel
 def is_native(w: World, slot: int) -> bool:
-    """Whether a peer speaks this node's own protocol. Asked only of those that are connected."""
+    """Return whether a peer speaks this node's own protocol. Asked only of those that are connected."""
     return w[ALL_NATIVE] or flags(w)[slot, 0] & NATIVE != 0
 
 
 @kernel
 def place_for(w: World, node: int, peer: int) -> int:
-    """The first slot whose peer is not below this one."""
+    """Return the first slot whose peer is not below this one."""
     numbers = peers(w)
     low = nodes32(w)[node, FIRST_SLOT]
     high = low + nodes32(w)[node, COUNT]
@@ -178,7 +178,7 @@ def place_for(w: World, node: int, peer: int) -> int:
 
 @kernel
 def insert_slot(w: World, node: int, peer: int) -> int:
-    """A slot for a peer that has none yet: not connected, without flags."""
+    """Return a slot for a peer that has none yet: not connected, without flags."""
     at = place_for(w, node, peer)
     header = nodes32(w)[node]
     first = nodes32(w)[node, FIRST_SLOT]
