@@ -16,10 +16,12 @@ VECTORS = Path(__file__).parents[1] / "vectors" / "router"
 sys.path.insert(0, str(HERE))
 
 from compare import difference  # noqa: E402
-from go_faults import FAULTS, Fault  # noqa: E402
+from fault import Fault  # noqa: E402
+from go_faults import FAULTS, sequence_of  # noqa: E402
 from go_sequences import MORE, STEPS  # noqa: E402
 from hearsay_side import play  # noqa: E402
-from run_go import CHOICES, Driver, compared, like_go, sequence  # noqa: E402
+from replay import Driver  # noqa: E402
+from run_go import CHOICES, COMPARISON, like_go, sequence, start_driver  # noqa: E402
 
 COUNT = 300
 PARTING = {"left-before-the-verdict"}
@@ -31,21 +33,21 @@ REFUSED = {"mesh": 7}
 @pytest.fixture(scope="module")
 def driver() -> Iterator[Driver]:
     try:
-        with Driver() as started, like_go():
+        with start_driver() as started, like_go():
             yield started
     except Missing as error:
         pytest.skip(f"NOT TESTED: {error}")
 
 
 def test_sequences_go_together(driver):
-    outcomes = [compared(each, driver.play(each)) for each in (sequence(seed, "") for seed in range(COUNT))]
+    outcomes = [COMPARISON.played(driver, sequence(seed, "")) for seed in range(COUNT)]
     assert [outcome.unknown for outcome in outcomes if outcome.unknown] == []
     assert sum(outcome.steps for outcome in outcomes) > 0.98 * COUNT * STEPS
 
 
 @pytest.mark.parametrize("more", MORE)
 def test_sequences_with_more_part_in_a_known_way(driver, more):
-    outcomes = [compared(each, driver.play(each)) for each in (sequence(seed, more) for seed in range(COUNT))]
+    outcomes = [COMPARISON.played(driver, sequence(seed, more)) for seed in range(COUNT)]
     assert [outcome.unknown for outcome in outcomes if outcome.unknown] == []
     assert more in {outcome.ended for outcome in outcomes}
 
@@ -54,7 +56,7 @@ def test_sequences_with_more_part_in_a_known_way(driver, more):
 def test_vectors(driver, file):
     """go refuses degrees that a mesh of one peer has, and a D_out that is not below D_low."""
     given = json.loads(file.read_text(encoding="utf-8"))["vectors"]
-    found = {each["name"]: compared(each, driver.play(each)).unknown for each in given}
+    found = {each["name"]: COMPARISON.played(driver, each).unknown for each in given}
     unknown = {name: each for name, each in found.items() if each and each[1] != "error"}
     assert {*unknown} == {*PARTING} & {*found}
     assert sum(each is not None and each[1] == "error" for each in found.values()) == REFUSED.get(file.stem, 0)
@@ -62,7 +64,7 @@ def test_vectors(driver, file):
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_known_difference(driver, fault: Fault):
-    given = fault.sequence()
+    given = sequence_of(fault)
     ours, theirs = play(given, "go")[-1], driver.play(given)["steps"][-1]
     last = given["steps"][-1:]
     assert difference(last, [fault.ours], [{kind: ours[kind] for kind in fault.ours}]) is None
@@ -103,9 +105,7 @@ def test_a_known_difference(driver, fault: Fault):
 )
 def test_another_choice_of_ours_is_seen(driver, name, value):
     with patch.dict(CHOICES, {name: value}), like_go():
-        assert any(
-            compared(each, driver.play(each)).unknown for each in (sequence(seed, "") for seed in range(2_000))
-        )
+        assert any(COMPARISON.played(driver, sequence(seed, "")).unknown for seed in range(2_000))
 
 
 def test_what_is_not_known_is_shown(driver):
@@ -123,6 +123,6 @@ def test_what_is_not_known_is_shown(driver):
     }.items():
         theirs = driver.play(given)
         change(theirs["steps"][-1])
-        found = compared(given, theirs).unknown
+        found = COMPARISON.compared(given, theirs).unknown
         assert found is not None
         assert found[:2] == (STEPS - 1, kind)

@@ -14,10 +14,12 @@ HERE = Path(__file__).parent / "differential"
 sys.path.insert(0, str(HERE))
 
 from compare import difference  # noqa: E402
+from fault import Fault  # noqa: E402
 from hearsay_side import play  # noqa: E402
-from py_faults import FAULTS, Fault  # noqa: E402
+from py_faults import FAULTS, sequence_of  # noqa: E402
 from py_sequences import MORE, STEPS  # noqa: E402
-from run_py import CHOICES, Driver, compared, like_py, sequence  # noqa: E402
+from replay import Driver  # noqa: E402
+from run_py import CHOICES, COMPARISON, like_py, sequence, start_driver  # noqa: E402
 
 COUNT = 200
 
@@ -25,28 +27,28 @@ COUNT = 200
 @pytest.fixture(scope="module")
 def driver() -> Iterator[Driver]:
     try:
-        with Driver() as started, like_py():
+        with start_driver() as started, like_py():
             yield started
     except Missing as error:
         pytest.skip(f"NOT TESTED: {error}")
 
 
 def test_sequences_go_together_to_their_end(driver):
-    outcomes = [compared(each, driver.play(each)) for each in (sequence(seed, "") for seed in range(COUNT))]
+    outcomes = [COMPARISON.played(driver, sequence(seed, "")) for seed in range(COUNT)]
     assert [outcome.unknown for outcome in outcomes if outcome.unknown] == []
     assert sum(outcome.steps for outcome in outcomes) == COUNT * STEPS
 
 
 @pytest.mark.parametrize("more", MORE)
 def test_sequences_with_more_part_in_the_known_way(driver, more):
-    outcomes = [compared(each, driver.play(each)) for each in (sequence(seed, more) for seed in range(COUNT))]
+    outcomes = [COMPARISON.played(driver, sequence(seed, more)) for seed in range(COUNT)]
     assert [outcome.unknown for outcome in outcomes if outcome.unknown] == []
     assert {outcome.ended for outcome in outcomes} == {"", more}
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_known_difference(driver, fault: Fault):
-    given = fault.sequence()
+    given = sequence_of(fault)
     ours, theirs = play(given, "py"), driver.play(given)
     last = given["steps"][-1:]
     assert difference(last, [fault.ours], [_only(ours[-1], fault.ours)]) is None
@@ -77,9 +79,8 @@ def _only(seen, kinds):
     ],
 )
 def test_another_choice_of_ours_is_seen(driver, more, name, value):
-    given = (sequence(seed, more) for seed in range(COUNT))
     with patch.dict(CHOICES, {name: value}):
-        assert any(compared(each, driver.play(each)).unknown for each in given)
+        assert any(COMPARISON.played(driver, sequence(seed, more)).unknown for seed in range(COUNT))
 
 
 def test_what_is_not_known_is_shown(driver):
@@ -95,6 +96,6 @@ def test_what_is_not_known_is_shown(driver):
     }.items():
         theirs = driver.play(given)
         change(theirs["steps"][-1])
-        found = compared(given, theirs).unknown
+        found = COMPARISON.compared(given, theirs).unknown
         assert found is not None
         assert found[:2] == (STEPS - 1, kind)

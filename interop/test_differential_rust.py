@@ -14,9 +14,11 @@ HERE = Path(__file__).parent / "differential"
 sys.path.insert(0, str(HERE))
 
 from compare import difference  # noqa: E402
+from fault import Fault  # noqa: E402
 from hearsay_side import play  # noqa: E402
-from run_rust import CHOICES, Driver, compared, like_rust  # noqa: E402
-from rust_faults import FAULTS, Fault  # noqa: E402
+from replay import Driver  # noqa: E402
+from run_rust import CHOICES, COMPARISON, like_rust, start_driver  # noqa: E402
+from rust_faults import FAULTS, sequence_of  # noqa: E402
 from rust_sequences import MORE, STEPS, sequence  # noqa: E402
 
 COUNT = 100
@@ -25,14 +27,14 @@ COUNT = 100
 @pytest.fixture(scope="module")
 def driver() -> Iterator[Driver]:
     try:
-        with Driver() as started, like_rust():
+        with start_driver() as started, like_rust():
             yield started
     except Missing as error:
         pytest.skip(f"NOT TESTED: {error}")
 
 
 def test_sequences_go_together_to_their_end(driver):
-    outcomes = [compared(each, driver.play(each)) for each in (sequence(seed, "") for seed in range(2 * COUNT))]
+    outcomes = [COMPARISON.played(driver, sequence(seed, "")) for seed in range(2 * COUNT)]
     assert [outcome.unknown for outcome in outcomes if outcome.unknown] == []
     assert sum(not outcome.ended for outcome in outcomes) > 0.95 * len(outcomes)
 
@@ -40,19 +42,19 @@ def test_sequences_go_together_to_their_end(driver):
 @pytest.mark.parametrize("seed", [6608, 8079])
 def test_a_pruned_peer_changes_the_choice_of_all_that_get_gossip(driver, seed):
     given = sequence(seed, "")
-    assert compared(given, driver.play(given)).unknown is None
+    assert COMPARISON.played(driver, given).unknown is None
 
 
 @pytest.mark.parametrize("more", MORE)
 def test_sequences_with_more_part_in_the_known_way(driver, more):
-    outcomes = [compared(each, driver.play(each)) for each in (sequence(seed, more) for seed in range(COUNT))]
+    outcomes = [COMPARISON.played(driver, sequence(seed, more)) for seed in range(COUNT)]
     assert [outcome.unknown for outcome in outcomes if outcome.unknown] == []
     assert {outcome.ended for outcome in outcomes} >= {"", more}
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_known_difference(driver, fault: Fault):
-    given = fault.sequence()
+    given = sequence_of(fault)
     ours, theirs = play(given, "rust")[-1], driver.play(given)["steps"][-1]
     last = given["steps"][-1:]
     assert difference(last, [fault.ours], [_only(ours, fault.ours)]) is None
@@ -90,9 +92,7 @@ def _only(seen, kinds):
 )
 def test_another_choice_of_ours_is_seen(driver, name, value):
     with patch.dict(CHOICES, {name: value}):
-        assert any(
-            compared(each, driver.play(each)).unknown for each in (sequence(seed, "") for seed in range(1_000))
-        )
+        assert any(COMPARISON.played(driver, sequence(seed, "")).unknown for seed in range(1_000))
 
 
 def test_what_is_not_known_is_shown(driver):
@@ -109,6 +109,6 @@ def test_what_is_not_known_is_shown(driver):
     }.items():
         theirs = driver.play(given)
         change(theirs["steps"][-1])
-        found = compared(given, theirs).unknown
+        found = COMPARISON.compared(given, theirs).unknown
         assert found is not None
         assert found[:2] == (STEPS - 1, kind)

@@ -41,17 +41,19 @@ def _filled(value: Any) -> Any:
             if each and (name == "prune" or _filled(each) != {})}  # fmt: skip
 
 
-def shrunk(sequence: dict[str, Any], differs: Callable[[list[dict[str, Any]]], Sequence[bool]]) -> dict[str, Any]:
-    """The sequence without the steps that a difference does not need; `differs` tries several at once."""
+def same_peers(ours: Mapping[str, Any], theirs: Mapping[str, Any], *kinds: str) -> bool:
+    """Whether both sides have the same peers in each topic of these kinds, such as `mesh`."""
+    return all(_filled(ours[kind]) == _filled(theirs[kind]) for kind in kinds)
+
+
+def shrunk(sequence: dict[str, Any], differs: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The sequence without the steps that a difference does not need."""
     length = max(1, len(sequence["steps"]) // 2)
     while length:
         steps = sequence["steps"]
-        tries = [
-            {**sequence, "steps": steps[:place] + steps[place + length :]} for place in range(0, len(steps), length)
-        ]
-        smaller = next(
-            (each for each, held in zip(tries, differs(tries), strict=True) if held and each["steps"]), None
-        )
+        parts = (steps[:place] + steps[place + length :] for place in range(0, len(steps), length))
+        tries = ({**sequence, "steps": part} for part in parts if part)
+        smaller = next(filter(differs, tries), None)
         if smaller is None:
             length //= 2
         else:

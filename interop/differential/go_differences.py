@@ -11,6 +11,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+from compare import same_peers
 from go_sequences import FLOODSUB, NEWEST
 
 from hearsay.vectors.score_run import TOLERANCE
@@ -165,7 +166,7 @@ def _told(seen: Seen, topic: str) -> set[str]:
 def _empty_fanout(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
     """There is no fan-out where a publish found nobody; here the heartbeat fills it."""
     more = {topic for topic, peers in ours["fanout"].items() if peers} - {*theirs["fanout"]}
-    return step["event"] == "heartbeat" and bool(more) and _same(ours, theirs, "mesh", "backoffs")
+    return step["event"] == "heartbeat" and bool(more) and same_peers(ours, theirs, "mesh", "backoffs")
 
 
 def _bare_unsubscribe(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
@@ -230,7 +231,10 @@ def _leaving_first(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
     peer, rpc = step.get("peer", ""), step.get("rpc", {})
     others = [{name: form for name, form in side["rpcs"].items() if name != peer} for side in (ours, theirs)]
     return (
-        "unsubscribe" in rpc and "prune" in rpc and others[0] == others[1] and _same(ours, theirs, "mesh", "fanout")
+        "unsubscribe" in rpc
+        and "prune" in rpc
+        and others[0] == others[1]
+        and same_peers(ours, theirs, "mesh", "fanout")
     )
 
 
@@ -288,7 +292,7 @@ def _unheard(step: Step, ours: Seen, theirs: Seen) -> bool:
     lost = [answer for asked, answer in (("ihave", "iwant"), ("iwant", "messages"))
             if rpc.get(asked) and mine.get(answer) and not other.get(answer)]  # fmt: skip
     others = [{name: form for name, form in side["rpcs"].items() if name != peer} for side in (ours, theirs)]
-    return bool(lost) and others[0] == others[1] and _same(ours, theirs, "mesh", "fanout", "backoffs")
+    return bool(lost) and others[0] == others[1] and same_peers(ours, theirs, "mesh", "fanout", "backoffs")
 
 
 def _lower(theirs: Seen, ours: Seen) -> bool:
@@ -300,10 +304,3 @@ def _lower(theirs: Seen, ours: Seen) -> bool:
 
 def _filled(form: Any) -> dict[str, Any]:
     return {part: said for part, said in (form or {}).items() if said}
-
-
-def _same(ours: Seen, theirs: Seen, *kinds: str) -> bool:
-    return all(
-        {topic: peers for topic, peers in ours[kind].items() if peers}
-        == {topic: peers for topic, peers in theirs[kind].items() if peers} for kind in kinds
-    )  # fmt: skip

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+from compare import same_peers
 from py_sequences import FLOODSUB, PROTOCOLS, SECOND
 
 Seen = dict[str, Any]
@@ -50,6 +51,11 @@ class Alike:
                 self.names[rule.__name__.removeprefix("_")] += 1
         self._remember_subscriptions(step)
         return ours, theirs
+
+    def ended(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> str:
+        """Return the name of the difference that the sequence may have, if it is this one."""
+        more = self.sequence.get("more", "")
+        return more if more in _ENDS and _ENDS[more](step, ours, theirs) else ""
 
     def _remember(self, step: dict[str, Any], ours: Seen) -> None:
         self.asked.update(ours["validates"])
@@ -231,12 +237,6 @@ def _say(step: dict[str, Any], answer: str, side: Seen, names: set[str]) -> None
     form[answer] = sorted(names)
 
 
-def is_known(more: str, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """Whether a difference is the one that a sequence may have."""
-    rule = _ENDS.get(more)
-    return rule is not None and rule(step, ours, theirs)
-
-
 def _flood_threshold(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """For ten seconds after its PRUNE a peer's GRAFT is refused, whatever the backoff, which is not prolonged."""
     peer = step.get("peer", "")
@@ -248,7 +248,7 @@ def _flood_threshold(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
 
 def _small_mesh(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """The PRUNEs of a heartbeat name no backoff, and begin none."""
-    if step["event"] != "heartbeat" or not _same(ours, theirs, "mesh", "fanout"):
+    if step["event"] != "heartbeat" or not same_peers(ours, theirs, "mesh", "fanout"):
         return False
     pruned = [(peer, topic) for peer, form in ours["rpcs"].items() for topic in form.get("prune", ())]
     same = [_without(side["rpcs"], "prune") for side in (ours, theirs)]
@@ -283,7 +283,7 @@ def _stranger_grafts(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
         less = {topic: {*peers} - {*theirs["mesh"].get(topic, ())} for topic, peers in ours["mesh"].items()}
         if any(less.values()):
             return all(topic in ours["rpcs"].get(peer, {}).get("graft", ()) for topic in less for peer in less[topic])
-    return _same(ours, theirs, "mesh", "fanout", "backoffs") and all(
+    return same_peers(ours, theirs, "mesh", "fanout", "backoffs") and all(
         {*form.get("messages", ())} <= {*ours["rpcs"].get(peer, {}).get("messages", ())}
         for peer, form in theirs["rpcs"].items()
     )
@@ -304,16 +304,16 @@ def _taken_in(step: dict[str, Any], ours: Seen, theirs: Seen, part: str) -> bool
 
 def _any_publish(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """A fan-out is made up at a publish and in a heartbeat, without peers in backoff, and not while it has nobody."""
-    return step["event"] in ("publish", "heartbeat") and _same(ours, theirs, "mesh", "backoffs") and not _same(
-        ours, theirs, "fanout"
-    )  # fmt: skip
+    if step["event"] not in ("publish", "heartbeat"):
+        return False
+    return same_peers(ours, theirs, "mesh", "backoffs") and not same_peers(ours, theirs, "fanout")
 
 
 def _any_order(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """IHAVE and IWANT of an RPC come before its messages."""
     rpc, peer = step.get("rpc", {}), step.get("peer")
     others = [{name: form for name, form in side["rpcs"].items() if name != peer} for side in (ours, theirs)]
-    return bool(rpc.get("messages") and rpc.get("ihave")) and others[0] == others[1] and _same(
+    return bool(rpc.get("messages") and rpc.get("ihave")) and others[0] == others[1] and same_peers(
         ours, theirs, "mesh", "fanout", "backoffs"
     )  # fmt: skip
 
@@ -330,13 +330,6 @@ _ENDS: dict[str, Callable[[dict[str, Any], Seen, Seen], bool]] = {
         _any_order, _repeated_while_asked,
     )
 }  # fmt: skip
-
-
-def _same(ours: Seen, theirs: Seen, *kinds: str) -> bool:
-    return all(
-        {topic: peers for topic, peers in ours[kind].items() if peers}
-        == {topic: peers for topic, peers in theirs[kind].items() if peers} for kind in kinds
-    )  # fmt: skip
 
 
 def _without(rpcs: dict[str, Any], kind: str) -> dict[str, Any]:

@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
-from hearsay_side import play
-from py_sequences import SECOND
-from run_py import Driver, like_py
+from fault import BEAT, SECOND, Fault, Step, connect, join, publish, rpc, show
+from run_py import COMPARISON
 
-Step = dict[str, Any]
 PARAMETERS = {
     "D": 2, "Dlo": 1, "Dhi": 20, "Dscore": 0, "Dout": 0, "Dlazy": 6, "GossipFactor": 0.25,
     "HeartbeatInitialDelay": SECOND // 2, "HeartbeatInterval": SECOND, "HistoryLength": 5, "HistoryGossip": 3,
@@ -27,59 +25,22 @@ MESSAGES = {
     "m2": {"topic": "news", "size": 10, "from": "self"},
     "abcd": {"topic": "news", "size": 10},
 }
-BEAT: Step = {"event": "heartbeat"}
 
 
-class Fault(NamedTuple):
-    name: str
-    steps: list[Step]
-    expected: dict[str, Any]
-    """What py-libp2p does in the last step, by kind,"""
-    ours: dict[str, Any]
-    """and what Hearsay does."""
-    parameters: dict[str, Any] = {}  # noqa: RUF012
-    error: str = ""
-    """What leaves the reader of the peer's stream."""
-
-    def sequence(self) -> dict[str, Any]:
-        """With times: a heartbeat at each half second, other steps early in their second."""
-        second, steps = 0, list[Step]()
-        for number, step in enumerate(self.steps):
-            at = second * SECOND + (SECOND // 2 if step is BEAT else 1_000 * (number + 1))
-            steps.append({"at": at, **step})
-            second += step is BEAT
-        parameters = {**PARAMETERS, **self.parameters}
-        return {"name": self.name, "parameters": parameters, "messages": MESSAGES, "steps": steps}
-
-
-def _connect(*peers: str, version: str = "1.1") -> list[Step]:
-    protocol = "/floodsub/1.0.0" if version == "floodsub" else f"/meshsub/{version}.0"
-    return [{"event": "connect", "peer": peer, "protocol": protocol} for peer in peers]
-
-
-def _join(*topics: str) -> list[Step]:
-    return [{"event": "join", "topic": topic} for topic in topics]
-
-
-def _rpc(peer: str, **rpc: Any) -> Step:
-    return {"event": "rpc", "peer": peer, "rpc": rpc}
+_connect = partial(connect, version="1.1")
 
 
 def _members(*peers: str, version: str = "1.1", topics: Iterable[str] = ("news",)) -> list[Step]:
     """Peers that are in the meshes."""
-    joined = [*_connect(*peers, version=version), *_join(*topics)]
-    joined += [_rpc(peer, subscribe=[*topics]) for peer in peers]
-    return [*joined, *(_rpc(peer, graft=[*topics]) for peer in peers)]
-
-
-def _publish(name: str) -> Step:
-    return {"event": "publish", "message": name}
+    joined = [*_connect(*peers, version=version), *join(*topics)]
+    joined += [rpc(peer, subscribe=[*topics]) for peer in peers]
+    return [*joined, *(rpc(peer, graft=[*topics]) for peer in peers)]
 
 
 FAULTS = (
     Fault(
         "a heartbeat grafts two peers more, which are no better",
-        [*_members("A"), *_connect("B", "C"), _rpc("B", subscribe=["news"]), _rpc("C", subscribe=["news"]), BEAT],
+        [*_members("A"), *_connect("B", "C"), rpc("B", subscribe=["news"]), rpc("C", subscribe=["news"]), BEAT],
         {"mesh": {"news": ["A", "B", "C"]}},
         {"mesh": {"news": ["A"]}},
         {"OpportunisticGraftTicks": 1},
@@ -93,63 +54,63 @@ FAULTS = (
     ),
     Fault(
         "who unsubscribes stays in the mesh",
-        [*_members("A"), _rpc("A", unsubscribe=["news"])],
+        [*_members("A"), rpc("A", unsubscribe=["news"])],
         {"mesh": {"news": ["A"]}},
         {"mesh": {}},
     ),
     Fault(
         "GRAFTs of a heartbeat go to those that are grafted after them, too",
         [
-            *_connect("A", "B"), _rpc("A", subscribe=["news"]), _rpc("B", subscribe=["sport"]),
-            *_join("news", "sport"), _rpc("A", prune={"news": {"backoff": 1}}),
-            _rpc("B", prune={"sport": {"backoff": 1}}), BEAT, BEAT,
+            *_connect("A", "B"), rpc("A", subscribe=["news"]), rpc("B", subscribe=["sport"]),
+            *join("news", "sport"), rpc("A", prune={"news": {"backoff": 1}}),
+            rpc("B", prune={"sport": {"backoff": 1}}), BEAT, BEAT,
         ],
         {"rpcs": {"A": {"graft": ["news"]}, "B": {"graft": ["news", "sport"]}}},
         {"rpcs": {"A": {"graft": ["news"]}, "B": {"graft": ["sport"]}}},
     ),
     Fault(
         "a peer in backoff gets no IHAVE",
-        [*_members("A", "B"), _rpc("A", prune={"news": {"backoff": 60}}), _publish("m2"), BEAT],
+        [*_members("A", "B"), rpc("A", prune={"news": {"backoff": 60}}), publish("m2"), BEAT],
         {"rpcs": {}},
         {"rpcs": {"A": {"ihave": {"news": ["m2"]}}}},
     ),
     Fault(
         "who subscribes is sent what was lately published",
-        [*_members("A"), _publish("m2"), BEAT, *_connect("B"), _rpc("B", subscribe=["news"])],
+        [*_members("A"), publish("m2"), BEAT, *_connect("B"), rpc("B", subscribe=["news"])],
         {"rpcs": {"B": {"messages": ["m2"]}}},
         {"rpcs": {}},
     ),
     Fault(
         "IDONTWANT goes to the sender, too",
-        [*_members("A", version="1.2"), _rpc("A", messages=["m1"])],
+        [*_members("A", version="1.2"), rpc("A", messages=["m1"])],
         {"rpcs": {"A": {"idontwant": ["m1"]}}},
         {"rpcs": {}},
     ),
     Fault(
         "IDONTWANT waits for the validation",
-        [*_members("A"), *_connect("B", version="1.2"), _rpc("B", subscribe=["news"]), _rpc("B", graft=["news"]),
-         _rpc("A", messages=["m1"])],
+        [*_members("A"), *_connect("B", version="1.2"), rpc("B", subscribe=["news"]), rpc("B", graft=["news"]),
+         rpc("A", messages=["m1"])],
         {"rpcs": {}},
         {"rpcs": {"B": {"idontwant": ["m1"]}}},
         {"Validate": True},
     ),
     Fault(
         "IWANT is answered with what the peer does not want",
-        [*_members("A"), *_connect("B", version="1.2"), _rpc("A", messages=["m1"]), _rpc("B", idontwant=["m1"]),
-         _rpc("B", iwant=["m1"])],
+        [*_members("A"), *_connect("B", version="1.2"), rpc("A", messages=["m1"]), rpc("B", idontwant=["m1"]),
+         rpc("B", iwant=["m1"])],
         {"rpcs": {"B": {"messages": ["m1"]}}},
         {"rpcs": {}},
     ),
     Fault(
         "a copy of a message that is validated is validated again",
-        [*_members("A", "B"), _rpc("A", messages=["m1"]), _rpc("B", messages=["m1"])],
+        [*_members("A", "B"), rpc("A", messages=["m1"]), rpc("B", messages=["m1"])],
         {"validates": ["m1"]},
         {"validates": []},
         {"Validate": True},
     ),
     Fault(
         "and delivered twice",
-        [*_members("A", "B"), _rpc("A", messages=["m1"]), _rpc("B", messages=["m1"]),
+        [*_members("A", "B"), rpc("A", messages=["m1"]), rpc("B", messages=["m1"]),
          {"event": "verdict", "message": "m1", "verdict": "accept"}],
         {"delivers": ["m1", "m1"]},
         {"delivers": ["m1"]},
@@ -157,39 +118,39 @@ FAULTS = (
     ),
     Fault(
         "IWANT for a message that was rejected",
-        [*_members("A"), _rpc("A", messages=["m1"]), {"event": "verdict", "message": "m1", "verdict": "reject"},
-         _rpc("A", ihave={"news": ["m1"]})],
+        [*_members("A"), rpc("A", messages=["m1"]), {"event": "verdict", "message": "m1", "verdict": "reject"},
+         rpc("A", ihave={"news": ["m1"]})],
         {"rpcs": {"A": {"iwant": ["m1"]}}},
         {"rpcs": {}},
         {"Validate": True},
     ),
     Fault(
         "a message that others send in the router's name is seen from then on",
-        [*_members("A"), _rpc("A", messages=["m2"]), _rpc("A", ihave={"news": ["m2"]})],
+        [*_members("A"), rpc("A", messages=["m2"]), rpc("A", ihave={"news": ["m2"]})],
         {"rpcs": {}},
         {"rpcs": {"A": {"iwant": ["m2"]}}},
     ),
     Fault(
         "IWANT for a topic that is not joined",
-        [*_connect("A"), _rpc("A", ihave={"news": ["m1"]})],
+        [*_connect("A"), rpc("A", ihave={"news": ["m1"]})],
         {"rpcs": {"A": {"iwant": ["m1"]}}},
         {"rpcs": {}},
     ),
     Fault(
         "the PRUNE for a GRAFT of a topic that is not joined has a backoff",
-        [*_connect("A"), _rpc("A", subscribe=["news"]), _rpc("A", graft=["news"])],
+        [*_connect("A"), rpc("A", subscribe=["news"]), rpc("A", graft=["news"])],
         {"rpcs": {"A": {"prune": {"news": {"backoff": 60}}}}},
         {"rpcs": {"A": {"prune": {"news": {}}}}},
     ),
     Fault(
         "an id of hexadecimal digits is decoded",
-        [*_members("A"), _rpc("A", ihave={"news": ["abcd"]})],
+        [*_members("A"), rpc("A", ihave={"news": ["abcd"]})],
         {"rpcs": {"A": {"iwant": ["0xabcd"]}}},
         {"rpcs": {"A": {"iwant": ["abcd"]}}},
     ),
     Fault(
         "for ten seconds after its PRUNE a peer's GRAFT is refused, though its backoff is over",
-        [*_members("A"), _rpc("A", prune={"news": {"backoff": 1}}), BEAT, BEAT, _rpc("A", graft=["news"])],
+        [*_members("A"), rpc("A", prune={"news": {"backoff": 1}}), BEAT, BEAT, rpc("A", graft=["news"])],
         {"mesh": {"news": []}, "rpcs": {"A": {"prune": {"news": {"backoff": 60}}}}},
         {"mesh": {"news": ["A"]}, "rpcs": {}},
         {"GraftFloodThreshold": 10 * SECOND, "Dlo": 0},
@@ -208,25 +169,25 @@ FAULTS = (
     ),
     Fault(
         "a member that did not subscribe gets no messages while nobody has",
-        [*_connect("A"), *_join("news"), _rpc("A", graft=["news"]), _publish("m2")],
+        [*_connect("A"), *join("news"), rpc("A", graft=["news"]), publish("m2")],
         {"rpcs": {}},
         {"rpcs": {"A": {"messages": ["m2"]}}},
     ),
     Fault(
         "no fan-out while nobody has subscribed",
-        [*_connect("A"), _publish("m2"), _rpc("A", subscribe=["news"]), BEAT],
+        [*_connect("A"), publish("m2"), rpc("A", subscribe=["news"]), BEAT],
         {"fanout": {}},
         {"fanout": {"news": ["A"]}},
     ),
     Fault(
         "IWANT for a message that comes in the same RPC",
-        [*_members("A"), _rpc("A", messages=["m1"], ihave={"news": ["m1"]})],
+        [*_members("A"), rpc("A", messages=["m1"], ihave={"news": ["m1"]})],
         {"rpcs": {"A": {"iwant": ["m1"]}}},
         {"rpcs": {}},
     ),
     Fault(
         "with peer exchange, a GRAFT for a topic without subscribers raises",
-        [*_connect("A"), _rpc("A", graft=["news"])],
+        [*_connect("A"), rpc("A", graft=["news"])],
         {},
         {"rpcs": {"A": {"prune": {"news": {}}}}},
         {"PrunePeers": 16},
@@ -235,17 +196,9 @@ FAULTS = (
 )  # fmt: skip
 
 
-def main() -> None:
-    with Driver() as driver, like_py():
-        for fault in FAULTS:
-            given = fault.sequence()
-            theirs = driver.play(given)
-            ours = play(given, "py")[-1]
-            print(fault.name)
-            print("  Hearsay:  ", json.dumps({kind: ours[kind] for kind in fault.ours}))
-            seen = {kind: theirs["steps"][-1][kind] for kind in fault.expected}
-            print("  py-libp2p:", theirs.get("error") or json.dumps(seen))
+def sequence_of(fault: Fault) -> dict[str, Any]:
+    return fault.sequence(PARAMETERS, MESSAGES)
 
 
 if __name__ == "__main__":
-    main()
+    show(COMPARISON, FAULTS, sequence_of)

@@ -13,10 +13,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-SECOND = 1_000_000
-STEPS = 50
-PEERS = "ABCDEFGH"
-TOPICS = ("news", "sport")
+from sequence_parts import PEERS, SECOND, STEPS, TOPICS
+
 PROTOCOLS = (
     "/meshsub/1.3.0",
     "/meshsub/1.2.0",

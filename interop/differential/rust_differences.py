@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
+from compare import same_peers
 from rust_sequences import FLOODSUB, OLD, SECOND
 
 from hearsay.vectors.score_run import TOLERANCE
@@ -216,6 +217,10 @@ class Alike:
             _remove_gossip(side["rpcs"], topics)
         return bool(topics)
 
+    def ended(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> str:
+        """The name of the known difference that makes the states part here, if it is one."""
+        return next((name for name, rule in _ENDS.items() if rule(self, step, ours, theirs)), "")
+
 
 def _remove_gossip(rpcs: dict[str, Any], topics: set[str]) -> None:
     for peer, form in [*rpcs.items()]:
@@ -235,14 +240,9 @@ def _told(side: Seen, name: str) -> set[str]:
     return {peer for peer, form in side["rpcs"].items() if name in form.get("idontwant", ())}
 
 
-def ending(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> str:
-    """The name of the known difference that makes the states part here, if it is one."""
-    return next((name for name, rule in _ENDS.items() if rule(alike, step, ours, theirs)), "")
-
-
 def _short_fanout(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """A publish fills a fan-out with fewer than D peers, and forgets those that were in it."""
-    if step["event"] != "publish" or not _same(ours, theirs, "mesh"):
+    if step["event"] != "publish" or not same_peers(ours, theirs, "mesh"):
         return False
     topic = alike.topic_of(step["message"])
     before, after = alike.fanout.get(topic, []), theirs["fanout"].get(topic, [])
@@ -264,7 +264,7 @@ def _old_peers(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> 
     return (
         bool(more)
         and all(alike.protocols.get(peer) == OLD for _, peer in more)
-        and _same(ours, theirs, "mesh", "fanout")
+        and same_peers(ours, theirs, "mesh", "fanout")
     )
 
 
@@ -313,7 +313,7 @@ def _slow_verdict(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) 
     comes too late or counts."""
     if (
         step.get("message") in alike.slow
-        and _same(ours, theirs, "mesh", "fanout")
+        and same_peers(ours, theirs, "mesh", "fanout")
         and ours["scores"] != theirs["scores"]
     ):
         return True
@@ -425,10 +425,3 @@ def _taken_in(step: dict[str, Any], ours: Seen, theirs: Seen, part: str) -> bool
     """Whether a peer is in more meshes of theirs, of topics that this part of its RPC names."""
     more = {topic: {*peers} - {*ours["mesh"].get(topic, ())} for topic, peers in theirs["mesh"].items()}
     return any(more.get(topic) == {step["peer"]} for topic in step.get("rpc", {}).get(part, ()))
-
-
-def _same(ours: Seen, theirs: Seen, *kinds: str) -> bool:
-    return all(
-        {topic: peers for topic, peers in ours[kind].items() if peers}
-        == {topic: peers for topic, peers in theirs[kind].items() if peers} for kind in kinds
-    )  # fmt: skip

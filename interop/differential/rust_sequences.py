@@ -11,10 +11,8 @@ import random
 from collections import Counter
 from typing import Any
 
-SECOND = 1_000_000
-STEPS = 50
-PEERS = "ABCDEFGH"
-TOPICS = ("news", "sport")
+from sequence_parts import PEERS, SECOND, STEPS, TOPICS, score_parameters
+
 PROTOCOLS = (
     "/meshsub/1.3.0", "/meshsub/1.2.0", "/meshsub/1.2.0", "/meshsub/1.1.0", "/meshsub/1.0.0", "/floodsub/1.0.0",
 )  # fmt: skip
@@ -125,52 +123,11 @@ class _Maker:
         if found["Dlo"] > 1:
             found["Dout"] = one([0, 1])
         if self.more != "promises_without_scores" and (self.chance.random() < 0.7 or self.more in OF_SCORES):
-            found["Score"] = self._score()
+            found["Score"] = score_parameters(self.chance, self._retain_score)
         return found
 
-    def _score(self) -> dict[str, Any]:
-        one = self.chance.choice
-        return {
-            "TopicScoreCap": one([0, 10]),
-            "AppSpecificWeight": 1,
-            "IPColocationFactorWeight": one([0, -5]),
-            "IPColocationFactorThreshold": 1,
-            "BehaviourPenaltyWeight": one([-1, -10]),
-            "BehaviourPenaltyThreshold": one([0, 2]),
-            "BehaviourPenaltyDecay": one([0.5, 0.9]),
-            "DecayInterval": SECOND,
-            "DecayToZero": 0.01,
-            "RetainScore": 0 if self.more == "no_retention" else one([3, 60]) * SECOND,
-            "SeenMsgTTL": 120 * SECOND,
-            "Thresholds": {
-                "GossipThreshold": -10, "PublishThreshold": -20, "GraylistThreshold": -40,
-                "AcceptPXThreshold": one([0, 5]),
-                "OpportunisticGraftThreshold": one([0, 3]),
-            },
-            "Topics": {topic: self._topic_score() for topic in TOPICS[: one([1, 2])]},
-        }  # fmt: skip
-
-    def _topic_score(self) -> dict[str, Any]:
-        one = self.chance.choice
-        return {
-            "TopicWeight": one([0.5, 1]),
-            "TimeInMeshWeight": one([0, 0.5]),
-            "TimeInMeshQuantum": SECOND,
-            "TimeInMeshCap": 10,
-            "FirstMessageDeliveriesWeight": 1,
-            "FirstMessageDeliveriesDecay": 0.5,
-            "FirstMessageDeliveriesCap": 5,
-            "MeshMessageDeliveriesWeight": one([0, -1]),
-            "MeshMessageDeliveriesDecay": 0.5,
-            "MeshMessageDeliveriesCap": 10,
-            "MeshMessageDeliveriesThreshold": 2,
-            "MeshMessageDeliveriesWindow": 10_000,
-            "MeshMessageDeliveriesActivation": 2 * SECOND,
-            "MeshFailurePenaltyWeight": one([0, -1]),
-            "MeshFailurePenaltyDecay": 0.5,
-            "InvalidMessageDeliveriesWeight": -3,
-            "InvalidMessageDeliveriesDecay": 0.5,
-        }
+    def _retain_score(self) -> int:
+        return 0 if self.more == "no_retention" else self.chance.choice([3, 60]) * SECOND
 
     def _message(self) -> dict[str, Any]:
         found: dict[str, Any] = {"topic": self.chance.choice(TOPICS), "size": self.chance.choice([10, 200, 2000])}

@@ -1,7 +1,7 @@
 """Packages that come with an extra of this one, and what to say when they are not there.
 
-A plain installation has the routers, the node and the command line. What else there is needs an extra, and whoever
-asks for it without is told so in one line, which `how_to_install` makes.
+A plain installation has the routers, the node and the command line. Other features need an extra; without
+it they end with one line, which `how_to_install` writes.
 """
 
 from __future__ import annotations

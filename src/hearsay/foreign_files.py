@@ -1,4 +1,4 @@
-"""Opens files that anybody may have made. Every reader of run folders, traces, scenarios and vectors opens them here.
+"""Opens files of unknown origin. Every reader of run folders, traces, scenarios and vectors opens them here.
 
 Rules:
 
@@ -6,7 +6,7 @@ Rules:
 * A file has a maximum size, which is checked while it is read: its size on the disk is only a claim.
 * JSON has at most `MAX_JSON_CONTAINERS` objects and lists, and only finite numbers.
 * A key of TOML has at most `MAX_KEY_PARTS` parts: the parser's time and memory grow with their square.
-* What is refused is an `OSError` with its reason in `strerror`, or a `ValueError` if the content is wrong.
+* A refusal is an `OSError` with its reason in `strerror`, or a `ValueError` if the content is wrong.
 """
 
 from __future__ import annotations

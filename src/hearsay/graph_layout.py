@@ -14,7 +14,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def sample_of_nodes(nodes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """All of these nodes, or so many chosen by a hash of their numbers."""
+    """Return all of these nodes, or `count` of them chosen by a hash of their numbers."""
     if len(nodes) <= most:
         return nodes
     mixed = nodes.astype(np.uint64) * _GOLDEN

@@ -69,7 +69,7 @@ class Listener:
                 if error.errno in _NO_ROOM:
                     self._pause(error)
                     return
-                continue  # whoever came has gone again
+                continue  # the client has disconnected again
             accepted.setblocking(False)
             self._accepted(accepted, address[0])
 

@@ -1,4 +1,4 @@
-"""What a router from outside needs: `Strategy`, parameters, events and actions, RPCs, and the routers to build on.
+"""The interface for routers of other packages: `Strategy`, parameters, events, actions, RPCs and our routers.
 
 `docs/guide/extending.md` says how they go together. Needs the standard library alone.
 """

@@ -6,7 +6,7 @@ provider gets one of these. Rules, for a newcomer that finds no free slot:
 * SLOTS-1: No group of addresses has more than its share. A newcomer above the share competes with its own group.
 * SLOTS-2: Only idle holders give way, as long as they have their part of the slots, a quarter for a host. So useful
   holders keep the rest.
-* SLOTS-3: Of the idle holders the oldest of the largest group goes, if the newcomer's group is smaller.
+* SLOTS-3: The oldest idle holder of the largest group is evicted, if the newcomer's group is smaller.
 * SLOTS-4: Otherwise the oldest goes, once it is older than the patience.
 * SLOTS-5: When fewer are idle, the holder with the lowest worth goes. So newcomers find a slot at all times.
 * SLOTS-6: A holder of infinite worth never goes, but this covers at most half of a group's share.
@@ -121,6 +121,6 @@ class Slots(Generic[T]):
 
 
 def _is_larger(group: tuple[str, ...], newcomers: tuple[str, ...], sizes: Counter[str]) -> bool:
-    """Whether the first group that the two do not share is larger, even after the newcomer came."""
+    """Return True if the first group that differs is larger, even with the newcomer."""
     own, other = next((pair for pair in zip(newcomers, group, strict=False) if pair[0] != pair[1]), ("", ""))
     return sizes[own] + 1 < sizes[other]

@@ -173,13 +173,13 @@ def test_what_reaches_nobody_is_told_and_a_failure():
     stranger = Running("--subscribe", "weather")
     unheard = node("--publish", "news", "--connect", stranger.address, "--wait", "0.5", stdin="one\n\ntwo\nthree")
     assert unheard.returncode == 1
-    told = "hearsay: 3 messages for topic news reached nobody: no subscriber came within 0.5 s, 1 other peer did"
+    told = "hearsay: 3 messages for topic news reached no peer: no subscriber came within 0.5 s, 1 other peer did"
     assert unheard.stderr.splitlines()[-1] == told
     stranger.interrupt()
     nobody = node("--publish", "news", "--connect", stranger.address, "--wait", "0.2", stdin="one")
     assert nobody.returncode == 1
     assert nobody.stderr.splitlines()[-1] == (
-        "hearsay: 1 message for topic news reached nobody: no peer was connected within 0.2 s; "
+        "hearsay: 1 message for topic news reached no peer: no peer was connected within 0.2 s; "
         f"{stranger.address}: Connection refused"
     )
 
@@ -224,7 +224,7 @@ def test_a_line_that_still_waits_is_named_when_the_node_is_interrupted():
     _, errors = waiting.process.communicate(timeout=30)
     assert waiting.process.returncode == 130
     assert list(filter(None, errors.splitlines())) == [
-        "hearsay: 1 message for topic news reached nobody: no peer was connected",
+        "hearsay: 1 message for topic news reached no peer: no peer was connected",
         "hearsay: interrupted",
     ]
 
@@ -435,7 +435,7 @@ def test_the_file_sharing_example(tmp_path):
         (("--publish", ""), "--publish '': empty"),
         (("--set", "degre=8"), "degre = 8: is not a parameter of this router; did you mean degree?"),
         (("--set", "x=8"), "is not a parameter of this router; there are "),
-        (("--connect", "/ip4/127.0.0.1/tcp/0"), "nobody listens on port 0"),
+        (("--connect", "/ip4/127.0.0.1/tcp/0"), "port 0 is not a listening port"),
     ],
 )
 def test_wrong_input_is_one_line(arguments, complaint):

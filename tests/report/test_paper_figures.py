@@ -183,7 +183,7 @@ def test_the_command_draws_runs_and_says_what_cannot_be(tmp_path):
     [
         ("tune.toml", True, "is a folder of hearsay tune, which writes"),
         ("tune.toml", False, "is a folder of hearsay tune, which writes"),
-        ("study.toml", False, "and pictures beside it; for a paper: --figures DIR"),
+        ("study.toml", False, "and pictures in the same folder; for a paper: --figures DIR"),
     ],
 )
 def test_a_folder_that_has_its_own_report_is_told_of(tmp_path, file, figures, said):

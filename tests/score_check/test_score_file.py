@@ -94,7 +94,7 @@ def test_populations_with_other_routers_are_named(tmp_path):
 
 def test_it_is_said_when_nobody_runs_the_router(tmp_path):
     found = check(read(tmp_path, SCENARIO + OTHERS))
-    assert "file.toml: nobody runs [router]" in check_text(found)
+    assert "file.toml: no node runs [router]" in check_text(found)
     assert found.to_json()["router_is_run"] is False
 
 
@@ -192,7 +192,7 @@ def test_all_mistakes_are_told_in_the_order_of_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("[expect]\ndegree = 8\n", "file.toml: has no [score] beside its [expect]"),
+        ("[expect]\ndegree = 8\n", "file.toml: has [expect] but no [score]"),
         ("score = 3\n", "file.toml:1: score = 3: must be a table"),
         ("[score]\nexpect = 1\n", "expect = 1: is not a parameter of the score"),
         ("expect = 1\n[score]\n", "file.toml:1: expect = 1: must be a table"),

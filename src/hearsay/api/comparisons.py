@@ -30,7 +30,7 @@ from hearsay.text.tables import html_table
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a comparison found, figure by figure; runs and tables lie in `folder`."""
+    """The result of a comparison for each figure; runs and tables are in `folder`."""
 
     asked: ComparisonRequest
     figures: Sequence[FigureComparison]
@@ -58,7 +58,7 @@ class Comparison:
         return Table(read_table(self.folder, name))
 
     def to_json(self) -> dict[str, Any]:
-        """What `hearsay compare --json` says, but for its report."""
+        """Return the JSON of `hearsay compare --json`, without its report."""
         a, b = self.asked.names
         return {
             "a": a,

@@ -43,7 +43,7 @@ def open_run(folder: str | Path) -> Run:
 
 
 class Run:
-    """What a simulation, a node's trace or an import left in its folder."""
+    """The folder of a simulation, of a node's trace or of an import."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -51,7 +51,7 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether the run went to its end."""
+        """True if the run is complete."""
         return self._manifest.complete
 
     @property

@@ -20,7 +20,7 @@ from hearsay.text.tables import html_table
 
 
 class ScoreCheck:
-    """What was found, the heaviest first."""
+    """Findings, the most severe first."""
 
     def __init__(self, checked: Checked) -> None:
         self._checked = checked
@@ -34,7 +34,7 @@ class ScoreCheck:
         return self._checked.at_least(Severity(severity))
 
     def to_json(self) -> dict[str, Any]:
-        """What `hearsay score --json` says."""
+        """Return the JSON of `hearsay score --json`."""
         return self._checked.to_json()
 
     def __str__(self) -> str:

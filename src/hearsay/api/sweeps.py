@@ -84,7 +84,7 @@ def say_nothing(_: object) -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """What a study came to; its tables lie in `folder`."""
+    """The result of a study; its tables are in `folder`."""
 
     folder: Path
     swept: Swept
@@ -109,7 +109,7 @@ class SweepResult:
         return table_of(self.folder, name, TABLES)
 
     def to_json(self) -> dict[str, Any]:
-        """What `hearsay sweep --json` says, but for its report."""
+        """Return the JSON of `hearsay sweep --json`, without its report."""
         return {
             "study": self.swept.study.name,
             "folder": str(self.folder),

@@ -35,14 +35,14 @@ _TABLES = (*TABLES, "tried", *ANSWER_TABLES)
 
 @dataclass(frozen=True, slots=True)
 class TuneAnswer:
-    """What does best in one condition, if anything keeps the bounds."""
+    """The best settings in one condition, if any keep the bounds."""
 
     answer: Answer
     folder: Path
 
     @property
     def condition(self) -> str | None:
-        """What its condition is called, if there are several."""
+        """Name of its condition, if there are several."""
         return self.answer.condition
 
     @property
@@ -53,12 +53,12 @@ class TuneAnswer:
 
     @property
     def as_good(self) -> list[dict[str, object]]:
-        """What keeps the bounds as well, and cannot be told apart from the best on the seeds of the search."""
+        """Other settings that keep the bounds and do not differ significantly from the best."""
         return [self.answer.searched.settings(each) for each in self.answer.as_good]
 
     @property
     def words(self) -> str:
-        """What to set and what it comes to, or why there is nothing, in one line."""
+        """The best settings and their result, or the reason for none, in one line."""
         return plain(best_words(self.answer))
 
     @property
@@ -73,7 +73,7 @@ class TuneAnswer:
 
     @property
     def start(self) -> Path | None:
-        """The scenario of the base as it is, beside that of the best."""
+        """Scenarios of the base and of the best."""
         return self._file("start")
 
     @property
@@ -99,7 +99,7 @@ class TuneAnswer:
 
 @dataclass(frozen=True, slots=True)
 class TuneResult:
-    """What a tuning came to; its runs and tables lie in `folder`."""
+    """The result of a tuning; its runs and tables are in `folder`."""
 
     folder: Path
     tuned: Tuned
@@ -126,7 +126,7 @@ class TuneResult:
         return table_of(self.folder, name, _TABLES)
 
     def to_json(self) -> dict[str, Any]:
-        """What `hearsay tune --json` says, but for its report."""
+        """Return the JSON of `hearsay tune --json`, without its report."""
         return tuned_json(self.tuned, self._answers, self.folder)
 
     @property
@@ -178,8 +178,8 @@ def tune(
     scenario, and what comes after says what a file's keys say. Runs are made as `sweep` makes them, and what there is
     of them is not made again. Everything is in `out`, without in `sweeps/tune-NAME`.
 
-    `StudyError` has a line in `problems` for each thing that is wrong. That nothing keeps the bounds is no error:
-    an answer's `best` is None then, and its `words` say how near anything came.
+    `StudyError` has a line in `problems` for each mistake. It is not an error if no settings keep the bounds: an
+    answer's `best` is None then, and its `words` say how near anything came.
     """
     require_extra("tune")
     given = {
@@ -234,7 +234,7 @@ def _asked(
     changes: Document,
     overrides: Sequence[tuple[str, str]],
 ) -> tuple[Tuning, str]:
-    """What is tuned, and the file that says it."""
+    """Return the tuning and its file."""
     if vary:
         conditions = _axes_of(condition)
         if len(conditions) > 1:

@@ -86,7 +86,7 @@ def load_readable(paths: tuple[Path, ...], window_us: int | None) -> tuple[list[
 
 @contextmanager
 def failures_in_one_line() -> Generator[None]:
-    """What goes wrong in an analysis as one line for a person."""
+    """Turn failures of an analysis into one line."""
     from hearsay.pipeline.spark.failures import in_one_line
     from hearsay.trace.language.errors import RunFolderError
 

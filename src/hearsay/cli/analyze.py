@@ -18,20 +18,21 @@ if TYPE_CHECKING:
 
 @click.command("analyze")
 @click.argument("runs", nargs=-1, required=True, type=GivenPath(path_type=Path))
-@click.option("--master", metavar="URL", help="A Spark cluster: spark://…, yarn, k8s://…; embedded without.")
-@click.option("--remote", metavar="URL", help="A Spark Connect server: sc://…, or local[N] on this machine.")
+@click.option("--master", metavar="URL", help="Spark cluster: spark://…, yarn, k8s://… (default: embedded).")
+@click.option("--remote", metavar="URL", help="Spark Connect server: sc://…, or local[N] on this machine.")
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
               help="Write to DIR/RUN instead of the run folders.")  # fmt: skip
 @click.option("--window", type=Real(min=0.001), metavar="SECONDS",
-              help="How long a node must stay to be eligible; else the scenario's linger_s, or 30.")  # fmt: skip
-@click.option("--follow", is_flag=True, help="Keep the tables of one run fresh while it is written.")
+              help="A node counts only if it stays this long after a message; "
+              "default: linger_s of the scenario, or 30.")  # fmt: skip
+@click.option("--follow", is_flag=True, help="Update the tables of one run while it is written.")
 @click.option("--interval", type=Real(min=0.05), default=2.0, show_default=True, metavar="SECONDS",
-              help="With --follow: how often to look for new files.")  # fmt: skip
+              help="With --follow: time between two searches for new files.")  # fmt: skip
 @click.option("--until-complete", is_flag=True, help="With --follow: end when the run is complete.")
-@click.option("--allow-bad", is_flag=True, help="Leave out runs that cannot be read, and still exit 0.")
+@click.option("--allow-bad", is_flag=True, help="Skip unreadable runs and exit 0.")
 @click.option("--format", "shape", type=click.Choice(["answers", "tracestat"]), default="answers",
-              help="tracestat: the figures of go-libp2p's tracestat as it prints them.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="The answers as JSON on stdout, and nothing else there.")
+              help="tracestat: the output format of go-libp2p's tracestat.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(**options: Any) -> None:
     """Analyse run folders: metric tables in RUN/metrics, the answers on the terminal."""
     from hearsay.cli.spark_steps import chosen_place, require_settings, start_spark_ahead

@@ -77,7 +77,7 @@ class Real(click.FloatRange):
 
 
 def counted(number: int, what: str) -> str:
-    """So many of something: "1 peer", "1,200 peers"."""
+    """Return a counted noun: "1 peer", "1,200 peers"."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 

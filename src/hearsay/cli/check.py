@@ -22,9 +22,9 @@ FOLDER = "sweeps"
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
               help=f"Where runs and tables go, {FOLDER}/check-BUDGET without.")  # fmt: skip
 @spark_options
-@click.option("--json", "as_json", is_flag=True, help="What was measured as JSON on stdout, and nothing else there.")
+@click.option("--json", "as_json", is_flag=True, help="Print the measurements as JSON.")
 def command(**options: Any) -> None:
-    """Run the cases of a file of budgets; exit 1 if one of them is broken."""
+    """Run the cases of a budget file; exit 1 if a limit is exceeded."""
     from hearsay.studies.budgets import judge, judged_words, load_budgets
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.sweep import Sweep

@@ -15,22 +15,22 @@ from hearsay.cli.signals import Signalled, Unwound, ignore_signals, raise_on_sig
 from hearsay.version import __version__
 
 COMMANDS = {
-    "analyze": "turn traces into metric tables on Spark",
-    "check": "hold figures against budgets; exit 1 if one is broken",
-    "compare": "compare two scenarios: better, worse, or no difference to be seen",
+    "analyze": "compute metric tables from traces, on Spark",
+    "check": "check metrics against limits; exit 1 if one is exceeded",
+    "compare": "test whether two scenarios differ, with statistics",
     "completion": "print the completion script of a shell",
     "demo": "simulate the routers, analyse on Spark, write the report",
-    "explain": "say why a node got a message when it did, and who never got it",
+    "explain": "explain how a message reached a node, or why it did not",
     "node": "run a real node that speaks libp2p pubsub",
-    "report": "write a report of analysed runs: one HTML file",
+    "report": "write a report of analysed runs as one HTML file",
     "schema": "print the JSON Schema of scenario, study, budget or tune files, for editors",
-    "score": "check score parameters: who is never punished, who is pruned for nothing; with curves",
+    "score": "check score parameters for unpunished and wrongly pruned peers",
     "simulate": "simulate a scenario",
-    "spark": "check what Spark needs; prepare a faster start",
-    "sweep": "run a study: many runs over the axes of a scenario",
-    "trace": "look at traces: show, diff; join those of nodes; import those of real networks",
-    "tune": "find the parameters that do best under bounds",
-    "vectors": "run language-neutral test vectors of scores and routers",
+    "spark": "check the Spark installation, or prepare a faster start",
+    "sweep": "run a study: a scenario with many parameter combinations",
+    "trace": "show, compare, join and import traces",
+    "tune": "search for the best parameters within limits",
+    "vectors": "run test vectors of scores and routers",
     "watch": "show a network in a browser while it runs",
 }
 
@@ -74,7 +74,7 @@ class LazyCommands(click.Group):
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="hearsay")
 def hearsay() -> None:
-    """Gossip publish/subscribe: simulate it, look at it."""
+    """Simulate, run and analyse libp2p gossip networks."""
 
 
 def run() -> int:

@@ -29,18 +29,21 @@ LAST_FIRST_SEED = 10**15
 @click.argument("b", required=False)
 @click.option("--seeds", type=Whole(2, 10_000), default=20, show_default=True, help="Runs of each side.")
 @click.option("--first-seed", type=Whole(0, LAST_FIRST_SEED), default=1, metavar="N",
-              help="The seeds begin here, 1 without: does it hold on seeds that nobody has looked at?")  # fmt: skip
+              help="First seed (default 1). Use fresh seeds to confirm a result.")  # fmt: skip
 @click.option("--set", "changes", multiple=True, metavar="SECTION.KEY=VALUE", help="Change a key of B.")
-@click.option("--both", multiple=True, metavar="SECTION.KEY=VALUE", help="Change a key of both.")
-@click.option("--unpaired", is_flag=True, help="B gets other seeds than A.")
+@click.option("--both", multiple=True, metavar="SECTION.KEY=VALUE", help="Change a key of A and B.")
+@click.option("--unpaired", is_flag=True, help="Use different seeds for A and B.")
 @click.option("--engine", type=click.Choice(["auto", "reference", "array"]), default="auto", show_default=True)
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
               help=f"Where runs, tables and the report go, {FOLDER}/compare-A-B without.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Say what would be run, and run nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the planned runs and exit.")
 @spark_options
-@click.option("--json", "as_json", is_flag=True, help="The comparison as JSON on stdout, and nothing else there.")
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 def command(**options: Any) -> None:
-    """Compare scenario A with B, each a file or a preset; without B, A with A changed by --set."""
+    """Compare scenario A with scenario B, each a file or a preset.
+
+    Without B, compare A with A changed by --set.
+    """
     from hearsay.api.comparisons import Comparison
     from hearsay.report.comparison_page import write_comparison_report
     from hearsay.studies.comparison import compare

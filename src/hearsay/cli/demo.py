@@ -27,7 +27,7 @@ STATE_INTERVAL_S = 1
 @click.command("demo")
 @click.option("--nodes", type=Whole(1, 10_000), default=300, show_default=True)
 @click.option("--messages", type=Whole(0, 1000), default=20, show_default=True)
-@click.option("--loss", type=Real(0, 1), default=0.05, show_default=True, help="Share of what is lost.")
+@click.option("--loss", type=Real(0, 1), default=0.05, show_default=True, help="Share of lost RPCs.")
 @click.option("--seed", type=Whole(0), default=1, show_default=True)
 @click.option("--out", type=GivenPath(path_type=Path), default=Path("demo-run"), show_default=True)
 def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> None:

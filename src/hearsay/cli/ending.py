@@ -18,7 +18,7 @@ from hearsay.user_errors import Failure, InvalidInput
 
 
 def system_words(error: OSError) -> str:
-    """What the system says, with the file that it is about, and without the number of the error."""
+    """Return the message of the system with its file, without the error number."""
     place = f"{error.filename}: " if error.filename is not None else ""
     return f"{place}{error.strerror or error}"
 
@@ -35,7 +35,7 @@ DEBUG = "HEARSAY_DEBUG"
 
 
 class _Stderr(io.TextIOWrapper):
-    """What cannot be told ends no work."""
+    """Ignore errors on output: a message that cannot be written ends no work."""
 
     def write(self, text: str, /) -> int:
         with suppress(OSError):
@@ -54,7 +54,7 @@ def open_streams() -> None:
     if out is None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     elif isinstance(raw := getattr(out, "buffer", None), io.RawIOBase):
-        # PYTHONUNBUFFERED: without a buffer nobody remembers what could not be written.
+        # PYTHONUNBUFFERED: without a buffer, unwritten output is lost.
         sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), out.encoding, out.errors, line_buffering=True)
     reconfigure: Callable[..., None] | None = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None and sys.stdout.errors == "strict":

@@ -1,4 +1,4 @@
-"""`hearsay node`: a real node on the terminal: what it is told, and how it ends."""
+"""`hearsay node`: a real node on the terminal: its options and its end."""
 
 from __future__ import annotations
 
@@ -25,43 +25,48 @@ if TYPE_CHECKING:
 @click.option("--listen", multiple=True, metavar="MULTIADDR", default=("/ip4/127.0.0.1/tcp/0",), show_default=True,
               help="Accept connections here; may be given several times.")  # fmt: skip
 @click.option("--connect", multiple=True, metavar="MULTIADDR", help="Stay connected to the peer at this address.")
-@click.option("--rendezvous", multiple=True, metavar="MULTIADDR", help="Find peers of one's topics at this point.")
-@click.option("--rendezvous-point", is_flag=True, help="Let others find each other here.")
+@click.option(
+    "--rendezvous",
+    multiple=True,
+    metavar="MULTIADDR",
+    help="Find peers of the node's topics at this rendezvous point.",
+)
+@click.option("--rendezvous-point", is_flag=True, help="Act as a rendezvous point for other nodes.")
 @click.option("--host", type=click.Choice(["own", "libp2p"]), default="own", show_default=True,
               help="Our own host (TCP), or py-libp2p's (QUIC, WebSocket; needs the extra `libp2p`).")  # fmt: skip
-@click.option("--dht", is_flag=True, help="Find peers of one's topics in the DHT (with --host libp2p).")
+@click.option("--dht", is_flag=True, help="Find peers of the node's topics in the DHT (with --host libp2p).")
 @click.option("--mdns", is_flag=True, help="Find peers on the local network (needs the extra `mdns`).")
 @click.option("--subscribe", multiple=True, metavar="TOPIC", help="Join a topic and print its messages.")
 @click.option("--publish", metavar="TOPIC", help="Publish lines of the input here [default: the first --subscribe].")
 @click.option("--wait", type=Real(0), metavar="SECONDS",
-              help="So long a line waits for a peer [default: 30; with --subscribe for ever].")  # fmt: skip
+              help="Time that a line waits for a peer [default: 30; with --subscribe no limit].")  # fmt: skip
 @click.option("--router", metavar="NAME", default="gossipsub", show_default=True,
               help="floodsub, randomsub, meshsub, gossipsub, episub or module:attribute.")  # fmt: skip
 @click.option("--preset", metavar="NAME", help="The router's parameter set [default: v1.1 if it has one, else r1].")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a parameter of the router.")
-@click.option("--no-sign", is_flag=True, help="Messages without author and signature, told apart by their content.")
+@click.option("--no-sign", is_flag=True, help="Unsigned messages; the ID is a hash of the content (StrictNoSign).")
 @click.option("--message-ids", type=click.Choice(["author", "content", "data"]),
-              help="What makes two messages the same [default: author; with --no-sign content].")  # fmt: skip
+              help="What identifies a message [default: author; with --no-sign content].")  # fmt: skip
 @click.option("--key", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
-              help="The node's identity; made if the file does not exist.")  # fmt: skip
+              help="The node's identity; created if the file does not exist.")  # fmt: skip
 @click.option("--refuse-replays", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Take no message twice, however late; the file keeps the authors' sequence numbers.")  # fmt: skip
+              help="Reject replayed messages, even after a restart; FILE keeps sequence numbers.")  # fmt: skip
 @click.option("--trace", type=GivenPath(path_type=Path, file_okay=False), metavar="DIR", help="Write a live trace.")
 @click.option("--metrics", metavar="ADDRESS",
-              help="Show metrics and health over HTTP: HOST:PORT, or a PORT on this machine alone.")  # fmt: skip
+              help="Serve metrics and health over HTTP: HOST:PORT, or PORT for this machine only.")  # fmt: skip
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="warning",
-              show_default=True, help="What the node's parts log beside the news about it, on stderr.")  # fmt: skip
-@click.option("--log-json", is_flag=True, help="Everything on stderr is one JSON object per line.")
+              show_default=True, help="Level of log records of libraries, on stderr.")  # fmt: skip
+@click.option("--log-json", is_flag=True, help="Write stderr as one JSON object per line.")
 @click.option("--watch", is_flag=False, flag_value="0", metavar="[[HOST:]PORT]",
-              help="Show the node in a browser; for this machine alone unless a host is given.")  # fmt: skip
+              help="Show the node in a browser; only on this machine unless HOST is given.")  # fmt: skip
 @click.option("--watch-stop", is_flag=True, help="Let the page of --watch stop the node, as SIGTERM does.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line on stdout, and nothing else there.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(**options: Any) -> None:
-    """Run a node that speaks libp2p pubsub, until Ctrl-C; lines typed are published.
+    """Run a libp2p pubsub node until Ctrl-C. Lines of standard input are published.
 
-    A chat between two terminals: `hearsay node --subscribe chat`, and in the other one the same with --connect and
-    the address the first one prints. A node that only publishes ends with its input, and with 1 if anything of that
-    reached nobody.
+    Chat between two terminals: run `hearsay node --subscribe chat` in both, and add --connect in the second with the
+    address that the first one prints. A node that only publishes ends with its input, with exit code 1 if a message
+    reached no peer.
     """
     from hearsay.cli.node_logs import begin_logging, ending_as_json
 
@@ -110,7 +115,7 @@ def _check_addresses(options: dict[str, Any]) -> None:
                 if not can_dial(parsed):
                     raise WrongInput(f"--{flag} {address}: host {options['host']} supports only {kinds}")
                 if flag != "listen" and any(part in (("tcp", "0"), ("udp", "0")) for part in parsed.parts):
-                    raise WrongInput(f"--{flag} {address}: nobody listens on port 0; ports are 1…65535")
+                    raise WrongInput(f"--{flag} {address}: port 0 is not a listening port; ports are 1…65535")
             except EncodingError as error:
                 raise WrongInput(f"--{flag}: {error}") from None
 

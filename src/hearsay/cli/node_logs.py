@@ -1,10 +1,10 @@
-"""What a node tells beside its messages, on stderr: lines for people, or one JSON object a line with `--log-json`.
+"""Output of a node other than its messages, on stderr: lines for people, or one JSON object a line with `--log-json`.
 
 Records are those of Python's `logging`. News about the node are records of `hearsay.news`, which carry their event;
 all others are what the node's parts log (`hearsay.…`, from `--log-level` on) and warnings of other libraries.
 
-Names and reasons that peers chose are in records, so a line for people shows what does not print as escapes, and what
-belongs to a line above begins with a bar: nobody can forge a line. In JSON all line breaks are escapes anyway.
+Records contain names and reasons that peers chose. A line for people shows unprintable characters as escapes, and a
+continuation line begins with a bar, so that no text can forge a line. In JSON all line breaks are escapes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hearsay.text.escape import escape
 
 NEWS = logging.getLogger("hearsay.news")
 SIGNALLED = 128
-"""Exit codes above it: a signal ended the command, as somebody wished."""
+"""Exit codes above it: a signal ended the command on request."""
 _FIELDS = "event_fields"
 
 
@@ -46,14 +46,14 @@ def formatter(*, as_json: bool) -> logging.Formatter:
 
 @contextmanager
 def ending_as_json() -> Generator[None]:
-    """What ends the command is a record, too, and its exit code in it."""
+    """Write the end of the command as a record with its exit code."""
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:
-        told = StringIO()
-        with redirect_stderr(told):
+        captured = StringIO()
+        with redirect_stderr(captured):
             code = ending(error)
-        for line in told.getvalue().splitlines():
+        for line in captured.getvalue().splitlines():
             level = logging.INFO if code > SIGNALLED else logging.ERROR
             tell({"event": "ended", "code": code}, line.removeprefix("hearsay: "), level)
         raise click.exceptions.Exit(code) from None

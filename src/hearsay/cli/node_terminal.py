@@ -1,6 +1,6 @@
 """A node's life on the terminal: messages come out as lines, lines in are published, a signal ends it in good order.
 
-What peers say is shown escaped, a message a line, so that it can neither forge lines nor drive the terminal. With
+Data of peers is escaped, one message a line, so that it can neither forge lines nor control the terminal. With
 --json there is an object a line instead, which holds every message in full.
 """
 
@@ -30,7 +30,7 @@ from hearsay.text.escape import escape
 from hearsay.trace.language.errors import RunFolderError
 
 if TYPE_CHECKING:
-    from hearsay.cli.watching import WatchedNode
+    from hearsay.cli.watched_node import WatchedNode
     from hearsay.node.topic import Received, Topic
 
 STATUS_S = 0.5
@@ -77,7 +77,7 @@ def _watched(options: Mapping[str, Any], signalled: asyncio.Future[int]) -> Watc
             raise WrongInput("--watch-stop goes with --watch")
         return None
     require_extra("sim")
-    from hearsay.cli.watching import WatchedNode
+    from hearsay.cli.watched_node import WatchedNode
 
     def stop() -> None:
         if not signalled.done():
@@ -117,7 +117,7 @@ class _Terminal:
                 raise ended
 
     def say(self, event: dict[str, Any], text: str) -> None:
-        """News about the node: an object with --json, else what is told beside the messages."""
+        """Print news about the node: an object with --json, otherwise a line on stderr."""
         if self._json:
             print(json.dumps(event), flush=True)
         elif text:
@@ -161,7 +161,7 @@ class _Terminal:
             }
             print(json.dumps(found), flush=True)
             return
-        who = (message.author_text or "somebody")[-8:]
+        who = (message.author_text or "unknown")[-8:]
         where = f"{shown_topic(message.topic)} " if len(self.subscribe) > 1 else ""
         _show(f"{where}{who}: {message.data.decode('utf-8', 'surrogateescape')}")
 

@@ -79,7 +79,7 @@ class InputLines:
                 try:
                     select([self._descriptor], [], [])  # a job in the background is stopped by a read, not by this
                     piece = os.read(self._descriptor, _PIECE_BYTES)
-                except BlockingIOError:  # somebody else set the terminal or pipe to not block
+                except BlockingIOError:  # another program set the terminal or pipe to non-blocking
                     os.set_blocking(self._descriptor, True)
                     self._wanted.release()
                     continue
@@ -93,7 +93,7 @@ class InputLines:
 
 
 WAIT_S = 30.0
-"""So long a line waits for somebody, if the node only publishes."""
+"""How long a line waits for a peer, if the node only publishes."""
 ROOM_S = 5.0
 """So long publishing waits for peers that take their messages slowly."""
 FLUSH_S = 10.0
@@ -120,8 +120,8 @@ class PublishedLines:
         self._wait_s = wait_s if wait_s is not None or stays else WAIT_S
         self._say = say
         self._waits = False
-        self._published = self._unheard = self._refused = 0
-        self._why_unheard = ""
+        self._published = self._unsent = self._refused = 0
+        self._why_unsent = ""
         self._late = False
 
     async def publish(self) -> None:
@@ -147,14 +147,14 @@ class PublishedLines:
                 self._late = True
 
     def problems(self) -> list[str]:
-        """What is to be told at the end, while the node still runs."""
+        """Return the lines to print at the end, while the node still runs."""
         found: list[str] = []
         if self._waits:
-            self._unheard += 1
-            self._why_unheard = self.why_nobody()
-        if self._unheard:
+            self._unsent += 1
+            self._why_unsent = self.no_recipient_reason()
+        if self._unsent:
             topic = escape(shown_topic(str(self._topic)))
-            found.append(f"{counted(self._unheard, 'message')} for topic {topic} reached nobody: {self._why_unheard}")
+            found.append(f"{counted(self._unsent, 'message')} for topic {topic} reached no peer: {self._why_unsent}")
         if self._refused and not self._stays:
             found.append(f"{counted(self._refused, 'line')} of the input could not be sent")
         if self._late:
@@ -162,22 +162,22 @@ class PublishedLines:
         return found
 
     def unconfirmed(self) -> list[str]:
-        """What is to be told when the node is closed."""
+        """Return the lines to print after the node is closed."""
         if self._stays or not self._published or self._node.confirmed is None or self._node.confirmed:
             return []
         return ["the last messages may not have arrived: no peer has confirmed the end of its connection"]
 
     async def _publish(self, number: int, data: bytes) -> bool:
-        """Whether it makes sense to go on."""
+        """Return False if further lines would reach no peer."""
         if self._topic is None:
             self._refuse(number, "no topic to publish to: give --publish")
             return True
-        if not await self._somebody(self._topic):
+        if not await self._recipient(self._topic):
             self._waits = False
-            self._unheard += 1
-            self._why_unheard = self.why_nobody()
+            self._unsent += 1
+            self._why_unsent = self.no_recipient_reason()
             if self._stays:
-                self._say_error(number, f"not sent: {self._why_unheard}")
+                self._say_error(number, f"not sent: {self._why_unsent}")
             return self._stays
         await self._node.make_room(ROOM_S)
         repeated = self._node.statistics.duplicates
@@ -193,12 +193,12 @@ class PublishedLines:
         elif not done.sent and self._node.statistics.duplicates > repeated:
             self._say_error(number, "not sent again: the same was published before, and its id is its content's")
         if not done.sent and self._node.statistics.duplicates == repeated:
-            self._unheard += 1
-            self._why_unheard = self.why_nobody()
+            self._unsent += 1
+            self._why_unsent = self.no_recipient_reason()
         return True
 
-    async def _somebody(self, topic: str) -> bool:
-        """Wait for somebody who would hear a message."""
+    async def _recipient(self, topic: str) -> bool:
+        """Wait for a peer that would receive a message."""
         if self._node.reaches_somebody(topic):
             return True
         self._waits = True
@@ -209,13 +209,13 @@ class PublishedLines:
         return True
 
     async def _count(self, lines: AsyncIterator[tuple[int, bytes] | LongLine]) -> None:
-        """What is left of the input reaches nobody either."""
+        """Count the rest of the input as unsent."""
         with suppress(TimeoutError):
             async with asyncio.timeout(COUNT_S):
                 async for line in lines:
-                    self._unheard += isinstance(line, LongLine) or bool(line[1])
+                    self._unsent += isinstance(line, LongLine) or bool(line[1])
                 return
-        self._why_unheard += "; more was to come"
+        self._why_unsent += "; more was to come"
 
     def _refuse(self, number: int, why: str) -> None:
         self._refused += 1
@@ -224,7 +224,7 @@ class PublishedLines:
     def _say_error(self, number: int, text: str) -> None:
         self._say({"event": "error", "line": number, "error": text}, f"line {number}: {text}")
 
-    def why_nobody(self) -> str:
+    def no_recipient_reason(self) -> str:
         node, limit = self._node, "" if self._wait_s is None else f" within {self._wait_s:g} s"
         if not node.connected:
             troubles = [
@@ -243,5 +243,5 @@ class PublishedLines:
 
 
 def shown_topic(name: str) -> str:
-    """A topic's name for people, cut where nobody reads on."""
+    """Return the name of a topic, shortened for people."""
     return name if len(name) <= LONGEST_TOPIC else f"{name[:LONGEST_TOPIC]}…"

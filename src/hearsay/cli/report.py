@@ -21,7 +21,7 @@ TUNING = "tune.toml"
 @click.command("report")
 @click.argument("runs", nargs=-1, required=True, type=GivenPath(path_type=Path))
 @click.option("--out", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
-              help="The file to write; RUN/report.html for one run, required for several.")  # fmt: skip
+              help="Output file (default for one run: RUN/report.html).")  # fmt: skip
 @click.option("--figures", type=GivenPath(path_type=Path, file_okay=False), metavar="DIR",
               help="Write all figures as PNG and PDF for papers instead; RUNS may be a study's folder.")  # fmt: skip
 @click.option("--explain", is_flag=True, help="Explain the slowest messages also for large runs and several runs.")
@@ -53,7 +53,7 @@ def _require_no_report_of_its_own(folder: Path, *, drawn: bool) -> None:
         maker, more = "sweep", "; for a paper: --figures DIR"
     else:
         return
-    own = f"writes {folder / 'report.html'} and pictures beside it"
+    own = f"writes {folder / 'report.html'} and pictures in the same folder"
     raise WrongInput(f"{folder}: is a folder of hearsay {maker}, which {own}{more}")
 
 
@@ -83,7 +83,7 @@ def _figures(folders: Sequence[Path], where: Path) -> int:
 
 
 def _swept(folder: Path) -> Swept:
-    """What a study's folder holds of the study that it names."""
+    """Return the study that a folder contains."""
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.points import points_of
     from hearsay.studies.study_file import load_study

@@ -25,25 +25,26 @@ NEVER = LEVELS[-1]
 
 @click.command("score")
 @click.argument("file", required=False, type=GivenPath(path_type=Path))
-@click.option("--preset", metavar="NAME", help="A named set in place of a file: lighthouse, filecoin, …")
+@click.option("--preset", metavar="NAME", help="A named set instead of a file: lighthouse, filecoin, …")
 @click.option(
-    "--validators", type=Whole(1), metavar="N", help="What Ethereum's sets are made from; a million without."
+    "--validators",
+    type=Whole(1),
+    metavar="N",
+    help="Number of validators for Ethereum's sets (default: one million).",
 )
-@click.option("--only", multiple=True, metavar="CHECK", help="Make this check alone; can be repeated.")
-@click.option("--ignore", multiple=True, metavar="CHECK", help="Leave this check out; can be repeated.")
+@click.option("--only", multiple=True, metavar="CHECK", help="Run only this check; can be repeated.")
+@click.option("--ignore", multiple=True, metavar="CHECK", help="Skip this check; can be repeated.")
 @click.option("--fail-on", type=click.Choice(LEVELS), default="warning", show_default=True,
-              help="From which severity on a finding is exit 1.")  # fmt: skip
+              help="Exit 1 on findings of this severity or above.")  # fmt: skip
 @click.option("--page", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
               help="Write curves of scripted peers, findings and figures as one HTML file.")  # fmt: skip
 @click.option("--list-checks", is_flag=True, help="List the checks and what they find.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Findings and figures as JSON on stdout, and nothing else there."
-)
+@click.option("--json", "as_json", is_flag=True, help="Print findings and figures as JSON.")
 def command(**options: Any) -> None:
-    """Check score parameters: FILE is a scenario with [router.score], or [score] with what is expected.
+    """Check score parameters: FILE is a scenario with [router.score], or a file with [score] and [expect].
 
-    Who is silent and never found, which idle topic prunes honest peers, what is never reached: findings with the
-    figures that lead to them. Exit 1 from --fail-on on.
+    Finds silent peers that are never pruned, honest peers that are, and thresholds that no peer reaches. The exit
+    code is 1 if a finding has the severity of --fail-on or above.
     """
     from hearsay.score_check.check import check
 

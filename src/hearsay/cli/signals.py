@@ -5,8 +5,8 @@ Rules:
 * Until the commands are imported, one ends the process at once, with its line: nothing is open yet.
 * Then each is raised where the command is, as `Signalled`, so that everything is closed on the way out.
 * The same signal within a second of the first is the same wish: `timeout` signals its child, and then the child's
-  group. What closes in good order would else be cut off by the second.
-* What was ignored when we were started stays ignored: `nohup`, and jobs that a script runs in the background.
+  group. The second one would interrupt an orderly end.
+* Signals that are ignored at the start stay ignored: `nohup`, and background jobs of a script.
 * Exit codes are the shell's: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP.
 """
 
@@ -47,7 +47,7 @@ class Signalled(KeyboardInterrupt):
 
 
 class Unwound(Exception):
-    """What became of `Signalled` on its way out: no interrupt any more, which others would print a line for."""
+    """Return the exception for the end: not a `KeyboardInterrupt`, for which libraries print a traceback."""
 
     def __init__(self, signalled: Signalled) -> None:
         super().__init__(str(signalled))
@@ -86,7 +86,7 @@ def ignore_signals() -> None:
 
 @contextmanager
 def first_signal(tell: Callable[[int], None]) -> Generator[None]:
-    """The first signal is told, for whoever ends in good order by himself; a second one is raised."""
+    """Report the first signal to a command that ends by itself, and raise at the second."""
 
     def handle(number: int, _frame: FrameType | None) -> None:
         raise_further_signals(number)

@@ -61,30 +61,30 @@ def _complete_preset(_ctx: click.Context, _parameter: click.Parameter, incomplet
               help="List the presets and exit.")  # fmt: skip
 @click.option("--show-preset", metavar="NAME", is_eager=True, expose_value=False, callback=_show_preset,
               shell_complete=_complete_preset, help="Show a preset as a commented file and exit.")  # fmt: skip
-@click.option("--show-scenario", is_flag=True, help="Show the scenario with every key resolved, and run nothing.")
+@click.option("--show-scenario", is_flag=True, help="Print the scenario with all keys and exit.")
 @click.option("--router", metavar="NAME", help="floodsub, randomsub, meshsub, gossipsub, episub or module:attribute.")
 @click.option("--nodes", type=Whole(1, MAX_NODES), help="Number of nodes.")
 @click.option("--connect", type=Whole(0, 10_000), help="How many peers each node dials.")
 @click.option("--messages", type=Whole(0, MAX_NODES), help="Number of messages.")
 @click.option("--message-delay", type=Real(min=0), metavar="SECONDS", help="Time between messages.")
-@click.option("--fanout", type=Whole(1, MAX_NODES), help="Nodes the script hands each message to.")
-@click.option("--seed", type=Whole(0, MAX_SEED), help="Seed of all chance.")
+@click.option("--fanout", type=Whole(1, MAX_NODES), help="Number of nodes that publish each message.")
+@click.option("--seed", type=Whole(0, MAX_SEED), help="Random seed.")
 @click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
               help="reference runs everything; array is for large networks, with the same trace.")  # fmt: skip
-@click.option("--threads", type=Whole(1, 64), default=1, show_default=True, help="Of the array engine.")
+@click.option("--threads", type=Whole(1, 64), default=1, show_default=True, help="Threads of the array engine.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Change any key of the scenario."
 )
 @click.option("--trace", type=click.Choice(["full", "none"]), default="full", show_default=True,
-              help="What goes into the run folder.")  # fmt: skip
+              help="Content of the trace in the run folder.")  # fmt: skip
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", help="Write a run folder.")
 @click.option("--rotate", type=Real(min=0.001), metavar="SECONDS",
-              help="Close trace files every so often in simulated time, for `hearsay analyze --follow`.")  # fmt: skip
-@click.option("--check", is_flag=True, help="Watch the protocol's invariants; exit 1 if one is broken.")
-@click.option("--json", "as_json", is_flag=True, help="The summary as JSON on stdout, and nothing else there.")
-@click.option("--yes", is_flag=True, help="Run even if the estimate says it will not fit.")
+              help="Start a new trace file every N simulated seconds, for `hearsay analyze --follow`.")  # fmt: skip
+@click.option("--check", is_flag=True, help="Check the protocol's invariants; exit 1 if one is violated.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.option("--yes", is_flag=True, help="Run even if the estimated memory is too large.")
 def command(**options: Any) -> None:
-    """Simulate SCENARIO (a TOML file) or a preset; without either, simsub's network with r1's rules."""
+    """Simulate SCENARIO (a TOML file) or a preset (default: the preset r1)."""
     from hearsay.core.shell.contract import RouterFailed
     from hearsay.sim.plan.engines import estimate
     from hearsay.sim.scenario.scenario_file import dump_scenario
@@ -144,7 +144,7 @@ def given_scenario(options: dict[str, Any]) -> Scenario:
 
 
 def _require_file(given: Path | None) -> None:
-    """A preset that is given like a file is told of."""
+    """Point out a preset that is given as a file."""
     from hearsay.sim.scenario.scenario_file import preset_names
 
     if given is not None and str(given) in preset_names() and not given.exists():
@@ -169,7 +169,7 @@ def _run_folder(out: Path | None) -> RunFolder | None:
 def _run(
     scenario: Scenario, options: dict[str, Any], folder: RunFolder | None, engine: EngineName
 ) -> tuple[Result, list[int]]:
-    """What came of it, and the signal that ended it before its time."""
+    """The summary of a run, and the signal that ended it early."""
     from hearsay.cli.spark_steps import simulated_time
     from hearsay.sim.plan.engines import CapacityExceeded, estimate
     from hearsay.sim.simulate import Simulation
@@ -194,7 +194,7 @@ def _run(
         refusal = None if options["yes"] else estimate(scenario, "reference").refusal()
         if options["engine"] != "auto" or refusal:
             raise CommandFailed(f"{error}; {refusal or 'the reference engine may (--engine reference)'}") from None
-        click.echo(f"engine: reference ({error}; beginning anew)", err=True)
+        click.echo(f"engine: reference ({error}; starting again)", err=True)
         if folder is not None:
             folder.begin_anew()
         return _run(scenario, options, folder, "reference")
@@ -209,7 +209,7 @@ def _run(
 
 
 def say_if_it_compiles() -> str | None:
-    """What was said, if anything."""
+    """The value of an option, if it is given."""
     from hearsay.sim.array.machine.compiling import KEPT
 
     if KEPT.is_there:

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 @click.group("spark")
 def command() -> None:
-    """Look after Spark."""
+    """Check Spark, or prepare a faster start."""
 
 
 @command.command("doctor")
 @click.option("--master", metavar="URL", help="Try this cluster.")
 @click.option("--remote", metavar="URL", help="Try this Spark Connect server, or local[N].")
-@click.option("--no-start", is_flag=True, help="Only look, do not start a session.")
+@click.option("--no-start", is_flag=True, help="Check without starting a session.")
 def doctor(master: str | None, remote: str | None, no_start: bool) -> None:
-    """Say what is found (Java, versions, memory, cluster) and how to mend what is missing."""
+    """Show what is installed (Java, versions, memory, cluster) and how to install what is missing."""
     from hearsay.cli.spark_steps import chosen_place
     from hearsay.pipeline.spark.doctor import Finding, findings, try_session
 
@@ -48,9 +48,12 @@ def doctor(master: str | None, remote: str | None, no_start: bool) -> None:
 
 
 @command.command("prepare")
-@click.option("--again", is_flag=True, help="Also if it is there already.")
+@click.option("--again", is_flag=True, help="Repeat the preparation.")
 def prepare(again: bool) -> None:
-    """Keep what the JVM loads, so that embedded Spark starts in half the time: once for each Java and Spark."""
+    """Store loaded classes of the JVM, so that embedded Spark starts in half the time.
+
+    This is needed once for each version of Java and Spark.
+    """
     from hearsay.cli.spark_steps import require_spark_at
     from hearsay.pipeline.spark.jvm import find_java
     from hearsay.pipeline.spark.place import SparkUnavailable, Where
@@ -70,7 +73,7 @@ def prepare(again: bool) -> None:
 
 
 def _small_analyses(session: SparkSession) -> None:
-    """What a JVM does for runs of all sizes, and `doctor`."""
+    """Load and compile for runs of all sizes, and check with `doctor`."""
     from functools import partial
 
     from hearsay.pipeline.analyze import analyze

@@ -36,7 +36,7 @@ def chosen_place(master: str | None, remote: str | None) -> Where:
 
 
 def require_settings(where: Where) -> None:
-    """What the user's environment sets for a JVM here must be usable."""
+    """Check the settings for a JVM in the environment."""
     from hearsay.pipeline.spark.place import WrongSetting, heap
 
     if where.remote is not None:

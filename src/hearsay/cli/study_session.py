@@ -1,4 +1,4 @@
-"""What the commands that make many runs share: a place for them, progress in runs, and how they end."""
+"""Commands that make many runs: the place of runs, progress, and the end."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ MOST_ERRORS = 5
 def spark_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options that say where Spark runs."""
     remote = click.option(
-        "--remote", metavar="URL", help="A Spark Connect server: sc://…, or local[N] on this machine."
+        "--remote", metavar="URL", help="Spark Connect server: sc://…, or local[N] on this machine."
     )
     master = click.option(
-        "--master", metavar="URL", help="A Spark cluster: spark://…, yarn, k8s://…; this machine without."
+        "--master", metavar="URL", help="Spark cluster: spark://…, yarn, k8s://… (default: this machine)."
     )
     return master(remote(command))
 
@@ -105,7 +105,7 @@ def _progress(sweep: Sweep) -> Generator[Callable[[Progress], None]]:
 
 @contextmanager
 def progress_of(runs: int) -> Generator[Callable[[Progress], None]]:
-    """Tells of so many runs."""
+    """Report progress in runs."""
     if runs and bars_can_be_drawn():
         with _bar(runs) as listen:
             yield listen

@@ -32,15 +32,15 @@ FOLDER = "sweeps"
               help="Change any key of the base scenario.")  # fmt: skip
 @click.option("--axis", "axes", multiple=True, metavar="SECTION.KEY=[VALUES]",
               help="Other values for an axis of the study.")  # fmt: skip
-@click.option("--engine", type=click.Choice(["auto", "reference", "array"]), help="Instead of the study's.")
+@click.option("--engine", type=click.Choice(["auto", "reference", "array"]), help="Overrides the study's engine.")
 @click.option("--figure", "figures", multiple=True, metavar="NAME",
-              help="Print this figure with its 95 % interval instead of the usual means.")  # fmt: skip
-@click.option("--retry", is_flag=True, help="Make the runs again that failed.")
-@click.option("--dry-run", is_flag=True, help="Say what would be run, and run nothing.")
+              help="Print this metric with its 95 % interval instead of the usual means.")  # fmt: skip
+@click.option("--retry", is_flag=True, help="Repeat failed runs.")
+@click.option("--dry-run", is_flag=True, help="Print the planned runs and exit.")
 @spark_options
-@click.option("--json", "as_json", is_flag=True, help="What came of it as JSON on stdout, and nothing else there.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(**options: Any) -> None:
-    """Run every combination of a study's axes with every seed; go on from what is there."""
+    """Run every combination of a study's axes with every seed; existing runs are kept."""
     from hearsay.sim.scenario.tables import read_text
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.points import points_of

@@ -31,7 +31,7 @@ def command() -> None:
 @click.argument("run", type=GivenPath(path_type=Path))
 @click.option("--node", "nodes", multiple=True, metavar="NODE", help="Only rows of this node, by number or name.")
 @click.option("--remote", "remotes", multiple=True, metavar="NODE",
-              help="Only rows with this node at the other end.")  # fmt: skip
+              help="Only rows with this node as the other end.")  # fmt: skip
 @click.option("--event", "events", multiple=True, metavar="NAME",
               help="Only rows of this event, such as deliver or graft.")  # fmt: skip
 @click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only rows of this topic.")
@@ -39,7 +39,7 @@ def command() -> None:
 @click.option("--from", "since", type=Real(), metavar="SECONDS", help="Only rows from this time on.")
 @click.option("--to", "until", type=Real(), metavar="SECONDS", help="Only rows up to this time.")
 @click.option("--limit", type=Whole(1), default=100, show_default=True, help="Rows to show.")
-@click.option("--derive", is_flag=True, help="Show receives and duplicates too, which follow from the sends.")
+@click.option("--derive", is_flag=True, help="Show receives and duplicates, too; they are derived from the sends.")
 def show_command(
     run: Path,
     nodes: tuple[str, ...],
@@ -86,7 +86,7 @@ def show_command(
 @command.command("diff")
 @click.argument("a", type=GivenPath(path_type=Path))
 @click.argument("b", type=GivenPath(path_type=Path))
-@click.option("--context", type=Whole(0), default=10, show_default=True, help="Rows before the divergence.")
+@click.option("--context", type=Whole(0), default=10, show_default=True, help="Rows to show before the divergence.")
 def diff_command(a: Path, b: Path, context: int) -> None:
     """Compare the traces of runs A and B; exit 1 and name the first divergence if they differ."""
     from hearsay.trace.read.diff import diff_runs, render
@@ -104,10 +104,10 @@ def diff_command(a: Path, b: Path, context: int) -> None:
 @command.command("import")
 @click.argument("files", type=GivenPath(path_type=Path, exists=True, dir_okay=False), nargs=-1, required=True)
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
-@click.option("--format", "wanted", type=click.Choice(FORMATS), help="What the files are; else each is recognised.")
+@click.option("--format", "wanted", type=click.Choice(FORMATS), help="Format of the files (default: recognised).")
 @click.option("--master", metavar="URL", help="Import on a Spark cluster: spark://…, yarn, k8s://…, local[N].")
 @click.option("--remote", metavar="URL", help="Import on a Spark Connect server: sc://…, or local[N].")
-@click.option("--allow-bad", is_flag=True, help="Exit 0 although files were quarantined.")
+@click.option("--allow-bad", is_flag=True, help="Exit 0 even if files were quarantined.")
 def import_command(
     files: tuple[Path, ...], out: Path, wanted: str | None, master: str | None, remote: str | None, allow_bad: bool
 ) -> None:

@@ -38,30 +38,28 @@ FOLDER = "sweeps"
 @click.argument("what", metavar="TUNE.toml|SCENARIO")
 @click.option("--vary", multiple=True, metavar="SECTION.KEY=VALUES",
               help="An axis to search, [1, 2] or 4..12 or 0..1..0.1, of a scenario or preset.")  # fmt: skip
-@click.option("--aim", metavar="FIGURE", help="With --vary: the figure that is to be best.")
+@click.option("--aim", metavar="FIGURE", help="With --vary: the metric to optimise.")
 @click.option("--bound", "bounds", multiple=True, metavar="FIGURE<=NUMBER",
-              help="With --vary: what a figure must keep to; also >=, and “<=NUMBER worst”.")  # fmt: skip
+              help="With --vary: limit of a metric; also >=, and “<=NUMBER worst”.")  # fmt: skip
 @click.option("--condition", metavar="SECTION.KEY=VALUES",
-              help="With --vary: what one has to live with; an answer for each value.")  # fmt: skip
+              help="With --vary: a condition that you cannot choose; one answer for each value.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE",
               help="Change any key of the base scenario.")  # fmt: skip
-@click.option("--seeds", type=Whole(2, 100_000), metavar="N", help="Seeds 1…N of a point at most.")
-@click.option("--fresh-seeds", type=Whole(2, 10_000), metavar="N", help="Seeds that measure the best.")
+@click.option("--seeds", type=Whole(2, 100_000), metavar="N", help="Maximum seeds of a combination: 1…N.")
+@click.option("--fresh-seeds", type=Whole(2, 10_000), metavar="N", help="Seeds that measure the best combination.")
 @click.option("--final-seeds", type=Whole(2, 1_000_000), metavar="N",
-              help="Seeds of the few best at most, as long as they cannot be told apart.")  # fmt: skip
-@click.option("--runs", type=Whole(10, 1_000_000), metavar="N", help="Runs of the search at most, in each condition.")
-@click.option(
-    "--search-seed", type=Whole(0, (1 << 32) - 1), metavar="N", help="Another way through the combinations."
-)
-@click.option("--engine", type=click.Choice(["auto", "reference", "array"]), help="Instead of the file's.")
+              help="Maximum seeds for the final candidates.")  # fmt: skip
+@click.option("--runs", type=Whole(10, 1_000_000), metavar="N", help="Maximum runs of the search, in each condition.")
+@click.option("--search-seed", type=Whole(0, (1 << 32) - 1), metavar="N", help="Random seed of the search.")
+@click.option("--engine", type=click.Choice(["auto", "reference", "array"]), help="Overrides the file's engine.")
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
               help=f"The folder, {FOLDER}/tune-NAME without; what it holds is not run again.")  # fmt: skip
-@click.option("--retry", is_flag=True, help="Make the runs again that failed.")
-@click.option("--dry-run", is_flag=True, help="Say what would be searched, and run nothing.")
+@click.option("--retry", is_flag=True, help="Repeat failed runs.")
+@click.option("--dry-run", is_flag=True, help="Print the planned search and exit.")
 @spark_options
-@click.option("--json", "as_json", is_flag=True, help="What came of it as JSON on stdout, and nothing else there.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(**options: Any) -> None:
-    """Find the parameters that do best under bounds; go on from what is there."""
+    """Search for the best parameters within limits; existing runs are kept."""
     from hearsay.extras import require_extra
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.tuning.space import spaces
@@ -82,7 +80,7 @@ def command(**options: Any) -> None:
 
 
 def _asked(options: dict[str, Any]) -> tuple[Tuning, str]:
-    """What is tuned, and the file that says it."""
+    """Return the tuning and its file."""
     from hearsay.sim.scenario.tables import read_text
     from hearsay.studies.tuning.tune_file import declared_tuning, load_tuning
 
@@ -107,7 +105,7 @@ _CHANGES = ("seeds", "fresh_seeds", "final_seeds", "runs", "search_seed", "engin
 
 
 def _require_tuning(path: Path) -> None:
-    """A scenario that is given without what is searched is told of."""
+    """Reject a scenario without axes to search."""
     from hearsay.sim.scenario.scenario_file import preset_names
 
     if str(path) in preset_names() and not path.exists():
@@ -194,14 +192,14 @@ def _commands(options: dict[str, Any], answers: Sequence[Answer], folder: Path) 
     for option in ("aim", "condition", *_CHANGES):
         if options[option] is not None:
             words += [f"--{option.replace('_', '-')}", options[option]]
-    told = {"The whole search again": command_of(words)}
+    commands = {"The whole search again": command_of(words)}
     found = [answer for answer in answers if answer.best is not None]
     for answer in found:
         label = f", {answer.searched.label}" if answer.searched.label else ""
-        told[f"Base and best on seeds that nobody has looked at{label}"] = answer.compare_command(folder)
+        commands[f"Base and best on fresh seeds{label}"] = answer.compare_command(folder)
     if found:
-        told["Whether the best stays within its bounds"] = command_of(["check", folder / BUDGETS])
-    return told
+        commands["Whether the best stays within its bounds"] = command_of(["check", folder / BUDGETS])
+    return commands
 
 
 _OPTION = {"bounds": "--bound", "settings": "--set"}

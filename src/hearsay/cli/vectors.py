@@ -16,10 +16,10 @@ from hearsay.cli.ending import CommandFailed
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER…",
                 type=GivenPath(exists=True, path_type=Path))  # fmt: skip
 @click.option("--as", "implementation", type=click.Choice(["spec", "go"]), default="spec", show_default=True,
-              help="Whose choices to run with, and whose values to expect where these differ.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="What came of each as JSON on stdout, and nothing else there.")
+              help="Reference implementation to test against.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(paths: tuple[Path, ...], implementation: str, as_json: bool) -> None:
-    """Run files of test vectors, and those in folders; exit 1 if one does not hold."""
+    """Run test vectors from files and folders; exit 1 if one fails."""
     from hearsay.vectors.files import Outcome, run_file, vector_files
 
     outcomes: list[Outcome] = []

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MOST_NODES = 1_000_000
 MOST_TOUCHED_NODES = 2_000
-"""So many nodes are simulated by the engine that can be touched, unless somebody says otherwise."""
+"""Up to this number of nodes the default is the engine that allows clicks on nodes."""
 NO_ROOM = "the reference engine may (--engine reference)"
 
 
@@ -63,30 +63,31 @@ class Source(GivenPath):
 @click.option("--router", metavar="NAME", help="floodsub, randomsub, meshsub, gossipsub, episub or module:attribute.")
 @click.option("--nodes", type=Whole(1, MAX_NODES), help="Number of nodes.")
 @click.option("--messages", type=Whole(0, MAX_NODES), help="Number of messages.")
-@click.option("--seed", type=Whole(0, MAX_SEED), help="Seed of all chance.")
+@click.option("--seed", type=Whole(0, MAX_SEED), help="Random seed.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Change any key of the scenario."
 )
 @click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
-              help="reference can be touched; array is for large networks.")  # fmt: skip
+              help="reference allows clicks on nodes; array is for large networks.")  # fmt: skip
 @click.option("--pace", type=Pace(), metavar="1x|max", default="1x", show_default=True,
-              help="Simulated time over time, or as fast as it goes.")  # fmt: skip
-@click.option("--paused", is_flag=True, help="Begin when somebody says so on the page.")
+              help="Speed of simulated time, or max.")  # fmt: skip
+@click.option("--paused", is_flag=True, help="Start paused.")
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", help="Write a run folder, too.")
 @click.option("--touched", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
-              help="In the end write the scenario here, with what was done on the page.")  # fmt: skip
+              help="At the end, write the scenario with your clicks here.")  # fmt: skip
 @click.option("--at", "address", metavar="[HOST:]PORT", default="0",
-              help="Where the page is served [default: any port, for this machine alone].")  # fmt: skip
+              help="Address of the page [default: any port, only on this machine].")  # fmt: skip
 @click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
-@click.option("--until-complete", is_flag=True, help="End with the run; else the page stays until Ctrl-C.")
+@click.option("--until-complete", is_flag=True, help="Stop at the end of the run instead of at Ctrl-C.")
 def command(**options: Any) -> None:
-    """Show a network in a browser while it runs: SOURCE is a scenario file to simulate (or say --preset), the folder
-    of a run, which may be finished or not, or the address of a page of `hearsay node --watch`; of those several are
-    joined in one picture.
+    """Show a network in a browser while it runs.
 
-    The page's address is printed; it holds a token, and without it there is no access. On the page the run can be
-    paused, slowed and scrubbed, and a click on a node lets it publish, or takes it down. What was done so becomes
-    part of the scenario (--touched, and the run folder's), so that `hearsay simulate` repeats the run.
+    SOURCE is a scenario file (or use --preset), the folder of a finished or unfinished run, or the address of a page
+    of `hearsay node --watch`. Several node addresses are shown in one picture.
+
+    The command prints the page's address, which contains an access token. On the page you can pause, slow down and
+    rewind the run; click on a node to publish a message or to stop the node. Your clicks are saved in the scenario
+    (--touched FILE, and in the run folder), so that `hearsay simulate` repeats the run.
     """
     endpoint("--at", options["address"])
     _require_new(options["touched"])
@@ -97,7 +98,7 @@ def command(**options: Any) -> None:
 
 
 def _require_new(file: Path | None) -> None:
-    """What will be written in the end can be: it is not there, and its folder is."""
+    """Check that a file can be written at the end: it does not exist, and its folder does."""
     if file is None:
         return
     if file.exists():
@@ -107,7 +108,7 @@ def _require_new(file: Path | None) -> None:
 
 
 def _watching(options: dict[str, Any]) -> Coroutine[Any, Any, int | None]:
-    """What is to be watched: nodes, a run, or else a simulation."""
+    """Return the source: nodes, a run, or a simulation."""
     sources: tuple[Path | str, ...] = options["sources"]
     addresses = [source for source in sources if isinstance(source, str)]
     if addresses and len(addresses) == len(sources):
@@ -226,7 +227,7 @@ async def _served_while(
         running = asyncio.ensure_future(asyncio.to_thread(run))
         await asyncio.wait({running, signalled}, return_when=asyncio.FIRST_COMPLETED)
         if signalled.done() and server.broadcast.awaited is not None:
-            exit_at_once(signalled.result())  # nothing has begun, and a compiler heeds nobody
+            exit_at_once(signalled.result())  # nothing has begun, and a compiler ignores signals
         close()
         await running
     return signalled.result() if signalled.done() else None

@@ -4,7 +4,7 @@ Rules:
 
 * A delivery names the sender of its copy. The copy is the earliest one of that sender, with the hops and via of the
   delivery, that arrived since the node's previous delivery. In a simulation without service times it is the one whose
-  arrival and validation end at the delivery, if there is one. Of a message in parts it is the part that completed it.
+  arrival and validation end at the delivery, if there is one; for a message in parts, the part that completed it.
 * The sender had the message by its last delivery before it sent the copy; the publisher, by the publication; a node
   outside the topic, by the arrival of the copy that a script injected.
 * The steps of a hop begin when the sender had the message and end when the receiver delivered it. They follow each
@@ -221,7 +221,7 @@ def _waiting(copy: Copy, held_us: int, request: Request | None) -> list[StepTime
         (Step.ABSENT, request.joined_us),
         (Step.UNCONNECTED, request.connected_us),
         (Step.HEARTBEAT if copy.via == Via.IWANT else Step.NEXT_IHAVE, request.announced_us),
-        (Step.ANNOUNCED, request.heard_us),
+        (Step.ANNOUNCED, request.received_us),
         (Step.ASKING, request.asked_us),
         (Step.ASKED, request.reached_us),
         (Step.ANSWERING, copy.sent_us),

@@ -43,7 +43,7 @@ class Request:
     connected_us: int | None
     """When the two were connected, if the sender had the message before."""
     announced_us: int | None
-    heard_us: int | None
+    received_us: int | None
     asked_us: int | None
     reached_us: int | None
 
@@ -70,10 +70,12 @@ class Requests:
         if not asked:
             return None
         asked_us, reached_us = asked[-1]
-        heard = self._parts(copy.sender, copy.receiver, PartKind.IHAVE, held_us,
+        announcements = self._parts(copy.sender, copy.receiver, PartKind.IHAVE, held_us,
                             copy.sent_us if asked_us == NONE else asked_us)  # fmt: skip
-        announced_us, heard_us = (heard[-1] if is_gossip else heard[0]) if heard else (NONE, NONE)
-        times = (announced_us, heard_us, asked_us, reached_us)
+        announced_us, received_us = NONE, NONE
+        if announcements:
+            announced_us, received_us = announcements[-1 if is_gossip else 0]
+        times = (announced_us, received_us, asked_us, reached_us)
         first_us = next((time for time in times if time != NONE), held_us)
         joined_us = self._joined(copy.receiver, held_us, first_us)
         connected_us = self._connected((copy.sender, copy.receiver), joined_us or held_us, first_us)

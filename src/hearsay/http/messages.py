@@ -52,7 +52,7 @@ def _is_address(host: str) -> bool:
 
 
 class RequestReader:
-    """Of one connection."""
+    """The request of one connection."""
 
     def __init__(self, body_bytes: int | None = None) -> None:
         """The most that a body may have; none when bodies are not read."""

@@ -122,7 +122,7 @@ def pareto_picture(charts: StudyCharts) -> Html | None:
 
 
 def _labels(labels: Sequence[tuple[str, svg.Point]], width: int) -> list[Html]:
-    """Return labels beside marks, where they overlap nothing."""
+    """Return labels next to marks, without overlap."""
     taken = [(x - 5, y - 5, x + 5, y + 5) for _, (x, y) in labels]
     drawn: list[Html] = []
     for words, (x, y) in labels:

@@ -55,7 +55,7 @@ class Checked:
 def check(subject: Subject, checks: Sequence[Check] | None = None) -> Checked:
     worth = worth_of(subject)
     made = chosen() if checks is None else checks
-    findings = [finding(each, told, worth) for each in made for told in each.look(worth)]
+    findings = [finding(each, remark, worth) for each in made for remark in each.look(worth)]
     order = list(Severity)
     findings.sort(key=lambda each: order.index(each.severity), reverse=True)
     return Checked(worth, findings, silences(worth), list(offences(worth)))

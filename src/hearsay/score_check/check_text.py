@@ -14,7 +14,7 @@ from hearsay.text.tables import table_text
 
 _MOST_ROWS = 40
 SILENCE_HEAD = ("topic", "silence in it", "then at", "below 0 after joining", "after stopping")
-OFFENCE_HEAD = ("so many of", "below 0", *LEVELS[1:], "forgiven after", "forgotten after")
+OFFENCE_HEAD = ("number of", "below 0", *LEVELS[1:], "forgiven after", "forgotten after")
 
 
 def finding_line(subject: str, found: ScoreFinding) -> str:
@@ -33,16 +33,16 @@ def finding_cells(checked: Checked) -> list[tuple[str, ...]]:
 
 
 def summary(checked: Checked) -> str:
-    told = [plural(many, severity) for severity, many in checked.counts().items() if many]
-    return plain(f"{escape(checked.subject.name)}: {', '.join(told) or 'nothing found'}")
+    counts = [plural(many, severity) for severity, many in checked.counts().items() if many]
+    return plain(f"{escape(checked.subject.name)}: {', '.join(counts) or 'nothing found'}")
 
 
 def not_looked_at(subject: Subject) -> Iterator[str]:
-    """What a scenario has beside its own router; nothing of other subjects."""
+    """The routers of a scenario that the check ignores; nothing for other subjects."""
     if subject.others:
         yield plain(f"{escape(subject.name)}: not looked at: {', '.join(map(_other_words, subject.others))}")
     if not subject.router_is_run:
-        yield f"{escape(subject.name)}: nobody runs [router]: the populations are all nodes there are"
+        yield f"{escape(subject.name)}: no node runs [router]: the populations contain all nodes"
 
 
 def _other_words(other: OtherPopulation) -> str:
@@ -64,14 +64,14 @@ def check_text(checked: Checked) -> str:
 
 
 def silence_rows(checked: Checked) -> Iterator[tuple[str, ...]]:
-    """Of a peer that is at its best everywhere else."""
+    """Lines about silence of a peer with the best score elsewhere."""
     for each in checked.silences:
         times = ("never" if time is None else seconds(time) for time in (each.from_start_s, each.from_stop_s))
         yield (each.group.words, str(each.verdict), figure(each.score), *times)
 
 
 def offence_rows(checked: Checked) -> Iterator[tuple[str, ...]]:
-    """Of a peer that is at its best when it begins."""
+    """Lines about offences of a peer that starts with the best score."""
     for each in checked.offences:
         needed = ("never" if each.needed[level] is None else count(each.needed[level] or 0) for level in LEVELS)
         times = ("" if time is None else seconds(time) for time in (each.forgiven_s, each.forgotten_s))

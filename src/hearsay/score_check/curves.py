@@ -218,7 +218,7 @@ class _Play:
         return Curve(script.name, script.does, times, [each.score for each in samples], columns, pruned)
 
     def _act(self, refresh: int, now: int) -> None:
-        """What comes between two refreshes, at the first of them."""
+        """Add the events between two refreshes, at the first of them."""
         third = self._stage.refreshes // 3
         if self._is_member:
             for topic in self._topics:

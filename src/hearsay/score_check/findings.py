@@ -1,4 +1,4 @@
-"""What a check finds: in which topic and parameter, in words, and with the figures that lead to it."""
+"""Findings of checks: topic, parameter, words, and the figures behind them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a check says of one parameter, its topic aside; `figures` are numbers by name."""
+class Remark:
+    """The remark of a check about one parameter; `figures` are numbers by name."""
 
     words: str
     parameter: str = ""
@@ -37,7 +37,7 @@ class Told:
     figures: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
-Look: TypeAlias = Callable[[Worth], Iterator[Told]]
+Look: TypeAlias = Callable[[Worth], Iterator[Remark]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ class ScoreFinding:
     figures: Mapping[str, float]
 
 
-def finding(check: Check, told: Told, worth: Worth) -> ScoreFinding:
+def finding(check: Check, remark: Remark, worth: Worth) -> ScoreFinding:
     subject = worth.subject
-    table = subject.table if told.group is None else told.group.place
-    place = f"{table}.{told.parameter}" if table and told.parameter else table
-    topic = None if told.group is None else told.group.words
-    words = told.words if topic is None else f"{topic}: {told.words}"
-    return ScoreFinding(check.id, check.severity, words, topic, place, subject.line_of(place), told.figures)
+    table = subject.table if remark.group is None else remark.group.place
+    place = f"{table}.{remark.parameter}" if table and remark.parameter else table
+    topic = None if remark.group is None else remark.group.words
+    words = remark.words if topic is None else f"{topic}: {remark.words}"
+    return ScoreFinding(check.id, check.severity, words, topic, place, subject.line_of(place), remark.figures)

@@ -12,11 +12,11 @@ from hearsay.core.scores.promises import PromiseParameters
 from hearsay.score_check.worth import MOST, TopicWorth, Worth, first_that, left, refreshes_until
 
 MOST_OF_A_PEER = PromiseParameters().max_promises_per_peer
-"""That are followed at a time."""
+"""Promises that are tracked at a time."""
 
 
 def promises_per_heartbeat(parameters: GossipsubParameters) -> int:
-    """At most; 0: none is tracked. Of an IHAVE that is looked at there is one promise, or one of each id."""
+    """Maximum; 0: none is tracked. An IHAVE makes one promise, or one for each id."""
     match parameters.tracked_promises:
         case TrackedPromises.ONE:
             return min(parameters.max_ihave_messages or MOST_OF_A_PEER, MOST_OF_A_PEER)
@@ -40,7 +40,7 @@ _MOST_HEARTBEATS = 3_600
 
 @dataclass(frozen=True, slots=True)
 class Offence:
-    """`needed` is so many of what the name says by level, None where it is never reached."""
+    """An offence; `needed` is the number that leads below each level, None if it is never reached."""
 
     name: str
     topic: str | None
@@ -90,7 +90,7 @@ def _invalid_messages(worth: Worth, topic: TopicWorth) -> Offence:
 
 
 def _broken_promises(worth: Worth) -> Offence:
-    """As fast as they can be broken: so many at each heartbeat until it is enough."""
+    """Return the broken promises: the maximum at each heartbeat, until a level is reached."""
     needed: dict[str, int | None] = dict.fromkeys(LEVELS)
     peer, each = worth.peer, worth.subject.expected.promises_per_heartbeat
     sent, before, most = 0, 0.0, 0.0

@@ -1,4 +1,4 @@
-"""When a peer that says nothing in a topic is found out, and in how many it may be silent.
+"""Detection of a peer that is silent in a topic, and the number of topics in which it may be silent.
 
 A score is one sum, so what a peer earns in other topics stands against what it lacks in one (CVE-2022-47547;
 arXiv 2212.05197). The cap of all topics does not help: it bounds that sum, from which the deficit is taken already.
@@ -27,12 +27,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Of a peer that does its best everywhere else."""
+    """Silence of a peer with the best score elsewhere."""
 
     group: TopicGroup
     verdict: Verdict
     score: float
-    """What remains."""
+    """The remaining score."""
     from_start_s: float | None = None
     """Until it is below 0, silent from its GRAFT on; None: never."""
     from_stop_s: float | None = None
@@ -40,7 +40,7 @@ class Silence:
 
 
 def silences(worth: Worth) -> list[Silence]:
-    """Of each group of topics, in their order."""
+    """Return the silence of each group of topics, in their order."""
     scored = {id(each.group): each for each in worth.topics}
     found: list[Silence] = []
     for group in worth.subject.topics:
@@ -69,7 +69,7 @@ def active_after_s(worth: Worth, topic: TopicWorth) -> float:
 
 
 def _after_stopping_s(worth: Worth, topic: TopicWorth) -> float | None:
-    """What it had delivered fades, and what it earned by that, too."""
+    """Return the time after which its deliveries, and the score they gave, have decayed."""
     own, zero = topic.numbers, worth.peer.zero
     others = worth.all_topics - topic.most + topic.in_mesh
 

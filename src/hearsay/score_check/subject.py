@@ -64,7 +64,7 @@ class Expectations(Parameters):
     owner: ClassVar[str] = "expect"
 
     degree: int = integer(6, low=1, high=10_000)
-    """Members of a mesh; one in so many messages comes first from a given member."""
+    """Members of a mesh; each is first with this share of the messages."""
     heartbeat_ms: int = milliseconds(1_000, low=1)
     round_trip_ms: int = milliseconds(0)
     """To the nearest peer and back; 0 is not known."""
@@ -73,12 +73,12 @@ class Expectations(Parameters):
     """A GRAFT so soon after a PRUNE counts twice; 0: once."""
     opportunistic_graft_ticks: int = integer(60, low=0)
     promises_per_heartbeat: int = integer(10, low=0)
-    """So many one peer can break at most: go looks at ten IHAVEs, and each is one promise; 0: none is tracked."""
+    """Maximum that one peer can break: go accepts ten IHAVEs, each one promise; 0: none is tracked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic(Parameters):
-    """What is expected of a topic, or of `count` alike: a table of `[[expect.topics]]`."""
+    """Expectations of a topic, or of `count` equal topics: a table of `[[expect.topics]]`."""
 
     owner: ClassVar[str] = "a topic's traffic"
 
@@ -114,7 +114,7 @@ class OtherPopulation:
     """Its preset, or its kind where that is not gossipsub."""
     share: float | None
     nodes: int | None
-    """Of a list of nodes, which has no share."""
+    """The share of a list of nodes is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +127,14 @@ class Subject:
     unmet: Sequence[TopicGroup] = ()
     """With parameters, but no such topic is there."""
     dials_exchanged: bool | None = None
-    """Whether peers that a PRUNE names are dialled; None: not known, since a set is no router."""
+    """True if peers that a PRUNE names are dialled; None: unknown, since a set is not a router."""
     table: str = "score"
     """Where the parameters stand in the file."""
     lines: Mapping[str, int] = field(default_factory=dict[str, int])
     """The lines of keys by their dotted paths; of what stands in no file there are none."""
     others: Sequence[OtherPopulation] = ()
     router_is_run: bool = True
-    """Whether populations leave anybody who runs the scenario's own router."""
+    """True if the populations leave nodes for the scenario's own router."""
 
     @property
     def scored(self) -> list[tuple[TopicGroup, TopicScoreParameters]]:

@@ -89,11 +89,11 @@ def _rate(name: str, topic: str, validators: int) -> float | None:
 
 _MILLION = 1_000_000
 _NEAREST = -2.33
-"""Of a normal distribution: one in a hundred is so many deviations below the mean."""
+"""Quantile of the normal distribution: one in a hundred is this many deviations below the mean."""
 
 
 def subject_of_scenario(scenario: Scenario, name: str, lines: Mapping[str, int]) -> Subject:
-    """Of the scenario's own router; raises `ScenarioError` if that keeps no scores."""
+    """Return the subject of the scenario's own router; raise `ScenarioError` if it has no scores."""
     parameters = scenario.router.parameters
     if not isinstance(parameters, GossipsubParameters) or parameters.score is None:
         raise ScenarioError(
@@ -181,7 +181,7 @@ TABLES = ("score", "expect")
 
 
 def read_subject(path: Path) -> Subject:
-    """What the file says; raises `ScenarioError` with everything that is wrong."""
+    """Return the subject of a file; raise `ScenarioError` with all mistakes."""
     document, paths = parse_file(path)
     lines = {_dotted(key): line for key, line in paths.items()}
     if not document.keys() & set(TABLES):
@@ -192,7 +192,7 @@ def read_subject(path: Path) -> Subject:
         if key not in TABLES
     ]
     if "score" not in document:
-        raise ScenarioError([*problems, f"{path}: has no [score] beside its [expect]"])
+        raise ScenarioError([*problems, f"{path}: has [expect] but no [score]"])
     subject = _subject(document, str(path), lines, problems)
     if problems or subject is None:
         raise ScenarioError(problems)
@@ -211,8 +211,8 @@ def _subject(document: Document, file: str, lines: Mapping[str, int], problems: 
     except ParameterError as error:
         violations += [Violation(f"expect.{each.field}", each.value, each.rule) for each in error.violations]
     named = Subject(file, ScoreSet(), Expectations(), (), lines=lines)
-    told = [(named.line_of(each.field), each) for each in violations]
-    for line, each in sorted(told, key=lambda one: one[0]):
+    placed = [(named.line_of(each.field), each) for each in violations]
+    for line, each in sorted(placed, key=lambda one: one[0]):
         place = f"{file}:{line}" if line else file
         said = "" if each.value is None else f" = {shown_value(each.value)}"
         problems.append(f"{place}: {each.field.rstrip('.')}{said}: {each.rule}")

@@ -13,11 +13,11 @@ from hearsay.core.shell.parameters import MAX_TIME_MS
 from hearsay.score_check.subject import Subject, TopicGroup
 
 MOST = 1 << 40
-"""More than anybody waits for or sends."""
+"""A bound above every plausible wait or number of messages."""
 
 
 def left(counter: float, decay: float, refreshes: int, zero: float) -> float:
-    """Of a counter that nothing is added to (COUNTER-2)."""
+    """Return a counter after decay without additions (COUNTER-2)."""
     found = counter * decay**refreshes
     return 0.0 if found < zero else found
 
@@ -64,7 +64,7 @@ A_MONTH: Micros = MAX_TIME_MS * 1000
 
 @dataclass(frozen=True, slots=True)
 class TopicWorth:
-    """Of one topic of a group, times the topic's weight."""
+    """Score parts of one topic of a group, times the topic's weight."""
 
     group: TopicGroup
     parameters: TopicScoreParameters
@@ -90,12 +90,12 @@ class TopicWorth:
 
     @property
     def lost(self) -> float:
-        """What silence costs a peer that was at its best."""
+        """The loss of score by silence, from the best score."""
         return self.first - self.deficit
 
     @property
     def expects(self) -> bool:
-        """Whether deliveries are scored at all (P3)."""
+        """True if deliveries are scored (P3)."""
         return self.deficit < 0
 
 
@@ -105,7 +105,7 @@ class Worth:
     peer: PeerNumbers
     topics: Sequence[TopicWorth]
     all_topics: float
-    """What all topics give at most, before the cap."""
+    """Maximum of all topics, before the cap."""
     usual_topics: float
     """… and give a member of every mesh that is first as often as the others."""
 
@@ -151,7 +151,7 @@ class Worth:
         return parts.topic_sum(0.0, 0.0, lacking * own.mesh_weight, 0.0, 0.0, own.weight)
 
     def invalid(self, topic: TopicWorth, count: float) -> float:
-        """P4 of so many invalid messages, times the topic's weight."""
+        """Return P4 of `count` invalid messages, times the topic's weight."""
         own = topic.numbers
         return parts.topic_sum(0.0, 0.0, 0.0, 0.0, parts.square(count) * own.invalid_weight, own.weight)
 

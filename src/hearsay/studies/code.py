@@ -21,7 +21,7 @@ from hearsay.version import __version__
 
 _PACKAGE = Path(__file__).parents[1]
 _ROOMS = ("core", "trace", "sim")
-_FIGURES = "studies/figures.py"
+_FIGURES = "studies/packs.py"
 
 
 def code_digest(scenario: str) -> str:

@@ -47,7 +47,7 @@ def plural(number: int, noun: str, many: str | None = None) -> str:
 
 
 def figure(number: float, digits: int = DIGITS) -> str:
-    """A number with so many significant digits; fewer where they say all."""
+    """Return a number with at most `digits` significant digits."""
     if number == 0:
         return "0"
     decimals = digits - 1 - _power(number, digits)
@@ -105,9 +105,9 @@ def interval(middle: float, low: float, high: float, form: Form) -> str:
     if middle == low == high == 0:
         return "the same"
     largest = max((middle, low, high), key=abs)
-    told, least, most = _signed((middle, low, high), form)
+    middle_text, least, most = _signed((middle, low, high), form)
     unit = _unit_of(largest, form)
-    return f"{told}{unit}" if low == high else f"{told}{unit} ({least} … {most})"
+    return f"{middle_text}{unit}" if low == high else f"{middle_text}{unit} ({least} … {most})"
 
 
 def between(low: float, high: float, form: Form) -> str:
@@ -189,12 +189,12 @@ def _byte_unit(number: float) -> int:
 
 
 def _power(number: float, digits: int) -> int:
-    """The power of ten of a number that is rounded to so many digits."""
+    """Return the power of ten of a number that is rounded to `digits` digits."""
     return int(f"{number:.{digits - 1}e}".partition("e")[2])
 
 
 def _digits(number: float, digits: int) -> str:
-    """So many digits after the point; without zeros at the end if the number is exactly what is then said."""
+    """Return a number with digits after the point; an exact number has no zeros at the end."""
     text = f"{number:,.{digits}f}"
     if "." not in text or abs(float(text.replace(",", "")) - number) > 1e-9 * abs(number):
         return text

@@ -32,7 +32,7 @@ def _row(cells: Sequence[str], name: str, left: int) -> str:
 
 
 WITHOUT_TERMINAL = 100
-"""Columns where nobody says how many there are."""
+"""Default width in columns."""
 _LEAST = 20
 _GAP = "  "
 

@@ -1,11 +1,11 @@
-"""From one source to many browsers: frames, at most so many a second, and answers to what browsers ask.
+"""Frames of one source for many browsers, at a bounded rate, and answers to requests of browsers.
 
 Rules:
 
 * The source owns the picture: it feeds it and calls `beat` from its own thread; all else is called from the loop.
-* A frame is dropped when the one before has not been handed over yet: what it would have told is in the next.
-* A browser that takes frames too slowly loses those that wait for it, and is told the whole picture instead.
-* Until there is a frame, browsers are told what the source waits for before it begins.
+* A frame is dropped while the previous one waits; the next frame contains its changes.
+* A browser that reads too slowly loses its waiting frames, and receives a snapshot instead.
+* Before the first frame, browsers receive the reason for which the source waits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOST_ASKED = 64
 
 
 class Refused(Exception):
-    """What a browser asked for is not done; the message says why."""
+    """A refused request of a browser, with the reason."""
 
 
 class Viewer:
@@ -83,11 +83,11 @@ class Broadcast:
     def __init__(
         self, picture: Picture, about: Changes, loop: asyncio.AbstractEventLoop, awaited: str | None = None
     ) -> None:
-        """`about` is what browsers are told first: what the source is, and what may be done to it."""
+        """`about` describes the source and its controls; it is the first thing that browsers receive."""
         self.picture = picture
         self.about = about
         self.awaited = awaited
-        """What the source waits for; nothing once it has begun."""
+        """The reason for which the source waits; empty once it has begun."""
         self.woken = Event()
         """Set when a browser asks for something."""
         self.places = Places(picture)
@@ -100,16 +100,16 @@ class Broadcast:
         self._due_s = 0.0
         self._number = 0
 
-    # What the source calls.
+    # Called by the source.
 
     def tell(self, **news: Any) -> None:
-        """Something beside the rows that goes into the next frame, and into what new browsers are told."""
+        """Add state that no row has to the next frame, and to the snapshot of new browsers."""
         self._news |= news
         self.about |= news
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time for a frame, or for an answer."""
+        """Return True if a frame or an answer is due."""
         return monotonic() >= self._due_s or self.woken.is_set()
 
     def rest(self) -> None:
@@ -136,14 +136,14 @@ class Broadcast:
         frame = _event(changes) if any(not viewer.behind for viewer in viewers) else b""
         whole = b""
         if any(viewer.behind for viewer in viewers):
-            told = {"number": self._number, **self.picture.whole(now_us), "state": state, "about": self.about}
+            snapshot = {"number": self._number, **self.picture.whole(now_us), "state": state, "about": self.about}
             if any(viewer.is_new for viewer in viewers):
-                told["past"] = self._history.whole()
-            whole = _event(told)
+                snapshot["past"] = self._history.whole()
+            whole = _event(snapshot)
         self._under_way.set()
         self._call(lambda: self._hand_over(frame, whole))
 
-    # What the loop calls.
+    # Called by the event loop.
 
     def join(self) -> Viewer:
         if len(self._viewers) >= MOST_VIEWERS:
@@ -159,7 +159,7 @@ class Broadcast:
         self._viewers.discard(viewer)
 
     async def ask(self, request: dict[str, Any]) -> Any:
-        """What the source answers, on its own thread. `Refused` says why not."""
+        """Return the answer of the source, made on its own thread; raise `Refused` with the reason."""
         answer: Future[Any] = Future()
         try:
             self._asked.put_nowait((request, answer))
@@ -197,10 +197,10 @@ class Broadcast:
     def _call(self, work: Callable[[], None]) -> None:
         try:
             self._loop.call_soon_threadsafe(work)
-        except RuntimeError:  # the loop is closed: nobody looks any more
+        except RuntimeError:  # the loop is closed: there are no viewers
             self._under_way.clear()
 
 
-def _event(told: Changes | str) -> bytes:
+def _event(content: Changes | str) -> bytes:
     """A server-sent event: JSON has no line breaks."""
-    return b"data: " + json.dumps(told, separators=(",", ":")).encode() + b"\n\n"
+    return b"data: " + json.dumps(content, separators=(",", ":")).encode() + b"\n\n"

@@ -1,7 +1,7 @@
 """The frames of a whole run in bounded room, thinned out evenly: so a page that is opened late can scrub all of it.
 
 When there are more than `MOST_FRAMES`, each two become one that says what both did: what was counted is added up, and
-of what came and went the end is kept. Messages are not among them: a page is told of the latest, as ever.
+of changes the end is kept. Messages are not among them: a page receives the latest ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hearsay.watch.picture.picture import Changes
 
 MOST_FRAMES = 600
 MOST_CHANGES = 300_000
-"""Of links and nodes, in all frames; more make them fewer. A single frame has as many as there are different ones."""
+"""Changes of links and nodes in all frames; above it, frames are merged."""
 _LATEST = ("number", "now", "alive", "lost", "refused", "members", "scores")
 
 
@@ -34,7 +34,7 @@ class _Frame:
         return len(self.links) + len(self.up) + len(self.reached)
 
     def add(self, other: _Frame) -> None:
-        """What comes after it."""
+        """The changes after it."""
         self.latest |= other.latest
         self.rates = [one + more for one, more in zip_longest(self.rates, other.rates, fillvalue=0)]
         for latency, count in other.latencies.items():
@@ -43,8 +43,8 @@ class _Frame:
         self.up |= other.up
         self.reached |= other.reached
 
-    def told(self) -> Changes:
-        """As changes of a picture are told."""
+    def as_changes(self) -> Changes:
+        """Return the frame in the form of a picture's changes."""
         found: Changes = {
             **self.latest,
             "rates": self.rates,
@@ -64,12 +64,12 @@ class History:
         self._frames: list[_Frame] = []
         self._changes = 0
         self._stride = 1
-        """So many frames become one."""
+        """Number of frames that become one."""
         self._open = _Frame()
         self._in_open = 0
 
     def add(self, changes: Mapping[str, Any]) -> None:
-        """A frame, as it was told."""
+        """Add a frame that browsers received."""
         added = _frame_of(changes)
         before = (self._open.latest or self._last.latest).get("now")
         if added.latest["now"] == before and not added.changes and not any(added.rates):
@@ -85,7 +85,7 @@ class History:
             self._thin_out()
 
     def whole(self) -> list[Changes]:
-        return [frame.told() for frame in (*self._frames, self._open) if frame.latest]
+        return [frame.as_changes() for frame in (*self._frames, self._open) if frame.latest]
 
     @property
     def _last(self) -> _Frame:
@@ -108,8 +108,8 @@ class History:
 def _frame_of(changes: Mapping[str, Any]) -> _Frame:
     """Its lists become what can be added to."""
     found = _Frame({name: changes[name] for name in _LATEST if name in changes}, list(changes.get("rates", ())))
-    told = changes.get("latencies", [])
-    found.latencies = dict(zip(told[::2], told[1::2], strict=True))
+    latencies = changes.get("latencies", [])
+    found.latencies = dict(zip(latencies[::2], latencies[1::2], strict=True))
     for name, there in (("linked", True), ("unlinked", False)):
         flat = changes.get(name, [])
         found.links |= dict.fromkeys(zip(flat[::3], flat[1::3], flat[2::3], strict=True), there)

@@ -1,4 +1,4 @@
-"""Where drawn nodes stand: laid out by their links, on a thread beside the source, when somebody asks."""
+"""Places of drawn nodes, laid out by their links on a thread of its own, on request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Places:
 
     @property
     def _is_linked(self) -> bool:
-        """Whether there are links enough to tell who is near whom."""
+        """Return True if there are enough links for a layout."""
         nodes = len(self._picture.drawn.numbers)
         return nodes > 1 and len(self._picture.links.links) >= _LINKS_PER_NODE * nodes
 

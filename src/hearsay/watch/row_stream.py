@@ -1,11 +1,11 @@
-"""Rows of a node's trace for whoever joins several nodes in one picture: a line of JSON for each frame.
+"""Rows of a node's trace for a picture of several nodes: a line of JSON for each frame.
 
 Rules:
 
-* Who begins to follow is told how it stands, as rows; then come the rows as they happen, with their own times.
-* Names of peers and topics are told once, in the order of their numbers; the node itself is number 0.
-* Who takes the lines too slowly is let go: it may come again, and is told how it stands then.
-* What a line has is bounded (`MOST_LINE`, `MOST_ROWS`, `MOST_NAMES`), and numbers without a name are none.
+* A new reader receives the present state as rows, and then each new row with its time.
+* Names of peers and topics are sent once, in the order of their numbers; the node itself is number 0.
+* Slow readers are disconnected; on reconnect they receive the present state.
+* A line is bounded (`MOST_LINE`, `MOST_ROWS`, `MOST_NAMES`), and a number without a name is an error.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ class NoRows(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What a line says; names are those that no line before had."""
+    """The content of a line; names are new ones only."""
 
     peers: tuple[str, ...]
     topics: tuple[str, ...]
     rows: Rows
     can: tuple[str, ...] = ()
-    """What may be done to the node; the first line says so."""
+    """Controls of the node, in the first line."""
 
     def line(self) -> bytes:
-        told = {
+        content = {
             "peers": self.peers,
             "topics": self.topics,
             "rows": b64encode(self.rows.astype("<i8").tobytes()).decode(),
             **({"can": self.can} if self.can else {}),
         }
-        return b"data: " + json.dumps(told, separators=(",", ":")).encode() + b"\n\n"
+        return b"data: " + json.dumps(content, separators=(",", ":")).encode() + b"\n\n"
 
 
 class RowStream:
@@ -69,7 +69,7 @@ class RowStream:
         self._picture = picture
         self._can = tuple(can)
         self._followers: dict[Viewer, tuple[int, int]] = {}
-        """With how many names of peers and of topics each was told."""
+        """Readers, with the number of peer and topic names that each has received."""
 
     def join(self) -> Viewer:
         if len(self._followers) >= MOST_FOLLOWERS:
@@ -82,12 +82,12 @@ class RowStream:
         self._followers.pop(viewer, None)
 
     def tell(self, rows: Rows, names: tuple[Sequence[str], Sequence[str]], now_us: Micros) -> None:
-        """What has happened, once it is in the picture."""
+        """Send the rows that the picture contains now."""
         peers, topics = names
-        for viewer, (told_peers, told_topics) in list(self._followers.items()):
-            new = tuple(peers[told_peers:]), tuple(topics[told_topics:])
+        for viewer, (sent_peers, sent_topics) in list(self._followers.items()):
+            new = tuple(peers[sent_peers:]), tuple(topics[sent_topics:])
             self._followers[viewer] = len(peers), len(topics)
-            if not told_peers:
+            if not sent_peers:
                 viewer.begin(Piece(*new, _standing(self._picture, now_us), self._can).line())
             elif len(rows) or any(new):
                 viewer.put(Piece(*new, rows[:MOST_ROWS]).line())
@@ -100,8 +100,8 @@ class RowStream:
 def piece_of(line: bytes) -> Piece:
     """Raises `NoRows`."""
     try:
-        told: Any = json.loads(line)
-        peers, topics, packed, can = told["peers"], told["topics"], told["rows"], told.get("can", [])
+        content: Any = json.loads(line)
+        peers, topics, packed, can = content["peers"], content["topics"], content["rows"], content.get("can", [])
         values = np.frombuffer(b64decode(packed, validate=True), dtype="<i8").astype(np.int64)
         rows = values.reshape(-1, WIDTH)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -150,7 +150,7 @@ class Numbers:
 
 
 class SharedNames:
-    """Of one node: its own numbers for peers and topics, as those that all share."""
+    """The shared numbers for one node's numbers of peers and topics."""
 
     def __init__(self, peers: Numbers, topics: Numbers) -> None:
         self._of_all = peers, topics

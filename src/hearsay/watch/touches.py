@@ -1,4 +1,4 @@
-"""What people do to a simulation while it runs, as a scenario that does the same: whoever simulates it gets the run.
+"""Actions of users on a running simulation, as a scenario that reproduces the run.
 
 A message is a `[[timed]]` publication, a crash a `[[faults.crash]]` of one listed node, and its return the crash's
 `rejoin_after_s`.

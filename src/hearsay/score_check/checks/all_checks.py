@@ -1,4 +1,4 @@
-"""All checks, in the order in which they are told; their ids are promised."""
+"""All checks, in the order of their output. Their ids are part of the interface."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hearsay.score_check.findings import Check, Severity
 _NOTE, _WARNING, _ERROR = Severity
 
 CHECKS = (
-    Check("silence-outweighed", _ERROR, "deliveries are scored, and what other topics give outweighs silence in this "
+    Check("silence-outweighed", _ERROR, "deliveries are scored, and other topics outweigh silence in this "
           "one: a peer that forwards nothing in it is never pruned (CVE-2022-47547)", on_silence.outweighed),
     Check("silence-in-many", _WARNING, "how many topics a peer can be silent in at once and keep a score of 0, with "
           "topics among them whose deliveries are scored", on_silence.in_many),
@@ -28,8 +28,8 @@ CHECKS = (
     Check("failure-not-scored", _WARNING, "deliveries are scored and leaving the mesh is not (P3b), so silent peers "
           "come back", on_silence.failure_unscored),
     Check("failure-fades", _WARNING, "mesh failures are forgotten before a backoff ends", on_silence.failure_fades),
-    Check("window-mirrors", _WARNING, "copies count for as long as the way to a peer and back: to return what one "
-          "was sent is a delivery", on_silence.mirrors),
+    Check("window-mirrors", _WARNING, "copies count for as long as a round trip: a peer gets credit for "
+          "echoing a message", on_silence.mirrors),
     Check("threshold-out-of-reach", _ERROR, "the cap of mesh deliveries, after a refresh, is below what is expected",
           on_traffic.out_of_reach),
     Check("idle-prunes", _ERROR, "the topic's traffic is so little that members that deliver all of it are pruned",
@@ -38,7 +38,7 @@ CHECKS = (
           "have a deficit", on_traffic.idle_costs),
     Check("pause-prunes", _WARNING, "the traffic is enough on average, and not over a usual pause",
           on_traffic.pause_prunes),
-    Check("activation-early", _WARNING, "deliveries are expected before a newcomer can have made them",
+    Check("activation-early", _WARNING, "deliveries are expected before a new member can make them",
           on_traffic.activation_is_early),
     Check("traffic-unknown", _NOTE, "deliveries are expected in a topic whose traffic is not known",
           on_traffic.unknown),
@@ -59,18 +59,18 @@ CHECKS = (
           "until a peer at its best is below 0", on_offences.patience),
     Check("forgotten-in-backoff", _WARNING, "scores of peers that go are kept for less than a backoff lasts",
           on_offences.forgotten_in_backoff),
-    Check("return-is-fresh", _WARNING, "who comes back starts afresh", on_offences.return_is_fresh),
+    Check("return-is-fresh", _WARNING, "a peer that returns starts with a new score", on_offences.return_is_fresh),
     Check("decay-below-zero", _WARNING, "a decay is below decay_to_zero: a count of 1 is gone at the next refresh",
           on_offences.gone_at_once),
     Check("threshold-unreachable", _ERROR, "nothing leads below a threshold", on_thresholds.unreachable),
-    Check("threshold-at-zero", _WARNING, "graylist is 0: whoever is below 0 is not heard at all",
+    Check("threshold-at-zero", _WARNING, "graylist is 0: peers with a score below 0 are ignored",
           on_thresholds.at_zero),
     Check("thresholds-equal", _NOTE, "two thresholds are the same", on_thresholds.equal),
     Check("invalid-graylists", _WARNING, "a single invalid message is below graylist",
           on_thresholds.one_offence_graylists),
     Check("exchange-unreachable", _NOTE, "accept_exchange is above what topics give",
           on_thresholds.exchange_unreachable),
-    Check("exchange-from-anyone", _WARNING, "accept_exchange is 0, and the router may dial whom a PRUNE names",
+    Check("exchange-from-anyone", _WARNING, "accept_exchange is 0, and the router may dial peers that a PRUNE names",
           on_thresholds.exchange_from_anyone),
     Check("opportunity-unreachable", _WARNING, "opportunistic_graft is above what honest members have",
           on_thresholds.opportunity_unreachable),
@@ -84,11 +84,11 @@ CHECKS = (
     Check("topic-weightless", _WARNING, "topic_weight is 0, so nothing in the topic counts",
           on_counters.weightless_topic),
     Check("topic-not-there", _WARNING, "parameters of a topic that is not there", on_counters.unmet),
-    Check("first-cap-never-binds", _NOTE, "the cap of first deliveries is above what anybody can bring",
+    Check("first-cap-never-binds", _NOTE, "the cap of first deliveries is above the possible number",
           on_counters.first_cap_never_binds),
-    Check("first-cap-always-binds", _NOTE, "the cap of first deliveries is below what a usual member brings",
+    Check("first-cap-always-binds", _NOTE, "the cap of first deliveries is below the number of a usual member",
           on_counters.first_cap_always_binds),
-    Check("mesh-cap-never-binds", _NOTE, "the cap of mesh deliveries is above what anybody can bring",
+    Check("mesh-cap-never-binds", _NOTE, "the cap of mesh deliveries is above the possible number",
           on_counters.mesh_cap_never_binds),
     Check("time-cap-at-once", _NOTE, "time in the mesh is at its cap within a minute", on_counters.time_cap_at_once),
     Check("weight-negligible", _NOTE, "a part gives less than a thousandth of what all topics give",

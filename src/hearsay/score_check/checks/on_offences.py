@@ -5,36 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hearsay.core.rules.scores.parts import may_be_in_mesh
-from hearsay.score_check.findings import Told
+from hearsay.score_check.findings import Remark
 from hearsay.score_check.offences import GRAFTS, SHARING_PEERS, offences_of_the_peer
 from hearsay.score_check.worth import TopicWorth, Worth, first_that
 from hearsay.text.numbers import count, figure, plural, seconds
 
 _PATIENCE = 10
-"""So many invalid messages of a peer at its best are no accident any more."""
+"""Number of invalid messages that is not an accident."""
 
 
-def invalid_unpunished(worth: Worth) -> Iterator[Told]:
+def invalid_unpunished(worth: Worth) -> Iterator[Remark]:
     for topic in worth.topics:
         if not worth.invalid(topic, 1.0):
             words = "invalid messages cost nothing (P4)"
-            yield Told(words, "invalid_messages_weight", topic.group)
+            yield Remark(words, "invalid_messages_weight", topic.group)
 
 
-def invalid_cheap(worth: Worth) -> Iterator[Told]:
+def invalid_cheap(worth: Worth) -> Iterator[Remark]:
     for topic in worth.topics:
         number = _needed(worth, topic)
         if worth.invalid(topic, 1.0) and (number is None or number > _PATIENCE):
-            so_many = "no number of" if number is None else count(number)
+            amount = "no number of" if number is None else count(number)
             words = (
-                f"it takes {so_many} invalid messages at once until a peer at its best "
+                f"it takes {amount} invalid messages at once until a peer at its best "
                 f"({figure(worth.best)}) is below 0; one costs {figure(-worth.invalid(topic, 1.0))}"
             )
             figures = {"best": worth.best, "one": worth.invalid(topic, 1.0), "needed": number or 0.0}
-            yield Told(words, "invalid_messages_weight", topic.group, figures)
+            yield Remark(words, "invalid_messages_weight", topic.group, figures)
 
 
-def invalid_never_adds_up(worth: Worth) -> Iterator[Told]:
+def invalid_never_adds_up(worth: Worth) -> Iterator[Remark]:
     """One at every heartbeat."""
     for topic in worth.topics:
         if not worth.invalid(topic, 1.0):
@@ -46,17 +46,17 @@ def invalid_never_adds_up(worth: Worth) -> Iterator[Told]:
                 f"with an invalid message at every heartbeat {figure(most)} are counted and a "
                 f"peer at its best keeps {figure(score)}: they are forgotten as fast as they come"
             )
-            yield Told(words, "invalid_messages_decay", topic.group, {"counted": most, "score": score})
+            yield Remark(words, "invalid_messages_decay", topic.group, {"counted": most, "score": score})
 
 
-def misbehaviour_unpunished(worth: Worth) -> Iterator[Told]:
+def misbehaviour_unpunished(worth: Worth) -> Iterator[Remark]:
     if not worth.peer.misbehaviour_weight:
-        yield Told("broken promises and GRAFTs in a backoff cost nothing (P7)", "misbehaviour_weight")
+        yield Remark("broken promises and GRAFTs in a backoff cost nothing (P7)", "misbehaviour_weight")
     elif not worth.subject.expected.promises_per_heartbeat:
-        yield Told("promises are not tracked (tracked_promises), so none is ever broken", "misbehaviour_weight")
+        yield Remark("promises are not tracked (tracked_promises), so none is ever broken", "misbehaviour_weight")
 
 
-def misbehaviour_never_adds_up(worth: Worth) -> Iterator[Told]:
+def misbehaviour_never_adds_up(worth: Worth) -> Iterator[Remark]:
     """As many promises as can be broken, at every heartbeat."""
     peer, each = worth.peer, worth.subject.expected.promises_per_heartbeat
     if not peer.misbehaviour_weight or not each:
@@ -68,15 +68,15 @@ def misbehaviour_never_adds_up(worth: Worth) -> Iterator[Told]:
             f"with {plural(each, 'broken promise')} at every heartbeat, the most there can be, {figure(most)} are "
             f"counted and a peer at its best keeps {figure(score)}: they are forgotten as fast as they come"
         )
-        yield Told(words, "misbehaviour_decay", None, {"counted": most, "score": score})
+        yield Remark(words, "misbehaviour_decay", None, {"counted": most, "score": score})
 
 
-def addresses_unpunished(worth: Worth) -> Iterator[Told]:
+def addresses_unpunished(worth: Worth) -> Iterator[Remark]:
     if not worth.peer.address_weight:
-        yield Told("peers that share an address lose nothing (P6)", "shared_address_weight")
+        yield Remark("peers that share an address lose nothing (P6)", "shared_address_weight")
 
 
-def address_is_a_household(worth: Worth) -> Iterator[Told]:
+def address_is_a_household(worth: Worth) -> Iterator[Remark]:
     peer = worth.peer
     if peer.address_weight and peer.address_threshold <= 1:
         pair = worth.score(worth.all_topics, 2.0)
@@ -84,10 +84,10 @@ def address_is_a_household(worth: Worth) -> Iterator[Told]:
             f"two peers at one address, a household, lose {figure(-peer.address_weight)} each; at their best they "
             f"are at {figure(pair)}"
         )
-        yield Told(words, "shared_address_threshold", None, {"one": peer.address_weight, "score": pair})
+        yield Remark(words, "shared_address_threshold", None, {"one": peer.address_weight, "score": pair})
 
 
-def forgotten_in_backoff(worth: Worth) -> Iterator[Told]:
+def forgotten_in_backoff(worth: Worth) -> Iterator[Remark]:
     retain_s, backoff_s = worth.peer.retain / 1_000_000, worth.subject.expected.prune_backoff_ms / 1000
     if retain_s < backoff_s:
         kept = f"kept for {seconds(retain_s)}" if retain_s else "not kept"
@@ -95,16 +95,16 @@ def forgotten_in_backoff(worth: Worth) -> Iterator[Told]:
             f"the score of a peer that goes is {kept}, and a backoff lasts {seconds(backoff_s)}: a pruned peer that "
             "reconnects is a stranger when it may graft again"
         )
-        yield Told(words, "retain_ms", None, {"retain_s": retain_s, "backoff_s": backoff_s})
+        yield Remark(words, "retain_ms", None, {"retain_s": retain_s, "backoff_s": backoff_s})
 
 
-def return_is_fresh(worth: Worth) -> Iterator[Told]:
+def return_is_fresh(worth: Worth) -> Iterator[Remark]:
     if worth.peer.return_is_fresh:
-        words = 'a peer that comes back starts afresh (retained_scores = "until-return"): nothing bad lasts'
-        yield Told(words, "retained_scores")
+        words = 'a returning peer starts with a new score (retained_scores = "until-return"): no penalty lasts'
+        yield Remark(words, "retained_scores")
 
 
-def gone_at_once(worth: Worth) -> Iterator[Told]:
+def gone_at_once(worth: Worth) -> Iterator[Remark]:
     """A count of 1 that is 0 after one refresh is remembered for less than it takes to see two of it."""
     zero = worth.peer.zero
     for name, decay, weight in (
@@ -112,7 +112,7 @@ def gone_at_once(worth: Worth) -> Iterator[Told]:
         ("slow_peer_decay", worth.peer.slow_decay, worth.peer.slow_weight),
     ):
         if weight and decay < zero:
-            yield Told(_gone(name, decay, zero), name, None, {"decay": decay, "zero": zero})
+            yield Remark(_gone(name, decay, zero), name, None, {"decay": decay, "zero": zero})
     for topic in worth.topics:
         own = topic.numbers
         for name, decay, weight in (
@@ -123,10 +123,10 @@ def gone_at_once(worth: Worth) -> Iterator[Told]:
         ):
             if weight and decay < zero:
                 words = f"{_gone(name, decay, zero)}"
-                yield Told(words, name, topic.group, {"decay": decay, "zero": zero})
+                yield Remark(words, name, topic.group, {"decay": decay, "zero": zero})
 
 
-def patience(worth: Worth) -> Iterator[Told]:
+def patience(worth: Worth) -> Iterator[Remark]:
     """Where the thresholds of whole peers are too far for one kind of offence."""
     found = {each.name: each for each in offences_of_the_peer(worth)}
     for name, parameter, on in (
@@ -136,7 +136,7 @@ def patience(worth: Worth) -> Iterator[Told]:
         number = found[name].needed["negative"]
         if on and number is not None and number > 10 * _PATIENCE:
             words = f"it takes {count(number)} {name} until a peer at its best ({figure(worth.best)}) is below 0"
-            yield Told(words, parameter, None, {"needed": number})
+            yield Remark(words, parameter, None, {"needed": number})
 
 
 def _needed(worth: Worth, topic: TopicWorth) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hearsay.score_check.findings import Told
+from hearsay.score_check.findings import Remark
 from hearsay.score_check.silence import Silence, Verdict, active_after_s, most_silent, silences, total_topics
 from hearsay.score_check.worth import TopicWorth, Worth, refreshes_until
 from hearsay.text.numbers import count, figure, plural, seconds
@@ -12,41 +12,41 @@ from hearsay.text.numbers import count, figure, plural, seconds
 _NAMED = 3
 
 
-def unscored(worth: Worth) -> Iterator[Told]:
+def unscored(worth: Worth) -> Iterator[Remark]:
     for each in _with(worth, Verdict.UNSCORED):
-        yield Told("has no parameters, so nothing that is done in it counts", group=each.group)
+        yield Remark("has no parameters, so nothing that is done in it counts", group=each.group)
 
 
-def nowhere_expected(worth: Worth) -> Iterator[Told]:
+def nowhere_expected(worth: Worth) -> Iterator[Remark]:
     if worth.topics and not any(topic.expects for topic in worth.topics):
-        words = "deliveries are scored in no topic (P3): who forwards nothing anywhere keeps every place it has"
-        yield Told(
+        words = "deliveries are scored in no topic (P3): a peer that forwards nothing keeps all its places"
+        yield Remark(
             words, figures={"score": worth.score(sum(each.in_mesh * each.group.count for each in worth.topics))}
         )
 
 
-def not_expected(worth: Worth) -> Iterator[Told]:
+def not_expected(worth: Worth) -> Iterator[Remark]:
     for each in _with(worth, Verdict.NOT_EXPECTED):
         words = "deliveries are not scored (P3), so a member that forwards nothing keeps its place"
-        yield Told(words, "mesh_deliveries_weight", each.group, {"score": each.score})
+        yield Remark(words, "mesh_deliveries_weight", each.group, {"score": each.score})
 
 
-def outweighed(worth: Worth) -> Iterator[Told]:
+def outweighed(worth: Worth) -> Iterator[Remark]:
     topics = {id(topic.group): topic for topic in worth.topics}
     for each in _with(worth, Verdict.OUTWEIGHED):
         topic = topics[id(each.group)]
         others = worth.all_topics - topic.most
         words = (
-            f"silence in it costs {figure(-topic.deficit)}, and time in its mesh with all else "
-            f"gives up to {figure(others + topic.in_mesh)}: {figure(each.score)} remains, nobody prunes the peer"
+            f"silence costs {figure(-topic.deficit)}, and mesh time with all else gives up to "
+            f"{figure(others + topic.in_mesh)}: a score of {figure(each.score)} remains, so the peer is not pruned"
         )
         if worth.peer.topic_cap and -topic.deficit > worth.peer.topic_cap:
             words += f"; topic_cap ({figure(worth.peer.topic_cap)}) does not help, it bounds the sum"
         figures = {"deficit": topic.deficit, "others": others, "time_in_mesh": topic.in_mesh, "score": each.score}
-        yield Told(words, "mesh_deliveries_weight", each.group, figures)
+        yield Remark(words, "mesh_deliveries_weight", each.group, figures)
 
 
-def in_many(worth: Worth) -> Iterator[Told]:
+def in_many(worth: Worth) -> Iterator[Remark]:
     chosen = most_silent(worth)
     expecting = [(topic, many) for topic, many in chosen if topic.expects]
     if not expecting:
@@ -59,21 +59,21 @@ def in_many(worth: Worth) -> Iterator[Told]:
         f"a peer at its best elsewhere can be silent in {silent:,} of {plural(of, 'scored topic')} at once and never "
         f"be pruned; deliveries are scored in {scored:,} of them ({named}{more})"
     )
-    yield Told(words, figures={"silent": silent, "with_deliveries_scored": scored, "of": of})
+    yield Remark(words, figures={"silent": silent, "with_deliveries_scored": scored, "of": of})
 
 
-def time_outweighs(worth: Worth) -> Iterator[Told]:
+def time_outweighs(worth: Worth) -> Iterator[Remark]:
     for topic in worth.topics:
         if topic.expects and topic.silent >= 0:
             words = (
                 f"time in its mesh gives up to {figure(topic.in_mesh)}, silence costs "
-                f"{figure(-topic.deficit)}: whoever stays is paid for staying silent"
+                f"{figure(-topic.deficit)}: a silent member gains by staying"
             )
             figures = {"time_in_mesh": topic.in_mesh, "deficit": topic.deficit}
-            yield Told(words, "time_in_mesh_weight", topic.group, figures)
+            yield Remark(words, "time_in_mesh_weight", topic.group, figures)
 
 
-def graylists(worth: Worth) -> Iterator[Told]:
+def graylists(worth: Worth) -> Iterator[Remark]:
     """A cut cable is silence, too."""
     level = worth.subject.score.thresholds.graylist
     for topic in worth.topics:
@@ -81,13 +81,13 @@ def graylists(worth: Worth) -> Iterator[Told]:
         if topic.expects and score < level < 0:
             words = (
                 f"a peer at its best that delivers nothing in it has {figure(score)}, below "
-                f"graylist ({figure(level)}): an honest peer with a bad link is not heard any more"
+                f"graylist ({figure(level)}): an honest peer with a bad link is ignored"
             )
             figures = {"score": score, "graylist": level, "deficit": topic.deficit}
-            yield Told(words, "mesh_deliveries_weight", topic.group, figures)
+            yield Remark(words, "mesh_deliveries_weight", topic.group, figures)
 
 
-def failure_unscored(worth: Worth) -> Iterator[Told]:
+def failure_unscored(worth: Worth) -> Iterator[Remark]:
     for topic in worth.topics:
         if topic.expects and not topic.numbers.failure_weight:
             waits = active_after_s(worth, topic)
@@ -95,10 +95,10 @@ def failure_unscored(worth: Worth) -> Iterator[Told]:
                 f"leaving the mesh forgets the deficit (P3b is off), so a silent peer that is "
                 f"pruned may come back and be waited for another {seconds(waits)}"
             )
-            yield Told(words, "mesh_failure_weight", topic.group, {"activation_s": waits})
+            yield Remark(words, "mesh_failure_weight", topic.group, {"activation_s": waits})
 
 
-def failure_fades(worth: Worth) -> Iterator[Told]:
+def failure_fades(worth: Worth) -> Iterator[Remark]:
     backoff_s = worth.subject.expected.prune_backoff_ms / 1000
     for topic in worth.topics:
         own = topic.numbers
@@ -111,20 +111,20 @@ def failure_fades(worth: Worth) -> Iterator[Told]:
                 f"before the backoff of {seconds(backoff_s)} ends"
             )
             figures = {"forgotten_s": lasts, "backoff_s": backoff_s}
-            yield Told(words, "mesh_failure_decay", topic.group, figures)
+            yield Remark(words, "mesh_failure_decay", topic.group, figures)
 
 
-def mirrors(worth: Worth) -> Iterator[Told]:
+def mirrors(worth: Worth) -> Iterator[Remark]:
     trip = worth.subject.expected.round_trip_ms
     for topic in _expecting(worth):
         window = topic.parameters.mesh_deliveries_window_ms
         if trip and window >= trip:
             words = (
-                f"a copy counts for {count(window)} ms, and the way to a near peer and back takes "
-                f"{count(trip)} ms: whoever returns what it was sent has delivered it"
+                f"a copy counts for {count(window)} ms, and a round trip to a near peer takes "
+                f"{count(trip)} ms: a peer gets credit for echoing a message"
             )
             figures = {"window_ms": window, "round_trip_ms": trip}
-            yield Told(words, "mesh_deliveries_window_ms", topic.group, figures)
+            yield Remark(words, "mesh_deliveries_window_ms", topic.group, figures)
 
 
 def _expecting(worth: Worth) -> Iterator[TopicWorth]:

@@ -12,7 +12,7 @@ from hearsay.core.scores.score_parameters import PeerScoreParameters as Peer
 from hearsay.core.scores.score_parameters import ScoreThresholds as Thresholds
 from hearsay.core.scores.score_parameters import TopicScoreParameters as Topic
 from hearsay.core.shell.parameters import ParameterError
-from hearsay.score_check.findings import Told
+from hearsay.score_check.findings import Remark
 from hearsay.score_check.offences import levels
 from hearsay.score_check.worth import Worth
 from hearsay.text.numbers import figure
@@ -42,26 +42,26 @@ _RULES: dict[str, tuple[tuple[type, str, str, Callable[[Any], bool]], ...]] = {
 }  # fmt: skip
 
 
-def incomplete(worth: Worth) -> Iterator[Told]:
+def incomplete(worth: Worth) -> Iterator[Remark]:
     for group, own in ((None, worth.subject.score.peer), *worth.subject.scored):
         try:
             replace(own, validation=Validation.ATOMIC)
         except ParameterError as error:
             for each in error.violations:
                 words = f"rust, js and, in atomic mode, go refuse it: {each.field} {each.rule}"
-                yield Told(words, each.field, group)
+                yield Remark(words, each.field, group)
 
 
-def refused(implementation: str, worth: Worth) -> Iterator[Told]:
+def refused(implementation: str, worth: Worth) -> Iterator[Remark]:
     score = worth.subject.score
     for group, own in ((None, score.peer), (None, score.thresholds), *worth.subject.scored):
         for kind, name, words, holds in _RULES[implementation]:
             if isinstance(own, kind) and not holds(own):
                 place = f"thresholds.{name}" if kind is Thresholds else name
-                yield Told(f"{implementation} refuses it: {place} must be {words}", place, group)
+                yield Remark(f"{implementation} refuses it: {place} must be {words}", place, group)
 
 
-def unreachable(worth: Worth) -> Iterator[Told]:
+def unreachable(worth: Worth) -> Iterator[Remark]:
     """Counts of offences have no cap, so a single weight of theirs leads anywhere in time."""
     if not scores_anything(worth) or _has_unbounded_harm(worth):
         return
@@ -71,28 +71,28 @@ def unreachable(worth: Worth) -> Iterator[Told]:
         named = ", ".join("a score below 0" if name == "negative" else f"{name} ({figure(level)})"
                           for name, level in missed.items())  # fmt: skip
         words = f"nothing leads to {named}: a score is never below {figure(lowest)}"
-        yield Told(words, "thresholds", None, {"lowest": lowest, **missed})
+        yield Remark(words, "thresholds", None, {"lowest": lowest, **missed})
 
 
-def at_zero(worth: Worth) -> Iterator[Told]:
-    """What implementations without defaults start from."""
+def at_zero(worth: Worth) -> Iterator[Remark]:
+    """Zero is the start value of implementations without defaults."""
     found = worth.subject.score.thresholds
     names = [name for name in ("gossip", "publish", "graylist") if getattr(found, name) == 0]
     if "graylist" in names and scores_anything(worth):
-        words = f"{', '.join(names)} at 0: whoever is below 0 for the smallest thing is not heard at all"
-        yield Told(words, "thresholds")
+        words = f"{', '.join(names)} at 0: a peer with a score slightly below 0 is ignored"
+        yield Remark(words, "thresholds")
 
 
-def equal(worth: Worth) -> Iterator[Told]:
+def equal(worth: Worth) -> Iterator[Remark]:
     found = worth.subject.score.thresholds
     for lower, upper in (("publish", "gossip"), ("graylist", "publish")):
         low, high = getattr(found, lower), getattr(found, upper)
         if low == high and low:
             words = f"{lower} is {upper} ({figure(low)}): there is no step between the two"
-            yield Told(words, f"thresholds.{lower}", None, {"threshold": low})
+            yield Remark(words, f"thresholds.{lower}", None, {"threshold": low})
 
 
-def one_offence_graylists(worth: Worth) -> Iterator[Told]:
+def one_offence_graylists(worth: Worth) -> Iterator[Remark]:
     """A bug in one release of a client is an invalid message of everybody."""
     graylist = worth.subject.score.thresholds.graylist
     for topic in worth.topics:
@@ -102,10 +102,10 @@ def one_offence_graylists(worth: Worth) -> Iterator[Told]:
                 f"a single invalid message brings a newcomer to {figure(score)}, below graylist ({figure(graylist)})"
             )
             figures = {"score": score, "graylist": graylist}
-            yield Told(words, "invalid_messages_weight", topic.group, figures)
+            yield Remark(words, "invalid_messages_weight", topic.group, figures)
 
 
-def exchange_unreachable(worth: Worth) -> Iterator[Told]:
+def exchange_unreachable(worth: Worth) -> Iterator[Remark]:
     level = worth.subject.score.thresholds.accept_exchange
     if exchange_is_accepted(worth.best, level):
         return
@@ -113,29 +113,29 @@ def exchange_unreachable(worth: Worth) -> Iterator[Told]:
     words = (
         f"accept_exchange ({figure(level)}) is above what topics give ({figure(worth.best)}): it is reached {only}"
     )
-    yield Told(words, "thresholds.accept_exchange", None, {"threshold": level, "best": worth.best})
+    yield Remark(words, "thresholds.accept_exchange", None, {"threshold": level, "best": worth.best})
 
 
-def exchange_from_anyone(worth: Worth) -> Iterator[Told]:
+def exchange_from_anyone(worth: Worth) -> Iterator[Remark]:
     dials = worth.subject.dials_exchanged
     if worth.subject.score.thresholds.accept_exchange == 0 and dials is not False:
         condition = "" if dials else ", if the router dials"
         words = f"accept_exchange is 0: a stranger that prunes may name peers, and they are dialled{condition}"
-        yield Told(words, "thresholds.accept_exchange")
+        yield Remark(words, "thresholds.accept_exchange")
 
 
-def opportunity_unreachable(worth: Worth) -> Iterator[Told]:
+def opportunity_unreachable(worth: Worth) -> Iterator[Remark]:
     level = worth.subject.score.thresholds.opportunistic_graft
     if worth.topics and worth.subject.expected.opportunistic_graft_ticks and mesh_is_poor(worth.usual, level):
         words = (
             f"opportunistic_graft ({figure(level)}) is above what honest members have ({figure(worth.usual)}, "
-            f"at best {figure(worth.best)}): meshes graft at every look, however good they are"
+            f"at best {figure(worth.best)}): meshes graft at every check, however good they are"
         )
         figures = {"threshold": level, "usual": worth.usual, "best": worth.best}
-        yield Told(words, "thresholds.opportunistic_graft", None, figures)
+        yield Remark(words, "thresholds.opportunistic_graft", None, figures)
 
 
-def opportunity_off(worth: Worth) -> Iterator[Told]:
+def opportunity_off(worth: Worth) -> Iterator[Remark]:
     """Either of the two leaves the other without use."""
     level = worth.subject.score.thresholds.opportunistic_graft
     ticks = worth.subject.expected.opportunistic_graft_ticks
@@ -148,7 +148,7 @@ def opportunity_off(worth: Worth) -> Iterator[Told]:
         )
     else:
         return
-    yield Told(words, "thresholds.opportunistic_graft", None, {"threshold": level})
+    yield Remark(words, "thresholds.opportunistic_graft", None, {"threshold": level})
 
 
 def scores_anything(worth: Worth) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hearsay.core.rules.scores.parts import may_be_in_mesh
-from hearsay.score_check.findings import Told
+from hearsay.score_check.findings import Remark
 from hearsay.score_check.silence import active_after_s
 from hearsay.score_check.worth import TopicWorth, Worth, refreshes_to_reach, refreshes_until
 from hearsay.text.numbers import figure, seconds
@@ -31,7 +31,7 @@ def per_time(rate: float) -> str:
     return "no messages" if not rate else f"{figure(rate * 86_400)} messages per day"
 
 
-def out_of_reach(worth: Worth) -> Iterator[Told]:
+def out_of_reach(worth: Worth) -> Iterator[Remark]:
     for topic in worth.topics:
         own = topic.numbers
         reached = own.mesh_cap * own.mesh_decay
@@ -41,17 +41,17 @@ def out_of_reach(worth: Worth) -> Iterator[Told]:
                 f"more than {figure(reached)} are counted (cap {figure(own.mesh_cap)}): every member has a deficit"
             )
             figures = {"threshold": own.mesh_threshold, "most": reached, "cap": own.mesh_cap}
-            yield Told(words, "mesh_deliveries_cap", topic.group, figures)
+            yield Remark(words, "mesh_deliveries_cap", topic.group, figures)
 
 
-def idle_prunes(worth: Worth) -> Iterator[Told]:
+def idle_prunes(worth: Worth) -> Iterator[Remark]:
     for topic, lacking in _lacking(worth, 1.0):
         score = worth.score(worth.usual_topics + lacking)
         if not may_be_in_mesh(score):
             yield _idle(worth, topic, 1.0, f"is at {figure(score)} and pruned by others", score)
 
 
-def idle_costs(worth: Worth) -> Iterator[Told]:
+def idle_costs(worth: Worth) -> Iterator[Remark]:
     pruned = {id(topic.group) for topic, lacking in _lacking(worth, 1.0)
               if not may_be_in_mesh(worth.score(worth.usual_topics + lacking))}  # fmt: skip
     share = 1.0 / worth.subject.expected.degree
@@ -61,7 +61,7 @@ def idle_costs(worth: Worth) -> Iterator[Told]:
             yield _idle(worth, topic, share, f"pays {figure(-lacking)} and is at {figure(score)}", score)
 
 
-def pause_prunes(worth: Worth) -> Iterator[Told]:
+def pause_prunes(worth: Worth) -> Iterator[Remark]:
     """Traffic that is enough on average comes with gaps."""
     share = 1.0 / worth.subject.expected.degree
     short = {id(topic.group) for topic, _ in _lacking(worth, share)}
@@ -76,10 +76,10 @@ def pause_prunes(worth: Worth) -> Iterator[Told]:
                 f"a member that is first with its share has enough deliveries for a pause of "
                 f"{seconds(pause)}, and brings one message in {seconds(gap)}: three such gaps in a row are common"
             )
-            yield Told(words, "mesh_deliveries_threshold", topic.group, {"pause_s": pause, "gap_s": gap})
+            yield Remark(words, "mesh_deliveries_threshold", topic.group, {"pause_s": pause, "gap_s": gap})
 
 
-def activation_is_early(worth: Worth) -> Iterator[Told]:
+def activation_is_early(worth: Worth) -> Iterator[Remark]:
     share = 1.0 / worth.subject.expected.degree
     for topic in worth.topics:
         own = topic.numbers
@@ -95,10 +95,10 @@ def activation_is_early(worth: Worth) -> Iterator[Told]:
                     f"first with its share has enough of them after {seconds(fills)}"
                 )
                 figures = {"active_s": active, "filled_s": fills}
-                yield Told(words, "mesh_deliveries_activation_ms", topic.group, figures)
+                yield Remark(words, "mesh_deliveries_activation_ms", topic.group, figures)
 
 
-def unknown(worth: Worth) -> Iterator[Told]:
+def unknown(worth: Worth) -> Iterator[Remark]:
     for topic in worth.topics:
         if topic.per_refresh is None and topic.expects:
             least, liberal = (
@@ -112,10 +112,10 @@ def unknown(worth: Worth) -> Iterator[Told]:
                 f"who delivers every message, and from {per_time(least)} on of who is first with its share"
             )
             figures = {"least_messages_per_s": liberal, "safe_messages_per_s": least}
-            yield Told(words, "mesh_deliveries_threshold", topic.group, figures)
+            yield Remark(words, "mesh_deliveries_threshold", topic.group, figures)
 
 
-def _idle(worth: Worth, topic: TopicWorth, share: float, fate: str, score: float) -> Told:
+def _idle(worth: Worth, topic: TopicWorth, share: float, fate: str, score: float) -> Remark:
     rate = topic.group.messages_per_s or 0.0
     level, threshold = worth.delivered(topic, share) or 0.0, topic.numbers.mesh_threshold
     least = least_rate(worth, topic, share)
@@ -127,7 +127,7 @@ def _idle(worth: Worth, topic: TopicWorth, share: float, fate: str, score: float
     figures = {"messages_per_s": rate, "delivered": level, "threshold": threshold, "score": score}
     if least is not None:
         figures["least_messages_per_s"] = least
-    return Told(words, "mesh_deliveries_threshold", topic.group, figures)
+    return Remark(words, "mesh_deliveries_threshold", topic.group, figures)
 
 
 def _lacking(worth: Worth, share: float) -> Iterator[tuple[TopicWorth, float]]:

@@ -17,7 +17,7 @@ Ints = NDArray[np.int64]
 
 MOST_DRAWN = 1000
 MOST_NUMBERED = 10_000_000
-"""Nodes with larger numbers are counted where nobody has to know them apart."""
+"""Nodes with larger numbers are only counted."""
 NOT_DRAWN = -1
 
 
@@ -57,11 +57,11 @@ class DrawnNodes:
 
 
 CONNECTIONS = NONE
-"""The layer of connections, beside those of topics."""
+"""The layer of connections; the others are topics."""
 MOST_LINKS = 60_000
 """Links that are drawn, of all layers."""
 MOST_MEMBERSHIPS = 20_000_000
-"""Who is in which topic, and with how many links; beyond that it is not known any more."""
+"""Memberships and links that are kept; beyond this bound they are unknown."""
 MOST_MOVES = 20_000
 """Joins and leaves that are remembered with their times."""
 
@@ -80,9 +80,9 @@ class Links:
     def __init__(self, drawn: DrawnNodes) -> None:
         self._drawn = drawn
         self.up: set[int] = set()
-        """Numbers of nodes; not of those whose coming was not told."""
+        """Numbers of the nodes whose start was traced."""
         self.links: dict[Link, None] = {}
-        self._told: set[int] = set()
+        self._traced: set[int] = set()
         """Nodes that tell themselves when they come and go; of others their peers do."""
         self.members: dict[int, dict[int, int]] = {}
         """By topic and node: how many links the node has there."""
@@ -103,8 +103,8 @@ class Links:
         for now_us, event, node, peer, topic, place, other in zip(
             *(of_links[:, column].tolist() for column in columns), *(each.tolist() for each in places), strict=True
         ):
-            if event in _OF_CONNECTIONS and peer not in self._told:
-                self._heard_of(event == TraceEvent.ADD_PEER, peer, other)
+            if event in _OF_CONNECTIONS and peer not in self._traced:
+                self._infer_state(event == TraceEvent.ADD_PEER, peer, other)
             if event in _ADDS:
                 self._link(topic, node, place, other)
             elif event in _REMOVES:
@@ -126,7 +126,7 @@ class Links:
         return moved, added, [link for link, there in changed.items() if not there]
 
     def members_at(self, topic: int, time_us: Micros) -> Ints:
-        """Who was in a topic, by number: a message's rows may come after those of who left since."""
+        """Former members of a topic by number: rows of a message may follow the row of a leave."""
         members = set(self.members.get(topic, ()))
         for when, where, node, joined in reversed(self.moves):
             if when <= time_us:
@@ -175,8 +175,8 @@ class Links:
             self._memberships -= 1
             self.moves.append((now_us, topic, node, False))
 
-    def _heard_of(self, there: bool, node: int, place: int) -> None:
-        """Who is connected is up, and who is not any more may be anything: it counts as down."""
+    def _infer_state(self, there: bool, node: int, place: int) -> None:
+        """Infer the state of a node from its connections: connected nodes are up, others count as down."""
         if there and len(self.up) < MOST_MEMBERSHIPS:
             self.up.add(node)
         elif not there:
@@ -187,7 +187,7 @@ class Links:
     def _up(self, node: int, place: int) -> None:
         if len(self.up) < MOST_MEMBERSHIPS:
             self.up.add(node)
-            self._told.add(node)
+            self._traced.add(node)
         if place != NOT_DRAWN:
             self._moved_up[place] = True
 
@@ -203,7 +203,7 @@ class Links:
                 self._note(link, False)
 
     def _note(self, link: Link, there: bool) -> None:
-        """What comes and goes between two calls is not told."""
+        """Changes that cancel each other between two calls are omitted."""
         if self._changed.get(link, there) == there:
             self._changed[link] = there
         else:

@@ -1,7 +1,7 @@
 """The picture of a network: rows in, changes out, and the whole of it for who comes later.
 
 `changes` and `whole` have the same shape: applied to an empty picture, the whole gives what all changes so far give.
-What only says how it was since the last frame (rates, latencies) is in changes alone.
+Rates and latencies describe the time since the last frame, so only changes contain them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hearsay.watch.picture.spreads import Spread, Spreads, Step
 from hearsay.watch.picture.traffic import Standing, Traffic
 
 MOST_TOPICS = 64
-"""Topics whose members and links are told with every frame; those that are met first."""
+"""Topics whose members and links are in every frame: the first ones of the trace."""
 
 Changes = dict[str, Any]
 """As browsers get them; see `docs/guide/watch.md`."""
@@ -33,9 +33,9 @@ class Picture:
         self.traffic = Traffic(drawn)
         self.standing = Standing(drawn)
         self.topics: list[int] = []
-        self._told_nodes = 0
-        self._told_topics = 0
-        self._told_state: Changes = {}
+        self._sent_nodes = 0
+        self._sent_topics = 0
+        self._sent_state: Changes = {}
 
     def take(self, rows: Rows) -> None:
         """Rows that come later are not earlier; rows of one call may be in any order of time."""
@@ -49,42 +49,42 @@ class Picture:
         self.standing.take(rows)
 
     def changes(self, now_us: Micros) -> Changes:
-        """What is to be told since the last call."""
+        """Return the changes since the last call."""
         moved, added, removed = self.links.changes()
         latencies = self.spreads.latencies
         classes = np.flatnonzero(latencies)
-        told: Changes = {"latencies": np.stack([classes, latencies[classes]], axis=1).ravel().tolist()}
+        changes: Changes = {"latencies": np.stack([classes, latencies[classes]], axis=1).ravel().tolist()}
         new, progress = self.spreads.changes()
-        told["now"] = now_us
-        told |= self._state_news()
-        told["nodes"] = self.drawn.numbers[self._told_nodes :]
-        told["topics"] = self.topics[self._told_topics :]
-        self._told_nodes, self._told_topics = len(self.drawn.numbers), len(self.topics)
-        told["up"] = [place for place, up in moved if up]
-        told["down"] = [place for place, up in moved if not up]
-        told["linked"], told["unlinked"] = _flat(added), _flat(removed)
-        told["messages"] = [_message(spread) for spread in new]
-        told["spread"] = [_progress(spread, steps) for spread, steps in progress]
-        told["rates"] = self.traffic.changes()
-        told["scores"] = self.standing.changes()
-        return {name: value for name, value in told.items() if value not in ([], {})}
+        changes["now"] = now_us
+        changes |= self._state_news()
+        changes["nodes"] = self.drawn.numbers[self._sent_nodes :]
+        changes["topics"] = self.topics[self._sent_topics :]
+        self._sent_nodes, self._sent_topics = len(self.drawn.numbers), len(self.topics)
+        changes["up"] = [place for place, up in moved if up]
+        changes["down"] = [place for place, up in moved if not up]
+        changes["linked"], changes["unlinked"] = _flat(added), _flat(removed)
+        changes["messages"] = [_message(spread) for spread in new]
+        changes["spread"] = [_progress(spread, steps) for spread, steps in progress]
+        changes["rates"] = self.traffic.changes()
+        changes["scores"] = self.standing.changes()
+        return {name: value for name, value in changes.items() if value not in ([], {})}
 
     def whole(self, now_us: Micros) -> Changes:
         spreads = self.spreads.by_number.values()
         return {
             "now": now_us,
-            **self._told_state,
-            "nodes": self.drawn.numbers[: self._told_nodes],
-            "topics": self.topics[: self._told_topics],
+            **self._sent_state,
+            "nodes": self.drawn.numbers[: self._sent_nodes],
+            "topics": self.topics[: self._sent_topics],
             "up": [place for place, node in enumerate(self.drawn.numbers) if node in self.links.up],
             "linked": _flat(self.links.links),
             "messages": [_message(spread) for spread in spreads],
-            "spread": [_progress(spread, spread.steps[: spread.told]) for spread in spreads],
+            "spread": [_progress(spread, spread.steps[: spread.sent_steps]) for spread in spreads],
             "scores": self.standing.whole(),
         }
 
     def node(self, place: int) -> Changes:
-        """What is known of one node that is drawn."""
+        """Return the state of one drawn node."""
         number = self.drawn.numbers[place]
         return {
             "node": number,
@@ -103,15 +103,15 @@ class Picture:
         return self.links.degrees(topic)
 
     def _state_news(self) -> Changes:
-        """Of the sums those that are others than at the last call."""
+        """Return the sums that changed since the last call."""
         lost, refused = self.traffic.by_reason()
         counted = [
             [len(members), sum(members.values())]
             for members in (self.links.members.get(topic, {}) for topic in self.topics)
         ]
         state: Changes = {"alive": len(self.links.up), "lost": lost, "refused": refused, "members": counted}
-        news = {name: value for name, value in state.items() if value != self._told_state.get(name)}
-        self._told_state = state
+        news = {name: value for name, value in state.items() if value != self._sent_state.get(name)}
+        self._sent_state = state
         return news
 
     def _meet_topics(self, topics: np.ndarray) -> None:

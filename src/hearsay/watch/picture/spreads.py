@@ -14,7 +14,7 @@ from hearsay.watch.picture.links import MOST_NUMBERED, NOT_DRAWN, DrawnNodes, In
 
 
 class Awaited:
-    """Of the nodes in a topic when a message was published; nodes with numbers too large are left out."""
+    """A set of the nodes in a topic at a publication; nodes above the largest number are omitted."""
 
     def __init__(self, nodes: Ints) -> None:
         nodes = nodes[(nodes >= 0) & (nodes < MOST_NUMBERED)]
@@ -39,7 +39,7 @@ CELLS = 1024
 
 class Density:
     def __init__(self, nodes: int, due: Ints, classes: int) -> None:
-        """Of a network of so many nodes; `due` are the numbers of those that are to get the message."""
+        """Density in a network of `nodes` nodes; `due` are the numbers of the nodes due the message."""
         self._nodes = nodes
         self.due = self._counted(due)
         self._arrived = np.zeros((classes, CELLS), dtype=np.uint16)
@@ -49,7 +49,7 @@ class Density:
         np.add.at(self._arrived, (classes, self._cells(nodes)), 1)
 
     def arrived(self, classes: int) -> list[int]:
-        """How many of each cell have it, within so many classes of latency."""
+        """Number of deliveries of each cell, by class of latency."""
         return self._arrived[:classes].sum(axis=0, dtype=np.int64).tolist()
 
     def _cells(self, nodes: Ints) -> Ints:
@@ -63,17 +63,17 @@ class Density:
 MOST_MESSAGES = 200
 """Messages that are remembered; the oldest goes first."""
 MOST_FORGOTTEN = 20_000
-"""Of those that were remembered: the times of their publication, since late deliveries have a latency, too."""
+"""Publication times of forgotten messages, for the latencies of late deliveries."""
 MOST_STEPS = 2_000
 """Deliveries that are remembered of a message, at drawn nodes."""
 MOST_NEW_STEPS = 5_000
-"""… and that are told between two frames, of all messages."""
+"""The same for all messages between two frames."""
 LATENCY_EDGES_MS = tuple(round(1.25**power, 4) for power in range(0, 56))
 """Where one class of latencies ends and the next begins: from 1 ms to some four minutes."""
 _EDGES_US = np.array(LATENCY_EDGES_MS) * 1000
 
 Step = tuple[int, int, int, int]
-"""A delivery: place, place of whom it came from, µs after publication, hops."""
+"""A delivery: place, place of the sender, µs after publication, hops."""
 
 
 @dataclass(slots=True)
@@ -91,10 +91,10 @@ class Spread:
     density: Density | None
     """Where those are that have it, in a network of which a sample is drawn."""
     reached: int = 0
-    """So many nodes of those that were in the topic then have it."""
+    """Number of members at the publication that have the message."""
     steps: list[Step] = field(default_factory=list[Step])
-    told: int = 0
-    """So many steps went into frames."""
+    sent_steps: int = 0
+    """Number of steps that frames contain."""
     changed: bool = True
 
 
@@ -139,18 +139,18 @@ class Spreads:
         self._step(spreads, deliveries, group, after)
 
     def changes(self) -> tuple[list[Spread], list[tuple[Spread, list[Step]]]]:
-        """Messages that were not told of yet, and what came to be known of each since the last call."""
+        """Return new messages, and the new steps of each message since the last call."""
         new, self._new = self._new, []
         progress: list[tuple[Spread, list[Step]]] = []
         for spread in self.by_number.values():
             if spread.changed:
-                progress.append((spread, spread.steps[spread.told :]))
-                spread.changed, spread.told = False, len(spread.steps)
+                progress.append((spread, spread.steps[spread.sent_steps :]))
+                spread.changed, spread.sent_steps = False, len(spread.steps)
         self.latencies[:] = 0
         return new, progress
 
     def density(self, serial: int, late_us: Micros) -> tuple[list[int], list[int]] | None:
-        """Of each cell how many nodes had a message so long after it was published, and how many are to get it."""
+        """Return for each cell the number of nodes with the message at that latency, and of nodes due it."""
         for spread in self.by_number.values():
             if spread.serial == serial and spread.density is not None:
                 classes = int(np.searchsorted(_EDGES_US, late_us, side="right")) + 1
@@ -160,19 +160,21 @@ class Spreads:
     def _step(self, spreads: list[Spread | None], deliveries: Rows, group: Ints, after: Ints) -> None:
         places = self._drawn.places(deliveries[:, Column.PEER])
         at_drawn = np.flatnonzero(places != NOT_DRAWN)
-        room = MOST_NEW_STEPS - sum(len(each.steps) - each.told for each in self.by_number.values() if each.changed)
+        room = MOST_NEW_STEPS - sum(
+            len(each.steps) - each.sent_steps for each in self.by_number.values() if each.changed
+        )
         if len(at_drawn) > max(room, 0):
             # Evenly thinned: a picture of all messages beats the whole of the first ones.
             at_drawn = at_drawn[np.linspace(0, len(at_drawn) - 1, max(room, 0)).astype(np.int64)]
-        told = deliveries[at_drawn]
-        sources = self._drawn.places(told[:, Column.REMOTE])
+        drawn = deliveries[at_drawn]
+        sources = self._drawn.places(drawn[:, Column.REMOTE])
         of_message: list[Spread | None] = [spreads[which] for which in group[at_drawn]]
         for place, source, spread, late, hops in zip(
             places[at_drawn].tolist(),
             sources.tolist(),
             of_message,
             after[at_drawn].tolist(),
-            told[:, Column.HOPS].tolist(),
+            drawn[:, Column.HOPS].tolist(),
             strict=True,
         ):
             if spread is not None and len(spread.steps) < MOST_STEPS:
@@ -186,7 +188,7 @@ class Spreads:
         self._add(number, topic, publisher, row[Column.TIME_US], max(row[Column.BYTES], 0))
 
     def _met(self, row: list[int]) -> Spread:
-        """A message whose publication nobody told: it begins with the first delivery that is told."""
+        """Begin a message without a publication in the trace at its first delivery."""
         return self._add(row[Column.MESSAGE], row[Column.TOPIC], NONE, row[Column.TIME_US], 0)
 
     def _add(self, number: int, topic: int, publisher: int, published_us: Micros, size: int) -> Spread:

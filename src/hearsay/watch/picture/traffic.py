@@ -124,7 +124,7 @@ class Traffic:
         return counted
 
     def by_reason(self) -> tuple[dict[str, int], dict[str, int]]:
-        """What was lost and what was refused, in all."""
+        """Return the totals of lost and refused parts."""
         lost, refused = (
             {name: count for name, count in zip(_REASONS, line, strict=True) if count}
             for line in self.reasons.tolist()

@@ -1,1 +1,1 @@
-"""What browsers ask: pages, frames as server-sent events, and what people do."""
+"""Requests of browsers: pages, frames as server-sent events, and actions of users."""

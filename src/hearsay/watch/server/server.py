@@ -50,7 +50,7 @@ _SEND_BUFFER = 262_144
 
 
 class Stream(Protocol):
-    """Something that is told to all who join."""
+    """A stream of events for every viewer."""
 
     def join(self) -> Viewer: ...
 
@@ -121,7 +121,7 @@ class WatchServer:
 
 
 async def _tell(stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """All that is told, until one of the two ends it."""
+    """Send all events until either side ends the stream."""
     viewer = stream.join()
     gone = asyncio.ensure_future(_close_with(reader, viewer))
     try:
@@ -142,7 +142,7 @@ async def _tell(stream: Stream, reader: asyncio.StreamReader, writer: asyncio.St
 
 
 async def _close_with(reader: asyncio.StreamReader, viewer: Viewer) -> None:
-    """Who hangs up is told nothing more, and makes room at once."""
+    """Free the slot of a closed connection at once."""
     with suppress(OSError):
         await reader.read(1)
     viewer.close()

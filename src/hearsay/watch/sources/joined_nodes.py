@@ -5,8 +5,8 @@ Rules:
 * A row is shown `HOLD_US` after its time, so that rows of others with earlier times come before it; one whose node's
   clock is ahead, so long after it came. One that comes too late for its place is shown at once, and counted.
 * Clocks are taken as they are: between machines whose clocks differ, latencies are wrong by the difference.
-* A node that is gone is down until it comes back, and then tells anew how it stands.
-* What waits to be shown is bounded: more is not shown, and counted. That a node is gone always has room: nothing
+* A disconnected node is down; when it returns, it sends its state again.
+* Waiting rows are bounded: excess rows are counted and dropped. A disconnection always has room: nothing
   else would ever take it down.
 """
 
@@ -36,7 +36,7 @@ HOLD_US: Micros = 300_000
 MOST_WAITING = 200_000
 """Rows."""
 MOST_PIECES = 1_000
-"""That threads have read and that are not looked at yet."""
+"""Pieces that threads have read, waiting for the picture."""
 MOST_NAMES = 2_000
 MOST_NODES = 64
 
@@ -61,7 +61,7 @@ class JoinedNodesSource:
         self.picture = Picture(DrawnNodes())
         self._nodes = [_Joined(node) for node in nodes]
         self._peers, self._topics = Numbers(), Numbers()
-        self._told_names = (0, 0)
+        self._sent_names = (0, 0)
         self._pieces: Queue[tuple[_Joined, Piece | None]] = Queue(MOST_PIECES)
         self._waiting = no_rows()
         self._arrived = np.zeros(0, dtype=np.int64)
@@ -164,8 +164,8 @@ class JoinedNodesSource:
 
     def _tell_names(self, broadcast: Broadcast) -> None:
         names = len(self._peers.names), len(self._topics.names)
-        if names != self._told_names:
-            self._told_names = names
+        if names != self._sent_names:
+            self._sent_names = names
             topics, peers = dict(enumerate(self._topics.names)), dict(enumerate(self._peers.names[:MOST_NAMES]))
             broadcast.tell(names=topics, peers=peers)
 

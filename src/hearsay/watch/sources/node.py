@@ -27,7 +27,7 @@ MOST_WAITING = 200_000
 """Rows between two frames; what comes beyond that is not shown, and counted."""
 MOST_NAMES = 2_000
 STOP_AFTER_S = 0.1
-"""So that whoever stopped it is told."""
+"""The future of the caller that stops it."""
 
 
 class NodeSource:
@@ -147,9 +147,9 @@ class RemoteNode:
             raise NoPage(f"{self.address}: {why.strip()}")
         self._connection, self._response = connection, response
 
-    def follow(self, told: Callable[[Piece | None], None]) -> None:
+    def follow(self, deliver: Callable[[Piece | None], None]) -> None:
         """Hand on what the node says, from a thread; nothing when it is gone. `connect` was called."""
-        Thread(target=self._follow, args=(told,), daemon=True).start()
+        Thread(target=self._follow, args=(deliver,), daemon=True).start()
 
     def ask(self, request: dict[str, Any]) -> Any:
         """Have the node's page do it. `Refused` says why not."""
@@ -176,11 +176,11 @@ class RemoteNode:
         """From any thread; the thread ends with what it reads next."""
         self._closed.set()
 
-    def _follow(self, told: Callable[[Piece | None], None]) -> None:
+    def _follow(self, deliver: Callable[[Piece | None], None]) -> None:
         while not self._closed.is_set():
             if self._response is not None:
-                self._read(self._response, told)
-                told(None)
+                self._read(self._response, deliver)
+                deliver(None)
             self._hang_up()
             if not self._closed.wait(AGAIN_S):
                 try:
@@ -188,14 +188,14 @@ class RemoteNode:
                 except NoPage:
                     continue
 
-    def _read(self, response: HTTPResponse, told: Callable[[Piece | None], None]) -> None:
+    def _read(self, response: HTTPResponse, deliver: Callable[[Piece | None], None]) -> None:
         try:
             while not self._closed.is_set():
                 line = response.readline(MOST_LINE)
                 if not line.endswith(b"\n"):
                     return
                 if line.startswith(_DATA):
-                    told(piece_of(line[len(_DATA) :]))
+                    deliver(piece_of(line[len(_DATA) :]))
         except (OSError, HTTPException, NoRows):
             return
 

@@ -30,7 +30,7 @@ MOST_WAITING = 5_000_000
 """Rows."""
 LOOK_EVERY_S = 0.5
 PORTIONS = 120
-"""In so many steps goes what waits, as fast as it goes: at once it would be a single frame, with nothing to see."""
+"""Waiting rows go out in this number of steps; a single frame would show no progress."""
 MOST_NAMES = 2_000
 _SCRIPT = "script"
 
@@ -56,10 +56,10 @@ class RunFolderSource:
         self._closed = Event()
 
     def about(self) -> Changes:
-        told: Changes = {"source": "run folder", "names": self._topics, "can": ["pause", "pace"]}
+        about: Changes = {"source": "run folder", "names": self._topics, "can": ["pause", "pace"]}
         if self.picture.drawn.known:
-            told["of"] = self.picture.drawn.known
-        return told
+            about["of"] = self.picture.drawn.known
+        return about
 
     def run(self, broadcast: Broadcast, *, until_complete: bool) -> None:
         """Until `close`, or the end of the run. Raises `RunFolderError` for files that cannot be read."""

@@ -71,7 +71,7 @@ class SimulatedSource:
         return result
 
     def linger(self) -> None:
-        """Answer whoever looks at the run that is over, until `close`."""
+        """Answer viewers of a finished run until `close`."""
         while self._broadcast is not None and not self._closed.is_set():
             self._beat()
             self._broadcast.rest()
