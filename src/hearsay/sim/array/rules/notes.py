@@ -77,5 +77,5 @@ def note_rpc(w: World, th: int, now: int, node: int, kind: int, remote: int, rpc
         note(w, th, now, PART_NOTE, node, remote, part)
         ids = words_at(w, part_place(rpc, index))[PART_IDS]
         if ids:
-            for place in range(1 if part.kind == PRUNE else part.count):
+            for place in range(1 if part.kind == PRUNE else part.amount):
                 _note_id(w, th, now, node, arena(w)[rpc + ids + place])

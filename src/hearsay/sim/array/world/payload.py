@@ -60,7 +60,7 @@ class Part(NamedTuple):
     message: int
     hops: int
     size: int
-    count: int
+    amount: int
     via: int
 
 
@@ -104,7 +104,7 @@ def write_part(w: World, rpc: int, index: int, part: Part, ids: int) -> None:
     words[PART_MESSAGE] = part.message
     words[PART_HOPS] = part.hops
     words[PART_BYTES] = part.size
-    words[PART_COUNT] = part.count
+    words[PART_COUNT] = part.amount
     words[PART_VIA] = part.via
     words[PART_IDS] = ids
 
