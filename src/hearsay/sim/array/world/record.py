@@ -72,11 +72,18 @@ TYPES["Hash"] = types.UniTuple(types.uint64, 2)
 
 @inlined
 def _hash(codes: Codes) -> Hash:
-    upper = np.uint64(0)
-    lower = np.uint64(0)
-    for column in range(len(codes)):
-        upper += np.uint64(codes[column]) * _UP[column]
-        lower += np.uint64(codes[column]) * _LOW[column]
+    """Return the sums over the columns. A loop would index the tuple at run time."""
+    time, event, kind, peer, remote, topic, message, hops, size, count, via, delay, reason = codes
+    upper = np.uint64(time) * _UP[0] + np.uint64(event) * _UP[1] + np.uint64(kind) * _UP[2]
+    upper += np.uint64(peer) * _UP[3] + np.uint64(remote) * _UP[4] + np.uint64(topic) * _UP[5]
+    upper += np.uint64(message) * _UP[6] + np.uint64(hops) * _UP[7] + np.uint64(size) * _UP[8]
+    upper += np.uint64(count) * _UP[9] + np.uint64(via) * _UP[10] + np.uint64(delay) * _UP[11]
+    upper += np.uint64(reason) * _UP[12]
+    lower = np.uint64(time) * _LOW[0] + np.uint64(event) * _LOW[1] + np.uint64(kind) * _LOW[2]
+    lower += np.uint64(peer) * _LOW[3] + np.uint64(remote) * _LOW[4] + np.uint64(topic) * _LOW[5]
+    lower += np.uint64(message) * _LOW[6] + np.uint64(hops) * _LOW[7] + np.uint64(size) * _LOW[8]
+    lower += np.uint64(count) * _LOW[9] + np.uint64(via) * _LOW[10] + np.uint64(delay) * _LOW[11]
+    lower += np.uint64(reason) * _LOW[12]
     return upper, lower
 
 
