@@ -7,7 +7,7 @@ simsub's network and rules, trace hash on, no trace written. Every run is a proc
 own too; compiling and loading is done before. The random-access rate is that of 8-byte read-modify-writes all over an
 array of 1 GiB, one after the other: an event needs a handful of such accesses, so accesses per event say how far the
 engine is from what the memory allows. `of limit` is the share of a rate of one event per 34 ns, about what it takes
-to move an event through memory and nothing else; copies that need not travel (`send_ring.py`) count as events too.
+to move an event through memory and nothing else; copies that need not travel (`transport.py`) count as events too.
 The ratio says how many times as fast as the reference engine a run is.
 
 With SimPy installed (`pip install simpy`) its processes run the same network beside. So does PeerSim 1.0.5's

@@ -19,7 +19,7 @@ from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.plan.plan import Plan, make_plan
 from hearsay.sim.reference.engine import ReferenceEngine
 from hearsay.sim.results.recorder import Recorder
-from hearsay.sim.results.summarise import summarise
+from hearsay.sim.results.summary import summarise
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.trace.language.order import canonical

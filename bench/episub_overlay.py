@@ -27,7 +27,7 @@ from typing import Any
 from episub_network import Run, components, spread
 from hearsay.core.shell.randomness import Purpose, Randomness
 from hearsay.sim.plan.faults import NodeDown
-from hearsay.sim.reference.event_queue import EVERYWHERE
+from hearsay.sim.reference.nodes import EVERYWHERE
 
 PRESETS = ("hyparview-plumtree-10k", "episub")
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)

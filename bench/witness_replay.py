@@ -3,7 +3,7 @@
 The reference engine cannot run a million nodes, but it can run a hundred of them. The array engine notes each call of
 a witness. The same calls are made of real routers here, and the rows of both are compared: all that a node sends,
 delivers, rejects, grafts and prunes, at the same microsecond. Copies that a node surely has are not noted, since they
-are not even sent (`send_ring.py`). The dialling side is not noted either: no router with kernels looks at it.
+are not even sent (`transport.py`). The dialling side is not noted either: no router with kernels looks at it.
 """
 
 from __future__ import annotations

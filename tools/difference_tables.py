@@ -19,7 +19,7 @@ from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
 from hearsay.core.scores.score_parameters import PeerScoreParameters
 from hearsay.core.shell.parameters import Parameters
-from hearsay.sim.scenario.router_schema import attribute_docstrings
+from hearsay.sim.scenario.routers import attribute_docstrings
 
 _ROUTERS = Path(__file__).parents[1] / "docs" / "routers"
 PAGE = _ROUTERS / "gossipsub-1.1.md"

@@ -21,7 +21,7 @@ from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.engine import ReferenceEngine
 from hearsay.sim.results.recorder import Recorder
-from hearsay.sim.results.summarise import summarise
+from hearsay.sim.results.summary import summarise
 
 LONGEST_S = 10
 """For one scenario, which takes a tenth of a second."""

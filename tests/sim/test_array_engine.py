@@ -26,12 +26,12 @@ from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.rpc import PartKind
 from hearsay.core.shell import randomness
+from hearsay.sim.array import build, build_nodes
 from hearsay.sim.array import engine as engine_module
-from hearsay.sim.array.building import build, nodes, room
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.array.machine.compiling import entry
 from hearsay.sim.array.run import loop
-from hearsay.sim.array.world import draws, layout, near, record
+from hearsay.sim.array.world import draws, layout, queue, record
 from hearsay.sim.array.world.layout import World
 from hearsay.sim.plan import engines
 from hearsay.sim.plan.engines import choose_engine, estimate, unsupported
@@ -82,8 +82,8 @@ def test_engines_agree_on_even_scenarios(number):
 
 def test_kinds_of_events_and_vias_have_room_in_the_words_of_the_queue():
     """Four bits each; the engine adds a kind of its own, and -1 stands for no via."""
-    assert len(EventKind) < 1 << (near.OFFSET - near.EVENT_KIND)
-    assert max(Via) + 1 < 1 << (near.EVENT_SOURCE - near.VIA)
+    assert len(EventKind) < 1 << (queue.OFFSET - queue.EVENT_KIND)
+    assert max(Via) + 1 < 1 << (queue.EVENT_SOURCE - queue.VIA)
 
 
 @pytest.mark.parametrize("text", list(islice(corner_scenarios(), CORNERS)))
@@ -109,8 +109,8 @@ def lively():
 
 @pytest.mark.parametrize("columns", [8, 64])
 def test_columns_of_dead_messages_are_used_again(monkeypatch, lively, columns):
-    monkeypatch.setattr(nodes, "_LEAST_COLUMNS", columns)
-    monkeypatch.setattr(nodes, "_CELLS_AT_FIRST", columns)
+    monkeypatch.setattr(build_nodes, "_LEAST_COLUMNS", columns)
+    monkeypatch.setattr(build_nodes, "_CELLS_AT_FIRST", columns)
     plan, expected_rows, expected_summary = lively
     rows, summary = run_array(plan)
     assert np.array_equal(rows, expected_rows)
@@ -163,7 +163,7 @@ def test_hundreds_of_thousands_of_copies_may_wait_for_narrow_uplinks():
 
 def test_auto_begins_anew_with_the_reference_engine_where_the_array_engine_has_no_room(monkeypatch, tmp_path):
     monkeypatch.setattr(engines, "WORTH_COMPILING", 0)
-    monkeypatch.setattr(room, "lines_at_most", lambda least, _bytes: min(least, 200))
+    monkeypatch.setattr(build, "lines_at_most", lambda least, _bytes: min(least, 200))
     file = tmp_path / "lively.toml"
     text = LIVELY.replace("messages = 240", "messages = 60")
     file.write_text(text, encoding="utf-8")
@@ -454,7 +454,7 @@ def test_latencies_beyond_the_counted_ones_are_all_there(monkeypatch):
     in_pieces = ArrayEngine(plan, None)
     in_pieces.run()
     expected, counted = whole.figures().latencies, in_pieces.figures().latencies
-    assert expected.microseconds.max() > room.MEASURED_US
+    assert expected.microseconds.max() > build.MEASURED_US
     assert np.array_equal(counted.microseconds, expected.microseconds)
     assert np.array_equal(counted.counts, expected.counts)
 

@@ -10,8 +10,7 @@ from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import Verdict
 from hearsay.core.shell.randomness import Randomness
 from hearsay.sim.plan.engines import unsupported
-from hearsay.sim.plan.plan import make_plan
-from hearsay.sim.plan.verdicts import Verdicts
+from hearsay.sim.plan.plan import Verdicts, make_plan
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.trace.language.schema import TraceEvent, TraceRow

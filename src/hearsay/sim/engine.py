@@ -9,7 +9,7 @@ from hearsay.core.language.identifiers import Micros
 from hearsay.core.shell.contract import RouterFailed
 from hearsay.sim.plan.latency import LatencyModel
 from hearsay.sim.plan.plan import Plan
-from hearsay.sim.results.summarise import Figures
+from hearsay.sim.results.summary import Figures
 
 
 class ChangeableRun(Protocol):

@@ -22,8 +22,7 @@ from hearsay.sim.plan.engines import CapacityExceeded, EngineName, choose_engine
 from hearsay.sim.plan.plan import Plan, make_plan
 from hearsay.sim.reference.engine import ReferenceEngine
 from hearsay.sim.results.recorder import Recorder
-from hearsay.sim.results.summarise import summarise
-from hearsay.sim.results.summary import Summary
+from hearsay.sim.results.summary import Summary, summarise
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario
 from hearsay.trace.folder.manifest import nothing_written

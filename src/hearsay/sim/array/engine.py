@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import PartKind
 from hearsay.core.shell.randomness import Randomness
-from hearsay.sim.array.building.build import build
+from hearsay.sim.array.build import build
 from hearsay.sim.array.machine.memory import zeros
 from hearsay.sim.array.run.loop import ADVANCE, BEGIN, CLOSE, COLLECT, FINISH, LATENCIES_AT_ONCE, SHARE, work
 from hearsay.sim.array.world import layout as at
-from hearsay.sim.array.world import record, status
+from hearsay.sim.array.world import record
 from hearsay.sim.plan.engines import CapacityExceeded
 from hearsay.sim.plan.latency import make_latency
 from hearsay.sim.plan.plan import Plan
-from hearsay.sim.results.summarise import Figures, Latencies
+from hearsay.sim.results.summary import Figures, Latencies
 from hearsay.trace.language.rows import Rows
 
 _STEPS = 200
@@ -76,25 +76,25 @@ class ArrayEngine:
             self._hand_over_rows()
             self._take_long_latencies(LATENCIES_AT_ONCE // 2)
             match int(w[at.STATUS]):
-                case status.FINISHED:
+                case at.FINISHED:
                     self.complete = True
                     return True
-                case status.OK | status.ROWS_WAIT:
+                case at.OK | at.ROWS_WAIT:
                     pass
-                case status.NEEDS_LINKS:
+                case at.NEEDS_LINKS:
                     self._make_room_for_links()
-                case status.NEEDS_COLUMNS:
+                case at.NEEDS_COLUMNS:
                     self._add_columns()
-                case status.NEEDS_SLOTS:
+                case at.NEEDS_SLOTS:
                     self._grow_slots()
                 case limit:
-                    raise CapacityExceeded(f"the array engine has no room for {status.LIMIT_WORDS[limit]}")
+                    raise CapacityExceeded(f"the array engine has no room for {at.LIMIT_WORDS[limit]}")
             if progress is not None:
                 progress(self.now)
         return False
 
     def _advance_together(self, helpers: ThreadPoolExecutor, until: Micros) -> None:
-        """What `advance` does, with the nodes of every larger part shared among threads."""
+        """Do what ADVANCE does, with the nodes of every larger part shared among threads."""
         w = self.arrays.world
         others = range(1, int(w[at.THREADS]))
         while w[at.NOW] < until:
@@ -112,7 +112,7 @@ class ArrayEngine:
                 return
 
     def _let_go_of_dials(self) -> None:
-        """Who dials whom at the start is nearly as much as who is whose neighbour."""
+        """Free the table of first dials, which is nearly as large as that of neighbours."""
         w = self.arrays.world
         if w[at.BUCKET] > w[at.DIALS_UP_TO] and not w[at.NETWORK_STARTS] and len(self.arrays["dial_starts"]) > 1:
             for name in ("dial_targets", "dial_starts", "dial_buckets"):
@@ -193,7 +193,7 @@ class ArrayEngine:
         )
 
     def _accepted(self, field: int) -> int:
-        """A sum over the messages that nobody rejected."""
+        """Return a sum over the messages that nobody rejected."""
         verdicts = self.arrays["verdicts"]
         return int(verdicts[verdicts[:, at.REFUSED] == 0, field].sum())
 

@@ -108,7 +108,7 @@ _COLUMNS = {
 
 
 def columns_of(router: str, parameters: RouterParameters) -> NDArray[np.int64]:
-    """A router's line in the table `parameters`; `NoKernel` if that would leave out a parameter."""
+    """Return a router's line in the table `parameters`; `NoKernel` if that would leave out a parameter."""
     columns = _COLUMNS[router]
     carried = {name for column in columns for name in column.names}
     missing = set(parameters.names()) - carried - set(REFERENCE_ONLY) - set(PART_OF)

@@ -5,29 +5,30 @@ Rules:
 * A node whose router does not allow a topic (`allowed_topics`) never subscribes to it. Any other action that is
   planned for it there is a mistake in the scenario.
 * The rules of publications, faults and dials: `publications.py`, `faults.py`, `topology.py`.
+* A message is valid or invalid at every node: by its publisher (`validation.invalid`; the last entry that matches
+  counts), otherwise by chance (`reject_share`).
+* With `forwards_invalid` the nodes of an entry accept the messages that the entry makes invalid, and so forward
+  them.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from hearsay.core.language.events import Verdict
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.registry import RouterKind
 from hearsay.core.shell.parameters import RouterParameters
-from hearsay.core.shell.randomness import Purpose, Randomness
+from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.core.shell.subscriptions import subscription_filter
-from hearsay.sim.plan.draws import draw_array, natted_nodes, node_numbers, part_of, smallest
+from hearsay.sim.plan.draws import chosen, draw_array, natted_nodes, node_numbers, part_of, smallest
 from hearsay.sim.plan.faults import Fault, Publication, TimedAction, planned_absences, planned_faults
-from hearsay.sim.plan.publications import (
-    PublisherDraw,
-    planned_arrivals_us,
-    planned_end_us,
-    planned_publications,
-)
+from hearsay.sim.plan.publications import PublisherDraw, planned_arrivals_us, planned_end_us, planned_publications
 from hearsay.sim.plan.topology import Dials, dials
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_error import ScenarioError
@@ -170,3 +171,34 @@ def _timed_actions(scenario: Scenario) -> tuple[TimedAction, ...]:
         if timed.action is not TimedKind.PUBLISH
     ]
     return tuple(sorted(actions, key=lambda action: action.time_us))
+
+
+_NO_NODES: Container[int] = ()
+
+
+class Verdicts:
+    """The verdict of each node on each message."""
+
+    def __init__(self, plan: Plan, randomness: Randomness) -> None:
+        self._randomness = randomness
+        self._reject_millionths = plan.scenario.validation.reject_millionths
+        self._invalid: dict[Any, tuple[Verdict, Container[int]]] = {}
+        """Verdict, and nodes that accept nevertheless, by message."""
+        for number, entry in enumerate(plan.scenario.validation.invalid):
+            senders = chosen(entry, plan.router_of, randomness, Purpose.INVALID_SENDERS, number)
+            topics = {place for place, name in enumerate(plan.topics) if entry.topics is None or name in entry.topics}
+            found = (Verdict(entry.verdict), senders if entry.forwards_invalid else _NO_NODES)
+            for publication in plan.publications:
+                message = publication.message
+                concerned = publication.publisher in senders and publication.topic in topics
+                if concerned and randomness.chance(entry.message_millionths, Purpose.INVALID, number, message):
+                    self._invalid[message] = found
+
+    def of(self, node: int, message: Any) -> Verdict:
+        """Return the verdict of a node's application on a message."""
+        found = self._invalid.get(message)
+        if found is not None:
+            verdict, accepting = found
+            return Verdict.ACCEPT if node in accepting else verdict
+        rejected = self._randomness.chance(self._reject_millionths, Purpose.REJECT, key_of(message))
+        return Verdict.REJECT if rejected else Verdict.ACCEPT

@@ -26,8 +26,7 @@ from hearsay.core.registry import negotiate
 from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.randomness import Purpose, below, key_of, sample
 from hearsay.sim.plan.draws import chosen
-from hearsay.sim.reference.event_queue import DIAL_ARRIVAL, EVERYWHERE
-from hearsay.sim.reference.nodes import Link, Network, SimNode, connect_nodes
+from hearsay.sim.reference.nodes import DIAL_ARRIVAL, EVERYWHERE, Link, Network, SimNode, connect_nodes
 from hearsay.sim.reference.transport import Transport
 from hearsay.sim.scenario.network import Addresses, AddressForm
 

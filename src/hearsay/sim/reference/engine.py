@@ -36,17 +36,28 @@ from hearsay.core.registry import create
 from hearsay.core.shell.contract import RouterFailed
 from hearsay.core.shell.strategy import Dialling
 from hearsay.sim.plan.faults import Publication
-from hearsay.sim.plan.plan import Plan
-from hearsay.sim.plan.verdicts import Verdicts
+from hearsay.sim.plan.plan import Plan, Verdicts
 from hearsay.sim.reference.action_handler import ActionHandler, router_failure
 from hearsay.sim.reference.connections import Connections, Introductions
-from hearsay.sim.reference.event_queue import END, EVERYWHERE, FAULT, SAMPLE, SCRIPT, SERVED, UPLINK_FREE, Entry
 from hearsay.sim.reference.faults import Faults
-from hearsay.sim.reference.nodes import Link, Network, Observer, SimNode
+from hearsay.sim.reference.nodes import (
+    END,
+    EVERYWHERE,
+    FAULT,
+    SAMPLE,
+    SCRIPT,
+    SERVED,
+    UPLINK_FREE,
+    Entry,
+    Link,
+    Network,
+    Observer,
+    SimNode,
+)
 from hearsay.sim.reference.partial_messages import PartialMessages
 from hearsay.sim.reference.transport import Transport
 from hearsay.sim.results.recorder import MessageInfo, Parts, Recorder
-from hearsay.sim.results.summarise import Figures, recorded_figures
+from hearsay.sim.results.summary import Figures, recorded_figures
 from hearsay.trace.language.event_rows import node_down_row, node_up_row, state_row
 from hearsay.trace.language.formed_rows import score_rows
 from hearsay.trace.language.schema import NONE

@@ -24,8 +24,7 @@ from hearsay.core.language.rpc import Message, PartKind, Rpc, knows_idontwant
 from hearsay.core.language.sizes import part_sizes
 from hearsay.core.language.sizes import rpc_framed_size as framed_size
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.reference.event_queue import UPLINK_FREE
-from hearsay.sim.reference.nodes import Link, Network, SimNode
+from hearsay.sim.reference.nodes import UPLINK_FREE, Link, Network, SimNode
 from hearsay.sim.reference.uplink import PART_BYTES, Uplink, Waiting, framed, is_copy, is_only_idontwant, without
 from hearsay.sim.results.recorder import Part, Parts
 from hearsay.trace.language.event_rows import drop_rpc_row

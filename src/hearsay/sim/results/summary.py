@@ -1,13 +1,31 @@
-"""The summary of a run: the JSON of `hearsay simulate --json`, a text for terminals, a table for notebooks."""
+"""The summary of a run from an engine's counts: as JSON, as text for terminals, as a table for notebooks.
+
+* A node is eligible for a message if it was up and in its topic from its publication to the end of its window (the
+  scenario's linger, or the end of the run). For a message that an application rejects, no node is. `delivery_ratio`
+  is the deliveries to eligible nodes over the eligible nodes.
+* Latency and hops are over deliveries at nodes other than the publisher; percentiles interpolate linearly.
+* `bytes_out` is what a node sent, over all nodes, encoded as in the trace's send rows. `uplink_share` is that over
+  the capacity of its uplink in the simulated time (above 1 when a queue was left at the end).
+* A figure without any count is null, never NaN."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from hearsay.core.language.identifiers import Micros
+from hearsay.core.language.rpc import PartKind
 from hearsay.text.numbers import figure, milliseconds, percent, plain, seconds, size
 from hearsay.text.tables import html_table
+from hearsay.trace.language.schema import Column
+
+if TYPE_CHECKING:
+    from hearsay.sim.plan.plan import Plan
+    from hearsay.sim.results.recorder import Recorder
 
 BAR_WIDTH = 40
 
@@ -117,3 +135,187 @@ def _delivery(summary: Summary) -> Iterator[str]:
     for edge, count in summary.histogram:
         bar = "█" * round(BAR_WIDTH * count / highest)
         yield f"  < {edge:>6} ms {bar:<{BAR_WIDTH}} {count:,}"
+
+
+ALWAYS_SHOWN = (
+    PartKind.CONNECT,
+    PartKind.GRAFT,
+    PartKind.PRUNE,
+    PartKind.PUBLISH,
+    PartKind.IHAVE,
+    PartKind.IWANT,
+    PartKind.SUBSCRIBE,
+)
+
+
+HISTOGRAM_BINS = 10
+_ROUND_WIDTHS_MS = tuple(digit * 10**power for power in range(8) for digit in (1, 2, 5))
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """The number of deliveries with each latency at nodes other than the publisher; ascending."""
+
+    microseconds: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @property
+    def total(self) -> int:
+        return int(self.counts.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The counts of an engine: everything in a summary that is not in the plan."""
+
+    publishes: int
+    delivered: int
+    duplicates: int
+    refused: int
+    """Messages that an application rejected or ignored."""
+    events: int
+    sent: Sequence[int]
+    latencies: Latencies
+    hops_sum: int
+    hops_max: int
+    bytes_sum: int
+    bytes_max: int
+    eligible: int
+    reached: int
+    trace_hash: str
+
+
+def summarise(plan: Plan, figures: Figures, engine: str, end_us: Micros, complete: bool) -> Summary:
+    """Return the summary of a run."""
+    scenario = plan.scenario
+    sent = {kind.name.lower(): figures.sent[kind] for kind in PartKind if figures.sent[kind] or kind in ALWAYS_SHOWN}
+    away = figures.latencies.total
+    injected = [len(publication.inject) for publication in plan.publications if publication.inject]
+    return Summary(
+        router=scenario.router.kind,
+        engine=engine,
+        seed=scenario.seed,
+        nodes=scenario.network.nodes,
+        messages=len(plan.publications),
+        fanout=max(injected, default=1),
+        publish=figures.publishes,
+        deliver=figures.delivered,
+        delivery_ratio=figures.reached / figures.eligible if figures.eligible else None,
+        duplicates=figures.duplicates,
+        refused=figures.refused,
+        sent=sent,
+        latency_ms=_latency_ms(figures.latencies),
+        hops={
+            "mean": round(figures.hops_sum / away, 4) if away else None,
+            "max": figures.hops_max if away else None,
+        },
+        bytes_out={"mean": round(figures.bytes_sum / scenario.network.nodes, 1), "max": figures.bytes_max},
+        uplink_share=_uplink_share(plan, figures, end_us),
+        simulated_seconds=end_us / 1_000_000,
+        events=figures.events,
+        trace_hash=figures.trace_hash,
+        complete=complete,
+        histogram=_histogram(figures.latencies),
+    )
+
+
+def recorded_figures(plan: Plan, recorder: Recorder, end_us: Micros) -> Figures:
+    """Return the figures of a run from its recorder."""
+    deliveries = recorder.deliveries
+    messages = deliveries[:, Column.MESSAGE]
+    nodes = deliveries[:, Column.PEER]
+    publishers = np.zeros(len(recorder.messages), dtype=np.int64)
+    published = np.zeros(len(recorder.messages), dtype=np.int64)
+    for number, info in recorder.messages.items():
+        publishers[number] = info.publisher
+        published[number] = info.published_us
+    away = nodes != publishers[messages]
+    latencies = (deliveries[:, Column.TIME_US] - published[messages])[away]
+    hops = deliveries[:, Column.HOPS][away]
+    bytes_out = recorder.bytes_out(plan.scenario.network.nodes)
+    eligible, reached = _eligible_and_reached(plan, recorder, messages, nodes, end_us)
+    return Figures(
+        publishes=recorder.publishes,
+        delivered=recorder.delivered,
+        duplicates=recorder.duplicates,
+        refused=len(recorder.refused),
+        events=recorder.events,
+        sent=recorder.sent,
+        latencies=Latencies(*np.unique(latencies, return_counts=True)),
+        hops_sum=int(hops.sum()),
+        hops_max=int(hops.max(initial=0)),
+        bytes_sum=int(bytes_out.sum()),
+        bytes_max=int(bytes_out.max()),
+        eligible=eligible,
+        reached=reached,
+        trace_hash=recorder.trace_hash,
+    )
+
+
+def _uplink_share(plan: Plan, figures: Figures, end_us: Micros) -> dict[str, float | None]:
+    room_bits = plan.scenario.links.uplink_bits_per_s * end_us / 1_000_000
+    if not room_bits:
+        return {"mean": None, "max": None}
+    mean_bytes = figures.bytes_sum / plan.scenario.network.nodes
+    return {
+        name: round(sent_bytes * 8 / room_bits, 6)
+        for name, sent_bytes in (("mean", mean_bytes), ("max", figures.bytes_max))
+    }
+
+
+def _histogram(latencies: Latencies) -> tuple[tuple[int, int], ...]:
+    """Return up to ten bins of a round width: upper edge in ms, and count."""
+    if not len(latencies.counts):
+        return ()
+    longest_ms = int(latencies.microseconds[-1]) // 1000 + 1
+    width = next(
+        step for step in _ROUND_WIDTHS_MS if step * HISTOGRAM_BINS >= longest_ms or step == _ROUND_WIDTHS_MS[-1]
+    )
+    bins = np.zeros(longest_ms // width + 1, dtype=np.int64)
+    np.add.at(bins, latencies.microseconds // 1000 // width, latencies.counts)
+    last = int(np.flatnonzero(bins)[-1])
+    return tuple(((number + 1) * width, int(count)) for number, count in enumerate(bins[: last + 1]))
+
+
+def _latency_ms(latencies: Latencies) -> dict[str, float | None]:
+    wanted = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
+    if not len(latencies.counts):
+        return dict.fromkeys(wanted)
+    upto = np.cumsum(latencies.counts)
+    return {name: round(_percentile(latencies, upto, percent) / 1000, 3) for name, percent in wanted.items()}
+
+
+def _percentile(latencies: Latencies, upto: NDArray[np.int64], percent: int) -> float:
+    """Return the percentile as `numpy.percentile` interpolates it, to the last bit, from counts."""
+    position = (int(upto[-1]) - 1) * (percent / 100)
+    below = int(position)
+    share = position - below
+    low, high = (
+        int(latencies.microseconds[np.searchsorted(upto, min(place, int(upto[-1]) - 1), side="right")])
+        for place in (below, below + 1)
+    )
+    return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)
+
+
+def _eligible_and_reached(
+    plan: Plan, recorder: Recorder, messages: Any, nodes: Any, end_us: Micros
+) -> tuple[int, int]:
+    """Return the eligible nodes of all messages, and those of them that received theirs."""
+    recorder.close_memberships(end_us)
+    by_topic: dict[int, Any] = {}
+    for topic in range(len(plan.topics)):
+        rows = [(m.node, m.since_us, m.until_us) for m in recorder.memberships if m.topic == topic]
+        by_topic[topic] = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    order = np.argsort(messages, kind="stable")
+    starts = np.searchsorted(messages[order], np.arange(len(recorder.messages) + 1))
+    eligible_total = delivered_total = 0
+    for number, info in recorder.messages.items():
+        if info.published_us > end_us or number in recorder.refused:
+            continue
+        until = min(info.published_us + plan.scenario.linger_us, end_us)
+        members = by_topic[info.topic]
+        eligible = members[(members[:, 1] <= info.published_us) & (members[:, 2] >= until), 0]
+        receivers = nodes[order[starts[number] : starts[number + 1]]]
+        eligible_total += len(eligible)
+        delivered_total += int(np.isin(eligible, receivers).sum())
+    return eligible_total, delivered_total

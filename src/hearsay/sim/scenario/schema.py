@@ -13,8 +13,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from hearsay.sim.scenario.router_schema import attribute_docstrings
-from hearsay.sim.scenario.routers import RouterChoice
+from hearsay.sim.scenario.routers import RouterChoice, attribute_docstrings
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_file import preset_names
 

@@ -12,6 +12,7 @@ import numba
 from numba import types
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.cpu import CPUContext
+from numba.extending import typeof_impl
 
 from hearsay.sim.array.machine.views import CHECKED, world_type
 from hearsay.trace.language.compiled_code import KeptCode
@@ -25,21 +26,22 @@ KEPT = KeptCode("array-engine", ("core", "sim", "trace"), "checked" if CHECKED e
 _kernels: set[str] = set()
 
 
-_TYPES: dict[str, Any] = {
+TYPES: dict[str, Any] = {
     "World": world_type,
     "int": types.int64,
     "bool": types.boolean,
     "Word": types.uint64,
 }
+"""What annotations of kernels mean; modules add records of their own."""
 
 
 def inlined(function: Function) -> Function:
-    """A kernel that is short and called for nearly every event: its code goes to where it is called."""
+    """Return a kernel that is inserted where it is called: short, and needed for nearly every event."""
     return kernel(function, forceinline=True)
 
 
 def kernel(function: Function, **options: bool) -> Function:
-    """A function that other kernels call.
+    """Return a function that other kernels call.
 
     It is compiled for the types of its annotations, whatever integers it is called with: numba would compile it anew
     for every mixture of widths, and take minutes. `Any` leaves that to numba. Kernels make no arrays, so nothing
@@ -51,7 +53,7 @@ def kernel(function: Function, **options: bool) -> Function:
     source = cast("FunctionType", function)
     _kernels.add(source.__qualname__)
     names = source.__code__.co_varnames[: source.__code__.co_argcount]
-    declared = [_TYPES.get(str(source.__annotations__.get(name))) for name in names]
+    declared = [TYPES.get(str(source.__annotations__.get(name))) for name in names]
     signature = tuple(declared) if all(each is not None for each in declared) else None
     compile_for = dispatcher.compile
 
@@ -93,7 +95,7 @@ def _leave_in_pieces(library: Any) -> None:
 
 @contextmanager
 def _with_all_that_it_calls() -> Generator[None]:
-    """An entry is linked with the kernels that its kernels call, and so on."""
+    """Return an entry is linked with the kernels that its kernels call, and so on."""
     before = _library.finalize
 
     def finalize(library: Any) -> None:
@@ -117,7 +119,7 @@ def _no_executable(_self: Any, _library: Any, _description: Any, _environment: A
 
 
 def entry(function: Function) -> Function:
-    """A function that Python calls: kept on disk with all that it calls, unless nothing can be written there."""
+    """Return a function that Python calls, kept on disk with all that it calls if a place is writable."""
     dispatcher = KEPT.compile(function, error_model="numpy", _nrt=False)
     compile_for = dispatcher.compile
 
@@ -129,18 +131,12 @@ def entry(function: Function) -> Function:
     return dispatcher
 
 
-def shared(function: Function) -> Function:
-    """A function of the core as a kernel, with the functions of the core that it calls."""
-    return cast("Function", _shared(cast("FunctionType", function)))
+@typeof_impl.register(FunctionType)
+def _type_of_function(function: FunctionType, _context: Any) -> Any:
+    """Compile a function of the core or of the trace that a kernel calls, as an inlined kernel."""
+    if not function.__module__.startswith(("hearsay.core.", "hearsay.trace.")):
+        return None
+    return types.Dispatcher(_compiled(function))
 
 
-@cache
-def _shared(source: FunctionType) -> object:
-    scope = dict(source.__globals__)
-    for name in source.__code__.co_names:
-        called = scope.get(name)
-        if isinstance(called, FunctionType):
-            scope[name] = _shared(called)
-    copy = FunctionType(source.__code__, scope, source.__name__, source.__defaults__, source.__closure__)
-    copy.__annotations__ = source.__annotations__
-    return inlined(copy)
+_compiled: Any = cache(inlined)

@@ -1,10 +1,8 @@
-"""Room for arrays: zeros that cost nothing until they are touched, in pages of two megabytes where there are any.
+"""Memory of arrays: zeros in pages of two megabytes where the system has them, and an in-place sort.
 
-Nodes lie far apart, and with pages of four kilobytes nearly every access would also have to look up its page.
-
-What grows while kernels run (the queue, lists, RPCs under way) cannot move then. So it has from the start as much
-room as half of the free memory could hold; the system gives it a page when one is touched.
-"""
+Nodes lie far apart; with pages of four kilobytes nearly every access would also have to look up its page. An array
+that grows while kernels run (the queue, lists, RPCs in flight) cannot move. It has address space for half of the free
+memory from the start; the system provides a page when it is first touched."""
 
 from __future__ import annotations
 
@@ -18,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.plan.engines import available_bytes
 
 _HUGE = 1 << 21
@@ -29,14 +28,14 @@ _OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 
 
 def lines_at_most(least: int, line_bytes: int) -> int:
-    """How many lines an array has that grows as a run needs it: `least`, and more where room costs nothing."""
+    """Return how many lines an array has that grows as a run needs it: `least`, and more where room costs nothing."""
     if _room_is_counted():
         return least
     return max(least, available_bytes() // 2 // line_bytes)
 
 
 def _room_is_counted() -> bool:
-    """Whether addresses are limited or paid for, touched or not."""
+    """Return whether addresses are limited or paid for, touched or not."""
     if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
         return True
     try:
@@ -66,3 +65,20 @@ def filled(shape: tuple[int, ...], dtype: Any, value: int) -> NDArray[Any]:
     array = zeros(shape, dtype)
     array[...] = value
     return array
+
+
+@kernel
+def sort_numbers(numbers: Any, start: int, end: int) -> None:
+    """Shell's: quick where few are out of place, and no disaster where many are."""
+    gap = 1
+    while 3 * gap < end - start:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for place in range(start + gap, end):
+            number = numbers[place]
+            at = place
+            while at - gap >= start and numbers[at - gap] > number:
+                numbers[at] = numbers[at - gap]
+                at -= gap
+            numbers[at] = number
+        gap //= 3

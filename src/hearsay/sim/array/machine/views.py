@@ -34,7 +34,7 @@ CHECKED = "HEARSAY_CHECKED_KERNELS" in os.environ
 
 
 def word(number: int) -> Any:
-    """An integer that is known while code is made."""
+    """Return an integer that is known while code is made."""
     return ir.Constant(_WORD, number)
 
 
@@ -58,7 +58,7 @@ class ViewType(_any.Type):
         self.extents = extents
 
     def at(self, index: Any) -> Any:
-        """The type of what lies at a place."""
+        """Return the type of what lies at a place."""
         places = index.types if isinstance(index, _any.BaseTuple) else (index,)
         if len(places) > len(self.extents) or not all(isinstance(each, _any.Integer) for each in places):
             return None
@@ -129,14 +129,14 @@ class _Attributes(_templates.AttributeTemplate):
 
 
 def _tag(builder: Any, name: str) -> Any:
-    """What tells LLVM that accesses to different arrays have nothing to do with each other."""
+    """Return what tells LLVM that accesses to different arrays have nothing to do with each other."""
     module = builder.module
     kind = module.add_metadata([name, module.add_metadata(["hearsay"]), word(0)])
     return module.add_metadata([kind, kind, word(0)])
 
 
 def read(builder: Any, world: Any, place: int) -> Any:
-    """A word of the world."""
+    """Return a word of the world."""
     value = builder.load(builder.gep(world, [word(place)]))
     value.set_metadata("tbaa", _tag(builder, "world"))
     if place >= WorldType.changing:
@@ -163,7 +163,7 @@ def _extent(view: Any, kind: ViewType, axis: int) -> Any:
 
 
 def _place(context: Any, builder: Any, kind: ViewType, view: Any, index_type: Any, index: Any) -> Any:
-    """The address of what an index names."""
+    """Return the address of what an index names."""
     if isinstance(index_type, _any.BaseTuple):
         names = list(zip(index_type.types, _cgutils.unpack_tuple(builder, index, len(index_type)), strict=True))
     else:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
-from hearsay.core.rules import mesh_rules
+from hearsay.core.rules.mesh_rules import first_heartbeat, next_heartbeat
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import kernel, shared
+from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.rules.forwarding import publish, receive, validated
 from hearsay.sim.array.rules.gossip import age, forget_requests, gossip, keep_fanout, on_ihave, on_iwant
 from hearsay.sim.array.rules.membership import (
+    SAID_AGAIN,
     connect,
     disconnect,
     join,
     leave,
+    note_unsent,
     on_subscription,
+    say_again,
     subscriptions_over_limit,
 )
 from hearsay.sim.array.rules.mesh import drop, has_mesh, keep_meshes, on_graft, on_prune
 from hearsay.sim.array.rules.notes import STARTED, note_call, note_gossip, note_message, note_rpc, note_topic_part
-from hearsay.sim.array.rules.unsent import SAID_AGAIN, note_unsent, say_again
 from hearsay.sim.array.travel.outbox import flush
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw1
@@ -60,8 +62,6 @@ from hearsay.sim.array.world.layout import (
     words_at,
 )
 from hearsay.sim.array.world.layout import CONNECTED as IS_CONNECTED
-from hearsay.sim.array.world.near import INLINE
-from hearsay.sim.array.world.neighbours import parameter
 from hearsay.sim.array.world.payload import (
     CONTROL,
     GRAFT,
@@ -80,31 +80,23 @@ from hearsay.sim.array.world.payload import (
     UNSUBSCRIBE,
     part_place,
 )
-from hearsay.sim.array.world.queue import push
+from hearsay.sim.array.world.queue import INLINE, push
 from hearsay.sim.array.world.record import EVENTS, is_witness, row
-from hearsay.sim.array.world.slots import find_slot
-from hearsay.trace.language import event_rows
+from hearsay.sim.array.world.slots import find_slot, parameter
+from hearsay.trace.language.event_rows import node_up_row
 
-node_up_row = shared(event_rows.node_up_row)
-_TIMER = int(EventKind.TIMER_FIRED)
-_CONNECTED = int(EventKind.PEER_CONNECTED)
-_DISCONNECTED = int(EventKind.PEER_DISCONNECTED)
-_JOIN = int(EventKind.JOIN)
-_LEAVE = int(EventKind.LEAVE)
-_PUBLISH = int(EventKind.PUBLISH)
-_VALIDATED = int(EventKind.MESSAGE_VALIDATED)
-_RPC = int(EventKind.RPC_RECEIVED)
-_FAILED = int(EventKind.SEND_FAILED)
-_PHASE = int(Purpose.HEARTBEAT_PHASE)
-first_heartbeat = shared(mesh_rules.first_heartbeat)
-next_heartbeat = shared(mesh_rules.next_heartbeat)
-_OVER_LIMIT = int(Reason.OVER_LIMIT)
-_UNSUPPORTED = int(Reason.UNSUPPORTED)
+
+@inlined
+def _begin(w: World, th: int, now: int, node: int, kind: int, remote: int, topic: int, message: int) -> None:
+    """Begin a call that is not an RPC."""
+    counts(w)[th, EVENTS] += 1
+    if is_witness(w, node):
+        note_call(w, th, now, node, kind, remote, topic, message)
 
 
 @kernel
 def _end(w: World, th: int, now: int, node: int) -> None:
-    """The end of a call: what it wants to send."""
+    """End a call: send what it put into the outbox."""
     if control(w)[th, OUT_COUNT] and nodes32(w)[node, OWED] & SAID_AGAIN:
         say_again(w, th, now, node, False)
     flush(w, th, now, node)
@@ -112,7 +104,7 @@ def _end(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def call_start(w: World, th: int, now: int, node: int) -> None:
-    """A node comes up: a new router, empty, that joins the application's topics (BEAT-1)."""
+    """Start a node: a new, empty router that joins the application's topics (BEAT-1)."""
     header = nodes32(w)[node]
     header[UP] = 1
     header[STARTS] += 1
@@ -126,18 +118,16 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
         if members(w)[node, topic] & APPLICATION:
             call_join(w, th, now, node, topic)
     if has_mesh(w, node):
-        phase = below(draw1(w, _PHASE, node), parameter(w, node, BEAT_SPREAD) + 1)
+        phase = below(draw1(w, Purpose.HEARTBEAT_PHASE, node), parameter(w, node, BEAT_SPREAD) + 1)
         due = first_heartbeat(now, parameter(w, node, FIRST_BEAT), phase)
         if w[SERVICE]:
             nodes64(w)[node, DUE] = due
-        push(w, th, due, node, _TIMER, -1, header[STARTS], 0, -1, 0)
+        push(w, th, due, node, EventKind.TIMER_FIRED, -1, header[STARTS], 0)
 
 
 @kernel
 def call_timer(w: World, th: int, now: int, node: int) -> None:
-    counts(w)[th, EVENTS] += 1
-    if is_witness(w, node):
-        note_call(w, th, now, node, _TIMER, -1, -1, -1)
+    _begin(w, th, now, node, EventKind.TIMER_FIRED, -1, -1, -1)
     if has_mesh(w, node):
         _beat(w, th, now, node)
         return
@@ -149,7 +139,7 @@ def call_timer(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def _beat(w: World, th: int, now: int, node: int) -> None:
-    """A heartbeat (BEAT-2)."""
+    """Do a heartbeat (BEAT-2)."""
     header = nodes32(w)[node]
     tick = header[TICK] + 1
     header[TICK] = tick
@@ -172,66 +162,54 @@ def _beat(w: World, th: int, now: int, node: int) -> None:
                 lists.remove(w, node, NEWS, -1, -1)
         age(w, node, tick)
     _end(w, th, now, node)
-    push(w, th, due, node, _TIMER, -1, header[STARTS], 0, -1, 0)
+    push(w, th, due, node, EventKind.TIMER_FIRED, -1, header[STARTS], 0)
 
 
 @kernel
 def call_connected(w: World, th: int, now: int, node: int, slot: int) -> None:
-    counts(w)[th, EVENTS] += 1
-    if is_witness(w, node):
-        note_call(w, th, now, node, _CONNECTED, peers(w)[slot], -1, -1)
+    _begin(w, th, now, node, EventKind.PEER_CONNECTED, peers(w)[slot], -1, -1)
     connect(w, th, now, node, slot)
     _end(w, th, now, node)
 
 
 @kernel
 def call_disconnected(w: World, th: int, now: int, node: int, slot: int) -> None:
-    counts(w)[th, EVENTS] += 1
-    if is_witness(w, node):
-        note_call(w, th, now, node, _DISCONNECTED, peers(w)[slot], -1, -1)
+    _begin(w, th, now, node, EventKind.PEER_DISCONNECTED, peers(w)[slot], -1, -1)
     disconnect(w, th, now, node, slot)
     _end(w, th, now, node)
 
 
 @kernel
 def call_join(w: World, th: int, now: int, node: int, topic: int) -> None:
-    counts(w)[th, EVENTS] += 1
-    if is_witness(w, node):
-        note_call(w, th, now, node, _JOIN, -1, topic, -1)
+    _begin(w, th, now, node, EventKind.JOIN, -1, topic, -1)
     join(w, th, now, node, topic)
     _end(w, th, now, node)
 
 
 @kernel
 def call_leave(w: World, th: int, now: int, node: int, topic: int) -> None:
-    counts(w)[th, EVENTS] += 1
-    if is_witness(w, node):
-        note_call(w, th, now, node, _LEAVE, -1, topic, -1)
+    _begin(w, th, now, node, EventKind.LEAVE, -1, topic, -1)
     leave(w, th, now, node, topic)
     _end(w, th, now, node)
 
 
 @kernel
 def call_publish(w: World, th: int, now: int, node: int, source: int, message: int) -> None:
-    counts(w)[th, EVENTS] += 1
-    if is_witness(w, node):
-        note_call(w, th, now, node, _PUBLISH, source, -1, message)
+    _begin(w, th, now, node, EventKind.PUBLISH, source, -1, message)
     publish(w, th, now, node, source, message)
     _end(w, th, now, node)
 
 
 @kernel
 def call_validated(w: World, th: int, now: int, node: int, place: int) -> None:
-    counts(w)[th, EVENTS] += 1
-    if is_witness(w, node):
-        note_call(w, th, now, node, _VALIDATED, -1, -1, words_at(w, part_place(place, 0))[PART_MESSAGE])
+    _begin(w, th, now, node, EventKind.MESSAGE_VALIDATED, -1, -1, words_at(w, part_place(place, 0))[PART_MESSAGE])
     validated(w, th, now, node, place)
     _end(w, th, now, node)
 
 
 @kernel
 def call_message(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
-    """An RPC that is one message."""
+    """Handle an RPC that is one message."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         note_message(w, th, now, node, sender, message, hops, via)
@@ -241,7 +219,7 @@ def call_message(w: World, th: int, now: int, node: int, sender: int, message: i
 
 @kernel
 def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int, others: int) -> None:
-    """An RPC that is one IHAVE."""
+    """Handle an RPC that is one IHAVE."""
     counts(w)[th, EVENTS] += 1
     ids = scratch(w)[th]
     ids[0] = first
@@ -256,7 +234,7 @@ def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int,
     if is_witness(w, node):
         note_gossip(w, th, now, node, sender, ids, count)
     if parameter(w, node, MAX_CONTROL) < 1:
-        drop(w, th, now, node, sender, IHAVE, 1, _OVER_LIMIT)
+        drop(w, th, now, node, sender, IHAVE, 1, Reason.OVER_LIMIT)
         return
     on_ihave(w, th, now, node, sender, messages(w)[first, TOPIC], ids, 0, count)
     _end(w, th, now, node)
@@ -264,7 +242,7 @@ def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int,
 
 @kernel
 def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: int, kind: int) -> None:
-    """An RPC that is one SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE."""
+    """Handle an RPC that is one SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         note_topic_part(w, th, now, node, sender, topic, kind)
@@ -273,7 +251,7 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
         if not on_subscription(w, th, now, node, slot, topic, kind == SUBSCRIBE):
             subscriptions_over_limit(w, th, now, node, slot, 1)
     elif parameter(w, node, MAX_CONTROL) < 1:
-        drop(w, th, now, node, sender, kind, 1, _OVER_LIMIT)
+        drop(w, th, now, node, sender, kind, 1, Reason.OVER_LIMIT)
     elif kind == GRAFT:
         on_graft(w, th, now, node, slot, topic)
     else:
@@ -283,10 +261,10 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
 
 @kernel
 def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> None:
-    """Any other RPC (SHELL-3)."""
+    """Handle any other RPC (SHELL-3)."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
-        note_rpc(w, th, now, node, _RPC, sender, rpc)
+        note_rpc(w, th, now, node, EventKind.RPC_RECEIVED, sender, rpc)
     slot = find_slot(w, node, sender)
     parts = arena(w)[rpc]
     _receive_subscriptions(w, th, now, node, slot, rpc, parts)
@@ -314,7 +292,7 @@ def _receive_messages(w: World, th: int, now: int, node: int, sender: int, rpc: 
     count = _count(w, rpc, parts, PUBLISH)
     allowed = parameter(w, node, MAX_MESSAGES)
     if count > allowed:
-        drop(w, th, now, node, sender, PUBLISH, count - allowed, _OVER_LIMIT)
+        drop(w, th, now, node, sender, PUBLISH, count - allowed, Reason.OVER_LIMIT)
     for index in range(parts):
         part = words_at(w, part_place(rpc, index))
         if part[PART_KIND] == PUBLISH and allowed > 0:
@@ -338,7 +316,7 @@ def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int
         for kind in CONTROL:
             count = _count(w, rpc, parts, kind)
             if count > room:
-                drop(w, th, now, node, peers(w)[slot], kind, count - room, _OVER_LIMIT)
+                drop(w, th, now, node, peers(w)[slot], kind, count - room, Reason.OVER_LIMIT)
             room = max(0, room - count)
         room = parameter(w, node, MAX_CONTROL)
     for index in range(parts):
@@ -364,15 +342,15 @@ def _on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, ext
     if has_mesh(w, node):
         on_prune(w, th, now, node, slot, topic, extras)
     else:
-        drop(w, th, now, node, peers(w)[slot], PRUNE, 1, _UNSUPPORTED)
+        drop(w, th, now, node, peers(w)[slot], PRUNE, 1, Reason.UNSUPPORTED)
 
 
 @kernel
 def call_failed(w: World, th: int, now: int, node: int, peer: int, payload: int) -> None:
-    """An RPC did not leave."""
+    """Handle an RPC that could not be sent."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node) and not payload & INLINE:
-        note_rpc(w, th, now, node, _FAILED, peer, payload)
+        note_rpc(w, th, now, node, EventKind.SEND_FAILED, peer, payload)
     slot = find_slot(w, node, peer)
     if not payload & INLINE and slot >= 0 and flags(w)[slot, 0] & IS_CONNECTED:
         note_unsent(w, th, now, node, slot, payload)

@@ -6,12 +6,10 @@ import numpy as np
 
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.events import EventKind
-from hearsay.core.language.rpc import PartKind
-from hearsay.core.rules import message_rules
-from hearsay.core.rules.message_rules import ACCEPTED, DUPLICATE
+from hearsay.core.rules.message_rules import ACCEPTED, DUPLICATE, first_copy
 from hearsay.core.rules.message_rules import ASKED as ASKED_NOW
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import kernel, shared
+from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.mesh import end_slot, first_slot, mesh_size
 from hearsay.sim.array.travel.outbox import begin_message, forward_one, put_message
 from hearsay.sim.array.world.draws import below, draw1, draw_topic, extend, pick
@@ -63,7 +61,6 @@ from hearsay.sim.array.world.layout import (
     verdicts,
     words_at,
 )
-from hearsay.sim.array.world.neighbours import is_in, parameter
 from hearsay.sim.array.world.payload import (
     HEADER,
     PART,
@@ -73,34 +70,17 @@ from hearsay.sim.array.world.payload import (
     PART_MESSAGE,
     PART_TOPIC,
     PART_VIA,
+    PUBLISH,
     allocate,
     hold,
     part_place,
 )
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import DELIVERIES, DUPLICATES, PUBLISHES, REACHED, measured, row
-from hearsay.sim.array.world.slots import is_native
-from hearsay.trace.language import event_rows
+from hearsay.sim.array.world.slots import is_in, is_native, parameter
+from hearsay.trace.language.event_rows import deliver_row, publish_row, reject_row
 
-deliver_row = shared(event_rows.deliver_row)
-publish_row = shared(event_rows.publish_row)
-reject_row = shared(event_rows.reject_row)
 _MILLION = 1_000_000
-_PUBLISH_KIND = int(PartKind.PUBLISH)
-_VALIDATED = int(EventKind.MESSAGE_VALIDATED)
-_MESH = int(Via.MESH)
-_FLOOD = int(Via.FLOOD)
-_FANOUT = int(Via.FANOUT)
-_RANDOM = int(Via.RANDOM)
-_TOP_UP = int(Via.TOP_UP)
-_INJECT = int(Via.INJECT)
-_NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
-_REJECTED = int(Reason.REJECTED)
-_DRAW_FANOUT = int(Purpose.FANOUT)
-_DRAW_RANDOM = int(Purpose.RANDOMSUB)
-_DRAW_TOP_UP = int(Purpose.PUBLISH_TOP_UP)
-_DRAW_REJECT = int(Purpose.REJECT)
-first_copy = shared(message_rules.first_copy)
 _HOPS_CLEAR = ~(np.uint64(HOPS_CAP) << np.uint64(HOPS))
 
 
@@ -122,7 +102,7 @@ def deliver(w: World, th: int, now: int, node: int, message: int, remote: int, h
 
 @kernel
 def receive(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
-    """A copy from a peer (SHELL-2, COPY-1, COPY-2, COPY-3, COPY-4, COPY-5, COPY-6)."""
+    """Handle a copy from a peer (SHELL-2, COPY-1, COPY-2, COPY-3, COPY-4, COPY-5, COPY-6)."""
     if was_seen(w, now, node, message):
         counts(w)[th, DUPLICATES] += 1
         return
@@ -154,12 +134,12 @@ def receive(w: World, th: int, now: int, node: int, sender: int, message: int, h
 @kernel
 def _reject(w: World, th: int, now: int, node: int, sender: int, message: int, reason: int) -> None:
     topic = messages(w)[message, TOPIC]
-    row(w, th, reject_row(now, _PUBLISH_KIND, node, sender, topic, message, 1, reason))
+    row(w, th, reject_row(now, PUBLISH, node, sender, topic, message, 1, reason))
 
 
 @kernel
 def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
-    """The application answers after its delay; what the answer is about waits in the arena."""
+    """Ask the application, which answers after its delay; the question waits in the arena."""
     place = allocate(w, th, HEADER + PART)
     note = words_at(w, part_place(place, 0))
     note[PART_KIND] = nodes32(w)[node, STARTS]
@@ -169,21 +149,21 @@ def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops
     note[PART_VIA] = via
     note[PART_IDS] = 0
     hold(w, th, place)
-    push(w, th, now + w[VALIDATION], node, _VALIDATED, message, place, 0, -1, 0)
+    push(w, th, now + w[VALIDATION], node, EventKind.MESSAGE_VALIDATED, message, place, 0)
 
 
 @kernel
 def validated(w: World, th: int, now: int, node: int, place: int) -> None:
-    """The application's answer. The caller has checked that the node did not restart meanwhile (SHELL-4)."""
+    """Handle the application's verdict; the caller has checked that the node has not restarted (SHELL-4)."""
     note = words_at(w, part_place(place, 0))
     message = note[PART_MESSAGE]
     nodes64(w)[node, PENDING] -= 1
     cells(w)[node, column(w, message)] &= ~np.uint64(ASKED)
-    if below(draw1(w, _DRAW_REJECT, message), _MILLION) < w[REJECT_SHARE]:
+    if below(draw1(w, Purpose.REJECT, message), _MILLION) < w[REJECT_SHARE]:
         verdicts(w)[message, REFUSED] = 1
-        _reject(w, th, now, node, note[PART_TOPIC], message, _REJECTED)
+        _reject(w, th, now, node, note[PART_TOPIC], message, Reason.REJECTED)
     elif not is_in(w, node, messages(w)[message, TOPIC]):
-        _reject(w, th, now, node, note[PART_TOPIC], message, _NOT_SUBSCRIBED)
+        _reject(w, th, now, node, note[PART_TOPIC], message, Reason.NOT_SUBSCRIBED)
     else:
         _accept(w, th, now, node, note[PART_TOPIC], message, note[PART_HOPS], note[PART_VIA])
 
@@ -204,7 +184,7 @@ def _accept(w: World, th: int, now: int, node: int, sender: int, message: int, h
 
 @kernel
 def publish(w: World, th: int, now: int, node: int, source: int, message: int) -> None:
-    """The application publishes, or the script hands a message in."""
+    """Publish a message of the application, or one from the script."""
     info = messages(w)[message]
     topic = info[TOPIC]
     if source != w[SCRIPT]:
@@ -218,7 +198,7 @@ def publish(w: World, th: int, now: int, node: int, source: int, message: int) -
         row(w, th, publish_row(now, node, topic, message, 0, info[DATA_BYTES]))
     if is_in(w, node, topic):
         if injected:
-            deliver(w, th, now, node, message, w[SCRIPT], 1, _INJECT)
+            deliver(w, th, now, node, message, w[SCRIPT], 1, Via.INJECT)
         else:
             deliver(w, th, now, node, message, -1, 0, -1)
     kind = parameter(w, node, ROUTER_KIND)
@@ -241,10 +221,10 @@ def publish(w: World, th: int, now: int, node: int, source: int, message: int) -
 
 @kernel
 def _forward(w: World, th: int, node: int, message: int, came_from: int) -> None:
-    """To the mesh, and to those that only flood (GOSSIP-1)."""
+    """Forward to the mesh, and to peers that only flood (GOSSIP-1)."""
     topic = messages(w)[message, TOPIC]
     if is_in(w, node, topic):
-        _to_flagged(w, th, node, message, came_from, IN_MESH, _MESH)
+        _to_flagged(w, th, node, message, came_from, IN_MESH, Via.MESH)
     if not w[ALL_NATIVE]:
         _flood(w, th, node, message, came_from)
 
@@ -277,9 +257,9 @@ def _flood(w: World, th: int, node: int, message: int, came_from: int) -> None:
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if table[slot, topic] & SUBSCRIBED and not is_native(w, slot):
             if not begun:
-                short = begin_message(w, th, message, _FLOOD)
+                short = begin_message(w, th, message, Via.FLOOD)
                 begun = True
-            forward_one(w, th, slot, message, _FLOOD, came_from, short)
+            forward_one(w, th, slot, message, Via.FLOOD, came_from, short)
 
 
 @kernel
@@ -292,7 +272,7 @@ def _to_candidates(w: World, th: int, message: int, size: int, via: int, came_fr
 
 @kernel
 def _spread(w: World, th: int, node: int, message: int, came_from: int) -> None:
-    """Randomsub: a few drawn anew for every message, then those that only flood (RANDOM-1, RANDOM-2)."""
+    """Randomsub: send to a few random peers, then to those that only flood (RANDOM-1, RANDOM-2)."""
     info = messages(w)[message]
     topic = info[TOPIC]
     known = candidates(w)[th]
@@ -303,15 +283,15 @@ def _spread(w: World, th: int, node: int, message: int, came_from: int) -> None:
         if native and peer != came_from and peer != info[PUBLISHER]:
             known[size] = slot
             size += 1
-    state = draw_topic(w, _DRAW_RANDOM, node, topic, message)
+    state = draw_topic(w, Purpose.RANDOMSUB, node, topic, message)
     size = pick(w, th, state, size, parameter(w, node, REACH))
-    _to_candidates(w, th, message, size, _RANDOM, came_from)
+    _to_candidates(w, th, message, size, Via.RANDOM, came_from)
     _flood(w, th, node, message, came_from)
 
 
 @kernel
 def native_subscribers(w: World, th: int, node: int, topic: int, without: int) -> int:
-    """Collect the native peers of a topic that do not have a flag; returns how many."""
+    """Collect the native peers of a topic without a flag; return their number."""
     known = candidates(w)[th]
     table = flags(w)
     size = 0
@@ -323,21 +303,21 @@ def native_subscribers(w: World, th: int, node: int, topic: int, without: int) -
 
 @kernel
 def _to_random_peers(w: World, th: int, node: int, message: int) -> None:
-    """Meshsub: a message of a topic one is not in (MESH-7)."""
+    """Meshsub: send a message of a topic that the node has not joined (MESH-7)."""
     topic = messages(w)[message, TOPIC]
     size = native_subscribers(w, th, node, topic, 0)
-    size = pick(w, th, draw_topic(w, _DRAW_FANOUT, node, topic, message), size, parameter(w, node, DEGREE))
-    _to_candidates(w, th, message, size, _FANOUT, -1)
+    size = pick(w, th, draw_topic(w, Purpose.FANOUT, node, topic, message), size, parameter(w, node, DEGREE))
+    _to_candidates(w, th, message, size, Via.FANOUT, -1)
 
 
 @kernel
 def _top_up(w: World, th: int, node: int, message: int) -> None:
-    """Gossipsub: with a small mesh, random others up to D (GOSSIP-2)."""
+    """Gossipsub: send to random others, up to D, if the mesh is small (GOSSIP-2)."""
     topic = messages(w)[message, TOPIC]
     missing = parameter(w, node, DEGREE) - mesh_size(w, node, topic)
     size = native_subscribers(w, th, node, topic, IN_MESH)
-    size = pick(w, th, draw_topic(w, _DRAW_TOP_UP, node, topic, message), size, missing)
-    _to_candidates(w, th, message, size, _TOP_UP, -1)
+    size = pick(w, th, draw_topic(w, Purpose.PUBLISH_TOP_UP, node, topic, message), size, missing)
+    _to_candidates(w, th, message, size, Via.TOP_UP, -1)
 
 
 @kernel
@@ -348,7 +328,7 @@ def _to_fanout(w: World, th: int, now: int, node: int, message: int) -> None:
     fanout_us(w)[node, topic] = now
     if parameter(w, node, FANOUT_AT_PUBLISH) or fanout_size(w, node, topic) == 0:
         top_up_fanout(w, th, node, topic)
-    _to_flagged(w, th, node, message, -1, IN_FANOUT, _FANOUT)
+    _to_flagged(w, th, node, message, -1, IN_FANOUT, Via.FANOUT)
 
 
 @kernel
@@ -367,7 +347,7 @@ def top_up_fanout(w: World, th: int, node: int, topic: int) -> None:
     missing = parameter(w, node, DEGREE) - size
     if missing <= 0:
         return
-    state = extend(draw_topic(w, _DRAW_FANOUT, node, topic, nodes32(w)[node, TICK]), np.uint64(size))
+    state = extend(draw_topic(w, Purpose.FANOUT, node, topic, nodes32(w)[node, TICK]), np.uint64(size))
     count = native_subscribers(w, th, node, topic, IN_FANOUT)
     for place in range(pick(w, th, state, count, missing)):
         flags(w)[candidates(w)[th, place], topic] |= IN_FANOUT

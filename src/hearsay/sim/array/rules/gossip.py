@@ -7,10 +7,19 @@ from typing import Any
 import numpy as np
 
 from hearsay.core.language.actions import Reason, Via
-from hearsay.core.rules import message_rules
+from hearsay.core.rules.message_rules import (
+    fanout_is_over,
+    ids_over_limit,
+    ids_to_ask,
+    is_answered,
+    is_repeated_news,
+    may_be_asked,
+    needs_samples,
+    windows_left,
+)
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import inlined, kernel, shared
-from hearsay.sim.array.machine.sorting import sort_numbers
+from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.machine.memory import sort_numbers
 from hearsay.sim.array.rules.forwarding import native_subscribers, top_up_fanout
 from hearsay.sim.array.rules.mesh import drop, end_slot, first_slot, graft_one
 from hearsay.sim.array.travel.outbox import answer, begin_ihave, put_ihave, put_wanted
@@ -42,6 +51,7 @@ from hearsay.sim.array.world.layout import (
     NEWEST,
     NEWS,
     OLDEST,
+    OUTBOX_FULL,
     ROUTER_KIND,
     SCRATCH_USED,
     SEEN_BEAT,
@@ -63,31 +73,14 @@ from hearsay.sim.array.world.layout import (
     messages,
     nodes32,
     peers,
-    pool,
     scratch,
 )
-from hearsay.sim.array.world.neighbours import is_in, parameter
 from hearsay.sim.array.world.payload import IHAVE, IWANT
-from hearsay.sim.array.world.slots import find_slot, is_native
-from hearsay.sim.array.world.status import OUTBOX_FULL
+from hearsay.sim.array.world.slots import find_slot, is_in, is_native, parameter
 
-_DRAW_GOSSIP = int(Purpose.GOSSIP)
-_DRAW_GOSSIP_IDS = int(Purpose.GOSSIP_IDS)
-_UNSUPPORTED = int(Reason.UNSUPPORTED)
-_NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
-_OVER_LIMIT = int(Reason.OVER_LIMIT)
-windows_left = shared(message_rules.windows_left)
-ids_over_limit = shared(message_rules.ids_over_limit)
-ids_to_ask = shared(message_rules.ids_to_ask)
-may_be_asked = shared(message_rules.may_be_asked)
-needs_samples = shared(message_rules.needs_samples)
-is_answered = shared(message_rules.is_answered)
-is_repeated_news = shared(message_rules.is_repeated_news)
-fanout_is_over = shared(message_rules.fanout_is_over)
-_IWANT_VIA = int(Via.IWANT)
 _TOPIC_SHIFT = 29
 _OF, _BY = range(2)
-"""Ids that were asked of a peer, or by it."""
+"""Ids that were requested of a peer, or by it, since the last heartbeat; counted with the news, behind the topics."""
 _MESSAGE = (1 << _TOPIC_SHIFT) - 1
 
 
@@ -95,19 +88,19 @@ _MESSAGE = (1 << _TOPIC_SHIFT) - 1
 def on_ihave(
     w: World, th: int, now: int, node: int, peer: int, topic: int, store: Any, ids: int, count: int
 ) -> None:  # fmt: skip
-    """The ids lie in `store`. Most gossip is no news, so the peer is looked up only when something is wanted.
+    """Handle an IHAVE with its ids in `store`. Most ids are known, so the peer is looked up only for a new one.
 
     Rules: GOSSIP-4, GOSSIP-5, GOSSIP-8.
     """
     if parameter(w, node, ROUTER_KIND) != GOSSIPSUB:
-        drop(w, th, now, node, peer, IHAVE, 1, _UNSUPPORTED)
+        drop(w, th, now, node, peer, IHAVE, 1, Reason.UNSUPPORTED)
         return
     if not is_in(w, node, topic):
-        drop(w, th, now, node, peer, IHAVE, count, _NOT_SUBSCRIBED)
+        drop(w, th, now, node, peer, IHAVE, count, Reason.NOT_SUBSCRIBED)
         return
     over = ids_over_limit(count, parameter(w, node, MAX_IHAVE))
     if over:
-        drop(w, th, now, node, peer, IHAVE, over, _OVER_LIMIT)
+        drop(w, th, now, node, peer, IHAVE, over, Reason.OVER_LIMIT)
         count -= over
     asked = 0
     room = 0
@@ -118,7 +111,7 @@ def on_ihave(
         if not was_seen(w, now, node, message):
             if wanted == 0:
                 slot = find_slot(w, node, peer)
-                asked = _requested(w, node, w[TOPICS] + _OF, peer)
+                asked = lists.value(w, node, NEWS, w[TOPICS] + _OF, peer, 0)
                 if not may_be_asked(asked, parameter(w, node, MAX_IWANT)):
                     return
                 room = ids_to_ask(count, asked, parameter(w, node, MAX_IWANT))
@@ -126,24 +119,18 @@ def on_ihave(
                 put_wanted(w, th, slot, message)
             wanted += 1
     if wanted:
-        _count_requested(w, node, w[TOPICS] + _OF, peer, min(wanted, room))
+        lists.increase(w, node, NEWS, w[TOPICS] + _OF, peer, min(wanted, room))
     if wanted and parameter(w, node, GRAFT_ON_MISSING):
         _count_news(w, th, now, node, slot, topic)
 
 
 @kernel
 def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Repeated news from one peer means that the mesh misses messages: take that peer into it (GOSSIP-11)."""
+    """Count news of a peer: if repeated, the mesh misses messages, and the peer is grafted (GOSSIP-11)."""
     if not is_native(w, slot) or not flags(w)[slot, topic] & SUBSCRIBED:
         return
     peer = peers(w)[slot]
-    place = lists.find(w, node, NEWS, topic, peer)
-    seen = 1
-    if place >= 0:
-        seen = pool(w)[lists.owner(w, node), place, lists.VALUE] + 1
-        pool(w)[lists.owner(w, node), place, lists.VALUE] = seen
-    else:
-        lists.add(w, node, NEWS, topic, peer, 1)
+    seen = lists.increase(w, node, NEWS, topic, peer, 1)
     if is_repeated_news(seen, parameter(w, node, GRAFT_ON_MISSING)):
         lists.remove(w, node, NEWS, topic, peer)
         graft_one(w, th, now, node, slot, topic)
@@ -151,18 +138,18 @@ def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -
 
 @kernel
 def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count: int) -> None:
-    """Rules: GOSSIP-4, GOSSIP-8, GOSSIP-10."""
+    """Rules: CACHE-2, GOSSIP-4, GOSSIP-8, GOSSIP-10."""
     peer = peers(w)[slot]
     if parameter(w, node, ROUTER_KIND) != GOSSIPSUB:
-        drop(w, th, now, node, peer, IWANT, 1, _UNSUPPORTED)
+        drop(w, th, now, node, peer, IWANT, 1, Reason.UNSUPPORTED)
         return
-    allowed = parameter(w, node, MAX_IWANT) - _requested(w, node, w[TOPICS] + _BY, peer)
+    allowed = parameter(w, node, MAX_IWANT) - lists.value(w, node, NEWS, w[TOPICS] + _BY, peer, 0)
     over = ids_over_limit(count, allowed)
     if over:
-        drop(w, th, now, node, peer, IWANT, over, _OVER_LIMIT)
+        drop(w, th, now, node, peer, IWANT, over, Reason.OVER_LIMIT)
         count -= over
     if count:
-        _count_requested(w, node, w[TOPICS] + _BY, peer, count)
+        lists.increase(w, node, NEWS, w[TOPICS] + _BY, peer, count)
     refused = 0
     store = arena(w)
     limit = parameter(w, node, ANSWERS_LIMIT)
@@ -170,30 +157,12 @@ def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count:
         message = store[place]
         if message < w[FIRST_MESSAGE] or not is_cached(w, node, column(w, message)):
             continue
-        if is_answered(_count_answer(w, node, message, peer), limit):
-            answer(w, th, slot, message, _IWANT_VIA)
+        if is_answered(lists.increase(w, node, ANSWERS, message, peer, 1), limit):
+            answer(w, th, slot, message, Via.IWANT)
         else:
             refused += 1
     if refused:
-        drop(w, th, now, node, peer, IWANT, refused, _OVER_LIMIT)
-
-
-@kernel
-def _requested(w: World, node: int, kind: int, peer: int) -> int:
-    """How many ids were asked of a peer, or by it, since the last heartbeat; counted with the news, behind topics."""
-    if nodes32(w)[node, NEWS] < 0:
-        return 0
-    place = lists.find(w, node, NEWS, kind, peer)
-    return pool(w)[lists.owner(w, node), place, lists.VALUE] if place >= 0 else 0
-
-
-@kernel
-def _count_requested(w: World, node: int, kind: int, peer: int, count: int) -> None:
-    place = lists.find(w, node, NEWS, kind, peer)
-    if place < 0:
-        lists.add(w, node, NEWS, kind, peer, count)
-    else:
-        pool(w)[lists.owner(w, node), place, lists.VALUE] += count
+        drop(w, th, now, node, peer, IWANT, refused, Reason.OVER_LIMIT)
 
 
 @kernel
@@ -203,20 +172,8 @@ def forget_requests(w: World, node: int) -> None:
 
 
 @kernel
-def _count_answer(w: World, node: int, message: int, peer: int) -> int:
-    """Rules: CACHE-2."""
-    place = lists.find(w, node, ANSWERS, message, peer)
-    if place < 0:
-        lists.add(w, node, ANSWERS, message, peer, 1)
-        return 1
-    entry = pool(w)[lists.owner(w, node), place]
-    entry[lists.VALUE] += 1
-    return entry[lists.VALUE]
-
-
-@kernel
 def keep_fanout(w: World, th: int, now: int, node: int) -> None:
-    """Forget fan-outs that were not used for long; make up for lost peers of the others (FANOUT-2, GOSSIP-12)."""
+    """Forget fan-outs that were not used for long; refill the others (FANOUT-2, GOSSIP-12)."""
     table = members(w)
     for topic in range(w[TOPICS]):
         if table[node, topic] & FANOUT:
@@ -235,7 +192,7 @@ def forget_fanout(w: World, node: int, topic: int) -> None:
 
 @kernel
 def gossip(w: World, th: int, node: int, tick: int) -> None:
-    """IHAVE for the recent messages of every topic one routes. `tick` is this heartbeat's (GOSSIP-3, GOSSIP-7)."""
+    """Send IHAVE for the recent messages of each topic that the node routes (GOSSIP-3, GOSSIP-7)."""
     header = nodes32(w)[node]
     if header[GOSSIPS_FROM] == NEVER:
         return
@@ -282,7 +239,7 @@ def _to_gossip_targets(
 ) -> None:  # fmt: skip
     excluded = inside if parameter(w, node, FILTER_FIRST) else 0
     size = native_subscribers(w, th, node, topic, excluded)
-    size = pick(w, th, draw_topic(w, _DRAW_GOSSIP, node, topic, tick), size, parameter(w, node, LAZY))
+    size = pick(w, th, draw_topic(w, Purpose.GOSSIP, node, topic, tick), size, parameter(w, node, LAZY))
     slots = candidates(w)[th]
     if needs_samples(count, parameter(w, node, MAX_IHAVE)):
         for place in range(size):
@@ -299,7 +256,7 @@ def _to_gossip_targets(
 def _gossip_sample(
     w: World, th: int, node: int, tick: int, topic: int, slot: int, ids: int, count: int
 ) -> None:  # fmt: skip
-    """Too many ids for one IHAVE: a sample of this peer's own, behind all ids in `scratch` (GOSSIP-9)."""
+    """Send a peer its own sample of ids, placed behind all ids in `scratch` (GOSSIP-9)."""
     line = control(w)[th]
     known = scratch(w)[th]
     chosen = marks(w)[th]
@@ -308,7 +265,7 @@ def _gossip_sample(
     if start + size > known.shape[0]:
         w[STATUS] = OUTBOX_FULL
         return
-    state = extend(draw_topic(w, _DRAW_GOSSIP_IDS, node, topic, tick), np.uint64(peers(w)[slot]))
+    state = extend(draw_topic(w, Purpose.GOSSIP_IDS, node, topic, tick), np.uint64(peers(w)[slot]))
     choose(state, count, size, chosen)
     end = start
     for place in range(count):
@@ -354,5 +311,5 @@ def age(w: World, node: int, tick: int) -> None:
 
 @inlined
 def _beats_since(cell: Word, place: int, tick: int) -> int:
-    """How many heartbeats ago a message was seen or cached."""
+    """Return how many heartbeats ago a message was seen or cached."""
     return int((np.uint64(tick) - (cell >> np.uint64(place))) & np.uint64(BEATS))

@@ -1,15 +1,28 @@
-"""Who is connected and subscribed: hello, joins and leaves, connects and disconnects (`core.shell`)."""
+"""Peers and topics that come and go, and subscriptions and mesh links that did not leave (`core.shell`).
+
+Layout: a bit of a slot's flags for the topic, UNANNOUNCED or UNSENT, says that the state must be sent again; the
+node's header has the bits that any slot has."""
 
 from __future__ import annotations
 
 from hearsay.core.language.actions import Reason
-from hearsay.core.language.rpc import PartKind
-from hearsay.sim.array.machine.compiling import kernel, shared
+from hearsay.core.language.events import EventKind
+from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.gossip import forget_fanout
-from hearsay.sim.array.rules.mesh import drop, end_slot, first_slot, has_mesh, join_mesh, leave_mesh, leave_peer
-from hearsay.sim.array.travel.outbox import put_subscription
+from hearsay.sim.array.rules.mesh import (
+    drop,
+    end_slot,
+    first_slot,
+    has_mesh,
+    join_mesh,
+    leave_mesh,
+    leave_peer,
+    say_link,
+)
+from hearsay.sim.array.travel.outbox import is_addressed, put_subscription
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
+    ANNOUNCE_AGAIN,
     APPLICATION,
     CONNECTED,
     FANOUT,
@@ -21,36 +34,99 @@ from hearsay.sim.array.world.layout import (
     MAX_SUBSCRIPTIONS,
     NATIVE,
     NEWS,
+    OWED,
     ROUTER_KIND,
+    STARTS,
     SUBSCRIBED,
     TICK,
     TOPICS,
     TRACKS_SINCE,
+    UNANNOUNCED,
+    UNSENT,
+    WAITS_TO_ANNOUNCE,
     World,
+    arena,
     flags,
     members,
     natives,
     nodes32,
     peers,
     since_us,
+    words_at,
 )
-from hearsay.sim.array.world.neighbours import parameter, router
+from hearsay.sim.array.world.payload import GRAFT, PART_KIND, PART_TOPIC, PRUNE, SUBSCRIBE, UNSUBSCRIBE, part_place
+from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import row
-from hearsay.trace.language import event_rows
+from hearsay.sim.array.world.slots import parameter, router
+from hearsay.trace.language.event_rows import add_peer_row, join_row, leave_row, remove_peer_row
 
-add_peer_row = shared(event_rows.add_peer_row)
-join_row = shared(event_rows.join_row)
-leave_row = shared(event_rows.leave_row)
-remove_peer_row = shared(event_rows.remove_peer_row)
-_SUBSCRIBE = int(PartKind.SUBSCRIBE)
-_OVER_LIMIT = int(Reason.OVER_LIMIT)
+SAID_AGAIN = UNANNOUNCED | UNSENT
+
+
+@kernel
+def note_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
+    """Note an RPC that could not be sent: subscriptions and mesh links are sent again, the rest is lost."""
+    owed = 0
+    for index in range(arena(w)[rpc]):
+        part = words_at(w, part_place(rpc, index))
+        kind = part[PART_KIND]
+        bit = 0
+        if kind == SUBSCRIBE or kind == UNSUBSCRIBE:
+            bit = UNANNOUNCED
+        elif (kind == GRAFT or kind == PRUNE) and has_mesh(w, node):
+            bit = UNSENT
+        if bit:
+            flags(w)[slot, part[PART_TOPIC]] |= bit
+            owed |= bit
+    nodes32(w)[node, OWED] |= owed
+    if owed & UNANNOUNCED:
+        _wait_to_announce(w, th, now, node)
+
+
+@kernel
+def _wait_to_announce(w: World, th: int, now: int, node: int) -> None:
+    """Wait for the next heartbeat or, in a router without one, for a timer."""
+    header = nodes32(w)[node]
+    if not has_mesh(w, node) and not header[OWED] & WAITS_TO_ANNOUNCE:
+        header[OWED] |= WAITS_TO_ANNOUNCE
+        due = now + parameter(w, node, ANNOUNCE_AGAIN)
+        push(w, th, due, node, EventKind.TIMER_FIRED, -1, header[STARTS], 0)
+
+
+@kernel
+def say_again(w: World, th: int, now: int, node: int, to_all: bool) -> None:
+    """Send the present state again, to all peers that missed it or to those that get an RPC anyway.
+
+    Rules: SHELL-5, MESH-4.
+    """
+    table = flags(w)
+    left = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        owed = 0
+        for topic in range(w[TOPICS]):
+            owed |= table[slot, topic] & SAID_AGAIN
+        if not owed:
+            continue
+        if not to_all and not is_addressed(w, th, slot):
+            left |= owed
+            continue
+        for topic in range(w[TOPICS]):
+            flag = table[slot, topic]
+            table[slot, topic] = flag & ~SAID_AGAIN
+            if flag & UNANNOUNCED:
+                put_subscription(w, th, slot, topic, members(w)[node, topic] & JOINED != 0)
+            if flag & UNSENT:
+                say_link(w, th, now, node, slot, topic)
+    nodes32(w)[node, OWED] = nodes32(w)[node, OWED] & ~SAID_AGAIN | left
+
+
 NOBODY = -1
 """In `since_us`: not a member now."""
 
 
 @kernel
 def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """The router learns of a peer (SHELL-1)."""
+    """Add a peer to the router (SHELL-1)."""
     peer = peers(w)[slot]
     native = natives(w)[router(w, node), router(w, peer)] != FLOODED
     table = flags(w)
@@ -68,7 +144,7 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
 
 @kernel
 def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """The router loses a peer; the slot stays."""
+    """Remove a peer from the router; the slot stays."""
     table = flags(w)
     peer = peers(w)[slot]
     for topic in range(w[TOPICS]):
@@ -81,7 +157,7 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
 
 @kernel
 def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: int, subscribe: bool) -> bool:
-    """A peer's SUBSCRIBE or UNSUBSCRIBE; False when it is one too many (SHELL-6)."""
+    """Handle a SUBSCRIBE or UNSUBSCRIBE; return False if it is one too many (SHELL-6)."""
     table = flags(w)
     if not subscribe:
         if table[slot, topic] & SUBSCRIBED:
@@ -107,12 +183,12 @@ def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: in
 
 @kernel
 def subscriptions_over_limit(w: World, th: int, now: int, node: int, slot: int, count: int) -> None:
-    drop(w, th, now, node, peers(w)[slot], _SUBSCRIBE, count, _OVER_LIMIT)
+    drop(w, th, now, node, peers(w)[slot], SUBSCRIBE, count, Reason.OVER_LIMIT)
 
 
 @kernel
 def join(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """The router joins a topic."""
+    """Join a topic."""
     members(w)[node, topic] |= JOINED
     if w[TRACKS_SINCE]:
         since_us(w)[node, topic] = now

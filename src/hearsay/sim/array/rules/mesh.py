@@ -9,10 +9,25 @@ from __future__ import annotations
 import numpy as np
 
 from hearsay.core.mesh.mesh import EXPIRE_EVERY
-from hearsay.core.rules import mesh_rules
-from hearsay.core.rules.mesh_rules import BARE_PRUNE, EXCHANGE_PRUNE, MEMBER, NO_PRUNE, TAKEN_IN
+from hearsay.core.rules.mesh_rules import (
+    BARE_PRUNE,
+    EXCHANGE_PRUNE,
+    MEMBER,
+    NO_PRUNE,
+    TAKEN_IN,
+    graft_answer,
+    has_room_for_one,
+    is_early,
+    is_early_of_us,
+    is_full,
+    later_end,
+    mesh_change,
+    received_backoff,
+    seconds_to_name,
+    time_left,
+)
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import inlined, kernel, shared
+from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.travel.outbox import put_graft, put_prune
 from hearsay.sim.array.travel.parts import backoff_seconds, prune_extras
 from hearsay.sim.array.world import lists
@@ -49,29 +64,10 @@ from hearsay.sim.array.world.layout import (
     peers,
     pool,
 )
-from hearsay.sim.array.world.neighbours import is_in, parameter, router
 from hearsay.sim.array.world.payload import GRAFT
 from hearsay.sim.array.world.record import row
-from hearsay.sim.array.world.slots import is_native
-from hearsay.trace.language import event_rows
-
-graft_row = shared(event_rows.graft_row)
-prune_row = shared(event_rows.prune_row)
-reject_row = shared(event_rows.reject_row)
-_DRAW_GRAFT = int(Purpose.GRAFT)
-_DRAW_PRUNE = int(Purpose.PRUNE)
-_DRAW_JOIN = int(Purpose.JOIN)
-
-graft_answer = shared(mesh_rules.graft_answer)
-mesh_change = shared(mesh_rules.mesh_change)
-has_room_for_one = shared(mesh_rules.has_room_for_one)
-is_full = shared(mesh_rules.is_full)
-later_end = shared(mesh_rules.later_end)
-is_early = shared(mesh_rules.is_early)
-is_early_of_us = shared(mesh_rules.is_early_of_us)
-time_left = shared(mesh_rules.time_left)
-seconds_to_name = shared(mesh_rules.seconds_to_name)
-received_backoff = shared(mesh_rules.received_backoff)
+from hearsay.sim.array.world.slots import is_in, is_native, parameter, router
+from hearsay.trace.language.event_rows import graft_row, prune_row, reject_row
 
 
 @inlined
@@ -91,7 +87,7 @@ def has_mesh(w: World, node: int) -> bool:
 
 @kernel
 def drop(w: World, th: int, now: int, node: int, peer: int, kind: int, count: int, reason: int) -> None:
-    """Parts of an RPC that are not acted on."""
+    """Record parts of an RPC that are ignored."""
     row(w, th, reject_row(now, kind, node, peer, -1, -1, count, reason))
 
 
@@ -123,7 +119,7 @@ def join_mesh(w: World, th: int, now: int, node: int, topic: int, tick: int) -> 
             if not _forbids_graft(w, now, node, topic, peers(w)[slot]):
                 _graft(w, th, now, node, slot, topic)
                 size += 1
-    _graft_random(w, th, now, node, topic, parameter(w, node, DEGREE) - size, _DRAW_JOIN, tick)
+    _graft_random(w, th, now, node, topic, parameter(w, node, DEGREE) - size, Purpose.JOIN, tick)
 
 
 @kernel
@@ -167,7 +163,7 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
 
 @kernel
 def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, extras: int) -> None:
-    """A PRUNE that names no time counts as one's own (BACKOFF-4)."""
+    """Handle a PRUNE; without a time it counts as one's own backoff (BACKOFF-4)."""
     leave_peer(w, th, now, node, slot, topic)
     own = parameter(w, node, BACKOFF)
     if own and is_in(w, node, topic):
@@ -177,7 +173,7 @@ def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, extr
 
 @kernel
 def leave_peer(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """A peer is no longer in the mesh of a topic, without telling it."""
+    """Remove a peer from the mesh of a topic without a PRUNE."""
     if flags(w)[slot, topic] & IN_MESH:
         _let_go(w, node, slot, topic)
         row(w, th, prune_row(now, node, peers(w)[slot], topic))
@@ -185,7 +181,7 @@ def leave_peer(w: World, th: int, now: int, node: int, slot: int, topic: int) ->
 
 @kernel
 def graft_one(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Take one certain peer into the mesh, if it has room."""
+    """Take a given peer into the mesh if there is room."""
     has_room = has_room_for_one(mesh_size(w, node, topic), parameter(w, node, PRUNE_FROM))
     if flags(w)[slot, topic] & IN_MESH or not has_room:
         return
@@ -195,7 +191,7 @@ def graft_one(w: World, th: int, now: int, node: int, slot: int, topic: int) -> 
 
 @kernel
 def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
-    """The upkeep of a heartbeat (MESH-2, SIZE-1)."""
+    """Keep the meshes at a heartbeat (MESH-2, SIZE-1)."""
     if nodes32(w)[node, BACKOFFS] >= 0 and tick % EXPIRE_EVERY == 0:
         _expire_backoffs(w, now, node)
     degree = parameter(w, node, DEGREE)
@@ -206,14 +202,14 @@ def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
             size = mesh_size(w, node, topic)
             grafts, prunes = mesh_change(size, size, low, degree, prune_from)
             if grafts:
-                _graft_random(w, th, now, node, topic, grafts, _DRAW_GRAFT, tick)
+                _graft_random(w, th, now, node, topic, grafts, Purpose.GRAFT, tick)
             if prunes:
                 _prune_random(w, th, now, node, topic, prunes, tick)
 
 
 @kernel
 def say_link(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """GRAFT or PRUNE, whichever is true now, where one did not leave (MESH-4)."""
+    """Send the present GRAFT or PRUNE again after one could not be sent (MESH-4)."""
     if flags(w)[slot, topic] & IN_MESH:
         put_graft(w, th, slot, topic)
     else:
@@ -223,7 +219,7 @@ def say_link(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
 
 @kernel
 def _part(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, exchanges: bool) -> None:
-    """Keep apart from a peer, with backoffs on, and tell it."""
+    """Set a backoff, if there are backoffs, and send a PRUNE."""
     if parameter(w, node, BACKOFF):
         _keep_apart(w, now, node, topic, peers(w)[slot], backoff)
     _say_prune(w, th, node, slot, topic, backoff, exchanges)
@@ -231,7 +227,7 @@ def _part(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff
 
 @kernel
 def _say_prune(w: World, th: int, node: int, slot: int, topic: int, backoff: int, exchanges: bool) -> None:
-    """PRUNE, with the time and, with `exchanges`, others of the topic, if both sides know about such.
+    """Send a PRUNE, with the time and, with `exchanges`, other peers, if both sides support that.
 
     Rules: MESH-5, BACKOFF-3.
     """
@@ -244,7 +240,7 @@ def _say_prune(w: World, th: int, node: int, slot: int, topic: int, backoff: int
 
 @kernel
 def _others(w: World, node: int, slot: int, topic: int) -> int:
-    """How many others of a topic a PRUNE names."""
+    """Return how many others of a topic a PRUNE names."""
     count = 0
     for other in range(first_slot(w, node), end_slot(w, node)):
         count += np.int64((flags(w)[other, topic] & SUBSCRIBED != 0) & is_native(w, other) & (other != slot))
@@ -254,11 +250,8 @@ def _others(w: World, node: int, slot: int, topic: int) -> int:
 @kernel
 def _keep_apart(w: World, now: int, node: int, topic: int, peer: int, backoff: int) -> None:
     """Rules: BACKOFF-1, BACKOFF-6."""
-    place = lists.find(w, node, BACKOFFS, topic, peer)
-    until = later_end(now, now, backoff)
-    if place >= 0:
-        until = later_end(pool(w)[lists.owner(w, node), place, lists.VALUE], now, backoff)
-        lists.remove(w, node, BACKOFFS, topic, peer)
+    until = later_end(lists.value(w, node, BACKOFFS, topic, peer, now), now, backoff)
+    lists.remove(w, node, BACKOFFS, topic, peer)
     lists.add(w, node, BACKOFFS, topic, peer, until)
     if lists.length(w, node, BACKOFFS) > parameter(w, node, MAX_BACKOFFS):
         lists.remove_last(w, node, BACKOFFS)
@@ -266,10 +259,7 @@ def _keep_apart(w: World, now: int, node: int, topic: int, peer: int, backoff: i
 
 @kernel
 def _until(w: World, node: int, topic: int, peer: int) -> int:
-    if nodes32(w)[node, BACKOFFS] < 0:
-        return -1
-    place = lists.find(w, node, BACKOFFS, topic, peer)
-    return pool(w)[lists.owner(w, node), place, lists.VALUE] if place >= 0 else -1
+    return lists.value(w, node, BACKOFFS, topic, peer, -1)
 
 
 @kernel
@@ -326,7 +316,7 @@ def _prune_random(w: World, th: int, now: int, node: int, topic: int, count: int
         if table[slot, topic] & IN_MESH:
             known[size] = slot
             size += 1
-    for place in range(pick(w, th, draw_topic(w, _DRAW_PRUNE, node, topic, tick), size, count)):
+    for place in range(pick(w, th, draw_topic(w, Purpose.PRUNE, node, topic, tick), size, count)):
         slot = known[place]
         _let_go(w, node, slot, topic)
         row(w, th, prune_row(now, node, peers(w)[slot], topic))

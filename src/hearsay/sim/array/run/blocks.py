@@ -1,43 +1,69 @@
-"""The events of a part: blocks of nodes shared among threads, the nodes of a block one after the other."""
+"""The events of a part: blocks of nodes shared among threads, the nodes of a block one after the other.
+
+Memory is requested ahead: nodes lie far apart, and a wait for each would be most of the time."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from hearsay.core.language.events import EventKind
-from hearsay.sim.array.machine.compiling import kernel
-from hearsay.sim.array.network.links import (
-    connect_quietly,
-)
-from hearsay.sim.array.rules.calls import (
-    call_gossip,
-    call_message,
-)
+from hearsay.core.rules.mesh_rules import is_too_large, is_too_small
+from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.rules.calls import call_gossip, call_message
+from hearsay.sim.array.rules.mesh import mesh_size
 from hearsay.sim.array.run.dispatch import dispatch
-from hearsay.sim.array.run.prefetch import ask_for_neighbours, ask_for_nodes, ask_what_is_known
-from hearsay.sim.array.world.knowledge import column, is_marked
+from hearsay.sim.array.run.links import connect_quietly
+from hearsay.sim.array.world.knowledge import column, is_marked, word_of
 from hearsay.sim.array.world.layout import (
     BLOCK_BITS,
     BUCKET,
+    COUNT,
+    DEGREE_LOW,
+    FIRST_MESSAGE,
+    FIRST_SLOT,
+    GOSSIPS_FROM,
     HAS_LINKS,
+    LINK32,
     LOOKAHEAD,
     NEAR,
     NETWORK_STARTS,
+    NEWEST,
+    NODE32,
     NODES,
     PART_BLOCKS,
+    PRUNE_FROM,
     SEEN_EXPIRES,
     SERVICE,
     THREADS,
+    TOPICS,
+    TWIN,
     WIDTH_BITS,
     World,
+    arena,
     block_starts,
+    cells,
     control,
     counts,
+    links32,
     node_counts,
+    nodes32,
     sorted_events,
     sorted_links,
+    touch_arena,
+    touch_bytes_out,
+    touch_cached,
+    touch_cells,
+    touch_flags,
+    touch_links32,
+    touch_links_of,
+    touch_members,
+    touch_nodes32,
+    touch_peers,
+    touch_seen,
+    words_at,
 )
-from hearsay.sim.array.world.near import (
+from hearsay.sim.array.world.payload import IHAVE, PART_IDS, PART_KIND, part_place
+from hearsay.sim.array.world.queue import (
     EVENT_KIND,
     EVENT_SOURCE,
     GOSSIP,
@@ -46,6 +72,7 @@ from hearsay.sim.array.world.near import (
     NODE,
     OFFSET,
     PAYLOAD,
+    TOPIC_PART,
     VIA,
     gossip_bits,
     hold_near,
@@ -53,21 +80,109 @@ from hearsay.sim.array.world.near import (
     pop_near,
     source_of,
 )
-from hearsay.sim.array.world.record import (
-    DUPLICATES,
-    EVENTS,
-)
+from hearsay.sim.array.world.record import DUPLICATES, EVENTS
+from hearsay.sim.array.world.slots import parameter
+
+_MOST_CELLS = 128
+
+
+@kernel
+def ask_what_is_known(w: World, block: int) -> None:
+    """Prefetch what nodes of a block know of messages, which for most RPCs is all that is needed.
+
+    First what a node knows of a message, which for most RPCs is all that is needed.
+    """
+    events = sorted_events(w)[0]
+    for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
+        w0 = events[place, 0]
+        w1 = events[place, 1]
+        kind = (w0 >> EVENT_KIND) & 15
+        if w[HAS_LINKS]:
+            touch_links32(w, sorted_links(w)[0, place] * LINK32)
+        if w1 & (INLINE | GOSSIP):
+            touch_seen(w, word_of(w, w1 >> NODE, column(w, w1 & MESSAGE)))
+        elif kind == EventKind.TIMER_FIRED:
+            touch_members(w, (w1 >> NODE) * w[TOPICS])
+        elif kind == EventKind.RPC_RECEIVED and not w1 & TOPIC_PART:
+            touch_arena(w, w1 & PAYLOAD)
+            touch_arena(w, (w1 & PAYLOAD) + 8)
+        elif kind == EventKind.PEER_CONNECTED:
+            touch_members(w, source_of(w0) * w[TOPICS])
+
+
+@kernel
+def ask_for_nodes(w: World, block: int) -> None:
+    """Prefetch headers, and the cells of messages that are new."""
+    events = sorted_events(w)[0]
+    for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
+        w1 = events[place, 1]
+        if w1 & GOSSIP:
+            continue
+        node = w1 >> NODE
+        if w[HAS_LINKS]:
+            link = sorted_links(w)[0, place]
+            touch_links32(w, links32(w)[link, TWIN] * LINK32)
+            if (events[place, 0] >> EVENT_KIND) & 15 == EventKind.RPC_RECEIVED and not w1 & (INLINE | TOPIC_PART):
+                rpc = w1 & PAYLOAD
+                part = words_at(w, part_place(rpc, 0))
+                if part[PART_KIND] == IHAVE:
+                    at = column(w, arena(w)[rpc + part[PART_IDS]])
+                    touch_seen(w, word_of(w, node, at))
+        if w1 & INLINE:
+            at = column(w, w1 & MESSAGE)
+            if is_marked(w, node, at) and not w[HAS_LINKS]:
+                continue
+            touch_cells(w, node * cells(w).shape[1] + at)
+            touch_cached(w, word_of(w, node, at))
+            touch_members(w, node * w[TOPICS])
+        touch_nodes32(w, node * NODE32)
+        touch_bytes_out(w, node)
+
+
+@kernel
+def ask_for_neighbours(w: World, block: int) -> None:
+    """Prefetch what a node's header leads to."""
+    events = sorted_events(w)[0]
+    for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
+        w1 = events[place, 1]
+        node = w1 >> NODE
+        if w1 & GOSSIP or (w1 & INLINE and is_marked(w, node, column(w, w1 & MESSAGE))):
+            continue
+        if (events[place, 0] >> EVENT_KIND) & 15 == EventKind.TIMER_FIRED:
+            message = max(nodes32(w)[node, GOSSIPS_FROM], w[FIRST_MESSAGE])
+            if message >= w[NEWEST] and not _is_off_size(w, node, 0):
+                continue
+            touch_cached(w, word_of(w, node, column(w, message)))
+            for near_message in range(message & ~7, min(w[NEWEST], message + _MOST_CELLS), 8):
+                touch_cells(w, node * cells(w).shape[1] + column(w, near_message))
+        slot = nodes32(w)[node, FIRST_SLOT]
+        last = slot + nodes32(w)[node, COUNT] - 1
+        touch_flags(w, slot * w[TOPICS])
+        touch_flags(w, (last + 1) * w[TOPICS] - 1)
+        if w[HAS_LINKS]:
+            touch_links_of(w, slot)
+            touch_links_of(w, slot + 16)
+        touch_peers(w, slot)
+        touch_peers(w, slot + 16)
+        touch_peers(w, last)
+
+
+@inlined
+def _is_off_size(w: World, node: int, topic: int) -> bool:
+    """Return whether the heartbeat will have to graft or to prune."""
+    size = mesh_size(w, node, topic)
+    return is_too_small(size, parameter(w, node, DEGREE_LOW)) | is_too_large(size, parameter(w, node, PRUNE_FROM))
+
 
 _FEW = 48
 _LARGE = 8192
 _KNOWN_AHEAD, _NODES_AHEAD, _NEIGHBOURS_AHEAD = 64, 32, 16
 """How many events ahead memory is asked for."""
-_RPC = int(EventKind.RPC_RECEIVED)
 
 
 @kernel
 def run_share(w: World, th: int) -> None:
-    """The blocks of nodes that a thread owns; all of them, by the first one, when nodes are not apart."""
+    """Run the blocks of nodes that a thread owns; the first thread runs all if order is global."""
     if w[NETWORK_STARTS]:
         connect_quietly(w, th)
     if w[LOOKAHEAD]:
@@ -94,7 +209,7 @@ def run_share(w: World, th: int) -> None:
 
 @kernel
 def _run_in_order(w: World) -> None:
-    """All nodes together, by the heap."""
+    """Run all nodes together, by the heap."""
     base = w[BUCKET] << w[WIDTH_BITS]
     events = sorted_events(w)[0]
     for place in range(block_starts(w)[0, w[PART_BLOCKS]]):
@@ -107,7 +222,7 @@ def _run_in_order(w: World) -> None:
 
 @kernel
 def _run_block(w: World, th: int, block: int) -> None:
-    """The nodes of a block, one after the other, each with its events in order."""
+    """Run the nodes of a block, one after the other, each with its events in order."""
     start = block_starts(w)[0, block]
     end = block_starts(w)[0, block + 1]
     if start == end:
@@ -142,7 +257,7 @@ def _run_block(w: World, th: int, block: int) -> None:
 
 @kernel
 def _sort(events: Any, links: Any, start: int, end: int, has_links: bool) -> None:
-    """By node, time, kind and source; what is equal stays as it came."""
+    """Sort by node, time, kind and source; stable."""
     for place in range(start + 1, end):
         w0 = events[place, 0]
         w1 = events[place, 1]
@@ -170,7 +285,7 @@ def _sort(events: Any, links: Any, start: int, end: int, has_links: bool) -> Non
 
 @kernel
 def _run_nodes(w: World, th: int, line: int, start: int, end: int) -> None:
-    """Nearly all events are RPCs of one message, and nearly all of those are duplicates: no calls on that path."""
+    """Run nodes. Nearly all events are RPCs of one message, mostly duplicates, so that path has no calls."""
     base = w[BUCKET] << w[WIDTH_BITS]
     plain = not (w[HAS_LINKS] or w[SERVICE] or w[SEEN_EXPIRES])
     events = sorted_events(w)[line]
@@ -184,7 +299,7 @@ def _run_nodes(w: World, th: int, line: int, start: int, end: int) -> None:
             late0, late1, late_link = pop_near(w, th)
             dispatch(w, th, base + (late0 >> OFFSET), late0, late1, late_link)
         before = w1 >> NODE
-        if plain and w1 & (INLINE | GOSSIP) and (w0 >> EVENT_KIND) & 15 == _RPC:
+        if plain and w1 & (INLINE | GOSSIP) and (w0 >> EVENT_KIND) & 15 == EventKind.RPC_RECEIVED:
             if w1 & GOSSIP:
                 time = base + (w0 >> OFFSET)
                 call_gossip(w, th, time, before, source_of(w0), w1 & MESSAGE, gossip_bits(w0, w1 & PAYLOAD))

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.events import EventKind
-from hearsay.core.language.rpc import PartKind
-from hearsay.sim.array.machine.compiling import kernel, shared
-from hearsay.sim.array.network.faults import carries_payload
-from hearsay.sim.array.network.links import (
-    is_up,
-    on_connected,
-    on_disconnected,
-)
+from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.calls import (
     call_failed,
     call_gossip,
@@ -24,26 +17,30 @@ from hearsay.sim.array.rules.calls import (
     call_topic_part,
     call_validated,
 )
+from hearsay.sim.array.run.faults import carries_payload
+from hearsay.sim.array.run.links import (
+    is_up,
+    on_connected,
+    on_disconnected,
+)
 from hearsay.sim.array.travel.transport import unreachable
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
-    ALONE_BYTES,
     APPLICATION,
     BACKLOG,
     BACKLOG_END,
     SCRIPT,
     SERVICE,
     STARTS,
-    TOPIC,
     UP,
     World,
     members,
-    messages,
     nodes32,
     pool,
     words_at,
 )
-from hearsay.sim.array.world.near import (
+from hearsay.sim.array.world.payload import PART_KIND, message_part, part_place, release
+from hearsay.sim.array.world.queue import (
     EVENT_KIND,
     GOSSIP,
     INLINE,
@@ -53,30 +50,13 @@ from hearsay.sim.array.world.near import (
     TOPIC_PART,
     VIA,
     gossip_bits,
+    push,
     source_of,
     topic_kind,
 )
-from hearsay.sim.array.world.payload import PART_KIND, part_place, release
-from hearsay.sim.array.world.queue import push
-from hearsay.sim.array.world.record import (
-    row,
-)
-from hearsay.trace.language import event_rows
+from hearsay.sim.array.world.record import dropped
 
-drop_rpc_row = shared(event_rows.drop_rpc_row)
-_TIMER = int(EventKind.TIMER_FIRED)
-_DISCONNECTED = int(EventKind.PEER_DISCONNECTED)
-_CONNECTED = int(EventKind.PEER_CONNECTED)
-_JOIN = int(EventKind.JOIN)
-_LEAVE = int(EventKind.LEAVE)
-_PUBLISH = int(EventKind.PUBLISH)
-_RPC = int(EventKind.RPC_RECEIVED)
-_VALIDATED = int(EventKind.MESSAGE_VALIDATED)
-_FAILED = int(EventKind.SEND_FAILED)
 _SERVED = len(EventKind)
-_PUBLISH_PART = int(PartKind.PUBLISH)
-_INJECT_VIA = int(Via.INJECT)
-_UNREACHABLE = int(Reason.UNREACHABLE)
 
 
 @kernel
@@ -87,13 +67,13 @@ def dispatch(w: World, th: int, now: int, w0: int, w1: int, link: int) -> None:
     header = nodes32(w)[node]
     if not header[UP]:
         _drop_for_down_node(w, th, now, node, kind, w0, payload)
-    elif kind == _TIMER and payload != header[STARTS]:
+    elif kind == EventKind.TIMER_FIRED and payload != header[STARTS]:
         return  # of an earlier life of the node
-    elif kind == _JOIN:
+    elif kind == EventKind.JOIN:
         if not members(w)[node, payload] & APPLICATION:
             members(w)[node, payload] |= APPLICATION
             call_join(w, th, now, node, payload)
-    elif kind == _LEAVE:
+    elif kind == EventKind.LEAVE:
         if members(w)[node, payload] & APPLICATION:
             members(w)[node, payload] &= ~APPLICATION
             call_leave(w, th, now, node, payload)
@@ -108,19 +88,14 @@ def dispatch(w: World, th: int, now: int, w0: int, w1: int, link: int) -> None:
 
 @kernel
 def _drop_for_down_node(w: World, th: int, now: int, node: int, kind: int, w0: int, payload: int) -> None:
-    if kind == _RPC:
+    if kind == EventKind.RPC_RECEIVED:
         unreachable(w, th, now, source_of(w0), node, payload, ((w0 >> VIA) & 15) - 1, w0 & 255)
-    elif kind == _PUBLISH and source_of(w0) == w[SCRIPT]:
-        info = messages(w)[payload]
-        row(
-            w, th, drop_rpc_row(
-                now, _PUBLISH_PART, w[SCRIPT], node, info[TOPIC], payload, 1, info[ALONE_BYTES], 1, _INJECT_VIA,
-                _UNREACHABLE,
-            ),
-        )  # fmt: skip
-    elif kind == _JOIN:
+    elif kind == EventKind.PUBLISH and source_of(w0) == w[SCRIPT]:
+        part = message_part(w, payload, 1, Via.INJECT)
+        dropped(w, th, now, w[SCRIPT], node, part, Reason.UNREACHABLE)
+    elif kind == EventKind.JOIN:
         members(w)[node, payload] |= APPLICATION
-    elif kind == _LEAVE:
+    elif kind == EventKind.LEAVE:
         members(w)[node, payload] &= ~APPLICATION
     if carries_payload(w0, payload):
         release(w, th, payload)
@@ -138,7 +113,7 @@ def _wait_for_service(w: World, th: int, now: int, node: int, w0: int, w1: int, 
     if header[BACKLOG] < 0:
         header[BACKLOG] = place
         header[BACKLOG_END] = place
-        push(w, th, now + w[SERVICE], node, _SERVED, -1, header[STARTS], 0, -1, 0)
+        push(w, th, now + w[SERVICE], node, _SERVED, -1, header[STARTS], 0)
     else:
         entries[header[BACKLOG_END], lists.NEXT] = place
         header[BACKLOG_END] = place
@@ -153,15 +128,15 @@ def _serve_next(w: World, th: int, now: int, node: int) -> None:
     w1 = entries[place, lists.SECOND]
     link = entries[place, lists.VALUE]
     header[BACKLOG] = entries[place, lists.NEXT]
-    lists.free_entry(w, node, place)
+    lists.free_entry(w, lists.owner(w, node), place)
     _handle(w, th, now, node, (w0 >> EVENT_KIND) & 15, w0, w1 & PAYLOAD, link)
     if header[BACKLOG] >= 0:
-        push(w, th, now + w[SERVICE], node, _SERVED, -1, header[STARTS], 0, -1, 0)
+        push(w, th, now + w[SERVICE], node, _SERVED, -1, header[STARTS], 0)
 
 
 @kernel
 def _handle(w: World, th: int, now: int, node: int, kind: int, w0: int, payload: int, link: int) -> None:
-    if kind == _RPC:
+    if kind == EventKind.RPC_RECEIVED:
         via = ((w0 >> VIA) & 15) - 1
         if not is_up(w, link):
             unreachable(w, th, now, source_of(w0), node, payload, via, w0 & 255)
@@ -175,19 +150,19 @@ def _handle(w: World, th: int, now: int, node: int, kind: int, w0: int, payload:
             call_rpc(w, th, now, node, source_of(w0), payload)
         if carries_payload(w0, payload):
             release(w, th, payload)
-    elif kind == _TIMER:
+    elif kind == EventKind.TIMER_FIRED:
         call_timer(w, th, now, node)
-    elif kind == _PUBLISH:
+    elif kind == EventKind.PUBLISH:
         call_publish(w, th, now, node, source_of(w0), payload)
-    elif kind == _VALIDATED:
+    elif kind == EventKind.MESSAGE_VALIDATED:
         if words_at(w, part_place(payload, 0))[PART_KIND] == nodes32(w)[node, STARTS]:
             call_validated(w, th, now, node, payload)
         release(w, th, payload)
-    elif kind == _CONNECTED:
+    elif kind == EventKind.PEER_CONNECTED:
         on_connected(w, th, now, node, source_of(w0), payload)
-    elif kind == _DISCONNECTED:
+    elif kind == EventKind.PEER_DISCONNECTED:
         on_disconnected(w, th, now, node, payload)
-    elif kind == _FAILED:
+    elif kind == EventKind.SEND_FAILED:
         call_failed(w, th, now, node, source_of(w0), payload)
         if not payload & INLINE:
             release(w, th, payload)

@@ -7,19 +7,20 @@ script, a sample of state, the end of a message's window. Those come first in th
 from __future__ import annotations
 
 from hearsay.sim.array.machine.compiling import entry, kernel
-from hearsay.sim.array.network.links import (
+from hearsay.sim.array.run.blocks import run_share
+from hearsay.sim.array.run.links import (
     dials_that_arrive,
 )
-from hearsay.sim.array.run.blocks import run_share
 from hearsay.sim.array.run.reuse import admit, collect_links
 from hearsay.sim.array.run.whole_network import TIME, close_windows, next_close, next_due, run_what_is_due
-from hearsay.sim.array.travel.send_ring import all_depart
+from hearsay.sim.array.travel.transport import all_depart
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
     BUCKET,
     BUCKET_IS_SPLIT,
     DIALS_UP_TO,
     END,
+    FINISHED,
     GLOBALS,
     GLOBALS_DONE,
     HAS_LINKS,
@@ -27,11 +28,13 @@ from hearsay.sim.array.world.layout import (
     NETWORK_STARTS,
     NODES,
     NOW,
+    OK,
     PART_BLOCKS,
     PART_END,
     PART_EVENTS,
     PLANNED_DONE,
     QUIET_UNTIL,
+    ROWS_WAIT,
     STATUS,
     THREADS,
     WIDTH_BITS,
@@ -42,14 +45,13 @@ from hearsay.sim.array.world.layout import (
     schedule,
     world,
 )
-from hearsay.sim.array.world.neighbours import lay_out_callers, lay_out_targets
 from hearsay.sim.array.world.queue import bring_near, divide, gather, has_events, push
 from hearsay.sim.array.world.record import (
     LONG,
     ROWS,
     count_latencies,
 )
-from hearsay.sim.array.world.status import FINISHED, OK, ROWS_WAIT
+from hearsay.sim.array.world.slots import lay_out_callers, lay_out_targets
 
 ADVANCE, BEGIN, SHARE, FINISH, CLOSE, COLLECT = range(6)
 """Tasks."""
@@ -62,7 +64,7 @@ _MANY_PARTS = 2
 
 @entry
 def work(table: World, task: int, number: int) -> bool:
-    """All that Python asks for; one entry, because each is compiled with all that it calls.
+    """Return all that Python asks for; one entry, because each is compiled with all that it calls.
 
     ADVANCE runs until the time `number`, or until something has to be seen to first; STATUS says why it returned.
     With several threads, which meet after every part, BEGIN lays out the next part (PART_EVENTS says how many events
@@ -153,7 +155,7 @@ def _open_next(w: World) -> None:
     while w[PLANNED_DONE] < plan.shape[0] and plan[w[PLANNED_DONE], TIME] < end:
         line = plan[w[PLANNED_DONE]]
         th = lists.owner(w, line[PLAN_NODE])
-        push(w, th, line[TIME], line[PLAN_NODE], line[PLAN_KIND], -1, line[PLAN_PAYLOAD], 0, -1, 0)
+        push(w, th, line[TIME], line[PLAN_NODE], line[PLAN_KIND], -1, line[PLAN_PAYLOAD], 0)
         w[PLANNED_DONE] += 1
     later = w[GLOBALS_DONE] + _MANY_PARTS
     if w[LOOKAHEAD] and later < w[GLOBALS] and schedule(w)[later, TIME] < end:

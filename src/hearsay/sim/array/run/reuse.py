@@ -24,6 +24,7 @@ from hearsay.sim.array.world.layout import (
     LINKS_USED,
     LOOKED,
     MESSAGES,
+    NEEDS_COLUMNS,
     NEWEST,
     NODES,
     NOW,
@@ -52,7 +53,6 @@ from hearsay.sim.array.world.layout import (
 )
 from hearsay.sim.array.world.queue import CHUNK, DIVISIONS
 from hearsay.sim.array.world.record import LAST_ARRIVAL_SENT
-from hearsay.sim.array.world.status import NEEDS_COLUMNS
 
 _LOOK_EVERY = 500_000
 
@@ -134,7 +134,7 @@ def _mark_neighbours(w: World) -> None:
 
 @kernel
 def _mark_events(w: World) -> None:
-    """Events that have nothing to do with a link name the first one, which does no harm."""
+    """Mark links that events name; events without a link name the first one, which does no harm."""
     for th in range(w[THREADS]):
         for ring in range(w[BUCKETS] + DIVISIONS):
             chunk = heads(w)[th, ring]

@@ -1,4 +1,6 @@
-"""What concerns the whole network: faults, injections, samples of state, the ends of messages' windows."""
+"""What concerns the whole network: faults, injections, samples of state, the ends of messages' windows.
+
+A sample of state has the entries and bytes of the guide's table (`Router.state_size`)."""
 
 from __future__ import annotations
 
@@ -6,29 +8,27 @@ import numpy as np
 
 from hearsay.core.language.actions import Via
 from hearsay.core.language.events import EventKind
-from hearsay.core.language.rpc import PartKind
-from hearsay.sim.array.machine.compiling import kernel, shared
-from hearsay.sim.array.network.faults import cut, heal, node_down, node_up
-from hearsay.sim.array.network.links import (
-    dial,
-    dial_at_start,
-)
-from hearsay.sim.array.rules.calls import (
-    call_start,
-)
-from hearsay.sim.array.run.state import sample_state
-from hearsay.sim.array.travel.transport import on_the_way
+from hearsay.core.language.sizes import SIMULATED_PEER_BYTES
+from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.rules.calls import call_start
+from hearsay.sim.array.rules.mesh import end_slot, first_slot
+from hearsay.sim.array.run.faults import cut, heal, node_down, node_up
+from hearsay.sim.array.run.links import dial, dial_at_start
 from hearsay.sim.array.world import lists
-from hearsay.sim.array.world.knowledge import bits, column
+from hearsay.sim.array.world.knowledge import bits, column, is_cached, was_seen
 from hearsay.sim.array.world.layout import (
-    ALONE_BYTES,
     CLOSED_UP_TO,
+    CONNECTED,
     DATA_BYTES,
     DELIVERED,
     DUE_OF,
+    FANOUT,
+    FIRST_MESSAGE,
     GLOBALS,
     GLOBALS_DONE,
     HAS_LINKS,
+    IN_FANOUT,
+    IN_MESH,
     INJECT_FROM,
     JOINED,
     LINGER,
@@ -36,11 +36,16 @@ from hearsay.sim.array.world.layout import (
     LINKS_SPARE,
     LINKS_USED,
     LINKS_WANTED,
+    MESSAGE_BYTES,
     MESSAGES,
     MISSED,
+    NEEDS_LINKS,
+    NEEDS_SLOTS,
     NETWORK_STARTS,
+    NEWEST,
     NODES,
     NOW,
+    OK,
     PUBLISHED,
     QUIET_UNTIL,
     REACHED_OF,
@@ -50,7 +55,9 @@ from hearsay.sim.array.world.layout import (
     SLOTS,
     SLOTS_USED,
     STATUS,
+    SUBSCRIBED,
     TOPIC,
+    TOPIC_LENGTH,
     TOPICS,
     TRACKS_SINCE,
     UP,
@@ -59,38 +66,75 @@ from hearsay.sim.array.world.layout import (
     counts,
     dial_starts,
     dial_targets,
+    flags,
     inject_targets,
     members,
     messages,
     nodes32,
     schedule,
     since_us,
+    topics,
     touch_members,
     verdicts,
 )
+from hearsay.sim.array.world.payload import message_part
 from hearsay.sim.array.world.queue import push
-from hearsay.sim.array.world.record import (
-    ELIGIBLE,
-    PUBLISHES,
-    REACHED,
-    row,
-    sending,
-    sent,
-)
+from hearsay.sim.array.world.record import ELIGIBLE, PUBLISHES, REACHED, row, sending, sent
 from hearsay.sim.array.world.slots import latency
-from hearsay.sim.array.world.status import NEEDS_LINKS, NEEDS_SLOTS, OK
-from hearsay.trace.language import event_rows
+from hearsay.trace.language.event_rows import publish_row, state_row
+
+_PEER = SIMULATED_PEER_BYTES
+_SEEN_BYTES = SIMULATED_PEER_BYTES + 8
+
+
+@kernel
+def sample_state(w: World, th: int, now: int) -> None:
+    """Record a row for each node that is up."""
+    for node in range(w[NODES]):
+        if nodes32(w)[node, UP]:
+            _sample(w, th, now, node)
+
+
+@kernel
+def _sample(w: World, th: int, now: int, node: int) -> None:
+    count = 0
+    size = 0
+    for topic in range(w[TOPICS]):
+        length = topics(w)[topic, TOPIC_LENGTH]
+        if members(w)[node, topic] & JOINED:
+            count += 1
+            size += length
+        for slot in range(first_slot(w, node), end_slot(w, node)):
+            flag = flags(w)[slot, topic]
+            if flag & SUBSCRIBED:
+                count += 1
+                size += length
+            if flag & IN_MESH:
+                count += 1
+                size += length + _PEER
+            if flag & IN_FANOUT and members(w)[node, topic] & FANOUT:
+                count += 1
+                size += length + _PEER
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if flags(w)[slot, 0] & CONNECTED:
+            count += 1
+            size += _PEER
+    for message in range(w[FIRST_MESSAGE], w[NEWEST]):
+        if was_seen(w, now, node, message):
+            count += 1
+            size += _SEEN_BYTES
+        if is_cached(w, node, column(w, message)):
+            count += 1
+            size += messages(w)[message, MESSAGE_BYTES]
+    row(w, th, state_row(now, node, size, count))
+
 
 TIME, TYPE, FIRST_NUMBER, SECOND_NUMBER = range(4)
 """Columns of `schedule`."""
 START_ALL, NODE_DOWN, NODE_UP, CUT_LINKS, HEAL_LINKS, SAMPLE_STATE, INJECT = range(7)
-publish_row = shared(event_rows.publish_row)
 _DIALS_AHEAD = 16
 """How many dials ahead memory is asked for."""
 _NEVER = 1 << 62
-_PUBLISH = int(EventKind.PUBLISH)
-_PUBLISH_PART = int(PartKind.PUBLISH)
-_INJECT_VIA = int(Via.INJECT)
 
 
 @kernel
@@ -106,7 +150,7 @@ def next_close(w: World) -> int:
 
 @kernel
 def run_what_is_due(w: World) -> bool:
-    """What is due now; False when there is no room for it yet."""
+    """Return what is due now; False when there is no room for it yet."""
     if next_close(w) == w[NOW]:
         close_windows(w, False)
     while w[STATUS] == OK and next_due(w) == w[NOW]:
@@ -156,7 +200,7 @@ def _run_one(w: World, kind: int, first: int, second: int) -> None:
 
 @kernel
 def _start_all(w: World, now: int) -> None:
-    """Nodes that are up at the start, then their connections."""
+    """Start the nodes that are up at first, then their connections."""
     for node in range(w[NODES]):
         if nodes32(w)[node, UP] == 0:
             continue
@@ -179,28 +223,23 @@ def _start_all(w: World, now: int) -> None:
 
 @kernel
 def _inject(w: World, th: int, now: int, message: int) -> None:
-    """The script hands a message to a few routers, over links like any other."""
+    """Send a message of the script to a few routers, over links like any other."""
     info = messages(w)[message]
     script = w[SCRIPT]
     row(w, th, publish_row(now, script, info[TOPIC], message, 0, info[DATA_BYTES]))
-    upper, lower = sending(
-        w, now, _PUBLISH_PART, script, info[TOPIC], message, 1, info[ALONE_BYTES], 1, _INJECT_VIA
-    )  # fmt: skip
+    part = message_part(w, message, 1, Via.INJECT)
+    common = sending(w, now, script, part)
     for place in range(info[INJECT_FROM], messages(w)[message + 1, INJECT_FROM]):
         target = inject_targets(w)[place]
         counts(w)[th, PUBLISHES] += 1
         delay = latency(w, script, target)
-        sent(
-            w, th, now, _PUBLISH_PART, script, target, info[TOPIC], message, 1, info[ALONE_BYTES], 1, _INJECT_VIA,
-            delay, upper, lower,
-        )  # fmt: skip
-        on_the_way(w, th, now + delay)
-        push(w, th, now + delay, target, _PUBLISH, script, message, 0, -1, 0)
+        sent(w, th, now, script, target, part, delay, common)
+        push(w, th, now + delay, target, EventKind.PUBLISH, script, message, 0)
 
 
 @kernel
 def close_windows(w: World, ends: bool) -> None:
-    """Who was eligible for the messages whose window ends now, or, when the run ends, for all that are open."""
+    """Count eligible nodes of messages whose window ends now or, when the run ends, of all open ones."""
     while w[CLOSED_UP_TO] < w[MESSAGES]:
         message = w[CLOSED_UP_TO]
         info = messages(w)[message]

@@ -7,7 +7,8 @@ Most calls send one message, or one topic's gossip, to a few neighbours; then `o
 from __future__ import annotations
 
 from hearsay.sim.array.machine.compiling import kernel
-from hearsay.sim.array.travel.outbox_entries import (
+from hearsay.sim.array.travel.packing import send_mixed
+from hearsay.sim.array.travel.parts import (
     CLASS_SHIFT,
     IDS,
     IHAVE_CLASS,
@@ -19,12 +20,14 @@ from hearsay.sim.array.travel.outbox_entries import (
     SUBSCRIPTION_CLASS,
     TOPIC_SHIFT,
     VALUE,
+    frame,
+    hops_from,
+    ihave_bytes,
+    size_alone,
+    write_ihave,
 )
-from hearsay.sim.array.travel.packing import send_mixed
-from hearsay.sim.array.travel.parts import frame, hops_from, ihave_bytes, size_alone, write_ihave
 from hearsay.sim.array.travel.transport import (
     ask_for_links,
-    message_hash,
     send_copy,
     send_gossip,
     send_rpc,
@@ -36,6 +39,7 @@ from hearsay.sim.array.world.layout import (
     OUT_MODE,
     OUT_TOPIC,
     OUT_VIA,
+    OUTBOX_FULL,
     PUBLISHER,
     SCRATCH_USED,
     STATUS,
@@ -49,7 +53,6 @@ from hearsay.sim.array.world.layout import (
     peers,
     scratch,
 )
-from hearsay.sim.array.world.near import GOSSIP_SPAN
 from hearsay.sim.array.world.payload import (
     GRAFT,
     HEADER,
@@ -58,16 +61,19 @@ from hearsay.sim.array.world.payload import (
     PRUNE,
     allocate,
     hold,
+    message_part,
     release,
+    topic_part,
 )
+from hearsay.sim.array.world.queue import GOSSIP_SPAN
 from hearsay.sim.array.world.record import sending
-from hearsay.sim.array.world.status import OUTBOX_FULL
 
 EMPTY, ONE_MESSAGE, ONE_IHAVE, MIXED = range(4)
 
 
 @kernel
 def _put(w: World, th: int, slot: int, key: int, value: int, ids: int) -> None:
+    _mix_in(w, th)
     line = control(w)[th]
     place = line[OUT_COUNT]
     entries = outbox(w)[th]
@@ -107,7 +113,7 @@ def _message_key(w: World, message: int) -> int:
 
 @kernel
 def begin_message(w: World, th: int, message: int, via: int) -> bool:
-    """Before slots are named for a message: whether the short form will do."""
+    """Return whether the short form will do for a message; call it before slots are named."""
     line = control(w)[th]
     if line[OUT_COUNT]:
         _mix_in(w, th)
@@ -120,7 +126,7 @@ def begin_message(w: World, th: int, message: int, via: int) -> bool:
 
 @kernel
 def put_message(w: World, th: int, slot: int, message: int, via: int, short: bool) -> None:
-    """A message for a neighbour; `short` is what `begin_message` said."""
+    """Send a message to a neighbour; `short` is what `begin_message` returned."""
     if short:
         line = control(w)[th]
         outbox(w)[th, line[OUT_COUNT], SLOT] = slot
@@ -131,7 +137,7 @@ def put_message(w: World, th: int, slot: int, message: int, via: int, short: boo
 
 @kernel
 def forward_one(w: World, th: int, slot: int, message: int, via: int, came_from: int, short: bool) -> None:
-    """A message for a neighbour, unless it came from there or was written there."""
+    """Send a message to a neighbour, unless that is its sender or publisher."""
     peer = peers(w)[slot]
     if peer != came_from and peer != messages(w)[message, PUBLISHER]:
         put_message(w, th, slot, message, via, short)
@@ -139,13 +145,12 @@ def forward_one(w: World, th: int, slot: int, message: int, via: int, came_from:
 
 @kernel
 def answer(w: World, th: int, slot: int, message: int, via: int) -> None:
-    _mix_in(w, th)
     _put(w, th, slot, _message_key(w, message), via, 0)
 
 
 @kernel
 def begin_ihave(w: World, th: int, topic: int, ids: int, count: int) -> bool:
-    """Before slots are named for one topic's gossip, whose ids lie in `scratch`."""
+    """Return whether the short form will do for one topic's gossip, with its ids in `scratch`."""
     line = control(w)[th]
     if line[OUT_COUNT]:
         _mix_in(w, th)
@@ -169,32 +174,28 @@ def put_ihave(w: World, th: int, slot: int, topic: int, ids: int, count: int, sh
 
 @kernel
 def put_subscription(w: World, th: int, slot: int, topic: int, subscribe: bool) -> None:
-    _mix_in(w, th)
     _put(w, th, slot, SUBSCRIPTION_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, 1 if subscribe else 0, 0)
 
 
 @kernel
 def put_wanted(w: World, th: int, slot: int, message: int) -> None:
-    _mix_in(w, th)
     _put(w, th, slot, IWANT_CLASS << CLASS_SHIFT | message, 0, 0)
 
 
 @kernel
 def put_graft(w: World, th: int, slot: int, topic: int) -> None:
-    _mix_in(w, th)
     _put(w, th, slot, MESH_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, GRAFT, 0)
 
 
 @kernel
 def put_prune(w: World, th: int, slot: int, topic: int, extras: int) -> None:
-    """`extras` is what it says beside the topic, see `prune_extras`; 0 for nothing."""
-    _mix_in(w, th)
+    """Send a PRUNE; `extras` is its content beside the topic, see `prune_extras`; 0 for none."""
     _put(w, th, slot, MESH_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, PRUNE, extras)
 
 
 @kernel
 def is_addressed(w: World, th: int, slot: int) -> bool:
-    """Whether something goes to this neighbour already."""
+    """Return whether something goes to this neighbour already."""
     entries = outbox(w)[th]
     for place in range(control(w)[th, OUT_COUNT]):
         if entries[place, SLOT] == slot:
@@ -204,7 +205,7 @@ def is_addressed(w: World, th: int, slot: int) -> bool:
 
 @kernel
 def flush(w: World, th: int, now: int, node: int) -> None:
-    """Send all that is there."""
+    """Send everything."""
     line = control(w)[th]
     count = line[OUT_COUNT]
     mode = line[OUT_MODE]
@@ -215,13 +216,11 @@ def flush(w: World, th: int, now: int, node: int) -> None:
         if w[HAS_LINKS] and mode != MIXED:
             ask_for_links(w, th, count)
         if mode == ONE_MESSAGE:
-            message = line[OUT_MESSAGE]
-            via = line[OUT_VIA]
-            hops = hops_from(w, node, message)
-            upper, lower = message_hash(w, now, node, message, hops, via)
+            part = message_part(w, line[OUT_MESSAGE], hops_from(w, node, line[OUT_MESSAGE]), line[OUT_VIA])
+            common = sending(w, now, node, part)
             left = 0
             for place in range(count):
-                left += send_copy(w, th, now, node, entries[place, SLOT], message, hops, via, upper, lower)
+                left += send_copy(w, th, now, node, entries[place, SLOT], part, common)
             bytes_out(w)[node] += left
         elif mode == ONE_IHAVE and _is_short(w, th, line[OUT_MESSAGE], line[OUT_VIA]):
             _send_gossip(w, th, now, node, count, line[OUT_TOPIC], line[OUT_MESSAGE], line[OUT_VIA])
@@ -238,7 +237,7 @@ def flush(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def _is_short(w: World, th: int, ids: int, count: int) -> bool:
-    """Whether gossip fits into the queue."""
+    """Return whether gossip fits into the queue."""
     known = scratch(w)[th]
     return not w[HAS_LINKS] and known[ids + count - 1] - known[ids] <= GOSSIP_SPAN
 
@@ -250,12 +249,12 @@ def _send_gossip(w: World, th: int, now: int, node: int, copies: int, topic: int
     others = 0
     for place in range(ids + 1, ids + count):
         others |= 1 << (known[place] - first - 1)
-    size = size_alone(ihave_bytes(w, topic, count))
-    upper, lower = sending(w, now, IHAVE, node, topic, -1, -1, size, count, -1)
+    part = topic_part(IHAVE, topic, size_alone(ihave_bytes(w, topic, count)), count)
+    common = sending(w, now, node, part)
     entries = outbox(w)[th]
     for place in range(copies):
-        send_gossip(w, th, now, node, entries[place, SLOT], topic, first, others, size, count, upper, lower)
-    bytes_out(w)[node] += copies * size
+        send_gossip(w, th, now, node, entries[place, SLOT], part, first, others, common)
+    bytes_out(w)[node] += copies * part.size
 
 
 @kernel

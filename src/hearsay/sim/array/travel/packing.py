@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hearsay.sim.array.machine.compiling import inlined, kernel
-from hearsay.sim.array.travel.outbox_entries import (
+from hearsay.sim.array.travel.parts import (
     CLASS_SHIFT,
     ID_MASK,
     IDS,
@@ -18,14 +18,12 @@ from hearsay.sim.array.travel.outbox_entries import (
     SUBSCRIPTION_CLASS,
     TOPIC_SHIFT,
     VALUE,
-    sort_entries,
-)
-from hearsay.sim.array.travel.parts import (
     frame,
     framed_size,
     hops_from,
     mesh_control_bytes,
     size_alone,
+    sort_entries,
     subscription_bytes,
     write_ihave,
     write_iwant,
@@ -45,7 +43,6 @@ from hearsay.sim.array.world.layout import (
     arena,
     outbox,
 )
-from hearsay.sim.array.world.neighbours import parameter
 from hearsay.sim.array.world.payload import (
     HEADER,
     MESH_CONTROL,
@@ -54,8 +51,11 @@ from hearsay.sim.array.world.payload import (
     UNSUBSCRIBE,
     allocate,
     hold,
+    message_part,
     release,
+    topic_part,
 )
+from hearsay.sim.array.world.slots import parameter
 
 
 @kernel
@@ -79,8 +79,7 @@ def send_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
                 kept += 1
             end += 1
         if kept == start + 1 and entries[start, KEY] >> CLASS_SHIFT == MESSAGE_CLASS:
-            message = entries[start, KEY] & ID_MASK
-            send_message(w, th, now, node, slot, message, hops_from(w, node, message), entries[start, VALUE])
+            _send_message(w, th, now, node, start)
         elif kept == start + 1 and not w[HAS_LINKS] and _is_about_a_topic(entries, start):
             _send_topic_part(w, th, now, node, start)
         elif coalesce:
@@ -92,9 +91,16 @@ def send_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
 
 @inlined
 def _is_about_a_topic(entries: Any, place: int) -> bool:
-    """A part that is a kind and a topic, and no more."""
+    """Return a part that is a kind and a topic, and no more."""
     part_class = entries[place, KEY] >> CLASS_SHIFT
     return (part_class == MESH_CLASS and entries[place, IDS] == 0) or part_class == SUBSCRIPTION_CLASS
+
+
+@kernel
+def _send_message(w: World, th: int, now: int, node: int, place: int) -> None:
+    entry = outbox(w)[th, place]
+    message = entry[KEY] & ID_MASK
+    send_message(w, th, now, node, entry[SLOT], message_part(w, message, hops_from(w, node, message), entry[VALUE]))
 
 
 @kernel
@@ -102,17 +108,16 @@ def _send_topic_part(w: World, th: int, now: int, node: int, place: int) -> None
     entry = outbox(w)[th, place]
     topic = (entry[KEY] >> TOPIC_SHIFT) & ID_MASK
     if entry[KEY] >> CLASS_SHIFT == MESH_CLASS:
-        kind = entry[VALUE]
-        size = size_alone(mesh_control_bytes(w, topic, kind, 0))
+        part = topic_part(entry[VALUE], topic, size_alone(mesh_control_bytes(w, topic, entry[VALUE], 0)), 1)
     else:
         kind = SUBSCRIBE if entry[VALUE] else UNSUBSCRIBE
-        size = framed_size(subscription_bytes(w, topic))
-    send_topic_part(w, th, now, node, entry[SLOT], topic, kind, size)
+        part = topic_part(kind, topic, framed_size(subscription_bytes(w, topic)), 1)
+    send_topic_part(w, th, now, node, entry[SLOT], part)
 
 
 @kernel
 def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
-    """One RPC with all parts for a neighbour (OUT-1)."""
+    """Send one RPC with all parts for a neighbour (OUT-1)."""
     entries = outbox(w)[th]
     parts = 0
     words = 0
@@ -144,14 +149,13 @@ def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int
 
 @kernel
 def _send_singly(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
-    """An RPC for every part, in the same order (OUT-2)."""
+    """Send an RPC for every part, in the same order (OUT-2)."""
     entries = outbox(w)[th]
     place = start
     while place < end and entries[place, KEY] >> CLASS_SHIFT != MESH_CLASS:
         following = _part_end(entries, place, end)
         if entries[place, KEY] >> CLASS_SHIFT == MESSAGE_CLASS:
-            message = entries[place, KEY] & ID_MASK
-            send_message(w, th, now, node, slot, message, hops_from(w, node, message), entries[place, VALUE])
+            _send_message(w, th, now, node, place)
         else:
             _send_part(w, th, now, node, slot, place, following)
         place = following
@@ -163,7 +167,7 @@ def _send_singly(w: World, th: int, now: int, node: int, slot: int, start: int, 
 
 @kernel
 def _part_end(entries: Any, place: int, end: int) -> Any:
-    """Where the entries of one part end: all ids that a neighbour is asked for stand in one IWANT."""
+    """Return where the entries of one part end: all ids that a neighbour is asked for stand in one IWANT."""
     following = place + 1
     if entries[place, KEY] >> CLASS_SHIFT == IWANT_CLASS:
         while following < end and entries[following, KEY] >> CLASS_SHIFT == IWANT_CLASS:
@@ -173,7 +177,7 @@ def _part_end(entries: Any, place: int, end: int) -> Any:
 
 @kernel
 def _words_behind(entries: Any, place: int, following: int) -> Any:
-    """How many words of the RPC are a part's beside the line it has: ids, or what a PRUNE says beside its topic."""
+    """Return how many words a part has beside its line: ids, or what a PRUNE has beside its topic."""
     part_class = entries[place, KEY] >> CLASS_SHIFT
     if part_class == IHAVE_CLASS:
         return entries[place, VALUE]
@@ -201,7 +205,7 @@ def _write_part(w: World, th: int, node: int, rpc: int, index: int, at: int, pla
 
 @kernel
 def _send_part(w: World, th: int, now: int, node: int, slot: int, place: int, following: int) -> None:
-    """A part as an RPC of its own."""
+    """Send a part as an RPC of its own."""
     rpc = allocate(w, th, HEADER + PART + _words_behind(outbox(w)[th], place, following))
     arena(w)[rpc] = 1
     _write_part(w, th, node, rpc, 0, HEADER + PART, place, following)

@@ -1,4 +1,7 @@
-"""The parts of an RPC, written into the arena, and their sizes on the wire."""
+"""Entries of the outbox, and the parts of RPCs: written into the arena, with their sizes on the wire.
+
+Layout: an entry is a slot, a key, a value and the place of its ids. The key is class, topic and message, so the order
+by slot and key is the order of parts in RPCs."""
 
 from __future__ import annotations
 
@@ -6,10 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.core.language import sizes
-from hearsay.core.language.sizes import SIMULATED_ID_FIELD, SIMULATED_PEER_INFO
-from hearsay.sim.array.machine.compiling import inlined, kernel, shared
-from hearsay.sim.array.travel.outbox_entries import ID_MASK, KEY
+from hearsay.core.language.sizes import (
+    SIMULATED_ID_FIELD,
+    SIMULATED_PEER_INFO,
+    field_size,
+    framed_size,
+    graft_size,
+    ihave_size,
+    iwant_size,
+    prune_size,
+    rpc_size_of_parts,
+    subscription_size,
+)
+from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.world.knowledge import column
 from hearsay.sim.array.world.layout import (
     HOPS,
@@ -26,63 +38,105 @@ from hearsay.sim.array.world.layout import (
     words_at,
 )
 from hearsay.sim.array.world.payload import (
+    CONTROL,
     GRAFT,
     IHAVE,
     IWANT,
+    MESH_CONTROL,
     PART_BYTES,
-    PART_COUNT,
-    PART_HOPS,
-    PART_IDS,
     PART_KIND,
-    PART_MESSAGE,
-    PART_TOPIC,
-    PART_VIA,
     PUBLISH,
     SUBSCRIBE,
     UNSUBSCRIBE,
+    make_part,
     part_place,
+    topic_part,
+    write_part,
 )
+
+SLOT, KEY, VALUE, IDS = range(4)
+CLASS_SHIFT, TOPIC_SHIFT = 58, 29
+ID_MASK = (1 << 29) - 1
+SUBSCRIPTION_CLASS, MESSAGE_CLASS = range(2)
+IHAVE_CLASS, IWANT_CLASS, MESH_CLASS = (2 + CONTROL.index(kind) for kind in (IHAVE, IWANT, MESH_CONTROL[0]))
+
+
+@kernel
+def sort_entries(entries: Any, count: int) -> None:
+    """Sort by slot and key, stable: short runs by insertion, then merges with the room behind the entries."""
+    run = 16
+    for start in range(0, count, run):
+        _sort_run(entries, start, min(start + run, count))
+    while run < count:
+        for start in range(0, count, 2 * run):
+            middle = min(start + run, count)
+            _merge(entries, start, middle, min(middle + run, count), count)
+        run *= 2
+
+
+@kernel
+def _is_after(entries: Any, a: int, b: int) -> bool:
+    if entries[a, SLOT] != entries[b, SLOT]:
+        return entries[a, SLOT] > entries[b, SLOT]
+    return entries[a, KEY] > entries[b, KEY]
+
+
+@kernel
+def _merge(entries: Any, start: int, middle: int, end: int, spare: int) -> None:
+    if middle >= end or not _is_after(entries, middle - 1, middle):
+        return
+    for place in range(start, end):
+        for field in range(4):
+            entries[spare + place, field] = entries[place, field]
+    left = spare + start
+    right = spare + middle
+    for place in range(start, end):
+        if right >= spare + end or (left < spare + middle and not _is_after(entries, left, right)):
+            taken = left
+            left += 1
+        else:
+            taken = right
+            right += 1
+        for field in range(4):
+            entries[place, field] = entries[taken, field]
+
+
+@kernel
+def _sort_run(entries: Any, start: int, end: int) -> None:
+    for place in range(start + 1, end):
+        slot, key, value, ids = entries[place, 0], entries[place, 1], entries[place, 2], entries[place, 3]
+        at = place
+        while at > start and (
+            entries[at - 1, SLOT] > slot or (entries[at - 1, SLOT] == slot and entries[at - 1, KEY] > key)
+        ):
+            for field in range(4):
+                entries[at, field] = entries[at - 1, field]
+            at -= 1
+        entries[at, 0] = slot
+        entries[at, 1] = key
+        entries[at, 2] = value
+        entries[at, 3] = ids
+
 
 _OTHERS = 10
 """Bits for how many others a PRUNE names."""
-field_size = shared(sizes.field_size)
-subscription_size = shared(sizes.subscription_size)
-ihave_size = shared(sizes.ihave_size)
-iwant_size = shared(sizes.iwant_size)
-graft_size = shared(sizes.graft_size)
-prune_size = shared(sizes.prune_size)
-rpc_size_of_parts = shared(sizes.rpc_size_of_parts)
-framed_size = shared(sizes.framed_size)
 
 
 @kernel
 def hops_from(w: World, node: int, message: int) -> Any:
-    """How far a copy will have come that the node sends."""
+    """Return how far a copy will have come that the node sends."""
     return np.int64(cells(w)[node, column(w, message)] >> np.uint64(HOPS)) + 1
 
 
 @inlined
 def prune_extras(seconds: int, others: int) -> int:
-    """A backoff, and how many others it names; who they are changes nothing, because nobody dials them."""
+    """Return a backoff, and how many others it names; who they are changes nothing, because nobody dials them."""
     return seconds << _OTHERS | others
 
 
 @inlined
 def backoff_seconds(extras: int) -> int:
     return extras >> _OTHERS
-
-
-@kernel
-def _write(w: World, rpc: int, index: int, kind: int, topic: int, size: int, count: int) -> None:
-    part = words_at(w, part_place(rpc, index))
-    part[PART_KIND] = kind
-    part[PART_TOPIC] = topic
-    part[PART_MESSAGE] = -1
-    part[PART_HOPS] = -1
-    part[PART_BYTES] = size
-    part[PART_COUNT] = count
-    part[PART_VIA] = -1
-    part[PART_IDS] = 0
 
 
 @kernel
@@ -93,7 +147,7 @@ def _topic_size(w: World, topic: int) -> int:
 @kernel
 def write_subscription(w: World, rpc: int, index: int, topic: int, subscribe: int) -> None:
     kind = SUBSCRIBE if subscribe else UNSUBSCRIBE
-    _write(w, rpc, index, kind, topic, subscription_bytes(w, topic), 1)
+    write_part(w, rpc, index, topic_part(kind, topic, subscription_bytes(w, topic), 1), 0)
 
 
 @kernel
@@ -104,17 +158,14 @@ def subscription_bytes(w: World, topic: int) -> int:
 @kernel
 def write_message(w: World, node: int, rpc: int, index: int, message: int, via: int) -> None:
     info = messages(w)[message]
-    _write(w, rpc, index, PUBLISH, info[TOPIC], info[MESSAGE_PART_BYTES], 1)
-    part = words_at(w, part_place(rpc, index))
-    part[PART_MESSAGE] = message
-    part[PART_HOPS] = hops_from(w, node, message)
-    part[PART_VIA] = via
+    hops = hops_from(w, node, message)
+    part = make_part(PUBLISH, info[TOPIC], message, hops, info[MESSAGE_PART_BYTES], 1, via)
+    write_part(w, rpc, index, part, 0)
 
 
 @kernel
 def write_ihave(w: World, th: int, rpc: int, index: int, at: int, topic: int, ids: int, count: int) -> None:
-    _write(w, rpc, index, IHAVE, topic, ihave_bytes(w, topic, count), count)
-    words_at(w, part_place(rpc, index))[PART_IDS] = at
+    write_part(w, rpc, index, topic_part(IHAVE, topic, ihave_bytes(w, topic, count), count), at)
     store = arena(w)
     known = scratch(w)[th]
     for place in range(count):
@@ -128,8 +179,7 @@ def ihave_bytes(w: World, topic: int, count: int) -> int:
 
 @kernel
 def write_iwant(w: World, th: int, rpc: int, index: int, at: int, place: int, count: int) -> None:
-    _write(w, rpc, index, IWANT, -1, iwant_size(count * SIMULATED_ID_FIELD), count)
-    words_at(w, part_place(rpc, index))[PART_IDS] = at
+    write_part(w, rpc, index, topic_part(IWANT, -1, iwant_size(count * SIMULATED_ID_FIELD), count), at)
     store = arena(w)
     entries = outbox(w)[th]
     for wanted in range(count):
@@ -138,10 +188,10 @@ def write_iwant(w: World, th: int, rpc: int, index: int, at: int, place: int, co
 
 @kernel
 def write_mesh_control(w: World, rpc: int, index: int, at: int, topic: int, kind: int, extras: int) -> None:
-    """GRAFT or PRUNE; what a PRUNE says beside the topic lies where the ids of other parts do."""
-    _write(w, rpc, index, kind, topic, mesh_control_bytes(w, topic, kind, extras), 1)
+    """Write a GRAFT or PRUNE; what a PRUNE has beside the topic takes the place of ids."""
+    part = topic_part(kind, topic, mesh_control_bytes(w, topic, kind, extras), 1)
+    write_part(w, rpc, index, part, at if extras else 0)
     if extras:
-        words_at(w, part_place(rpc, index))[PART_IDS] = at
         arena(w)[rpc + at] = extras
 
 
@@ -155,13 +205,13 @@ def mesh_control_bytes(w: World, topic: int, kind: int, extras: int) -> int:
 
 @kernel
 def size_alone(control_part: int) -> int:
-    """The bytes of an RPC that is one part of control, as `frame` counts them."""
+    """Return the bytes of an RPC that is one part of control, as `frame` counts them."""
     return framed_size(rpc_size_of_parts(0, True, control_part))
 
 
 @kernel
 def frame(w: World, rpc: int) -> None:
-    """The first part carries the bytes that hold the parts together (`core.language.sizes.framed_size`)."""
+    """Add the bytes of the framing to the first part (`core.language.sizes.framed_size`)."""
     own = 0
     inside = 0
     for index in range(arena(w)[rpc]):

@@ -1,4 +1,11 @@
-"""How RPCs travel (`sim.reference.transport`): latency, jitter, loss, uplinks, first in first out on every link."""
+"""How RPCs travel (`sim.reference.transport`): latency, jitter, loss, uplinks, first in first out on every link.
+
+A copy that will surely be a duplicate, because its receiver has seen the message already, changes nothing: it is
+counted here and does not travel. That holds for nearly all gossip and for two of five messages. A look at what the
+receiver knows waits for memory, so copies stay here for a while after that memory was requested.
+
+Layout: `leaving` is a ring per thread, of lines of time, word 0 of the queue without its time, and word 1. When it is
+full the older half leaves. Everything that goes over a connection goes through the ring, so it stays in order."""
 
 from __future__ import annotations
 
@@ -6,18 +13,20 @@ import numpy as np
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
-from hearsay.core.language.rpc import PartKind
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import inlined, kernel, shared
-from hearsay.sim.array.travel.send_ring import post, post_gossip
+from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.world.draws import below, draw1, extend
+from hearsay.sim.array.world.knowledge import column, surely_seen, word_of
 from hearsay.sim.array.world.layout import (
-    ALONE_BYTES,
+    DEFERS,
     HAS_JITTER,
     HAS_LINKS,
     HAS_LOSS,
+    HEARD,
     JITTER,
     LAST_ARRIVAL,
+    LEAVING_FIRST,
+    LEAVING_NEXT,
     LINK32,
     LINK_FLAGS,
     LOSS,
@@ -26,27 +35,27 @@ from hearsay.sim.array.world.layout import (
     PREVIOUS,
     REGION_COUNT,
     SEQUENCE,
-    TOPIC,
+    THREADS,
     UPLINK,
     UPLINK_BYTES,
     UPLINK_FREE,
-    Word,
     World,
     arena,
     bytes_out,
+    control,
     counts,
+    leaving,
     links32,
     links64,
     links_of,
-    messages,
     nodes64,
     outbox,
     peers,
     region_jitters,
     touch_links32,
+    touch_seen,
     words_at,
 )
-from hearsay.sim.array.world.near import INLINE, topic_payload
 from hearsay.sim.array.world.payload import (
     GRAFT,
     HEADER,
@@ -55,39 +64,105 @@ from hearsay.sim.array.world.payload import (
     PART,
     PART_BYTES,
     PART_COUNT,
-    PART_HOPS,
     PART_IDS,
     PART_KIND,
-    PART_MESSAGE,
-    PART_TOPIC,
-    PART_VIA,
     PRUNE,
     PUBLISH,
+    Part,
     allocate,
     hold,
+    message_part,
+    part_at,
     part_place,
     release,
+    write_part,
 )
-from hearsay.sim.array.world.queue import push
-from hearsay.sim.array.world.record import LAST_ARRIVAL_SENT, row, sending, sent
+from hearsay.sim.array.world.queue import (
+    GOSSIP,
+    INLINE,
+    MESSAGE,
+    NODE,
+    gossip_bits,
+    gossip_payload,
+    gossip_rest,
+    insert,
+    push,
+    topic_payload,
+    word_0,
+)
+from hearsay.sim.array.world.record import DUPLICATES, EVENTS, Hash, dropped, sending, sent
 from hearsay.sim.array.world.slots import latency, region
-from hearsay.trace.language import event_rows
 
-drop_rpc_row = shared(event_rows.drop_rpc_row)
-_FAILED = int(EventKind.SEND_FAILED)
-_LOST = int(Reason.LOST)
-_UNREACHABLE = int(Reason.UNREACHABLE)
-_REFUSED = int(Reason.QUEUE_FULL)
-_LOSS = int(Purpose.LOSS)
-_JITTER = int(Purpose.JITTER)
+ROOM = 128
+_TIME, _REST, _GOAL = range(3)
+
+
+@inlined
+def post(
+    w: World, th: int, time: int, node: int, source: int, payload: int, link: int, via: int, hops: int
+) -> None:  # fmt: skip
+    """Send an RPC that arrives at a time."""
+    rest = word_0(EventKind.RPC_RECEIVED, source, via, hops)
+    if not w[DEFERS]:
+        insert(w, th, time, rest, node << NODE | payload, link, 1)
+        return
+    line = control(w)[th]
+    place = line[LEAVING_NEXT]
+    entry = leaving(w)[th, place & (ROOM - 1)]
+    entry[_TIME] = time
+    entry[_REST] = rest
+    entry[_GOAL] = node << NODE | payload
+    touch_seen(w, word_of(w, node, column(w, payload & MESSAGE)))
+    line[LEAVING_NEXT] = place + 1
+    if place + 1 - line[LEAVING_FIRST] == ROOM:
+        _depart(w, th, ROOM // 2)
+
+
+@inlined
+def post_gossip(w: World, th: int, time: int, node: int, source: int, link: int, first: int, others: int) -> None:
+    """Send IHAVE for a message and the later ones whose bits are set."""
+    via, hops = gossip_rest(others)
+    post(w, th, time, node, source, gossip_payload(first, others), link, via, hops)
+
+
+@kernel
+def all_depart(w: World) -> None:
+    """Let all copies leave at the end of a part."""
+    for th in range(w[THREADS]):
+        _depart(w, th, control(w)[th, LEAVING_NEXT] - control(w)[th, LEAVING_FIRST])
+
+
+@kernel
+def _depart(w: World, th: int, count: int) -> None:
+    """Let copies leave. There is no branch on whether a copy travels, which is random."""
+    line = control(w)[th]
+    first = line[LEAVING_FIRST]
+    line[LEAVING_FIRST] = first + count
+    events = 0
+    duplicates = 0
+    for place in range(first, first + count):
+        entry = leaving(w)[th, place & (ROOM - 1)]
+        time = entry[_TIME]
+        rest = entry[_REST]
+        goal = entry[_GOAL]
+        heard = 0
+        if goal & w[HEARD]:
+            others = gossip_bits(rest, goal) if goal & GOSSIP else 0
+            heard = int(surely_seen(w, goal >> NODE, goal & MESSAGE, others, time))
+            events += heard
+            duplicates += heard & int(goal & INLINE != 0)
+        insert(w, th, time, rest, goal, 0, 1 - heard)
+    counts(w)[th, EVENTS] += events
+    counts(w)[th, DUPLICATES] += duplicates
+
+
 _MILLION = 1_000_000
-_CONNECT = int(PartKind.CONNECT)
-MOST_INLINE_HOPS = 255
+MAX_INLINE_HOPS = 255
 
 
 @inlined
 def link_to(w: World, slot: int) -> int:
-    """The link that an RPC to this peer takes; without links of their own, the slot."""
+    """Return the link that an RPC to this peer takes; without links of their own, the slot."""
     if not w[HAS_LINKS]:
         return slot
     link = links_of(w)[slot]
@@ -107,7 +182,7 @@ def ask_for_links(w: World, th: int, copies: int) -> None:
 
 @kernel
 def arrival_time(w: World, node: int, slot: int, link: int, size: int, now: int) -> int:
-    """When an RPC of this size arrives; -1 when the uplink refuses it."""
+    """Return when an RPC of this size arrives; -1 when the uplink refuses it."""
     if not w[HAS_LINKS]:
         return now + latency(w, node, peers(w)[slot])
     times = links64(w)[link]
@@ -134,122 +209,85 @@ def _jitter(w: World, source: int, destination: int, sequence: int) -> int:
         reach += region_jitters(w)[region(w, source), region(w, destination)]
     if reach == 0:
         return 0
-    draw = extend(extend(draw1(w, _JITTER, source), np.uint64(destination)), np.uint64(sequence))
+    draw = extend(extend(draw1(w, Purpose.JITTER, source), np.uint64(destination)), np.uint64(sequence))
     return below(draw, 2 * reach + 1) - reach
 
 
 @kernel
 def _is_lost(w: World, source: int, destination: int, sequence: int, index: int) -> bool:
-    draw = extend(extend(draw1(w, _LOSS, source), np.uint64(destination)), np.uint64(sequence))
+    draw = extend(extend(draw1(w, Purpose.LOSS, source), np.uint64(destination)), np.uint64(sequence))
     return below(extend(draw, np.uint64(index)), _MILLION) < w[LOSS]
 
 
 @kernel
-def send_message(w: World, th: int, now: int, node: int, slot: int, message: int, hops: int, via: int) -> None:
-    """One message alone; `hops` is how far the copy will have come when it arrives."""
-    upper, lower = message_hash(w, now, node, message, hops, via)
-    bytes_out(w)[node] += send_copy(w, th, now, node, slot, message, hops, via, upper, lower)
-
-
-@kernel
-def message_hash(w: World, now: int, node: int, message: int, hops: int, via: int) -> tuple[Word, Word]:
-    """What the rows of a message's copies have in common."""
-    info = messages(w)[message]
-    return sending(w, now, PUBLISH, node, info[TOPIC], message, hops, info[ALONE_BYTES], 1, via)
+def send_message(w: World, th: int, now: int, node: int, slot: int, part: Part) -> None:
+    """Send one message alone; its hops are those of the copy when it arrives."""
+    bytes_out(w)[node] += send_copy(w, th, now, node, slot, part, sending(w, now, node, part))
 
 
 @inlined
-def send_copy(
-    w: World, th: int, now: int, node: int, slot: int, message: int, hops: int, via: int, upper: Word, lower: Word
-) -> int:  # fmt: skip
-    """One of a message's copies, by the hashes that `message_hash` gave; returns the bytes that were sent."""
-    if w[HAS_LINKS] or hops > MOST_INLINE_HOPS:
-        return _send_over_link(w, th, now, node, slot, message, hops, via, upper, lower)
-    info = messages(w)[message]
+def send_copy(w: World, th: int, now: int, node: int, slot: int, part: Part, common: Hash) -> int:
+    """Send one of a message's copies; return the bytes that were sent."""
+    if w[HAS_LINKS] or part.hops > MAX_INLINE_HOPS:
+        return _send_over_link(w, th, now, node, slot, part, common)
     peer = peers(w)[slot]
     delay = latency(w, node, peer)
-    sent(w, th, now, PUBLISH, node, peer, info[TOPIC], message, hops, info[ALONE_BYTES], 1, via, delay, upper, lower)
-    on_the_way(w, th, now + delay)
-    post(w, th, now + delay, peer, node, INLINE | message, slot, via, hops)
-    return info[ALONE_BYTES]
+    sent(w, th, now, node, peer, part, delay, common)
+    post(w, th, now + delay, peer, node, INLINE | part.message, slot, part.via, part.hops)
+    return part.size
 
 
 @kernel
-def _send_over_link(
-    w: World, th: int, now: int, node: int, slot: int, message: int, hops: int, via: int, upper: Word, lower: Word
-) -> int:  # fmt: skip
-    info = messages(w)[message]
-    size = info[ALONE_BYTES]
+def _send_over_link(w: World, th: int, now: int, node: int, slot: int, part: Part, common: Hash) -> int:
     link = link_to(w, slot)
     peer = peers(w)[slot]
-    arrival = arrival_time(w, node, slot, link, size, now)
+    arrival = arrival_time(w, node, slot, link, part.size, now)
     if arrival < 0:
-        row(w, th, drop_rpc_row(now, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, _REFUSED))
-        push(w, th, now, node, _FAILED, peer, INLINE | message, link, via, 0)
+        dropped(w, th, now, node, peer, part, Reason.QUEUE_FULL)
+        push(w, th, now, node, EventKind.SEND_FAILED, peer, INLINE | part.message, link)
         return 0
-    sent(
-        w, th, now, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, arrival - now, upper, lower
-    )  # fmt: skip
+    sent(w, th, now, node, peer, part, arrival - now, common)
     if w[HAS_LOSS] or w[HAS_JITTER]:
         sequence = links32(w)[link, SEQUENCE]
         links32(w)[link, SEQUENCE] = sequence + 1
         if w[HAS_LOSS] and _is_lost(w, node, peer, sequence, 0):
-            row(w, th, drop_rpc_row(arrival, PUBLISH, node, peer, info[TOPIC], message, hops, size, 1, via, _LOST))
-            return size
-    on_the_way(w, th, arrival)
-    if hops <= MOST_INLINE_HOPS:
-        post(w, th, arrival, peer, node, INLINE | message, link, via, hops)
-        return size
+            dropped(w, th, arrival, node, peer, part, Reason.LOST)
+            return part.size
+    if part.hops <= MAX_INLINE_HOPS:
+        post(w, th, arrival, peer, node, INLINE | part.message, link, part.via, part.hops)
+        return part.size
     rpc = allocate(w, th, HEADER + PART)
     arena(w)[rpc] = 1
-    part = words_at(w, part_place(rpc, 0))
-    part[PART_KIND] = PUBLISH
-    part[PART_TOPIC] = info[TOPIC]
-    part[PART_MESSAGE] = message
-    part[PART_HOPS] = hops
-    part[PART_BYTES] = size
-    part[PART_COUNT] = 1
-    part[PART_VIA] = via
-    part[PART_IDS] = 0
+    write_part(w, rpc, 0, part, 0)
     hold(w, th, rpc)
     post(w, th, arrival, peer, node, rpc, link, -1, 0)
-    return size
+    return part.size
 
 
 @inlined
 def send_gossip(
-    w: World, th: int, now: int, node: int, slot: int, topic: int, first: int, others: int, size: int, count: int,
-    upper: Word, lower: Word,
-) -> None:  # fmt: skip
-    """One of the copies of an IHAVE, where links need no memory; `upper` and `lower` are what `sending` gave."""
+    w: World, th: int, now: int, node: int, slot: int, part: Part, first: int, others: int, common: Hash
+) -> None:
+    """Send one of the copies of an IHAVE, where links need no memory."""
     peer = peers(w)[slot]
     delay = latency(w, node, peer)
-    sent(w, th, now, IHAVE, node, peer, topic, -1, -1, size, count, -1, delay, upper, lower)
-    on_the_way(w, th, now + delay)
+    sent(w, th, now, node, peer, part, delay, common)
     post_gossip(w, th, now + delay, peer, node, slot, first, others)
 
 
 @kernel
-def send_topic_part(w: World, th: int, now: int, node: int, slot: int, topic: int, kind: int, size: int) -> None:
-    """One SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE, where links need no memory."""
+def send_topic_part(w: World, th: int, now: int, node: int, slot: int, part: Part) -> None:
+    """Send one SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE, where links need no memory."""
     peer = peers(w)[slot]
     delay = latency(w, node, peer)
-    upper, lower = sending(w, now, kind, node, topic, -1, -1, size, 1, -1)
-    bytes_out(w)[node] += size
-    sent(w, th, now, kind, node, peer, topic, -1, -1, size, 1, -1, delay, upper, lower)
-    on_the_way(w, th, now + delay)
-    post(w, th, now + delay, peer, node, topic_payload(kind, topic), slot, -1, 0)
-
-
-@inlined
-def on_the_way(w: World, th: int, arrival: int) -> None:
-    line = counts(w)[th]
-    line[LAST_ARRIVAL_SENT] = max(line[LAST_ARRIVAL_SENT], arrival)
+    bytes_out(w)[node] += part.size
+    sent(w, th, now, node, peer, part, delay, sending(w, now, node, part))
+    post(w, th, now + delay, peer, node, topic_payload(part.kind, part.topic), slot, -1, 0)
 
 
 @kernel
 def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
-    """A copy of an RPC in the arena."""
+    """Send a copy of an RPC in the arena."""
     parts = arena(w)[rpc]
     link = link_to(w, slot)
     peer = peers(w)[slot]
@@ -259,21 +297,14 @@ def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> Non
     arrival = arrival_time(w, node, slot, link, size, now)
     if arrival < 0:
         for index in range(parts):
-            _drop(w, th, now, node, peer, rpc, index, _REFUSED)
+            dropped(w, th, now, node, peer, part_at(w, rpc, index), Reason.QUEUE_FULL)
         hold(w, th, rpc)
-        push(w, th, now, node, _FAILED, peer, rpc, link, -1, 0)
+        push(w, th, now, node, EventKind.SEND_FAILED, peer, rpc, link)
         return
     bytes_out(w)[node] += size
     for index in range(parts):
-        part = words_at(w, part_place(rpc, index))
-        upper, lower = sending(
-            w, now, part[PART_KIND], node, part[PART_TOPIC], part[PART_MESSAGE], part[PART_HOPS], part[PART_BYTES],
-            part[PART_COUNT], part[PART_VIA],
-        )  # fmt: skip
-        sent(
-            w, th, now, part[PART_KIND], node, peer, part[PART_TOPIC], part[PART_MESSAGE], part[PART_HOPS],
-            part[PART_BYTES], part[PART_COUNT], part[PART_VIA], arrival - now, upper, lower,
-        )  # fmt: skip
+        part = part_at(w, rpc, index)
+        sent(w, th, now, node, peer, part, arrival - now, sending(w, now, node, part))
     if w[HAS_LOSS] or w[HAS_JITTER]:
         sequence = links32(w)[link, SEQUENCE]
         links32(w)[link, SEQUENCE] = sequence + 1
@@ -281,20 +312,8 @@ def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> Non
             rpc = _lose(w, th, node, peer, sequence, rpc, arrival)
             if rpc < 0:
                 return
-    on_the_way(w, th, arrival)
     hold(w, th, rpc)
     post(w, th, arrival, peer, node, rpc, link, -1, 0)
-
-
-@kernel
-def _drop(w: World, th: int, time: int, source: int, destination: int, rpc: int, index: int, reason: int) -> None:
-    part = words_at(w, part_place(rpc, index))
-    row(
-        w, th, drop_rpc_row(
-            time, part[PART_KIND], source, destination, part[PART_TOPIC], part[PART_MESSAGE], part[PART_HOPS],
-            part[PART_BYTES], part[PART_COUNT], part[PART_VIA], reason,
-        ),
-    )  # fmt: skip
 
 
 @kernel
@@ -306,14 +325,14 @@ def _lossy(w: World, kind: int) -> bool:
 
 @kernel
 def _lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arrival: int) -> int:
-    """The RPC without the parts that are lost: itself, a copy, or -1 for nothing."""
+    """Return the RPC without the parts that are lost: itself, a copy, or -1 for nothing."""
     parts = arena(w)[rpc]
     lost = 0
     words = HEADER
     for index in range(parts):
         part = words_at(w, part_place(rpc, index))
         if _lossy(w, part[PART_KIND]) and _is_lost(w, node, peer, sequence, index):
-            _drop(w, th, arrival, node, peer, rpc, index, _LOST)
+            dropped(w, th, arrival, node, peer, part_at(w, rpc, index), Reason.LOST)
             lost += 1
         else:
             words += PART + (part[PART_COUNT] if part[PART_IDS] else 0)
@@ -348,13 +367,10 @@ def _lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arri
 def unreachable(
     w: World, th: int, now: int, source: int, destination: int, payload: int, via: int, hops: int
 ) -> None:  # fmt: skip
-    """An RPC came to a node that is down, or over a connection that is gone."""
+    """Record an RPC that arrives at a node that is down, or over a connection that is gone."""
     if payload & INLINE:
-        message = payload & (INLINE - 1)
-        info = messages(w)[message]
-        size = info[ALONE_BYTES]
-        topic = info[TOPIC]
-        row(w, th, drop_rpc_row(now, PUBLISH, source, destination, topic, message, hops, size, 1, via, _UNREACHABLE))
+        part = message_part(w, payload & (INLINE - 1), hops, via)
+        dropped(w, th, now, source, destination, part, Reason.UNREACHABLE)
         return
     for index in range(arena(w)[payload]):
-        _drop(w, th, now, source, destination, payload, index, _UNREACHABLE)
+        dropped(w, th, now, source, destination, part_at(w, payload, index), Reason.UNREACHABLE)

@@ -1,7 +1,7 @@
 """Chance and choice: the core's hashes as kernels, and its sample over arrays instead of lists.
 
-`mix` and `extend` are the core's own functions, compiled. `below` is written anew because the core's bounds may be of
-any size, and `pick` because the core's sample makes lists; tests hold both against the core's.
+`mix` and `extend` are the core's own functions, compiled. `below` is a second version because the core's bounds may
+be of any size, and `pick` because the core's sample makes lists; tests compare both with the core's.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from hearsay.core.rules import mixing
-from hearsay.sim.array.machine.compiling import inlined, kernel, shared
+from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.world.layout import Word, World, bases, candidates, marks, topic_keys
 
 _U32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _GOLDEN = np.uint64(mixing.GOLDEN)
 
-mix: Any = shared(mixing.mix)
-extend: Any = shared(mixing.extend)
+mix: Any = mixing.mix
+extend: Any = mixing.extend
 
 
 @inlined
@@ -47,7 +47,7 @@ def draw2(w: World, purpose: int, a: int, b: int) -> Word:
 
 @kernel
 def draw_topic(w: World, purpose: int, node: int, topic: int, word: int) -> Word:
-    """A router's draw for a topic: (seed, purpose, node, topic, word)."""
+    """Return a router's draw for a topic: (seed, purpose, node, topic, word)."""
     state = extend(bases(w)[purpose], np.uint64(node))
     return extend(extend(state, topic_keys(w)[topic]), np.uint64(word))
 
@@ -73,7 +73,7 @@ def pick(w: World, th: int, state: Word, size: int, count: int) -> int:
 
 @kernel
 def choose(state: Word, size: int, count: int, marks: Any) -> None:
-    """Marks `count` of `size` places."""
+    """Mark `count` of `size` places."""
     word = np.uint64(0)
     halves = False
     for bound in range(size - count + 1, size + 1):

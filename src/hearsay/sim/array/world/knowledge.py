@@ -49,7 +49,7 @@ from hearsay.sim.array.world.layout import (
     seen,
     seen_serials,
 )
-from hearsay.sim.array.world.neighbours import parameter
+from hearsay.sim.array.world.slots import parameter
 
 _BEATS = np.uint64(BEATS)
 _SEEN_BEAT_CLEAR = ~(_BEATS << np.uint64(SEEN_BEAT))
@@ -58,7 +58,7 @@ _CACHE_BEAT_CLEAR = ~(_BEATS << np.uint64(CACHE_BEAT))
 
 @inlined
 def column(w: World, message: int) -> int:
-    """Where a node keeps what it knows of a message."""
+    """Return where a node keeps what it knows of a message."""
     return message & (w[COLUMNS] - 1)
 
 
@@ -69,7 +69,7 @@ def bits(cell: Word, mask: int) -> bool:
 
 @inlined
 def place_of(w: World, node: int, at: int) -> int:
-    """The bit of a column among all nodes' bits."""
+    """Return the bit of a column among all nodes' bits."""
     return node * w[COLUMNS] + at
 
 
@@ -85,7 +85,7 @@ def bit_of(w: World, node: int, at: int) -> Word:
 
 @inlined
 def is_marked(w: World, node: int, at: int) -> bool:
-    """Whether the message of a column was seen, without looking at the time."""
+    """Return whether the message of a column was seen, without looking at the time."""
     return seen(w)[word_of(w, node, at)] & bit_of(w, node, at) != np.uint64(0)
 
 
@@ -96,7 +96,7 @@ def is_cached(w: World, node: int, at: int) -> bool:
 
 @inlined
 def _own_bits(w: World) -> Word:
-    """The bits of one node in a word that has room for several."""
+    """Return the bits of one node in a word that has room for several."""
     return (np.uint64(1) << np.uint64(w[COLUMNS])) - np.uint64(1) if w[COLUMNS] < 64 else ~np.uint64(0)
 
 
@@ -116,7 +116,7 @@ def unmark(w: World, node: int, at: int) -> None:
 
 @inlined
 def was_seen(w: World, now: int, node: int, message: int) -> bool:
-    """Whether the router remembers a message (SEEN-1)."""
+    """Return whether the router remembers a message (SEEN-1)."""
     if message < w[FIRST_MESSAGE]:
         return False
     at = column(w, message)
@@ -132,7 +132,7 @@ def was_seen(w: World, now: int, node: int, message: int) -> bool:
 
 @inlined
 def surely_seen(w: World, node: int, message: int, others: int, arrival: int) -> bool:
-    """Whether what arrives then will be no news, as far as one can know when it is sent.
+    """Return whether what arrives then will be no news, as far as one can know when it is sent.
 
     What another node has seen by now it has seen before anything arrives that is sent now (`queue.py`), and will
     remember for a while. `others` are messages after the first, a bit each, as in gossip.
@@ -180,7 +180,7 @@ def cache(w: World, node: int, message: int) -> None:
 
 @kernel
 def _forget_oldest_seen(w: World, now: int, node: int, newest: int) -> None:
-    """A seen cache that is full forgets its oldest entry; `serials` says in which order they came (SEEN-3)."""
+    """Forget the oldest entry of a full seen cache; `serials` has the order of entries (SEEN-3)."""
     order = seen_serials(w)[node]
     nodes64(w)[node, SERIAL] += 1
     order[newest] = nodes64(w)[node, SERIAL]
@@ -198,7 +198,7 @@ def _forget_oldest_seen(w: World, now: int, node: int, newest: int) -> None:
 
 @kernel
 def _forget_oldest_cached(w: World, node: int, newest: int) -> None:
-    """The same for a message cache (CACHE-1)."""
+    """Do the same for a message cache (CACHE-1)."""
     order = cache_serials(w)[node]
     nodes64(w)[node, SERIAL] += 1
     order[newest] = nodes64(w)[node, SERIAL]
@@ -218,7 +218,7 @@ def _forget_oldest_cached(w: World, node: int, newest: int) -> None:
 
 @kernel
 def forget_cached(w: World, node: int, message: int) -> None:
-    """A message leaves the cache, and with it the answers that were counted for it."""
+    """Remove a message from the cache, with the answers that were counted for it."""
     at = column(w, message)
     cached(w)[word_of(w, node, at)] &= ~bit_of(w, node, at)
     if nodes32(w)[node, ANSWERS] >= 0:

@@ -64,7 +64,7 @@ _scalar = Numbers()
 ) = _scalar.take(22)  # fmt: skip
 """What changes while kernels run. BUCKET is open, up to PART_END. STATUS: why a call returned. FIRST_MESSAGE: older
 ones are forgotten by all. NEWEST: how many were published. CLOSED_UP_TO: messages. PART_EVENTS: of the open part.
-For DEAD_UP_TO, DEAD_SURE and LOOKED see `columns.py`, for DIALS_UP_TO `links.py`.
+For DEAD_UP_TO, DEAD_SURE and LOOKED see `reuse.py`, for DIALS_UP_TO `links.py`.
 BUCKET_IS_SPLIT: the open bucket is, see `queue.py`. PART_BLOCKS: of the open part.
 LINKS_FREE is the first of LINKS_SPARE links that may be used again, see `reuse.py`. LINKS_WANTED: for STATUS.
 NETWORK_STARTS: the network comes about in the open part."""
@@ -74,26 +74,29 @@ NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_
 HAS_LINKS, HAS_LOSS, LOSS, LOSS_CONTROL, HAS_JITTER, JITTER, UPLINK, UPLINK_BYTES = _scalar.take(8)
 LATENCY_KIND, LATENCY_LEAST, LATENCY_SPAN, REGION_COUNT = _scalar.take(4)
 SERVICE, VALIDATION, REJECT_SHARE, DETECTION, REDIAL, LINGER = _scalar.take(6)
-(
-    SEEN_EXPIRES,
-    TRACING,
-    THREADS,
-    GLOBALS,
-    SCRIPT,
-    TRACKS_SINCE,
-    MEASURED,
-    MAX_SEEN_BINDS,
-    MAX_CACHED_BINDS,
-    LOOKAHEAD,
-) = _scalar.take(10)
+SEEN_EXPIRES, TRACING, THREADS, GLOBALS, SCRIPT, TRACKS_SINCE, MEASURED = _scalar.take(7)
+MAX_SEEN_BINDS, MAX_CACHED_BINDS, LOOKAHEAD = _scalar.take(3)
 """LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it."""
 RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
 SEEN_FOR, HEARD, DEFERS, QUIET_UNTIL = _scalar.take(4)
 (WITNESSES,) = _scalar.take(1)
 """SEEN_FOR: how long a message is remembered at least. HEARD: what kinds of payload change nothing where they are
-known. DEFERS: RPCs go through `send_ring.py`. QUIET_UNTIL: until then connections come about, and nothing else
+known. DEFERS: RPCs go through `transport.py`. QUIET_UNTIL: until then connections come about, and nothing else
 happens. WITNESSES: what is handed to some nodes is written down."""
 SCALARS = 80
+
+# Values of STATUS: why a call of an entry returned.
+(
+    OK, QUEUE_FULL, POOL_FULL, ARENA_FULL, ROWS_WAIT, OUTBOX_FULL, NEEDS_COLUMNS, NEEDS_SLOTS, NEEDS_LINKS, FINISHED,
+    ROWS_FULL,
+) = range(11)  # fmt: skip
+LIMIT_WORDS = {
+    QUEUE_FULL: "so many events at once",
+    POOL_FULL: "so many entries of short lists",
+    ARENA_FULL: "so many RPCs under way",
+    OUTBOX_FULL: "so many parts of one node at once",
+    ROWS_FULL: "so much that happens at once",
+}
 
 # Router parameters.
 _field = Numbers()
@@ -178,7 +181,7 @@ _LINE = 4
 
 
 def _view(name: str, dtype: Any, *extents: int | None) -> Any:
-    """What gives an array of the world to a kernel; its place is the order of these calls."""
+    """Return what gives an array of the world to a kernel; its place is the order of these calls."""
     at = SCALARS + _LINE * len(_ARRAYS)
     _ARRAYS.append((name, dtype, extents))
     kind = ViewType(name, from_dtype(np.dtype(dtype)), extents)
@@ -265,7 +268,7 @@ dial_buckets = _view("dial_buckets", np.uint8, None)
 
 @intrinsic
 def _world(_typing: Any, table: Any) -> Any:
-    """What Python hands to an entry, as kernels have it."""
+    """Return what Python hands to an entry, as kernels have it."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -278,7 +281,7 @@ world: Any = _world
 
 @intrinsic
 def _words_at(_typing: Any, w: Any, at: Any) -> Any:
-    """A piece of the arena as an array of its own."""
+    """Return a piece of the arena as an array of its own."""
     kind = ViewType("arena", types.int64, (0,))
     place = SCALARS + _LINE * [name for name, _, _ in _ARRAYS].index("arena")
 
@@ -293,7 +296,7 @@ words_at: Any = _words_at
 
 
 def _toucher(name: str) -> Any:
-    """What asks the memory for the line of an array's element, so that it is there when it is needed."""
+    """Return what asks the memory for the line of an array's element, so that it is there when it is needed."""
     place, (_, dtype, _) = next((number, each) for number, each in enumerate(_ARRAYS) if each[0] == name)
     at = SCALARS + _LINE * place
     size = np.dtype(dtype).itemsize

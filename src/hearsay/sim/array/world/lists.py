@@ -11,6 +11,7 @@ from hearsay.sim.array.world.layout import (
     BLOCK_BITS,
     POOL_FREE,
     POOL_FRESH,
+    POOL_FULL,
     STATUS,
     THREADS,
     World,
@@ -18,14 +19,13 @@ from hearsay.sim.array.world.layout import (
     nodes32,
     pool,
 )
-from hearsay.sim.array.world.status import POOL_FULL
 
 NEXT, FIRST, SECOND, VALUE = range(4)
 
 
 @kernel
 def owner(w: World, node: int) -> int:
-    """The thread that handles a node; blocks of nodes take turns."""
+    """Return the thread that handles a node; blocks of nodes are assigned round-robin."""
     return (node >> w[BLOCK_BITS]) % w[THREADS]
 
 
@@ -47,20 +47,15 @@ def new_entry(w: World, node: int) -> int:
 
 
 @kernel
-def _free_entry(w: World, th: int, place: int) -> None:
+def free_entry(w: World, th: int, place: int) -> None:
     line = control(w)[th]
     pool(w)[th, place, NEXT] = line[POOL_FREE]
     line[POOL_FREE] = place
 
 
 @kernel
-def free_entry(w: World, node: int, place: int) -> None:
-    _free_entry(w, owner(w, node), place)
-
-
-@kernel
 def add(w: World, node: int, head: int, first: int, second: int, value: int) -> None:
-    """To the front of a list."""
+    """Add an entry to the front of a list."""
     th = owner(w, node)
     place = new_entry(w, node)
     entry = pool(w)[th, place]
@@ -73,7 +68,7 @@ def add(w: World, node: int, head: int, first: int, second: int, value: int) -> 
 
 @kernel
 def find(w: World, node: int, head: int, first: int, second: int) -> int:
-    """The entry with these keys, -1 when there is none."""
+    """Return the place of the entry with these keys, -1 if there is none."""
     entries = pool(w)[owner(w, node)]
     place = nodes32(w)[node, head]
     while place >= 0 and (entries[place, FIRST] != first or entries[place, SECOND] != second):
@@ -82,8 +77,27 @@ def find(w: World, node: int, head: int, first: int, second: int) -> int:
 
 
 @kernel
+def value(w: World, node: int, head: int, first: int, second: int, default: int) -> int:
+    """Return the value of the entry with these keys."""
+    place = find(w, node, head, first, second)
+    return pool(w)[owner(w, node), place, VALUE] if place >= 0 else default
+
+
+@kernel
+def increase(w: World, node: int, head: int, first: int, second: int, by: int) -> int:
+    """Increase the value of an entry, from 0 if there is none; return the new value."""
+    place = find(w, node, head, first, second)
+    if place < 0:
+        add(w, node, head, first, second, by)
+        return by
+    entry = pool(w)[owner(w, node), place]
+    entry[VALUE] += by
+    return entry[VALUE]
+
+
+@kernel
 def remove(w: World, node: int, head: int, first: int, second: int) -> None:
-    """All entries with these keys, -1 being any."""
+    """Remove all entries with these keys; -1 matches any."""
     th = owner(w, node)
     entries = pool(w)[th]
     before = -1
@@ -95,7 +109,7 @@ def remove(w: World, node: int, head: int, first: int, second: int) -> None:
                 nodes32(w)[node, head] = following
             else:
                 entries[before, NEXT] = following
-            _free_entry(w, th, place)
+            free_entry(w, th, place)
         else:
             before = place
         place = following
@@ -114,7 +128,7 @@ def length(w: World, node: int, head: int) -> int:
 
 @kernel
 def remove_last(w: World, node: int, head: int) -> None:
-    """The entry that came first."""
+    """Remove the oldest entry."""
     th = owner(w, node)
     entries = pool(w)[th]
     before = -1
@@ -126,4 +140,4 @@ def remove_last(w: World, node: int, head: int) -> None:
         nodes32(w)[node, head] = -1
     else:
         entries[before, NEXT] = -1
-    _free_entry(w, th, place)
+    free_entry(w, th, place)

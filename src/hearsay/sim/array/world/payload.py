@@ -9,46 +9,109 @@ order in which they are handled.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from numba import types
+
 from hearsay.core.language.rpc import CONTROL_KINDS, PartKind
-from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.machine.compiling import TYPES, inlined, kernel
 from hearsay.sim.array.world.layout import (
+    ALONE_BYTES,
     ARENA_AT,
     ARENA_CHUNK,
     ARENA_END,
     ARENA_FREE,
     ARENA_FRESH,
+    ARENA_FULL,
     ARENA_LEFT,
     ARENA_TAKEN,
     STATUS,
     THREADS,
+    TOPIC,
     World,
     arena,
     control,
+    messages,
     pending,
+    words_at,
 )
-from hearsay.sim.array.world.status import ARENA_FULL
 
 ARENA_BITS = 14
 PART = 8
 PART_KIND, PART_TOPIC, PART_MESSAGE, PART_HOPS, PART_BYTES, PART_COUNT, PART_VIA, PART_IDS = range(PART)
 HEADER = 1
 
-PUBLISH = int(PartKind.PUBLISH)
-SUBSCRIBE = int(PartKind.SUBSCRIBE)
-UNSUBSCRIBE = int(PartKind.UNSUBSCRIBE)
-IHAVE = int(PartKind.IHAVE)
-IWANT = int(PartKind.IWANT)
-GRAFT = int(PartKind.GRAFT)
-PRUNE = int(PartKind.PRUNE)
-CONNECT = int(PartKind.CONNECT)
+PUBLISH, SUBSCRIBE, UNSUBSCRIBE, IHAVE = (
+    int(kind) for kind in (PartKind.PUBLISH, PartKind.SUBSCRIBE, PartKind.UNSUBSCRIBE, PartKind.IHAVE)
+)
+IWANT, GRAFT, PRUNE, CONNECT = (
+    int(kind) for kind in (PartKind.IWANT, PartKind.GRAFT, PartKind.PRUNE, PartKind.CONNECT)
+)
 CONTROL = tuple(int(kind) for kind in CONTROL_KINDS if kind in (IHAVE, IWANT, GRAFT, PRUNE))
 """In the order of handling."""
 MESH_CONTROL = tuple(kind for kind in CONTROL if kind in (GRAFT, PRUNE))
 
 
+class Part(NamedTuple):
+    """A part of an RPC, as in its trace row; -1 where the kind has no such value."""
+
+    kind: int
+    topic: int
+    message: int
+    hops: int
+    size: int
+    amount: int
+    via: int
+
+
+TYPES["Part"] = types.NamedUniTuple(types.int64, len(Part._fields), Part)
+
+
+@inlined
+def make_part(kind: int, topic: int, message: int, hops: int, size: int, count: int, via: int) -> Part:
+    return Part(kind, topic, message, hops, size, count, via)
+
+
+@inlined
+def topic_part(kind: int, topic: int, size: int, count: int) -> Part:
+    """Return a part that is not a message."""
+    return make_part(kind, topic, -1, -1, size, count, -1)
+
+
+@inlined
+def message_part(w: World, message: int, hops: int, via: int) -> Part:
+    """Return a message that is the only part of its RPC."""
+    info = messages(w)[message]
+    return make_part(PUBLISH, info[TOPIC], message, hops, info[ALONE_BYTES], 1, via)
+
+
+@inlined
+def part_at(w: World, rpc: int, index: int) -> Part:
+    """Return a part of an RPC in the arena."""
+    words = words_at(w, part_place(rpc, index))
+    return make_part(
+        words[PART_KIND], words[PART_TOPIC], words[PART_MESSAGE], words[PART_HOPS], words[PART_BYTES],
+        words[PART_COUNT], words[PART_VIA],
+    )  # fmt: skip
+
+
+@kernel
+def write_part(w: World, rpc: int, index: int, part: Part, ids: int) -> None:
+    """Write a part into the arena; `ids` is the place of its ids from the RPC's first word, 0 for none."""
+    words = words_at(w, part_place(rpc, index))
+    words[PART_KIND] = part.kind
+    words[PART_TOPIC] = part.topic
+    words[PART_MESSAGE] = part.message
+    words[PART_HOPS] = part.hops
+    words[PART_BYTES] = part.size
+    words[PART_COUNT] = part.amount
+    words[PART_VIA] = part.via
+    words[PART_IDS] = ids
+
+
 @kernel
 def allocate(w: World, th: int, words: int) -> int:
-    """Room for an RPC. Until its first copy is sent nothing else may be allocated."""
+    """Return room for an RPC. Until its first copy is sent, nothing else may be allocated."""
     line = control(w)[th]
     if words > line[ARENA_LEFT]:
         _next_chunk(w, th, words)
@@ -86,7 +149,7 @@ def _next_chunk(w: World, th: int, words: int) -> None:
 
 @kernel
 def _reclaim(w: World, th: int) -> None:
-    """Now and then, when no chunk is free: find those that nobody needs any more."""
+    """If no chunk is free, find now and then those without RPCs in flight."""
     line = control(w)[th]
     first = _first_chunk(w, th)
     line[ARENA_TAKEN] += 1
@@ -110,17 +173,17 @@ def _first_chunk(w: World, th: int) -> int:
 
 @kernel
 def hold(w: World, th: int, rpc: int) -> None:
-    """A copy is under way."""
+    """Count a copy in flight."""
     pending(w)[th, rpc >> ARENA_BITS] += 1
 
 
 @kernel
 def release(w: World, th: int, rpc: int) -> None:
-    """A copy was received, or never will be."""
+    """Uncount a copy that was received, or never will be."""
     pending(w)[th, rpc >> ARENA_BITS] -= 1
 
 
 @kernel
 def part_place(rpc: int, index: int) -> int:
-    """Where a part lies; `words_at(w, part_place(rpc, index))` are its words."""
+    """Return where a part lies; `words_at(w, part_place(rpc, index))` are its words."""
     return rpc + HEADER + index * PART

@@ -1,20 +1,20 @@
-"""The calendar of events: buckets as wide as the smallest latency, sorted by node when they open.
+"""The queue of events: a calendar of buckets as wide as the smallest latency, sorted by node when they open.
 
-An event is two words (`event_words.py`), and a link in `queued_links` where links matter. A bucket is a chain of
-chunks of `CHUNK` events, one chain per thread. When a bucket opens all its events are known, but for those that a
-node makes for itself; they go into a small heap (`near.py`). So nodes are handled one after the other, each with all
-its events of the bucket, and what a node needs is loaded once. Events far ahead, beyond the ring of buckets, wait in
-`far`.
+An event is two words, and a link in `queued_links` where links matter. A bucket is a chain of chunks of `CHUNK`
+events, one chain per thread. When a bucket opens, all its events are known except those that a node creates for
+itself; these go into a small heap (`near`). So nodes are handled one after the other, each with all its events of the
+bucket, and what a node needs is loaded once. Events beyond the ring of buckets wait in `far`.
 
 A bucket in which much concerns the whole network is handled in many parts. It is cut into `DIVISIONS` smaller ones
 when it opens, so that a part does not go through all of it.
 
 Where latencies have no useful lower bound, buckets are wider than the smallest latency, and their events are handled
-in the order of time, all nodes together (`LOOKAHEAD` is off); then the heap takes what arrives within the open
-bucket.
-"""
+in the order of time, all nodes together (`LOOKAHEAD` is off). The heap then takes what arrives within the open
+bucket."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.world.layout import (
@@ -29,9 +29,12 @@ from hearsay.sim.array.world.layout import (
     FAR,
     FAR_FIRST,
     HAS_LINKS,
+    NEAR,
+    NEAR_SERIAL,
     NOW,
     PART_BLOCKS,
     PART_END,
+    QUEUE_FULL,
     STATUS,
     THREADS,
     WIDTH_BITS,
@@ -42,6 +45,7 @@ from hearsay.sim.array.world.layout import (
     far,
     fills,
     heads,
+    near,
     queued,
     queued_links,
     sorted_events,
@@ -49,8 +53,136 @@ from hearsay.sim.array.world.layout import (
     tails,
     touch_queued,
 )
-from hearsay.sim.array.world.near import NODE, OFFSET, hold_near, word_0
-from hearsay.sim.array.world.status import QUEUE_FULL
+
+OFFSET, EVENT_KIND, EVENT_SOURCE, VIA = 44, 40, 12, 8
+NODE = 36
+PAYLOAD = (1 << 36) - 1
+INLINE = 1 << 35
+GOSSIP = 1 << 34
+TOPIC_PART = 1 << 33
+GOSSIP_SPAN = 18
+_WORD0_BITS = 12
+_MESSAGE_BITS = 28
+MESSAGE = (1 << _MESSAGE_BITS) - 1
+_SOURCE_BITS = (1 << 28) - 1
+
+
+@inlined
+def source_of(w0: int) -> int:
+    return ((w0 >> EVENT_SOURCE) & _SOURCE_BITS) - 1
+
+
+@inlined
+def word_0(kind: int, source: int, via: int, hops: int) -> int:
+    """Without the time."""
+    return kind << EVENT_KIND | (source + 1) << EVENT_SOURCE | (via + 1) << VIA | hops
+
+
+@inlined
+def gossip_rest(others: int) -> tuple[int, int]:
+    """Return what stands in place of via and hops: the lowest bits of the messages after the first."""
+    return ((others >> VIA) & 15) - 1, others & 255
+
+
+@inlined
+def gossip_payload(first: int, others: int) -> int:
+    """Return the first message, and the other bits."""
+    return GOSSIP | (others >> _WORD0_BITS) << _MESSAGE_BITS | first
+
+
+@inlined
+def topic_payload(kind: int, topic: int) -> int:
+    """SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE."""
+    return TOPIC_PART | kind << _MESSAGE_BITS | topic
+
+
+@inlined
+def topic_kind(payload: int) -> int:
+    return (payload & (TOPIC_PART - 1)) >> _MESSAGE_BITS
+
+
+@inlined
+def gossip_bits(w0: int, payload: int) -> int:
+    """Return the messages after the first one that gossip is about."""
+    return ((payload & (GOSSIP - 1)) >> _MESSAGE_BITS) << _WORD0_BITS | w0 & ((1 << _WORD0_BITS) - 1)
+
+
+@kernel
+def _earlier(a: Any, b: Any) -> bool:
+    """Return whether an entry of `near` comes before another: by time, node, kind and source, then as they came."""
+    if a[0] >> OFFSET != b[0] >> OFFSET:
+        return a[0] < b[0]
+    if a[1] >> NODE != b[1] >> NODE:
+        return a[1] < b[1]
+    if a[0] >> EVENT_SOURCE != b[0] >> EVENT_SOURCE:
+        return a[0] < b[0]
+    return a[3] < b[3]
+
+
+@kernel
+def _swap(heap: Any, a: int, b: int) -> None:
+    for field in range(4):
+        kept = heap[a, field]
+        heap[a, field] = heap[b, field]
+        heap[b, field] = kept
+
+
+@kernel
+def hold_near(w: World, th: int, w0: int, w1: int, link: int) -> None:
+    line = control(w)[th]
+    heap = near(w)[th]
+    place = line[NEAR]
+    if place == heap.shape[0]:
+        w[STATUS] = QUEUE_FULL
+        return
+    line[NEAR] = place + 1
+    heap[place, 0] = w0
+    heap[place, 1] = w1
+    heap[place, 2] = link
+    heap[place, 3] = line[NEAR_SERIAL]
+    line[NEAR_SERIAL] += 1
+    while place > 0:
+        parent = (place - 1) // 2
+        if not _earlier(heap[place], heap[parent]):
+            break
+        _swap(heap, place, parent)
+        place = parent
+
+
+@kernel
+def pop_near(w: World, th: int) -> Any:
+    """Return the first of the open bucket's late events: its two words and its link."""
+    line = control(w)[th]
+    heap = near(w)[th]
+    w0, w1, link = heap[0, 0], heap[0, 1], heap[0, 2]
+    size = line[NEAR] - 1
+    line[NEAR] = size
+    for field in range(4):
+        heap[0, field] = heap[size, field]
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and _earlier(heap[child + 1], heap[child]):
+            child += 1
+        if not _earlier(heap[child], heap[place]):
+            break
+        _swap(heap, place, child)
+        place = child
+    return w0, w1, link
+
+
+@kernel
+def near_is_first(w: World, th: int, w0: int, w1: int) -> bool:
+    """Return whether an event of `near` comes before this one of the bucket."""
+    top = near(w)[th, 0]
+    if top[0] >> OFFSET != w0 >> OFFSET:
+        return top[0] < w0
+    if top[1] >> NODE != w1 >> NODE:
+        return top[1] < w1
+    return top[0] >> EVENT_SOURCE < w0 >> EVENT_SOURCE
+
 
 CHUNK = 1024
 DIVISIONS = 64
@@ -63,15 +195,13 @@ _ALL = 63
 
 
 @inlined
-def push(
-    w: World, th: int, time: int, node: int, kind: int, source: int, payload: int, link: int, via: int, hops: int
-) -> None:  # fmt: skip
-    insert(w, th, time, word_0(kind, source, via, hops), node << NODE | payload, link, 1)
+def push(w: World, th: int, time: int, node: int, kind: int, source: int, payload: int, link: int) -> None:
+    insert(w, th, time, word_0(kind, source, -1, 0), node << NODE | payload, link, 1)
 
 
 @inlined
 def insert(w: World, th: int, time: int, rest: int, w1: int, link: int, kept: int) -> None:
-    """`rest` is word 0 without the time. With `kept` 0 it only looks as if, which saves a branch."""
+    """Queue an event; `rest` is word 0 without the time. With `kept` 0 nothing is queued, without a branch."""
     bits = w[WIDTH_BITS]
     bucket = time >> bits
     w0 = (time - (bucket << bits)) << OFFSET | rest
@@ -104,7 +234,7 @@ def _hold_far(w: World, th: int, bucket: int, w0: int, w1: int, link: int) -> No
 
 @inlined
 def append(w: World, th: int, ring: int, w0: int, w1: int, link: int, kept: int) -> None:
-    """Into a bucket of the ring."""
+    """Add an event to a bucket of the ring."""
     if fills(w)[th, ring] == CHUNK:
         _new_chunk(w, th, ring)
     fill = fills(w)[th, ring]
@@ -162,7 +292,7 @@ def bring_near(w: World, th: int) -> None:
 
 @inlined
 def _division(w: World, offset: int) -> int:
-    """The chain of a divided bucket for what happens so long after the bucket begins."""
+    """Return the chain of a divided bucket for what happens so long after the bucket begins."""
     return w[BUCKETS] + (offset >> (w[WIDTH_BITS] - _DIVISION_BITS))
 
 
@@ -195,7 +325,7 @@ def _free_chunk(w: World, th: int, chunk: int) -> None:
 
 @kernel
 def _first_ring(w: World) -> int:
-    """The first chain of the open part."""
+    """Return the first chain of the open part."""
     if w[BUCKET_IS_SPLIT]:
         return _division(w, w[NOW] - (w[BUCKET] << w[WIDTH_BITS]))
     return w[BUCKET] & (w[BUCKETS] - 1)
@@ -210,7 +340,7 @@ def _last_ring(w: World) -> int:
 
 @kernel
 def has_events(w: World) -> bool:
-    """Whether there may be anything in the open part."""
+    """Return whether there may be anything in the open part."""
     for th in range(w[THREADS]):
         for ring in range(_first_ring(w), _last_ring(w) + 1):
             if heads(w)[th, ring] >= 0:
@@ -273,7 +403,7 @@ def gather(w: World) -> None:
 
 @kernel
 def _count(w: World, limit: int, shift: int) -> None:
-    """The events of the open part, by block, each in the place after its block's."""
+    """Count the events of the open part by block, each in the place after its block's."""
     starts = block_starts(w)[0]
     for th in range(w[THREADS]):
         for ring in range(_first_ring(w), _last_ring(w) + 1):

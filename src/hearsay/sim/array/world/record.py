@@ -8,15 +8,17 @@ differ in receiver and time of flight alone, cost two multiplications each.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+from numba import types
 
 from hearsay.core.language.rpc import PartKind
-from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.machine.compiling import TYPES, inlined, kernel
 from hearsay.sim.array.world.draws import mix
 from hearsay.sim.array.world.layout import (
     MEASURED,
+    ROWS_FULL,
     STATUS,
     TOPIC_NUMBER,
     TRACING,
@@ -32,9 +34,10 @@ from hearsay.sim.array.world.layout import (
     topics,
     witnesses,
 )
-from hearsay.sim.array.world.status import ROWS_FULL
+from hearsay.sim.array.world.payload import Part
 from hearsay.trace.language.digest import LOWER_CONSTANTS, UPPER_CONSTANTS
-from hearsay.trace.language.schema import TraceEvent
+from hearsay.trace.language.event_rows import drop_rpc_row
+from hearsay.trace.language.schema import Column, TraceEvent
 
 UPPER, LOWER_LOW, LOWER_HIGH = range(3)
 (
@@ -49,7 +52,6 @@ _UP = np.array(UPPER_CONSTANTS, dtype=np.uint64)
 _LOW = np.array(LOWER_CONSTANTS, dtype=np.uint64)
 _S32 = np.uint64(32)
 _HALF = np.uint64(0xFFFFFFFF)
-_SEND = int(TraceEvent.SEND_RPC)
 
 
 @inlined
@@ -61,21 +63,17 @@ def _add_hash(w: World, th: int, upper: Word, lower: Word) -> None:
     total[LOWER_HIGH] += lower >> _S32
 
 
+Codes: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
+TYPES["Codes"] = types.UniTuple(types.int64, len(Column))
+Hash: TypeAlias = tuple[Word, Word]
+"""The two halves of a row's hash before they are mixed."""
+TYPES["Hash"] = types.UniTuple(types.uint64, 2)
+
+
 @inlined
-def row(w: World, th: int, codes: Any) -> None:
-    """One row that a function of `event_rows` made, its topic by place."""
+def _hash(codes: Codes) -> Hash:
+    """Return the sums over the columns. A loop would index the tuple at run time."""
     time, event, kind, peer, remote, topic, message, hops, size, count, via, delay, reason = codes
-    _row(w, th, time, event, kind, peer, remote, topic, message, hops, size, count, via, delay, reason)
-
-
-@inlined
-def _row(
-    w: World, th: int, time: int, event: int, kind: int, peer: int, remote: int, topic: int, message: int, hops: int,
-    size: int, count: int, via: int, delay: int, reason: int,
-) -> None:  # fmt: skip
-    """Compiled once: the types of rows differ by event, in what of them is a constant."""
-    if topic >= 0:
-        topic = topics(w)[topic, TOPIC_NUMBER]
     upper = np.uint64(time) * _UP[0] + np.uint64(event) * _UP[1] + np.uint64(kind) * _UP[2]
     upper += np.uint64(peer) * _UP[3] + np.uint64(remote) * _UP[4] + np.uint64(topic) * _UP[5]
     upper += np.uint64(message) * _UP[6] + np.uint64(hops) * _UP[7] + np.uint64(size) * _UP[8]
@@ -86,40 +84,43 @@ def _row(
     lower += np.uint64(message) * _LOW[6] + np.uint64(hops) * _LOW[7] + np.uint64(size) * _LOW[8]
     lower += np.uint64(count) * _LOW[9] + np.uint64(via) * _LOW[10] + np.uint64(delay) * _LOW[11]
     lower += np.uint64(reason) * _LOW[12]
+    return upper, lower
+
+
+@inlined
+def _with_topic_number(w: World, codes: Codes) -> Codes:
+    """Return a row with its topic's number in the trace in place of its place."""
+    time, event, kind, peer, remote, topic, message, hops, size, count, via, delay, reason = codes
+    if topic >= 0:
+        topic = topics(w)[topic, TOPIC_NUMBER]
+    return time, event, kind, peer, remote, topic, message, hops, size, count, via, delay, reason
+
+
+@inlined
+def row(w: World, th: int, codes: Codes) -> None:
+    """Record a row that a function of `event_rows` made, with a topic by place."""
+    codes = _with_topic_number(w, codes)
+    upper, lower = _hash(codes)
     _add_hash(w, th, upper, lower)
     counts(w)[th, HASHED] += 1
     if w[TRACING]:
-        _keep(w, th, time, event, kind, peer, remote, topic, message, hops, size, count, via, delay, reason)
+        _keep(w, th, codes)
 
 
 @kernel
-def _keep(
-    w: World, th: int, time: int, event: int, kind: int, peer: int, remote: int, topic: int, message: int, hops: int,
-    size: int, count: int, via: int, delay: int, reason: int,
-) -> None:  # fmt: skip
+def _keep(w: World, th: int, codes: Codes) -> None:
     place = counts(w)[th, ROWS]
     if place == rows(w).shape[1]:
         w[STATUS] = ROWS_FULL
         return
     counts(w)[th, ROWS] = place + 1
     line = rows(w)[th, place]
-    line[0] = time
-    line[1] = event
-    line[2] = kind
-    line[3] = peer
-    line[4] = remote
-    line[5] = topic
-    line[6] = message
-    line[7] = hops
-    line[8] = size
-    line[9] = count
-    line[10] = via
-    line[11] = delay
-    line[12] = reason
+    for column in range(len(codes)):
+        line[column] = codes[column]
 
 
 CALL_NOTE, PART_NOTE, ID_NOTE = -1, -2, -3
-"""In place of an event: a note of what is handed to a witness (`notes.py`)."""
+"""In place of an event: a note of what a witness receives (`notes.py`)."""
 
 
 @inlined
@@ -128,55 +129,53 @@ def is_witness(w: World, node: int) -> bool:
 
 
 @kernel
-def note(
-    w: World, th: int, time: int, what: int, kind: int, node: int, remote: int, topic: int, message: int, hops: int,
-    count: int, via: int,
-) -> None:  # fmt: skip
-    """A row that is neither hashed nor counted."""
-    if topic >= 0:
-        topic = topics(w)[topic, TOPIC_NUMBER]
-    _keep(w, th, time, what, kind, node, remote, topic, message, hops, -1, count, via, -1, -1)
-
-
-@kernel
-def sending(
-    w: World, time: int, kind: int, peer: int, topic: int, message: int, hops: int, size: int, count: int, via: int
-) -> Any:  # fmt: skip
-    """What the SEND_RPC rows of a part's copies have in common, as the two halves of the hash so far."""
-    if topic >= 0:
-        topic = topics(w)[topic, TOPIC_NUMBER]
-    none = np.uint64(-1)
-    event = np.uint64(_SEND)
-    upper = np.uint64(time) * _UP[0] + event * _UP[1] + np.uint64(kind) * _UP[2] + np.uint64(peer) * _UP[3]
-    upper += np.uint64(topic) * _UP[5] + np.uint64(message) * _UP[6] + np.uint64(hops) * _UP[7]
-    upper += np.uint64(size) * _UP[8] + np.uint64(count) * _UP[9] + np.uint64(via) * _UP[10] + none * _UP[12]
-    lower = np.uint64(time) * _LOW[0] + event * _LOW[1] + np.uint64(kind) * _LOW[2] + np.uint64(peer) * _LOW[3]
-    lower += np.uint64(topic) * _LOW[5] + np.uint64(message) * _LOW[6] + np.uint64(hops) * _LOW[7]
-    lower += np.uint64(size) * _LOW[8] + np.uint64(count) * _LOW[9] + np.uint64(via) * _LOW[10] + none * _LOW[12]
-    return upper, lower
+def note(w: World, th: int, time: int, what: int, node: int, remote: int, part: Part) -> None:
+    """Keep a row that is neither hashed nor counted."""
+    kind, topic, message, hops, _, count, via = part
+    _keep(
+        w, th, _with_topic_number(
+            w, (time, what, kind, node, remote, topic, message, hops, -1, count, via, -1, -1)
+        ),
+    )  # fmt: skip
 
 
 @inlined
-def sent(
-    w: World, th: int, time: int, kind: int, peer: int, remote: int, topic: int, message: int, hops: int, size: int,
-    count: int, via: int, delay: int, upper: Word, lower: Word,
-) -> None:  # fmt: skip
-    """One copy of a part; `upper` and `lower` are what `sending` gave."""
-    upper += np.uint64(remote) * _UP[4] + np.uint64(delay) * _UP[11]
-    lower += np.uint64(remote) * _LOW[4] + np.uint64(delay) * _LOW[11]
+def dropped(w: World, th: int, time: int, source: int, destination: int, part: Part, reason: int) -> None:
+    """Record a part that does not arrive."""
+    kind, topic, message, hops, size, count, via = part
+    row(w, th, drop_rpc_row(time, kind, source, destination, topic, message, hops, size, count, via, reason))
+
+
+@inlined
+def _send_row(time: int, peer: int, remote: int, part: Part, delay: int) -> Codes:
+    kind, topic, message, hops, size, count, via = part
+    return time, TraceEvent.SEND_RPC, kind, peer, remote, topic, message, hops, size, count, via, delay, -1
+
+
+@kernel
+def sending(w: World, time: int, peer: int, part: Part) -> Hash:
+    """Return what the SEND_RPC rows of a part's copies have in common in their hash: all but receiver and delay."""
+    return _hash(_with_topic_number(w, _send_row(time, peer, 0, part, 0)))
+
+
+@inlined
+def sent(w: World, th: int, time: int, peer: int, remote: int, part: Part, delay: int, common: Hash) -> None:
+    """Record one copy of a part; `common` is what `sending` returned."""
+    upper, lower = common
+    upper += np.uint64(remote) * _UP[Column.REMOTE] + np.uint64(delay) * _UP[Column.DELAY_US]
+    lower += np.uint64(remote) * _LOW[Column.REMOTE] + np.uint64(delay) * _LOW[Column.DELAY_US]
     _add_hash(w, th, upper, lower)
     line = counts(w)[th]
     line[HASHED] += 1
-    line[SENT + kind] += 1
+    line[SENT + part.kind] += 1
+    line[LAST_ARRIVAL_SENT] = max(line[LAST_ARRIVAL_SENT], time + delay)
     if w[TRACING]:
-        if topic >= 0:
-            topic = topics(w)[topic, TOPIC_NUMBER]
-        _keep(w, th, time, _SEND, kind, peer, remote, topic, message, hops, size, count, via, delay, -1)
+        _keep(w, th, _with_topic_number(w, _send_row(time, peer, remote, part, delay)))
 
 
 @kernel
 def measured(w: World, th: int, latency: int, hops: int) -> None:
-    """A delivery away from the publisher, for the summary."""
+    """Count a delivery away from the publisher, for the summary."""
     line = counts(w)[th]
     line[AWAY] += 1
     if latency < w[MEASURED]:
@@ -197,7 +196,7 @@ def measured(w: World, th: int, latency: int, hops: int) -> None:
 
 @kernel
 def count_latencies(w: World, th: int) -> None:
-    """The counters lie far apart: many at a time is as fast as memory can be, one at a time is a wait for each."""
+    """Count many latencies at a time; their counters lie far apart, and one at a time waits for each."""
     waiting = latencies_seen(w)[th]
     totals = latency_counts(w)[th]
     for place in range(counts(w)[th, UNCOUNTED]):

@@ -1,13 +1,12 @@
-"""Neighbours of a node and the latency to them.
+"""Neighbours of a node: their slots, their routers, and the latency to them.
 
-Layout: a node's neighbours lie in one piece of the slot arrays, `COUNT` of `CAP` in use, in ascending order, so that
-walking them is walking in the core's order and a set of neighbours is a bit per slot. A slot is there while the node
-has a link to the peer or its router counts it as connected. A piece that is full moves to the end of the arrays, with
-twice the room.
+Layout: a node's neighbours lie in one piece of the slot arrays, `COUNT` of `CAP` in use, in ascending order. So a
+walk over them is in the core's order, and a set of neighbours is a bit per slot. A slot exists while the node has a
+link to the peer or its router counts it as connected. A full piece moves to the end of the arrays, with twice the
+room.
 
-Without loss, jitter, uplinks and faults links need no memory of their own: a link is its slot, both ends are always
-there, and latencies are drawn anew whenever they are needed, which costs less than to load them.
-"""
+Without loss, jitter, uplinks and faults, links need no memory of their own: a link is its slot, both ends always
+exist, and latencies are drawn again whenever they are needed, which costs less than a load."""
 
 from __future__ import annotations
 
@@ -15,18 +14,27 @@ import numpy as np
 
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.machine.memory import sort_numbers
 from hearsay.sim.array.world.draws import below, draw1, draw2, scaled
 from hearsay.sim.array.world.layout import (
     ALL_NATIVE,
     CAP,
     COUNT,
+    DIALLED,
     FIRST_SLOT,
     HAS_LINKS,
+    HAS_NATTED,
+    JOINED,
     LATENCY_KIND,
     LATENCY_LEAST,
     LATENCY_SPAN,
     NATIVE,
+    NEEDS_SLOTS,
+    NODE32,
+    NODES,
     REGION_COUNT,
+    ROUTER,
+    ROUTERS,
     SCRIPT,
     SLOTS,
     SLOTS_USED,
@@ -34,25 +42,113 @@ from hearsay.sim.array.world.layout import (
     TOPICS,
     Word,
     World,
+    candidates,
+    dial_starts,
+    dial_targets,
     flags,
     latencies,
     links_of,
+    members,
+    natted,
     nodes32,
+    parameters,
     peers,
+    touch_nodes32,
+    touch_peers,
 )
-from hearsay.sim.array.world.status import NEEDS_SLOTS
 from hearsay.sim.plan.draws import LAST_BIN, TAIL_BINS
+
+
+@inlined
+def router(w: World, node: int) -> int:
+    """Return which of the scenario's routers a node runs."""
+    return nodes32(w)[node, ROUTER] if w[ROUTERS] > 1 else 0
+
+
+@inlined
+def parameter(w: World, node: int, field: int) -> int:
+    return parameters(w)[router(w, node), field]
+
+
+@inlined
+def is_in(w: World, node: int, topic: int) -> bool:
+    """Return whether the router has joined a topic, and so has a mesh for it if it has meshes at all."""
+    return members(w)[node, topic] & JOINED != 0
+
+
+_AHEAD = 16
+
+
+@kernel
+def lay_out_callers(w: World) -> None:
+    """Create slots for peers that dial a node; there is room for both ends of every dial."""
+    headers = nodes32(w)
+    table = peers(w)
+    targets = dial_targets(w)
+    last = targets.shape[0] - 1
+    for node in range(w[NODES]):
+        for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
+            touch_nodes32(w, targets[min(place + 2 * _AHEAD, last)] * NODE32)
+            soon = headers[targets[min(place + _AHEAD, last)]]
+            touch_peers(w, soon[FIRST_SLOT] + soon[COUNT])
+            target = targets[place]
+            if not (w[HAS_NATTED] and natted(w)[target]):
+                header = headers[target]
+                table[header[FIRST_SLOT] + header[COUNT]] = node
+                header[COUNT] += 1
+
+
+@kernel
+def lay_out_targets(w: World, th: int, node: int) -> None:
+    """Create slots for peers that a node dials."""
+    header = nodes32(w)[node]
+    first = header[FIRST_SLOT]
+    callers = header[COUNT]
+    table = peers(w)
+    end = first + callers
+    for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
+        target = dial_targets(w)[place]
+        if not (w[HAS_NATTED] and natted(w)[target]):
+            table[end] = target
+            end += 1
+    sort_numbers(table, first + callers, end)
+    header[COUNT] = _merge(w, th, first, callers, end - first)
+
+
+@kernel
+def _merge(w: World, th: int, first: int, callers: int, count: int) -> int:
+    """Return the first `callers` of `count` slots ascend, and so do those it dials; returns how many differ."""
+    table = peers(w)
+    both = candidates(w)[th]
+    for place in range(count):
+        both[place] = table[first + place]
+    left = 0
+    right = callers
+    kept = 0
+    while left < callers or right < count:
+        dialled = left == callers or (right < count and both[right] <= both[left])
+        if dialled:
+            peer = both[right]
+            right += 1
+            left += int(left < callers and both[left] == peer)
+        else:
+            peer = both[left]
+            left += 1
+        table[first + kept] = peer
+        if dialled:
+            flags(w)[first + kept, 0] = DIALLED
+        kept += 1
+    return kept
+
 
 UNIFORM, LOG_NORMAL, REGIONS = range(3)
 
-_LATENCY = int(Purpose.LATENCY)
-_REGION = int(Purpose.REGION)
 _LOW_32 = np.uint64(0xFFFFFFFF)
 
 
 @kernel
 def find_slot(w: World, node: int, peer: int) -> int:
-    """The slot of a peer, -1 when there is none."""
+    """Return the slot of a peer, -1 when there is none."""
     at = place_for(w, node, peer)
     if at < nodes32(w)[node, FIRST_SLOT] + nodes32(w)[node, COUNT] and peers(w)[at] == peer:
         return at
@@ -61,13 +157,13 @@ def find_slot(w: World, node: int, peer: int) -> int:
 
 @kernel
 def is_native(w: World, slot: int) -> bool:
-    """Whether a peer speaks this node's own protocol. Asked only of those that are connected."""
+    """Return whether a peer speaks this node's own protocol. Asked only of those that are connected."""
     return w[ALL_NATIVE] or flags(w)[slot, 0] & NATIVE != 0
 
 
 @kernel
 def place_for(w: World, node: int, peer: int) -> int:
-    """The first slot whose peer is not below this one."""
+    """Return the first slot whose peer is not below this one."""
     numbers = peers(w)
     low = nodes32(w)[node, FIRST_SLOT]
     high = low + nodes32(w)[node, COUNT]
@@ -82,7 +178,7 @@ def place_for(w: World, node: int, peer: int) -> int:
 
 @kernel
 def insert_slot(w: World, node: int, peer: int) -> int:
-    """A slot for a peer that has none yet: not connected, without flags."""
+    """Return a slot for a peer that has none yet: not connected, without flags."""
     at = place_for(w, node, peer)
     header = nodes32(w)[node]
     first = nodes32(w)[node, FIRST_SLOT]
@@ -132,7 +228,7 @@ def latency(w: World, a: int, b: int) -> int:
     """`LatencyModel.base_us`."""
     if w[LATENCY_KIND] != UNIFORM:
         return _other_latency(w, a, b)
-    draw = draw2(w, _LATENCY, min(a, b), max(a, b))
+    draw = draw2(w, Purpose.LATENCY, min(a, b), max(a, b))
     return max(1, w[LATENCY_LEAST] + below(draw, w[LATENCY_SPAN]))
 
 
@@ -140,14 +236,14 @@ def latency(w: World, a: int, b: int) -> int:
 def _other_latency(w: World, a: int, b: int) -> int:
     if w[LATENCY_KIND] == REGIONS:
         return max(1, latencies(w)[region(w, a) * w[REGION_COUNT] + region(w, b)])
-    return max(1, _log_normal(w, draw2(w, _LATENCY, min(a, b), max(a, b))))
+    return max(1, _log_normal(w, draw2(w, Purpose.LATENCY, min(a, b), max(a, b))))
 
 
 @kernel
 def region(w: World, node: int) -> int:
     if node == w[SCRIPT]:
         return 0
-    return below(draw1(w, _REGION, node), w[REGION_COUNT])
+    return below(draw1(w, Purpose.REGION, node), w[REGION_COUNT])
 
 
 @kernel

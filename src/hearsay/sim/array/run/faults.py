@@ -1,9 +1,8 @@
-"""What goes wrong: nodes that go and come back, links and partitions that break and heal (`sim.reference.faults`).
+"""Faults: nodes that go down and come back, partitions and cut links (`sim.reference.faults`).
 
 Layout: `sides` has a line per partition with a byte per node; `cut_pairs` the pairs of all cuts, each cut's ascending
 within its line of `cut_ranges`, which also has a flag while the fault lasts; `lost_links` counts what a node lost to
-a fault.
-"""
+a fault."""
 
 from __future__ import annotations
 
@@ -13,12 +12,12 @@ import numpy as np
 
 from hearsay.core.language.events import EventKind
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import kernel, shared
-from hearsay.sim.array.network.links import dial, notice_loss
+from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.calls import call_leave, call_start
 from hearsay.sim.array.rules.membership import NOBODY
 from hearsay.sim.array.rules.mesh import end_slot, first_slot
 from hearsay.sim.array.rules.notes import STOPPED, note_call
+from hearsay.sim.array.run.links import dial, notice_loss
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw2, extend
 from hearsay.sim.array.world.knowledge import forget_all
@@ -68,25 +67,19 @@ from hearsay.sim.array.world.layout import (
     sides,
     since_us,
 )
-from hearsay.sim.array.world.near import EVENT_KIND, GOSSIP, INLINE, PAYLOAD, TOPIC_PART
 from hearsay.sim.array.world.payload import release
+from hearsay.sim.array.world.queue import EVENT_KIND, GOSSIP, INLINE, PAYLOAD, TOPIC_PART
 from hearsay.sim.array.world.record import is_witness, row
 from hearsay.sim.array.world.slots import find_slot
 from hearsay.sim.reference.faults import ATTEMPTS_PER_PEER
-from hearsay.trace.language import event_rows
-
-node_down_row = shared(event_rows.node_down_row)
-_REDIAL = int(Purpose.REDIAL)
-_RPC = int(EventKind.RPC_RECEIVED)
-_VALIDATED = int(EventKind.MESSAGE_VALIDATED)
-_FAILED = int(EventKind.SEND_FAILED)
+from hearsay.trace.language.event_rows import node_down_row
 
 
 @kernel
 def carries_payload(w0: int, w1: int) -> bool:
-    """Whether an event holds something in the arena."""
+    """Return whether an event holds something in the arena."""
     kind = (w0 >> EVENT_KIND) & 15
-    if kind != _RPC and kind != _VALIDATED and kind != _FAILED:
+    if kind != EventKind.RPC_RECEIVED and kind != EventKind.MESSAGE_VALIDATED and kind != EventKind.SEND_FAILED:
         return False
     return not w1 & (INLINE | GOSSIP | TOPIC_PART)
 
@@ -116,7 +109,7 @@ def node_down(w: World, th: int, now: int, node: int, goodbye: bool) -> None:
 
 @kernel
 def _stop(w: World, th: int, now: int, node: int) -> None:
-    """What a node knew is gone."""
+    """Forget what a node knew."""
     header = nodes32(w)[node]
     header[UP] = 0
     nodes64(w)[node, PENDING] = 0
@@ -154,7 +147,7 @@ def node_up(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def cut(w: World, th: int, now: int, fault: int) -> None:
-    """A partition or a cut begins."""
+    """Begin a partition or a cut."""
     table = sides(w)
     ranges = cut_ranges(w)[fault]
     ranges[2] = 1
@@ -169,7 +162,7 @@ def cut(w: World, th: int, now: int, fault: int) -> None:
 
 @kernel
 def _is_cut(w: World, ranges: Any, node: int, peer: int) -> bool:
-    """Whether a cut names this pair."""
+    """Return whether a cut names this pair."""
     pairs = cut_pairs(w)
     wanted = min(node, peer) * w[NODES] + max(node, peer)
     low, high = ranges[0], ranges[1]
@@ -184,7 +177,7 @@ def _is_cut(w: World, ranges: Any, node: int, peer: int) -> bool:
 
 @kernel
 def _cut_link(w: World, th: int, now: int, link: int) -> None:
-    """And those before it whose loss has not been noticed, the oldest first: that is the order of their numbers."""
+    """Cut a link and earlier ones whose loss was not noticed, oldest first: the order of their numbers."""
     done = -1
     while done != link:
         oldest = link
@@ -208,7 +201,7 @@ def heal(w: World, th: int, now: int, fault: int) -> None:
 
 @kernel
 def _reachable(w: World, node: int, other: int) -> bool:
-    """Whether no fault keeps the two apart."""
+    """Return whether no fault keeps the two apart."""
     table = sides(w)
     ranges = cut_ranges(w)
     for fault in range(ranges.shape[0]):
@@ -223,7 +216,7 @@ def _reachable(w: World, node: int, other: int) -> bool:
 @kernel
 def _dial_live(w: World, th: int, now: int, node: int, count: int) -> None:
     """Dial random live peers that are reachable and not connected."""
-    state = draw2(w, _REDIAL, node, now)
+    state = draw2(w, Purpose.REDIAL, node, now)
     dialled = 0
     for attempt in range(count * ATTEMPTS_PER_PEER):
         if dialled == count:

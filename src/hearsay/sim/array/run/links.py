@@ -2,13 +2,12 @@
 
 Layout: `links32` has source, destination, the link of the other direction, the earlier link whose loss the source has
 not noticed yet, the sequence number of the next RPC, and flags; `links64` has latency and last arrival. A slot names
-the newest link to its peer. RPCs under way name theirs, so a link is used again only when nothing does (`reuse.py`).
-"""
+the newest link to its peer. RPCs in flight name theirs, so a link is used again only when nothing names it
+(`reuse.py`)."""
 
 from __future__ import annotations
 
 from hearsay.core.language.events import EventKind
-from hearsay.core.language.rpc import PartKind
 from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.calls import call_connected, call_disconnected
 from hearsay.sim.array.world.layout import (
@@ -31,6 +30,7 @@ from hearsay.sim.array.world.layout import (
     LINKS_FREE,
     LINKS_SPARE,
     LINKS_USED,
+    NEEDS_LINKS,
     NODES,
     NOW,
     OPEN,
@@ -55,22 +55,18 @@ from hearsay.sim.array.world.layout import (
     touch_members,
 )
 from hearsay.sim.array.world.lists import owner
-from hearsay.sim.array.world.neighbours import lay_out_targets
+from hearsay.sim.array.world.payload import CONNECT, topic_part
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import sending, sent
-from hearsay.sim.array.world.slots import find_slot, insert_slot, latency, remove_slot
-from hearsay.sim.array.world.status import NEEDS_LINKS
+from hearsay.sim.array.world.slots import find_slot, insert_slot, latency, lay_out_targets, remove_slot
 
-_CONNECTED = int(EventKind.PEER_CONNECTED)
-_DISCONNECTED = int(EventKind.PEER_DISCONNECTED)
-_CONNECT = int(PartKind.CONNECT)
 _BUCKETS_KEPT = 256
 _AHEAD = 16
 
 
 @kernel
 def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
-    """One of a node's dials where links need no memory of their own.
+    """Make one of a node's first dials, where links need no memory of their own.
 
     All dials are under way at once, and would be the most events there ever are. So only the bucket is kept in which
     the other end learns of it.
@@ -85,7 +81,7 @@ def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
         dial_buckets(w)[place] = bucket
         w[DIALS_UP_TO] = max(w[DIALS_UP_TO], bucket)
     else:
-        push(w, th, now + delay, target, _CONNECTED, node, 0, 0, -1, 0)
+        push(w, th, now + delay, target, EventKind.PEER_CONNECTED, node, 0, 0)
     slot = find_slot(w, node, target)
     if not flags(w)[slot, 0] & CONNECTED:
         call_connected(w, th, now, node, slot)
@@ -93,7 +89,7 @@ def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
 
 @kernel
 def connect_quietly(w: World, th: int) -> None:
-    """All connections of a thread's nodes, where nobody says hello: node after node and without the queue.
+    """Make all connections of a thread's nodes, if no node says hello: node by node, without the queue.
 
     Until QUIET_UNTIL nothing but these connections comes about, and they have nothing to do with each other.
     """
@@ -114,23 +110,23 @@ def connect_quietly(w: World, th: int) -> None:
             elif now + delay < w[QUIET_UNTIL]:
                 call_connected(w, th, now + delay, node, slot)
             else:
-                push(w, th, now + delay, node, _CONNECTED, peer, 0, 0, -1, 0)
+                push(w, th, now + delay, node, EventKind.PEER_CONNECTED, peer, 0, 0)
 
 
 @kernel
 def dials_that_arrive(w: World) -> None:
-    """In the bucket that opens."""
+    """Queue the dials that arrive in the bucket that opens."""
     arriving = dial_buckets(w)
     for node in range(w[NODES]):
         for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
             if arriving[place] == w[BUCKET]:
                 target = dial_targets(w)[place]
-                push(w, owner(w, node), latency(w, node, target), target, _CONNECTED, node, 0, 0, -1, 0)
+                push(w, owner(w, node), latency(w, node, target), target, EventKind.PEER_CONNECTED, node, 0, 0)
 
 
 @kernel
 def dial(w: World, th: int, now: int, node: int, target: int) -> None:
-    """`node` opens a connection; the target learns of it one latency later, unless it takes none."""
+    """Open a connection; the target learns of it one latency later, unless it accepts none."""
     if w[HAS_NATTED] and natted(w)[target]:
         return
     slot = find_slot(w, node, target)
@@ -141,15 +137,15 @@ def dial(w: World, th: int, now: int, node: int, target: int) -> None:
     times[LAST_ARRIVAL] = now + times[LATENCY]
     _record_connect(w, th, now, node, target, times[LATENCY])
     twin = links32(w)[link, TWIN]
-    push(w, th, now + times[LATENCY], target, _CONNECTED, node, twin, twin, -1, 0)
+    push(w, th, now + times[LATENCY], target, EventKind.PEER_CONNECTED, node, twin, twin)
     if not links32(w)[link, LINK_FLAGS] & OPEN:
         open_link(w, th, now, node, link)
 
 
 @kernel
 def _record_connect(w: World, th: int, now: int, node: int, target: int, delay: int) -> None:
-    upper, lower = sending(w, now, _CONNECT, node, -1, -1, -1, -1, 1, -1)
-    sent(w, th, now, _CONNECT, node, target, -1, -1, -1, -1, 1, -1, delay, upper, lower)
+    part = topic_part(CONNECT, -1, -1, 1)
+    sent(w, th, now, node, target, part, delay, sending(w, now, node, part))
 
 
 @kernel
@@ -162,7 +158,7 @@ def _is_usable(w: World, link: int) -> bool:
 
 @kernel
 def _connect_pair(w: World, node: int, target: int, old: int) -> int:
-    """A new connection; returns the link from `node`. Old links stay until their loss is noticed."""
+    """Create a connection; return the link from `node`. Old links stay until their loss is noticed."""
     back = find_slot(w, target, node)
     old_twin = links_of(w)[back] if back >= 0 else -1
     base = latency(w, node, target)
@@ -231,7 +227,7 @@ def close_link(w: World, th: int, now: int, node: int, link: int) -> None:
 
 @kernel
 def on_connected(w: World, th: int, now: int, node: int, source: int, link: int) -> None:
-    """A CONNECT arrived."""
+    """Handle a CONNECT."""
     if w[HAS_LINKS]:
         if not links32(w)[link, LINK_FLAGS] & (OPEN | DEAD):
             open_link(w, th, now, node, link)
@@ -243,22 +239,22 @@ def on_connected(w: World, th: int, now: int, node: int, source: int, link: int)
 
 @kernel
 def on_disconnected(w: World, th: int, now: int, node: int, link: int) -> None:
-    """The loss of a link is noticed."""
+    """Handle the noticed loss of a link."""
     if links32(w)[link, LINK_FLAGS] & OPEN:
         close_link(w, th, now, node, link)
 
 
 @kernel
 def notice_loss(w: World, th: int, link: int, time: int) -> None:
-    """The source of a link that is gone notices at `time`."""
+    """Let the source of a link that is gone notice at `time`."""
     line = links32(w)[link]
     line[LINK_FLAGS] |= DEAD
-    push(w, th, time, line[LINK_SOURCE], _DISCONNECTED, line[DESTINATION], link, link, -1, 0)
+    push(w, th, time, line[LINK_SOURCE], EventKind.PEER_DISCONNECTED, line[DESTINATION], link, link)
 
 
 @kernel
 def is_up(w: World, link: int) -> bool:
-    """Whether what arrives over a link is handed in: the other end is open and the line is not cut."""
+    """Return whether what arrives over a link is handed in: the other end is open and the line is not cut."""
     if not w[HAS_LINKS]:
         return True
     line = links32(w)[link]

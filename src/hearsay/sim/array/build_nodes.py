@@ -1,4 +1,4 @@
-"""The nodes of a run: neighbours, parameters of routers, topics and messages to come."""
+"""The nodes of a run as arrays: neighbours, parameters of routers, topics and messages."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hearsay.core.shell.strategy import Strategy
 from hearsay.sim.array.machine.memory import filled, zeros
 from hearsay.sim.array.router_parameters import columns_of
 from hearsay.sim.array.world import layout as at
-from hearsay.sim.array.world import near
+from hearsay.sim.array.world import queue
 from hearsay.sim.array.world.layout import Arrays
-from hearsay.sim.array.world.near import GOSSIP_SPAN
+from hearsay.sim.array.world.queue import GOSSIP_SPAN
 from hearsay.sim.plan.plan import Plan
 
 
@@ -55,7 +55,7 @@ def set_messages(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
 
 
 def _message_sizes(topic: str, size_bytes: int) -> tuple[int, int, int]:
-    """Of a simulated message: as a whole RPC with its length, as a part, and by itself."""
+    """Return the sizes of a message: as a whole framed RPC, as a part, and by itself."""
     message = Message(0, topic, bytes(size_bytes), 0)
     alone = Rpc(messages=(message,))
     parts = part_sizes(alone)
@@ -87,7 +87,7 @@ def set_routers(arrays: Arrays, plan: Plan) -> None:
 
 
 def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
-    """What may be counted as heard before it arrives, see `send_ring.py`."""
+    """Set what may be counted as received before it arrives, see `transport.py`."""
     w = arrays.world
     table = arrays["parameters"]
     if not (w[at.HAS_LINKS] or w[at.SERVICE] or w[at.MAX_SEEN_BINDS]):
@@ -98,12 +98,12 @@ def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
     stays = all(timed.join for timed in plan.timed)
     listens = (table[:, at.MAX_CONTROL] > 0) & (table[:, at.MAX_IHAVE] > GOSSIP_SPAN)
     listens &= table[:, at.ROUTER_KIND] == at.GOSSIPSUB
-    w[at.HEARD] = near.INLINE | (near.GOSSIP if stays and listens.all() else 0)
+    w[at.HEARD] = queue.INLINE | (queue.GOSSIP if stays and listens.all() else 0)
     w[at.DEFERS] = bool(w[at.LOOKAHEAD] and w[at.SEEN_FOR])
 
 
 def _peering(ours: Strategy, theirs: Strategy) -> int:
-    """What a router is to another, by the protocol that the two speak."""
+    """Return what a router is to another, by the protocol that the two speak."""
     protocol = negotiate(ours.protocols, theirs.protocols) or FLOODSUB
     if protocol not in ours.native_protocols:
         return at.FLOODED
@@ -156,7 +156,7 @@ def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> N
 
 
 def set_neighbours(arrays: Arrays, plan: Plan) -> None:
-    """Slots for all who are connected at the start; with links of their own, slots come as nodes dial."""
+    """Create slots for all connections of the start; links with their own memory get slots when nodes dial."""
     w = arrays.world
     nodes = int(w[at.NODES])
     starts, targets = plan.dials.starts, plan.dials.targets
@@ -202,7 +202,7 @@ def set_neighbours(arrays: Arrays, plan: Plan) -> None:
 
 
 def _gossip_samples(arrays: Arrays, messages: int) -> int:
-    """How many peers a node gossips to with a sample of ids for each, if there may be too many ids for one IHAVE."""
+    """Return to how many peers a node gossips a sample of ids each, if one IHAVE may not hold all ids."""
     table = arrays["parameters"]
     cramped = (table[:, at.ROUTER_KIND] == at.GOSSIPSUB) & (table[:, at.MAX_IHAVE] < messages)
     return int(table[cramped, at.LAZY].max(initial=0))

@@ -1,1 +1,0 @@
-"""Links that come and go, and what goes wrong."""
