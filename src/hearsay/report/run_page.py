@@ -1,4 +1,4 @@
-"""The page of a report: answers in words, runs in a table, figures with their data, definitions.
+"""The page of a report: answers, runs in a table, figures with their data, definitions.
 
 Rules:
 
@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from hearsay.metrics import Metric, shown_in, without_unknown
 from hearsay.pipeline.output.tables import QUALITY, MetricTable
 from hearsay.report import palette
-from hearsay.report.answers import QUESTIONS, Question, caveats, summary
+from hearsay.report.answers import QUESTIONS, Question, answer, caveats, summary
 from hearsay.report.figure import Figure
 from hearsay.report.html import (
     Html,
@@ -227,12 +227,12 @@ def _sentences(selection: Selection, question: Question) -> Iterator[Html]:
 
 def _answer(selection: Selection, question: Question, view: View) -> str:
     if view.topic is not None or not question.of_one_topic:
-        return question.answer(selection.runs, view)
+        return answer(question, selection.runs, view)
     views = selection.runs[view.run].topic_views
     worst = min(views, key=lambda each: trouble(each.headline))
     alike = len({each.headline["delivery_ratio"] for each in views}) == 1
     chosen = "the topic with most messages" if alike else "the topic with the lowest delivery"
-    return f"{topic_name(worst.headline)}, {chosen}: {question.answer(selection.runs, worst)}"
+    return f"{topic_name(worst.headline)}, {chosen}: {answer(question, selection.runs, worst)}"
 
 
 def _comparison(selection: Selection) -> Html:
