@@ -45,7 +45,10 @@ class Picture:
         if not len(rows):
             return
         self.drawn.meet(rows[:, [Column.PEER, Column.REMOTE]].ravel())
-        self._meet_topics(rows[:, Column.TOPIC])
+        if len(self.topics) < MOST_TOPICS:
+            known = {NONE, *self.topics}
+            self.topics += [topic for topic in np.unique(rows[:, Column.TOPIC]).tolist() if topic not in known]
+            del self.topics[MOST_TOPICS:]
         self.links.take(rows)
         self.spreads.take(rows)
         self.traffic.take(rows)
@@ -117,12 +120,6 @@ class Picture:
         self._sent_state = state
         return news
 
-    def _meet_topics(self, topics: np.ndarray) -> None:
-        if len(self.topics) < MOST_TOPICS:
-            known = {NONE, *self.topics}
-            self.topics += [topic for topic in np.unique(topics).tolist() if topic not in known]
-            del self.topics[MOST_TOPICS:]
-
 
 def _flat(links: Iterable[Link]) -> list[int]:
     return [value for link in links for value in link]
@@ -172,7 +169,7 @@ class Places:
         return nodes > 1 and len(self._picture.links.links) >= _LINKS_PER_NODE * nodes
 
     def _graph(self) -> tuple[int, np.ndarray]:
-        """Links of topics before connections, of which there are more and which say less."""
+        """Return nodes and links, those of topics before connections, which are many and show less."""
         links = sorted(self._picture.links.links, key=lambda link: link[0] < 0)
         pairs = {(min(node, peer), max(node, peer)): None for _, node, peer in links}
         return len(self._picture.drawn.numbers), np.array(list(pairs)[:_MOST_PULLING], dtype=np.int64)
