@@ -62,7 +62,7 @@ _STUDIES = "guide/studies.md#figures"
 
 METRICS = (
     Metric("delivery_ratio", "delivered", "percent", "more", "deliveries to eligible nodes over those due",
-           _EVERYWHERE, "delivery_ratio", "delivery_ratio"),
+           _EVERYWHERE | _views("verdict"), "delivery_ratio", "delivery_ratio"),
     Metric("latency_p50_ms", "p50 latency", "ms", "less", "half of the deliveries took at most this long",
            _views("study", "compared", "report", "terminal"), "latency_p50_ms", "latency_ms.p50", short="p50"),
     Metric("latency_p90_ms", "p90 latency", "ms", "less", "90 % of the deliveries took at most this long",

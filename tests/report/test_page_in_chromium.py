@@ -59,11 +59,11 @@ def test_a_quiet_page_without_network(browser, report, dark, tmp_path):
 def test_answers_and_charts_follow_the_topic(browser, report):
     page = opened(browser, report)
     reliability = page.seen("#answer-reliability .answer")
-    assert "2 of the 400 due deliveries are missing" in reliability[0]
+    assert "2 of 400 due missing" in reliability[0]
     choose_topic(page, "blocks")
     reliability = page.seen("#answer-reliability .answer")
     assert reliability[0].startswith(" ring:")
-    assert "1 of the 200 due deliveries are missing" in reliability[0]
+    assert "1 of 200 due missing" in reliability[0]
     assert "<b>large&:" in reliability[1]
     choose_topic(page, SHOWN_HOSTILE)
     assert len(page.seen("#answer-reliability .answer")) == 1

@@ -44,7 +44,7 @@ from hearsay.watch.row_stream import (
     SharedNames,
     piece_of,
 )
-from hearsay.watch.server.server import KEEP_ALIVE_S, WatchServer
+from hearsay.watch.server import KEEP_ALIVE_S, WatchServer
 from hearsay.watch.sources.joined_nodes import MOST_WAITING, JoinedNodesSource
 from hearsay.watch.sources.node import ANSWER_S, RemoteNode
 

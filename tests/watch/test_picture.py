@@ -14,7 +14,7 @@ from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.trace.language.rows import no_rows
 from hearsay.trace.language.schema import Column, TraceEvent
-from hearsay.watch.history import History
+from hearsay.watch.broadcast import History
 from hearsay.watch.picture.links import MOST_MOVES, DrawnNodes
 from hearsay.watch.picture.picture import Picture
 from hearsay.watch.picture.spreads import CELLS, LATENCY_EDGES_MS, MOST_FORGOTTEN, MOST_MESSAGES

@@ -23,7 +23,7 @@ from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.watch.broadcast import Broadcast
 from hearsay.watch.picture.links import DrawnNodes
 from hearsay.watch.picture.picture import Picture
-from hearsay.watch.server.server import CONNECTIONS, WatchServer
+from hearsay.watch.server import CONNECTIONS, WatchServer
 
 
 @pytest.fixture(scope="module")

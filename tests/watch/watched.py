@@ -16,7 +16,7 @@ from hearsay.sim.simulate import Result, Simulation
 from hearsay.watch.broadcast import Broadcast
 from hearsay.watch.picture.links import DrawnNodes
 from hearsay.watch.picture.picture import Picture
-from hearsay.watch.server.server import WatchServer
+from hearsay.watch.server import WatchServer
 from hearsay.watch.sources.simulation import SimulatedSource
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hearsay.sim.scenario.scenario import Scenario
     from hearsay.sim.simulate import Simulation
-    from hearsay.watch.server.server import WatchServer
+    from hearsay.watch.server import WatchServer
 
 MOST_NODES = 1_000_000
 MOST_TOUCHED_NODES = 2_000
@@ -133,7 +133,7 @@ def _require_no_simulation(options: dict[str, Any], what: str) -> None:
 async def _watch_nodes(addresses: Sequence[str], options: dict[str, Any]) -> int | None:
     """Until the signal that comes back, or until all nodes are gone."""
     from hearsay.watch.broadcast import Broadcast
-    from hearsay.watch.server.server import WatchServer
+    from hearsay.watch.server import WatchServer
     from hearsay.watch.sources.joined_nodes import MOST_NODES, JoinedNodesSource
     from hearsay.watch.sources.node import NoPage, RemoteNode
 
@@ -164,7 +164,7 @@ async def _watch_nodes(addresses: Sequence[str], options: dict[str, Any]) -> int
 async def _watch_run(folder: Path, options: dict[str, Any]) -> int | None:
     """Until the signal that comes back, or the end of the run."""
     from hearsay.watch.broadcast import Broadcast
-    from hearsay.watch.server.server import WatchServer
+    from hearsay.watch.server import WatchServer
     from hearsay.watch.sources.run_folder import RunFolderSource
 
     _require_no_simulation(options, f"{folder} is a folder of a run")
@@ -183,7 +183,7 @@ async def _watch_simulation(file: Path | str | None, options: dict[str, Any]) ->
     from hearsay.watch.broadcast import Broadcast
     from hearsay.watch.picture.links import DrawnNodes
     from hearsay.watch.picture.picture import Picture
-    from hearsay.watch.server.server import WatchServer
+    from hearsay.watch.server import WatchServer
     from hearsay.watch.sources.simulation import SimulatedSource
 
     scenario = given_scenario({"scenario": file, **options})

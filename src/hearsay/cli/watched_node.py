@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from hearsay.cli.watching import endpoint, served
 from hearsay.node.node import Node
 from hearsay.watch.broadcast import Broadcast
-from hearsay.watch.server.server import WatchServer
+from hearsay.watch.server import WatchServer
 from hearsay.watch.sources.node import NodeSource
 
 FLAG = "--watch"

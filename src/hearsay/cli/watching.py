@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hearsay.cli.ending import CommandFailed, WrongInput
 
 if TYPE_CHECKING:
-    from hearsay.watch.server.server import WatchServer
+    from hearsay.watch.server import WatchServer
 
 LOOPBACK = "127.0.0.1"
 

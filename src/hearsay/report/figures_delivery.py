@@ -48,7 +48,7 @@ def latency_over_time(runs: Sequence[Run]) -> Figure:
             measured = rows.filter(~np.isnan(column(rows, "p50_us")))
             times = (column(measured, "published_us") - run.start_us) / US_PER_S
             groups = thinning.buckets(times)
-            for measure, (name, pick) in enumerate(_PICKS):
+            for measure, (name, pick) in enumerate((("p50_us", np.median), ("p99_us", np.max))):
                 if groups:
                     values = column(measured, name) / 1000
                     series.append(
@@ -57,7 +57,7 @@ def latency_over_time(runs: Sequence[Run]) -> Figure:
                             "panel": 0,
                             "measure": measure,
                             "x": numbers(float(times[group].mean()) for group in groups),
-                            "y": numbers(pick(values[group]) for group in groups),
+                            "y": numbers(float(pick(values[group])) for group in groups),
                         }
                     )
     return Figure(
@@ -77,17 +77,6 @@ def _long_tail(line: dict[str, Any]) -> bool:
     """Return whether the slowest delivery is so late that the rest of a linear curve would be flat."""
     median = next(x for x, share in zip(line["x"], line["y"], strict=True) if share >= 0.5)
     return bool(line["x"][-1] > LONG_TAIL * max(median, 1))
-
-
-def _median(values: np.ndarray[Any, Any]) -> float:
-    return float(np.median(values))
-
-
-def _worst(values: np.ndarray[Any, Any]) -> float:
-    return float(values.max())
-
-
-_PICKS: tuple[tuple[str, Callable[[np.ndarray[Any, Any]], float]], ...] = (("p50_us", _median), ("p99_us", _worst))
 
 
 QUIET = "nothing to draw: no node came or went, and every message reached all nodes."

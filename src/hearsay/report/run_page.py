@@ -1,4 +1,4 @@
-"""The page of a report: answers in words, runs in a table, figures with their data, definitions.
+"""The page of a report: answers, runs in a table, figures with their data, definitions.
 
 Rules:
 
@@ -12,10 +12,10 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Iterator, Sequence
 
-from hearsay.metrics import Metric, shown_in, without_unknown
+from hearsay.metrics import shown_in, without_unknown
 from hearsay.pipeline.output.tables import QUALITY, MetricTable
 from hearsay.report import palette
-from hearsay.report.answers import QUESTIONS, Question, caveats, summary
+from hearsay.report.answers import QUESTIONS, Question, answer, caveats, summary
 from hearsay.report.figure import Figure
 from hearsay.report.html import (
     Html,
@@ -227,19 +227,21 @@ def _sentences(selection: Selection, question: Question) -> Iterator[Html]:
 
 def _answer(selection: Selection, question: Question, view: View) -> str:
     if view.topic is not None or not question.of_one_topic:
-        return question.answer(selection.runs, view)
+        return answer(question, selection.runs, view)
     views = selection.runs[view.run].topic_views
     worst = min(views, key=lambda each: trouble(each.headline))
     alike = len({each.headline["delivery_ratio"] for each in views}) == 1
     chosen = "the topic with most messages" if alike else "the topic with the lowest delivery"
-    return f"{topic_name(worst.headline)}, {chosen}: {question.answer(selection.runs, worst)}"
+    return f"{topic_name(worst.headline)}, {chosen}: {answer(question, selection.runs, worst)}"
 
 
 def _comparison(selection: Selection) -> Html:
     """Return the metrics of all runs and topics. No value is marked as the best: one run proves no difference."""
     lines = _lines(selection)
     drawn = lines[:MAX_LINES]
-    metrics = _known_metrics([row for _, _, row in drawn])
+    shown = shown_in("report")
+    known = (each.name for each in shown if any(row.get(each.column) is not None for _, _, row in drawn))
+    metrics = without_unknown(shown, known)
     topics = len({topic for _, topic, _ in drawn}) > 1
     names = ["run", *(["topic"] if topics else []), "router"]
     heads = [*names, "nodes", "messages", *(metric.heading for metric in metrics)]
@@ -277,12 +279,6 @@ def _lines(selection: Selection) -> list[tuple[int, str, Row]]:
         return found
     overall = [view.headline for run in selection.runs for view in run.views[:1]]
     return [*((index, ALL_TOPICS, row) for index, row in enumerate(overall)), *found]
-
-
-def _known_metrics(rows: Sequence[Row]) -> list[Metric]:
-    metrics = shown_in("report")
-    known = (metric.name for metric in metrics if any(row.get(metric.column) is not None for row in rows))
-    return without_unknown(metrics, known)
 
 
 def _value(value: float | None, form: Form) -> str:

@@ -237,7 +237,8 @@ def standalone(pictures: Sequence[Html], across: int, entries: Mapping[int, str]
     placed: list[Html] = []
     for index, each in enumerate(pictures):
         x, y = _GAP + index % across * (width + _GAP), top + index // across * (height + _GAP)
-        placed.append(tag("g", _sized(each), transform=f"translate({x} {y})"))
+        sized = each.replace("<svg ", f'<svg width="{width}" height="{height}" ', 1)
+        placed.append(tag("g", Html(sized), transform=f"translate({x} {y})"))
     full_width = _GAP + min(across, len(pictures)) * (width + _GAP)
     full_height = top + -(-len(pictures) // across) * (height + _GAP)
     at = _GAP + 8.0
@@ -250,12 +251,6 @@ def standalone(pictures: Sequence[Html], across: int, entries: Mapping[int, str]
     body = join([style, Html('<rect width="100%" height="100%" fill="#fff"/>'), *placed])
     attributes = f'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {full_width} {full_height}" width="{full_width}"'
     return f"<svg {attributes}>{body}</svg>\n"
-
-
-def _sized(each: Html) -> Html:
-    """Return a picture with its size, which a nested picture needs."""
-    width, height = _size(each)
-    return Html(each.replace("<svg ", f'<svg width="{width}" height="{height}" ', 1))
 
 
 def _size(each: Html) -> tuple[int, int]:

@@ -137,12 +137,14 @@ def _matters(answers: Sequence[Answer]) -> Html:
     """Return the share of the variance of each metric that each axis explains."""
     tuning = answers[0].searched.tuning
     names = [axis.name for axis in tuning.axes]
-    heads = [*(_conditions_head(answers)), "metric", *names, "interactions"]
+    heads = [*([] if tuning.conditions is None else [tuning.conditions.name]), "metric", *names, "interactions"]
     rows: list[list[object]] = []
     for answer in answers:
         for figure, shares in answer.matters.items():
             cells = [*(relative(shares[name]) for name in names), relative(interplay(shares))]
-            rows.append([*_conditions_cell(answer), BY_NAME[figure].title, *cells])
+            rows.append(
+                [*([] if tuning.conditions is None else [answer.searched.label]), BY_NAME[figure].title, *cells]
+            )
     note = (
         "Shares of the variance over the whole space, by a functional analysis of variance on a random forest "
         "over all points tried, with the seeds that all of them had."
@@ -150,15 +152,6 @@ def _matters(answers: Sequence[Answer]) -> Html:
     text = range(len(heads) - len(names) - 1)
     table = labelled_table(heads, rows, "Importance of axes", text)
     return section("Importance of axes", "matters", table, tag("p", note, class_="faint"))
-
-
-def _conditions_head(answers: Sequence[Answer]) -> list[str]:
-    conditions = answers[0].searched.tuning.conditions
-    return [] if conditions is None else [conditions.name]
-
-
-def _conditions_cell(answer: Answer) -> list[str]:
-    return [] if answer.searched.tuning.conditions is None else [answer.searched.label]
 
 
 def _points(answer: Answer) -> Html:

@@ -1,17 +1,20 @@
-"""The picture of a network: rows in, changes out, and the whole of it for who comes later.
+"""The picture of a network: rows in, changes out, a snapshot for late viewers, and the places of drawn nodes.
 
-`changes` and `whole` have the same shape: applied to an empty picture, the whole gives what all changes so far give.
-Rates and latencies describe the time since the last frame, so only changes contain them.
+`changes` and `whole` have the same shape: applied to an empty picture, a snapshot gives what all changes so far give.
+Rates and latencies describe the time since the last frame, so only changes contain them. Places follow from
+links, and a thread of its own lays them out on request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from threading import Thread
 from typing import Any
 
 import numpy as np
 
 from hearsay.core.language.identifiers import Micros
+from hearsay.graph_layout import force_layout
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import NONE, Column
 from hearsay.watch.picture.links import DrawnNodes, Link, Links
@@ -42,7 +45,10 @@ class Picture:
         if not len(rows):
             return
         self.drawn.meet(rows[:, [Column.PEER, Column.REMOTE]].ravel())
-        self._meet_topics(rows[:, Column.TOPIC])
+        if len(self.topics) < MOST_TOPICS:
+            known = {NONE, *self.topics}
+            self.topics += [topic for topic in np.unique(rows[:, Column.TOPIC]).tolist() if topic not in known]
+            del self.topics[MOST_TOPICS:]
         self.links.take(rows)
         self.spreads.take(rows)
         self.traffic.take(rows)
@@ -114,12 +120,6 @@ class Picture:
         self._sent_state = state
         return news
 
-    def _meet_topics(self, topics: np.ndarray) -> None:
-        if len(self.topics) < MOST_TOPICS:
-            known = {NONE, *self.topics}
-            self.topics += [topic for topic in np.unique(topics).tolist() if topic not in known]
-            del self.topics[MOST_TOPICS:]
-
 
 def _flat(links: Iterable[Link]) -> list[int]:
     return [value for link in links for value in link]
@@ -132,3 +132,47 @@ def _message(spread: Spread) -> list[int | str]:
 
 def _progress(spread: Spread, steps: list[Step]) -> list[int]:
     return [spread.serial, spread.reached, *(value for step in steps for value in step)]
+
+
+SIDE = 10_000
+"""Places go to browsers as whole numbers from 0 to this."""
+_LINKS_PER_NODE = 2
+_MOST_PULLING = 6_000
+
+
+class Places:
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+        self._thread: Thread | None = None
+        self._found: list[int] | None = None
+        self._wanted = False
+
+    def want(self) -> None:
+        """Lay them out by the links of now."""
+        self._wanted = True
+
+    def news(self) -> list[int] | None:
+        """x and y of each place in turn, once they are known."""
+        found, self._found = self._found, None
+        if self._wanted and self._thread is None and self._is_linked:
+            self._wanted = False
+            self._thread = Thread(target=self._lay_out, args=self._graph(), daemon=True)
+            self._thread.start()
+        elif self._thread is not None and not self._thread.is_alive():
+            self._thread = None
+        return found
+
+    @property
+    def _is_linked(self) -> bool:
+        """Return True if there are enough links for a layout."""
+        nodes = len(self._picture.drawn.numbers)
+        return nodes > 1 and len(self._picture.links.links) >= _LINKS_PER_NODE * nodes
+
+    def _graph(self) -> tuple[int, np.ndarray]:
+        """Return nodes and links, those of topics before connections, which are many and show less."""
+        links = sorted(self._picture.links.links, key=lambda link: link[0] < 0)
+        pairs = {(min(node, peer), max(node, peer)): None for _, node, peer in links}
+        return len(self._picture.drawn.numbers), np.array(list(pairs)[:_MOST_PULLING], dtype=np.int64)
+
+    def _lay_out(self, nodes: int, links: np.ndarray) -> None:
+        self._found = (force_layout(nodes, links) * SIDE).round().astype(np.int64).ravel().tolist()

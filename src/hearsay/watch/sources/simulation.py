@@ -1,21 +1,66 @@
-"""A simulation as it runs: paced, stopped and touched between two buckets of the engine's queue."""
+"""A simulation as it runs: paced, stopped and changed by users between two buckets of the engine's queue.
+
+Actions of users become a scenario that reproduces the run: a message is a `[[timed]]` publication, a crash a
+`[[faults.crash]]` of one listed node, and its return the crash's `rejoin_after_s`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from threading import Event
 from time import monotonic
 from typing import Any
 
 from hearsay.core.language.identifiers import Micros
+from hearsay.sim.scenario.faults import Crash
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_error import ScenarioError
-from hearsay.sim.scenario.scenario_file import dump_scenario
+from hearsay.sim.scenario.scenario_file import change_scenario, dump_scenario
+from hearsay.sim.scenario.values import MILLION, Section
+from hearsay.sim.scenario.workload import Timed, TimedKind
 from hearsay.sim.simulate import Result, Simulation
-from hearsay.watch import touches
 from hearsay.watch.broadcast import FRAME_S, Broadcast, Refused
 from hearsay.watch.picture.picture import Changes, Picture
 from hearsay.watch.sources.pacing import Pacing, answer, is_place
+
+
+def with_publication(scenario: Scenario, node: int, topic: str, at_us: Micros) -> Scenario:
+    more = Timed(at_s=_seconds(at_us), node=node, action=TimedKind.PUBLISH, topic=topic)
+    return _changed(scenario, {"timed": (*scenario.timed, more)})
+
+
+def with_crash(scenario: Scenario, node: int, at_us: Micros) -> Scenario:
+    return _with_crashes(scenario, (*scenario.faults.crash, Crash(at_s=_seconds(at_us), listed=(node,))))
+
+
+def _with_crashes(scenario: Scenario, crashes: Sequence[Crash]) -> Scenario:
+    return _changed(scenario, {"faults": scenario.faults.model_copy(update={"crash": tuple(crashes)})})
+
+
+def with_return(scenario: Scenario, node: int, at_us: Micros) -> Scenario:
+    """Return the scenario with the return of a node from its last crash. Raise `Refused` without such a crash."""
+    crashes = list(scenario.faults.crash)
+    for place in reversed(range(len(crashes))):
+        crash = crashes[place]
+        if crash.listed == (node,) and crash.rejoin_after_s is None:
+            after = _seconds(at_us - crash.at_us)
+            crashes[place] = Crash(at_s=crash.at_s, listed=(node,), rejoin_after_s=after)
+            return _with_crashes(scenario, crashes)
+    raise Refused(f"node {node} is down because of the scenario, which also brings it back")
+
+
+def _changed(scenario: Scenario, update: dict[str, Section | tuple[Section, ...]]) -> Scenario:
+    """Return a changed scenario, checked like one from a file."""
+    try:
+        return change_scenario(scenario.model_copy(update=update), ())
+    except ScenarioError as error:
+        raise Refused("; ".join(error.problems)) from None
+
+
+def _seconds(time_us: Micros) -> Decimal:
+    return Decimal(time_us) / MILLION
+
 
 MOST_TOUCHES = 1000
 SHORTEST_STEP_US: Micros = 1000
@@ -121,10 +166,10 @@ class SimulatedSource:
                 return self._publish(self._node_at(place), topic)
             case {"do": "crash", "place": int(place)} if is_place(self._broadcast, place):
                 node = self._node_at(place)
-                return self._touch(node, True, lambda at_us: touches.crashed(self._scenario, node, at_us))
+                return self._touch(node, True, lambda at_us: with_crash(self._scenario, node, at_us))
             case {"do": "return", "place": int(place)} if is_place(self._broadcast, place):
                 node = self._node_at(place)
-                return self._touch(node, False, lambda at_us: touches.back(self._scenario, node, at_us))
+                return self._touch(node, False, lambda at_us: with_return(self._scenario, node, at_us))
             case _:
                 raise Refused("nothing that a simulation does")
 
@@ -132,7 +177,7 @@ class SimulatedSource:
         topics = self._simulation.plan.topics
         if not 0 <= topic < len(topics):
             raise Refused(f"there are topics 0…{len(topics) - 1}")
-        return self._touch(node, True, lambda at_us: touches.published(self._scenario, node, topics[topic], at_us))
+        return self._touch(node, True, lambda at_us: with_publication(self._scenario, node, topics[topic], at_us))
 
     def _touch(self, node: int, is_up: bool, changed: Callable[[Micros], Scenario]) -> Changes:
         run = self._engine.changeable
