@@ -36,6 +36,8 @@ from hearsay.libp2p.names.peer_id import PeerId, peer_id_of, to_text
 from hearsay.listener import Listener
 from hearsay.slots import Slots
 
+READ_BYTES = 64 * 1024
+"""Bytes that are read from a socket at once."""
 STALLED_S = 1.0
 """A handshake goes on while bytes come within this time."""
 _FAMILIES = {"ip4": socket.AF_INET, "dns4": socket.AF_INET, "ip6": socket.AF_INET6, "dns6": socket.AF_INET6}
@@ -73,6 +75,7 @@ class Host:
         self.resources = Resources(self._limits.resources)
         self.resources.on_nearly_full = self._nearly_full
         self.turns = Turns(monotonic, lambda call: asyncio.get_running_loop().call_soon(call))
+        self.read_buffer = bytearray(READ_BYTES)
         self._strained: set[Budget] = set()
         self._places = fitted(self._limits, open_files())
         self._handshakes: Slots[Connection] = Slots(
