@@ -45,9 +45,16 @@ async def main():
     gc.disable()
     cycle = Cycle()
     cycle.itself, gone = cycle, weakref.ref(cycle)
+    cycle.held = []
+    for _ in range(48):
+        cycle.held.append(b"x" * 65536)
+        kept.append(b"x" * 1024)
+    held = resident_bytes()
     del cycle
     async with asyncio.timeout(30):
         while gone() is not None:
+            await asyncio.sleep(0.01)
+        while resident_bytes() > held - 2 * MIB:
             await asyncio.sleep(0.01)
     watching.cancel()
 

@@ -66,7 +66,7 @@ def heap() -> Heap | None:
 
 
 async def watch() -> None:
-    """Give memory back whenever much has become free, and collect cycles once it is quiet after that; without end."""
+    """Give memory back when much has become free, and once more, with cycles collected, when it is quiet again."""
     found = heap()
     if found is None:
         return
