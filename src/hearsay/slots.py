@@ -25,7 +25,7 @@ T = TypeVar("T")
 _IPV6_BITS = (48, 56, 64)
 
 
-@lru_cache(8192)
+@lru_cache(1024)
 def groups_of(address: str) -> tuple[str, ...]:
     """The groups in which an address counts, widest first; a name counts for itself."""
     try:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import resource
 import socket
+from contextlib import ExitStack
 
 import pytest
 from attacker import PROTOCOL_ERROR, Attacker
@@ -111,6 +112,23 @@ async def test_silent_sockets_of_many_addresses_end_no_handshake_and_keep_out_no
     await (await Attacker.connect(host, "127.0.0.3")).upgrade()
     for idle in (begun, *crowd):
         idle.writer.close()
+
+
+@limited(max_handshakes=8, handshake_patience_s=0)
+async def test_bytes_that_a_busy_loop_has_not_read_keep_a_handshake_among_silent_sockets(host):
+    endpoint = host.addresses[0].tcp_endpoint
+    with ExitStack() as stack:  # the host accepts all of them at once, in its next turn of the loop
+
+        def connect(address):
+            return stack.enter_context(socket.create_connection(endpoint, source_address=(address, 0)))
+
+        honest = connect("127.0.0.2")
+        honest.sendall(Upgrade(PrivateKey.generate(), True).start())
+        for number in range(15):
+            connect(f"127.0.1.{1 + number}")
+        honest.setblocking(False)
+        answer = await asyncio.get_running_loop().sock_recv(honest, 1)
+        assert (answer, host.refused) == (Upgrade(PrivateKey.generate(), False).start()[:1], 8)
 
 
 @limited(max_per_address=8)

@@ -9,7 +9,7 @@ from attacker import Attacker, data_frame, frame, opening
 from one_host import read_all
 from waiting import patience
 
-from hearsay.libp2p.host.host import Host, HostLimits
+from hearsay.libp2p.host.host import READ_BYTES, Host, HostLimits
 from hearsay.libp2p.limits.frames import FrameReader
 from hearsay.libp2p.limits.frames import frame as framed
 from hearsay.libp2p.limits.resources import Budget, ResourceLimits
@@ -147,6 +147,29 @@ async def test_a_peer_has_so_many_streams_for_a_protocol(host, held, over):
     attacker.send(frame(FrameType.WINDOW_UPDATE, Flag.RST, 1, 0), opening(7, "/two"))
     await attacker.until(line("/two"))
     assert [stream.id for stream in held] == [1, 3, 7]
+
+
+class AlwaysFirst:
+    """Work that does not end and goes before all other work."""
+
+    used_s = 0.0
+
+    def work(self, until_s):
+        self.used_s = -1.0
+        return False
+
+
+@limited()
+async def test_a_peer_whose_turn_does_not_come_is_not_read_on(host, held, over):
+    attacker = await (await Attacker.connect(host)).upgrade()
+    while not host.connections:
+        await asyncio.sleep(0)
+    (connection,) = host.connections.values()
+    host.turns.arrived(AlwaysFirst())
+    attacker.send(bytes(8 * READ_BYTES))
+    while connection._transport.is_reading():
+        await asyncio.sleep(0)
+    assert 0 < connection.budget.used == connection._channel.buffered_bytes <= 2 * READ_BYTES
 
 
 def test_unfinished_frames_are_reserved():

@@ -45,9 +45,16 @@ async def main():
     gc.disable()
     cycle = Cycle()
     cycle.itself, gone = cycle, weakref.ref(cycle)
+    cycle.held = []
+    for _ in range(48):
+        cycle.held.append(b"x" * 65536)
+        kept.append(b"x" * 1024)
+    held = resident_bytes()
     del cycle
     async with asyncio.timeout(30):
         while gone() is not None:
+            await asyncio.sleep(0.01)
+        while resident_bytes() > held - 2 * MIB:
             await asyncio.sleep(0.01)
     watching.cancel()
 
@@ -132,3 +139,30 @@ def test_arrows_memory_is_left_alone_where_memory_is_not_to_be_returned(tmp_path
     before, after = done.stdout.split()
     assert before != "system"
     assert after == ("system" if return_memory else before)
+
+
+TRACED = """
+import asyncio
+import sys
+from pathlib import Path
+
+from hearsay.node.config import NodeConfig
+from hearsay.node.node import Node
+
+async def main():
+    async with Node(NodeConfig(return_memory=sys.argv[2] == "yes"), trace=Path(sys.argv[1])):
+        pass
+    import pyarrow as pa
+    print(pa.mimalloc_memory_pool().max_memory())
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(heap() is None, reason="elsewhere mimalloc may not be Arrow's pool")
+@pytest.mark.parametrize("return_memory", [True, False])
+def test_nothing_of_a_trace_is_in_a_pool_of_arrows_own(tmp_path, return_memory):
+    asked = "yes" if return_memory else "no"
+    done = subprocess.run([sys.executable, "-c", TRACED, tmp_path / "trace", asked], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (int(done.stdout) == 0) is return_memory

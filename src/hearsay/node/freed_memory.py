@@ -22,7 +22,7 @@ from hearsay.libp2p.names.keys import forget_decoded
 LOOK_S = 5.0
 WORTH_BYTES = 4 << 20
 """So much must have become free since memory was last given back."""
-OWN_PAGES_BYTES = 512 << 10
+OWN_PAGES_BYTES = 128 << 10
 """Blocks from this size on have pages of their own: more than what is read from a socket at once."""
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 """Of `mallopt`."""
@@ -66,7 +66,7 @@ def heap() -> Heap | None:
 
 
 async def watch() -> None:
-    """Give memory back whenever much has become free, and collect cycles once it is quiet after that; without end."""
+    """Give memory back when much has become free, and once more, with cycles collected, when it is quiet again."""
     found = heap()
     if found is None:
         return
@@ -76,10 +76,11 @@ async def watch() -> None:
         await asyncio.sleep(LOOK_S)
         free = found.free_bytes()
         lowest = min(lowest, free)
-        if free - lowest >= WORTH_BYTES:
+        grown = free - lowest >= WORTH_BYTES
+        if not grown and busy:
+            gc.collect()
+        if grown or busy:
             forget_decoded()
             await asyncio.to_thread(found.trim)
-            lowest, busy = free, True
-        elif busy:
-            gc.collect()
-            busy = False
+            lowest = free
+        busy = grown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,6 +77,8 @@ class Records:
 
     def _begin_trace(self, driver: Driver, host: NodeHost) -> None:
         if self._folder is not None:
+            if self._config.return_memory:
+                os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # read when pyarrow is loaded
             from hearsay.node.live_trace import LiveTrace
 
             router, _ = self._config.router_parameters()

@@ -35,6 +35,8 @@ from hearsay.libp2p.names.peer_id import PeerId, peer_id_of, to_text
 from hearsay.listener import Listener
 from hearsay.slots import Slots
 
+READ_BYTES = 64 * 1024
+"""Bytes that are read from a socket at once."""
 STALLED_S = 1.0
 """A handshake goes on while bytes come within this time."""
 _FAMILIES = {"ip4": socket.AF_INET, "dns4": socket.AF_INET, "ip6": socket.AF_INET6, "dns6": socket.AF_INET6}
@@ -72,6 +74,7 @@ class Host:
         self.resources = Resources(self._limits.resources)
         self.resources.on_nearly_full = self._nearly_full
         self.turns = Turns(monotonic, lambda call: asyncio.get_running_loop().call_soon(call))
+        self.read_buffer = bytearray(READ_BYTES)
         self._strained: set[Budget] = set()
         self._places = fitted(self._limits, open_files())
         self._handshakes: Slots[Connection] = Slots(
@@ -89,6 +92,8 @@ class Host:
         self._handlers: dict[str, tuple[Callable[[Stream], None], int]] = {}
         self._listeners: list[Listener] = []
         self._accepting: set[asyncio.Task[None]] = set()
+        self._sockets: dict[Connection, socket.socket] = {}
+        """Of handshakes."""
         self._all: set[Connection] = set()
         self._dialing: dict[PeerId, _Dial] = {}
         self._closed = False
@@ -217,6 +222,7 @@ class Host:
     def connection_ready(self, connection: Connection) -> None:
         """A connection knows its peer."""
         self._handshakes.leave(connection)
+        self._sockets.pop(connection, None)
         if not self.admits(connection.peer, connection.address):
             self._refuse(connection)
             return
@@ -246,6 +252,7 @@ class Host:
     def connection_gone(self, connection: Connection) -> None:
         self._all.discard(connection)
         self._handshakes.leave(connection)
+        self._sockets.pop(connection, None)
         self._down(connection)
 
     def connection_over_limit(self, connection: Connection) -> None:
@@ -298,14 +305,24 @@ class Host:
             return
         if loser is not None:
             loser.abort()
+        self._sockets[connection] = accepted
         task = loop.create_task(_attach(connection, accepted))
         self._accepting.add(task)
         task.add_done_callback(self._accepting.discard)
 
     def _progress(self) -> Mapping[Connection, float]:
-        """The handshakes that go on, by when bytes last came; those that wait for long count as idle."""
-        since_s = asyncio.get_running_loop().time() - STALLED_S
-        return {each: each.heard_s for each in self._handshakes if each.heard_s > since_s}
+        """Return the handshakes that go on, by when bytes last came.
+
+        Bytes that the event loop has not read yet count as coming now. All other handshakes are idle.
+        """
+        now_s = asyncio.get_running_loop().time()
+        found: dict[Connection, float] = {}
+        for each in self._handshakes:
+            if each.heard_s > now_s - STALLED_S:
+                found[each] = each.heard_s
+            elif _has_unread(self._sockets[each]):
+                found[each] = now_s
+        return found
 
     def _nearly_full(self, budget: Budget) -> None:
         if budget not in self._strained:
@@ -389,6 +406,13 @@ def open_files() -> int:
     """How many files this process may have open."""
     soft, _ = getrlimit(RLIMIT_NOFILE)
     return soft if soft != RLIM_INFINITY else 1 << 20
+
+
+def _has_unread(accepted: socket.socket) -> bool:
+    try:
+        return bool(accepted.recv(1, socket.MSG_PEEK))
+    except OSError:  # there are none, or the socket is closed
+        return False
 
 
 async def _attach(connection: Connection, accepted: socket.socket) -> None:

@@ -4,8 +4,9 @@
 * While the socket's buffer is full nothing more is sealed; data waits at its streams, whose writers see it.
 * A peer that has not proven who it is before the deadline is cut off, so is one that breaks a protocol. A connection
   that is closed and cannot be flushed is cut off after `CLOSE_SECONDS`.
-* Received bytes are decrypted and demultiplexed in the peer's turn (`turns.py`). While some wait, the socket is not
-  read. A peer that sends empty or tiny frames faster than `small_frames_per_s` has to wait, which is an offence.
+* Received bytes are decrypted and demultiplexed in the peer's turn (`turns.py`). Until then they are reserved in the
+  peer's budget, and while a frame waits the socket is not read. A peer that sends empty or tiny frames faster than
+  `small_frames_per_s` has to wait, which is an offence.
 * A peer that does not seem alive (`liveness.py`) is cut off.
 * Who takes leave closes one direction and reads on until the peer has closed the other: a socket that is closed with
   bytes unread throws away what it has not delivered.
@@ -57,6 +58,11 @@ class Owner(Protocol):
     def resources(self) -> Resources: ...
 
     @property
+    def read_buffer(self) -> bytearray:
+        """The buffer into which all sockets are read, one after the other."""
+        ...
+
+    @property
     def turns(self) -> Turns:
         """In which connections handle what they received."""
         ...
@@ -76,7 +82,7 @@ class Owner(Protocol):
         ...
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     def __init__(
         self, owner: Owner, identity: PrivateKey, dialer: bool, limits: ConnectionLimits, expected: PeerId | None
     ) -> None:
@@ -217,13 +223,18 @@ class Connection(asyncio.Protocol):
         self._upgrade = Upgrade(self._identity, self.dialed, self._expected)
         self._transport.write(self._upgrade.start())
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._owner.read_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         if self.closed or self._transport is None:
             return
+        data = bytes(memoryview(self._owner.read_buffer)[:nbytes])
         self._liveness.heard_s = self._loop.time()
         if self._channel is not None:
             self._channel.feed(data)
             self._owner.turns.arrived(self)
+            self._pace()
         elif self._upgrade is not None:
             try:
                 self._transport.write(self._upgrade.receive(data))
@@ -241,12 +252,17 @@ class Connection(asyncio.Protocol):
         done = self.closed or self._rest is not None or not self._has_frame
         if self._disconnected and done:
             self._end()
-        elif self._transport is not None and not self.closed and self._keep_sealed():
+        else:
+            self._pace()
+        return done
+
+    def _pace(self) -> None:
+        """Reserve what waits to be opened; read on when nothing does."""
+        if self._transport is not None and not self.closed and self._keep_sealed():
             if self._has_frame or self._rest is not None:
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
-        return done
 
     @property
     def _has_frame(self) -> bool:
