@@ -31,8 +31,8 @@ from hearsay.studies.packs import Row
 from hearsay.studies.points import Point
 from hearsay.studies.tables import RESULTS
 from hearsay.trace.folder.arrow import DAMAGED, pa, parquet
+from hearsay.trace.folder.arrow_compute import read_plain
 from hearsay.trace.folder.durable import TEMPORARY_NAMES, DurableFile, write_durably
-from hearsay.trace.folder.foreign_parquet import read_plain
 from hearsay.trace.folder.own_folders import Holds, OwnFolder, claim, is_real_folder, require_ours
 from hearsay.trace.language.errors import RunFolderError
 
