@@ -50,7 +50,7 @@ class DecodedRows(NamedTuple):
 
 
 def rows_needed(length: int) -> int:
-    """The most rows (and the most identifiers) that a message of this length can make: a part has two bytes."""
+    """Return the maximum of rows that a message of this length can make: a part has two bytes."""
     return length // 2 + 1
 
 
@@ -119,20 +119,6 @@ _TIME, _EVENT_COLUMN, _KIND, _PEER = int(Column.TIME_US), int(Column.EVENT), int
 _REMOTE, _TOPIC, _MESSAGE = int(Column.REMOTE), int(Column.TOPIC), int(Column.MESSAGE)
 _COUNT, _REASON = int(Column.COUNT), int(Column.REASON)
 _HOPS, _BYTES, _VIA, _DELAY = int(Column.HOPS), int(Column.BYTES), int(Column.VIA), int(Column.DELAY_US)
-
-
-@compiled
-def tell_peers(decoded: DecodedRows, events_of_peer: Numbers) -> int:
-    """Give each row the number of its event's peer, count the events of each; the time of the earliest event."""
-    rows, events = decoded.rows, decoded.events
-    earliest = 0x7FFFFFFFFFFFFFFF
-    for index in range(decoded.filled[1]):
-        if events[index, 1] != _NO_ROWS:
-            events_of_peer[events[index, 0], events[index, 1]] += 1
-        earliest = min(earliest, events[index, 2])
-    for index in range(decoded.filled[0]):
-        rows[index, _PEER] = events[rows[index, _PEER], 0]
-    return earliest
 
 
 @compiled

@@ -136,7 +136,7 @@ class PartWriter:
         self._times_given.update(reasons[given].tolist())
 
     def _make_room(self) -> None:
-        wanted = int(self.identifiers.messages.used[0])
+        wanted = len(self.identifiers.messages)
         if wanted > len(self._first_copy):
             more = 2 * wanted - len(self._first_copy)
             self._first_copy = np.concatenate((self._first_copy, np.full(more, NO_TIME)))
@@ -145,10 +145,10 @@ class PartWriter:
     def _write_names(self) -> None:
         self._make_room()
         names = self.identifiers
-        tables = [names.names(table) for table in (names.peers, names.topics, names.messages, names.reasons)]
+        tables = [each.to_arrow() for each in (names.peers, names.topics, names.messages, names.reasons)]
         peers, messages = len(tables[0]), len(tables[2])
         others = sum(map(len, tables)) - peers
-        events = pa.array(names.events_of_peer[:peers].ravel())
+        events = pa.array(names.events_of_peer.ravel())
         table = pa.table(
             {
                 "kind": np.repeat(np.arange(len(tables), dtype=np.int8), [len(each) for each in tables]),

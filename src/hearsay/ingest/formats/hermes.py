@@ -109,7 +109,7 @@ class _Batch:
             raise BadSource("a timestamp is out of range")
         rows = np.full((self._size, WIDTH), NONE, dtype=np.int64)
         rows[:, Column.TIME_US] = times * 1_000_000
-        rows[:, Column.PEER] = self._named("producer_id", peer_of_name, self._part.identifiers.number_peers)
+        rows[:, Column.PEER] = self._named("producer_id", peer_of_name, self._part.identifiers.peers.number)
         if (rows[:, Column.PEER] == NONE).any():
             raise BadSource("a row has no producer_id")
         self._fill(rows)
@@ -146,11 +146,11 @@ class _Batch:
     def _fill_names(self, rows: Rows) -> None:
         names, present = self._part.identifiers, self._batch.schema.names
         if "remote_peer_id" in present:
-            rows[:, Column.REMOTE] = self._named("remote_peer_id", peer_of_name, names.number_peers)
+            rows[:, Column.REMOTE] = self._named("remote_peer_id", peer_of_name, names.peers.number)
         if "topic" in present:
-            rows[:, Column.TOPIC] = self._named("topic", str.encode, names.number_topics)
+            rows[:, Column.TOPIC] = self._named("topic", str.encode, names.topics.number)
         if "msg_id" in present:
-            rows[:, Column.MESSAGE] = self._named("msg_id", bytes.fromhex, names.number_messages)
+            rows[:, Column.MESSAGE] = self._named("msg_id", bytes.fromhex, names.messages.number)
 
     def _fill_sizes(self, rows: Rows) -> None:
         sizes = self._numbers("msg_size")
@@ -178,8 +178,8 @@ class _Batch:
                 topics.append(str(fields["Topic"]).encode())
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise BadSource(f"a publication's payload cannot be read ({str(error)[:80]})") from None
-        rows[published, Column.MESSAGE] = self._part.identifiers.number_messages(ids)
-        rows[published, Column.TOPIC] = self._part.identifiers.number_topics(topics)
+        rows[published, Column.MESSAGE] = self._part.identifiers.messages.number(ids)
+        rows[published, Column.TOPIC] = self._part.identifiers.topics.number(topics)
 
     def _column(self, name: str) -> Any:
         if name not in self._batch.schema.names:

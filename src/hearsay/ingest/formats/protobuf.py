@@ -77,7 +77,6 @@ class ProtobufStream:
             status, at = decode(data, at, size, self._batched, self._decoded, self._room)
             filled = int(self._decoded.filled[0])
             if self._decoded.filled[1]:
-                self._identifiers.make_room(self._room)
                 self._identifiers.number(data, self._decoded)
                 self._sink(self._decoded.rows[:filled])
             if status == NO_ROOM and self._room < _USUAL_ROOM:
