@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from profiles import examples
 from pubsub_trace import Batch, Event, delimited, events, json_line, parse_delimited, plain_rows, varint
 
-from hearsay.ingest.decoding.errors import BadSource
-from hearsay.ingest.decoding.event_decoder import MAX_MESSAGE
-from hearsay.ingest.decoding.identifiers import Identifiers
-from hearsay.ingest.formats.json_events import protobuf_of_lines
-from hearsay.ingest.formats.protobuf import decode_pieces, is_batched, looks_like_events
+from hearsay.ingest.event_decoder import MAX_MESSAGE
+from hearsay.ingest.identifiers import Identifiers
+from hearsay.ingest.parts import BadSource
+from hearsay.ingest.pubsub_traces import decode_pieces, is_batched, looks_like_events, protobuf_of_lines
 from hearsay.trace.language.schema import NONE, Column
 
 streams = st.lists(events(), min_size=1, max_size=6)

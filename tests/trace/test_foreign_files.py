@@ -17,8 +17,8 @@ from written_runs import write_run
 
 from hearsay import foreign_files
 from hearsay.foreign_files import MAX_KEY_PARTS, MAX_TOML_BYTES, open_regular, parse_json, parse_toml, read_bytes
-from hearsay.ingest.decoding.errors import BadSource
-from hearsay.ingest.formats.sources import recognise
+from hearsay.ingest.parts import BadSource
+from hearsay.ingest.sources import recognise
 from hearsay.pipeline.kernels.columns import read_columns
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.tables import MAX_TABLE_BYTES, read_text

@@ -1,13 +1,19 @@
-"""go-libp2p-pubsub's JSON trace, one event a line, put into protobuf: then one decoder serves both.
+"""Traces of go-libp2p-pubsub: streams of delimited protobuf, and lines of JSON that are put into protobuf.
 
-What Go's encoder writes, and what is taken besides:
+Rules of streams (bytes in, batches of rows out, memory bounded):
+
+* Rows carry nanoseconds and the unit's own numbers (`Identifiers`).
+* A stream of TraceEventBatch (from a remote tracer) is known by its first byte; a stream is of one kind.
+* Bytes left over at the end are a truncated event: the stream is refused whole.
+
+Go writes JSON in these forms, one event a line:
 
 * `type` is a number (gogo's enums have no JSON name of their own); protojson writes the name. Names of before and
-  after v0.16 are taken: ADD_PEER or ON_NEW_OUTBOUND_STREAM, with `addPeer` or `onNewOutboundStream`.
-* `timestamp` is a number of nanoseconds; protojson writes it as text, for it is an int64.
+  after v0.16 are accepted: ADD_PEER or ON_NEW_OUTBOUND_STREAM, with `addPeer` or `onNewOutboundStream`.
+* `timestamp` is a number of nanoseconds; protojson writes it as text, as it is an int64.
 * Bytes (`peerID`, `messageID`, `receivedFrom`, …) are base64; texts are texts.
 * Before September 2020 messages had `topics`, a list. Protobuf readers of today take the last; so does this.
-* Unknown keys are skipped, as unknown protobuf fields are. A key known with a value of the wrong type is corrupt.
+* Unknown keys are skipped, as unknown protobuf fields are. A known key with a value of the wrong type is corrupt.
 """
 
 from __future__ import annotations
@@ -17,7 +23,13 @@ from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from hearsay.ingest.decoding.errors import BadSource
+import numpy as np
+
+from hearsay.ingest.event_decoder import MAX_MESSAGE, NEED_MORE, NO_ROOM, PROBLEMS, DecodedRows, decode, rows_needed
+from hearsay.ingest.identifiers import Identifiers
+from hearsay.ingest.parts import BadSource
+from hearsay.trace.language.rows import Rows
+from hearsay.trace.language.schema import WIDTH
 
 _TYPES = {
     name: number
@@ -209,3 +221,85 @@ _EVENT: _Fields = {
     "graft": _one(15, _MESHED),
     "prune": _one(16, _MESHED),
 }
+
+
+Sink = Callable[[Rows], None]
+
+_FIRST_ROOM, _USUAL_ROOM = 1 << 14, 1 << 20
+"""Bytes of events that the buffer of rows has room for, at first and in a stream that is longer."""
+
+_BATCH_TAG, _EVENT_TAG = 0x0A, 0x08
+
+
+def is_batched(head: bytes) -> bool:
+    """Whether a stream that begins with these bytes holds batches of events."""
+    at = 0
+    while at < len(head) and head[at] >= 0x80:
+        at += 1
+    return head[at + 1 : at + 2] == bytes([_BATCH_TAG])
+
+
+def looks_like_events(head: bytes) -> bool:
+    """Whether these bytes could begin a stream of delimited events: a length, then field 1 of event or batch."""
+    at = 0
+    while at < min(len(head), 4) and head[at] >= 0x80:
+        at += 1
+    return len(head) > at + 1 and head[at + 1] in (_BATCH_TAG, _EVENT_TAG)
+
+
+def _room_for(length: int) -> DecodedRows:
+    rows = rows_needed(length)
+    return DecodedRows(
+        np.empty((rows, WIDTH), dtype=np.int64), np.empty((rows, 3), dtype=np.int64), np.zeros(2, dtype=np.int64)
+    )
+
+
+class ProtobufStream:
+    """Decodes the pieces of one stream as they come."""
+
+    def __init__(self, identifiers: Identifiers, sink: Sink, batched: bool, offset: int = 0) -> None:
+        self._identifiers = identifiers
+        self._sink = sink
+        self._batched = batched
+        self._offset = offset
+        self._rest = b""
+        self._room = _FIRST_ROOM
+        self._decoded = _room_for(_FIRST_ROOM)
+
+    def feed(self, piece: bytes | memoryview) -> None:
+        data = np.frombuffer(self._rest + bytes(piece) if self._rest else piece, dtype=np.uint8)
+        at, size = 0, len(data)
+        while at < size:
+            status, at = decode(data, at, size, self._batched, self._decoded, self._room)
+            filled = int(self._decoded.filled[0])
+            if self._decoded.filled[1]:
+                self._identifiers.number(data, self._decoded)
+                self._sink(self._decoded.rows[:filled])
+            if status == NO_ROOM and self._room < _USUAL_ROOM:
+                self._take_room(_USUAL_ROOM)
+            elif status == NO_ROOM and not self._decoded.filled[1]:
+                self._take_room(MAX_MESSAGE + 16)
+            if status < 0:
+                raise BadSource(f"{PROBLEMS[status]} at byte {self._offset + at}")
+            if status == NEED_MORE:
+                break
+        self._offset += at
+        self._rest = data[at:].tobytes()
+
+    def _take_room(self, length: int) -> None:
+        self._room = length
+        self._decoded = _room_for(length)
+
+    def finish(self) -> None:
+        if self._rest:
+            raise BadSource(f"truncated: an event at byte {self._offset} is cut off")
+
+
+def decode_pieces(
+    pieces: Iterable[bytes | memoryview], identifiers: Identifiers, sink: Sink, batched: bool, offset: int = 0
+) -> None:
+    """Decode a whole stream; BadSource if any of it is wrong."""
+    stream = ProtobufStream(identifiers, sink, batched, offset)
+    for piece in pieces:
+        stream.feed(piece)
+    stream.finish()

@@ -21,10 +21,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.ingest.decoding.identifiers import NO_TIME, Identifiers
+from hearsay.ingest.identifiers import NO_TIME, Identifiers
 from hearsay.trace.folder.arrow import ipc, pa
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
+
+
+class BadSource(Exception):
+    """This file cannot be read whole and right; the message says why, without the file's name."""
+
 
 Numbers = NDArray[np.int64]
 

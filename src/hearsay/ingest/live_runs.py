@@ -2,8 +2,8 @@
 
 Peers are told apart by their ids, topics by their names, messages by the numbers that live traces make of ids, which
 are the same at every node; the ids themselves are in the dictionaries. What is read is the run folders that a node's
-trace is made of (`hearsay.trace.series.run_series`), sealed or not: of a node that was killed, those it had written
-by then. Such a node is down from there, and a row says so (`hearsay.trace.series.run_series`).
+trace is made of (`hearsay.trace.run_series`), sealed or not: of a node that was killed, those it had written
+by then. Such a node is down from there, and a row says so (`hearsay.trace.run_series`).
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.actions import Reason
-from hearsay.ingest.decoding.errors import BadSource
-from hearsay.ingest.decoding.identifiers import peer_of_name
-from hearsay.ingest.decoding.parts import PartWriter
+from hearsay.ingest.identifiers import peer_of_name
+from hearsay.ingest.parts import BadSource, PartWriter
 from hearsay.trace.folder.arrow import read_table
 from hearsay.trace.folder.manifest import MANIFEST, load_manifest
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import NONE, WIDTH, Column, TraceEvent, wire_name
 from hearsay.trace.read.reader import read_groups
-from hearsay.trace.series.run_series import WHOLE, lost_at, numbered_folders, speaks_of_whole
+from hearsay.trace.run_series import WHOLE, lost_at, numbered_folders, speaks_of_whole
 from hearsay.trace.write.run_folder import DICTIONARIES
 
 Numbers: TypeAlias = NDArray[np.int64]

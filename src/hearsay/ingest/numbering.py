@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.actions import Reason
-from hearsay.ingest.decoding.identifiers import NO_TIME
-from hearsay.ingest.decoding.parts import KEPT, Part, load_part
+from hearsay.ingest.identifiers import NO_TIME
+from hearsay.ingest.parts import KEPT, Part, load_part
 from hearsay.trace.folder.arrow import pa
 from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.language.rows import Rows

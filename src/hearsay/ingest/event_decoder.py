@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hearsay.core.language.rpc import PartKind
-from hearsay.ingest.decoding.protobuf_fields import SPAN_BITS, Data, Numbers, field, texts, varint
+from hearsay.ingest.protobuf_fields import SPAN_BITS, Data, Numbers, field, texts, varint
 from hearsay.trace.language.compiled_code import compiled
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import Column, TraceEvent

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.ingest.decoding.event_decoder import DecodedRows
-from hearsay.ingest.decoding.protobuf_fields import SPAN_BITS, Data, Numbers, copy_spans
+from hearsay.ingest.event_decoder import DecodedRows
+from hearsay.ingest.protobuf_fields import SPAN_BITS, Data, Numbers, copy_spans
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.peer_id import from_base58, to_base58
 from hearsay.trace.folder.arrow import pa

@@ -25,9 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.rpc import PartKind
-from hearsay.ingest.decoding.errors import BadSource
-from hearsay.ingest.decoding.identifiers import peer_of_name
-from hearsay.ingest.decoding.parts import PartWriter
+from hearsay.ingest.identifiers import peer_of_name
+from hearsay.ingest.parts import BadSource, PartWriter
 from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.folder.foreign_parquet import open_foreign, pa
 from hearsay.trace.language.rows import Rows
