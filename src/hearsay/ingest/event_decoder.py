@@ -315,6 +315,19 @@ def _batch(
 
 
 @compiled
+def _next_message(data: Data, at: int, end: int) -> tuple[int, int, int]:
+    """Return (status, start, stop) of the delimited message at `at`."""
+    length, start = varint(data, at, end)
+    if start < 0:
+        return (CORRUPT if end - at >= 10 else NEED_MORE), 0, 0
+    if length < 0 or length > MAX_MESSAGE:
+        return TOO_LONG, 0, 0
+    if length > end - start:
+        return NEED_MORE, 0, 0
+    return DONE, start, start + length
+
+
+@compiled
 def decode(data: Data, at: int, end: int, batched: bool, decoded: DecodedRows, room: int) -> tuple[int, int]:
     """Decode the delimited messages of `data[at:end]`, while there is room for messages of `room` bytes together.
 
@@ -324,21 +337,14 @@ def decode(data: Data, at: int, end: int, batched: bool, decoded: DecodedRows, r
     rows, events, filled = decoded.rows, decoded.events, decoded.filled
     n, number, status = 0, 0, DONE
     while at < end:
-        length, start = varint(data, at, end)
-        if start < 0:
-            status = CORRUPT if end - at >= 10 else NEED_MORE
+        status, start, stop = _next_message(data, at, end)
+        if status != DONE:
             break
-        if length < 0 or length > MAX_MESSAGE:
-            status = TOO_LONG
-            break
-        if length > end - start:
-            status = NEED_MORE
-            break
+        length = stop - start
         if length + 2 > room:
             status = NO_ROOM
             break
         room -= length + 2
-        stop = start + length
         if batched:
             next_row, next_number = _batch(data, start, stop, rows, n, events, number, spans)
         else:
@@ -360,14 +366,10 @@ def message_ends(data: Data, at: int, step: int, ends: Numbers) -> tuple[int, in
     """
     found, wanted, size = 0, at + step, len(data)
     while at < size:
-        length, start = varint(data, at, size)
-        if start < 0:
-            return (CORRUPT if size - at >= 10 else NEED_MORE), at, found
-        if length < 0 or length > MAX_MESSAGE:
-            return TOO_LONG, at, found
-        if length > size - start:
-            return NEED_MORE, at, found
-        at = start + length
+        status, _, stop = _next_message(data, at, size)
+        if status != DONE:
+            return status, at, found
+        at = stop
         if at >= wanted and found < len(ends):
             ends[found] = at
             found += 1

@@ -201,18 +201,14 @@ class _Batch:
     def _distinct(self, name: str) -> tuple[list[str], _Codes]:
         """The texts of a column, each once, and which of them each row has."""
         column = self._column(name)
-        encoded: Any = column
         if not pa.types.is_dictionary(column.type) or not pa.types.is_string(column.type.value_type):
             raise BadSource(f"column {name} is {column.type}, not texts")
-        used: _Codes
-        places: _Codes
-        used, places = np.unique(encoded.indices.to_numpy(zero_copy_only=False), return_inverse=True)
-        texts: Any = encoded.dictionary.take(pa.array(used))
+        used, places = np.unique(column.indices.to_numpy(zero_copy_only=False), return_inverse=True)
+        texts: Any = column.dictionary.take(pa.array(used))
         lengths: list[int] = compute.binary_length(texts).to_pylist()
         if max(lengths) > _LONGEST_TEXT:
             raise BadSource(f"a {name} is longer than {_LONGEST_TEXT} bytes")
-        named: list[str] = texts.to_pylist()
-        return named, places.astype(np.int64)
+        return texts.to_pylist(), places.astype(np.int64)
 
     def _texts(self, name: str) -> list[str]:
         """The texts of all rows."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -65,6 +66,7 @@ class _Field(NamedTuple):
 
 
 _Fields: TypeAlias = dict[str, _Field]
+_many = partial(_Field, repeated=True)
 
 
 def protobuf_of_lines(lines: Iterable[bytes], first_line: int = 1) -> Iterator[bytes]:
@@ -163,63 +165,58 @@ def _last_text(value: object) -> bytes:
     return _text(cast("list[object]", value)[-1])
 
 
-def _one(number: int, encode: _Encoder) -> _Field:
-    return _Field(number, encode)
-
-
-def _many(number: int, encode: _Encoder) -> _Field:
-    return _Field(number, encode, repeated=True)
-
-
 def _object(**fields: _Field) -> _Encoder:
     return lambda value: _message(fields, value)
 
 
 def _topics(number: int) -> dict[str, _Field]:
-    return {"topic": _one(number, _text), "topics": _one(number, _last_text)}
+    return {"topic": _Field(number, _text), "topics": _Field(number, _last_text)}
 
 
-_ID, _FROM = _one(1, _bytes), _one(2, _bytes)
+_ID, _FROM = _Field(1, _bytes), _Field(2, _bytes)
 _PUBLISHED = _object(messageID=_ID, **_topics(2))
 _META = _object(
     messages=_many(1, _PUBLISHED),
-    subscription=_many(2, _object(subscribe=_Field(1, _truth, 0), topic=_one(2, _text))),
-    control=_one(
+    subscription=_many(2, _object(subscribe=_Field(1, _truth, 0), topic=_Field(2, _text))),
+    control=_Field(
         3,
         _object(
-            ihave=_many(1, _object(topic=_one(1, _text), messageIDs=_many(2, _bytes))),
+            ihave=_many(1, _object(topic=_Field(1, _text), messageIDs=_many(2, _bytes))),
             iwant=_many(2, _object(messageIDs=_many(1, _bytes))),
-            graft=_many(3, _object(topic=_one(1, _text))),
-            prune=_many(4, _object(topic=_one(1, _text), peers=_many(2, _bytes))),
+            graft=_many(3, _object(topic=_Field(1, _text))),
+            prune=_many(4, _object(topic=_Field(1, _text), peers=_many(2, _bytes))),
             idontwant=_many(5, _object(messageIDs=_many(1, _bytes))),
         ),
     ),
 )
-_SENT = _object(sendTo=_ID, meta=_one(2, _META))
-_MESHED = _object(peerID=_ID, topic=_one(2, _text))
-_OPENED = _one(8, _object(peerID=_ID, proto=_one(2, _text)))
-_CLOSED = _one(9, _object(peerID=_ID))
+_SENT = _object(sendTo=_ID, meta=_Field(2, _META))
+_COMPLETED = _object(sendTo=_ID, meta=_Field(2, _META), writeDurationNanos=_Field(3, _time, 0))
+_MESHED = _object(peerID=_ID, topic=_Field(2, _text))
+_OPENED = _Field(8, _object(peerID=_ID, proto=_Field(2, _text)))
+_CLOSED = _Field(9, _object(peerID=_ID))
 
 _EVENT: _Fields = {
     "type": _Field(1, _type, 0),
-    "peerID": _one(2, _bytes),
+    "peerID": _Field(2, _bytes),
     "timestamp": _Field(3, _time, 0),
-    "publishMessage": _one(4, _PUBLISHED),
-    "rejectMessage": _one(5, _object(messageID=_ID, receivedFrom=_FROM, reason=_one(3, _text), **_topics(4))),
-    "duplicateMessage": _one(6, _object(messageID=_ID, receivedFrom=_FROM, **_topics(3))),
-    "deliverMessage": _one(7, _object(messageID=_ID, receivedFrom=_one(3, _bytes), **_topics(2))),
+    "publishMessage": _Field(4, _PUBLISHED),
+    "rejectMessage": _Field(5, _object(messageID=_ID, receivedFrom=_FROM, reason=_Field(3, _text), **_topics(4))),
+    "duplicateMessage": _Field(6, _object(messageID=_ID, receivedFrom=_FROM, **_topics(3))),
+    "deliverMessage": _Field(7, _object(messageID=_ID, receivedFrom=_Field(3, _bytes), **_topics(2))),
     "addPeer": _OPENED,
     "onNewOutboundStream": _OPENED,
     "removePeer": _CLOSED,
     "onClosedOutboundStream": _CLOSED,
-    "recvRPC": _one(10, _object(receivedFrom=_ID, meta=_one(2, _META))),
-    "sendRPC": _one(11, _SENT),
-    "dropRPC": _one(12, _SENT),
-    "sendRPCCompleted": _one(17, _object(sendTo=_ID, meta=_one(2, _META), writeDurationNanos=_Field(3, _time, 0))),
-    "join": _one(13, _object(topic=_one(1, _text))),
-    "leave": _one(14, _object(topic=_one(2, _text))),
-    "graft": _one(15, _MESHED),
-    "prune": _one(16, _MESHED),
+    "recvRPC": _Field(10, _object(receivedFrom=_ID, meta=_Field(2, _META))),
+    "sendRPC": _Field(11, _SENT),
+    "dropRPC": _Field(12, _SENT),
+    "sendRPCCompleted": _Field(
+        17, _object(sendTo=_ID, meta=_Field(2, _META), writeDurationNanos=_Field(3, _time, 0))
+    ),
+    "join": _Field(13, _object(topic=_Field(1, _text))),
+    "leave": _Field(14, _object(topic=_Field(2, _text))),
+    "graft": _Field(15, _MESHED),
+    "prune": _Field(16, _MESHED),
 }
 
 
@@ -233,18 +230,20 @@ _BATCH_TAG, _EVENT_TAG = 0x0A, 0x08
 
 def is_batched(head: bytes) -> bool:
     """Whether a stream that begins with these bytes holds batches of events."""
-    at = 0
-    while at < len(head) and head[at] >= 0x80:
-        at += 1
-    return head[at + 1 : at + 2] == bytes([_BATCH_TAG])
+    return _first_tag(head, len(head)) == _BATCH_TAG
 
 
 def looks_like_events(head: bytes) -> bool:
     """Whether these bytes could begin a stream of delimited events: a length, then field 1 of event or batch."""
+    return _first_tag(head, 4) in (_BATCH_TAG, _EVENT_TAG)
+
+
+def _first_tag(head: bytes, max_length_bytes: int) -> int | None:
+    """Return the byte after the length of the first event."""
     at = 0
-    while at < min(len(head), 4) and head[at] >= 0x80:
+    while at < min(len(head), max_length_bytes) and head[at] >= 0x80:
         at += 1
-    return len(head) > at + 1 and head[at + 1] in (_BATCH_TAG, _EVENT_TAG)
+    return head[at + 1] if len(head) > at + 1 else None
 
 
 def _room_for(length: int) -> DecodedRows:
@@ -254,52 +253,28 @@ def _room_for(length: int) -> DecodedRows:
     )
 
 
-class ProtobufStream:
-    """Decodes the pieces of one stream as they come."""
-
-    def __init__(self, identifiers: Identifiers, sink: Sink, batched: bool, offset: int = 0) -> None:
-        self._identifiers = identifiers
-        self._sink = sink
-        self._batched = batched
-        self._offset = offset
-        self._rest = b""
-        self._room = _FIRST_ROOM
-        self._decoded = _room_for(_FIRST_ROOM)
-
-    def feed(self, piece: bytes | memoryview) -> None:
-        data = np.frombuffer(self._rest + bytes(piece) if self._rest else piece, dtype=np.uint8)
-        at, size = 0, len(data)
-        while at < size:
-            status, at = decode(data, at, size, self._batched, self._decoded, self._room)
-            filled = int(self._decoded.filled[0])
-            if self._decoded.filled[1]:
-                self._identifiers.number(data, self._decoded)
-                self._sink(self._decoded.rows[:filled])
-            if status == NO_ROOM and self._room < _USUAL_ROOM:
-                self._take_room(_USUAL_ROOM)
-            elif status == NO_ROOM and not self._decoded.filled[1]:
-                self._take_room(MAX_MESSAGE + 16)
-            if status < 0:
-                raise BadSource(f"{PROBLEMS[status]} at byte {self._offset + at}")
-            if status == NEED_MORE:
-                break
-        self._offset += at
-        self._rest = data[at:].tobytes()
-
-    def _take_room(self, length: int) -> None:
-        self._room = length
-        self._decoded = _room_for(length)
-
-    def finish(self) -> None:
-        if self._rest:
-            raise BadSource(f"truncated: an event at byte {self._offset} is cut off")
-
-
 def decode_pieces(
     pieces: Iterable[bytes | memoryview], identifiers: Identifiers, sink: Sink, batched: bool, offset: int = 0
 ) -> None:
     """Decode a whole stream; BadSource if any of it is wrong."""
-    stream = ProtobufStream(identifiers, sink, batched, offset)
+    rest, room, decoded = b"", _FIRST_ROOM, _room_for(_FIRST_ROOM)
     for piece in pieces:
-        stream.feed(piece)
-    stream.finish()
+        data = np.frombuffer(rest + bytes(piece) if rest else piece, dtype=np.uint8)
+        at, size = 0, len(data)
+        while at < size:
+            status, at = decode(data, at, size, batched, decoded, room)
+            filled, events = decoded.filled.tolist()
+            if events:
+                identifiers.number(data, decoded)
+                sink(decoded.rows[:filled])
+            if status == NO_ROOM and (room < _USUAL_ROOM or not events):
+                room = _USUAL_ROOM if room < _USUAL_ROOM else MAX_MESSAGE + 16
+                decoded = _room_for(room)
+            if status < 0:
+                raise BadSource(f"{PROBLEMS[status]} at byte {offset + at}")
+            if status == NEED_MORE:
+                break
+        offset += at
+        rest = data[at:].tobytes()
+    if rest:
+        raise BadSource(f"truncated: an event at byte {offset} is cut off")
