@@ -19,8 +19,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hearsay.ingest.formats.sources import Unit, decode_unit, recognise
-from hearsay.ingest.run.import_traces import import_traces
+from hearsay.ingest.import_traces import import_traces
+from hearsay.ingest.sources import Unit, decode_unit, recognise
 from hearsay.trace.folder.arrow import read_table
 from hearsay.trace.write.run_folder import RunFolder
 

@@ -123,7 +123,7 @@ def test_the_core_imports_the_standard_library_alone():
 
 INSIDE = {
     "core": [{"language"}, {"rules"}, {"shell"}, {"scores"}, {"flooding", "mesh", "episub"}, {"registry"}],
-    "trace": [{"language"}, {"folder"}, {"write"}, {"read"}, {"series"}],
+    "trace": [{"language"}, {"folder"}, {"write"}, {"read"}, {"run_series"}],
     "sim": [{"scenario"}, {"plan"}, {"results"}, {"engine"}, {"reference"}, {"checks", "array"}, {"simulate"}],
     "sim/array": [
         {"machine"},
@@ -138,7 +138,17 @@ INSIDE = {
     ],
     "libp2p": [{"names"}, {"limits"}, {"secure"}, {"mux"}, {"host"}, {"services"}],
     "watch": [{"picture"}, {"places", "history"}, {"broadcast"}, {"row_stream", "server", "touches"}, {"sources"}],
-    "ingest": [{"decoding"}, {"formats"}, {"run"}],
+    "ingest": [
+        {"protobuf_fields"},
+        {"event_decoder"},
+        {"identifiers"},
+        {"parts"},
+        {"hermes", "live_runs", "pubsub_traces"},
+        {"sources", "message_facts", "numbering", "source_record"},
+        {"skew", "tracestat", "workers"},
+        {"import_traces"},
+        {"spark_job"},
+    ],
     "partial": [{"formats", "application"}, {"exchange"}],
     "pipeline": [
         {"spark"},

@@ -30,7 +30,7 @@ PREPARED = (
     "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "pyspark.sql", "hearsay.cli.analyze",
     "hearsay.cli.commands", "hearsay.cli.explain", "hearsay.cli.main", "hearsay.cli.node_terminal",
     "hearsay.cli.report", "hearsay.cli.simulate", "hearsay.cli.study_session", "hearsay.cli.trace",
-    "hearsay.cli.tune", "hearsay.ingest.run.import_traces", "hearsay.ingest.run.tracestat", "hearsay.node.node",
+    "hearsay.cli.tune", "hearsay.ingest.import_traces", "hearsay.ingest.tracestat", "hearsay.node.node",
     "hearsay.pipeline.analyze", "hearsay.pipeline.input.run_facts", "hearsay.pipeline.output.exchange",
     "hearsay.pipeline.output.outputs", "hearsay.pipeline.small_runs", "hearsay.report.explain_page",
     "hearsay.report.write", "hearsay.sim.array.engine", "hearsay.sim.simulate", "hearsay.studies.tuning.tune",

@@ -17,12 +17,11 @@ from commands import HEARSAY, hearsay, started
 
 from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.output.outputs import claim_output, remove_tables
-from hearsay.trace.folder.manifest import MARKER_OF_0_1, load_manifest
+from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.folder.own_folders import MARKER, Holds, claim, mark
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.read.show import load_names
 from hearsay.trace.read.verify import verify
-from hearsay.trace.series.run_series import RunSeries
 from hearsay.trace.write.run_folder import RunFolder
 
 TRACE = Path(__file__).parents[1] / "ingest" / "data" / "go-0.16.pb.gz"
@@ -292,28 +291,15 @@ def test_the_lock_of_a_process_that_was_killed_is_taken_over(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == [MARKER]
 
 
-def as_0_1_left_it(path: Path, *, marked: bool) -> None:
-    (path / MARKER).unlink(missing_ok=True)
-    if marked:
-        (path / MARKER_OF_0_1).touch()
-
-
-def test_folders_of_0_1_are_ours(inputs, tmp_path):
-    run, tables, series = tmp_path / "run", tmp_path / "out" / "run", tmp_path / "series"
+def test_a_run_without_a_marker_is_read_and_not_written_into(inputs, tmp_path):
+    run = tmp_path / "run"
     shutil.copytree(inputs / "theirs", run)
-    as_0_1_left_it(run, marked=True)
-    shutil.copytree(run, tables, ignore=shutil.ignore_patterns("trace", MARKER_OF_0_1))
-    claim_output(run, run).release()
-    claim_output(run, tables).release()
-    RunSeries(series).seal(["a"], [], "agent")
-    as_0_1_left_it(series, marked=False)
-    shutil.copytree(run, series / "00000")
-    manifest = json.loads((run / "manifest.json").read_text())
-    for file in manifest["files"]:
-        file["path"] = f"00000/{file['path']}"
-    (series / "manifest.json").write_text(json.dumps(manifest | {"other_files": []}))
-    RunSeries(series).seal(["a"] * 9, ["t"], "agent")
-    assert verify(series) == []
+    (run / MARKER).unlink()
+    before = {path.name for path in run.rglob("*")}
+    for write in (lambda: claim_output(run, run), lambda: RunFolder.create(run, overwrite=True)):
+        with pytest.raises(RunFolderError, match="is not empty and not"):
+            write()
+    assert {path.name for path in run.rglob("*")} == before
     assert verify(run) == []
 
 

@@ -24,7 +24,7 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.ingest.formats.json_events import protobuf_of_lines
+from hearsay.ingest.pubsub_traces import protobuf_of_lines
 from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.mux.multistream import HEADER, line
 from hearsay.libp2p.names.multiaddr import Multiaddr

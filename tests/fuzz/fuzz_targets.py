@@ -20,13 +20,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from message_faults import fault_of
 
 from hearsay.core.language.rpc import EPISUB
-from hearsay.ingest.decoding.errors import BadSource
-from hearsay.ingest.decoding.identifiers import Identifiers
-from hearsay.ingest.decoding.parts import PartWriter
-from hearsay.ingest.formats.hermes import decode_hermes
-from hearsay.ingest.formats.json_events import protobuf_of_lines
-from hearsay.ingest.formats.protobuf import decode_pieces
-from hearsay.ingest.formats.sources import Unit, decode_unit, recognise
+from hearsay.ingest.hermes import decode_hermes
+from hearsay.ingest.identifiers import Identifiers
+from hearsay.ingest.parts import BadSource, PartWriter
+from hearsay.ingest.pubsub_traces import decode_pieces, protobuf_of_lines
+from hearsay.ingest.sources import Unit, decode_unit, recognise
 from hearsay.libp2p.limits.frames import FrameReader
 from hearsay.libp2p.mux.multistream import Dialer, Listener
 from hearsay.libp2p.mux.yamux import Yamux

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hearsay.ingest.decoding.identifiers import peer_of_name
-from hearsay.ingest.formats.sources import LONGEST_LINE
+from hearsay.ingest.identifiers import peer_of_name
+from hearsay.ingest.sources import LONGEST_LINE
 
 IMPORT = """
 import resource, sys
 from pathlib import Path
-from hearsay.ingest.run.import_traces import NothingImported, import_traces
+from hearsay.ingest.import_traces import NothingImported, import_traces
 from hearsay.trace.write.run_folder import RunFolder
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:

@@ -15,23 +15,22 @@ from hypothesis import strategies as st
 from profiles import examples
 from pubsub_trace import Batch, Event, delimited, events, json_line, parse_delimited, plain_rows, varint
 
-from hearsay.ingest.decoding.errors import BadSource
-from hearsay.ingest.decoding.event_decoder import MAX_MESSAGE
-from hearsay.ingest.decoding.identifiers import Identifiers
-from hearsay.ingest.formats.json_events import protobuf_of_lines
-from hearsay.ingest.formats.protobuf import decode_pieces, is_batched, looks_like_events
+from hearsay.ingest.event_decoder import MAX_MESSAGE
+from hearsay.ingest.identifiers import Identifiers
+from hearsay.ingest.parts import BadSource
+from hearsay.ingest.pubsub_traces import decode_pieces, is_batched, looks_like_events, protobuf_of_lines
 from hearsay.trace.language.schema import NONE, Column
 
 streams = st.lists(events(), min_size=1, max_size=6)
 
 
-def decoded(pieces: list[bytes], batched: bool = False, hash_mask: int | None = None) -> list[tuple]:
+def decoded(pieces: list[bytes], batched: bool = False) -> list[tuple]:
     """The rows with names in place of numbers, as `plain_rows` has them."""
-    identifiers = Identifiers() if hash_mask is None else Identifiers(hash_mask)
+    identifiers = Identifiers()
     batches = []
     decode_pieces(pieces, identifiers, lambda rows: batches.append(rows.copy()), batched)
     peers, topics, messages, reasons = (
-        [*identifiers.names(table).to_pylist(), None]
+        [*table.to_arrow().to_pylist(), None]
         for table in (identifiers.peers, identifiers.topics, identifiers.messages, identifiers.reasons)
     )
     rows = np.concatenate(batches).tolist() if batches else []
@@ -80,11 +79,6 @@ def test_batches_of_a_remote_tracer(batches):
 def test_pieces_may_be_cut_anywhere(stream, size):
     data = delimited(stream)
     assert decoded([data[at : at + size] for at in range(0, len(data), size)]) == expected(stream)
-
-
-@given(streams, st.sampled_from([0, 1, 3]))
-def test_names_with_equal_hashes_stay_apart(stream, hash_mask):
-    assert decoded([delimited(stream)], hash_mask=hash_mask) == expected(stream)
 
 
 def test_more_names_and_rows_than_the_first_tables_hold():

@@ -11,8 +11,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 from hearsay.core.language.rpc import PartKind
-from hearsay.ingest.run.import_traces import ImportResult, NothingImported, import_traces
-from hearsay.ingest.run.tracestat import tracestat
+from hearsay.ingest.import_traces import ImportResult, NothingImported, import_traces
+from hearsay.ingest.tracestat import tracestat
 from hearsay.libp2p.names.peer_id import to_base58
 from hearsay.trace.language.schema import TraceEvent
 from hearsay.trace.read.reader import iter_rows

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from pubsub_trace import Batch, Event, delimited, json_line, parse_delimited, plain_rows
 
-from hearsay.ingest.decoding.errors import BadSource
-from hearsay.ingest.decoding.identifiers import peer_name, peer_of_name
-from hearsay.ingest.formats.sources import recognise, split
-from hearsay.ingest.run.import_traces import ImportResult, NothingImported, import_traces
-from hearsay.ingest.run.source_record import load_events, load_source
-from hearsay.ingest.run.tracestat import trace_stat, tracestat
+from hearsay.ingest.identifiers import peer_name, peer_of_name
+from hearsay.ingest.import_traces import ImportResult, NothingImported, import_traces
+from hearsay.ingest.parts import BadSource
+from hearsay.ingest.source_record import load_events, load_source
+from hearsay.ingest.sources import recognise, split
+from hearsay.ingest.tracestat import trace_stat, tracestat
 from hearsay.libp2p.names.peer_id import to_base58
 from hearsay.trace.folder.arrow import parquet
 from hearsay.trace.folder.manifest import load_manifest

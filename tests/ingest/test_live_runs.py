@@ -9,9 +9,9 @@ import pytest
 
 from hearsay.core.language.actions import Deliver, DuplicateReceived, MessagePublished, MessageRejected, Reason, Via
 from hearsay.core.language.rpc import Message, Rpc
-from hearsay.ingest.formats.live_runs import different_folders
-from hearsay.ingest.run.import_traces import NothingImported, join_runs
-from hearsay.ingest.run.source_record import load_source
+from hearsay.ingest.import_traces import NothingImported, join_runs
+from hearsay.ingest.live_runs import different_folders
+from hearsay.ingest.source_record import load_source
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of, to_text
 from hearsay.node.live_trace import LiveTrace
@@ -22,7 +22,7 @@ from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import Column, TraceEvent
 from hearsay.trace.read.reader import iter_rows, read_rows
 from hearsay.trace.read.verify import verify
-from hearsay.trace.series.run_series import RunSeries, write_names
+from hearsay.trace.run_series import RunSeries, write_names
 from hearsay.trace.write.run_folder import RunFolder
 from hearsay.trace.write.writer import TraceWriter
 

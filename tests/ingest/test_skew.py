@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pubsub_trace import delimited, parse_delimited
 
-from hearsay.ingest.decoding.identifiers import peer_name
-from hearsay.ingest.run.import_traces import import_traces
-from hearsay.ingest.run.message_facts import PairDelays, facts_of_file, merged_delays
-from hearsay.ingest.run.skew import estimate_clocks
+from hearsay.ingest.identifiers import peer_name
+from hearsay.ingest.import_traces import import_traces
+from hearsay.ingest.message_facts import PairDelays, facts_of_file, merged_delays
+from hearsay.ingest.skew import estimate_clocks
 from hearsay.trace.folder.arrow import parquet
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.language.schema import NONE, Column, PartKind, TraceEvent

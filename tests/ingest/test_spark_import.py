@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hearsay.ingest.formats.sources import recognise, split
-from hearsay.ingest.run.import_traces import import_traces
-from hearsay.ingest.run.spark_job import import_with_spark
-from hearsay.ingest.run.tracestat import tracestat
+from hearsay.ingest.import_traces import import_traces
+from hearsay.ingest.sources import recognise, split
+from hearsay.ingest.spark_job import import_with_spark
+from hearsay.ingest.tracestat import tracestat
 from hearsay.trace.folder.arrow import parquet
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.language.order import canonical

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hearsay.ingest.run.message_facts import MessageFacts, PairDelays
-from hearsay.ingest.run.workers import BadResult, from_bytes, to_bytes
+from hearsay.ingest.message_facts import MessageFacts, PairDelays
+from hearsay.ingest.workers import BadResult, from_bytes, to_bytes
 from hearsay.trace.folder.manifest import TraceFile, WrittenTrace
 
 

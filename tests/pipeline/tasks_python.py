@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyspark
 
-from hearsay.trace.language.compiled_code import programs_in
+from hearsay.trace.language.cache_places import programs_in
 
 
 def python_of_tasks(folder: Path) -> Path:

@@ -22,7 +22,7 @@ from hearsay.report.runs import open_runs
 from hearsay.trace.language.schema import Column
 from hearsay.trace.read.reader import read_rows
 from hearsay.trace.read.verify import verify
-from hearsay.trace.series.run_series import RunSeries
+from hearsay.trace.run_series import RunSeries
 from hearsay.trace.write.writer import TraceWriter
 
 

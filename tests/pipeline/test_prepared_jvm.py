@@ -11,7 +11,7 @@ import pytest
 
 from hearsay.pipeline.spark import started_jvm
 from hearsay.pipeline.spark.jvm import find_java, java_options, write_logging
-from hearsay.trace.language.compiled_code import user_cache
+from hearsay.trace.language.cache_places import user_cache
 
 HEARSAY = (sys.executable, "-m", "hearsay")
 

@@ -15,7 +15,7 @@ import pytest
 from hearsay.pipeline.spark.package_zip import zip_package
 from hearsay.pipeline.spark.start_from_zip import PROGRAM
 from hearsay.pipeline.spark.unpacking import MOST, UNUSED_S, unpacked
-from hearsay.trace.language.compiled_code import programs_in
+from hearsay.trace.language.cache_places import programs_in
 from hearsay.version import __version__
 
 WHERE = "import hearsay, hearsay.core.registry as deep; print(hearsay.__file__); print(deep.__file__)"

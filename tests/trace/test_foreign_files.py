@@ -17,16 +17,16 @@ from written_runs import write_run
 
 from hearsay import foreign_files
 from hearsay.foreign_files import MAX_KEY_PARTS, MAX_TOML_BYTES, open_regular, parse_json, parse_toml, read_bytes
-from hearsay.ingest.decoding.errors import BadSource
-from hearsay.ingest.formats.sources import recognise
+from hearsay.ingest.parts import BadSource
+from hearsay.ingest.sources import recognise
 from hearsay.pipeline.kernels.columns import read_columns
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.tables import MAX_TABLE_BYTES, read_text
-from hearsay.trace.folder import foreign_parquet
-from hearsay.trace.folder import foreign_parquet as plain_tables
+from hearsay.trace.folder import arrow_compute, foreign_parquet
 from hearsay.trace.folder import manifest as json_files
 from hearsay.trace.folder.arrow import DAMAGED, open_trace_file, read_group, read_table
-from hearsay.trace.folder.foreign_parquet import open_foreign, read_plain
+from hearsay.trace.folder.arrow_compute import read_plain
+from hearsay.trace.folder.foreign_parquet import open_foreign
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import Column
@@ -222,7 +222,7 @@ def test_lists_are_not_read(tmp_path):
 def test_a_text_that_repeats_is_written_out_within_bounds(tmp_path, monkeypatch):
     file = table_file(tmp_path / "small.parquet")
     assert read_plain(file).column("name").to_pylist() == ["x" * 1000] * 1000
-    monkeypatch.setattr(plain_tables, "BASE_BYTES", 700_000)
+    monkeypatch.setattr(arrow_compute, "BASE_BYTES", 700_000)
     with pytest.raises(ValueError, match="1000000 bytes of text in 1000 rows; at most 956000 are read"):
         read_plain(file)
 

@@ -15,7 +15,7 @@ import hearsay
 
 PACKAGE = Path(hearsay.__file__).parent
 NUMBERS = (
-    "from hearsay.ingest.decoding.identifiers import Identifiers;"
+    "from hearsay.ingest.identifiers import Identifiers;"
     "print(Identifiers().number_peers([b'ann', b'bob', b'ann']).tolist())"
 )
 

@@ -14,7 +14,7 @@ from hearsay.trace.folder.manifest import MANIFEST, load_manifest
 from hearsay.trace.language.schema import NONE, WIDTH, Column, PartKind, TraceEvent
 from hearsay.trace.read.reader import read_rows
 from hearsay.trace.read.verify import verify
-from hearsay.trace.series.run_series import RunSeries, numbered_folders
+from hearsay.trace.run_series import RunSeries, numbered_folders
 from hearsay.trace.write.writer import TraceWriter
 
 

@@ -11,8 +11,7 @@ from typing import Any
 from hearsay.extras import MissingExtra, how_to_install
 from hearsay.text.tables import html_table
 from hearsay.trace.folder.arrow import DAMAGED, pa
-from hearsay.trace.folder.arrow_compute import compute
-from hearsay.trace.folder.foreign_parquet import read_plain
+from hearsay.trace.folder.arrow_compute import compute, read_plain
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.write.run_folder import DICTIONARIES
 

@@ -71,7 +71,7 @@ def command(**options: Any) -> None:
 
 
 def _tracestat(paths: tuple[Path, ...], allow_bad: bool) -> None:
-    from hearsay.ingest.run.tracestat import tracestat
+    from hearsay.ingest.tracestat import tracestat
 
     runs, bad = load_readable(paths, None)
     _name_bad(bad)

@@ -66,17 +66,9 @@ def _own_folder(out: Path) -> OwnFolder:
     from hearsay.report.html import require_report_or_nothing
     from hearsay.trace.folder.own_folders import Holds, claim
 
-    own = claim(out, Holds.DEMO, of_0_1=_of_0_1)
+    own = claim(out, Holds.DEMO)
     require_report_or_nothing(out / REPORT)
     return own
-
-
-def _of_0_1(path: Path) -> bool:
-    """A demo's folder had no marker in 0.1. It is known by what is in it, and nothing else may be."""
-    from hearsay.trace.folder.own_folders import Holds, held_by
-
-    is_whole = {entry.name for entry in path.iterdir()} == {*ROUTERS, REPORT}
-    return is_whole and all(held_by(path / router) is Holds.RUN for router in ROUTERS)
 
 
 def _simulate(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Sequence[Path]:

@@ -12,8 +12,8 @@ from hearsay.cli.arguments import GivenPath, Real, Whole, counted, require_disti
 from hearsay.cli.ending import CommandFailed, WrongInput
 
 if TYPE_CHECKING:
-    from hearsay.ingest.run.import_traces import ImportResult
-    from hearsay.ingest.run.source_record import SourceRecord
+    from hearsay.ingest.import_traces import ImportResult
+    from hearsay.ingest.source_record import SourceRecord
     from hearsay.trace.language.schema import TraceEvent
     from hearsay.trace.write.run_folder import RunFolder
 
@@ -116,7 +116,7 @@ def import_command(
     Up to half a gigabyte is imported in this process, more on embedded Spark.
     """
     from hearsay.cli.spark_steps import chosen_place, require_spark_at
-    from hearsay.ingest.run.import_traces import NothingImported
+    from hearsay.ingest.import_traces import NothingImported
     from hearsay.trace.write.run_folder import RunFolder
 
     where = chosen_place(master, remote)
@@ -147,8 +147,8 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
     Peers, topics and messages get one numbering. Clocks that are off are put right where messages went both ways
     between their nodes; skew.parquet says by how much.
     """
-    from hearsay.ingest.formats.live_runs import different_folders
-    from hearsay.ingest.run.import_traces import NothingImported, join_runs
+    from hearsay.ingest.import_traces import NothingImported, join_runs
+    from hearsay.ingest.live_runs import different_folders
     from hearsay.trace.language.errors import RunFolderError
     from hearsay.trace.write.run_folder import RunFolder
 
@@ -181,13 +181,13 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
 def _imported(
     files: tuple[Path, ...], run: RunFolder, wanted: str | None, master: str | None, remote: str | None
 ) -> ImportResult:
-    from hearsay.ingest.run.import_traces import import_traces
+    from hearsay.ingest.import_traces import import_traces
 
     if not (master or remote or _large(files)):
         return import_traces(files, run, wanted=wanted)
     from hearsay.cli.spark_steps import spark_steps
-    from hearsay.ingest.run.import_traces import NothingImported
-    from hearsay.ingest.run.spark_job import import_with_spark
+    from hearsay.ingest.import_traces import NothingImported
+    from hearsay.ingest.spark_job import import_with_spark
     from hearsay.pipeline.spark.failures import in_one_line
     from hearsay.pipeline.spark.place import Where
 

@@ -4,7 +4,7 @@ Rows gather in memory and are written every few seconds, or when they are many, 
 the trace's directory: `00000`, `00001`, … Each is whole and readable when its manifest is there, so a node that is
 killed loses the rows of the last interval and nothing else; its successor says `node_down` for it, with the reason
 `lost`. A node that closes seals the directory, which then is one run, with all rows of a message in one file
-(`hearsay.trace.series.run_series`). Writing happens in a thread.
+(`hearsay.trace.run_series`). Writing happens in a thread.
 
 Dictionaries of peers and topics are in every folder. Rows wait while the disk is slow, so many and no more; what is
 lost beyond that is counted, and the next folder, and so the whole, says that it is not complete.
@@ -33,7 +33,7 @@ from hearsay.trace.language.event_rows import (
 )
 from hearsay.trace.language.rows import RowBuffer, Rows, pack_row
 from hearsay.trace.language.schema import NONE, Column
-from hearsay.trace.series.run_series import RunSeries, lost_at, numbered_folders, write_names
+from hearsay.trace.run_series import RunSeries, lost_at, numbered_folders, write_names
 from hearsay.trace.write.writer import TraceWriter
 
 _log = getLogger(__name__)

@@ -40,8 +40,8 @@ from hearsay.report.html import ReportError
 from hearsay.report.thinning import Floats
 from hearsay.studies.settings import settings_of
 from hearsay.trace.folder.arrow import DAMAGED, pa
-from hearsay.trace.folder.arrow_compute import compute
-from hearsay.trace.folder.foreign_parquet import open_foreign, plain, read_plain
+from hearsay.trace.folder.arrow_compute import compute, plain, read_plain
+from hearsay.trace.folder.foreign_parquet import open_foreign
 from hearsay.trace.folder.manifest import MANIFEST, load_manifest
 from hearsay.trace.read.verify import other_sizes
 from hearsay.trace.write.run_folder import DICTIONARIES

@@ -31,9 +31,9 @@ from hearsay.studies.packs import Row
 from hearsay.studies.points import Point
 from hearsay.studies.tables import RESULTS
 from hearsay.trace.folder.arrow import DAMAGED, pa, parquet
+from hearsay.trace.folder.arrow_compute import read_plain
 from hearsay.trace.folder.durable import TEMPORARY_NAMES, DurableFile, write_durably
-from hearsay.trace.folder.foreign_parquet import read_plain
-from hearsay.trace.folder.own_folders import Holds, OwnFolder, claim, is_real_folder, require_ours
+from hearsay.trace.folder.own_folders import Holds, OwnFolder, claim, require_ours
 from hearsay.trace.language.errors import RunFolderError
 
 MANY_FILES = 200
@@ -54,7 +54,7 @@ class StudyFolder:
     def open(cls, path: Path) -> StudyFolder:
         """Make the folder, or take what is there."""
         try:
-            own = claim(path, Holds.STUDY, of_0_1=_of_0_1, inner=_INNER)
+            own = claim(path, Holds.STUDY, inner=_INNER)
         except RunFolderError as error:
             raise StudyFolderError(str(error)) from None
         folder = cls(path, own)
@@ -74,7 +74,7 @@ class StudyFolder:
     def look(cls, path: Path) -> StudyFolder:
         """The folder as it is or would be, to be read only."""
         try:
-            require_ours(path, Holds.STUDY, of_0_1=_of_0_1, inner=_INNER)
+            require_ours(path, Holds.STUDY, inner=_INNER)
         except RunFolderError as error:
             raise StudyFolderError(str(error)) from None
         return cls(path)
@@ -156,17 +156,6 @@ class StudyFolder:
     def _write_results(self, rows: Iterable[Row]) -> None:
         table = pa.Table.from_pylist(list(rows), schema=RESULTS)
         _write_table(self._results / f"{uuid4().hex}.parquet", table)
-
-
-def _of_0_1(path: Path) -> bool:
-    """Folders of studies had no marker in 0.1: they are known by their parts and the columns of their results."""
-    parts = [path / name for name in ("results", "scenarios", "tables")]
-    if not all(is_real_folder(part) for part in parts):
-        return False
-    try:
-        return any(_rows_of(file) for file in _files_of_results(parts[0]))
-    except DAMAGED:
-        return False
 
 
 def _files_of_results(folder: Path) -> list[Path]:

@@ -45,8 +45,6 @@ CARRIED = (
 """What a report needs of a run beside the tables."""
 
 SUCCESS = "_SUCCESS"
-_FIRST_TABLES = ("memberships", "messages", "quality", "headline")
-"""Some that every analysis of 0.1 wrote."""
 _OF_TABLES = (f"part-{'[0-9]' * 5}*.parquet", ".*.crc", SUCCESS)
 
 
@@ -82,12 +80,12 @@ def is_same(run: Path, output: Path) -> bool:
 
 def require_tables(output: Path) -> None:
     """Raise unless `metrics/` is ours or not there."""
-    require_ours(output / METRICS_FOLDER, Holds.METRICS, of_0_1=_are_tables_of_0_1)
+    require_ours(output / METRICS_FOLDER, Holds.METRICS)
 
 
 def require_memory(folder: Path) -> None:
     """Raise unless a follower's memory is ours or not there."""
-    require_ours(folder, Holds.STREAM, of_0_1=_is_memory_of_0_1)
+    require_ours(folder, Holds.STREAM)
 
 
 def remove_memory(folder: Path) -> None:
@@ -100,7 +98,7 @@ def remove_memory(folder: Path) -> None:
 def are_old_tables(folder: Path) -> bool:
     """Whether an analysis wrote these."""
     try:
-        return require_ours(folder, Holds.METRICS, of_0_1=_are_tables_of_0_1) is not None
+        return require_ours(folder, Holds.METRICS) is not None
     except RunFolderError:
         return False
 
@@ -143,11 +141,3 @@ def _move_into(source: Path, target: Path) -> None:
             _move_into(entry, place)
     with suppress(OSError):  # two files of one name: the old one stays aside
         source.rmdir()
-
-
-def _are_tables_of_0_1(folder: Path) -> bool:
-    return all((folder / table / SUCCESS).is_file() for table in _FIRST_TABLES)
-
-
-def _is_memory_of_0_1(folder: Path) -> bool:
-    return {entry.name for entry in folder.iterdir()} <= set(STREAM_PARTS)

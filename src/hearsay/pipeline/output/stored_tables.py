@@ -8,7 +8,7 @@ from typing import Any
 from hearsay.pipeline.output.outputs import SUCCESS
 from hearsay.pipeline.output.tables import METRICS_FOLDER, MetricTable
 from hearsay.trace.folder.arrow import DAMAGED, pa
-from hearsay.trace.folder.foreign_parquet import read_plain
+from hearsay.trace.folder.arrow_compute import read_plain
 from hearsay.trace.language.errors import RunFolderError
 
 _TYPES = {

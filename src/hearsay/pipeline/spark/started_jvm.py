@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from time import time
 
 from hearsay.pipeline.spark.jvm import Java, full_version, java_options, spark_home, write_logging
-from hearsay.trace.language.compiled_code import cache_places
+from hearsay.trace.language.cache_places import cache_places
 
 FIRST_JAVA = 25
 """The first that keeps loaded classes in such a file, of those that run Spark."""

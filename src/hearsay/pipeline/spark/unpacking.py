@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from time import time
 from zipfile import BadZipFile, ZipFile
 
-from hearsay.trace.language.compiled_code import cache_places, programs_in, require_own_folder
+from hearsay.trace.language.cache_places import cache_places, programs_in, require_own_folder
 
 UNFINISHED = "unfinished-"
 UNUSED_S = 30 * 24 * 3600

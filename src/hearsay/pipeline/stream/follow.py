@@ -22,7 +22,7 @@ from hearsay.trace.folder.own_folders import Holds, mark
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import CLASSES, TRACE_FOLDER, class_folder
 from hearsay.trace.read.verify import verify
-from hearsay.trace.series.run_series import WHOLE, speaks_of_whole
+from hearsay.trace.run_series import WHOLE, speaks_of_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

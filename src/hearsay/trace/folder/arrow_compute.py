@@ -1,9 +1,36 @@
-"""Arrow's functions over columns: apart from the other doors, because only reports need them and they load slowly."""
+"""Arrow's functions over columns, and foreign tables with plain texts.
+
+Only imports and reports need the functions, and they load slowly: no other module of this package imports them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow.compute
 
+from hearsay.trace.folder.foreign_parquet import BASE_BYTES, open_foreign, pa
+
 compute: Any = pyarrow.compute
+
+BYTES_PER_ROW = 256
+
+
+def read_plain(path: Path, columns: Sequence[str] | None = None) -> Any:
+    """Return these columns of the file (None: all) as an Arrow table; raises one of `DAMAGED` if they are damaged."""
+    return plain(open_foreign(path, columns).read(columns))
+
+
+def plain(table: Any) -> Any:
+    """Return the table with texts in place of dictionaries; ValueError if they are too long."""
+    most = BASE_BYTES + BYTES_PER_ROW * table.num_rows
+    for place, column in enumerate(table.columns):
+        if pa.types.is_dictionary(column.type):
+            lengths = (compute.binary_length(chunk.dictionary).take(chunk.indices) for chunk in column.chunks)
+            size = sum(compute.sum(each).as_py() or 0 for each in lengths)
+            if size > most:
+                raise ValueError(f"{size} bytes of text in {table.num_rows} rows; at most {most} are read")
+            table = table.set_column(place, table.schema.names[place], column.cast(pa.string()))
+    return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ import pyarrow
 import pyarrow.parquet
 
 from hearsay.foreign_files import open_regular
-from hearsay.trace.folder.arrow_compute import compute
 
 pa: Any = pyarrow
 parquet: Any = pyarrow.parquet
@@ -170,24 +169,3 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
         at += 1
     return value | data[at] << shift, at + 1
-
-
-BYTES_PER_ROW = 256
-
-
-def read_plain(path: Path, columns: Sequence[str] | None = None) -> Any:
-    """The columns of the file (None: all) as an Arrow table; one of `DAMAGED` if they cannot be read."""
-    return plain(open_foreign(path, columns).read(columns))
-
-
-def plain(table: Any) -> Any:
-    """The table with texts in place of dictionaries; ValueError if they are too long."""
-    most = BASE_BYTES + BYTES_PER_ROW * table.num_rows
-    for place, column in enumerate(table.columns):
-        if pa.types.is_dictionary(column.type):
-            lengths = (compute.binary_length(chunk.dictionary).take(chunk.indices) for chunk in column.chunks)
-            size = sum(compute.sum(each).as_py() or 0 for each in lengths)
-            if size > most:
-                raise ValueError(f"{size} bytes of text in {table.num_rows} rows; at most {most} are read")
-            table = table.set_column(place, table.schema.names[place], column.cast(pa.string()))
-    return table

@@ -35,8 +35,6 @@ def read_object(file: Path) -> dict[str, Any]:
 MARKER = ".hearsay-folder"
 MARKER_FORMAT = "hearsay-folder"
 MARKER_VERSION = 1
-MARKER_OF_0_1 = ".hearsay-run"
-"""Empty, and in run folders alone."""
 
 UNFINISHED = "is an unfinished run (no manifest.json): it was cut off, or is still being written"
 """A folder in which a run was begun; its manifest comes last."""
@@ -75,15 +73,10 @@ def marked(path: Path) -> Holds | None:
     return Holds(holds) if holds in list(Holds) else None
 
 
-def is_marked_by_0_1(path: Path) -> bool:
-    status = status_of(path / MARKER_OF_0_1)
-    return status is not None and S_ISREG(status.st_mode) and not status.st_size
-
-
 def is_of_a_run(path: Path) -> bool:
     """Whether a run was begun in this folder, be it finished or not."""
     try:
-        return marked(path) is Holds.RUN or is_marked_by_0_1(path)
+        return marked(path) is Holds.RUN
     except OSError:
         return False
 

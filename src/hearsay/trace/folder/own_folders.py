@@ -2,9 +2,8 @@
 
 Rules:
 
-* A folder is ours if it carries our marker, a small file with format, version and what the folder holds. Folders of
-  0.1 have none and count by the format of their manifest. Anything else that is not empty is somebody's, and refused
-  before anything in it has changed.
+* A folder is ours if it has our marker, a small file with format, version and what the folder holds. Any other folder
+  that is not empty is refused before anything in it has changed.
 * What we replace or remove is what we wrote, by its name and place. What others put beside it stays.
 * Links are not followed: neither one in place of the folder, nor one in it that would lead out.
 * One process at a time writes a thing: it holds a lock (flock), which names it and goes with it, however it ends.
@@ -20,33 +19,27 @@ import re
 import socket
 import sys
 import weakref
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
-from stat import S_ISDIR, S_ISLNK, S_ISREG
+from stat import S_ISDIR, S_ISLNK
 
 from hearsay.trace.folder.durable import sync_directory
 from hearsay.trace.folder.manifest import (
-    MANIFEST,
     MARKER,
     Holds,
-    Manifest,
-    is_marked_by_0_1,
-    load_manifest,
     marked,
     status_of,
 )
 from hearsay.trace.folder.manifest import MARKER_FORMAT as FORMAT
 from hearsay.trace.folder.manifest import MARKER_VERSION as VERSION
 from hearsay.trace.language.errors import RunFolderError
-from hearsay.trace.language.schema import TRACE_FOLDER
 
 LOCKS = ".hearsay-*.lock"
 
 _LOCK_NAME = re.compile(r"\.hearsay-[a-z]+\.lock")
 _LOCK_HEAD = b"hearsay lock: "
-_PIECE_NAME = re.compile(r"[0-9]{5,}")
 _NO_LOCKS_HERE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
@@ -60,9 +53,6 @@ _NOUNS = {
     Holds.STUDY: "the folder of a study",
     Holds.DEMO: "the folder of a demo",
 }
-
-Recognise = Callable[[Path], bool]
-"""Whether 0.1 made a folder that has no manifest."""
 
 
 class OwnFolder:
@@ -89,19 +79,18 @@ def claim(
     what: Holds,
     *,
     also: Collection[Holds] = (),
-    of_0_1: Recognise | None = None,
     inner: Iterable[str] = (),
 ) -> OwnFolder:
     """Make the folder, or take one that is empty or holds `what` (or `also` one of these), to write `what` there.
 
     `inner` names the folders in it that will be written into: none of them may be a link.
     """
-    require_ours(path, what, also=also, of_0_1=of_0_1, inner=inner)
+    require_ours(path, what, also=also, inner=inner)
     try:
         path.mkdir(parents=True, exist_ok=True)
         lock = _Lock(path / f".hearsay-{what}.lock", path)
         try:
-            found = require_ours(path, what, also=also, of_0_1=of_0_1, inner=inner)
+            found = require_ours(path, what, also=also, inner=inner)
             if found in (None, what):
                 mark(path, what)
         except BaseException:
@@ -117,7 +106,6 @@ def require_ours(
     what: Holds,
     *,
     also: Collection[Holds] = (),
-    of_0_1: Recognise | None = None,
     inner: Iterable[str] = (),
 ) -> Holds | None:
     """What the folder holds, None if it is empty or not there; raises if `what` may not be written into it."""
@@ -131,8 +119,6 @@ def require_ours(
         if _is_fresh(path):
             return None
         found = held_by(path)
-        if found is None and of_0_1 is not None and of_0_1(path):
-            found = what
         if found is None:
             raise RunFolderError(f"{path} is not empty and not {_NOUNS[what]}; choose another folder")
         if found is not what and found not in also:
@@ -147,7 +133,7 @@ def held_by(path: Path) -> Holds | None:
     """What a folder of ours holds, None if it is somebody else's."""
     if not is_real_folder(path):
         return None
-    return marked(path) or _held_in_0_1(path)
+    return marked(path)
 
 
 def mark(path: Path, what: Holds) -> None:
@@ -219,33 +205,6 @@ def _is_fresh(path: Path) -> bool:
     """Empty, but for the locks and the unwritten marker of one who is about to write there, or was killed then."""
     entries = {entry.name for entry in path.iterdir() if not _LOCK_NAME.fullmatch(entry.name)}
     return not entries or (entries == {MARKER} and (path / MARKER).lstat().st_size == 0)
-
-
-def _held_in_0_1(path: Path) -> Holds | None:
-    by_0_1 = is_marked_by_0_1(path)
-    manifest = _manifest(path)
-    if manifest is None:
-        if by_0_1:
-            return Holds.RUN
-        return Holds.SERIES if any(_held_in_0_1(piece) is Holds.RUN for piece in _pieces(path)) else None
-    folders = {file.name.partition("/")[0] for file in manifest.trace.files}
-    if not by_0_1 and folders and TRACE_FOLDER not in folders:
-        return Holds.SERIES
-    return Holds.RUN if by_0_1 or (path / TRACE_FOLDER).exists() else Holds.TABLES
-
-
-def _manifest(path: Path) -> Manifest | None:
-    status = status_of(path / MANIFEST)
-    if status is None or not S_ISREG(status.st_mode):
-        return None
-    try:
-        return load_manifest(path)
-    except RunFolderError:
-        return None
-
-
-def _pieces(path: Path) -> Iterable[Path]:
-    return (entry for entry in path.iterdir() if _PIECE_NAME.fullmatch(entry.name) and is_real_folder(entry))
 
 
 class _Lock:

@@ -1,68 +1,20 @@
-"""Machine code of loops in ingest and pipeline, and the caches that keep it."""
+"""Machine code of loops in ingest and pipeline, and the files that keep it."""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from errno import EACCES
 from functools import cache, cached_property
 from hashlib import blake2b
 from pathlib import Path
-from stat import S_ISDIR
-from tempfile import TemporaryFile, gettempdir
+from tempfile import TemporaryFile
 from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import config as _config
 
-
-def cache_places() -> Iterator[Path]:
-    """Our folder in each, the best first; it may not be there yet."""
-    for place in (user_cache, _temporary_cache):
-        with suppress(OSError, RuntimeError):  # no home at all is a RuntimeError
-            yield place() / "hearsay"
-
-
-def programs_in(place: Path) -> Path:
-    """Where in a cache programs are unpacked that came as a zip, each in a folder of its own."""
-    return place / "programs"
-
-
-def places_for_what_is_made_of(package: Path) -> Iterator[Path]:
-    """The best first: beside the package if it was unpacked into a cache, so that both are removed together."""
-    places = [*cache_places()]
-    if package.parent.parent in map(programs_in, places):
-        yield package.parent / "made"
-    yield from places
-
-
-def user_cache() -> Path:
-    named = os.environ.get("XDG_CACHE_HOME")
-    if named:
-        return Path(named)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    return Path.home() / ".cache"
-
-
-def _temporary_cache() -> Path:
-    """A folder of this user's alone; raises `OSError` if it is anybody else's."""
-    folder = Path(gettempdir()) / f"hearsay-cache-{os.getuid()}"
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    require_own_folder(folder)
-    return folder
-
-
-def require_own_folder(folder: Path) -> None:
-    """Raise `OSError` unless this is a folder of this user, no link to one, that nobody else may enter."""
-    found = folder.lstat()
-    if not S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise PermissionError(EACCES, "not a folder of this user alone", str(folder))
-
+from hearsay.trace.language.cache_places import compiled_cache_places, user_cache
 
 _njit: Any = cast("Any", numba).njit
 _settings: Any = _config
@@ -92,7 +44,7 @@ class KeptCode:
         """Where the code is kept; None where nothing can be, and where the sources are in a zip, not on the disk."""
         if not _PACKAGE.is_dir():
             return None
-        for place in places_for_what_is_made_of(_PACKAGE):
+        for place in compiled_cache_places(_PACKAGE):
             with suppress(OSError):
                 folder = place / self.part / self.digest(_PACKAGE)
                 folder.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from operator import attrgetter
@@ -123,7 +123,7 @@ def class_folder(trace_class: str) -> str:
 
 class EventForm(NamedTuple):
     """What is declared of an event: its class, the columns that its rows fill beside `TIME_US` and `EVENT`, and what
-    it means. Rows are made from this (`event_rows.py`, `formed_rows.py`)."""
+    it means. Rows are made from this (`event_rows.py`, `rows.py`)."""
 
     trace_class: str
     columns: tuple[Column, ...]
@@ -215,26 +215,13 @@ class TraceRow:
 
     @staticmethod
     def from_codes(codes: Sequence[int]) -> TraceRow:
-        time_us, event, kind, peer, remote, topic, message, hops, size, count, via, delay_us, reason = codes
-        return _row(
-            time_us,
-            TraceEvent(event),
-            None if kind == NONE else PartKind(kind),
-            None if peer == NONE else peer,
-            None if remote == NONE else remote,
-            None if topic == NONE else topic,
-            None if message == NONE else message,
-            None if hops == NONE else hops,
-            None if size == NONE else size,
-            None if count == NONE else count,
-            None if via == NONE else Via(via),
-            None if delay_us == NONE else delay_us,
-            None if reason == NONE else Reason(reason),
-        )
+        return _row(*[None if code == NONE else kind(code) for kind, code in zip(_KINDS, codes, strict=True)])
 
     def to_codes(self) -> tuple[int, ...]:
         return tuple([NONE if value is None else int(value) for value in _values(self)])
 
 
+_ENUMERATIONS = {Column.EVENT: TraceEvent, Column.KIND: PartKind, Column.VIA: Via, Column.REASON: Reason}
+_KINDS = tuple(_ENUMERATIONS.get(column, int) for column in Column)
 _values = attrgetter(*COLUMNS)
-_row = fast_init(TraceRow)
+_row: Callable[..., TraceRow] = fast_init(TraceRow)

@@ -24,7 +24,6 @@ from hearsay.trace.folder import arrow
 from hearsay.trace.folder.durable import TEMPORARY_NAMES, DurableFile, sync_directory, write_durably
 from hearsay.trace.folder.manifest import (
     MANIFEST,
-    MARKER_OF_0_1,
     UNFINISHED,
     Manifest,
     OtherFile,
@@ -198,7 +197,7 @@ def _texts(values: Sequence[str | None]) -> Any:
 def remove_run(path: Path) -> None:
     """Remove a run of ours, and its folder unless somebody else's files are in it."""
     _remove_run(path)  # the markers go last: who is killed here leaves a folder of ours
-    remove_written(path, (LOCKS, MARKER, MARKER_OF_0_1))
+    remove_written(path, (LOCKS, MARKER))
     if not any(path.iterdir()):
         path.rmdir()
 

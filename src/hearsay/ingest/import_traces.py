@@ -24,13 +24,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.ingest.decoding.errors import BadSource
-from hearsay.ingest.decoding.identifiers import NO_TIME, peer_name
-from hearsay.ingest.decoding.parts import Part, load_part
-from hearsay.ingest.formats.live_runs import LIVE, different_folders, message_ids, router_of
-from hearsay.ingest.formats.sources import Source, Unit, decode_unit, recognise, split
-from hearsay.ingest.run.message_facts import MessageFacts, facts_of_file, merged_delays, merged_facts
-from hearsay.ingest.run.numbering import (
+from hearsay.ingest.identifiers import NO_TIME, peer_name
+from hearsay.ingest.live_runs import LIVE, different_folders, message_ids, router_of
+from hearsay.ingest.message_facts import MessageFacts, facts_of_file, merged_delays, merged_facts
+from hearsay.ingest.numbering import (
     Dictionaries,
     NumberedPart,
     delays_of,
@@ -39,9 +36,11 @@ from hearsay.ingest.run.numbering import (
     renumber,
     renumbering,
 )
-from hearsay.ingest.run.skew import ClockEstimate, estimate_clocks
-from hearsay.ingest.run.source_record import SourceFile, SourceRecord, write_source
-from hearsay.ingest.run.workers import ThisProcess, Workers
+from hearsay.ingest.parts import BadSource, Part, load_part
+from hearsay.ingest.skew import ClockEstimate, estimate_clocks
+from hearsay.ingest.source_record import SourceFile, SourceRecord, write_source
+from hearsay.ingest.sources import Source, Unit, decode_unit, recognise, split
+from hearsay.ingest.workers import ThisProcess, Workers
 from hearsay.trace.folder.arrow import pa
 from hearsay.trace.folder.manifest import WrittenTrace, load_manifest
 from hearsay.trace.language.schema import NONE, TRACE_FOLDER, TraceEvent

@@ -23,10 +23,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from hearsay.ingest.decoding.parts import load_part
-from hearsay.ingest.run.import_traces import UNIT_BYTES, ImportResult, import_traces
-from hearsay.ingest.run.numbering import NumberedPart, numbered_rows
-from hearsay.ingest.run.workers import BadResult, from_bytes, to_bytes
+from hearsay.ingest.import_traces import UNIT_BYTES, ImportResult, import_traces
+from hearsay.ingest.numbering import NumberedPart, numbered_rows
+from hearsay.ingest.parts import load_part
+from hearsay.ingest.workers import BadResult, from_bytes, to_bytes
 from hearsay.trace.folder.arrow import pa
 from hearsay.trace.folder.manifest import WrittenTrace
 from hearsay.trace.language.columns import ColumnBuilder

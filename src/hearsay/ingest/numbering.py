@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.actions import Reason
-from hearsay.ingest.decoding.identifiers import NO_TIME
-from hearsay.ingest.decoding.parts import KEPT, Part, load_part
+from hearsay.ingest.identifiers import NO_TIME
+from hearsay.ingest.parts import KEPT, Part, load_part
 from hearsay.trace.folder.arrow import pa
 from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.language.rows import Rows
@@ -41,8 +41,7 @@ class Dictionaries:
     messages: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Renumbering:
+class Renumbering(NamedTuple):
     """The run's number for each of a part's own. The last place is for none: -1 is -1."""
 
     peers: Numbers
@@ -99,18 +98,12 @@ class NumberedPart:
 
 def renumber(part: Part, numbers: Renumbering) -> None:
     """Leave the run's numbers in the part's folder."""
-    np.savez(
-        part.folder / _NUMBERS_FILE,
-        peers=numbers.peers,
-        topics=numbers.topics,
-        messages=numbers.messages,
-        reasons=numbers.reasons,
-    )
+    np.savez(part.folder / _NUMBERS_FILE, **numbers._asdict())
 
 
 def _load(part: NumberedPart) -> Renumbering:
     with np.load(part.folder / _NUMBERS_FILE) as arrays:
-        return Renumbering(arrays["peers"], arrays["topics"], arrays["messages"], arrays["reasons"])
+        return Renumbering(**arrays)
 
 
 def _batches(

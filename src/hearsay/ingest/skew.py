@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hearsay.ingest.run.message_facts import PairDelays
+from hearsay.ingest.message_facts import PairDelays
 
 
 @dataclass(frozen=True, slots=True)

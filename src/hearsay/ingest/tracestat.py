@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hearsay.ingest.run.source_record import SourceRecord, load_delays, load_events, load_source
+from hearsay.ingest.source_record import SourceRecord, load_delays, load_events, load_source
 from hearsay.trace.language.order import group_ids
 from hearsay.trace.language.rows import Rows, no_rows
 from hearsay.trace.language.schema import NONE, Column, TraceEvent, wire_name

@@ -1,19 +1,19 @@
-"""What decoding a unit leaves for the rest of the import: its rows and its names, in two Arrow files.
+"""The result of decoding a unit: its rows, and its peers, topics, messages and reasons, in Arrow files.
 
 Rules:
 
 * Rows carry nanoseconds and the unit's own numbers. Only columns that a source can fill are kept.
-* Names go with what is known of them: of a peer its events by kind and its implementation, of a message the time of
-  the first copy anywhere (published or delivered) and the size of its data, of a reason how often it was given.
-* A part is good when its names file is there: it is written last.
+* A peer has its events by kind and its implementation, a message the time of its first copy anywhere (published or
+  delivered) and the size of its data, a reason the number of times it was given.
+* A part is good when `about.json` is there: it is written last.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,10 +21,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.ingest.decoding.identifiers import NO_TIME, Identifiers
+from hearsay.ingest.identifiers import NO_TIME, Identifiers
 from hearsay.trace.folder.arrow import ipc, pa
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
+
+
+class BadSource(Exception):
+    """This file cannot be read whole and right; the message says why, without the file's name."""
+
 
 Numbers = NDArray[np.int64]
 
@@ -45,7 +50,7 @@ KEPT = {
 _NAMES = {column: column.name.lower() for column in KEPT}
 _ROWS_SCHEMA = pa.schema([(_NAMES[column], pa.from_numpy_dtype(dtype)) for column, dtype in KEPT.items()])
 _BATCH_ROWS = 65_536
-_ROWS_FILE, _NAMES_FILE = "rows.arrow", "names.arrow"
+_ROWS_FILE, _ABOUT_FILE = "rows.arrow", "about.json"
 _NAME_KINDS = ("peers", "topics", "messages", "reasons")
 
 
@@ -136,7 +141,7 @@ class PartWriter:
         self._times_given.update(reasons[given].tolist())
 
     def _make_room(self) -> None:
-        wanted = int(self.identifiers.messages.used[0])
+        wanted = len(self.identifiers.messages)
         if wanted > len(self._first_copy):
             more = 2 * wanted - len(self._first_copy)
             self._first_copy = np.concatenate((self._first_copy, np.full(more, NO_TIME)))
@@ -145,69 +150,56 @@ class PartWriter:
     def _write_names(self) -> None:
         self._make_room()
         names = self.identifiers
-        tables = [names.names(table) for table in (names.peers, names.topics, names.messages, names.reasons)]
-        peers, messages = len(tables[0]), len(tables[2])
-        others = sum(map(len, tables)) - peers
-        events = pa.array(names.events_of_peer[:peers].ravel())
-        table = pa.table(
-            {
-                "kind": np.repeat(np.arange(len(tables), dtype=np.int8), [len(each) for each in tables]),
-                "name": pa.chunked_array(tables),
-                "events": pa.chunked_array(
-                    [pa.FixedSizeListArray.from_arrays(events, len(TraceEvent)), _nulls(others, _EVENTS_TYPE)]
-                ),
-                "implementation": pa.array(
-                    [self.implementations.get(peer) for peer in range(peers)] + [None] * others, pa.string()
-                ),
-                "times_given": pa.chunked_array(
-                    [
-                        _nulls(sum(map(len, tables[:3])), pa.int64()),
-                        pa.array([self._times_given[reason] for reason in range(len(tables[3]))], pa.int64()),
-                    ]
-                ),
-                "first_copy_ns": _of_messages(tables, self._first_copy[:messages]),
-                "size": _of_messages(tables, self._sizes[:messages]),
-            }
-        ).replace_schema_metadata(
-            {"events": str(names.events), "rows": str(self._rows), "first": str(names.first_ns)}
+        peers, messages = range(len(names.peers)), len(names.messages)
+        events = pa.array(names.events_of_peer.ravel())
+        _write_table(
+            self._folder / "peers",
+            name=names.peers.to_arrow(),
+            events=pa.FixedSizeListArray.from_arrays(events, len(TraceEvent)),
+            implementation=pa.array([self.implementations.get(peer) for peer in peers], pa.string()),
         )
-        temporary = self._folder / f".{_NAMES_FILE}"
-        with pa.OSFile(str(temporary), "wb") as file, ipc.new_file(file, table.schema) as writer:
-            writer.write_table(table)
-        temporary.rename(self._folder / _NAMES_FILE)
+        _write_table(self._folder / "topics", name=names.topics.to_arrow())
+        _write_table(
+            self._folder / "messages",
+            name=names.messages.to_arrow(),
+            first_copy_ns=self._first_copy[:messages],
+            size=self._sizes[:messages],
+        )
+        times_given = pa.array([self._times_given[reason] for reason in range(len(names.reasons))], pa.int64())
+        _write_table(self._folder / "reasons", name=names.reasons.to_arrow(), times_given=times_given)
+        about = {"events": names.events, "rows": self._rows, "first_ns": names.first_ns}
+        temporary = self._folder / f".{_ABOUT_FILE}"
+        temporary.write_text(json.dumps(about), encoding="utf-8")
+        temporary.rename(self._folder / _ABOUT_FILE)
 
 
-_EVENTS_TYPE = pa.list_(pa.int64(), len(TraceEvent))
-
-
-def _nulls(size: int, kind: Any) -> Any:
-    return pa.nulls(size, kind)
-
-
-def _of_messages(tables: list[Any], values: Numbers) -> Any:
-    before, after = len(tables[0]) + len(tables[1]), len(tables[3])
-    return pa.chunked_array([_nulls(before, pa.int64()), pa.array(values), _nulls(after, pa.int64())])
+def _write_table(path: Path, **columns: Any) -> None:
+    table = pa.table(columns)
+    with pa.OSFile(str(path.with_suffix(".arrow")), "wb") as file, ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
 
 
 def load_part(folder: Path) -> Part:
-    """The part that a `PartWriter` left in this folder."""
-    with pa.memory_map(str(folder / _NAMES_FILE)) as file:
-        table = ipc.open_file(file).read_all()
-    kinds = table.column("kind").to_numpy()
-    edges = np.searchsorted(kinds, range(len(_NAME_KINDS) + 1)).tolist()
-    slices = [table.slice(start, stop - start) for start, stop in pairwise(edges)]
-    names = [each.column("name").combine_chunks() for each in slices]
-    about = {key.decode(): int(value) for key, value in table.schema.metadata.items()}
-    events = slices[0].column("events").combine_chunks().flatten().to_numpy().reshape(-1, len(TraceEvent))
+    """Return the part that a `PartWriter` left in this folder."""
+    peers, topics, messages, reasons = (
+        {name: column.combine_chunks() for name, column in zip(table.schema.names, table.columns, strict=True)}
+        for table in map(_read_table, (folder / kind for kind in _NAME_KINDS))
+    )
     return Part(
         folder,
-        about["events"],
-        about["rows"],
-        about["first"],
-        *names,
-        times_given=slices[3].column("times_given").to_pylist(),
-        events_of_peer=events,
-        implementations=slices[0].column("implementation").to_pylist(),
-        first_copy_ns=slices[2].column("first_copy_ns").to_numpy(),
-        sizes=slices[2].column("size").to_numpy(),
+        **json.loads((folder / _ABOUT_FILE).read_text(encoding="utf-8")),
+        peers=peers["name"],
+        topics=topics["name"],
+        messages=messages["name"],
+        reasons=reasons["name"],
+        times_given=reasons["times_given"].to_pylist(),
+        events_of_peer=peers["events"].flatten().to_numpy().reshape(-1, len(TraceEvent)),
+        implementations=peers["implementation"].to_pylist(),
+        first_copy_ns=messages["first_copy_ns"].to_numpy(),
+        sizes=messages["size"].to_numpy(),
     )
+
+
+def _read_table(path: Path) -> Any:
+    with pa.memory_map(str(path.with_suffix(".arrow"))) as file:
+        return ipc.open_file(file).read_all()

@@ -2,8 +2,8 @@
 
 Peers are told apart by their ids, topics by their names, messages by the numbers that live traces make of ids, which
 are the same at every node; the ids themselves are in the dictionaries. What is read is the run folders that a node's
-trace is made of (`hearsay.trace.series.run_series`), sealed or not: of a node that was killed, those it had written
-by then. Such a node is down from there, and a row says so (`hearsay.trace.series.run_series`).
+trace is made of (`hearsay.trace.run_series`), sealed or not: of a node that was killed, those it had written
+by then. Such a node is down from there, and a row says so (`hearsay.trace.run_series`).
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.actions import Reason
-from hearsay.ingest.decoding.errors import BadSource
-from hearsay.ingest.decoding.identifiers import peer_of_name
-from hearsay.ingest.decoding.parts import PartWriter
+from hearsay.ingest.identifiers import peer_of_name
+from hearsay.ingest.parts import BadSource, PartWriter
 from hearsay.trace.folder.arrow import read_table
 from hearsay.trace.folder.manifest import MANIFEST, load_manifest
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import NONE, WIDTH, Column, TraceEvent, wire_name
 from hearsay.trace.read.reader import read_groups
-from hearsay.trace.series.run_series import WHOLE, lost_at, numbered_folders, speaks_of_whole
+from hearsay.trace.run_series import WHOLE, lost_at, numbered_folders, speaks_of_whole
 from hearsay.trace.write.run_folder import DICTIONARIES
 
 Numbers: TypeAlias = NDArray[np.int64]
@@ -112,8 +111,8 @@ class _Run:
         self._part = part
         names = part.identifiers
         peers = _dictionary(run, "peers")
-        self._peers = names.number_peers([peer_of_name(name) for name in _by_number(peers, "peer")])
-        self._topics = names.number_topics(
+        self._peers = names.peers.number([peer_of_name(name) for name in _by_number(peers, "peer")])
+        self._topics = names.topics.number(
             [name.encode() for name in _by_number(_dictionary(run, "topics"), "topic")]
         )
         for number, agent in zip(self._peers.tolist(), peers["implementation"], strict=True):
@@ -129,14 +128,14 @@ class _Run:
             self._part.add(self._lost(lost_us))
         messages = _dictionary(self._run, "messages")
         known = [place for place, size in enumerate(messages["bytes"]) if size is not None]
-        numbers = self._part.identifiers.number_messages([_name(messages["message"][place]) for place in known])
+        numbers = self._part.identifiers.messages.number([_name(messages["message"][place]) for place in known])
         self._part.add_sizes(numbers, np.array([messages["bytes"][place] for place in known], dtype=np.int64))
 
     def _lost(self, time_us: int) -> Rows:
         """The end of a node that could not tell of it; a node is number 0 of its own trace."""
         row = np.full((1, WIDTH), NONE, dtype=np.int64)
         row[0, [Column.TIME_US, Column.EVENT, Column.PEER]] = time_us * 1000, TraceEvent.NODE_DOWN, self._peers[0]
-        row[0, Column.REASON] = self._part.identifiers.number_reasons([_reason_name(Reason.LOST)])[0]
+        row[0, Column.REASON] = self._part.identifiers.reasons.number([_reason_name(Reason.LOST)])[0]
         return row
 
     def _add(self, rows: Rows) -> None:
@@ -150,8 +149,8 @@ class _Run:
         ):
             rows[:, column] = _renumbered(rows[:, column], numbers)
         names = self._part.identifiers
-        rows[:, Column.MESSAGE] = _named(rows[:, Column.MESSAGE], _name, names.number_messages)
-        rows[:, Column.REASON] = _named(rows[:, Column.REASON], _reason_name, names.number_reasons)
+        rows[:, Column.MESSAGE] = _named(rows[:, Column.MESSAGE], _name, names.messages.number)
+        rows[:, Column.REASON] = _named(rows[:, Column.REASON], _reason_name, names.reasons.number)
         self._part.identifiers.count_events(rows[:, Column.PEER], rows[:, Column.EVENT], rows[:, Column.TIME_US])
         self._part.add(rows)
 

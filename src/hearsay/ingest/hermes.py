@@ -25,9 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.rpc import PartKind
-from hearsay.ingest.decoding.errors import BadSource
-from hearsay.ingest.decoding.identifiers import peer_of_name
-from hearsay.ingest.decoding.parts import PartWriter
+from hearsay.ingest.identifiers import peer_of_name
+from hearsay.ingest.parts import BadSource, PartWriter
 from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.folder.foreign_parquet import open_foreign, pa
 from hearsay.trace.language.rows import Rows
@@ -109,7 +108,7 @@ class _Batch:
             raise BadSource("a timestamp is out of range")
         rows = np.full((self._size, WIDTH), NONE, dtype=np.int64)
         rows[:, Column.TIME_US] = times * 1_000_000
-        rows[:, Column.PEER] = self._named("producer_id", peer_of_name, self._part.identifiers.number_peers)
+        rows[:, Column.PEER] = self._named("producer_id", peer_of_name, self._part.identifiers.peers.number)
         if (rows[:, Column.PEER] == NONE).any():
             raise BadSource("a row has no producer_id")
         self._fill(rows)
@@ -146,11 +145,11 @@ class _Batch:
     def _fill_names(self, rows: Rows) -> None:
         names, present = self._part.identifiers, self._batch.schema.names
         if "remote_peer_id" in present:
-            rows[:, Column.REMOTE] = self._named("remote_peer_id", peer_of_name, names.number_peers)
+            rows[:, Column.REMOTE] = self._named("remote_peer_id", peer_of_name, names.peers.number)
         if "topic" in present:
-            rows[:, Column.TOPIC] = self._named("topic", str.encode, names.number_topics)
+            rows[:, Column.TOPIC] = self._named("topic", str.encode, names.topics.number)
         if "msg_id" in present:
-            rows[:, Column.MESSAGE] = self._named("msg_id", bytes.fromhex, names.number_messages)
+            rows[:, Column.MESSAGE] = self._named("msg_id", bytes.fromhex, names.messages.number)
 
     def _fill_sizes(self, rows: Rows) -> None:
         sizes = self._numbers("msg_size")
@@ -178,8 +177,8 @@ class _Batch:
                 topics.append(str(fields["Topic"]).encode())
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise BadSource(f"a publication's payload cannot be read ({str(error)[:80]})") from None
-        rows[published, Column.MESSAGE] = self._part.identifiers.number_messages(ids)
-        rows[published, Column.TOPIC] = self._part.identifiers.number_topics(topics)
+        rows[published, Column.MESSAGE] = self._part.identifiers.messages.number(ids)
+        rows[published, Column.TOPIC] = self._part.identifiers.topics.number(topics)
 
     def _column(self, name: str) -> Any:
         if name not in self._batch.schema.names:
@@ -202,18 +201,14 @@ class _Batch:
     def _distinct(self, name: str) -> tuple[list[str], _Codes]:
         """The texts of a column, each once, and which of them each row has."""
         column = self._column(name)
-        encoded: Any = column
         if not pa.types.is_dictionary(column.type) or not pa.types.is_string(column.type.value_type):
             raise BadSource(f"column {name} is {column.type}, not texts")
-        used: _Codes
-        places: _Codes
-        used, places = np.unique(encoded.indices.to_numpy(zero_copy_only=False), return_inverse=True)
-        texts: Any = encoded.dictionary.take(pa.array(used))
+        used, places = np.unique(column.indices.to_numpy(zero_copy_only=False), return_inverse=True)
+        texts: Any = column.dictionary.take(pa.array(used))
         lengths: list[int] = compute.binary_length(texts).to_pylist()
         if max(lengths) > _LONGEST_TEXT:
             raise BadSource(f"a {name} is longer than {_LONGEST_TEXT} bytes")
-        named: list[str] = texts.to_pylist()
-        return named, places.astype(np.int64)
+        return texts.to_pylist(), places.astype(np.int64)
 
     def _texts(self, name: str) -> list[str]:
         """The texts of all rows."""

@@ -13,8 +13,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from hearsay.ingest.run.message_facts import MessageFacts, PairDelays
-from hearsay.ingest.run.numbering import NumberedPart, numbered_rows
+from hearsay.ingest.message_facts import MessageFacts, PairDelays
+from hearsay.ingest.numbering import NumberedPart, numbered_rows
 from hearsay.trace.folder.manifest import TraceFile, WrittenTrace
 from hearsay.trace.write.writer import TraceWriter
 

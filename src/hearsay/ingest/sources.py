@@ -15,13 +15,11 @@ from typing import IO, cast
 import numpy as np
 
 from hearsay.foreign_files import open_regular
-from hearsay.ingest.decoding.errors import BadSource
-from hearsay.ingest.decoding.event_decoder import DONE, MAX_MESSAGE, NEED_MORE, PROBLEMS, message_ends
-from hearsay.ingest.decoding.parts import PartWriter
-from hearsay.ingest.formats.hermes import decode_hermes
-from hearsay.ingest.formats.json_events import protobuf_of_lines
-from hearsay.ingest.formats.live_runs import LIVE, decode_live_run
-from hearsay.ingest.formats.protobuf import decode_pieces, is_batched, looks_like_events
+from hearsay.ingest.event_decoder import DONE, MAX_MESSAGE, NEED_MORE, PROBLEMS, message_ends
+from hearsay.ingest.hermes import decode_hermes
+from hearsay.ingest.live_runs import LIVE, decode_live_run
+from hearsay.ingest.parts import BadSource, PartWriter
+from hearsay.ingest.pubsub_traces import decode_pieces, is_batched, looks_like_events, protobuf_of_lines
 
 
 def decode_unit(unit: Unit, folder: Path) -> None:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hearsay.core.language.rpc import PartKind
-from hearsay.ingest.decoding.protobuf_fields import SPAN_BITS, Data, Numbers, field, texts, varint
+from hearsay.ingest.protobuf_fields import SPAN_BITS, Data, Numbers, field, texts, varint
 from hearsay.trace.language.compiled_code import compiled
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import Column, TraceEvent
@@ -50,7 +50,7 @@ class DecodedRows(NamedTuple):
 
 
 def rows_needed(length: int) -> int:
-    """The most rows (and the most identifiers) that a message of this length can make: a part has two bytes."""
+    """Return the maximum of rows that a message of this length can make: a part has two bytes."""
     return length // 2 + 1
 
 
@@ -119,20 +119,6 @@ _TIME, _EVENT_COLUMN, _KIND, _PEER = int(Column.TIME_US), int(Column.EVENT), int
 _REMOTE, _TOPIC, _MESSAGE = int(Column.REMOTE), int(Column.TOPIC), int(Column.MESSAGE)
 _COUNT, _REASON = int(Column.COUNT), int(Column.REASON)
 _HOPS, _BYTES, _VIA, _DELAY = int(Column.HOPS), int(Column.BYTES), int(Column.VIA), int(Column.DELAY_US)
-
-
-@compiled
-def tell_peers(decoded: DecodedRows, events_of_peer: Numbers) -> int:
-    """Give each row the number of its event's peer, count the events of each; the time of the earliest event."""
-    rows, events = decoded.rows, decoded.events
-    earliest = 0x7FFFFFFFFFFFFFFF
-    for index in range(decoded.filled[1]):
-        if events[index, 1] != _NO_ROWS:
-            events_of_peer[events[index, 0], events[index, 1]] += 1
-        earliest = min(earliest, events[index, 2])
-    for index in range(decoded.filled[0]):
-        rows[index, _PEER] = events[rows[index, _PEER], 0]
-    return earliest
 
 
 @compiled
@@ -329,6 +315,19 @@ def _batch(
 
 
 @compiled
+def _next_message(data: Data, at: int, end: int) -> tuple[int, int, int]:
+    """Return (status, start, stop) of the delimited message at `at`."""
+    length, start = varint(data, at, end)
+    if start < 0:
+        return (CORRUPT if end - at >= 10 else NEED_MORE), 0, 0
+    if length < 0 or length > MAX_MESSAGE:
+        return TOO_LONG, 0, 0
+    if length > end - start:
+        return NEED_MORE, 0, 0
+    return DONE, start, start + length
+
+
+@compiled
 def decode(data: Data, at: int, end: int, batched: bool, decoded: DecodedRows, room: int) -> tuple[int, int]:
     """Decode the delimited messages of `data[at:end]`, while there is room for messages of `room` bytes together.
 
@@ -338,21 +337,14 @@ def decode(data: Data, at: int, end: int, batched: bool, decoded: DecodedRows, r
     rows, events, filled = decoded.rows, decoded.events, decoded.filled
     n, number, status = 0, 0, DONE
     while at < end:
-        length, start = varint(data, at, end)
-        if start < 0:
-            status = CORRUPT if end - at >= 10 else NEED_MORE
+        status, start, stop = _next_message(data, at, end)
+        if status != DONE:
             break
-        if length < 0 or length > MAX_MESSAGE:
-            status = TOO_LONG
-            break
-        if length > end - start:
-            status = NEED_MORE
-            break
+        length = stop - start
         if length + 2 > room:
             status = NO_ROOM
             break
         room -= length + 2
-        stop = start + length
         if batched:
             next_row, next_number = _batch(data, start, stop, rows, n, events, number, spans)
         else:
@@ -374,14 +366,10 @@ def message_ends(data: Data, at: int, step: int, ends: Numbers) -> tuple[int, in
     """
     found, wanted, size = 0, at + step, len(data)
     while at < size:
-        length, start = varint(data, at, size)
-        if start < 0:
-            return (CORRUPT if size - at >= 10 else NEED_MORE), at, found
-        if length < 0 or length > MAX_MESSAGE:
-            return TOO_LONG, at, found
-        if length > size - start:
-            return NEED_MORE, at, found
-        at = start + length
+        status, _, stop = _next_message(data, at, size)
+        if status != DONE:
+            return status, at, found
+        at = stop
         if at >= wanted and found < len(ends):
             ends[found] = at
             found += 1

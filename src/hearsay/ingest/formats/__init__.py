@@ -1,1 +1,0 @@
-"""The formats there are: what a file is, and how it is read piece by piece."""

@@ -1,0 +1,85 @@
+"""Fields of a protobuf message in an array of bytes, compiled."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hearsay.trace.language.compiled_code import compiled
+
+Data: TypeAlias = NDArray[np.uint8]
+Numbers: TypeAlias = NDArray[np.int64]
+
+SPAN_BITS = 24
+"""A span is `start << SPAN_BITS | length` of a name in the data, or -1."""
+
+
+@compiled
+def varint(data: Data, at: int, end: int) -> tuple[int, int]:
+    """(value, what follows); what follows is -1 if this is no varint."""
+    if at < end and data[at] < 0x80:
+        return int(np.int64(data[at])), at + 1
+    value = np.uint64(0)
+    shift = np.uint64(0)
+    while at < end and shift < np.uint64(70):
+        byte = np.uint64(data[at])
+        at += 1
+        if shift == np.uint64(63) and byte > np.uint64(1):
+            break
+        value |= (byte & np.uint64(0x7F)) << shift
+        if byte < np.uint64(0x80):
+            return int(np.int64(value)), at
+        shift += np.uint64(7)
+    return 0, -1
+
+
+@compiled
+def field(data: Data, at: int, end: int) -> tuple[int, int, int, int]:
+    """(tag, value or start, length, what follows); what follows is -1 if this is no field."""
+    tag, at = varint(data, at, end)
+    if at < 0 or tag < 8 or tag > 0xFFFFFFFF:
+        return 0, 0, 0, -1
+    wire = tag & 7
+    if wire == 0:
+        value, at = varint(data, at, end)
+        return tag, value, 0, at
+    if wire == 2:
+        length, at = varint(data, at, end)
+        if at < 0 or length < 0 or length > end - at:
+            return 0, 0, 0, -1
+        return tag, at, length, at + length
+    size = 8 if wire == 1 else 4
+    if (wire != 1 and wire != 5) or size > end - at:
+        return 0, 0, 0, -1
+    return tag, at, size, at + size
+
+
+@compiled
+def texts(data: Data, at: int, end: int, spans: Numbers, number_tag: int) -> bool:
+    """Fill `spans[n]` with start and length of field n (1 to 4), a text; start -1 where it is missing, as is 0.
+
+    Fields with `number_tag` hold a number and are skipped; 0 is no tag."""
+    for number in range(5):
+        spans[number, 0] = -1
+    while at < end:
+        tag, start, length, at = field(data, at, end)
+        if at < 0:
+            return False
+        number = tag >> 3
+        if number <= 4 and tag != number_tag:
+            if tag & 7 != 2 or spans[number, 0] >= 0:
+                return False
+            spans[number, 0] = start
+            spans[number, 1] = length
+    return True
+
+
+@compiled
+def copy_spans(data: Data, spans: Numbers, ends: Numbers, copied: Data) -> None:
+    """Copy the bytes of each span to where they end in `copied`."""
+    for index in range(len(spans)):
+        start = spans[index] >> SPAN_BITS
+        length = spans[index] & ((1 << SPAN_BITS) - 1)
+        copied[ends[index] - length : ends[index]] = data[start : start + length]

@@ -1,0 +1,280 @@
+"""Traces of go-libp2p-pubsub: streams of delimited protobuf, and lines of JSON that are put into protobuf.
+
+Rules of streams (bytes in, batches of rows out, memory bounded):
+
+* Rows carry nanoseconds and the unit's own numbers (`Identifiers`).
+* A stream of TraceEventBatch (from a remote tracer) is known by its first byte; a stream is of one kind.
+* Bytes left over at the end are a truncated event: the stream is refused whole.
+
+Go writes JSON in these forms, one event a line:
+
+* `type` is a number (gogo's enums have no JSON name of their own); protojson writes the name. Names of before and
+  after v0.16 are accepted: ADD_PEER or ON_NEW_OUTBOUND_STREAM, with `addPeer` or `onNewOutboundStream`.
+* `timestamp` is a number of nanoseconds; protojson writes it as text, as it is an int64.
+* Bytes (`peerID`, `messageID`, `receivedFrom`, …) are base64; texts are texts.
+* Before September 2020 messages had `topics`, a list. Protobuf readers of today take the last; so does this.
+* Unknown keys are skipped, as unknown protobuf fields are. A known key with a value of the wrong type is corrupt.
+"""
+
+from __future__ import annotations
+
+import json
+from binascii import a2b_base64
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import numpy as np
+
+from hearsay.ingest.event_decoder import MAX_MESSAGE, NEED_MORE, NO_ROOM, PROBLEMS, DecodedRows, decode, rows_needed
+from hearsay.ingest.identifiers import Identifiers
+from hearsay.ingest.parts import BadSource
+from hearsay.trace.language.rows import Rows
+from hearsay.trace.language.schema import WIDTH
+
+_TYPES = {
+    name: number
+    for number, names in enumerate(
+        [
+            ("PUBLISH_MESSAGE",),
+            ("REJECT_MESSAGE",),
+            ("DUPLICATE_MESSAGE",),
+            ("DELIVER_MESSAGE",),
+            ("ADD_PEER", "ON_NEW_OUTBOUND_STREAM"),
+            ("REMOVE_PEER", "ON_CLOSED_OUTBOUND_STREAM"),
+            ("RECV_RPC",),
+            ("SEND_RPC",),
+            ("DROP_RPC",),
+            ("JOIN",),
+            ("LEAVE",),
+            ("GRAFT",),
+            ("PRUNE",),
+            ("SEND_RPC_COMPLETED",),
+        ]
+    )
+    for name in names
+}
+
+_Encoder: TypeAlias = Callable[[Any], bytes]
+
+
+class _Field(NamedTuple):
+    number: int
+    encode: _Encoder
+    wire: int = 2
+    repeated: bool = False
+
+
+_Fields: TypeAlias = dict[str, _Field]
+_many = partial(_Field, repeated=True)
+
+
+def protobuf_of_lines(lines: Iterable[bytes], first_line: int = 1) -> Iterator[bytes]:
+    """The delimited protobuf of each line; BadSource at the first that is no event."""
+    for number, line in enumerate(lines, first_line):
+        if not line.strip():
+            continue
+        try:
+            event = _message(_EVENT, json.loads(line))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            if not line.endswith(b"\n"):
+                raise BadSource(f"truncated: line {number} has no end") from None
+            raise BadSource(f"line {number} is not a trace event ({_short(error)})") from None
+        yield _varint(len(event)) + event
+
+
+def _short(error: Exception) -> str:
+    text = str(error).partition("\n")[0]
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def _varint(value: int) -> bytes:
+    if 0 <= value < 0x80:
+        return bytes((value,))
+    if not 0 <= value < 1 << 64:
+        raise ValueError(f"{value} is out of range")
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _message(fields: _Fields, value: object) -> bytes:
+    if not isinstance(value, dict):
+        raise TypeError(f"{type(value).__name__} instead of an object")
+    parts: list[bytes] = []
+    for key, inner in cast("dict[str, object]", value).items():
+        field = fields.get(key)
+        if field is None or inner is None:
+            continue
+        if field.repeated:
+            if not isinstance(inner, list):
+                raise TypeError(f"{key} is not a list")
+            for each in cast("list[object]", inner):
+                parts += _encoded(field, each)
+        else:
+            parts += _encoded(field, inner)
+    return b"".join(parts)
+
+
+def _encoded(field: _Field, value: object) -> tuple[bytes, ...]:
+    data = field.encode(value)
+    tag = _varint(field.number << 3 | field.wire)
+    return (tag, data) if field.wire == 0 else (tag, _varint(len(data)), data)
+
+
+def _type(value: object) -> bytes:
+    if isinstance(value, str):
+        return _varint(_TYPES[value])
+    return _whole(value)
+
+
+def _time(value: object) -> bytes:
+    return _whole(int(value) if isinstance(value, str) else value)
+
+
+def _whole(value: object) -> bytes:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is not a whole number")
+    return _varint(value)
+
+
+def _truth(value: object) -> bytes:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is not true or false")
+    return b"\1" if value else b"\0"
+
+
+def _bytes(value: object) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not base64")
+    return a2b_base64(value, strict_mode=bool(value))
+
+
+def _text(value: object) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value.encode("utf-8", "surrogatepass")
+
+
+def _last_text(value: object) -> bytes:
+    if not isinstance(value, list) or not value:
+        raise TypeError("topics is not a list of texts")
+    return _text(cast("list[object]", value)[-1])
+
+
+def _object(**fields: _Field) -> _Encoder:
+    return lambda value: _message(fields, value)
+
+
+def _topics(number: int) -> dict[str, _Field]:
+    return {"topic": _Field(number, _text), "topics": _Field(number, _last_text)}
+
+
+_ID, _FROM = _Field(1, _bytes), _Field(2, _bytes)
+_PUBLISHED = _object(messageID=_ID, **_topics(2))
+_META = _object(
+    messages=_many(1, _PUBLISHED),
+    subscription=_many(2, _object(subscribe=_Field(1, _truth, 0), topic=_Field(2, _text))),
+    control=_Field(
+        3,
+        _object(
+            ihave=_many(1, _object(topic=_Field(1, _text), messageIDs=_many(2, _bytes))),
+            iwant=_many(2, _object(messageIDs=_many(1, _bytes))),
+            graft=_many(3, _object(topic=_Field(1, _text))),
+            prune=_many(4, _object(topic=_Field(1, _text), peers=_many(2, _bytes))),
+            idontwant=_many(5, _object(messageIDs=_many(1, _bytes))),
+        ),
+    ),
+)
+_SENT = _object(sendTo=_ID, meta=_Field(2, _META))
+_COMPLETED = _object(sendTo=_ID, meta=_Field(2, _META), writeDurationNanos=_Field(3, _time, 0))
+_MESHED = _object(peerID=_ID, topic=_Field(2, _text))
+_OPENED = _Field(8, _object(peerID=_ID, proto=_Field(2, _text)))
+_CLOSED = _Field(9, _object(peerID=_ID))
+
+_EVENT: _Fields = {
+    "type": _Field(1, _type, 0),
+    "peerID": _Field(2, _bytes),
+    "timestamp": _Field(3, _time, 0),
+    "publishMessage": _Field(4, _PUBLISHED),
+    "rejectMessage": _Field(5, _object(messageID=_ID, receivedFrom=_FROM, reason=_Field(3, _text), **_topics(4))),
+    "duplicateMessage": _Field(6, _object(messageID=_ID, receivedFrom=_FROM, **_topics(3))),
+    "deliverMessage": _Field(7, _object(messageID=_ID, receivedFrom=_Field(3, _bytes), **_topics(2))),
+    "addPeer": _OPENED,
+    "onNewOutboundStream": _OPENED,
+    "removePeer": _CLOSED,
+    "onClosedOutboundStream": _CLOSED,
+    "recvRPC": _Field(10, _object(receivedFrom=_ID, meta=_Field(2, _META))),
+    "sendRPC": _Field(11, _SENT),
+    "dropRPC": _Field(12, _SENT),
+    "sendRPCCompleted": _Field(
+        17, _object(sendTo=_ID, meta=_Field(2, _META), writeDurationNanos=_Field(3, _time, 0))
+    ),
+    "join": _Field(13, _object(topic=_Field(1, _text))),
+    "leave": _Field(14, _object(topic=_Field(2, _text))),
+    "graft": _Field(15, _MESHED),
+    "prune": _Field(16, _MESHED),
+}
+
+
+Sink = Callable[[Rows], None]
+
+_FIRST_ROOM, _USUAL_ROOM = 1 << 14, 1 << 20
+"""Bytes of events that the buffer of rows has room for, at first and in a stream that is longer."""
+
+_BATCH_TAG, _EVENT_TAG = 0x0A, 0x08
+
+
+def is_batched(head: bytes) -> bool:
+    """Whether a stream that begins with these bytes holds batches of events."""
+    return _first_tag(head, len(head)) == _BATCH_TAG
+
+
+def looks_like_events(head: bytes) -> bool:
+    """Whether these bytes could begin a stream of delimited events: a length, then field 1 of event or batch."""
+    return _first_tag(head, 4) in (_BATCH_TAG, _EVENT_TAG)
+
+
+def _first_tag(head: bytes, max_length_bytes: int) -> int | None:
+    """Return the byte after the length of the first event."""
+    at = 0
+    while at < min(len(head), max_length_bytes) and head[at] >= 0x80:
+        at += 1
+    return head[at + 1] if len(head) > at + 1 else None
+
+
+def _room_for(length: int) -> DecodedRows:
+    rows = rows_needed(length)
+    return DecodedRows(
+        np.empty((rows, WIDTH), dtype=np.int64), np.empty((rows, 3), dtype=np.int64), np.zeros(2, dtype=np.int64)
+    )
+
+
+def decode_pieces(
+    pieces: Iterable[bytes | memoryview], identifiers: Identifiers, sink: Sink, batched: bool, offset: int = 0
+) -> None:
+    """Decode a whole stream; BadSource if any of it is wrong."""
+    rest, room, decoded = b"", _FIRST_ROOM, _room_for(_FIRST_ROOM)
+    for piece in pieces:
+        data = np.frombuffer(rest + bytes(piece) if rest else piece, dtype=np.uint8)
+        at, size = 0, len(data)
+        while at < size:
+            status, at = decode(data, at, size, batched, decoded, room)
+            filled, events = decoded.filled.tolist()
+            if events:
+                identifiers.number(data, decoded)
+                sink(decoded.rows[:filled])
+            if status == NO_ROOM and (room < _USUAL_ROOM or not events):
+                room = _USUAL_ROOM if room < _USUAL_ROOM else MAX_MESSAGE + 16
+                decoded = _room_for(room)
+            if status < 0:
+                raise BadSource(f"{PROBLEMS[status]} at byte {offset + at}")
+            if status == NEED_MORE:
+                break
+        offset += at
+        rest = data[at:].tobytes()
+    if rest:
+        raise BadSource(f"truncated: an event at byte {offset} is cut off")

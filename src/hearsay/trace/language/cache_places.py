@@ -1,0 +1,64 @@
+"""Folders of caches: in the user's cache, or among temporary files where nothing can be written there.
+
+Programs run from a cache, so a temporary folder must belong to this user alone. This module loads no library: a
+worker imports it from a zip, before it knows where the libraries are.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from errno import EACCES
+from pathlib import Path
+from stat import S_ISDIR
+from tempfile import gettempdir
+
+
+def cache_places() -> Iterator[Path]:
+    """Return the cache folders of this program, the best first; they may not exist yet."""
+    for place in (user_cache, _temporary_cache):
+        with suppress(OSError, RuntimeError):  # no home at all is a RuntimeError
+            yield place() / "hearsay"
+
+
+def programs_in(place: Path) -> Path:
+    """Return the folder of a cache where programs that came as a zip are unpacked, each in its own folder."""
+    return place / "programs"
+
+
+def compiled_cache_places(package: Path) -> Iterator[Path]:
+    """Return folders for what is compiled, the best first.
+
+    A package that was unpacked into a cache has a folder next to it, so that both are removed together.
+    """
+    places = [*cache_places()]
+    if package.parent.parent in map(programs_in, places):
+        yield package.parent / "made"
+    yield from places
+
+
+def user_cache() -> Path:
+    named = os.environ.get("XDG_CACHE_HOME")
+    if named:
+        return Path(named)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path.home() / ".cache"
+
+
+def _temporary_cache() -> Path:
+    """Return a folder of this user alone; raise `OSError` if it belongs to another user."""
+    folder = Path(gettempdir()) / f"hearsay-cache-{os.getuid()}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    require_own_folder(folder)
+    return folder
+
+
+def require_own_folder(folder: Path) -> None:
+    """Raise `OSError` unless this is a folder, not a link, that only this user may enter."""
+    found = folder.lstat()
+    if not S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(EACCES, "not a folder of this user alone", str(folder))

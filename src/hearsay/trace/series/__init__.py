@@ -1,1 +1,0 @@
-"""Runs written bit by bit by a process that may be killed at any time."""
