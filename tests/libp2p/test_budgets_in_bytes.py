@@ -167,8 +167,11 @@ async def test_a_peer_whose_turn_does_not_come_is_not_read_on(host, held, over):
     (connection,) = host.connections.values()
     host.turns.arrived(AlwaysFirst())
     attacker.send(bytes(8 * READ_BYTES))
-    while connection._transport.is_reading():
+    for _ in range(10_000):
+        if not connection._transport.is_reading():
+            break
         await asyncio.sleep(0)
+    assert not connection._transport.is_reading()
     assert 0 < connection.budget.used == connection._channel.buffered_bytes <= 2 * READ_BYTES
 
 
