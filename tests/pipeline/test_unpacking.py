@@ -86,8 +86,9 @@ def test_it_is_imported_from_the_disk_and_bytecode_is_kept(archive, programs, tm
 def test_it_is_the_same_program(archive, programs):
     package = Path(sys.modules["hearsay"].__file__).parent
     folder = unpacked(archive, PROGRAM) / "hearsay"
-    ours = {file.relative_to(package): file.read_bytes() for file in package.rglob("*.py")}
-    assert {file.relative_to(folder): file.read_bytes() for file in folder.rglob("*.py")} == ours
+    for kind in ("*.py", "*.toml"):
+        ours = {file.relative_to(package): file.read_bytes() for file in package.rglob(kind)}
+        assert {file.relative_to(folder): file.read_bytes() for file in folder.rglob(kind)} == ours
 
 
 def test_nobody_else_may_enter_whatever_the_mask_of_new_files_is(archive, programs):
@@ -157,7 +158,7 @@ import hearsay
     files = told(started(archive, tmp_path, WHERE))
     (folder,) = set(programs.iterdir()) - {half}
     assert files[0] == str(folder / "hearsay" / "__init__.py")
-    assert len([*folder.rglob("*.py")]) == len(ZipFile(archive).namelist()) - 1
+    assert len([*folder.rglob("*.py"), *folder.rglob("*.toml")]) == len(ZipFile(archive).namelist()) - 1
 
 
 def test_where_nothing_can_be_written_it_stays_in_the_zip(archive, programs, tmp_path):

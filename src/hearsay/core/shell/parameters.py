@@ -16,7 +16,7 @@ from dataclasses import Field, dataclass, field, fields
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
-from pathlib import Path
+from importlib.resources import files
 from typing import Any, ClassVar, Protocol, Self, TypeAlias, cast
 
 from hearsay.core.language.identifiers import Micros
@@ -280,7 +280,8 @@ def _nearest(name: str, known: tuple[str, ...]) -> str:
 
 def preset_tables(name: str) -> dict[str, Any]:
     """Return the tables of a file of presets."""
-    return tomllib.loads((Path(__file__).parents[1] / "presets" / f"{name}.toml").read_text(encoding="utf-8"))
+    file = files("hearsay.core") / "presets" / f"{name}.toml"  # the package may be in a zip
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 Values: TypeAlias = Mapping[str, object]

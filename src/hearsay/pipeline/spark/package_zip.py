@@ -16,7 +16,7 @@ def zip_package(folder: Path) -> Path:
     target = folder / "hearsay.zip"
     with ZipFile(target, "w") as archive:
         _add(archive, "hearsay/__init__.py", _PACKAGE / _START)
-        for file in sorted(_PACKAGE.rglob("*.py")):
+        for file in sorted([*_PACKAGE.rglob("*.py"), *_PACKAGE.rglob("*.toml")]):
             _add(archive, f"{PROGRAM}/hearsay/{file.relative_to(_PACKAGE).as_posix()}", file)
     return target
 
