@@ -107,7 +107,7 @@ async def test_silent_sockets_of_many_addresses_end_no_handshake_and_keep_out_no
     crowd += [await Attacker.connect(host, f"127.0.2.{1 + number}") for number in range(32)]
     while host.refused < 33:
         await asyncio.sleep(0)
-    (connection,) = (each for each in host._handshakes if each.heard_s)
+    (connection,) = (each for each in host._handshakes if each.received_s)
     assert connection.address == "127.0.0.2"
     await (await Attacker.connect(host, "127.0.0.3")).upgrade()
     for idle in (begun, *crowd):

@@ -35,8 +35,8 @@ async def test_a_stopped_process_is_gone(host):
         while not host.connections:
             await asyncio.sleep(0.01)
         (connection,) = host.connections.values()
-        heard_s = connection._liveness.heard_s
-        while connection._liveness.heard_s == heard_s:  # an answer to a ping
+        received_s = connection._liveness.received_s
+        while connection._liveness.received_s == received_s:  # an answer to a ping
             await asyncio.sleep(0.01)
         assert not down.is_set()
         os.kill(child.pid, signal.SIGSTOP)

@@ -54,7 +54,7 @@ _rpc = fast_init(Rpc)
 Span: TypeAlias = tuple[int, int]
 
 _MESSAGE_KEY = b"\x12"
-"""Of a message in an RPC."""
+"""Fields of a message in an RPC."""
 _IDS_FIELD = {1: 2, 2: 1, 5: 1}
 """In which field IHAVE, IWANT and IDONTWANT keep their ids."""
 
@@ -82,7 +82,7 @@ class _Spans:
 
 
 def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, episub: bool = False) -> DecodedRpc:
-    """The RPC in `data`, or `WireError`. What `episub` adds is read only from peers that speak it."""
+    """Return the RPC in `data`, or raise `WireError`. Fields of `episub` are read only from peers that speak it."""
     if len(data) > limits.max_rpc_bytes:
         raise WireError(f"an RPC of {len(data)} bytes; at most {limits.max_rpc_bytes} are allowed")
     if not episub and data[:1] == _MESSAGE_KEY and limits.max_messages:
@@ -194,7 +194,7 @@ def _partial(data: bytes, start: int, stop: int, limits: RpcLimits) -> Partial |
 
 
 def _features(data: bytes, start: int, stop: int, before: tuple[Features, ...]) -> tuple[Features, ...]:
-    """What an extensions control says; several are one, as protobuf has it."""
+    """Return the features of an extensions control; protobuf merges repeated ones."""
     [said] = before or (Features(),)
     partial_messages, test_extension = said.partial_messages, said.test_extension
     for number, wire_type, value, _ in walk(data, start, stop):

@@ -26,7 +26,7 @@ from hearsay.wire.fields import EPISUB, HOPS, TEST_EXTENSION, raw
 
 _KEYS = {number: bytes((number << 3 | DELIMITED,)) for number in range(1, 11)}
 _PARTIAL_FLAGS = {PartialUse.NONE: b"", PartialUse.SUPPORTS: b"\x20\x01", PartialUse.REQUESTS: b"\x18\x01\x20\x01"}
-"""Fields 3 and 4 of a SUBSCRIBE: whoever requests says that it supports, too, as go does."""
+"""Fields 3 and 4 of a SUBSCRIBE: a request implies support, as in go."""
 _PARTIAL_MESSAGES = b"\x50\x01"
 _TEST_MESSAGE = varint(TEST_EXTENSION << 3 | DELIMITED) + b"\x00"
 _TEST_EXTENSION = varint(TEST_EXTENSION << 3 | VARINT) + b"\x01"

@@ -11,11 +11,11 @@ from hearsay.core.language.identifiers import Identifier
 from hearsay.core.language.rpc import EXPERIMENTAL_FIELDS, FIRST_EXTENSION_FIELD
 
 TEST_EXTENSION = 6_492_434
-"""Of the extensions control: go's, for tests."""
+"""Fields of the extensions control; go's, for tests."""
 HOPS = EXPERIMENTAL_FIELDS + 7
-"""Of a message."""
+"""Fields of a message."""
 EPISUB = EXPERIMENTAL_FIELDS + 7
-"""Of the control message: one of episub's parts."""
+"""Fields of the control message: one of episub's parts."""
 
 
 def is_hops(number: int) -> bool:

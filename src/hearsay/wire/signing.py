@@ -1,4 +1,4 @@
-"""Who wrote a message, and whether that is true (pubsub specification, "Message Signing").
+"""Authors and signatures of messages (pubsub specification, "Message Signing").
 
 Rules:
 
@@ -79,7 +79,7 @@ def _disputed(why: str) -> Fault:
 
 
 def plain_fault(message: Message, policy: SignaturePolicy) -> Fault | None:
-    """What is wrong with a message before one looks at its signature."""
+    """Return the fault of a message that is visible without its signature."""
     if policy is SignaturePolicy.STRICT_NO_SIGN:
         if message.source is None and message.seqno is None and message.signature is None and message.key is None:
             return None
@@ -100,7 +100,7 @@ def plain_fault(message: Message, policy: SignaturePolicy) -> Fault | None:
 
 
 def signature_fault(message: Message) -> Fault | None:
-    """What is wrong with the signature of a message that has one, or with its author's key."""
+    """Return the fault of a signature, or of its author's key."""
     assert isinstance(message.source, bytes)
     assert message.signature is not None
     try:

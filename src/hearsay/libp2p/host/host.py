@@ -51,7 +51,7 @@ class HostLimits(AdmissionLimits):
 
 @dataclass(slots=True)
 class _Dial:
-    """Ends when nobody waits for it any more."""
+    """Cancelled when no caller waits for it."""
 
     address: Multiaddr
     task: asyncio.Task[PeerId]
@@ -93,12 +93,12 @@ class Host:
         self._listeners: list[Listener] = []
         self._accepting: set[asyncio.Task[None]] = set()
         self._sockets: dict[Connection, socket.socket] = {}
-        """Of handshakes."""
+        """Handshakes that failed."""
         self._all: set[Connection] = set()
         self._dialing: dict[PeerId, _Dial] = {}
         self._closed = False
         self.refused = 0
-        """Connections over a limit, or of somebody who is not admitted."""
+        """Connections over a limit, or of peers that are not admitted."""
         self.failed_dials = 0
 
     @property
@@ -128,11 +128,11 @@ class Host:
 
     @staticmethod
     def can_dial(address: Multiaddr) -> bool:
-        """Whether it is an address of the only kind this host dials: TCP."""
+        """Return True for TCP, the only kind of address that this host dials."""
         return address.tcp_endpoint is not None
 
     async def dial(self, address: Multiaddr | str) -> PeerId:
-        """Connect to a peer; who it is. Without /p2p in the address anybody may answer."""
+        """Connect to a peer and return its id. Without /p2p in the address, any peer may answer."""
         parsed = Multiaddr.parse(address) if isinstance(address, str) else address
         expected = parsed.peer
         if expected is None:
@@ -158,7 +158,7 @@ class Host:
     async def _others_tried(self, peer: PeerId, address: Multiaddr) -> _Dial | None:
         """A dial of this address, if there is one; those of the peer's other addresses have come to an end.
 
-        Two connections at once would be in each other's way, and none shall fail because somebody tries a wrong one.
+        Two dials at once would disturb each other, and a dial must not fail because another one uses a wrong address.
         """
         while (dialing := self._dialing.get(peer)) is not None and dialing.address != address:
             await asyncio.wait([dialing.task])
@@ -168,7 +168,7 @@ class Host:
         if self._dialing.get(peer) is dialing:
             del self._dialing[peer]
         if dialing.task.done() and not dialing.task.cancelled():
-            dialing.task.exception()  # whoever waited for it may be gone
+            dialing.task.exception()  # its caller may be gone
 
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> Stream:
         """A stream to a connected peer, for the first of `protocols` it speaks."""
@@ -286,7 +286,7 @@ class Host:
         connection.close()
 
     def _accepted(self, accepted: socket.socket, host: str) -> None:
-        """Somebody connected to one of our sockets."""
+        """Accept a connection at one of our sockets."""
         address = address_group(host)
         loop = asyncio.get_running_loop()
         connection = self._connection(False, None)
@@ -318,8 +318,8 @@ class Host:
         now_s = asyncio.get_running_loop().time()
         found: dict[Connection, float] = {}
         for each in self._handshakes:
-            if each.heard_s > now_s - STALLED_S:
-                found[each] = each.heard_s
+            if each.received_s > now_s - STALLED_S:
+                found[each] = each.received_s
             elif _has_unread(self._sockets[each]):
                 found[each] = now_s
         return found
@@ -391,7 +391,7 @@ class Host:
         raise DialError(address, reason) from None
 
     def _replaces(self, new: Connection, old: Connection) -> bool:
-        """Whether both sides will keep the new connection."""
+        """Return True if both sides keep the new connection."""
         if old.closed:
             return True
         if new.dialed and old.dialed:

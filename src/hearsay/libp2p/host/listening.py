@@ -17,7 +17,7 @@ class AdmissionLimits:
     max_connections: int = 1024
     """Proven connections and dials."""
     reserved_for_dials: int = 64
-    """Inbound connections leave so many of them."""
+    """Number of connections that inbound ones leave free."""
     max_per_address: int = 256
     """Inbound connections of an address; a quarter, because many honest peers may share one."""
     newcomer_patience_s: float = 2.0
@@ -40,7 +40,7 @@ class Places(NamedTuple):
 
 
 def fitted(limits: AdmissionLimits, files: int) -> Places:
-    """What fits into so many open files. Some of everything is left, however few they are."""
+    """Return the limits for a number of open files; each limit is at least a small number."""
     usable = max(4, files - min(limits.spare_files, files // 2))
     handshakes = max(1, min(limits.max_handshakes, usable // 8))
     connections = max(1, min(limits.max_connections, usable - handshakes))
@@ -58,7 +58,7 @@ def concrete_addresses(host: str, port: int) -> Iterator[tuple[str, int]]:
     """An address as it is; one that stands for all interfaces (0.0.0.0 or ::) as the address of each.
 
     Those that other machines can use come first, loopback last. IPv6 addresses of a single link are left out: they
-    say nothing without a zone. Nobody is told 0.0.0.0, which at the reader would be the reader's own machine.
+    say nothing without a zone. 0.0.0.0 is never advertised: at the reader it means the reader's own machine.
     """
     address = ip_address(host.partition("%")[0])
     if not address.is_unspecified:

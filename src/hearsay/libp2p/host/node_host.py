@@ -30,17 +30,17 @@ class NodeHost(Protocol):
     """Called when a peer has lost a stream or its connection for what it made this host keep."""
     resources: Resources
     failed_dials: int
-    """Dials that reached nobody, or somebody else than they should."""
+    """Dials that reached no peer, or another peer than expected."""
     admits: Callable[[PeerId | None, str], bool]
-    """Whether to deal with somebody at an address (`resources.address_group`): asked before a handshake, when the
+    """Decide whether to accept a peer or an address (`resources.address_group`): called before a handshake, when the
     peer is None, and again when it is known. Everybody is admitted unless this is set."""
 
     worth: Callable[[], Mapping[PeerId, float]]
-    """What peers are worth when no slot is free (`hearsay.slots`). Peers that it does not name are idle."""
+    """Worth of peers when no slot is free (`hearsay.slots`). Missing peers count as idle."""
 
     @property
     def connections(self) -> Collection[PeerId]:
-        """Who is connected."""
+        """The connected peers."""
         ...
 
     @property
@@ -50,11 +50,11 @@ class NodeHost(Protocol):
 
     @property
     def protocols(self) -> Collection[str]:
-        """What peers may open streams for."""
+        """Protocols for which peers may open streams."""
         ...
 
     def handle(self, protocol: str, handler: Callable[[Stream], None], max_streams: int = MAX_STREAMS) -> None:
-        """Call `handler` with each stream that a peer opens for `protocol`; it may have so many at a time."""
+        """Call `handler` with each stream that a peer opens for `protocol`, up to a number at a time."""
         ...
 
     async def listen(self, address: Multiaddr) -> tuple[Multiaddr, ...]:
@@ -62,7 +62,7 @@ class NodeHost(Protocol):
         ...
 
     def can_dial(self, address: Multiaddr) -> bool:
-        """Whether addresses of this kind can be dialled at all."""
+        """Return True if addresses of this kind can be dialled."""
         ...
 
     async def dial(self, address: Multiaddr) -> PeerId:
@@ -81,11 +81,11 @@ class NodeHost(Protocol):
         ...
 
     def has_dialled(self, peer: PeerId) -> bool:
-        """Whether the connection to a peer was this side's wish."""
+        """Return True if this side requested the connection to a peer."""
         ...
 
     def address_of(self, peer: PeerId) -> str:
-        """What a connected peer's address counts as (`resources.address_group`); empty if it is not connected."""
+        """Return the group of a connected peer's address (`resources.address_group`); empty if not connected."""
         ...
 
     def disconnect(self, peer: PeerId) -> None: ...

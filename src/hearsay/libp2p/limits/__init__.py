@@ -1,1 +1,1 @@
-"""What peers may make a host keep, and how often they may ask."""
+"""Limits of memory and rates that peers cause."""

@@ -1,8 +1,8 @@
-"""Length-prefixed frames: an unsigned varint, then so many bytes. Identify and pubsub speak in them.
+"""Length-prefixed frames: an unsigned varint with the length, then the bytes. Identify and pubsub use them.
 
 A `FrameReader` takes any piece of the stream and gives the frames it completes. A length above the limit is refused
 when it is read, before anything is stored for it; a length that is declared and never sent costs nothing.
-What came of a frame that is not complete is reserved in the reader's budget, if it has one.
+The received part of an incomplete frame is reserved in the reader's budget, if it has one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def frame(payload: bytes) -> bytes:
 
 
 class FrameReader:
-    """`receive`, or `feed` and then `cut` one by one, by whoever has not the time for all that came at once."""
+    """`receive` cuts all frames at once; `feed` and `cut` take them one by one, within a turn."""
 
     __slots__ = ("_budget", "_buffer", "_data", "_limit", "_needed", "_offset")
 
@@ -25,16 +25,16 @@ class FrameReader:
         self._limit = limit
         self._data = b""
         self._offset = 0
-        """What came and is not cut, from here on."""
+        """Start of the received bytes that are not cut."""
         self._budget = budget
         self._buffer = bytearray()
         """The frame that is not complete, when all before it is cut."""
         self._needed = 1
-        """It cannot be complete before it has so many bytes."""
+        """Bytes without which it cannot be complete."""
 
     @property
     def has_uncut(self) -> bool:
-        """Whether `cut` might find something."""
+        """True if `cut` may find a frame."""
         return bool(self._data)
 
     def feed(self, data: bytes) -> None:

@@ -34,7 +34,7 @@ class Rate:
 
 
 class Rates(Generic[Key]):
-    """Of many, each by its key. `now_s` is any clock that goes forward.
+    """Rates of many peers, by key. `now_s` is any monotonic clock.
 
     Kept is until when each has used up its rate: who is not over it at all need not be remembered.
     """
@@ -67,7 +67,7 @@ class Rates(Generic[Key]):
         return early_s if early_s > 1e-9 else 0.0
 
     def _forget(self, now_s: float) -> None:
-        """Those who are at their start again; the one heard of least lately, if there is none."""
+        """Return the keys with a full budget; without any, the least recently used key."""
         before = len(self._used_until)
         self._used_until = {key: until for key, until in self._used_until.items() if until > now_s}
         if len(self._used_until) == before:

@@ -1,15 +1,15 @@
-"""What peers may make a node keep, in bytes: budgets for a stream, a protocol, a peer, an address and all together.
+"""Memory that peers cause, in bytes: budgets for a stream, a protocol, a peer, an address and all together.
 
-A budget has parents. Who wants to keep bytes reserves them in one budget, and gets them only if that and everything
+A budget has parents. A reservation in one budget succeeds only if that budget and everything
 above it has room; nothing is reserved otherwise. `close` gives back whatever is still reserved there, and so does a
-budget that nobody holds any more: the end of a stream needs no book-keeping of its own.
+budget without references: the end of a stream needs no extra accounting.
 
           all ─┬─ protocol ─────────┬─ stream
                ├─ address ── peer ──┴─ connection
                └─ shares: what belongs to no one peer, such as a cache of messages
 
-Whoever is over a limit of their own pays for it. A budget that many share and that is nearly full says so
-(`Resources.on_nearly_full`), so that whoever keeps most in it can be made to go before anybody else is refused.
+A peer above its own limit is refused. A shared budget that is nearly full reports it
+(`Resources.on_nearly_full`), so that the largest user can be disconnected before others are refused.
 
 Shares have limits of their own, so that no peer's bytes crowd out a cache, and the other way round.
 An address is an IPv4 address or the first 64 bits of an IPv6 one: that is what one customer of a provider has.
@@ -39,7 +39,7 @@ class ResourceLimits:
 
 
 class Budget:
-    """So many bytes may be kept here, and in everything above."""
+    """Reserve bytes here and in all parents; return False without room."""
 
     __slots__ = ("__weakref__", "_high", "_nearly_full", "_parents", "closed", "limit", "name", "refused", "used")
 
@@ -68,7 +68,7 @@ class Budget:
         self.close()
 
     def __contains__(self, budget: Budget) -> bool:
-        """Whether what is reserved in `budget` is reserved here too."""
+        """Return True if reservations in `budget` count here, too."""
         return budget is self or self in budget._parents
 
     @property
@@ -101,7 +101,7 @@ class Budget:
         return True
 
     def release(self, count: int) -> None:
-        """Keep `count` bytes fewer. What was reserved here before `close` is gone already."""
+        """Release `count` bytes. `close` has released earlier reservations already."""
         if self.closed:
             return
         if count > self.used:
@@ -111,13 +111,13 @@ class Budget:
             parent.used -= count
 
     def close(self) -> None:
-        """Release all and reserve no more; for a budget that nobody is below."""
+        """Release all and refuse further reservations; only for a budget without children."""
         self.release(self.used)
         self.closed = True
 
 
 class Resources:
-    """The budgets of one host. Those of peers and addresses are there as long as somebody holds on to them."""
+    """The budgets of one host. Those of peers and addresses exist as long as they are referenced."""
 
     def __init__(self, limits: ResourceLimits | None = None) -> None:
         self.limits = limits or ResourceLimits()
@@ -129,7 +129,7 @@ class Resources:
         self._protocols: dict[str, Budget] = {}
 
     def address(self, address: str) -> Budget:
-        """Of everybody at an address (`address_group`)."""
+        """Return the budget of all peers at an address (`address_group`)."""
         found = self._addresses.get(address)
         if found is None:
             found = Budget(address, self.limits.address, (self.all,), self._nearly_full)
@@ -144,7 +144,7 @@ class Resources:
         return found
 
     def protocol(self, protocol: str) -> Budget:
-        """Of a protocol that this host offers or asks for: never a name that a peer made up."""
+        """Return the budget of a protocol of this host; a peer cannot invent names."""
         found = self._protocols.get(protocol)
         if found is None:
             found = Budget(protocol, self.limits.protocol, (self.all,), self._nearly_full)
@@ -152,7 +152,7 @@ class Resources:
         return found
 
     def connection(self, peer: PeerId, address: str) -> Budget:
-        """What a connection keeps beside its streams."""
+        """Return the budget of a connection without its streams."""
         return Budget("connection", self.limits.peer, (self.peer(peer, address),))
 
     def stream(self, peer: PeerId, address: str, protocol: str) -> Budget:
@@ -169,5 +169,5 @@ class Resources:
 
 
 def address_group(host: str) -> str:
-    """What counts as one address: all of IPv4's, 64 bits of IPv6's."""
+    """Return the group of an address: a whole IPv4 address, 64 bits of an IPv6 address."""
     return groups_of(host)[-1]

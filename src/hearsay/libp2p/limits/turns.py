@@ -38,7 +38,7 @@ class Turns:
         """A heap by used time, then by arrival; entries of workers that left are skipped."""
         self._entries = 0
         self._used_s = 0.0
-        """What the last worker had used when it began."""
+        """Time that the last worker had used at its start."""
         self._at_once_s = 0.0
         """Time spent on work at arrival since the event loop last ran."""
         self._called = False

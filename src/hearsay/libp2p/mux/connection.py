@@ -8,7 +8,7 @@
   peer's budget, and while a frame waits the socket is not read. A peer that sends empty or tiny frames faster than
   `small_frames_per_s` has to wait, which is an offence.
 * A peer that does not seem alive (`liveness.py`) is cut off.
-* Who takes leave closes one direction and reads on until the peer has closed the other: a socket that is closed with
+* An orderly end closes one direction and reads on until the peer has closed the other: a socket that is closed with
   bytes unread throws away what it has not delivered.
 """
 
@@ -43,15 +43,15 @@ _OPENED_AT_ONCE = 16 * 1024
 _MIN_REST_S = 0.2
 """So that a peer over its allowance costs few timers."""
 _MULTIPLEXED = 256 * 1024
-"""What the multiplexer may make ready while the socket takes nothing."""
+"""Bytes that the multiplexer may prepare while the socket is blocked."""
 
 
 class Owner(Protocol):
-    """Who a connection belongs to: the host."""
+    """The owner of a connection: the host."""
 
     @property
     def protocols(self) -> Collection[str]:
-        """What is offered on streams."""
+        """Protocols that are offered on streams."""
         ...
 
     @property
@@ -78,7 +78,7 @@ class Owner(Protocol):
     def stream_opened(self, connection: Connection, stream: Stream) -> None: ...
 
     def drop(self, connection: Connection) -> None:
-        """End a connection now, also for whoever uses its streams."""
+        """End a connection now, and the use of its streams."""
         ...
 
 
@@ -92,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer: PeerId = b""
         """Known when the connection is ready."""
         self.address = ""
-        """What the other end counts as (`address_group`); known when there is a socket."""
+        """The address group of the other end; known once there is a socket."""
         self._loop = asyncio.get_running_loop()
         self.since = self._loop.time()
         self.ready: asyncio.Future[None] = self._loop.create_future()
@@ -114,7 +114,7 @@ class Connection(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         """The handshake's deadline, then the next look at whether the peer is alive."""
         self.budget = Budget("connection", 0)
-        """What the peer's streams do not reserve themselves; there is none before the peer is known."""
+        """Reservations of the peer outside its streams; None before the peer is known."""
         self._sealed_bytes = 0
         self._unsent_bytes = 0
         """Parts of `budget`: what waits to be opened; what waits for the socket."""
@@ -138,9 +138,9 @@ class Connection(asyncio.BufferedProtocol):
         return self._streams.opened_by(not self.dialed, protocol)
 
     @property
-    def heard_s(self) -> float:
+    def received_s(self) -> float:
         """When bytes last came, in the loop's time; 0 if none did."""
-        return self._liveness.heard_s if self._liveness.heard_s > self.since else 0.0
+        return self._liveness.received_s if self._liveness.received_s > self.since else 0.0
 
     @property
     def remote_address(self) -> tuple[str, int] | None:
@@ -148,7 +148,7 @@ class Connection(asyncio.BufferedProtocol):
         return (name[0], name[1]) if name else None
 
     def kept_in(self, budget: Budget) -> int:
-        """What is reserved for this connection in a budget that others share."""
+        """Return the reservations of this connection in a shared budget."""
         own = (self.budget, *self._streams.budgets())
         return sum(reserved.used for reserved in own if reserved in budget)
 
@@ -168,12 +168,12 @@ class Connection(asyncio.BufferedProtocol):
         self._owner.connection_over_limit(self)
 
     def over_own(self, budget: Budget, count: int) -> tuple[bool, bool]:
-        """Whether so many bytes more are too many for a budget itself, and for the peer; if not, others have them."""
+        """Return True if more bytes exceed the budget itself or that of the peer; otherwise others use the room."""
         peers = self._owner.resources.peer(self.peer, self.address)
         return budget.used + count > budget.limit, peers.used + count > peers.limit
 
     def close(self, code: GoAway = GoAway.NORMAL) -> None:
-        """Say goodbye and close. What streams have not sent yet is lost."""
+        """Send a goodbye and close. Unsent data of streams is lost."""
         if self.closed:
             return
         self.closed = True
@@ -203,7 +203,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def attached(self) -> bool:
-        """Whether it ever had a socket."""
+        """True if it ever had a socket."""
         return self._transport is not None
 
     def abort(self) -> None:
@@ -230,7 +230,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.closed or self._transport is None:
             return
         data = bytes(memoryview(self._owner.read_buffer)[:nbytes])
-        self._liveness.heard_s = self._loop.time()
+        self._liveness.received_s = self._loop.time()
         if self._channel is not None:
             self._channel.feed(data)
             self._owner.turns.arrived(self)
@@ -346,7 +346,7 @@ class Connection(asyncio.BufferedProtocol):
             self._owner.turns.arrived(self)
 
     def _look(self) -> None:
-        """Whether the peer is alive; again in a while."""
+        """Check the liveness of the peer, and schedule the next check."""
         transport = self._transport
         if transport is None or self.closed:
             return
@@ -379,7 +379,7 @@ class Connection(asyncio.BufferedProtocol):
         self.expel()
 
     def expel(self) -> None:
-        """The peer takes more room than there is for it. Whoever uses its streams hears of that in a turn of the loop
+        """The peer exceeds its room. Users of its streams are notified in a turn of the loop
         of its own, since this one may be theirs."""
         self.close(GoAway.INTERNAL_ERROR)
         self._loop.call_soon(self._owner.drop, self)
@@ -416,7 +416,7 @@ class Connection(asyncio.BufferedProtocol):
         self._stop_timer()
         if not self.ready.done():
             self.ready.set_exception(error)
-            self.ready.exception()  # asyncio complains about errors that nobody looked at
+            self.ready.exception()  # asyncio warns about exceptions that are never retrieved
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

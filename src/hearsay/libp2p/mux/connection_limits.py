@@ -8,7 +8,7 @@ from enum import Enum, auto
 from hearsay.libp2p.mux.yamux import YamuxLimits
 
 LARGE_FRAME = 32
-"""A frame of so many bytes carries its own cost."""
+"""Size from which a frame is not small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,9 +20,9 @@ class ConnectionLimits:
     max_negotiating: int = 64
     """Inbound streams that have no protocol yet."""
     idle_s: float = 10.0
-    """Who has said nothing for so long is pinged."""
+    """Silence after which a peer is pinged."""
     answer_s: float = 10.0
-    """Who says nothing for so long after that is gone."""
+    """Silence after the ping at which the connection ends."""
     write_s: float = 10.0
     """So is whose socket takes nothing for so long while bytes wait."""
     small_frames_per_s: float = 5_000
@@ -32,7 +32,7 @@ class ConnectionLimits:
 
 
 class Sign(Enum):
-    """What a look at a peer shows."""
+    """The result of a liveness check."""
 
     ALIVE = auto()
     SILENT = auto()
@@ -41,11 +41,11 @@ class Sign(Enum):
 
 
 class Liveness:
-    """What a connection has heard of its peer, and what the socket has taken."""
+    """Times of the last received bytes and of progress in sending."""
 
     def __init__(self, limits: ConnectionLimits, now_s: float) -> None:
         self._limits = limits
-        self.heard_s = self._moved_s = now_s
+        self.received_s = self._moved_s = now_s
         """When the peer last sent something; when the socket last took something, or had nothing to take."""
         self._pinged_s: float | None = None
         self.written = self._taken = 0
@@ -63,9 +63,9 @@ class Liveness:
         if taken != self._taken or not waiting:
             self._taken, self._moved_s = taken, now_s
         sign = Sign.ALIVE
-        if self._pinged_s is None or self.heard_s >= self._pinged_s:
+        if self._pinged_s is None or self.received_s >= self._pinged_s:
             self._pinged_s = None
-            if now_s - self.heard_s >= limits.idle_s:
+            if now_s - self.received_s >= limits.idle_s:
                 self._pinged_s = now_s
                 sign = Sign.SILENT
         elif now_s - self._pinged_s >= limits.answer_s:

@@ -1,7 +1,7 @@
-"""The streams of a connection: opened by either side, agreeing on a protocol, then carrying somebody's bytes.
+"""The streams of a connection: opened by either side, agreeing on a protocol, then carrying data.
 
 * A stream that has no protocol yet has a deadline and little room, and a peer may have few of them.
-* What waits for a peer, or came from it and was not read, is reserved in budgets. Whoever is over their own loses the
+* Data that waits for a peer, or is received and unread, is reserved in budgets. A peer above its own budget loses the
   stream, or the connection if it is the peer's own.
 """
 
@@ -22,7 +22,7 @@ from hearsay.libp2p.names.errors import MultistreamError
 from hearsay.libp2p.names.peer_id import PeerId
 
 STREAM_BYTES = 4096
-"""What a stream takes before it carries anything."""
+"""Memory of a stream before it carries data."""
 NEGOTIATION_BYTES = 16 * 1024
 """A stream that has no protocol yet may keep so much, the above included."""
 
@@ -35,7 +35,7 @@ class StreamsOwner(Protocol):
 
     @property
     def protocols(self) -> Collection[str]:
-        """What is offered on streams."""
+        """Protocols that are offered on streams."""
         ...
 
     def budget_for(self, protocol: str) -> Budget:
@@ -43,7 +43,7 @@ class StreamsOwner(Protocol):
         ...
 
     def over_own(self, budget: Budget, count: int) -> tuple[bool, bool]:
-        """Whether so many bytes more are too many for a budget itself, and for the peer."""
+        """Return True if more bytes exceed the budget itself or that of the peer."""
         ...
 
     def tell_over_limit(self) -> None: ...
@@ -70,7 +70,7 @@ class ConnectionStreams:
         self._streams: dict[int, Stream] = {}
         self._negotiating: dict[int, _NegotiatingStream] = {}
         self._writers: dict[int, tuple[Stream, list[Callable[[], None]]]] = {}
-        """Who waits for a stream to be writable."""
+        """Callers that wait for a writable stream."""
         self.peer: PeerId = b""
         self.budget = Budget("connection", 0)
         """The connection's, in which streams without a protocol have theirs."""
@@ -106,7 +106,7 @@ class ConnectionStreams:
             raise
         return stream
 
-    # What a stream asks of its carrier.
+    # Called by a stream.
 
     def send(self, number: int, data: bytes) -> None:
         if not self._mux.send(number, data) and number in self._streams:
@@ -140,7 +140,7 @@ class ConnectionStreams:
         self._writers.setdefault(stream.id, (stream, []))[1].append(callback)
         self._connection.flush_soon()
 
-    # What the connection tells.
+    # Called by the connection.
 
     def act_on(self, events: list[YamuxEvent]) -> None:
         for event in events:
@@ -174,7 +174,7 @@ class ConnectionStreams:
                 stream.on_over()
 
     def flushed(self) -> None:
-        """What could leave has left: writers may go on."""
+        """Wake writers after data has left."""
         for number in self._mux.take_drained():
             self.forget_if_over(number)
         if self._writers and not self.congested:
@@ -314,6 +314,6 @@ class _NegotiatingStream:
         self._streams.negotiated(self)
 
     def give_up(self) -> None:
-        """Whoever waited does not any more."""
+        """Forget a caller that no longer waits."""
         self._streams.negotiated(self)
         self.stream.reset()

@@ -35,7 +35,7 @@ class Negotiation(ABC):
 
     @abstractmethod
     def start(self) -> bytes:
-        """What to send first."""
+        """Return the first bytes to send."""
 
     def receive(self, data: bytes) -> bytes:
         """Take bytes of the peer; what to send in answer."""

@@ -1,10 +1,10 @@
 """A stream of a connection, for asyncio: written to at once, read by `await` or by a receiver.
 
-Reading opens the peer's window again; whoever does not read slows the peer down and nobody else. Writing never
+Reading opens the peer's window again; an unread stream slows down its peer only. Writing never
 blocks: what the peer's window does not admit waits in memory, so writers of much call `drain` in between, and
 `unsent` says how much waits.
 
-What waits, in either direction, is reserved in the stream's budget; so is what a protocol's handler keeps of the
+Waiting data of both directions is reserved in the stream's budget; so is data that a protocol's handler keeps of the
 peer's bytes, if it does the same. A stream whose budget has no room is reset.
 """
 
@@ -32,7 +32,7 @@ class Receiver(Protocol):
 
 
 class Carrier(Protocol):
-    """What moves a stream's bytes: our own connection, or one stream of py-libp2p. Streams are told by number."""
+    """The carrier of a stream's bytes: our own connection, or a stream of py-libp2p. Streams have numbers."""
 
     @property
     def peer(self) -> PeerId: ...
@@ -45,13 +45,13 @@ class Carrier(Protocol):
     def send(self, number: int, data: bytes) -> None: ...
 
     def over_budget(self, stream: Stream, count: int) -> None:
-        """There is no room for so many bytes more of a stream, which ends for that."""
+        """Return False without room for more bytes of a stream; the stream ends then."""
         ...
 
     def unsent(self, number: int) -> int: ...
 
     def read(self, number: int, count: int) -> None:
-        """So many bytes were taken by the application; the peer may send as many more."""
+        """Report bytes that the application has read; the peer may send as many more."""
         ...
 
     def finish(self, number: int) -> None: ...
@@ -105,7 +105,7 @@ class Stream:
 
     @property
     def writable(self) -> bool:
-        """Whether what is written now leaves at once, as far as one can know."""
+        """True if written data is expected to leave at once."""
         return not self.was_reset and not self._carrier.congested and not self.unsent
 
     def write(self, data: bytes) -> None:
@@ -171,7 +171,7 @@ class Stream:
         self._wake_reader()
 
     def preload(self, data: bytes) -> None:
-        """Keep data until somebody reads it, such as what came behind the negotiation of the protocol."""
+        """Keep data until it is read, such as data that follows the negotiation of the protocol."""
         if self.budget.reserve(len(data)):
             self._unread += data
         else:
@@ -227,7 +227,7 @@ class Stream:
     async def _more(self) -> None:
         """Until something happens on the reading side."""
         if self._read_waiter is not None:
-            raise RuntimeError("somebody else reads this stream")
+            raise RuntimeError("another reader uses this stream")
         self._read_waiter = asyncio.get_running_loop().create_future()
         try:
             await self._read_waiter

@@ -2,13 +2,13 @@
 
 Rules:
 
-* A frame is 12 bytes (version 0, type, flags, stream, length) and, for data, so many bytes. The dialer's streams are
+* A frame is 12 bytes (version 0, type, flags, stream, length) and, for data, the bytes. The dialer's streams are
   odd, the listener's even. SYN opens, ACK accepts, FIN closes one direction, RST both at once.
 * Every stream begins with a window of 256 KiB in each direction; only data counts. A peer that sends more than its
   window ends the connection. A stream that is read gets a larger window while the connection's budget lasts.
-* Bounds: streams opened by the peer (more are reset), bytes that nobody has read yet, answers to frames that ask for
+* Bounds: streams opened by the peer (more are reset), unread bytes, answers to frames that ask for
   one (pings, refused streams) between two `take`s. Output is made when it can be sent, not before: data waits at its
-  stream until the window is open and what was made is taken, streams take turns. What waits is reserved in the
+  stream until the window is open and earlier output is taken; streams take turns. Waiting data is reserved in the
   budget of its stream, where there is one, and windows grow only while there is room in `budget`.
 * Data is handed on as it comes: of a frame that is not complete only the header is ever kept.
 
@@ -53,7 +53,7 @@ class YamuxLimits:
     max_outbound_streams: int = 1024
     max_window: int = 1024 * 1024
     max_unread_bytes: int = 16 * 1024 * 1024
-    """Bytes received that nobody has read, over all streams; also the budget that windows grow within."""
+    """Maximum unread bytes over all streams; windows grow within this budget, too."""
     max_unsent_answers: int = 1024
 
 
@@ -103,7 +103,7 @@ class Yamux:
         return len(self._streams)
 
     def has(self, stream: int) -> bool:
-        """Whether a stream is open in either direction."""
+        """Return True if a stream is open in either direction."""
         return stream in self._streams
 
     def open(self) -> int:
@@ -202,7 +202,7 @@ class Yamux:
         self._frame(FrameType.GO_AWAY, 0, 0, code)
 
     def take(self) -> bytes:
-        """What there is to send now."""
+        """Return the bytes to send now."""
         self._fill()
         output = self._output
         if not output:
@@ -324,7 +324,7 @@ class Yamux:
             state.unread += length
             self._unread += length
             if self._unread > self._limits.max_unread_bytes:
-                raise YamuxError(f"more than {self._limits.max_unread_bytes} bytes that nobody has read")
+                raise YamuxError(f"more than {self._limits.max_unread_bytes} unread bytes")
             events.append(Received(stream, data))
         if flags & _CLOSING:
             self._closed(stream, state, flags, events)

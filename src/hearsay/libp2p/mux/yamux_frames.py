@@ -1,4 +1,4 @@
-"""Yamux as it is spoken and told: frames, and the events that come of them."""
+"""Frames of Yamux, and the events that follow from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong with a peer: `ProtocolError`, and one class for each layer that finds fault.
+"""Errors of peers: `ProtocolError`, and one class for each layer.
 
 The rule of every layer here: whatever bytes come in, nothing but the layer's own `ProtocolError` comes out.
 Wrong use by our own code raises `ValueError` or `RuntimeError` instead.

@@ -3,7 +3,7 @@
 A key travels as a protobuf `{type = 1, data = 2}`. Our own identities are Ed25519; peers may bring Ed25519,
 secp256k1 (compressed point, ECDSA over SHA-256), ECDSA (DER) or RSA (DER, PKCS#1 v1.5 over SHA-256).
 
-Only the form that go and rust write is a key. Both read other forms, each its own set, and write them anew before
+Only the form that go and rust write is a key. Both read other forms, each its own set, and encode them again before
 they compute a peer id. A second form would have a second peer id here. Bounds keep verification cheap:
 
 * The protobuf has both fields in order and nothing else. DER is what an encoder writes: a named curve with an
@@ -91,7 +91,7 @@ class KeyType(IntEnum):
 
 
 def verification_us(encoded: bytes) -> int:
-    """About how many microseconds a check of a signature takes, told from the key's first bytes and its length."""
+    """Estimate the microseconds of a signature check from the key's first bytes and its length."""
     key_type, size = encoded[1] if len(encoded) > 1 else KeyType.ED25519, len(encoded)
     if key_type == KeyType.RSA:
         return size * size // 2300
@@ -115,7 +115,7 @@ class PublicKey:
         return _decode(bytes(encoded))
 
     def is_disputed(self, signature: bytes) -> bool:
-        """Whether go, rust and js differ on messages with this signature, or on all of this key.
+        """Return True if go, rust and js differ on messages with this signature, or on all of this key.
 
         rust knows P-256 only, and js has its own form of ECDSA keys and signatures. On secp256k1 rust and js refuse
         the greater of the two values of s. js refuses RSA keys of 1062 bytes, which 8192 bits take.
@@ -131,7 +131,7 @@ class PublicKey:
         return self.type is KeyType.ECDSA or s > _SECP256K1_ORDER // 2
 
     def verify(self, signature: bytes, data: bytes) -> bool:
-        """Whether `signature` is this key's over `data`."""
+        """Return True if `signature` is valid for `data` and this key."""
         key = self._key
         try:
             if isinstance(key, Ed25519PublicKey):
@@ -177,7 +177,7 @@ class PrivateKey:
             raise EncodingError(f"an Ed25519 private key has 64 or 96 bytes, not {len(data)}")
         own = cls.from_seed(data[:32])
         if any(data[start : start + 32] != own.public.data for start in range(32, len(data), 32)):
-            raise EncodingError("an Ed25519 private key with another public key beside it")
+            raise EncodingError("an Ed25519 private key with a public key that does not match")
         return own
 
     def encode(self) -> bytes:
@@ -283,6 +283,6 @@ def _load(key_type: KeyType, data: bytes) -> _LibraryKey:
 
 
 def _is_usual_point(encoded: bytes) -> bool:
-    """Whether the bytes are the one encoding of a point, and that is not of small order."""
+    """Return True if the bytes are the canonical encoding of a point that is not of small order."""
     y = int.from_bytes(encoded, "little") & ((1 << 255) - 1)
     return y < _PRIME and y not in _SMALL_ORDER

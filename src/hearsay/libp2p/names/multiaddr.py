@@ -1,7 +1,7 @@
 """Multiaddrs, as far as a TCP host needs them: ip4, ip6, dns, dns4, dns6, dnsaddr, tcp, udp, p2p, and markers.
 
 `Multiaddr` is a tuple of (protocol, value as text), parsed from text or bytes and written as either. Addresses with
-protocols not listed here are refused with `EncodingError`; whoever reads a peer's list skips them.
+protocols not listed here are refused with `EncodingError`; readers of a peer's list skip them.
 """
 
 from __future__ import annotations

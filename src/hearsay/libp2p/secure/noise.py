@@ -5,7 +5,7 @@ Rules:
 * Every message, of the handshake and after it, is preceded by its length in two bytes, big endian.
 * Messages two and three carry a payload `{identity_key = 1, identity_sig = 2, extensions = 4}`: the peer's public
   key, and its signature over `noise-libp2p-static-key:` and the Noise static key. Extensions are skipped.
-* A dialer that knows whom it wants refuses anybody else. Our own identity is refused too (reflection).
+* A dialer with an expected identity refuses all others. Our own identity is refused, too (reflection).
 
 `Handshake` takes bytes and gives bytes until `channel` is there; `Channel` then seals and opens.
 """
@@ -36,7 +36,7 @@ class Channel:
 
     def __init__(self, peer: peer_id.PeerId, sealing: Cipher, opening: Cipher) -> None:
         self.peer = peer
-        """Who is at the other end, proven."""
+        """The proven identity of the other end."""
         self._sealing = sealing
         self._opening = opening
         self._received = b""
@@ -52,7 +52,7 @@ class Channel:
 
     @property
     def has_frame(self) -> bool:
-        """Whether a complete frame waits."""
+        """True if a complete frame waits."""
         received, offset = self._received, self._offset
         left = len(received) - offset
         return left >= 2 and left - 2 >= (received[offset] << 8 | received[offset + 1])
@@ -159,7 +159,7 @@ class Handshake:
         return message
 
     def _identified(self, payload: bytes) -> peer_id.PeerId:
-        """Who the peer proves to be."""
+        """Return the identity that the peer proves."""
         try:
             encoded = signature = b""
             for number, wire_type, start, stop in walk(payload, 0, len(payload)):

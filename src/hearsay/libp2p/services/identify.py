@@ -92,9 +92,9 @@ def _text(raw: bytes) -> str:
 
 ANSWER_SECONDS = 15.0
 OWN_ADDRESSES = 16
-"""Of ours are told; nobody dials more."""
+"""Maximum of our addresses that are sent; peers do not dial more."""
 _KEPT_PER_BYTE = 4
-"""What a description takes in memory, as many times as on the wire."""
+"""Memory of a description, as a multiple of its size on the wire."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class IdentifyLimits:
     """Questions of a peer that are answered."""
     pushed: Rate = Rate(8, 0.2)
     known_bytes: int = 16 * MIB
-    """What all connected peers say of themselves."""
+    """Descriptions of all connected peers."""
 
 
 class Identification:
@@ -116,7 +116,7 @@ class Identification:
         self._budget = Budget("identify", limits.known_bytes)
         self._kept_bytes: dict[PeerId, int] = {}
         self._sequences: dict[PeerId, int] = {}
-        """Of the signed records that are known."""
+        """Peers with a known signed record."""
         self._signed: tuple[Multiaddr, ...] | None = None
         self._record = b""
         self._tasks = Tasks()
@@ -133,7 +133,7 @@ class Identification:
             self._start(self._tell(peer))
 
     def record(self) -> bytes:
-        """Our own addresses, signed; anew when they have changed, for signing is dear and anybody may ask."""
+        """Return our own signed addresses; signed again only after a change, as signing is expensive."""
         addresses = self._host.addresses[:OWN_ADDRESSES]
         if addresses != self._signed:
             self._record = seal_record(self._host.identity, PeerRecord(self._host.peer, time_ns(), addresses))

@@ -44,7 +44,7 @@ def seal_record(identity: PrivateKey, record: PeerRecord) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class SealedRecord:
-    """What an envelope says, before anybody has looked at its signature, which is the dear part."""
+    """The content of an envelope before the expensive check of its signature."""
 
     record: PeerRecord
     _key: PublicKey

@@ -4,11 +4,11 @@ Rules:
 
 * A stream carries length-prefixed messages `{type = 1, register = 2, registerResponse = 3, unregister = 4,
   discover = 5, discoverResponse = 6}`; every REGISTER and DISCOVER is answered.
-* What is registered is a signed peer record of the asking peer, for `ttl` seconds: two hours if it does not say.
+* A registration is a signed peer record of the requesting peer, for `ttl` seconds (default: two hours).
   Points that know the older form of the protocol only, py-libp2p's for one, want `{id = 1, addrs = 2}` in its place.
 * A DISCOVER is answered with registrations and a cookie; with that cookie, the next answer goes on from there.
 
-What a point remembers is in `hearsay.libp2p.services.rendezvous_streams`.
+`hearsay.libp2p.services.rendezvous_streams` has the registry of a point.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hearsay.libp2p.services.peer_record import read_addresses
 
 PROTOCOL = "/rendezvous/1.0.0"
 MAX_MESSAGE_BYTES = 1 << 18
-"""Of an answer, for who asked."""
+"""The reason in an answer."""
 MAX_NAMESPACE_BYTES = 255
 DEFAULT_TTL_S, MAX_TTL_S = 2 * 3600, 72 * 3600
 MAX_ANSWER = 100
@@ -121,12 +121,12 @@ def decode_message(data: bytes) -> RendezvousMessage:
 
 
 def unsigned_record(peer: PeerId, addresses: Iterable[Multiaddr]) -> bytes:
-    """What older points take for a peer record."""
+    """Return the form of a peer record that older points accept."""
     return bytes_field(1, peer) + b"".join(bytes_field(2, address.encode()) for address in addresses)
 
 
 def open_unsigned(record: bytes) -> tuple[PeerId, tuple[Multiaddr, ...]]:
-    """Who is registered in the older form: a claim, until that peer is dialled and proves it."""
+    """Return the peer of a registration in the older form: a claim until it is dialled."""
     peer = b""
     for number, wire_type, start, stop in walk(record, 0, len(record)):
         if number == 1 and wire_type == DELIMITED:

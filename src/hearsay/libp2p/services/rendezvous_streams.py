@@ -33,11 +33,11 @@ from hearsay.libp2p.services.rendezvous import (
 )
 
 ENTRY_BYTES = 512
-"""What a registration takes beside its record and its namespace."""
+"""Memory of a registration without its record and its namespace."""
 EXPIRY_S = 60.0
 """So often what is over is looked for."""
 _COOKIE = Struct(">QQLL")
-"""Of the registrations after one number, up to another one, so many were told, in an order that a number chooses."""
+"""A cookie: registrations between two numbers, how many of them were sent, and the order that a number chooses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class RegistryLimits:
     address_bytes: int = 4 * MIB
     bytes: int = 16 * MIB
     answer_bytes: int = 64 << 10
-    """Of the registrations in an answer; one of them is always told."""
+    """Bytes of registrations in an answer; one is always sent."""
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class Registry:
         return sum(peer.count for peer in self._peers.values())
 
     def answer(self, peer: PeerId, address: str, asked: RendezvousMessage) -> RendezvousMessage | None:
-        """What to answer to an authenticated peer; None to what needs none.
+        """Return the answer to an authenticated peer; None if there is none.
 
         `address` is what the peer's address counts as (`resources.address_group`).
         """
@@ -146,7 +146,7 @@ class Registry:
         return Status.OK
 
     def _learn(self, peer: PeerId, known: _Peer, record: bytes) -> bool:
-        """Whether it is the peer's own record, checked unless it is the same again; the newest one is kept."""
+        """Return True for the peer's own record, checked unless it is unchanged; the newest one is kept."""
         if record == known.record:
             return True
         if len(record) > self._limits.record_bytes:
@@ -181,14 +181,14 @@ class Registry:
 
     def _discover(self, asked: RendezvousMessage) -> RendezvousMessage:
         name = asked.namespace.encode()
-        after, upto, told, order = 0, 0, 0, 0
+        after, upto, sent, order = 0, 0, 0, 0
         if asked.cookie:
             if len(asked.cookie) < _COOKIE.size or asked.cookie[_COOKIE.size :] != name:
                 return RendezvousMessage(type=MessageType.DISCOVER_RESPONSE, status=Status.INVALID_COOKIE)
-            after, upto, told, order = _COOKIE.unpack_from(asked.cookie)
+            after, upto, sent, order = _COOKIE.unpack_from(asked.cookie)
         if not upto:
             upto, order = self._count, getrandbits(32)
-        found = self._in_turns(asked.namespace, after, upto, order)[told:]
+        found = self._in_turns(asked.namespace, after, upto, order)[sent:]
         page = found[: min(asked.limit or MAX_ANSWER, MAX_ANSWER)]
         room = self._limits.answer_bytes
         for place, kept in enumerate(page):
@@ -197,7 +197,7 @@ class Registry:
                 del page[max(1, place) :]
                 break
         if len(page) < len(found):
-            cookie = _COOKIE.pack(after, upto, told + len(page), order)
+            cookie = _COOKIE.pack(after, upto, sent + len(page), order)
         else:
             cookie = _COOKIE.pack(upto, 0, 0, 0)
         return RendezvousMessage(
@@ -207,7 +207,7 @@ class Registry:
         )
 
     def _in_turns(self, namespace: str, after: int, upto: int, order: int) -> list[_Registration]:
-        """The registrations between two numbers, in the order in which they are told."""
+        """Return the registrations between two numbers, in the order of answers."""
         now_s = self._now_s()
         of_address: dict[str, list[_Registration]] = {}
         for kept in reversed(self._names.get(namespace, {}).values()):
@@ -250,11 +250,11 @@ ANSWER_SECONDS = 15.0
 class PointLimits:
     registry: RegistryLimits = field(default_factory=RegistryLimits)
     streams: int = 8
-    """Of a peer at a time."""
+    """Requests of a peer at a time."""
     stream_s: float = 60.0
     question_bytes: int = 8192
     questions: int = 64
-    """That wait in a stream."""
+    """Requests that wait in a stream."""
     rate: Rate = Rate(256, 16.0)
     """Questions of a peer."""
     address_rate: Rate = Rate(2048, 64.0)
