@@ -473,7 +473,7 @@ def test_a_peer_with_whom_no_protocol_is_agreed_yet_is_not_called_foreign():
         async with Node() as other, Node() as node:
             await node.connect(other.addresses[0])
             lines = PublishedLines(node, "news", False, 3.0, lambda event, text: None)
-            assert lines.why_nobody() == "1 connected, not yet agreed on a protocol within 3 s"
+            assert lines.no_recipient_reason() == "1 connected, not yet agreed on a protocol within 3 s"
             await until(lambda: node.peers)
             assert node.agreeing == ()
 

@@ -8,7 +8,7 @@ from hearsay.core.scores.named_sets import named_set
 from hearsay.sim.plan.engines import unsupported
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.simulate import Simulation
-from hearsay.trace.language.rows import number_of
+from hearsay.trace.language.formed_rows import number_of
 from hearsay.trace.language.schema import TraceEvent, TraceRow
 
 SETTINGS = {

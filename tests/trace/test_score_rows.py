@@ -12,7 +12,7 @@ from rows_strategy import as_rows
 from written_runs import write_run
 
 from hearsay.core.language.state import PeerParts, ScoreParts, TopicParts
-from hearsay.trace.language.rows import bits_of, number_of, score_rows
+from hearsay.trace.language.formed_rows import bits_of, number_of, score_rows
 from hearsay.trace.language.schema import CLASSES, Column, TraceEvent, TraceRow, class_of
 from hearsay.trace.read.reader import read_rows
 from hearsay.trace.read.show import show

@@ -58,7 +58,7 @@ from hearsay.trace.language.event_rows import (
     remove_peer_row,
     send_rpc_row,
 )
-from hearsay.trace.language.rows import formed_row
+from hearsay.trace.language.formed_rows import formed_row
 from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, TraceEvent
 
 MAX_PEERS = 65_536

@@ -59,7 +59,7 @@ from hearsay.trace.language.event_rows import (
     reject_row,
     remove_peer_row,
 )
-from hearsay.trace.language.rows import formed_row
+from hearsay.trace.language.formed_rows import formed_row
 from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, TraceEvent
 
 _WATCHING = ("handled", "node_started", "node_stopped")

@@ -59,7 +59,7 @@ from hearsay.sim.reference.transport import Transport
 from hearsay.sim.results.recorder import MessageInfo, Parts, Recorder
 from hearsay.sim.results.summary import Figures, recorded_figures
 from hearsay.trace.language.event_rows import node_down_row, node_up_row, state_row
-from hearsay.trace.language.rows import score_rows
+from hearsay.trace.language.formed_rows import score_rows
 from hearsay.trace.language.schema import NONE
 
 GC_THRESHOLD = 200_000

@@ -9,7 +9,7 @@ from pathlib import Path
 from hearsay.text.escape import escape
 from hearsay.trace.folder.arrow import read_table
 from hearsay.trace.language.errors import RunFolderError
-from hearsay.trace.language.rows import number_of
+from hearsay.trace.language.formed_rows import number_of
 from hearsay.trace.language.schema import FORMS, PartKind, TraceEvent, TraceRow, Via, wire_name
 from hearsay.trace.write.run_folder import DICTIONARIES
 
