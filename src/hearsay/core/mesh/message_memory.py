@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import IDontWant, Message
 from hearsay.core.language.sizes import message_footprint
-from hearsay.core.rules.message_rules import ids_heard, is_forgotten, left_of
+from hearsay.core.rules.message_rules import accepted_ids, is_forgotten, left_of
 from hearsay.core.shell.seen import Windows
 
 MAX_COUNTED = 100_000
@@ -153,18 +153,18 @@ class Unwanted:
             return [], 0
         before = self._rpcs.get(peer, 0)
         self._rpcs[peer] = before + 1
-        heard_before = self._ids.get(peer, 0)
-        heard = ids_heard(
-            before, self._max_rpcs, len(ids), self._max_ids, left_of(heard_before, self._max_ids_of_peer)
+        accepted_before = self._ids.get(peer, 0)
+        accepted = accepted_ids(
+            before, self._max_rpcs, len(ids), self._max_ids, left_of(accepted_before, self._max_ids_of_peer)
         )
-        self._ids[peer] = heard_before + heard
-        for message_id in ids[:heard]:
+        self._ids[peer] = accepted_before + accepted
+        for message_id in ids[:accepted]:
             self._order.pop((peer, message_id), None)
             self._order[peer, message_id] = self.tick
             self._by_peer.setdefault(peer, {})[message_id] = self.tick
         while len(self._order) > self._limit:
             self._forget(*next(iter(self._order)))
-        return ids[:heard], len(ids) - heard
+        return ids[:accepted], len(ids) - accepted
 
     def holds(self, peer: PeerId, message_id: MessageId) -> bool:
         return message_id in self._by_peer.get(peer, ())

@@ -25,7 +25,7 @@ from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Control, IHave, IWant, Message, PartKind, Rpc
 from hearsay.core.language.state import ScoreParts
 from hearsay.core.mesh.parameters import GossipsubParameters, UnwelcomeGraft
-from hearsay.core.rules.message_rules import rpc_is_heard
+from hearsay.core.rules.message_rules import rpc_is_accepted
 from hearsay.core.rules.scores.parts import exchange_is_accepted, gets_published, may_be_in_mesh, may_gossip
 from hearsay.core.scores.declarations import TrackedPromises
 from hearsay.core.scores.gater import Gater
@@ -222,7 +222,7 @@ class Standing:
         if not parts:
             return True
         before = counts.get(peer, 0)
-        if rpc_is_heard(before, limit):
+        if rpc_is_accepted(before, limit):
             counts[peer] = before + 1
             return True
         self._shell.drop(peer, kind, sum(len(part.ids) for part in parts), Reason.OVER_LIMIT)

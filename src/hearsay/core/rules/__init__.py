@@ -1,1 +1,1 @@
-"""What routers decide by numbers alone: run here by the routers, and compiled for the array engine's kernels."""
+"""Decisions over numbers: called by routers, and compiled for the kernels of the array engine."""

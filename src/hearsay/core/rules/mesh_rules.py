@@ -17,29 +17,29 @@ Sizes:
 Backoff:
 
 * BACKOFF-1: A backoff never ends earlier than was agreed before.
-* BACKOFF-2: A GRAFT of the peer is refused until the end; one's own waits for the slack too, since clocks and links
-  differ. Only after that is the backoff forgotten. With `backoff_until_forgotten` one's own GRAFT waits until then:
+* BACKOFF-2: A GRAFT of the peer is refused until the end; our own GRAFT also waits for the slack, since clocks and
+  links differ. Only then is the backoff forgotten. With `backoff_until_forgotten` our own GRAFT waits until then:
   expired backoffs are removed every 15 heartbeats (go, js).
-* BACKOFF-3: A PRUNE names whole seconds, rounded up: too long harms nobody, too short gets one's own GRAFT refused.
-* BACKOFF-7: A GRAFT in backoff is misbehaviour, and so soon after the PRUNE twice: no clock is that wrong
+* BACKOFF-3: A PRUNE names whole seconds, rounded up: a longer time is harmless, a shorter one gets our GRAFT refused.
+* BACKOFF-7: A GRAFT in backoff is misbehaviour, and shortly after the PRUNE it counts twice: no clock is that wrong
   (*reference only:* `score`).
-* BACKOFF-8: Shortly before the end a GRAFT is none too early, if that is wanted: its sender may have waited by
+* BACKOFF-8: Shortly before the end a GRAFT may be accepted, if that is enabled: its sender may have waited by
   another clock (nim; *reference only:* `early_graft_ms`).
 * BACKOFF-4: A received time counts up to a bound; a PRUNE without a time, or with none at all,
-  counts as one's own (go).
+  counts as our own backoff (go).
 
 Answers to a GRAFT; the first rule that applies decides:
 
 * GRAFT-1: From a peer that does not speak the protocol: nothing, it is dropped.
-* GRAFT-2: For a topic one is not in: a PRUNE (r1) or nothing (v1.1).
-* GRAFT-3: From a peer that is not in the topic: a PRUNE. With `unsubscribed_graft` it is judged like a subscriber's;
-  if nothing else speaks against it, it is dropped (rust), or the peer counts as a subscriber (go, js, nim, jvm).
+* GRAFT-2: For a topic that is not joined: a PRUNE (r1) or nothing (v1.1).
+* GRAFT-3: From a peer that is not in the topic: a PRUNE. With `unsubscribed_graft` it is treated like a subscriber's;
+  if no other rule refuses it, it is dropped (rust), or the peer counts as a subscriber (go, js, nim, jvm).
 * GRAFT-4: From a member: nothing, it is one already. With `member_graft_is_judged` the rules below come first (jvm).
 * GRAFT-8: From a direct peer: a PRUNE; it gets every message anyway (v1.1; *reference only:*
   `direct_connect_ticks`). nim counts it as misbehaviour, too; rust sends nothing.
-* GRAFT-5: In backoff: a PRUNE that starts it anew. Whoever does not keep apart would else try until it is let in.
-* GRAFT-9: From a peer with a negative score: a PRUNE that names nobody (v1.1). With `unwelcome_graft` it is taken in
-  until the next heartbeat, and gets nothing below `publish` (nim; *reference only:* `score`).
+* GRAFT-5: In backoff: a PRUNE that restarts it. Otherwise a peer that ignores backoffs could retry until it succeeds.
+* GRAFT-9: From a peer with a negative score: a PRUNE without other peers (v1.1). With `unwelcome_graft` it is in the
+  mesh until the next heartbeat, and gets nothing below `publish` (nim; *reference only:* `score`).
 * GRAFT-6: When the mesh is full: a PRUNE that names others of the topic.
 * GRAFT-7: Otherwise the peer is taken in."""
 
@@ -75,12 +75,12 @@ def mesh_change(size: int, own: int, low: int, degree: int, prune_from: int) -> 
 
 
 def has_room_for_one(size: int, prune_from: int) -> bool:
-    """Whether one more can be GRAFTed out of turn, so that the next heartbeat does not PRUNE again."""
+    """Return True if one more peer can be GRAFTed between heartbeats without a PRUNE at the next one."""
     return not is_too_large(size + 1, prune_from)
 
 
 def is_full(size: int, refuse_from: int) -> bool:
-    """Whether a GRAFT finds no place."""
+    """Return True if the mesh has no place for a GRAFT."""
     return size >= refuse_from
 
 
@@ -93,17 +93,17 @@ def later_end(before: int, now: int, backoff: int) -> int:
 
 
 def is_early(now: int, until: int) -> bool:
-    """Whether a GRAFT of the peer comes too early."""
+    """Return True if a GRAFT of the peer comes too early."""
     return now < until
 
 
 def is_early_of_us(now: int, until: int, slack: int) -> bool:
-    """Whether one's own GRAFT would be too early; if not, the backoff can be forgotten."""
+    """Return True if our own GRAFT would be too early; otherwise the backoff can be forgotten."""
     return now < until + slack
 
 
 def is_flood(now: int, until: int, backoff: int, flood: int) -> bool:
-    """Whether an early GRAFT comes less than `flood` after a PRUNE that named `backoff`."""
+    """Return True if an early GRAFT comes less than `flood` after a PRUNE with `backoff`."""
     return now < until - backoff + flood
 
 

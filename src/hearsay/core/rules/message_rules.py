@@ -4,60 +4,61 @@ Sources: r1, "gossip", "message cache" and "Message validation"; guide, "Sending
 
 The first copy of a message; the first rule that applies decides:
 
-* COPY-1: Of a topic one is not in: rejected, and not marked seen, so that it counts when the topic is joined
-  meanwhile.
-* COPY-2: One's own that comes back: rejected.
-* COPY-3: The application is asked about it already: a duplicate.
-* COPY-4: Nobody has to be asked: accepted.
-* COPY-5: As many are being asked about as may be: rejected and not marked seen, so that a later copy gets its chance.
-* COPY-6: Otherwise the application is asked.
+* COPY-1: The topic is not joined: rejected, and not marked as seen, so that a later copy counts after a join.
+* COPY-2: The router's own message comes back: rejected.
+* COPY-3: The application is validating it already: a duplicate.
+* COPY-4: No validation is needed: accepted.
+* COPY-5: The number of pending validations is at its limit: rejected, and not marked as seen, so that a later copy
+  may be validated.
+* COPY-6: Otherwise the application validates it.
 
 Gossip:
 
 * GOSSIP-7: A message is kept, and gossiped about, for a number of windows, the open one included. A window is a
   heartbeat.
-* GOSSIP-8: Of the ids of one part so many are acted on; with js, of those in all IHAVEs of an RPC. Of one peer so
-  many are asked for between two heartbeats.
-* GOSSIP-9: More ids than an IHAVE may have: each peer gets a sample of its own, or some would be announced to nobody.
-* GOSSIP-10: One message goes to one peer on request so many times. Otherwise asking is a cheap way to make others
-  send.
-* GOSSIP-11: Repeated news from one peer, so often within so many heartbeats, means that the mesh misses messages:
-  that peer is GRAFTed, if that is wanted (guide, "Gossip").
-* GOSSIP-13: Gossip goes to D_lazy, or to a share of those who may get it if that is more (v1.1; *reference only:*
+* GOSSIP-8: The number of ids that are processed in one part is limited; with js, in all IHAVEs of an RPC. The number
+  of ids requested from one peer between two heartbeats is limited.
+* GOSSIP-9: With more ids than an IHAVE may have, each peer gets its own sample; with one sample, some ids would be
+  announced to no peer.
+* GOSSIP-10: A message is sent to one peer on request a limited number of times. Otherwise requests are a cheap way to
+  make others send.
+* GOSSIP-11: Repeated new ids from one peer, a number of times within a number of heartbeats, mean that the mesh
+  misses messages: that peer is GRAFTed, if that is enabled (guide, "Gossip").
+* GOSSIP-13: Gossip goes to D_lazy peers, or to a share of the eligible peers if that is more (v1.1; *reference only:*
   `gossip_factor`).
-* GOSSIP-14: Of one peer so many RPCs with IHAVE are looked at between two heartbeats (v1.1), with jvm so many IHAVEs;
-  and so many RPCs with IWANT (js; *reference only:* `max_ihave_messages`).
-* GOSSIP-12: A fan-out ends when nothing was published to it for longer than its time.
+* GOSSIP-14: The number of RPCs with IHAVE that are accepted from one peer between two heartbeats is limited (v1.1),
+  with jvm the number of IHAVEs; and the number of RPCs with IWANT (js; *reference only:* `max_ihave_messages`).
+* GOSSIP-12: A fan-out ends when no message was published to it for longer than its time.
 
 IDONTWANT:
 
-* IDONTWANT-1: A message of `idontwant_threshold_bytes` or more is worth telling of; a threshold of 0 tells of none
-  (*reference only:* `idontwant_threshold_bytes`).
-* IDONTWANT-2: Of one RPC the first ids are heard, of all its IDONTWANTs together, and of one peer the first RPCs
-  and ids (js, nim, jvm) between two heartbeats. What is over is not heard, and is no offence (go; *reference only:*
+* IDONTWANT-1: A message of `idontwant_threshold_bytes` or more is announced by IDONTWANT; a threshold of 0 announces
+  none (*reference only:* `idontwant_threshold_bytes`).
+* IDONTWANT-2: Per RPC, over all its IDONTWANTs, only the first ids are processed; per peer, only the first RPCs and
+  ids (js, nim, jvm) between two heartbeats. Further ids are ignored, and are not an offence (go; *reference only:*
   `idontwant_threshold_bytes`).
-* IDONTWANT-3: What a peer said is forgotten in the heartbeat that comes `idontwant_ttl_heartbeats` later (*reference
+* IDONTWANT-3: An id of a peer is forgotten in the heartbeat that comes `idontwant_ttl_heartbeats` later (*reference
   only:* `idontwant_threshold_bytes`).
 
 Flood publishing:
 
-* JUDGE-7: With a rate, to as many as it serves in a heartbeat; the mesh or the fan-out counts, and a mesh's least
-  members are served in any case (nim; *reference only:* `flood_publish`). Large messages would else fill the uplink
-  before the first copy is out of it."""
+* JUDGE-7: With a rate, the message goes to as many peers as the rate serves in a heartbeat. The mesh or the fan-out
+  counts, and at least D_low members of a mesh are served (nim; *reference only:* `flood_publish`). Otherwise large
+  messages fill the uplink before the first copy has left."""
 
 from __future__ import annotations
 
 from hearsay.core.language.actions import Reason
 
 ACCEPTED, ASKED, DUPLICATE = -1, -2, -3
-"""In place of a reason."""
+"""Results other than a reason."""
 _NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
 _SELF_ORIGIN = int(Reason.SELF_ORIGIN)
 _THROTTLED = int(Reason.THROTTLED)
 
 
 def first_copy(joined: bool, own: bool, asked: bool, trusted: bool, waiting: int, most_waiting: int) -> int:
-    """Why it is rejected, or what else becomes of it. `trusted`: nobody has to be asked about it."""
+    """Return the reason of a rejection, or another result. `trusted`: no validation is needed."""
     if not joined:
         return _NOT_SUBSCRIBED
     if own:
@@ -87,7 +88,7 @@ def ids_to_ask(missing: int, asked: int, most: int) -> int:
 
 
 def may_be_asked(asked: int, most: int) -> bool:
-    """Whether an IHAVE of a peer is looked at, who was asked for so many since the last heartbeat."""
+    """Return True if an IHAVE is accepted after this number of requested ids since the last heartbeat."""
     return asked < most
 
 
@@ -96,13 +97,13 @@ def gossip_targets(lazy: int, eligible: int, factor: float) -> int:
     return max(lazy, int(factor * eligible))
 
 
-def rpc_is_heard(before: int, most: int) -> bool:
+def rpc_is_accepted(before: int, most: int) -> bool:
     """`before`: how many RPCs with such parts came since the last heartbeat. 0 is no limit."""
     return not most or before < most
 
 
 def needs_samples(count: int, most: int) -> bool:
-    """Whether there are too many ids for one IHAVE."""
+    """Return True for too many ids for one IHAVE."""
     return count > most
 
 
@@ -112,7 +113,7 @@ def is_answered(times: int, most: int) -> bool:
 
 
 def is_repeated_news(times: int, enough: int) -> bool:
-    """Whether so much news from one peer means that the mesh misses messages."""
+    """Return True if repeated new ids of one peer show that the mesh misses messages."""
     return times >= enough
 
 
@@ -125,13 +126,13 @@ def is_worth_telling(data_bytes: int, threshold_bytes: int) -> bool:
     return 0 < threshold_bytes <= data_bytes
 
 
-def left_of(heard: int, most: int) -> int | None:
-    """How many more ids of a peer are heard after so many; `most` 0 is no limit."""
-    return most - heard if most else None
+def left_of(accepted: int, most: int) -> int | None:
+    """Return how many more ids of a peer are accepted; `most` 0 is no limit."""
+    return most - accepted if most else None
 
 
-def ids_heard(rpcs_before: int, most_rpcs: int, ids: int, most_ids: int, left: int | None = None) -> int:
-    """IDONTWANT-2: how many of an RPC's ids are heard after so many RPCs of the peer."""
+def accepted_ids(rpcs_before: int, most_rpcs: int, ids: int, most_ids: int, left: int | None = None) -> int:
+    """IDONTWANT-2: return how many ids of an RPC are accepted after this number of RPCs of the peer."""
     if rpcs_before >= most_rpcs:
         return 0
     return min(ids, most_ids if left is None else min(most_ids, left))
@@ -143,7 +144,7 @@ def is_forgotten(said: int, tick: int, ttl_heartbeats: int) -> bool:
 
 
 _BYTES_PER_MS = 125
-"""Of a rate of 1 Mbit/s."""
+"""Bytes in a millisecond at a rate of 1 Mbit/s."""
 
 
 def served_in_a_heartbeat(data_bytes: int, rate_mbit: int, heartbeat_ms: int, least: int) -> int:

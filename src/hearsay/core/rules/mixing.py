@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 Word: TypeAlias = int
-"""Of 64 bits, unsigned."""
+"""The largest unsigned integer of 64 bits."""
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15

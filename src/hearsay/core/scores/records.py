@@ -1,15 +1,15 @@
-"""What a scorer remembers: counters of peers, deliveries of messages, shared addresses, disconnected peers.
+"""Memory of a scorer: counters of peers, deliveries of messages, shared addresses, disconnected peers.
 
-* DELIVERY-8: Records last as long as messages are remembered as seen, and there are so many at most; the oldest goes
-  first. Of one message so many peers are remembered: names cost a peer nothing, and later ones get neither credit nor
-  blame.
-* ADDRESS-1: Loopback does not count, nor does what lies in an allowed network. An IPv4 address in IPv6's clothes
-  counts as what it is. A text that is no address counts as it stands.
+* DELIVERY-8: Records last as long as messages are remembered as seen; their number is limited, and the oldest is
+  dropped first. The number of peers of one message is limited: identities are free, and later ones get neither credit
+  nor blame.
+* ADDRESS-1: Loopback does not count, nor do addresses in an allowed network. An IPv4-mapped IPv6 address counts as
+  IPv4. A text that is not an address counts as it is.
 * ADDRESS-2: An IPv6 address counts as itself and as its /64 (go), as one of them, or not at all (jvm).
-* ADDRESS-3: A peer that has gone and is kept goes on counting at its addresses.
-* ADDRESS-4: So many addresses of a peer count, the first that are given.
-* RETAIN-5: There are so many at most. Who has nothing against them goes first, then the longest gone: or whoever
-  wants a bad score forgotten would come and go under new names until it is."""
+* ADDRESS-3: A disconnected peer that is kept continues to count at its addresses.
+* ADDRESS-4: A limited number of addresses of a peer count, the first ones.
+* RETAIN-5: Their number is limited. Peers without penalties are dropped first, then the oldest: otherwise an attacker
+  could reset a bad score by connections under new identities."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hearsay.core.scores.score_parameters import PeerNumbers, TopicNumbers
 
 
 class TopicCounters:
-    """Of a peer in one topic that has parameters. Only members of the mesh have a time in it."""
+    """Counters of a peer in one scored topic. Only mesh members have a time in the mesh."""
 
     __slots__ = ("_active", "failures", "first", "grafted", "invalid", "member", "mesh", "mesh_time", "worth")
 
@@ -80,7 +80,7 @@ class TopicCounters:
         return now - self.grafted if peer.mesh_time_of_now else self.mesh_time
 
     def is_active(self, topic: TopicNumbers, peer: PeerNumbers, now: Micros) -> bool:
-        """Whether mesh deliveries are expected."""
+        """True if mesh deliveries are expected."""
         if peer.mesh_time_of_now and self.member:
             return mesh_times.is_active(now - self.grafted, topic.activation)
         return self._active
@@ -103,7 +103,7 @@ class TopicCounters:
 
 
 class PeerCounters:
-    """Of one peer, connected or kept."""
+    """Counters of one peer, connected or kept."""
 
     __slots__ = ("connected", "least", "misbehaviour", "neighbourhood", "score", "slow", "topics")
 
@@ -115,12 +115,12 @@ class PeerCounters:
         self.score: float | None = None
         """The total, until something changes …"""
         self.least: float | None = None
-        """What it was when it was last summed, as long as only credit has come since."""
+        """The last sum, valid while only credit has been added."""
         self.neighbourhood = 0
-        """… here, or at any address: as of so many changes of addresses."""
+        """The number of address changes at the last sum."""
 
     def change(self) -> None:
-        """Everything is to be summed anew."""
+        """Invalidate the sum."""
         self.score = self.least = None
         for counted in self.topics.values():
             counted.worth = None
@@ -131,7 +131,7 @@ class PeerCounters:
 
     @property
     def is_blameless(self) -> bool:
-        """Whether forgetting the peer forgets nothing against it."""
+        """Return True if the peer has no penalties."""
         return not (self.misbehaviour or self.slow) and not any(
             counted.failures or counted.invalid for counted in self.topics.values()
         )
@@ -146,7 +146,7 @@ class DeliveryRecord:
         self.decided: Micros = 0
         """When the verdict came."""
         self.senders: dict[PeerId, None] = {}
-        """Of copies, in their order."""
+        """Senders of copies, in their order."""
 
 
 class DeliveryRecords:

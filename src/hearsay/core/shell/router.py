@@ -2,26 +2,26 @@
 
 Rules, with where they come from:
 
-* SHELL-1: Hello on connect with one's subscriptions; SUBSCRIBE and UNSUBSCRIBE to all peers on change; per-peer topic
+* SHELL-1: Hello on connect with all subscriptions; SUBSCRIBE and UNSUBSCRIBE to all peers on change; per-peer topic
   views, forgotten on disconnect (r1, "ambient peer discovery"; guide, "Subscribing and unsubscribing").
 * SHELL-2: Only the first copy of a message counts. It is marked seen, then validated by the application if asked to,
-  and only after an accept it is cached, gossiped, forwarded and delivered (guide, "Sending messages"). What becomes
-  of it says `rules/first_copies.py`.
+  and only after an accept it is cached, gossiped, forwarded and delivered (guide, "Sending messages"). The
+  decision is in `core/rules/message_rules.py`.
 * SHELL-3: An RPC is handled in the order subscriptions, messages, control (r1, "After processing the payload, it then
   processes the control messages").
 * SHELL-4: A message that the application accepts after its topic was left is dropped.
 * SHELL-5: A SUBSCRIBE or UNSUBSCRIBE that could not be sent is said again with the next RPC to that peer, or at the
-  next beat; in a router that has no heartbeat, `announce_again_ms` later. Otherwise the peer would never hear of it:
-  to somebody whom it believes to be in no topic it sends nothing, so nothing goes out that could carry the news.
-* SHELL-6: What a peer can make grow has a bound: its topics, the messages and the parts of control of one RPC. What
-  is over is dropped and traced.
+  next beat; in a router that has no heartbeat, `announce_again_ms` later. Otherwise the peer would never know:
+  it sends nothing to a peer without topics, so no RPC goes out that could carry the change.
+* SHELL-6: All state that a peer can increase is bounded: its topics, and the messages and control parts of one RPC.
+  Excess parts are dropped and traced.
 * SHELL-7: An IDONTWANT (v1.2) that the router does not know is counted and not acted on (*reference only:* no router
-  with kernels says it).
+  with kernels sends it).
 
 Theory: a router is a pure state machine. `handle(event, now)` returns the actions in order and does nothing else;
-`deadline()` names the next time a `TimerFired` is due. A *strategy* adds whom to forward to and its own upkeep.
-Wrong use by the caller raises `UsageError` before anything changes; wrong input of a peer never raises, it is
-dropped and traced.
+`deadline()` names the next time a `TimerFired` is due. A *strategy* chooses the receivers of messages and has its
+own upkeep. Wrong use by the caller raises `UsageError` before anything changes; wrong input of a peer never
+raises, it is dropped and traced.
 """
 
 from __future__ import annotations
@@ -148,10 +148,10 @@ class Router:
         self.outbox = Outbox(self.parameters.coalesce)
         self.actions = _BETWEEN_CALLS
         self._missed: set[PeerId] = set()
-        """Connected peers to whom an RPC did not leave; no other has left for them since."""
+        """Connected peers for which an RPC failed to leave, and none has left since."""
         self.seen = strategy.new_seen_cache()
         self.known = self.seen.known
-        """What the seen cache remembers, for looking up."""
+        """The ids in the seen cache, for lookups."""
         self._expire_us = now
         """When the seen cache has something to forget, at the earliest."""
         self._filter = subscription_filter(self.parameters)
@@ -160,7 +160,7 @@ class Router:
         self._states: dict[tuple[Purpose, TopicId], int] = {}
         self._due: Micros | None = None
         self.due_moved = False
-        """Whether `due` was set since the driver last looked; the driver puts it back."""
+        """True if `due` was set since the driver last checked; the driver resets it."""
         self._announcements = Announcements(self, strategy)
         strategy.attach(self)
         self._copies = strategy.copies
@@ -323,7 +323,7 @@ class Router:
 
     @property
     def due(self) -> Micros | None:
-        """What `deadline()` says: the time that the strategy set, or an earlier one of the shell's own."""
+        """The deadline: the time that the strategy set, or an earlier one of the shell."""
         announced = self._announcements.due
         if announced is None:
             return self._due
@@ -344,7 +344,7 @@ class Router:
         return state
 
     def allows(self, topic: TopicId) -> bool:
-        """Whether a topic may be joined and published in."""
+        """Return True if a topic may be joined and published in."""
         return self._filter is None or self._filter.allows(topic)
 
     def inspect(self) -> RouterState:

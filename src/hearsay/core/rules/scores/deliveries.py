@@ -5,41 +5,41 @@ A record of a message is open until the verdict of the application.
 * DELIVERY-1: Accepted: the peer that brought it first gets a first delivery, and a mesh delivery if it is a member;
   members that brought a copy before the verdict get a mesh delivery each.
 * DELIVERY-2: A copy after the verdict counts for a member if it comes within the window. The window must be shorter
-  than the way to a peer and back, or a peer gets credit for what it was sent.
+  than a round trip, or a peer gets credit for echoing a message.
 * DELIVERY-3: A peer's copies of one message count once.
 * DELIVERY-4: Rejected by the application: blame (P4) for the first peer and for all that brought copies, before or
   after. With jvm only members are blamed for copies.
-* DELIVERY-5: Signature bad or missing, or one's own message sent back: blame at once, no record, since a copy may be
+* DELIVERY-5: Signature bad or missing, or our own message sent back: blame at once, no record, since a copy may be
   in order.
 * DELIVERY-6: No room for it, its sender is not wanted, or implementations differ on its signature: neither blame nor
   record. Not validated for want of time, or ignored by the application: no blame, also not for copies.
-* DELIVERY-7: A verdict stands. One that comes a second time changes nothing but the credit of the one who is named.
+* DELIVERY-7: A verdict is final. A second verdict changes only the credit of the peer that it names.
 * DELIVERY-9: A message that was not validated for want of time is not marked as seen. When a later copy is validated,
   its record is open again: that verdict decides.
 
 A peer that announces a message and does not send it makes others wait:
 
 * PROMISE-1: An IWANT is a promise of the peer to send one of the ids, by chance (go, js), or each of them (rust), or
-  there are no promises (nim). One by chance is enough: who breaks promises is found soon, at a fixed cost.
-* PROMISE-2: A promise is kept when the message arrives, from whomever, and its validation starts, or it is delivered
+  there are no promises (nim). One random id is enough: a peer that breaks promises is found soon, at a fixed cost.
+* PROMISE-2: A promise is kept when the message arrives from any peer and its validation starts, or it is delivered
   or rejected. A copy with a bad signature keeps none; one on whose signature implementations differ does. With jvm
   only a copy of the peer that was asked keeps it, a duplicate too.
 * PROMISE-3: When its time is over, a promise is broken. A heartbeat counts those of each peer as misbehaviour (P7).
-* PROMISE-4: A peer whose messages are not looked at (the gater) cannot keep its promises: they are void.
-* PROMISE-5: So many promises of a peer, and of all together, are followed; further ones are not."""
+* PROMISE-4: A peer whose messages the gater ignores cannot keep its promises: they are void.
+* PROMISE-5: The number of tracked promises of a peer, and of all peers, is limited; further ones are not tracked."""
 
 from __future__ import annotations
 
 from hearsay.core.language.actions import Reason
 
 OPEN, ACCEPTED, INVALID, IGNORED, THROTTLED = range(5)
-"""What a record says of a message."""
+"""State of the record of a message."""
 
 UNBLAMED, BLAMED_AT_ONCE = -1, -2
-"""What a rejection means, in place of what the record is to say."""
+"""Result of a rejection other than a new state of the record."""
 
 NOTHING, REMEMBERED, CREDITED, BLAMED = range(4)
-"""What a copy gets."""
+"""Credit or blame for a copy."""
 
 _REJECTED = int(Reason.REJECTED)
 _IGNORED = int(Reason.IGNORED)
@@ -49,7 +49,7 @@ _BAD_SIGNATURE = int(Reason.BAD_SIGNATURE)
 
 
 def rejection(reason: int) -> int:
-    """What the record of a message is to say that was rejected for this reason, or that there is none."""
+    """Return the state of the record of a message rejected for this reason, or that there is none."""
     if reason == _REJECTED:
         return INVALID
     if reason == _IGNORED:
@@ -62,12 +62,12 @@ def rejection(reason: int) -> int:
 
 
 def reopened(state: int) -> int:
-    """What the record of a message says when a copy of it is validated."""
+    """Return the state of the record when a copy is validated."""
     return OPEN if state == THROTTLED else state
 
 
 def copy_answer(state: int, known: bool) -> int:
-    """What a copy gets. `known`: the peer has brought one of this message before."""
+    """Return credit or blame for a copy. `known`: the peer has sent a copy before."""
     if state == INVALID:
         return BLAMED
     if known:
@@ -78,12 +78,12 @@ def copy_answer(state: int, known: bool) -> int:
 
 
 def is_in_window(elapsed: int, window: int) -> bool:
-    """Whether a copy that came so long after the verdict still counts."""
+    """Return True if a copy at this time after the verdict counts."""
     return elapsed <= window
 
 
 def is_blamed(member: bool, members_only: bool) -> bool:
-    """Whether a peer gets blame for a copy of an invalid message."""
+    """Return True if a peer is blamed for a copy of an invalid message."""
     return member or not members_only
 
 
@@ -95,7 +95,7 @@ def is_broken(now: int, until: int) -> bool:
 
 
 def rejection_keeps(reason: int) -> bool:
-    """Whether a message that was rejected for this reason keeps the promises of it."""
+    """Return True if a message rejected for this reason keeps promises of it."""
     return reason != _FORGED
 
 

@@ -1,15 +1,15 @@
-"""Whose messages are looked at while there is more than can be validated (gossipsub v1.1, go's peer gater).
+"""The choice of messages while validation is overloaded (gossipsub v1.1, go's peer gater).
 
-Random early detection, with the chance of a peer's messages being the share of good ones among what its address sent.
+Random early detection: the probability for a peer is the share of good messages from its address.
 Rules:
 
-* GATER-1: While nothing was turned away for a time, or the share of what was turned away is below a threshold, all is
-  looked at. So it is from an address of which nothing is known.
-* GATER-2: Otherwise messages are looked at with the chance (1 + delivered) / (1 + delivered + duplicate, ignored and
-  rejected ones times their weights); of the rest only control. The 1 lets every peer in now and then, so that it can
-  do better.
-* GATER-3: What is counted of an address is shared by its peers, decays, and is kept for a time after the last has
-  gone. Further addresses of which all peers have gone than there is room for are forgotten, the longest gone first.
+* GATER-1: If no message was throttled for a time, or the share of throttled messages is below a threshold, all
+  messages are accepted. So are messages from an unknown address.
+* GATER-2: Otherwise messages are accepted with probability (1 + delivered) / (1 + delivered + duplicate, ignored and
+  rejected ones times their weights); otherwise only control is. The 1 accepts messages of every peer from time to
+  time, so that its share can improve.
+* GATER-3: The counts of an address are shared by its peers, decay, and are kept for a time after the last peer has
+  disconnected. Beyond a limit of disconnected addresses the oldest is forgotten.
 * GATER-4: The chance is drawn by comparing the upper 53 bits of a hash, as a fraction of 2^53, with it. Both sides
   are multiplied by the denominator instead of dividing: 53 bits are a double without rounding, so one product is
   rounded, everywhere alike.
@@ -37,7 +37,7 @@ def rejection(reason: int) -> int:
 
 
 def is_open(since_throttled: int, quiet: int, throttled: float, validated: float, threshold: float) -> bool:
-    """Whether all is looked at. `since_throttled`: microseconds since something was turned away."""
+    """Return True if all messages are accepted. `since_throttled`: microseconds since a throttled one."""
     if since_throttled > quiet or throttled == 0.0:
         return True
     return validated != 0.0 and throttled / validated < threshold
@@ -49,5 +49,5 @@ def sent_by_address(delivered: float, duplicate: float, ignored: float, rejected
 
 
 def is_let_in(draw: Word, delivered: float, sent: float) -> bool:
-    """Whether a peer's messages are looked at, of whose address so much came."""
+    """Return True if messages of a peer are accepted, from the counts of its address."""
     return float(draw >> 11) * (1.0 + sent) < (1.0 + delivered) * TWO_TO_53

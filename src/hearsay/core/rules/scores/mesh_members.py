@@ -1,22 +1,23 @@
-"""Who stays in a mesh, and who is taken in beyond its degree (gossipsub v1.1, "Mesh maintenance").
+"""Members that stay in a mesh, and peers that enter beyond its degree (gossipsub v1.1, "Mesh maintenance").
 
-Whoever attacks a mesh dials into it, and does little; so the best stay, and some that one dialled oneself. Rules:
+Attackers dial into a mesh and deliver little; so the best members stay, and some that this node dialled. Rules:
 
-* KEEP-1: A heartbeat prunes who has a negative score, and names nobody to them.
+* KEEP-1: A heartbeat prunes members with a negative score, and its PRUNE names no other peers.
 * KEEP-2: A mesh that is too large keeps the D_score best; the others that stay are drawn.
-* KEEP-3: D_out dialled peers stay, if there are so many: they take the places of those that were drawn last and were
+* KEEP-3: D_out dialled peers stay, if the mesh has that many: they take the places of peers that were drawn last and
   not dialled. If fewer than D_out would stay, js keeps as many as have places.
 * KEEP-4: A mesh with D_low or more members, but fewer than D_out dialled ones, grafts dialled peers up to D_out.
-* KEEP-5: Every so many heartbeats a mesh of two or more whose median score is poor grafts a few peers that are better
-  than the median, by chance (go, rust, js), the first of them (jvm), or the first that are at least as good (nim). So
-  a mesh full of peers that do nothing gets out of it.
-* KEEP-6: A full mesh takes in a peer that one dialled (go, js), while it has too few of them (nim), or not (rust).
+* KEEP-5: Every few heartbeats, a mesh of two or more members with a poor median score grafts a few peers above the
+  median, at random (go, rust, js), the first of them (jvm), or the first that are at least as good (nim). So a mesh
+  full of idle peers recovers.
+* KEEP-6: A full mesh accepts a peer that this node dialled (go, js), while it has too few of them (nim), or never
+  (rust).
 """
 
 from __future__ import annotations
 
 ALWAYS, QUOTA, NEVER = range(3)
-"""Whether a full mesh takes in a peer that one dialled."""
+"""Return True if a full mesh accepts a peer that this node dialled."""
 UPPER, LOWER, MEAN = range(3)
 """Which of the two scores in the middle is the median."""
 
@@ -33,12 +34,12 @@ def dialled_to_graft(size: int, dialled: int, low: int, degree_out: int) -> int:
 
 
 def opportunity_is_due(tick: int, every: int, size: int) -> bool:
-    """Whether a heartbeat looks at the median of a mesh."""
+    """Return True if a heartbeat checks the median of a mesh."""
     return every > 0 and tick % every == 0 and size > 1
 
 
 def median(lower: float, upper: float, rule: int) -> float:
-    """Of the two scores in the middle; of an odd number both are the same."""
+    """Return the median from the two scores in the middle; for an odd number they are equal."""
     if rule == MEAN:
         return (lower + upper) / 2.0
     return lower if rule == LOWER else upper

@@ -32,8 +32,8 @@ Counters:
 When mesh deliveries are expected:
 
 * ACTIVE-1: A peer's deliveries are expected (P3) once it has been in the mesh for longer than the activation, and a
-  GRAFT starts that anew. Earlier nobody can have delivered enough.
-* ACTIVE-2: A refresh looks at that (go), or every reading of the score (jvm).
+  GRAFT restarts that time. Earlier no peer can have delivered enough.
+* ACTIVE-2: A refresh checks that (go), or every reading of the score (jvm).
 * ACTIVE-3: When the peer leaves the mesh, deliveries are expected no longer (rust, js, jvm); with go they are, so
   that the deficit of a peer that is still connected grows until it is grafted again.
 * ACTIVE-4: Leaving the mesh with a deficit counts as a failure (P3b). With go it does so again for a PRUNE of a peer
@@ -43,19 +43,19 @@ Disconnected peers:
 
 * RETAIN-1: A peer with a positive score is forgotten (go, js), or kept as the others are (nim, jvm). With retention
   off all are forgotten.
-* RETAIN-2: Of a peer that is kept, first deliveries are forgotten; it leaves all meshes, with the failures that this
-  is (P3b). Its addresses go on counting.
-* RETAIN-3: It is kept for a time and forgotten at the first refresh after that. Coming back ends the time, and the
-  counters go on where they were; with js it starts afresh.
+* RETAIN-2: First deliveries of a kept peer are forgotten; it leaves all meshes, which counts as failures (P3b). Its
+  addresses continue to count.
+* RETAIN-3: It is kept for a time and forgotten at the first refresh after that. A return ends the time, and the
+  counters continue; with js they start at 0.
 * RETAIN-4: While it is away nothing decays, so that going away shortens no penalty; with jvm everything does.
 
 Thresholds; direct peers are exempt from all of them:
 
 * THRESHOLD-1: Below 0 a peer is pruned from meshes without other peers' names, is not grafted, has its GRAFTs
   refused, and is not named to others.
-* THRESHOLD-2: Below `gossip` it gets no IHAVE, and its IHAVE and IWANT are not looked at.
-* THRESHOLD-3: Below `publish` it gets none of one's own messages, and is in no fan-out.
-* THRESHOLD-4: Below `graylist` its RPCs are not looked at.
+* THRESHOLD-2: Below `gossip` it gets no IHAVE, and its IHAVE and IWANT are ignored.
+* THRESHOLD-3: Below `publish` it gets none of our own messages, and is in no fan-out.
+* THRESHOLD-4: Below `graylist` its RPCs are ignored.
 * THRESHOLD-5: From `accept_exchange` on, the peers that it names in a PRUNE are dialled.
 * THRESHOLD-6: A mesh whose median is below `opportunistic_graft` grafts some with scores above the median."""
 
@@ -63,7 +63,7 @@ from __future__ import annotations
 
 
 def time_in_mesh(mesh_time: int, quantum: int, cap: float, whole: bool) -> float:
-    """P1 of a member after so many microseconds. Without a quantum there is none."""
+    """Return P1 of a member after `mesh_time` microseconds; 0 without a quantum."""
     if quantum <= 0:
         return 0.0
     quanta = float(mesh_time // quantum) if whole else mesh_time / quantum
@@ -125,7 +125,7 @@ def stays_active(active: bool, deficit_after_prune: bool) -> bool:
 
 
 def counts_as_failure(active: bool, member: bool, second_prune_counts: bool) -> bool:
-    """Whether a deficit at a PRUNE counts."""
+    """Return True if a deficit at a PRUNE counts."""
     return active and (member or second_prune_counts)
 
 
