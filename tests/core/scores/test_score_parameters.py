@@ -261,7 +261,7 @@ def test_everything_that_is_wrong_is_said_at_once():
         ],
     )
     assert faults == {
-        "misbehaviour_decay_ms": "stands beside misbehaviour_decay; give one of them",
+        "misbehaviour_decay_ms": "cannot be combined with misbehaviour_decay; give one of them",
         "slow_peer_wait": faults["slow_peer_wait"],
         "topic_cap": "must be in 0…1000000000",
         "thresholds.gossip": "must be in -1000000000…0",

@@ -1,1 +1,1 @@
-"""What routers and their drivers say to each other: events in, actions out, RPCs between peers, names."""
+"""The language of routers and their drivers: events in, actions out, RPCs between peers, names."""

@@ -1,4 +1,4 @@
-"""What a router asks of its driver: the closed union `Action`.
+"""Requests of a router to its driver: the closed union `Action`.
 
 The first group asks for something; the second (`TraceAction`) reports what happened in the words of the trace.
 """
@@ -241,7 +241,7 @@ class MessageRejected:
 class PartDropped:
     """Parts of a received RPC that were not acted on: over a limit, unsupported or out of place.
 
-    `topic` is told where the driver must know it: of a GRAFT in backoff.
+    `topic` is set where the driver needs it: for a GRAFT in backoff.
     """
 
     peer: PeerId

@@ -1,7 +1,7 @@
-"""What episub's peers say to each other (episub spec, "Protocol Messages").
+"""Protocol messages of episub (episub spec, "Protocol Messages").
 
 The seed's messages have "a source and monotonic sequence id". Between neighbours the connection says both: it names
-the source and keeps the order. What is passed on from node to node (JOIN, FORWARDJOIN, LEAVE, SHUFFLE) names its
+the source and keeps the order. A message that nodes forward (JOIN, FORWARDJOIN, LEAVE, SHUFFLE) names its
 source and carries the source's sequence number itself.
 
 GOSSIP is no part of its own: it is the RPC's message with a hop count (`Message.hops`). One control part of the wire
@@ -18,7 +18,7 @@ from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 
 
 class Role(IntEnum):
-    """What a NEIGHBOR says; it establishes links and also retrieves active lists."""
+    """Kind of a NEIGHBOR; it establishes links and also retrieves active lists."""
 
     REQUEST = 0
     ACCEPT = 1
@@ -54,7 +54,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class EpisubJoin:
-    """`peer` wants to join; walks at random until somebody takes it in."""
+    """`peer` wants to join; forwarded at random until a node accepts it."""
 
     topic: TopicId
     peer: PeerId
@@ -64,7 +64,7 @@ class EpisubJoin:
 
 @dataclass(frozen=True, slots=True)
 class ForwardJoin:
-    """`peer` has joined; whoever hears it remembers it."""
+    """`peer` has joined; receivers remember it."""
 
     topic: TopicId
     peer: PeerId

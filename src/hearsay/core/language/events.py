@@ -21,31 +21,31 @@ class PartialPeer:
 
     peer: PeerId
     requests: bool
-    """It wants parts; else it is told metadata alone, and gets whole messages."""
+    """True if it wants parts; otherwise it gets metadata only, and whole messages."""
     gossip: bool
-    """It is not among those to whom messages of the topic go; it is told what there is, and may ask."""
+    """True if messages of the topic do not go to it; it gets metadata, and may request parts."""
     heard: bytes | None = None
     """The last metadata it sent; None if it has said nothing."""
     told: bytes | None = None
     """The last metadata it was sent."""
     note: object = None
-    """What the application wanted to remember of it the last time."""
+    """The note of the application about it from the last call."""
 
 
 class PartsFor(NamedTuple):
-    """What a peer is sent; with neither parts nor metadata it is sent nothing."""
+    """Content for a peer; without parts and metadata nothing is sent."""
 
     parts: bytes | None = None
     """Not sent to a peer that does not request them."""
     metadata: bytes | None = None
-    """None if nothing changed since the peer was `told`."""
+    """None if nothing changed since the metadata that the peer was `told`."""
     note: object = None
     """Given back with the next question about this peer and group."""
 
 
 class PartialApplication(Protocol):
     def parts_for(self, topic: TopicId, group: bytes, peer: PartialPeer) -> PartsFor:
-        """What one peer is sent of a group now."""
+        """Return the content of a group for one peer now."""
         ...
 
 
@@ -65,7 +65,7 @@ class EventKind(IntEnum):
 
 
 class Verdict(Enum):
-    """What the application says of a message: accept it, reject it as invalid, or ignore it silently."""
+    """Verdict of the application on a message: accept, reject as invalid, or ignore silently."""
 
     ACCEPT = "accept"
     REJECT = "reject"
@@ -149,7 +149,7 @@ class RpcReceived:
     accepted: bool = False
     """The application has accepted its messages beforehand: a router that would ask for a verdict does not."""
     portion: Portion | None = None
-    """What of the RPC is handled now; all of it if None."""
+    """The part of the RPC that is handled now; None: all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ class PublishPartial:
 
 @dataclass(frozen=True, slots=True)
 class PartialFeedback:
-    """What a peer sent of a partial message was useful, or invalid; for its score (P2, P4)."""
+    """Parts of a peer were useful or invalid; for its score (P2, P4)."""
 
     peer: PeerId
     topic: TopicId

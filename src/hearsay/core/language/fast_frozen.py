@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def fast_init(frozen: Callable[P, T]) -> Callable[P, T]:
-    """What makes objects of a frozen slotted dataclass of plain fields, as the class itself does."""
+    """Return a constructor for a frozen slotted dataclass of plain fields, equal to the class itself."""
     declared: Any = fields(frozen)  # pyright: ignore[reportArgumentType]
     names = [field.name for field in declared]
     parameters = ", ".join(

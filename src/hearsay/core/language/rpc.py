@@ -79,7 +79,7 @@ class Message:
 
 
 class PartialUse(StrEnum):
-    """What a router does with partial messages in a topic (v1.3): whoever requests them sends them, too."""
+    """Use of partial messages in a topic (v1.3); a request implies support."""
 
     NONE = "none"
     SUPPORTS = "supports"
@@ -292,7 +292,7 @@ def spoken(*, backoff: bool, idontwant: bool, extensions: bool) -> tuple[str, ..
 
 
 def knows_backoff(protocol: str) -> bool:
-    """Whether a PRUNE may carry a time and other peers."""
+    """Return True if a PRUNE may carry a backoff and other peers."""
     return protocol in _WITH_BACKOFF
 
 
@@ -301,5 +301,5 @@ def knows_idontwant(protocol: str) -> bool:
 
 
 def knows_extensions(protocol: str) -> bool:
-    """Whether a peer may say, and be told, what it can do beyond its version."""
+    """Return True if a peer exchanges the extensions control."""
     return protocol == MESHSUB_13

@@ -86,7 +86,7 @@ def framed_size(rpc: int) -> int:
 
 
 _LONGER_TAG = 3
-"""What the number of an experimental field takes beyond one byte."""
+"""Bytes of the tag of an experimental field beyond one."""
 
 
 def identifier_size(identifier: Identifier) -> int:
@@ -132,7 +132,7 @@ its count, which is the number of ids of an IHAVE, IWANT or IDONTWANT, otherwise
 
 
 _PARTIAL_FLAGS = {PartialUse.NONE: 0, PartialUse.SUPPORTS: 2, PartialUse.REQUESTS: 4}
-"""Of a SUBSCRIBE; whoever requests says that it supports, too."""
+"""Size of the partial fields of a SUBSCRIBE; a request implies support."""
 _FEATURE_BYTES = 2
 _TEST_FEATURE_BYTES = 5
 _TEST_MESSAGE_BYTES = 5
@@ -267,13 +267,13 @@ def _enclosed(rpc: Rpc, parts: list[PartSize]) -> int:
 
 
 MESSAGE_BYTES = 512
-"""A message beside its fields' lengths."""
+"""Memory of a message without the lengths of its fields."""
 SEEN_BYTES = 230
-"""An id in the seen cache beside its length."""
+"""Memory of an id in the seen cache without its length."""
 SUBSCRIPTION_BYTES = 170
-"""A peer's being in a topic, beside the length of the name."""
+"""Memory of a subscription of a peer without the length of the name."""
 TOPIC_VIEW_BYTES = 400
-"""What is kept of a topic once, whoever is in it."""
+"""Memory of a topic that does not depend on its peers."""
 _NUMBER_BYTES = 32
 
 

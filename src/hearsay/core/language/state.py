@@ -36,9 +36,9 @@ class OverlayState:
     lazy: Set[PeerId]
     active_limit: int | None
     passive_limit: int | None
-    """None where neighbours are whoever is connected."""
+    """None where all connected peers are neighbours."""
     bounded: tuple[tuple[str, int, int], ...]
-    """What else is kept: its name, how much there is, how much there may be."""
+    """Other state: name, size, and limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class TopicParts(NamedTuple):
 
 
 class PeerParts(NamedTuple):
-    """What adds up to the score, in this order, each times its weight."""
+    """Summands of the score, in this order, each times its weight."""
 
     topics: float
     """The sum of all topics, capped."""

@@ -6,7 +6,7 @@ A router owns one `Scorer`, one `Promises` and, if it gates, one `Gater`, for th
 | --- | --- |
 | a peer connects, disconnects | `Scorer.connect` with its addresses, `disconnect`; the same of `Gater` |
 | its addresses change | `Scorer.set_addresses` |
-| a peer enters a mesh, leaves one, whoever wanted it | `Scorer.graft`, `prune`; a PRUNE of one who is no member too |
+| a peer enters or leaves a mesh | `Scorer.graft`, `prune`; a PRUNE of a peer that is not a member, too |
 | an RPC comes | `Scorer.score` against `graylist`; then `Gater.lets_in`; if not: control only, and `Promises.void` |
 | a first copy goes to validation | `Scorer.validate`, `Gater.validate`, `Promises.keep`, in this order |
 | … is accepted; one's own is published | `Scorer.deliver`, `Gater.deliver`, `Promises.keep` |
@@ -22,5 +22,5 @@ sees times and activations of now; then the broken promises. A heartbeat asks fo
 `now` are in microseconds and never go back. A router's deadline has to name the next refresh too.
 
 Inside: `choices`, `numbers`, `decays`, `declarations` → parameters → `counters`, `deliveries`, `addresses`,
-`retained` → `scorer`, `promises`, `gater` → `score_set` → `sets`. What is decided stands in `core.rules.scores`.
+`retained` → `scorer`, `promises`, `gater` → `score_set` → `sets`. Decisions are in `core.rules.scores`.
 """

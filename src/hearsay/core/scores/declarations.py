@@ -50,7 +50,7 @@ class MeshTimes(StrEnum):
 
 
 class QuantumRounding(StrEnum):
-    """What counts of a time in the mesh: the quanta that are over, or what has begun, too."""
+    """Counting of time in the mesh: completed quanta, or also the current one."""
 
     WHOLE = "whole"
     FRACTION = "fraction"
@@ -58,17 +58,17 @@ class QuantumRounding(StrEnum):
 
 
 class RetainedScores(StrEnum):
-    """Of whom something is kept when they go."""
+    """Peers whose score is kept when they disconnect."""
 
     NOT_POSITIVE = "not-positive"
     ALL = "all"
     """nim, jvm."""
     UNTIL_RETURN = "until-return"
-    """As `not-positive`, but who comes back starts afresh: so nothing is held against them (js)."""
+    """As `not-positive`, but a peer that returns starts with a new score: no penalty lasts (js)."""
 
 
 class InvalidCopies(StrEnum):
-    """Who is blamed for copies of an invalid message."""
+    """Peers that are blamed for copies of an invalid message."""
 
     ALL = "all"
     MEMBERS = "members"
@@ -102,7 +102,7 @@ _FIRST_PRECISION = 32
 
 @lru_cache(maxsize=4096)
 def decay_over(ticks: int, zero: float) -> float:
-    """The decay that takes a counter from 1 to `zero` in so many ticks; 0 < zero < 1."""
+    """Return the decay that takes a counter from 1 to `zero` in `ticks` ticks; 0 < zero < 1."""
     if ticks <= 1:
         return zero
     precision = _FIRST_PRECISION
@@ -217,7 +217,7 @@ class GroupedParameters(Parameters, ABC):
     @classmethod
     @abstractmethod
     def groups(cls) -> tuple[Group, ...]:
-        """The groups, in the order in which mistakes are told."""
+        """The groups, in the order of reported mistakes."""
 
     def violations(self) -> Iterator[Violation]:
         found = tuple(self.field_violations())
@@ -244,7 +244,7 @@ def with_decays(
             continue
         time = resolved.pop(time_name)
         if name in resolved:
-            violations.append(Violation(time_name, time, f"stands beside {name}; give one of them"))
+            violations.append(Violation(time_name, time, f"cannot be combined with {name}; give one of them"))
         elif interval_ms < MIN_INTERVAL_MS or not 0 < zero < 1:
             violations.append(Violation(time_name, time, "needs a decay_interval_ms and a decay_to_zero"))
         elif not isinstance(time, int) or isinstance(time, bool) or not interval_ms <= time <= MAX_TIME_MS:

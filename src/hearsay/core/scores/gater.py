@@ -62,7 +62,7 @@ Place: TypeAlias = tuple[str, PeerId | None]
 
 
 class _Source:
-    """What came from an address; its connected peers."""
+    """Counts of an address, and its connected peers."""
 
     __slots__ = ("delivered", "duplicate", "ignored", "peers", "rejected", "until")
 
@@ -79,7 +79,7 @@ class _Source:
 
 
 class Gater:
-    """Counts for the node and for each address. Of peers that are not connected nothing is counted."""
+    """Counts for the node and for each address of connected peers."""
 
     __slots__ = (
         "_away",
@@ -99,7 +99,7 @@ class Gater:
         self._throttled = 0.0
         self._throttled_at: Micros = 0
         self._places: dict[PeerId, Place] = {}
-        """Of connected peers."""
+        """Addresses of connected peers."""
         self._sources: dict[Place, _Source] = {}
         self._away: dict[Place, None] = {}
         """Where all peers have gone, the longest gone first."""
@@ -153,7 +153,7 @@ class Gater:
             source.rejected += 1.0
 
     def lets_in(self, peer: PeerId, now: Micros, draw: Draw) -> bool:
-        """Whether the peer's messages are looked at; control always is."""
+        """Return True if messages of the peer are accepted; control always is."""
         own = self._parameters
         since = now - self._throttled_at
         if gater.is_open(since, own.quiet_ms * 1000, self._throttled, self._validated, own.threshold):

@@ -67,7 +67,7 @@ def fades_in(slots: int) -> float:
 
 
 def steady(rate: float, decay: float) -> float:
-    """What a counter reaches that grows so much per slot, before its decay."""
+    """Return the limit of a counter with this growth per slot, before its decay."""
     return rate / (1.0 - decay)
 
 
@@ -76,7 +76,7 @@ def committees_per_slot(validators: int) -> int:
 
 
 def aggregates_per_slot(validators: int) -> float:
-    """One in so many members of a committee aggregates that a committee has about sixteen."""
+    """Divisor of the committee size: about sixteen members aggregate."""
     attesters = validators / EPOCH
     committee = int(attesters / committees_per_slot(validators))
     return attesters / max(1, committee // _AGGREGATORS_PER_COMMITTEE)
@@ -121,7 +121,7 @@ def _with_mesh_deliveries(
 
 
 def ethereum(validators: int) -> ScoreSet:
-    """The set for so many active validators."""
+    """Return the set for a number of active validators."""
     many = committees_per_slot(validators) >= 2 * SUBNETS // EPOCH
     subnet = _MeshDeliveries(4 * EPOCH, 16, EPOCH // 2 + 1) if many else _MeshDeliveries(16 * EPOCH, 16, 3 * EPOCH)
     slashings = 1 / 5 / EPOCH
@@ -210,13 +210,13 @@ def _prysm_topic(
 
 
 def _by_rate(weight: float, per_slot: int, first_epochs: int = 1) -> TopicScoreParameters | None:
-    """A topic in which so many messages are expected, of which each of D mesh peers brings its share first."""
+    """Return the parameters of a topic with this rate, of which each of D mesh peers is first with its share."""
     cap = steady(float(per_slot * 2 // _DEGREE), fades_in(first_epochs * EPOCH))
     return _prysm_topic(weight, 40 / cap, cap, first_epochs * EPOCH) if cap else None
 
 
 def prysm(validators: int) -> ScoreSet:
-    """The set for so many active validators."""
+    """Return the set for a number of active validators."""
     committees = committees_per_slot(validators)
     many = committees >= 2 * SUBNETS // EPOCH
     block = _prysm_topic(0.8, 1, 23, 20 * EPOCH, -140.4475)

@@ -1,4 +1,4 @@
-"""Who was asked for which message and has not sent it (the rules: `core.rules.scores.promises`)."""
+"""Peers with requested messages that have not arrived (rules: `core.rules.scores.deliveries`)."""
 
 from __future__ import annotations
 

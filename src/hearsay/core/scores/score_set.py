@@ -80,7 +80,7 @@ def role_of(topic: str, roles: Mapping[str, object]) -> str | None:
 
 
 def _interval_and_zero(own: Mapping[str, object]) -> tuple[int, float]:
-    """What decays given as times refer to; zeros if these are not given rightly."""
+    """Return the reference of decays given as times; zeros for invalid values."""
     interval, zero = own.get("decay_interval_ms", 0), own.get("decay_to_zero", 0.0)
     zero = float(zero) if isinstance(zero, Decimal) else zero
     right = type(interval) is int and type(zero) in (int, float)

@@ -1,6 +1,6 @@
 """The scores that one node gives its peers.
 
-Of topics without parameters nothing is kept. No clock and no chance: callers say when it is, in microseconds that
+Topics without parameters have no counters. No clock and no randomness: callers give the time, in microseconds that
 never go back. Peers and topics that are not known are no errors: who has gone may still be spoken of. Calls about
 different peers can come in any order.
 """
@@ -49,7 +49,7 @@ class Scorer:
         )
         self._deliveries = DeliveryRecords(self._numbers.delivery_ttl, parameters.max_deliveries)
         self._application: dict[PeerId, float] = {}
-        """What the application said; 0 is not kept."""
+        """Ratings by the application; 0 is not kept."""
 
     def connect(self, peer: PeerId, addresses: Iterable[str] = ()) -> None:
         found = self._peers.get(peer)
@@ -95,7 +95,7 @@ class Scorer:
             counted.prune(self._topics[topic], self._numbers, now)
 
     def validate(self, topic: TopicId, message: MessageId, now: Micros) -> None:
-        """The application is asked about a message. A throttled one was not seen, so its next copy is judged anew."""
+        """A message is validated. A throttled one is not seen, so its next copy is validated again."""
         if topic in self._topics:
             record = self._deliveries.record(message, now)
             record.state = deliveries.reopened(record.state)
@@ -211,7 +211,7 @@ class Scorer:
         self._deliveries.expire(now)
 
     def score(self, peer: PeerId, now: Micros) -> float:
-        """Computed anew when something has changed since it was last asked for."""
+        """Return the score; it is cached until a counter changes."""
         found = self._peers.get(peer)
         if found is None:
             return 0.0
@@ -231,7 +231,7 @@ class Scorer:
         return is_graylisted(self.score(peer, now), graylist)
 
     def parts(self, peer: PeerId, now: Micros) -> ScoreParts | None:
-        """What the score of a known peer is made of."""
+        """Return the parts of the score of a known peer."""
         found = self._peers.get(peer)
         if found is None:
             return None
@@ -242,7 +242,7 @@ class Scorer:
         return ScoreParts(parts.total(*own), PeerParts(*own), topics)
 
     def sizes(self) -> tuple[tuple[str, int, int], ...]:
-        """What peers can make grow: its name, how much there is, how much there may be."""
+        """Return state that peers can increase: name, size, and limit."""
         own = self._parameters
         counters = sum(len(found.topics) for found in self._peers.values())
         return (

@@ -1,1 +1,1 @@
-"""What all routers share: the shell around a strategy, peers, messages seen, the outbox, chance, parameters."""
+"""Parts that all routers share: the shell around a strategy, peers, seen messages, outbox, randomness, parameters."""

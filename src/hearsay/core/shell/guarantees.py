@@ -118,7 +118,7 @@ class Promises:
     kept_heartbeats: int | None = None
     """IWANT is answered with messages accepted fewer heartbeats ago than this."""
     seen_heartbeats: int | None = None
-    """A message counts as seen for so many heartbeats; None when a time bounds that (`seen_ttl_s`)."""
+    """Heartbeats for which a message counts as seen; None if a time bounds that (`seen_ttl_s`)."""
 
 
 class Inspection:

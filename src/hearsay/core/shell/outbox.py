@@ -134,7 +134,7 @@ def _topic_and_id(entry: tuple[Message, Via]) -> tuple[TopicId, MessageId]:
 
 
 _NOTHING: list[Send] = []
-"""What every empty outbox holds. Never changed."""
+"""Shared content of empty outboxes. Never changed."""
 
 
 class Outbox:
@@ -145,11 +145,11 @@ class Outbox:
     def __init__(self, coalesce: bool) -> None:
         self._coalesce = coalesce
         self.entries: list[Send] | dict[PeerId, Send | _Parcel] = _NOTHING
-        """What goes to whom; empty between calls. A list while it is the sends of one `forward` or `ihave`, which are
+        """Parts by peer; empty between calls. A list while it has the sends of one `forward` or `ihave`, which are
         in order already; by peer as soon as there is more. A send is complete unless more is said to its peer, which
         then gets a parcel."""
         self.urgent: dict[PeerId, list[MessageId]] = {}
-        """Who is told what one does not want; empty between calls."""
+        """Unwanted ids by peer; empty between calls."""
         self.alone: list[Send] = []
         """RPCs of their own, behind all else: partial messages and test messages; empty between calls."""
 
@@ -181,7 +181,7 @@ class Outbox:
         self.send_again(peer, message, Via.IWANT)
 
     def send_again(self, peer: PeerId, message: Message, via: Via) -> None:
-        """A message the peer asked for, whoever wrote it."""
+        """A message that the peer requested, of any author."""
         self._parcel(peer).messages.setdefault(message.id, (message, via))
 
     def subscription(
@@ -239,7 +239,7 @@ class Outbox:
         self.alone.append(Send(peer, Rpc(test=ExtensionTest())))
 
     def features(self, peer: PeerId, features: Features) -> None:
-        """What this router can do, for a peer to hear first."""
+        """Features of this router, the first part that a peer receives."""
         self._parcel(peer).features = (features,)
 
     def episub(self, peer: PeerId, part: EpisubPart) -> None:
@@ -251,7 +251,7 @@ class Outbox:
             entries[peer] = _send(peer, _rpc(control=_control(episub=(part,))))
 
     def peers(self) -> list[PeerId]:
-        """Whom something goes to already, ascending."""
+        """Return the peers with parts, ascending."""
         return sorted(self._by_peer())
 
     def flush_urgent(self, actions: list[Action]) -> None:

@@ -1,6 +1,6 @@
 """Validated, frozen parameters of routers and scores, and presets, which are named sets of them.
 
-A field declares its range or its choices beside its default; `cross_rules` states what holds between fields.
+A field declares its range or its choices with its default; `cross_rules` states conditions between fields.
 All errors are reported at once, each with the field, the value and the rule, so that a scenario file can show
 all of its errors together. Times are integer milliseconds and say so in their names.
 
@@ -46,7 +46,7 @@ class ParameterError(ValueError):
 
 
 class Readable(Protocol):
-    """What a table of a file becomes."""
+    """The value of a table of a file."""
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, object]) -> Self: ...
@@ -138,7 +138,7 @@ class Parameters:
                     arguments[name] = _plain_as_declared(known[name], value)
                 except ParameterError as error:
                     tables += [Violation(f"{name}.{each.field}", each.value, each.rule) for each in error.violations]
-        if tables:  # what holds between them and others cannot be told
+        if tables:  # conditions with other fields cannot be checked
             raise ParameterError((*wrong, *tables, *_broken(known, arguments)))
         try:
             built = cls(**arguments)
@@ -206,7 +206,7 @@ class RouterParameters(Parameters):
 
 
 def merged(base: Mapping[str, object], own: Mapping[str, object]) -> dict[str, object]:
-    """A preset with what is said beside it; tables key by key."""
+    """Return a preset with changes; tables are merged key by key."""
     found = dict(base)
     for key, value in own.items():
         below = found.get(key)
@@ -273,7 +273,7 @@ def _is_pair(value: object) -> bool:
 
 
 def _nearest(name: str, known: tuple[str, ...]) -> str:
-    """What may have been meant, or all there is."""
+    """Return similar names, or all names."""
     near = get_close_matches(name, known, 1)
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
 
@@ -322,7 +322,7 @@ def arguments(presets: Mapping[str, Values]) -> dict[str, MadePreset]:
 def argument_of(presets: Mapping[str, Values], name: str | None, values: Values) -> dict[str, int]:
     """The preset's argument with its value, given or not; nothing if it has none.
 
-    `ParameterError` names what cannot be: an argument beside a preset that has another one or none.
+    `ParameterError` names an invalid argument, or a preset that does not exist.
     """
     preset = presets.get(name) if name is not None else None
     own = preset.argument if isinstance(preset, MadePreset) else None

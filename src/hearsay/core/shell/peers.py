@@ -1,4 +1,4 @@
-"""What a router knows of its peers: who is connected, what they speak, which topics they subscribe to."""
+"""Peers of a router: connections, protocols and subscriptions."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ class ConnectedPeer:
         self.native = native
         self.topics: set[TopicId] = set()
         self.topic_bytes = 0
-        """What its subscriptions take in memory."""
+        """Memory of its subscriptions."""
 
 
 def subscription_bytes(topic: TopicId) -> int:
-    """What one peer's being in a topic takes in memory."""
+    """Return the memory of one subscription."""
     return SUBSCRIPTION_BYTES + length_of(topic)
 
 
-_NOBODY = PeerGroup()
+_NO_PEERS = PeerGroup()
 """Most topics have peers of one sort only. Never changed."""
 
 
@@ -82,16 +82,16 @@ class TopicPeers:
     __slots__ = ("flood", "native")
 
     def __init__(self) -> None:
-        self.native = _NOBODY
-        self.flood = _NOBODY
+        self.native = _NO_PEERS
+        self.flood = _NO_PEERS
 
     def add(self, peer: ConnectedPeer) -> None:
         if peer.native:
-            if self.native is _NOBODY:
+            if self.native is _NO_PEERS:
                 self.native = PeerGroup()
             self.native.add(peer.id)
         else:
-            if self.flood is _NOBODY:
+            if self.flood is _NO_PEERS:
                 self.flood = PeerGroup()
             self.flood.add(peer.id)
 
@@ -106,7 +106,7 @@ class TopicPeers:
 
 
 NO_PEERS = TopicPeers()
-"""The view of a topic nobody is known in. Never changed."""
+"""The view of a topic without known peers. Never changed."""
 
 
 class PeerBook:
@@ -116,7 +116,7 @@ class PeerBook:
 
     def __init__(self) -> None:
         self.topic_bytes = 0
-        """What the subscriptions of all peers take in memory, and the views made of them."""
+        """Memory of the subscriptions of all peers, and of the views made of them."""
         self.connected: dict[PeerId, ConnectedPeer] = {}
         self.topics: dict[TopicId, TopicPeers] = {}
 

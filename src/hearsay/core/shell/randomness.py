@@ -3,7 +3,7 @@
 Rules (a run must not depend on the order of calls, on the machine or on `PYTHONHASHSEED`):
 
 * A draw is `mix` of (seed, purpose, node, topic, tick or count, candidate). The same words give the same draw,
-  whoever asks first.
+  in any order of calls.
 * Peers, topics and message ids become 64-bit keys with `key_of`; integers are their own key.
 * "Shuffle and take k" is `sample`: Floyd's algorithm over the candidates in ascending order, two 32-bit draws
   from each hash. The answer depends on the set of candidates alone.
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Purpose(IntEnum):
-    """What a draw is for. Values are part of the determinism contract: append, never renumber."""
+    """Purpose of a draw. Values are part of the determinism contract: append, never renumber."""
 
     LATENCY = 1
     TOPOLOGY = 2

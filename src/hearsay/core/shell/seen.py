@@ -53,7 +53,7 @@ class Windows(Generic[T]):
         return []
 
     def last(self, count: int) -> list[T]:
-        """What the last `count` windows hold, the open one included, newest window first."""
+        """Return the content of the last `count` windows with the open one, newest window first."""
         found: list[T] = []
         over = self._beat - windows_left(0, count)
         for beat, things in reversed(self._windows):
@@ -91,7 +91,7 @@ FirstCopy: TypeAlias = tuple[MessageId, Micros, PeerId | None]
 
 class SeenCache(Protocol):
     known: set[MessageId]
-    """What is remembered since the last `expire`; for looking up, not for walking or changing."""
+    """The remembered ids since the last `expire`; only for lookups."""
 
     def expire(self, now: Micros) -> Micros:
         """Forget what is too old; returns a time before which there is nothing more to forget."""
