@@ -113,7 +113,7 @@ def test_what_is_as_good_is_so_on_more_seeds(tuning):
         few, many = few + len(answer.as_good), many + len(hasty.as_good)
         missed += (BEST,) not in {answer.best.steps, *(each.steps for each in answer.as_good)}
         if answer.as_good:
-            assert as_good_words(answer).startswith("as good as ")
+            assert as_good_words(answer).startswith("as good, within ")
         if answer.searched.final_runs:
             said = f"; {answer.searched.finalists} in finals of {answer.searched.final_runs} runs"
             assert plain(searched_words(answer.searched)).endswith(said)

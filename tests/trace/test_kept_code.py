@@ -15,8 +15,8 @@ import hearsay
 
 PACKAGE = Path(hearsay.__file__).parent
 NUMBERS = (
-    "from hearsay.ingest.identifiers import Identifiers;"
-    "print(Identifiers().number_peers([b'ann', b'bob', b'ann']).tolist())"
+    "import numpy as np; from hearsay.ingest.protobuf_fields import varint;"
+    "print(varint(np.array([172, 2], dtype=np.uint8), 0, 2))"
 )
 
 
@@ -38,10 +38,10 @@ def replace_in(files: Sequence[Path], old: str, new: str) -> None:
 @pytest.mark.thorough
 def test_an_upgrade_in_place_compiles_anew(tmp_path):
     copy = copytree(PACKAGE, tmp_path / "hearsay", ignore=ignore_patterns("__pycache__"))
-    decoding = sorted((copy / "ingest" / "decoding").glob("*.py"))
-    assert told(tmp_path, NUMBERS) == "[0, 1, 0]"
-    replace_in(decoding, "IdTable", "NameTable")
-    assert told(tmp_path, NUMBERS) == "[0, 1, 0]"
+    decoding = sorted((copy / "ingest").glob("*.py"))
+    assert told(tmp_path, NUMBERS) == "(300, 2)"
+    replace_in(decoding, "shift", "shifted")
+    assert told(tmp_path, NUMBERS) == "(300, 2)"
     assert len([*(tmp_path / "cache" / "hearsay" / "ingest").iterdir()]) == 2
     assert [*copy.rglob("*.nb[ci]")] == []
 
