@@ -75,6 +75,17 @@ def test_every_page_that_is_named_exists():
     assert missing == []
 
 
+def test_modules_that_are_named_exist():
+    names = {path.name for path in kept_files("*.py")}
+    missing = []
+    for file in kept_files("*.md", "*.py"):
+        if file.name != "CHANGELOG.md":
+            for name in re.findall(r"`(?:[\w/]*/)?(\w+\.py)`", file.read_text(encoding="utf-8")):
+                if name not in names:
+                    missing.append(f"{file.relative_to(DOCS.parent)}: {name}")
+    assert missing == []
+
+
 def test_the_files_that_pages_of_the_root_name_exist():
     """Paths from the root, or from src/hearsay; `…/*` is a pattern."""
     missing = []

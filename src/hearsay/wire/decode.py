@@ -8,7 +8,6 @@ Rules:
   with several topics is taken for its last one.
 * Parts that say nothing (no topic, a topic that is not UTF-8, a peer id that is none) are left out and counted, and
   so are parts with too long a topic, and ids that are too long: names are what others are made to remember.
-* Messages themselves: `decode_message.py`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 * Received bytes are decrypted and demultiplexed in the peer's turn (`turns.py`). Until then they are reserved in the
   peer's budget, and while a frame waits the socket is not read. A peer that sends empty or tiny frames faster than
   `small_frames_per_s` has to wait, which is an offence.
-* A peer that does not seem alive (`liveness.py`) is cut off.
+* A peer that does not seem alive (`connection_limits.py`) is cut off.
 * An orderly end closes one direction and reads on until the peer has closed the other: a socket that is closed with
   bytes unread throws away what it has not delivered.
 """

@@ -9,7 +9,7 @@ Rules:
   that peer's turn, too, so that nobody holds up a message by being the first to bring it.
 * A signed message whose sequence number was used up by an accepted one is ignored, if replays are refused.
 * What waits has bounds per peer and over all, in messages and in bytes. `has_room` is asked before the router marks a
-  message as seen (`admission.py`): beyond the bounds a message stays with its peer, and is not lost.
+  message as seen (`hearsay.node.receive`): beyond the bounds a message stays with its peer, and is not lost.
 """
 
 from __future__ import annotations

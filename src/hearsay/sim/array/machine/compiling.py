@@ -1,4 +1,4 @@
-"""How the kernels become machine code. Where it is kept, under the sources it was made from: `kept_code.py`."""
+"""Compilation of the kernels to machine code. `compiled_code.py` keeps it, in a folder named after its sources."""
 
 from __future__ import annotations
 
