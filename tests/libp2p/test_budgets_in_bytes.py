@@ -118,6 +118,38 @@ async def test_the_greediest_goes_when_what_all_share_is_nearly_full(host, held,
 
 
 @limited(all=1000 * KIB, address=1000 * KIB, peer=1000 * KIB, protocol=1000 * KIB, stream=1000 * KIB)
+async def test_many_peers_that_keep_a_little_each_make_room_without_an_offence(host, held, over):
+    honest = await holding(host, held, "127.0.0.3")
+    host.worth = lambda: {held[0].peer: float("inf")}
+    attackers = []
+    while len(host.connections) == 1 + len(attackers):
+        attackers.append(await holding(host, held, f"127.0.1.{1 + len(attackers)}"))
+        attackers[-1].send(data_frame(1, bytes(10 * KIB)))
+        while host.connections.get(held[-1].peer) and len(held[-1]._unread) < 10 * KIB:
+            await asyncio.sleep(0)
+    assert held[0].peer in host.connections
+    assert host.resources.all.used < 800 * KIB
+    assert (over, host.resources.all.refused) == ([], 0)
+    for peer in (honest, *attackers):
+        peer.writer.close()
+
+
+@limited(all=1000 * KIB, address=1000 * KIB, peer=1000 * KIB, protocol=1000 * KIB, stream=1000 * KIB)
+async def test_a_peer_gets_its_room_in_the_turn_in_which_others_took_it(host, held, over):
+    """Several peers may fill a shared budget before the loop turns; the next one is not refused for that."""
+    peers = [await holding(host, held, f"127.0.0.{number}") for number in (3, 4, 5)]
+    first, second, honest = (stream.budget for stream in held)
+    assert (first.reserve(400 * KIB), second.reserve(500 * KIB), honest.reserve(200 * KIB)) == (True, True, True)
+    assert second.closed
+    assert host.resources.all.refused == 0
+    while not over:
+        await asyncio.sleep(0)
+    assert (over, len(host.connections)) == ([held[1].peer], 2)
+    for peer in peers:
+        peer.writer.close()
+
+
+@limited(all=1000 * KIB, address=1000 * KIB, peer=1000 * KIB, protocol=1000 * KIB, stream=1000 * KIB)
 async def test_a_protected_peer_goes_after_all_that_keep_much(host, held, over):
     """Attackers that keep a little less than an honest member of the mesh."""
     honest = await holding(host, held, "127.0.0.3")

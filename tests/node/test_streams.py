@@ -183,6 +183,24 @@ async def test_our_hello_is_first_on_a_stream_that_replaces_a_full_one():
 
 
 @run
+async def test_what_a_peer_forgot_with_its_stream_is_said_again():
+    """A peer whose stream ended takes the other side for gone: out of its mesh, and in Go's case of no topic."""
+    async with node_and_peer() as (node, peer):
+        await peer.open(replace(HELLO, control=replace(HELLO.control, graft=(Graft("news"),))))
+        await until(lambda: len(peer.accepted) == 1 and peer.host.peer in node.mesh("news"))
+        await peer.open(HELLO)
+        frames, grafts = FrameReader(1 << 20), []
+        while not grafts:
+            for data in frames.receive(await peer.accepted[0].read()):
+                rpc = decode_rpc(data, by_content, RpcLimits()).rpc
+                if rpc.control and rpc.control.graft:
+                    grafts.append(rpc)
+        (again,) = grafts
+        assert again.control == Control(graft=(Graft("news"),))
+        assert [(change.topic, change.subscribe) for change in again.subscriptions] == [("news", True)]
+
+
+@run
 async def test_queues_of_peers_of_an_ipv6_network_share_their_room():
     """Also where the router keeps scores by the whole address."""
     async with Node(replace(config(), listen=("/ip6/::1/tcp/0",))) as node:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import chain, repeat
 from logging import getLogger
 from time import monotonic
 
@@ -25,8 +26,8 @@ from hearsay.node.sending import PeerLink, Sender
 
 _log = getLogger(__name__)
 
-REOPEN_SECONDS = (0.1, 1.0, 5.0)
-"""Waits before our stream to a peer that ended it is opened again; then the peer is left alone."""
+REOPEN_SECONDS = (0.0, 0.1, 1.0, 5.0, 60.0)
+"""Waits before our stream to a peer is opened, and opened again each time it has ended; the last one repeats."""
 
 OWN_MACHINE = frozenset(map(address_group, ("127.0.0.1", "::1")))
 """Peers of these addresses count one by one in a mesh: several nodes of one machine are there on purpose."""
@@ -178,8 +179,8 @@ class Links:
             link.intake.end()
 
     async def _open(self, link: PeerLink) -> None:
-        """Keep our stream to a peer open; a peer that ends it is left alone after a few attempts."""
-        for wait_s in (0.0, *REOPEN_SECONDS):
+        """Keep our stream to a peer open; one that the peer ends again and again is opened once a minute."""
+        for wait_s in chain(REOPEN_SECONDS, repeat(REOPEN_SECONDS[-1])):
             await asyncio.sleep(wait_s)
             if self.of.get(link.peer) is not link:
                 return

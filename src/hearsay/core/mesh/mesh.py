@@ -222,6 +222,12 @@ class Mesh:
         others = self._standing.welcome(self._shell.peers.in_topic(topic).native.ordered)
         return [other for other in others if other != peer]
 
+    def graft_again(self, peer: PeerId) -> None:
+        """Repeat GRAFT for the topics that have a peer in their mesh; it does nothing where the link is mutual."""
+        for topic in sorted(self.topics):
+            if peer in self.topics[topic]:
+                self._shell.outbox.graft(peer, topic)
+
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
         """Remember the topics whose GRAFT or PRUNE was not sent."""
         if rpc.control is None:

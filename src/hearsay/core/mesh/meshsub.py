@@ -82,6 +82,9 @@ class MeshStrategy(Strategy):
         """Return the peers that a message may go to; its sender and author may be among them."""
         return peers
 
+    def stream_opened(self, peer: PeerId) -> None:
+        self.mesh.graft_again(peer)
+
     def peer_removed(self, peer: ConnectedPeer) -> None:
         self.mesh.remove_peer(peer)
 

@@ -288,8 +288,7 @@ class Router:
             case DialFailed() | RoundTripMeasured() | ContactsFound():
                 self.strategy.discovery(event)
             case StreamOpened():
-                if self._features is not None:
-                    self._features.stream_opened(event.peer)
+                self._stream_opened(self.connected[event.peer])
             case PeerRated() | DirectPeerChosen() | MessageRefused() | TopicScored() | PartialFeedback():
                 if self._judge is not None:
                     self._judgement_event(self._judge, event)
@@ -373,6 +372,13 @@ class Router:
         self._announcements.forget(peer.id)
         self._missed.discard(peer.id)
         self.actions.append(PeerRemoved(peer.id))
+
+    def _stream_opened(self, peer: ConnectedPeer) -> None:
+        """Repeat subscriptions and mesh links: a peer forgets them if its stream to this router ends."""
+        if self._features is not None:
+            self._features.stream_opened(peer.id)
+        self._announcements.greet(peer)
+        self.strategy.stream_opened(peer.id)
 
     def _join(self, topic: TopicId) -> None:
         self.joined.add(topic)

@@ -175,6 +175,9 @@ class Strategy(ControlHandlers, Inspection, ABC):
     def peer_added(self, peer: ConnectedPeer) -> None:
         """Handle a new connection."""
 
+    def stream_opened(self, peer: PeerId) -> None:
+        """Repeat what a peer that has replaced its stream may have forgotten; its subscriptions are repeated."""
+
     def peer_removed(self, peer: ConnectedPeer) -> None:
         """Handle a disconnection; the peer's subscriptions still exist."""
 

@@ -38,6 +38,10 @@ from hearsay.slots import Slots
 READ_BYTES = 64 * 1024
 """Bytes that are read from a socket at once."""
 STALLED_S = 1.0
+_MUCH, _LITTLE = 64, 4096
+"""Parts of a shared budget: a connection that keeps one of 64 keeps much, one that keeps less than one of 4,096 keeps
+so little that its end makes no room."""
+_STRAINED_S = 0.1
 """A handshake goes on while bytes come within this time."""
 _FAMILIES = {"ip4": socket.AF_INET, "dns4": socket.AF_INET, "ip6": socket.AF_INET6, "dns6": socket.AF_INET6}
 
@@ -72,10 +76,11 @@ class Host:
         self.on_over_limit: list[Callable[[PeerId], None]] = []
         self._limits = limits or HostLimits()
         self.resources = Resources(self._limits.resources)
-        self.resources.on_nearly_full = self._nearly_full
+        self.resources.on_nearly_full = self._relieve
         self.turns = Turns(monotonic, lambda call: asyncio.get_running_loop().call_soon(call))
         self.read_buffer = bytearray(READ_BYTES)
         self._strained: set[Budget] = set()
+        """Budgets that were not relieved and are left as they are for `_STRAINED_S`."""
         self._places = fitted(self._limits, open_files())
         self._handshakes: Slots[Connection] = Slots(
             self._places.handshakes,
@@ -324,24 +329,28 @@ class Host:
                 found[each] = now_s
         return found
 
-    def _nearly_full(self, budget: Budget) -> None:
-        if budget not in self._strained:
-            self._strained.add(budget)
-            asyncio.get_running_loop().call_soon(self._relieve, budget)
-
     def _relieve(self, budget: Budget) -> None:
-        """End the connections that keep most in a budget, until a quarter of it is free; protected peers go last."""
-        self._strained.discard(budget)
+        """End the connections that keep most in a budget, until a quarter of it is free.
+
+        Protected peers go last, and only if they keep much. A peer that keeps little commits no offence. Users of the
+        streams are notified in a later turn of the loop, since this one may be theirs.
+        """
+        if budget in self._strained:
+            return
+        loop = asyncio.get_running_loop()
         worth = self.worth()
-        while budget.used > budget.limit - budget.limit // 4:
-            kept = {each: each.kept_in(budget) for each in self.connections.values()}
-            greedy = [each for each, count in kept.items() if count >= budget.limit // 64]
-            greediest = max(greedy, key=lambda each: (worth.get(each.peer) != inf, kept[each]), default=None)
-            if greediest is None:
-                return  # it is many who keep a little each, or shares
-            self.connection_over_limit(greediest)
-            greediest.abort()
-            self._down(greediest)
+        kept = {each: each.kept_in(budget) for each in self.connections.values()}
+        much = budget.limit // _MUCH
+        for each in sorted(kept, key=lambda each: (worth.get(each.peer) == inf, -kept[each])):
+            if budget.used <= budget.limit - budget.limit // 4:
+                return
+            if kept[each] >= (much if worth.get(each.peer) == inf else budget.limit // _LITTLE):
+                if kept[each] >= much:
+                    loop.call_soon(self.connection_over_limit, each)
+                each.shed()
+        if budget.used > budget.limit - budget.limit // 4:
+            self._strained.add(budget)
+            loop.call_later(_STRAINED_S, self._strained.discard, budget)
 
     def _connection(self, dialer: bool, expected: PeerId | None) -> Connection:
         connection = Connection(self, self.identity, dialer, self._limits.connection, expected)

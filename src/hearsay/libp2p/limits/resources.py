@@ -9,7 +9,7 @@ budget without references: the end of a stream needs no extra accounting.
                └─ shares: what belongs to no one peer, such as a cache of messages
 
 A peer above its own limit is refused. A shared budget that is nearly full reports it
-(`Resources.on_nearly_full`), so that the largest user can be disconnected before others are refused.
+(`Resources.on_nearly_full`) before it refuses anything, so that its largest users can be disconnected first.
 
 Shares have limits of their own, so that no peer's bytes crowd out a cache, and the other way round.
 An address is an IPv4 address or the first 64 bits of an IPv6 one: that is what one customer of a provider has.
@@ -90,15 +90,21 @@ class Budget:
             self.refused += 1
             return False
         for parent in self._parents:
-            if parent.used + count > parent.limit:
+            if parent.used + count > parent._high and not parent._has_room(count):
                 parent.refused += 1
                 return False
+        if self.closed:  # its own connection kept most
+            return False
         self.used += count
         for parent in self._parents:
             parent.used += count
-            if parent.used > parent._high and parent._nearly_full is not None:
-                parent._nearly_full(parent)
         return True
+
+    def _has_room(self, count: int) -> bool:
+        """Report that the budget is nearly full; return whether there is room after that."""
+        if self._nearly_full is not None:
+            self._nearly_full(self)
+        return self.used + count <= self.limit
 
     def release(self, count: int) -> None:
         """Release `count` bytes. `close` has released earlier reservations already."""
@@ -122,7 +128,8 @@ class Resources:
     def __init__(self, limits: ResourceLimits | None = None) -> None:
         self.limits = limits or ResourceLimits()
         self.on_nearly_full: Callable[[Budget], None] | None = None
-        """Called when an eighth is left of all, of an address or of a protocol, from within `reserve`."""
+        """Called when an eighth is left of all, of an address or of a protocol, from within `reserve`. It may close
+        budgets."""
         self.all = Budget("all", self.limits.all, nearly_full=self._nearly_full)
         self._addresses: WeakValueDictionary[str, Budget] = WeakValueDictionary()
         self._peers: WeakValueDictionary[tuple[PeerId, str], Budget] = WeakValueDictionary()

@@ -211,6 +211,12 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def shed(self) -> None:
+        """End now, and release at once what is reserved for the peer."""
+        self.abort()
+        for budget in (self.budget, *self._streams.budgets()):
+            budget.close()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         remote = self.remote_address
