@@ -179,7 +179,7 @@ class Links:
             link.intake.end()
 
     async def _open(self, link: PeerLink) -> None:
-        """Keep our stream to a peer open; one that the peer ends again and again is opened once a minute."""
+        """Keep our stream to a peer open, and open it again after longer and longer waits."""
         for wait_s in chain(REOPEN_SECONDS, repeat(REOPEN_SECONDS[-1])):
             await asyncio.sleep(wait_s)
             if self.of.get(link.peer) is not link:

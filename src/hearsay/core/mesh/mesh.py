@@ -223,7 +223,7 @@ class Mesh:
         return [other for other in others if other != peer]
 
     def graft_again(self, peer: PeerId) -> None:
-        """Repeat GRAFT for the topics that have a peer in their mesh; it does nothing where the link is mutual."""
+        """Send GRAFT again for each topic whose mesh has the peer; a peer that has the link, too, ignores it."""
         for topic in sorted(self.topics):
             if peer in self.topics[topic]:
                 self._shell.outbox.graft(peer, topic)

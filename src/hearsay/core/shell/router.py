@@ -374,7 +374,7 @@ class Router:
         self.actions.append(PeerRemoved(peer.id))
 
     def _stream_opened(self, peer: ConnectedPeer) -> None:
-        """Repeat subscriptions and mesh links: a peer forgets them if its stream to this router ends."""
+        """Repeat subscriptions and GRAFTs: a peer whose stream to this router ended may have forgotten them."""
         if self._features is not None:
             self._features.stream_opened(peer.id)
         self._announcements.greet(peer)

@@ -176,7 +176,7 @@ class Strategy(ControlHandlers, Inspection, ABC):
         """Handle a new connection."""
 
     def stream_opened(self, peer: PeerId) -> None:
-        """Repeat what a peer that has replaced its stream may have forgotten; its subscriptions are repeated."""
+        """Handle a peer's new stream: it may have forgotten this router. The SUBSCRIBEs are in the outbox."""
 
     def peer_removed(self, peer: ConnectedPeer) -> None:
         """Handle a disconnection; the peer's subscriptions still exist."""

@@ -38,11 +38,13 @@ from hearsay.slots import Slots
 READ_BYTES = 64 * 1024
 """Bytes that are read from a socket at once."""
 STALLED_S = 1.0
-_MUCH, _LITTLE = 64, 4096
-"""Parts of a shared budget: a connection that keeps one of 64 keeps much, one that keeps less than one of 4,096 keeps
-so little that its end makes no room."""
-_STRAINED_S = 0.1
 """A handshake goes on while bytes come within this time."""
+_LARGE_PART = 64
+"""A connection that keeps at least 1/64 of a shared budget commits an offence if the budget is nearly full."""
+_SMALL_PART = 4096
+"""A connection that keeps less than 1/4096 of a shared budget stays: its end would free almost nothing."""
+_RELIEF_PAUSE_S = 0.1
+"""Pause after connections were ended and too little of a budget became free."""
 _FAMILIES = {"ip4": socket.AF_INET, "dns4": socket.AF_INET, "ip6": socket.AF_INET6, "dns6": socket.AF_INET6}
 
 
@@ -80,7 +82,7 @@ class Host:
         self.turns = Turns(monotonic, lambda call: asyncio.get_running_loop().call_soon(call))
         self.read_buffer = bytearray(READ_BYTES)
         self._strained: set[Budget] = set()
-        """Budgets that were not relieved and are left as they are for `_STRAINED_S`."""
+        """Budgets for which no connections are ended during the pause."""
         self._places = fitted(self._limits, open_files())
         self._handshakes: Slots[Connection] = Slots(
             self._places.handshakes,
@@ -332,25 +334,27 @@ class Host:
     def _relieve(self, budget: Budget) -> None:
         """End the connections that keep most in a budget, until a quarter of it is free.
 
-        Protected peers go last, and only if they keep much. A peer that keeps little commits no offence. Users of the
-        streams are notified in a later turn of the loop, since this one may be theirs.
+        Protected peers go last, and only if they keep a large part. A peer that keeps less commits no offence. Users
+        of the streams are notified in a later turn of the loop, because one of them may be the caller.
         """
         if budget in self._strained:
             return
         loop = asyncio.get_running_loop()
         worth = self.worth()
+        large, small = budget.limit // _LARGE_PART, budget.limit // _SMALL_PART
+        target = budget.limit - budget.limit // 4
         kept = {each: each.kept_in(budget) for each in self.connections.values()}
-        much = budget.limit // _MUCH
-        for each in sorted(kept, key=lambda each: (worth.get(each.peer) == inf, -kept[each])):
-            if budget.used <= budget.limit - budget.limit // 4:
+        least = {each: large if worth.get(each.peer) == inf else small for each in kept}
+        for each in sorted(kept, key=lambda each: (least[each], -kept[each])):
+            if budget.used <= target:
                 return
-            if kept[each] >= (much if worth.get(each.peer) == inf else budget.limit // _LITTLE):
-                if kept[each] >= much:
-                    loop.call_soon(self.connection_over_limit, each)
+            if kept[each] >= large:
+                loop.call_soon(self.connection_over_limit, each)
+            if kept[each] >= least[each]:
                 each.shed()
-        if budget.used > budget.limit - budget.limit // 4:
+        if budget.used > target:
             self._strained.add(budget)
-            loop.call_later(_STRAINED_S, self._strained.discard, budget)
+            loop.call_later(_RELIEF_PAUSE_S, self._strained.discard, budget)
 
     def _connection(self, dialer: bool, expected: PeerId | None) -> Connection:
         connection = Connection(self, self.identity, dialer, self._limits.connection, expected)

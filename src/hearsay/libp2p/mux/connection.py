@@ -212,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def shed(self) -> None:
-        """End now, and release at once what is reserved for the peer."""
+        """Abort the connection, and release its reservations before the socket has closed."""
         self.abort()
         for budget in (self.budget, *self._streams.budgets()):
             budget.close()
