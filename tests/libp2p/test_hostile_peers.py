@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import tracemalloc
+from contextlib import contextmanager
 
 import pytest
 from attacker import PROTOCOL_ERROR, Attacker, data_frame, frame, opening
 from waiting import patience
 
-from hearsay.libp2p.host.host import Host, HostLimits
+from hearsay.libp2p.host.host import READ_BYTES, Host, HostLimits
 from hearsay.libp2p.limits import turns
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.multistream import HEADER as MULTISTREAM
@@ -270,32 +271,57 @@ async def one_byte_frames(host, count):
     return connection
 
 
+SLICE = 2 * (16 << 10) // 19
+"""More frames of one byte than a slice without time opens: 16 KiB of them, each of 19 bytes."""
+
+
+@contextmanager
+def one_slice_at_a_time():
+    """In each iteration of the event loop, a host opens the frames of one slice, and a slice is as short as can be."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(turns, "SLICE_S", 0.0)
+        patched.setattr(turns, "TURN_S", 1e-9)
+        yield
+
+
 @attack(FREE)
 async def test_frames_of_one_byte_do_not_delay_another_peer(host, held):
-    connection = await one_byte_frames(host, 200_000)
-    before = connection._channel.frames
-    while connection._channel.frames < before + 1000:
-        await asyncio.sleep(0)
-    other = await (await Attacker.connect(host)).upgrade()
-    await other.until_answered()
-    assert connection._channel.frames < before + 190_000
+    with one_slice_at_a_time():
+        connection = await one_byte_frames(host, 200_000)
+        before = connection._channel.frames
+        while connection._channel.frames < before + 1000:
+            await asyncio.sleep(0)
+        other = await (await Attacker.connect(host)).upgrade()
+        await other.until_answered()
+        assert connection._channel.frames < before + 100_000
+
+
+@attack(FREE)
+async def test_frames_are_opened_in_slices_between_which_the_event_loop_runs(host, held):
+    with one_slice_at_a_time():
+        connection = await one_byte_frames(host, 100_000)
+        channel, most = connection._channel, 0
+        while channel.frames < 50_000:
+            before = channel.frames
+            await asyncio.sleep(0)
+            most = max(most, channel.frames - before)
+        assert 0 < most < SLICE
 
 
 @attack(FREE)
 async def test_the_socket_is_not_read_while_frames_wait(host, held):
-    connection = await one_byte_frames(host, 200_000)
-    most = 0
-    while connection._channel.frames < 100_000:
-        most = max(most, connection._channel.buffered_bytes)
-        await asyncio.sleep(0)
-    assert 16 << 10 < most <= 512 << 10
+    with one_slice_at_a_time():
+        connection = await one_byte_frames(host, 100_000)
+        most = 0
+        while connection._channel.frames < 50_000:
+            most = max(most, connection._channel.buffered_bytes)
+            await asyncio.sleep(0)
+        assert 16 << 10 < most <= READ_BYTES + 19, "more than one read and a part of a frame"
 
 
 @attack(FREE)
 async def test_what_was_received_before_the_socket_closed_is_handled(host, held):
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(turns, "SLICE_S", 0.0)
-        patched.setattr(turns, "TURN_S", 1e-9)
+    with one_slice_at_a_time():
         connection = await one_byte_frames(host, 10_000)
         channel = connection._channel
         while channel.buffered_bytes < 40_000:
