@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hearsay.core.language.actions import Dial, Disconnect, PartDropped, Reason, Send
 from hearsay.core.language.episub_parts import Disconnect as LeaveOfNeighbour
-from hearsay.core.language.episub_parts import EpisubGraft, EpisubIHave, ForwardJoin, Neighbor, Role
+from hearsay.core.language.episub_parts import EpisubGraft, EpisubIHave, EpisubPrune, ForwardJoin, Neighbor, Role
 from hearsay.core.language.events import (
     ContactsFound,
     Join,
@@ -12,6 +14,7 @@ from hearsay.core.language.events import (
     PeerDisconnected,
     Publish,
     RpcReceived,
+    StreamOpened,
     TimerFired,
 )
 from hearsay.core.language.rpc import EPISUB, Control, Message, PartKind, Rpc, Subscription
@@ -24,9 +27,9 @@ KIND = ROUTERS["episub"]
 class Node:
     """A router with a clock."""
 
-    def __init__(self, **values):
+    def __init__(self, name="p", **values):
         values = {"shuffle_interval_ms": 3_600_000, "contacts_interval_ms": 0, "probe_count": 0, **values}
-        self.router = create(KIND, "p", KIND.parameters.from_mapping(values), Randomness(1))
+        self.router = create(KIND, name, KIND.parameters.from_mapping(values), Randomness(1))
         self.now = 0
 
     def feed(self, event):
@@ -126,3 +129,46 @@ def test_no_id_is_left_out_of_every_ihave():
                 assert len(part.ids) == 4
                 announced.update(part.ids)
     assert announced == {f"m{place}" for place in range(8)}
+
+
+def carry(nodes, sender, actions):
+    """Take the RPCs among a router's actions to their receivers, and the answers back, until there are none."""
+    for action in actions:
+        if isinstance(action, Send) and action.peer in nodes:
+            carry(nodes, action.peer, nodes[action.peer].feed(RpcReceived(sender, action.rpc)))
+
+
+@pytest.mark.parametrize("overlay", ["episub", "hyparview"])
+def test_a_link_that_a_peer_forgot_with_its_stream_is_mutual_again(overlay):
+    """Rules: NEIGHBOR-4. A router whose stream ended takes the peer for gone, the peer keeps the link."""
+    nodes = {name: Node(name, overlay=overlay) for name in ("p", "q")}
+    for name, other in (("p", "q"), ("q", "p")):
+        nodes[name].feed(Join("news"))
+        nodes[name].feed(PeerConnected(other, EPISUB, ("news",)))
+    carry(nodes, "p", nodes["p"].feed(ContactsFound("news", ("q",))))
+    links = [node.views().active for node in nodes.values()]
+    assert [list(active) for active in links] == [["q"], ["p"]]
+    nodes["q"].feed(PeerDisconnected("p"))
+    nodes["q"].feed(PeerConnected("p", EPISUB, ("news",)))
+    assert [list(active) for active in links] == [["q"], []]
+    carry(nodes, "p", nodes["p"].feed(StreamOpened("q")))
+    assert [list(active) for active in links] == [["q"], ["p"]]
+    again = nodes["p"].feed(StreamOpened("q"))
+    carry(nodes, "p", again)
+    assert [list(active) for active in links] == [["q"], ["p"]], "ACCEPT changes nothing where the link is mutual"
+
+
+def test_a_peer_that_replaces_its_stream_gets_recent_announcements_again():
+    """Rules: TREE-1."""
+    node = Node(overlay="connections")
+    node.feed(Join("news"))
+    node.feed(PeerConnected("a", EPISUB, ("news",)))
+    node.says("a", EpisubPrune("news"))
+
+    def announced(actions):
+        return [action.rpc.control.episub for action in actions if isinstance(action, Send) and action.rpc.control]
+
+    node.feed(Publish(Message("m1", "news", b"x")))
+    assert announced(node.until(200_000)) == [(EpisubIHave("news", ("m1",), (0,)),)]
+    assert announced(node.feed(StreamOpened("a")) + node.until(400_000)) == [(EpisubIHave("news", ("m1",), (0,)),)]
+    assert announced(node.until(600_000)) == []

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from hearsay.core.episub.agenda import Agenda, Task
 from hearsay.core.episub.connections import Connections
-from hearsay.core.episub.membership import FixedOverlay, ManagedOverlay, Membership, managed
+from hearsay.core.episub.membership import FixedOverlay, ManagedOverlay, Membership
 from hearsay.core.episub.parameters import Broadcast, EpisubParameters, Overlay, ViewSizes
 from hearsay.core.episub.tree import Tree
 from hearsay.core.episub.views import SequenceNumbers as Sequence
@@ -90,6 +90,14 @@ class Episub(Strategy):
             self.trees[topic].peer_removed(peer.id)
         self.connections.losing(None)
 
+    def stream_opened(self, peer: PeerId) -> None:
+        """Repeat ACCEPT and the announcements of the last seconds in the topics in which the peer is a neighbour."""
+        for topic, membership in sorted(self.memberships.items()):
+            if peer in membership.active():
+                if isinstance(membership, ManagedOverlay):
+                    membership.neighbours.take_in(peer, membership.views.active[peer].random)
+                self.trees[topic].announce_again(peer)
+
     def peer_subscribed(self, peer: ConnectedPeer, topic: TopicId) -> None:
         self.connections.subscribed(peer.id, topic)
         if topic in self.memberships and peer.native:
@@ -151,7 +159,7 @@ class Episub(Strategy):
                 self.shell.outbox.episub(sender.id, Topics(tuple(sorted(self.shell.joined))))
             case Topics():
                 for membership in self._managed():
-                    membership.on_topics(sender.id, part)
+                    membership.passive_probes.on_topics(sender.id, part)
             case EpisubIHave() | EpisubGraft() | EpisubPrune():
                 self._on_tree_part(sender, part)
             case _:
@@ -256,7 +264,8 @@ class Episub(Strategy):
             membership.silent(peer)
 
     def _managed(self) -> Iterable[ManagedOverlay]:
-        return managed(self.memberships[topic] for topic in sorted(self.memberships))
+        memberships = (self.memberships[topic] for topic in sorted(self.memberships))
+        return (each for each in memberships if isinstance(each, ManagedOverlay))
 
     def _new_membership(self, topic: TopicId) -> Membership:
         if self.parameters.overlay is Overlay.CONNECTIONS:

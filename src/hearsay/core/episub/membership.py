@@ -9,7 +9,7 @@ broadcast hears of it through `NeighborListener` alone, so either can be used wi
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Set
 from typing import Protocol
 
 from hearsay.core.episub.agenda import Agenda, Task
@@ -33,7 +33,6 @@ from hearsay.core.language.episub_parts import (
     Role,
     Shuffle,
     ShuffleReply,
-    Topics,
 )
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Rpc
@@ -141,7 +140,7 @@ class ManagedOverlay:
         parameters = self._parameters
         self._next(Task.STABILISE, parameters.stabilise_min_ms, parameters.stabilise_max_ms)
         self._next(Task.SHUFFLE, 0, parameters.shuffle_interval_ms)
-        if self._probes:
+        if parameters.overlay is Overlay.EPISUB and parameters.probe_count > 0:
             self._next(Task.PROBE, 0, parameters.probe_interval_ms)
         if parameters.contacts_interval_ms:
             self._next(Task.CONTACTS, parameters.contacts_interval_ms // 2, parameters.contacts_interval_ms)
@@ -219,9 +218,6 @@ class ManagedOverlay:
                 self.shuffles.on_shuffle_reply(part)
             case _:
                 raise AssertionError(f"{type(part).__name__} is not the membership's")
-
-    def on_topics(self, sender: PeerId, part: Topics) -> None:
-        self.passive_probes.on_topics(sender, part)
 
     def measured(self, peer: PeerId, rtt_us: Micros) -> None:
         self.views.measured(peer, rtt_us)
@@ -306,17 +302,8 @@ class ManagedOverlay:
         if dues:
             self._agenda.set_earliest(Task.EXPIRE, self.topic, max(min(dues), self._shell.now + 1))
 
-    @property
-    def _probes(self) -> bool:
-        return self._parameters.overlay is Overlay.EPISUB and self._parameters.probe_count > 0
-
     def _next(self, task: Task, low_ms: int, high_ms: int) -> None:
         """Set an alarm after a random part of a second, or so."""
         draw = self._shell.draw(Purpose.PERIOD, self.topic, task, self._shell.now)
         span_us = max(1, (high_ms - low_ms) * 1000)
         self._agenda.set(task, self.topic, self._shell.now + max(1, low_ms * 1000 + below(draw, span_us)))
-
-
-def managed(memberships: Iterable[Membership]) -> Iterator[ManagedOverlay]:
-    """Those that manage their neighbours themselves."""
-    return (membership for membership in memberships if isinstance(membership, ManagedOverlay))

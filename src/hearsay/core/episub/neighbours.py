@@ -11,8 +11,9 @@ Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4
   random neighbour then gives way.
 * NEIGHBOR-3: Q adds the asker and says ACCEPT; who gets an ACCEPT adds the sender. A refusal is a DISCONNECT marked
   as such: it answers a request and never undoes a link that was made meanwhile the other way round.
-* NEIGHBOR-4: Whoever treats us as a neighbour while we do not is told DISCONNECT (`claimed_as_neighbour`), so that a
-  lost part never leaves a lasting one-sided link.
+* NEIGHBOR-4: A peer that treats us as a neighbour while we do not gets a DISCONNECT (`claimed_as_neighbour`), so that
+  a lost part never leaves a lasting one-sided link. A neighbour that replaces its stream gets ACCEPT again: it may
+  have forgotten the link.
 * NEIGHBOR-5: An own request that is still open is a reason to grant one of the same peer: two that ask each other are
   linked.
 """
@@ -66,7 +67,7 @@ class Neighbours(TopicPart):
                 self._accepted(sender, part)
             case Role.QUERY:
                 if sender in self._views.active:
-                    self._say(sender, Role.REPLY, False, tuple(self._views.neighbours(sender)))
+                    self.say(sender, Role.REPLY, False, tuple(self._views.neighbours(sender)))
                 else:
                     self.claimed_as_neighbour(sender)
             case Role.REPLY:
@@ -79,12 +80,12 @@ class Neighbours(TopicPart):
             self.drop(sender, remember=True)
 
     def take_in(self, peer: PeerId, random: bool) -> bool:
-        """Make a connected peer a neighbour and tell it; False when the limit is reached."""
+        """Make a connected peer a neighbour and send it ACCEPT; False when the limit is reached."""
         if peer not in self._views.active:
             if not self._make_room():
                 return False
             self._add(peer, random)
-        self._say(peer, Role.ACCEPT, random)
+        self.say(peer, Role.ACCEPT, random)
         return True
 
     def evict(self, peer: PeerId) -> None:
@@ -96,10 +97,6 @@ class Neighbours(TopicPart):
         """A neighbour is one no more."""
         self._views.remove_active(peer, remember)
         self._connections.release(peer, (self._topic, "link"))
-
-    def query(self, peer: PeerId) -> None:
-        """Ask a neighbour for its active list."""
-        self._say(peer, Role.QUERY, False)
 
     def measured(self, peer: PeerId, rtt_us: Micros) -> None:
         """The RTT of somebody who may be asking: the third rule."""
@@ -168,7 +165,7 @@ class Neighbours(TopicPart):
             self._finish(peer)
         else:
             self.requests[peer] = replace(request, due=self._context.reply_due())
-            self._say(peer, Role.REQUEST, request.random)
+            self.say(peer, Role.REQUEST, request.random)
 
     def _judge(self, sender: PeerId, part: Neighbor) -> None:
         views = self._views
@@ -236,7 +233,7 @@ class Neighbours(TopicPart):
             self._views.remove_passive(peer)
         self._on_refusal(peer)
 
-    def _say(self, peer: PeerId, role: Role, random: bool, peers: tuple[PeerId, ...] = ()) -> None:
+    def say(self, peer: PeerId, role: Role, random: bool, peers: tuple[PeerId, ...] = ()) -> None:
         views = self._views
         link = views.active.get(peer)
         rtt_us = link.rtt_us if link is not None else views.passive.get(peer)

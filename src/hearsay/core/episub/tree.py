@@ -5,8 +5,9 @@ Rules (episub spec, "Broadcast Protocol"; Leitão, Pereira, Rodrigues: Epidemic 
 * TREE-1: Neighbours are eager or lazy; new ones are eager. A message goes at once to the eager ones but the sender,
   with one hop more; its id and hops wait for the next IHAVE to the lazy ones, and to those that were lazy or no
   neighbours when it was sent and became eager since: nobody may fall between the two. A node without neighbours keeps
-  what it has to announce for the next one, and a new neighbour is told of the messages of the last seconds: after a
-  crash they may have gone round a small island only.
+  what it has to announce for the next one, and a new neighbour gets an IHAVE of the messages of the last seconds:
+  after a crash they may have gone round a small island only. So does a neighbour that replaced its stream: it has
+  forgotten earlier IHAVEs.
 * TREE-2: A first copy makes its sender eager; a second copy is answered with PRUNE, and its sender becomes lazy.
 * TREE-3: An IHAVE of an unknown message makes it missing. One persistent timer touches what is missing: at the first
   touch it is marked, from the second on an announcer gets a GRAFT for it and for all else it announced that is due;
@@ -108,7 +109,7 @@ class Tree:
         self._newly_eager: set[PeerId] = set()
         """Since the last IHAVE."""
         self._newly_up: set[PeerId] = set()
-        """Neighbours that are to be told of recent messages."""
+        """Neighbours that get an IHAVE of recent messages."""
         self.queue: dict[MessageId, int] = {}
         """Ids and hops that wait for the next IHAVE."""
         self.missing = MissingList(parameters.max_missing, parameters.max_announcers)
@@ -118,6 +119,10 @@ class Tree:
 
     def neighbor_up(self, peer: PeerId) -> None:
         self._make_eager(peer)
+        self.announce_again(peer)
+
+    def announce_again(self, peer: PeerId) -> None:
+        """Announce the messages of the last seconds to a neighbour, with what waits for the next IHAVE."""
         if self._parameters.announce_recent_ms and len(self.kept) and not self._floods:
             self._newly_up.add(peer)
         if self.queue or self._newly_up:

@@ -38,7 +38,7 @@ from hearsay.core.episub.join_protocol import JoinProtocol
 from hearsay.core.episub.neighbours import Neighbours
 from hearsay.core.episub.parameters import Overlay
 from hearsay.core.episub.views import UNMEASURED_US, Context, TopicPart
-from hearsay.core.language.episub_parts import GetTopics, Neighbor, Shuffle, ShuffleReply, Topics
+from hearsay.core.language.episub_parts import GetTopics, Neighbor, Role, Shuffle, ShuffleReply, Topics
 from hearsay.core.language.identifiers import Micros, PeerId
 from hearsay.core.shell.randomness import Purpose, key_of
 
@@ -252,7 +252,7 @@ class Upkeep(TopicPart):
     def _ask_for_lists(self) -> None:
         self._replies = {}
         for peer in self._views.neighbours():
-            self._neighbours.query(peer)
+            self._neighbours.say(peer, Role.QUERY, random=False)
 
     def _shrink(self) -> None:
         """The seed's two ways to drop links safely."""
