@@ -9,13 +9,14 @@ import socket
 from contextlib import ExitStack
 
 import pytest
-from attacker import PROTOCOL_ERROR, Attacker
+from attacker import PROTOCOL_ERROR, Attacker, frame, opening
 from one_host import with_host
 
 from hearsay import listener
 from hearsay.libp2p.host.host import Host, HostLimits
 from hearsay.libp2p.host.listening import AdmissionLimits, fitted
 from hearsay.libp2p.mux.multistream import Upgrade
+from hearsay.libp2p.mux.yamux_frames import FrameType
 from hearsay.libp2p.names.errors import DialError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of
@@ -129,6 +130,30 @@ async def test_bytes_that_a_busy_loop_has_not_read_keep_a_handshake_among_silent
         honest.setblocking(False)
         answer = await asyncio.get_running_loop().sock_recv(honest, 1)
         assert (answer, host.refused) == (Upgrade(PrivateKey.generate(), False).start()[:1], 8)
+
+
+@limited(max_connections=4, reserved_for_dials=0, max_handshakes=2)
+async def test_connections_that_are_ending_give_way_to_a_newcomer(host):
+    """Their peers do not take what was sent to them, so they keep their sockets for a while."""
+    held, crowd = [], []
+    host.handle("/hold", held.append)
+    for _ in range(6):
+        greedy = await (await Attacker.connect(host, receive_buffer=4096)).upgrade()
+        greedy.writer.transport.pause_reading()
+        greedy.send(opening(1, "/hold"), frame(FrameType.WINDOW_UPDATE, 0, 1, 1 << 30))
+        while not held:
+            await asyncio.sleep(0)
+        (connection,) = host.connections.values()
+        held.pop().write(bytes(8 << 20))
+        while not connection._transport.get_write_buffer_size():
+            await asyncio.sleep(0)
+        host.drop(connection)
+        crowd.append(greedy)
+    assert len(host._all) == 6, "as many as connections and handshakes together"
+    await (await Attacker.connect(host)).upgrade()
+    assert (host.refused, len(host._all)) == (0, 1)
+    for greedy in crowd:
+        greedy.writer.close()
 
 
 @limited(max_per_address=8)

@@ -298,11 +298,11 @@ class Host:
         loop = asyncio.get_running_loop()
         connection = self._connection(False, None)
         loser: Connection | None = connection
-        if len(self._all) > self._places.connections + self._places.handshakes:
-            for other in self._all:
-                if other.closed:
-                    other.abort()  # takes its time to go, which others need
-        elif self.admits(None, address):
+        most = self._places.connections + self._places.handshakes
+        ending = [each for each in self._all if each.closed] if len(self._all) > most else []
+        for each in ending:
+            each.abort()  # its file is free in one of the next turns of the loop
+        if len(self._all) - len(ending) <= most and self.admits(None, address):
             loser = self._handshakes.enter(connection, address, loop.time())
         if loser is not None:
             self.refused += 1
