@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.from-lock
 
-.PHONY: setup demo test test-all soak lint size interop fuzz mutants bench site wheel lock clean
+.PHONY: setup demo test test-all soak lint pages size interop fuzz mutants bench site wheel lock clean
 
 setup: $(STAMP)
 
@@ -44,6 +44,11 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright --level error
 	$(BIN)/basedpyright --level error --project pyrightconfig.tests.json
+
+# Generated files and pages. Test vectors have a generator of their own, tools/make_vectors.py.
+pages: setup
+	@for tool in row_functions file_lists difference_tables score_tables scenario_page check_table; do \
+	  echo "tools/$$tool.py"; $(BIN)/python "tools/$$tool.py" || exit 1; done
 
 # Code lines and files of each package, and their budgets (tools/size_budgets.toml).
 size:

@@ -1,6 +1,6 @@
 """What go, rust and js do with the messages of `tests/wire/message_corpus.py`, and what it costs peers to relay them.
 
-The verdicts stand in `tests/wire/message_verdicts.txt`; `REWRITE=1` writes them anew.
+The verdicts stand in `tests/wire/message_verdicts.txt`; `RENEW=1` writes them again.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def test_the_verdicts_are_those_that_are_kept(language):
         found = await verdicts(language, SIGNED)
         found |= await verdicts(language, UNSIGNED, "--unsigned")
         kept = read_verdicts()
-        if os.environ.get("REWRITE"):
+        if os.environ.get("RENEW"):
             write_verdicts(CASES, {**kept, language: found})
         else:
             assert {name: now for name, now in found.items() if kept[language].get(name) != now} == {}

@@ -100,3 +100,11 @@ def test_the_files_that_pages_of_the_root_name_exist():
 def test_the_program_of_the_readme(capsys):
     exec("\n".join(blocks("../README.md", "python")), {})
     assert capsys.readouterr().out
+
+
+def test_links_of_the_glossary_say_the_names_of_their_files():
+    links = re.findall(
+        r"\[(\w+\.py)\]\([^)]*?(\w+\.py)\)", (DOCS / "reference/glossary.md").read_text(encoding="utf-8")
+    )
+    assert len(links) > 20
+    assert [link for link in links if link[0] != link[1]] == []

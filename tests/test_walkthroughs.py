@@ -21,12 +21,13 @@ def steps(page: str, heading: str) -> list[tuple[str, list[str]]]:
     return [(file.strip("`"), re.findall(r"`([^`]+)`", there)) for _, file, there, *_ in rows[2:]]
 
 
+TABLES = ("Change one rule", "Add a router", "Add a control message")
 PLACES = steps(ARCHITECTURE, "Where do I change …")
 
 
 @pytest.mark.parametrize(
     ("file", "texts"),
-    [*PLACES, *(step for heading in ("Change one rule", "Add a router") for step in steps(PAGE, heading))],
+    [*PLACES, *(step for heading in TABLES for step in steps(PAGE, heading))],
 )
 def test_a_step_is_where_it_is_said_to_be(file, texts):
     text = (ROOT / file).read_text(encoding="utf-8")
@@ -42,6 +43,16 @@ def test_changing_one_rule_leaves_no_file_out():
         if path != Path(__file__) and EXAMPLE.search(path.read_text(encoding="utf-8"))
     }
     assert followed <= {file for file, _ in steps(PAGE, "Change one rule")}
+
+
+def test_adding_a_control_message_leaves_no_file_out():
+    example = re.compile(r"\bIDontWant\b|PartKind\.IDONTWANT\b|\bcontrol\.idontwant\b")
+    followed = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "src").rglob("*.py")
+        if example.search(path.read_text(encoding="utf-8"))
+    }
+    assert followed <= {file for file, _ in steps(PAGE, "Add a control message")}
 
 
 def test_the_table_of_places_has_twelve_changes():

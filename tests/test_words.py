@@ -24,4 +24,14 @@ def test_the_finder_sees_names_texts_and_openings(tmp_path):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_place_keeps_its_bound(place):
-    assert words.count(place) <= words.budgets().get(place, 0), f"see `python tools/words.py {place}`"
+    count, allowed = words.count(place), words.budgets().get(place, 0)
+    new = "\n".join(words.lines_of(place, words.changed_lines())) or f"see `python tools/words.py {place}`"
+    assert count <= allowed, f"{count} words to avoid, {allowed} are allowed. In changed lines:\n{new}"
+
+
+def test_words_in_changed_lines_are_named():
+    place = "src/hearsay/core"
+    [*every] = words.lines_of(place)
+    file, line, _ = every[0].split(":")
+    here = [each for each in every if each.startswith(f"{file}:{line}:")]
+    assert [*words.lines_of(place, {file: {int(line)}})] == here

@@ -1,6 +1,7 @@
 """Words that the glossary tells to avoid: where they stand in names, docstrings, comments, texts and pages.
 
     python tools/words.py [FOLDER or FILE ...]
+    python tools/words.py --changed             only in lines that are not committed
 
 The list is the table "Words to avoid" of docs/reference/glossary.md. `tools/word_budgets.toml` bounds the counts;
 a bound only falls.
@@ -10,10 +11,11 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
 import sys
 import tokenize
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -72,8 +74,31 @@ def budgets() -> dict[str, int]:
     return tomllib.loads(BUDGETS.read_text(encoding="utf-8"))
 
 
+def changed_lines() -> dict[str, set[int]]:
+    """Return the numbers of the lines that differ from the last commit, by file."""
+    command = ["git", "-C", str(ROOT), "diff", "-U0", "HEAD", "--"]
+    changed: dict[str, set[int]] = {}
+    file = ""
+    for line in subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines():
+        if line.startswith("+++ "):
+            file = line.removeprefix("+++ b/")
+        elif (place := re.match(r"@@ .*\+(\d+)(?:,(\d+))? @@", line)) is not None:
+            first = int(place[1])
+            changed.setdefault(file, set()).update(range(first, first + int(place[2] or 1)))
+    return changed
+
+
+def lines_of(place: str, only: Mapping[str, Set[int]] | None = None) -> Iterator[str]:
+    """Yield file, line and word of each occurrence in a place, or only of those in these lines."""
+    for file in files(place):
+        name = file.relative_to(ROOT).as_posix()
+        for line, word in found(file):
+            if only is None or line in only.get(name, ()):
+                yield f"{name}:{line}: {word}"
+
+
 if __name__ == "__main__":
-    for wanted in sys.argv[1:] or budgets():
-        for file in files(wanted):
-            for line_number, word in found(file):
-                print(f"{file.relative_to(ROOT)}:{line_number}: {word}")
+    changed = changed_lines() if "--changed" in sys.argv else None
+    for wanted in [each for each in sys.argv[1:] if each != "--changed"] or budgets():
+        for text in lines_of(wanted, changed):
+            print(text)

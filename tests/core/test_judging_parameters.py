@@ -102,10 +102,10 @@ def test_what_is_written_is_read_again():
 def test_any_of_it_makes_a_router_that_judges(given):
     strategy = Gossipsub(GossipsubParameters.from_mapping(given))
     Router(0, strategy, Randomness(1))
-    assert strategy.judge is not None
+    assert strategy.scoring is not None
 
 
 def test_none_of_it_is_the_router_of_1_0():
     strategy = Gossipsub()
     Router(0, strategy, Randomness(1))
-    assert strategy.judge is None
+    assert strategy.scoring is None

@@ -1,4 +1,4 @@
-"""Every script of this folder says what the routers do. `REWRITE=1 pytest tests/interaction` writes it anew."""
+"""Every script of this folder says what the routers do. `RENEW=1 pytest tests/interaction` writes it again."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def test_there_are_scripts():
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_conversation(path: Path):
     script = path.read_text(encoding="utf-8")
-    told = played(script)
-    if os.environ.get("REWRITE"):
-        path.write_text(told, encoding="utf-8")
-    assert script == told
+    said = played(script)
+    if os.environ.get("RENEW"):
+        path.write_text(said, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == said
 
 
 def test_what_is_quiet_happens_and_is_not_shown():

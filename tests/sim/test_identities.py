@@ -23,7 +23,7 @@ from hearsay.sim.simulate import Simulation
 class Judge(Floodsub):
     def attach(self, shell):
         super().attach(shell)
-        self.judge = Standing(GossipsubParameters(score=ScoreSet()), shell)
+        self.scoring = Standing(GossipsubParameters(score=ScoreSet()), shell)
 
 
 JUDGE = RouterKind("judge", FloodsubParameters, Judge, {"r1": {}})

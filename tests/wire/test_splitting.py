@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from protobuf_reference import rpcs
 
-from hearsay.core.language.rpc import Control, Graft, IHave, Message, PeerInfo, Prune, Rpc, Subscription
+from hearsay.core.language.rpc import Control, ControlPart, Graft, IHave, Message, PeerInfo, Prune, Rpc, Subscription
 from hearsay.core.language.sizes import rpc_size
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.fields import RpcLimits, TooLarge
@@ -53,6 +54,18 @@ def test_pieces_are_within_the_limit_and_say_the_same(rpc, limit):
         ]
         assert set(fitting) >= set(found)
         assert len(found) >= len([p for p in fitting if rpc_size(Rpc(control=Control(**{kind: (p,)}))) <= limit - 4])
+
+
+@pytest.mark.parametrize("kind", get_args(ControlPart), ids=lambda kind: kind.__name__)
+def test_every_control_part_has_a_field_of_control(kind):
+    """Otherwise splitting would lose it."""
+    part = kind.__new__(kind)
+    assert tuple(Control.of((part,)).parts()) == (part,)
+
+
+def test_a_part_without_a_field_is_an_error():
+    with pytest.raises(KeyError):
+        Control.of((Subscription("t", True),))
 
 
 def test_an_rpc_that_fits_stays_one():

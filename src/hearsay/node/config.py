@@ -143,8 +143,8 @@ class NodeConfig:
             raise ValueError(f"host {self.host!r} is not one of {', '.join(get_args(HostName))}")
         for address in (*self.listen, *self.bootstrap, *self.direct_peers, *self.rendezvous):
             _require_multiaddr(address)
-        if self.direct and not getattr(self.router_parameters()[1], "judges", False):
-            raise ValueError("direct peers need a router that judges its peers, such as gossipsub's preset go")
+        if self.direct and not getattr(self.router_parameters()[1], "uses_11", False):
+            raise ValueError("direct peers need a router that scores its peers, such as gossipsub's preset go")
         if self.dht and self.host != "libp2p":
             raise ValueError("only the host libp2p has a DHT")
         if self.metrics is not None:

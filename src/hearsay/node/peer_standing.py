@@ -44,7 +44,7 @@ class PeerWorth:
         for topic, peer, peering in strategy.peerings():
             if peering is Peering.FULL_MESSAGE and isinstance(peer, bytes):
                 members[topic].append(peer)
-        direct = () if strategy.judge is None else strategy.judge.direct
+        direct = () if strategy.scoring is None else strategy.scoring.direct
         protected = {peer for peer in direct if isinstance(peer, bytes)}
         parameters = strategy.parameters
         most = parameters.degree_high if isinstance(parameters, MeshParameters) else MAX_MEMBERS

@@ -296,14 +296,14 @@ class PeerInput:
     def _look_at(self, rpc: Rpc, events: list[Received]) -> tuple[Rpc, int]:
         """Charge for an RPC; return it without address records, and the number of its messages that may go on."""
         peer, router = self.peer, self._receiver.router
-        judge, dialling = router.strategy.judge, router.strategy.dialling
+        scoring, dialling = router.strategy.scoring, router.strategy.dialling
         self.allowance.left -= rpc.partial is not None
         stop = len(rpc.messages)
         over = stop - router.parameters.max_messages_per_rpc
         if over > 0:
             stop -= over
             events.append(PartDropped(peer, PartKind.PUBLISH, over, Reason.OVER_LIMIT))
-        if stop and judge is not None and not judge.accepts_from(peer):
+        if stop and scoring is not None and not scoring.accepts_from(peer):
             # Before the check of their signatures costs anything.
             events.append(PartDropped(peer, PartKind.PUBLISH, stop, Reason.GRAYLISTED))
             stop = 0
@@ -316,7 +316,7 @@ class PeerInput:
         if dialling is Dialling.BY_ROUTER and self._episub:
             events.extend(AddressReceived(record, peer, None) for record in records)
         exchanged = self._receiver.exchanged_peers
-        if control.prune and exchanged and (judge is None or judge.trusts_exchange_of(peer)):
+        if control.prune and exchanged and (scoring is None or scoring.trusts_exchange_of(peer)):
             for prune in control.prune:
                 for known in prune.peers[:exchanged] if prune.topic in router.joined else ():
                     if known.record is not None and isinstance(known.peer, bytes):
@@ -443,14 +443,4 @@ def _parts(control: Control) -> int:
         + sum([len(part.ids) for part in control.idontwant])
         + sum([len(part.peers) for part in control.prune])
     )
-    return (
-        ids // _IDS_PER_PART
-        + len(control.ihave)
-        + len(control.iwant)
-        + len(control.idontwant)
-        + len(control.graft)
-        + len(control.prune)
-        + len(control.extensions)
-        + len(control.features)
-        + len(control.episub)
-    )
+    return ids // _IDS_PER_PART + control.count()

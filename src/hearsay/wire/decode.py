@@ -15,10 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from hearsay.core.language.episub_parts import EpisubPart
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.rpc import (
     Control,
+    ControlPart,
     Extension,
     ExtensionTest,
     Features,
@@ -53,7 +53,7 @@ _rpc = fast_init(Rpc)
 Span: TypeAlias = tuple[int, int]
 
 _MESSAGE_KEY = b"\x12"
-"""Fields of a message in an RPC."""
+"""The tag of a message in an RPC."""
 _IDS_FIELD = {1: 2, 2: 1, 5: 1}
 """In which field IHAVE, IWANT and IDONTWANT keep their ids."""
 
@@ -205,35 +205,26 @@ def _features(data: bytes, start: int, stop: int, before: tuple[Features, ...]) 
 
 
 def _control(
-    data: bytes, parts: list[tuple[int, int, int]], limits: RpcLimits, episub: bool
+    data: bytes, spans: list[tuple[int, int, int]], limits: RpcLimits, episub: bool
 ) -> tuple[Control | None, int]:
-    ihave: list[IHave] = []
-    iwant: list[IWant] = []
-    graft: list[Graft] = []
-    prune: list[Prune] = []
-    idontwant: list[IDontWant] = []
-    extensions: list[Extension] = []
+    parts: list[ControlPart] = []
     features: tuple[Features, ...] = ()
-    of_episub: list[EpisubPart] = []
     left_out = 0
-    for number, start, stop in parts:
+    for number, start, stop in spans:
         if number in (2, 5):
             ids = _short(_last_and_all(data, start, stop, 0, 1)[1], limits)
             left_out += ids.too_long
-            if number == 2:
-                iwant.append(IWant(ids.kept))
-            else:
-                idontwant.append(IDontWant(ids.kept))
+            parts.append(IWant(ids.kept) if number == 2 else IDontWant(ids.kept))
         elif number == 6:
             features = _features(data, start, stop, features)
         elif (known := extension_number(number)) is not None:
-            extensions.append(Extension(known, data[start:stop]))
+            parts.append(Extension(known, data[start:stop]))
         elif episub and is_episub(number):
             said = decode_part(data, start, stop, limits)
             if said is None:
                 left_out += 1
             else:
-                of_episub.append(said)
+                parts.append(said)
         elif number in (1, 3, 4):
             topic, values = _last_and_all(data, start, stop, 1, 2)
             name = topic_name(topic, limits)
@@ -242,24 +233,15 @@ def _control(
             elif number == 1:
                 ids = _short(values, limits)
                 left_out += ids.too_long
-                ihave.append(IHave(name, ids.kept))
+                parts.append(IHave(name, ids.kept))
             elif number == 3:
-                graft.append(Graft(name))
+                parts.append(Graft(name))
             else:
                 peers = [_peer_info(encoded) for encoded in values]
                 known = tuple(peer for peer in peers if peer is not None)
                 left_out += len(peers) - len(known)
-                prune.append(Prune(name, _backoff(data, start, stop), known))
-    control = Control(
-        tuple(ihave),
-        tuple(iwant),
-        tuple(graft),
-        tuple(prune),
-        tuple(extensions),
-        tuple(idontwant),
-        features,
-        tuple(of_episub),
-    )
+                parts.append(Prune(name, _backoff(data, start, stop), known))
+    control = Control.of((*parts, *features))
     return (None if control == _NOTHING else control), left_out
 
 

@@ -24,7 +24,8 @@ from hearsay.libp2p.names.protobuf import encode as varint
 from hearsay.wire.episub_codec import encode_part
 from hearsay.wire.fields import EPISUB, HOPS, TEST_EXTENSION, raw
 
-_KEYS = {number: bytes((number << 3 | DELIMITED,)) for number in range(1, 11)}
+_KEYS = {number: bytes((number << 3 | DELIMITED,)) for number in range(1, 16)}
+"""Tags of one byte, of length-delimited fields; `bytes_field` makes those of larger numbers."""
 _PARTIAL_FLAGS = {PartialUse.NONE: b"", PartialUse.SUPPORTS: b"\x20\x01", PartialUse.REQUESTS: b"\x18\x01\x20\x01"}
 """Fields 3 and 4 of a SUBSCRIBE: a request implies support, as in go."""
 _PARTIAL_MESSAGES = b"\x50\x01"

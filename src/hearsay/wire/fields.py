@@ -11,11 +11,11 @@ from hearsay.core.language.identifiers import Identifier
 from hearsay.core.language.rpc import EXPERIMENTAL_FIELDS, FIRST_EXTENSION_FIELD
 
 TEST_EXTENSION = 6_492_434
-"""Fields of the extensions control; go's, for tests."""
+"""The test extension, go's: a field of the extensions control, and of the RPC for its message."""
 HOPS = EXPERIMENTAL_FIELDS + 7
-"""Fields of a message."""
+"""The hop count: a field of a message."""
 EPISUB = EXPERIMENTAL_FIELDS + 7
-"""Fields of the control message: one of episub's parts."""
+"""One of episub's parts: a field of the control message."""
 
 
 def is_hops(number: int) -> bool:

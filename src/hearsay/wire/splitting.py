@@ -13,21 +13,17 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from hearsay.core.language import episub_parts as episub
-from hearsay.core.language.episub_parts import EpisubPart
 from hearsay.core.language.identifiers import MessageId
 from hearsay.core.language.rpc import (
     Control,
     ControlPart,
-    Extension,
     ExtensionTest,
     Features,
-    Graft,
     IDontWant,
     IHave,
     IWant,
     Message,
     Partial,
-    Prune,
     Rpc,
     Subscription,
 )
@@ -142,16 +138,7 @@ def _halved(part: episub.EpisubIHave | episub.EpisubGraft, most: int) -> Iterato
 
 
 def _assembled(parts: list[_Part]) -> Rpc:
-    control = Control(
-        ihave=tuple(part for part in parts if isinstance(part, IHave)),
-        iwant=tuple(part for part in parts if isinstance(part, IWant)),
-        graft=tuple(part for part in parts if isinstance(part, Graft)),
-        prune=tuple(part for part in parts if isinstance(part, Prune)),
-        extensions=tuple(part for part in parts if isinstance(part, Extension)),
-        idontwant=tuple(part for part in parts if isinstance(part, IDontWant)),
-        features=tuple(part for part in parts if isinstance(part, Features)),
-        episub=tuple(part for part in parts if isinstance(part, EpisubPart)),
-    )
+    control = Control.of(part for part in parts if not isinstance(part, _Outside))
     return Rpc(
         tuple(part for part in parts if isinstance(part, Subscription)),
         tuple(part for part in parts if isinstance(part, Message)),

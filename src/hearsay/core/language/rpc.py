@@ -6,11 +6,12 @@ length-delimited field of the control message, which peers that do not know it s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from hearsay.core.language.episub_parts import EpisubPart
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
@@ -205,8 +206,17 @@ class Control:
     """At most one."""
     episub: tuple[EpisubPart, ...] = ()
 
+    @classmethod
+    def of(cls, parts: Iterable[ControlPart]) -> Control:
+        """Return the control with these parts; `KeyError` for a part that no field holds."""
+        groups: defaultdict[str, list[ControlPart]] = defaultdict(list)
+        for part in parts:
+            groups[_FIELD_OF[type(part)]].append(part)
+        fields: dict[str, Any] = {name: tuple(group) for name, group in groups.items()}
+        return cls(**fields)
+
     def groups(self) -> tuple[tuple[ControlPart, ...], ...]:
-        """The parts by kind."""
+        """The parts by kind, in the order of the fields."""
         return (
             self.ihave,
             self.iwant,
@@ -220,27 +230,23 @@ class Control:
 
     def count(self) -> int:
         """How many parts there are."""
-        return (
-            len(self.ihave)
-            + len(self.iwant)
-            + len(self.graft)
-            + len(self.prune)
-            + len(self.extensions)
-            + len(self.idontwant)
-            + len(self.features)
-            + len(self.episub)
-        )
+        return sum(map(len, self.groups()))
 
     def parts(self) -> Iterator[ControlPart]:
         return chain.from_iterable(self.groups())
 
-    def singly(self) -> Iterator[Control]:
-        """Each part by itself."""
-        for place, parts in enumerate(self.groups()):
-            for part in parts:
-                groups: list[Any] = [()] * len(self.groups())
-                groups[place] = (part,)
-                yield Control(*groups)
+
+_FIELD_OF: dict[type[ControlPart], str] = {
+    IHave: "ihave",
+    IWant: "iwant",
+    Graft: "graft",
+    Prune: "prune",
+    Extension: "extensions",
+    IDontWant: "idontwant",
+    Features: "features",
+    **dict.fromkeys(get_args(EpisubPart), "episub"),
+}
+"""The field of `Control` for each type of part."""
 
 
 @dataclass(frozen=True, slots=True)

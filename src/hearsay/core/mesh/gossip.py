@@ -66,7 +66,7 @@ class Gossip:
         self._fanout = fanout
         self._partials = partials
         self._standing = standing
-        self._samples_ids = parameters.judges
+        self._samples_ids = parameters.uses_11
         self._filters_last = parameters.gossip_targets is GossipTargets.SELECT_THEN_FILTER
         self._max_ids = parameters.max_ids_per_ihave
         self._max_asked = parameters.max_ids_asked_per_peer

@@ -71,13 +71,14 @@ class Gossipsub(MeshStrategy):
             parameters.max_idontwant_ids,
             parameters.max_unwanted,
         )
+        self._uses_11 = parameters.uses_11
         self._uses_idontwant = parameters.idontwant_threshold_bytes > 0
         self._all_want = not (parameters.partial_messages or parameters.skip_senders or self._uses_idontwant)
         """True if each peer of mesh or fan-out wants each message."""
         self._uses_fanout = not parameters.flood_publish or parameters.flood_publish_mbit > 0
         if parameters.mesh_before_gossip:
             self.control_order = (ControlGroup.MESH, ControlGroup.GOSSIP)
-        if self._uses_idontwant or parameters.skip_senders or self._judging is not None:
+        if self._uses_idontwant or parameters.skip_senders or self._uses_11:
             self.copies = self
         self._senders: dict[MessageId, set[PeerId]] = {}
         """Further senders of a message that is being validated; with `skip_senders`."""
@@ -91,7 +92,7 @@ class Gossipsub(MeshStrategy):
         self.gossip = Gossip(
             parameters, shell, self.cache, self.unwanted, self.mesh, self.fanout, self.partials, self.standing
         )
-        self.judge = None if self._judging is None else self.standing
+        self.scoring = self.standing if self._uses_11 else None
         self.features = self.feature_book if parameters.speaks_13 else None
         self.partial_messages = self.partials if parameters.partial_messages else None
         self._set_due()
@@ -107,24 +108,24 @@ class Gossipsub(MeshStrategy):
     def first_copy(self, message: Message, received_from: PeerId) -> None:
         if self._uses_idontwant:
             self._send_idontwant(message, received_from)
-        if self._judging is not None:
+        if self._uses_11:
             self.standing.validate(received_from, message)
 
     def duplicate(self, message: Message, received_from: PeerId) -> None:
-        if self._judging is not None:
+        if self._uses_11:
             self.standing.duplicate(received_from, message)
         if self.parameters.skip_senders and message.id in self.shell.pending:
             self._senders.setdefault(message.id, set()).add(received_from)
 
     def accepted(self, message: Message, received_from: PeerId) -> None:
-        if self._judging is not None:
+        if self._uses_11:
             self.standing.deliver(received_from, message)
         self.cache.put(message)
         self.forward(message, received_from)
         self._senders.pop(message.id, None)
 
     def publish(self, message: Message) -> None:
-        if self._judging is not None:
+        if self._uses_11:
             self.standing.deliver(None, message)
         self.cache.put(message)
         if self.parameters.idontwant_on_publish:
@@ -260,7 +261,7 @@ class Gossipsub(MeshStrategy):
     # Time.
 
     def timer_fired(self) -> None:
-        if self._judging is None:
+        if not self._uses_11:
             self._beat(self.heartbeat.advance())
             return
         standing = self.standing
@@ -386,7 +387,7 @@ class Gossipsub(MeshStrategy):
         )
         if self.partial_messages is not None:
             promised = replace(promised, partial=self.partials.promise())
-        if self._judging is None or promised.mesh is None:
+        if not self._uses_11 or promised.mesh is None:
             return promised
         beyond = parameters.degree_out
         if parameters.opportunistic_graft_ticks and parameters.score is not None:

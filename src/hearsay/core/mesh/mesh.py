@@ -19,7 +19,7 @@ from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.language.rpc import PeerInfo, Prune, Rpc, knows_backoff
 from hearsay.core.language.state import Peering
 from hearsay.core.mesh.graft_bounds import Backoffs, LastingBackoffs, Spread
-from hearsay.core.mesh.parameters import GossipsubParameters, MeshParameters
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.mesh.standing import Standing
 from hearsay.core.rules.mesh_rules import (
     first_heartbeat,
@@ -52,7 +52,7 @@ class MeshHeartbeat:
 
     __slots__ = ("_interval_us", "_shell", "due", "tick")
 
-    def __init__(self, parameters: MeshParameters, shell: Shell) -> None:
+    def __init__(self, parameters: GossipsubParameters, shell: Shell) -> None:
         self._shell = shell
         self._interval_us = parameters.heartbeat_interval_ms * 1000
         spread_us = parameters.first_heartbeat_spread_ms * 1000
@@ -83,7 +83,7 @@ class Mesh:
         "topics",
     )
 
-    def __init__(self, parameters: MeshParameters, shell: Shell, standing: Standing) -> None:
+    def __init__(self, parameters: GossipsubParameters, shell: Shell, standing: Standing) -> None:
         self._parameters = parameters
         self._shell = shell
         self._standing = standing
@@ -166,7 +166,7 @@ class Mesh:
     def peer_unsubscribed(self, peer: PeerId, topic: TopicId) -> None:
         parameters = self._parameters
         if peer in self.topics.get(topic, ()):
-            if isinstance(parameters, GossipsubParameters) and parameters.backoff_on_unsubscribe:
+            if parameters.backoff_on_unsubscribe:
                 self.backoffs.start(topic, peer, self._shell.now, parameters.prune_backoff_ms * 1000)
             self._unsubscribed.setdefault(peer, set()).add(topic)
         self.remove(peer, topic)
@@ -262,7 +262,7 @@ class Mesh:
         self._shell.outbox.prune(peer, prune)
 
 
-def _new_backoffs(parameters: MeshParameters) -> Backoffs:
-    if isinstance(parameters, GossipsubParameters) and parameters.backoff_until_forgotten:
+def _new_backoffs(parameters: GossipsubParameters) -> Backoffs:
+    if parameters.backoff_until_forgotten:
         return LastingBackoffs(parameters.max_backoffs, parameters.backoff_slack_us + 1)
     return Backoffs(parameters.max_backoffs, parameters.backoff_slack_us)

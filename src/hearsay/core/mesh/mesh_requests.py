@@ -19,7 +19,6 @@ from hearsay.core.mesh.mesh import NO_PEERS, REFUSING, Mesh
 from hearsay.core.mesh.parameters import (
     DirectGraft,
     GossipsubParameters,
-    MeshParameters,
     OutboundWhenFull,
     UnknownGraft,
     UnsubscribedGraft,
@@ -54,30 +53,29 @@ _WHEN_FULL = {OutboundWhenFull.ALWAYS: ALWAYS, OutboundWhenFull.QUOTA: QUOTA, Ou
 
 
 class MeshRequests:
-    """Answers to GRAFT and PRUNE. Without `judging`, the parameters of 1.1, the rules are those of 1.0."""
+    """Answers to GRAFT and PRUNE. Without parameters of 1.1 the rules are those of 1.0."""
 
     __slots__ = (
         "_dials",
-        "_judging",
         "_mesh",
         "_parameters",
         "_refused",
         "_shell",
         "_standing",
         "_trusted",
+        "_uses_11",
         "_welcome",
     )
 
     def __init__(
         self,
-        parameters: MeshParameters,
-        judging: GossipsubParameters | None,
+        parameters: GossipsubParameters,
         shell: Shell,
         mesh: Mesh,
         standing: Standing,
     ) -> None:
         self._parameters = parameters
-        self._judging = judging
+        self._uses_11 = parameters.uses_11
         self._shell = shell
         self._mesh = mesh
         self._standing = standing
@@ -98,10 +96,7 @@ class MeshRequests:
 
     def on_graft(self, sender: ConnectedPeer, topic: TopicId) -> None:
         mesh = self._mesh.topics.get(topic, NO_PEERS)
-        if self._judging is None:
-            reason, prune = self._answer(sender, topic, mesh)
-        else:
-            reason, prune = self._judge(sender, topic, mesh, self._judging)
+        reason, prune = self._answer(sender, topic, mesh)
         if reason == TAKEN_IN or (reason == MESH_IS_FULL and self._makes_way(topic, mesh, sender.id)):
             self._shell.peers.subscribe(sender, topic)
             mesh.add(sender.id)
@@ -119,97 +114,88 @@ class MeshRequests:
             self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason(reason), about)
 
     def on_prune(self, sender: ConnectedPeer, prune: Prune) -> None:
-        mesh, judging = self._mesh, self._judging
+        mesh = self._mesh
         if self._trusted is None:
             self._trusted = self._standing.trusts_exchange_of(sender.id)
         members = mesh.topics.get(prune.topic)
         if members is not None and sender.id not in members and not mesh.has_unsubscribed(sender.id, prune.topic):
             self._standing.prune(sender.id, prune.topic)
         mesh.remove(sender.id, prune.topic)
-        if members is not None or (judging is not None and judging.backoff_when_not_joined):
+        if members is not None or self._parameters.backoff_when_not_joined:
             mesh.obey_backoff(sender.id, prune)
         if members is not None and self._parameters.dials_per_prune:
             self._dial(sender, prune)
 
     def _answer(self, sender: ConnectedPeer, topic: TopicId, mesh: PeerGroup) -> tuple[int, int]:
-        """Return the reason for dropping a GRAFT, or what becomes of it, and the PRUNE that it gets, by 1.0."""
-        return graft_answer(
-            sender.native,
-            topic in self._mesh.topics,
-            self._parameters.unknown_graft is UnknownGraft.PRUNE,
-            topic in sender.topics,
-            sender.id in mesh,
-            False,
-            self._mesh.backoffs.holds(topic, sender.id, self._shell.now),
-            False,
-            is_full(len(mesh), self._parameters.refuse_from),
-        )
-
-    def _judge(
-        self, sender: ConnectedPeer, topic: TopicId, mesh: PeerGroup, judging: GossipsubParameters
-    ) -> tuple[int, int]:
-        """Return the same by 1.1, and penalise misplaced GRAFTs."""
+        """Return the reason for dropping a GRAFT, or what becomes of it, and the PRUNE that it gets. Penalise
+        misplaced GRAFTs."""
+        parameters = self._parameters
         standing = self._standing
         if self._welcome is None:
             self._welcome = standing.is_welcome(sender.id)
-            taken_in = judging.unwelcome_graft is UnwelcomeGraft.TAKEN_IN
+            taken_in = parameters.unwelcome_graft is UnwelcomeGraft.TAKEN_IN
             self._refused = not (standing.gets_published(sender.id) if taken_in else self._welcome)
-        connected = self._shell.connected
-        dialled = sum(connected[peer].outbound for peer in mesh.members)
         subscribed, member = topic in sender.topics, sender.id in mesh
-        exempt = enters_a_full_mesh(
-            sender.outbound, _WHEN_FULL[judging.outbound_when_full], dialled, judging.degree_out
-        )
         reason, prune = graft_answer(
             sender.native,
             topic in self._mesh.topics,
-            judging.unknown_graft is UnknownGraft.PRUNE,
-            subscribed or judging.unsubscribed_graft is not UnsubscribedGraft.PRUNE,
-            member and not judging.member_graft_is_judged,
+            parameters.unknown_graft is UnknownGraft.PRUNE,
+            subscribed or parameters.unsubscribed_graft is not UnsubscribedGraft.PRUNE,
+            member and not parameters.member_graft_is_judged,
             sender.id in standing.direct,
-            self._mesh.backoffs.holds(topic, sender.id, self._shell.now + judging.early_graft_ms * 1000),
+            self._mesh.backoffs.holds(topic, sender.id, self._shell.now + parameters.early_graft_ms * 1000),
             self._refused is True,
-            is_full(len(mesh), judging.refuse_from) and not exempt,
+            is_full(len(mesh), parameters.refuse_from) and not self._is_exempt(sender, mesh),
         )
-        ignores_strangers = judging.unsubscribed_graft is UnsubscribedGraft.IGNORE
+        ignores_strangers = parameters.unsubscribed_graft is UnsubscribedGraft.IGNORE
         if member and reason == TAKEN_IN:
             reason = MEMBER
         elif reason in (TAKEN_IN, MESH_IS_FULL) and not subscribed and ignores_strangers:
             reason = NOT_A_SUBSCRIBER
         if reason == IN_BACKOFF:
-            self._penalise(sender.id, topic, judging)
-        elif reason == FROM_DIRECT and judging.direct_graft is DirectGraft.PENALISE:
-            standing.penalise(sender.id, judging.early_graft_penalty)
+            self._penalise(sender.id, topic)
+        elif reason == FROM_DIRECT and parameters.direct_graft is DirectGraft.PENALISE:
+            standing.penalise(sender.id, parameters.early_graft_penalty)
         silent = {
-            FROM_DIRECT: judging.direct_graft is DirectGraft.IGNORE,
+            FROM_DIRECT: parameters.direct_graft is DirectGraft.IGNORE,
             NOT_A_SUBSCRIBER: ignores_strangers,
-            UNWELCOME: judging.unwelcome_graft is UnwelcomeGraft.TAKEN_IN,
+            UNWELCOME: parameters.unwelcome_graft is UnwelcomeGraft.TAKEN_IN,
         }
         if silent.get(reason, False):
             prune = NO_PRUNE
         if prune != NO_PRUNE and member:
             self._mesh.remove(sender.id, topic)
-        return reason, self._without_names(sender.id, reason, prune, judging)
+        return reason, self._without_names(sender.id, reason, prune)
 
-    def _without_names(self, peer: PeerId, reason: int, prune: int, judging: GossipsubParameters) -> int:
-        """Return the PRUNE for a GRAFT. After a misplaced GRAFT no PRUNE in answer to its RPC names others: against
-        spam, and so that nothing leaks (go)."""
-        if judging.exchange_always:
+    def _is_exempt(self, sender: ConnectedPeer, mesh: PeerGroup) -> bool:
+        """Return whether a full mesh accepts a peer."""
+        if not self._uses_11:
+            return False
+        parameters, connected = self._parameters, self._shell.connected
+        dialled = sum(connected[peer].outbound for peer in mesh.members)
+        rule = _WHEN_FULL[parameters.outbound_when_full]
+        return enters_a_full_mesh(sender.outbound, rule, dialled, parameters.degree_out)
+
+    def _without_names(self, peer: PeerId, reason: int, prune: int) -> int:
+        """Return the PRUNE for a GRAFT. With parameters of 1.1 no PRUNE in answer to an RPC with a misplaced GRAFT
+        names others: against spam, and so that nothing leaks (go)."""
+        if self._parameters.exchange_always:
             return EXCHANGE_PRUNE if prune == BACKOFF_PRUNE else prune
-        if reason not in (TAKEN_IN, MEMBER, MESH_IS_FULL):
+        if self._uses_11 and reason not in (TAKEN_IN, MEMBER, MESH_IS_FULL):
             self._mesh.hides_peers = True
             self._shell.outbox.clear_prune_peers(peer)
         return prune if self._welcome else min(prune, BACKOFF_PRUNE)
 
-    def _penalise(self, peer: PeerId, topic: TopicId, judging: GossipsubParameters) -> None:
+    def _penalise(self, peer: PeerId, topic: TopicId) -> None:
         """Count a GRAFT in backoff (BACKOFF-7)."""
+        parameters = self._parameters
         flood = is_flood(
             self._shell.now,
             self._mesh.backoffs.until(topic, peer),
-            judging.prune_backoff_ms * 1000,
-            judging.graft_flood_ms * 1000,
+            parameters.prune_backoff_ms * 1000,
+            parameters.graft_flood_ms * 1000,
         )
-        self._standing.penalise(peer, judging.early_graft_penalty * (2.0 if flood else 1.0))
+        self._standing.penalise(peer, parameters.early_graft_penalty * (2.0 if flood else 1.0))
 
     def _makes_way(self, topic: TopicId, mesh: PeerGroup, peer: PeerId) -> bool:
         """Return whether a member with a lent place was pruned for a peer that has a place of its own."""
@@ -223,7 +209,7 @@ class MeshRequests:
     def _dial(self, sender: ConnectedPeer, prune: Prune) -> None:
         """Dial peers that a PRUNE names: the first ones (1.0), or a draw if the sender is trusted (1.1)."""
         count, shell = self._parameters.dials_per_prune, self._shell
-        if self._judging is None:
+        if not self._uses_11:
             named = [known.peer for known in prune.peers[:count] if known.peer != shell.node]
         elif self._trusted:
             state = shell.draw(Purpose.EXCHANGE_DIAL, prune.topic, key_of(sender.id), shell.now)

@@ -18,7 +18,6 @@ from hearsay.core.mesh.parameters import (
     GossipsubParameters,
     GraftChoice,
     Median,
-    MeshParameters,
     OpportunityChoice,
     OutboundRepair,
 )
@@ -43,20 +42,19 @@ _MEDIANS = {Median.UPPER: UPPER, Median.LOWER: LOWER, Median.MEAN: MEAN}
 
 
 class MeshUpkeep:
-    """GRAFTs and PRUNEs of the heartbeat. Without `judging`, the parameters of 1.1, the rules are those of 1.0."""
+    """GRAFTs and PRUNEs of the heartbeat. Without parameters of 1.1 the rules are those of 1.0."""
 
-    __slots__ = ("_judging", "_mesh", "_parameters", "_shell", "_standing")
+    __slots__ = ("_mesh", "_parameters", "_shell", "_standing", "_uses_11")
 
     def __init__(
         self,
-        parameters: MeshParameters,
-        judging: GossipsubParameters | None,
+        parameters: GossipsubParameters,
         shell: Shell,
         mesh: Mesh,
         standing: Standing,
     ) -> None:
         self._parameters = parameters
-        self._judging = judging
+        self._uses_11 = parameters.uses_11
         self._shell = shell
         self._mesh = mesh
         self._standing = standing
@@ -67,10 +65,10 @@ class MeshUpkeep:
         if len(mesh.backoffs) and tick % EXPIRE_EVERY == 0:
             mesh.backoffs.expire(self._shell.now)
         for topic in sorted(mesh.topics):
-            if self._judging is None:
+            if not self._uses_11:
                 self._tend(topic, mesh.topics[topic], tick)
             else:
-                self._tend_by_scores(topic, mesh.topics[topic], tick, self._judging)
+                self._tend_by_scores(topic, mesh.topics[topic], tick)
 
     def fill_up(self, topic: TopicId, peer: PeerId) -> None:
         """GRAFT a peer that joins the topic at once if the mesh has too few (rust, js)."""
@@ -98,43 +96,45 @@ class MeshUpkeep:
         for peer in (*lent, *sample(state, others, count - len(lent))):
             self._mesh.prune(topic, peer, self._mesh.others(topic, peer, tick))
 
-    def _tend_by_scores(self, topic: TopicId, mesh: PeerGroup, tick: int, judging: GossipsubParameters) -> None:
+    def _tend_by_scores(self, topic: TopicId, mesh: PeerGroup, tick: int) -> None:
         """Keep the best peers and those that were dialled (KEEP-1 to KEEP-5)."""
+        parameters = self._parameters
         for peer in mesh.ordered:
             if not self._standing.is_welcome(peer):
-                others = self._mesh.others(topic, peer, tick) if judging.exchange_always else ()
+                others = self._mesh.others(topic, peer, tick) if parameters.exchange_always else ()
                 self._mesh.prune(topic, peer, others)
         size = len(mesh)
         own = size - len(self._mesh.spread.lent(0, mesh))
-        if is_too_small(own, judging.degree_low):
-            self._fill(topic, judging.degree - own, judging.degree - size, tick, judging)
-        elif is_too_large(size, judging.prune_from) and size > judging.degree:
-            self._cut(topic, mesh, tick, judging)
-        self._graft_dialled(topic, mesh, tick, judging)
-        if opportunity_is_due(tick, judging.opportunistic_graft_ticks, len(mesh)):
-            self._graft_better(topic, mesh, tick, judging)
+        if is_too_small(own, parameters.degree_low):
+            self._fill(topic, parameters.degree - own, parameters.degree - size, tick)
+        elif is_too_large(size, parameters.prune_from) and size > parameters.degree:
+            self._cut(topic, mesh, tick)
+        self._graft_dialled(topic, mesh, tick)
+        if opportunity_is_due(tick, parameters.opportunistic_graft_ticks, len(mesh)):
+            self._graft_better(topic, mesh, tick)
 
-    def _fill(self, topic: TopicId, own: int, total: int, tick: int, judging: GossipsubParameters) -> None:
+    def _fill(self, topic: TopicId, own: int, total: int, tick: int) -> None:
         """GRAFT `own` peers with places of their own; with lent ones `total`."""
-        if judging.graft_choice is GraftChoice.RANDOM:
+        if self._parameters.graft_choice is GraftChoice.RANDOM:
             self._mesh.graft_random(topic, own, total, Purpose.GRAFT, tick)
             return
         state = self._shell.draw(Purpose.GRAFT, topic, tick)
         for peer in self._best_first(shuffled(state, self._mesh.candidates(topic)))[:total]:
             self._mesh.add(topic, peer)
 
-    def _cut(self, topic: TopicId, mesh: PeerGroup, tick: int, judging: GossipsubParameters) -> None:
+    def _cut(self, topic: TopicId, mesh: PeerGroup, tick: int) -> None:
         """PRUNE down to D (KEEP-2, KEEP-3)."""
+        parameters = self._parameters
         state = self._shell.draw(Purpose.KEPT, topic, tick)
-        best = self._best_first(shuffled(state, mesh.ordered))[: judging.degree_score]
+        best = self._best_first(shuffled(state, mesh.ordered))[: parameters.degree_score]
         others = shuffled(extend(state, 1), [peer for peer in mesh.ordered if peer not in best])
         lent = self._mesh.spread.lent(state, mesh)
         order = sorted([*best, *others], key=lambda peer: peer in lent)
-        kept, gone = order[: judging.degree], order[judging.degree :]
+        kept, gone = order[: parameters.degree], order[parameters.degree :]
         dialled = self._dialled(gone)
-        to_degree = judging.outbound_repair is OutboundRepair.TO_DEGREE
-        up_to = judging.degree if to_degree else judging.degree_out
-        saved = dialled[: dialled_to_keep(len(self._dialled(kept)), len(dialled), judging.degree_out, up_to)]
+        to_degree = parameters.outbound_repair is OutboundRepair.TO_DEGREE
+        up_to = parameters.degree if to_degree else parameters.degree_out
+        saved = dialled[: dialled_to_keep(len(self._dialled(kept)), len(dialled), parameters.degree_out, up_to)]
         for _ in saved:
             kept.remove(next(peer for peer in reversed(kept) if not self._shell.connected[peer].outbound))
         staying = {*kept, *saved}
@@ -142,24 +142,26 @@ class MeshUpkeep:
             if peer not in staying:
                 self._mesh.prune(topic, peer, self._mesh.others(topic, peer, tick))
 
-    def _graft_dialled(self, topic: TopicId, mesh: PeerGroup, tick: int, judging: GossipsubParameters) -> None:
+    def _graft_dialled(self, topic: TopicId, mesh: PeerGroup, tick: int) -> None:
         """GRAFT dialled peers up to D_out (KEEP-4)."""
+        parameters = self._parameters
         dialled = len(self._dialled(mesh.ordered))
-        count = dialled_to_graft(len(mesh), dialled, judging.degree_low, judging.degree_out)
+        count = dialled_to_graft(len(mesh), dialled, parameters.degree_low, parameters.degree_out)
         if count:
             state = self._shell.draw(Purpose.OUTBOUND, topic, tick)
             for peer in sample(state, self._dialled(self._mesh.candidates(topic)), count):
                 self._mesh.add(topic, peer)
 
-    def _graft_better(self, topic: TopicId, mesh: PeerGroup, tick: int, judging: GossipsubParameters) -> None:
+    def _graft_better(self, topic: TopicId, mesh: PeerGroup, tick: int) -> None:
         """GRAFT a few peers with better scores than the median (KEEP-5)."""
+        parameters = self._parameters
         standing = self._standing
         scores = sorted(map(standing.score, mesh.ordered))
         size = len(scores)
-        middle = median(scores[(size - 1) // 2], scores[size // 2], _MEDIANS[judging.median])
+        middle = median(scores[(size - 1) // 2], scores[size // 2], _MEDIANS[parameters.median])
         if not mesh_is_poor(middle, standing.thresholds.opportunistic_graft):
             return
-        rule, count = judging.opportunity_choice, judging.opportunistic_graft_peers
+        rule, count = parameters.opportunity_choice, parameters.opportunistic_graft_peers
         lowest = middle if rule is OpportunityChoice.FIRST_FROM else nextafter(middle, inf)
         better = [peer for peer in self._mesh.candidates(topic) if standing.score(peer) >= lowest]
         if rule is OpportunityChoice.DRAWN_ABOVE:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hearsay.core.language.actions import Via
 from hearsay.core.language.identifiers import PeerId, TopicId
@@ -35,29 +36,26 @@ class MeshsubParameters(MeshParameters):
 class MeshStrategy(Strategy):
     """The common part of meshsub and gossipsub: a mesh and its heartbeat."""
 
-    parameters: MeshParameters  # pyright: ignore[reportIncompatibleVariableOverride]
+    parameters: GossipsubParameters  # pyright: ignore[reportIncompatibleVariableOverride]
     heartbeat: MeshHeartbeat
     mesh: Mesh
     standing: Standing
 
-    def __init__(self, parameters: MeshParameters) -> None:
+    def __init__(self, parameters: GossipsubParameters) -> None:
         super().__init__(parameters)
-        newer = parameters if isinstance(parameters, GossipsubParameters) else None
-        self._judging = newer if newer is not None and newer.judges else None
-        """The parameters of 1.1, if any of them is on."""
         self.native_protocols = spoken(
             backoff=parameters.prune_backoff_ms > 0,
-            idontwant=newer is not None and newer.idontwant_threshold_bytes > 0,
-            extensions=newer is not None and newer.speaks_13,
+            idontwant=parameters.idontwant_threshold_bytes > 0,
+            extensions=parameters.speaks_13,
         )
         self.protocols = (*self.native_protocols, FLOODSUB)
 
     def attach(self, shell: Shell) -> None:
         super().attach(shell)
-        self.standing = Standing(self._judging, shell)
+        self.standing = Standing(self.parameters, shell)
         self.mesh = Mesh(self.parameters, shell, self.standing)
-        self.requests = MeshRequests(self.parameters, self._judging, shell, self.mesh, self.standing)
-        self.upkeep = MeshUpkeep(self.parameters, self._judging, shell, self.mesh, self.standing)
+        self.requests = MeshRequests(self.parameters, shell, self.mesh, self.standing)
+        self.upkeep = MeshUpkeep(self.parameters, shell, self.mesh, self.standing)
         self.heartbeat = MeshHeartbeat(self.parameters, shell)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def reaches(self, topic: TopicId) -> bool:
@@ -135,9 +133,15 @@ class MeshStrategy(Strategy):
         return Promises(mesh=mesh, backoff=backoff)
 
 
+@lru_cache(maxsize=64)
+def _without_gossip(parameters: MeshParameters) -> GossipsubParameters:
+    """Return the parameters of the mesh, with all others off."""
+    return GossipsubParameters(**{name: getattr(parameters, name) for name in MeshParameters.names()})
+
+
 class Meshsub(MeshStrategy):
-    def __init__(self, parameters: MeshsubParameters | None = None) -> None:
-        super().__init__(parameters or MeshsubParameters())
+    def __init__(self, parameters: MeshParameters | None = None) -> None:
+        super().__init__(_without_gossip(parameters or MeshsubParameters()))
 
     def publish(self, message: Message) -> None:
         if message.topic not in self.mesh.topics:

@@ -181,9 +181,54 @@ class UnsubscribedGraft(StrEnum):
     TAKEN_IN = "taken_in"
 
 
+class LateExtensions(StrEnum):
+    """Penalty for an extensions control after a peer's first RPC, which is ignored: ten points of P7 (go, jvm), or
+    none (rust)."""
+
+    PENALISE = "penalise"
+    IGNORE = "ignore"
+
+
+class SupportersTold(StrEnum):
+    """Peers that send metadata to a peer that supports parts without requesting them: those that request parts and so
+    need them (go, nim), or all that support them (rust)."""
+
+    BY_REQUESTERS = "by_requesters"
+    BY_ALL = "by_all"
+
+
+class GossipTargets(StrEnum):
+    """Draw D_lazy of all topic peers and then exclude the mesh (r1, simsub), or exclude it first (guide, go)."""
+
+    SELECT_THEN_FILTER = "select_then_filter"
+    FILTER_THEN_SELECT = "filter_then_select"
+
+
+class SeenBy(StrEnum):
+    """Remember ids for a time (r1), or as long as the message cache keeps them (simsub's actor)."""
+
+    TIME = "time"
+    HISTORY = "history"
+
+
+class FanoutTopUp(StrEnum):
+    """Replace lost fan-out peers in the heartbeat (r1) or at the next publish (guide)."""
+
+    HEARTBEAT = "heartbeat"
+    PUBLISH = "publish"
+
+
+class ShortMesh(StrEnum):
+    """Peers of a publish with fewer than D mesh peers: those only (r1, go), or random others up to D too (rust,
+    js)."""
+
+    MESH_ONLY = "mesh_only"
+    TOP_UP = "top_up"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgingParameters(MeshParameters):
-    """Parameters of peer scores and of gossipsub 1.1; with all of them off, the router speaks gossipsub 1.0."""
+class GossipsubParameters(MeshParameters):
+    """Parameters of gossipsub 1.0 to 1.3."""
 
     score: ScoreSet | None = table(ScoreSet)
     """Parameters of peer scores, `[router.score]`; without the table all scores are 0."""
@@ -262,86 +307,6 @@ class JudgingParameters(MeshParameters):
     graylisted_subscriptions: bool = True
     """Accept subscriptions of graylisted peers (go, rust)."""
 
-    @property
-    def judges(self) -> bool:
-        """True if any of it is on."""
-        return (
-            self.score is not None
-            or self.gater is not None
-            or self.graft_on_subscribe
-            or self.unsubscribed_graft is not UnsubscribedGraft.PRUNE
-            or self.member_graft_is_judged + self.backoff_on_unsubscribe + self.backoff_when_not_joined > 0
-            or self.exchange_always + self.mesh_before_gossip + self.ihave_ids_of_rpc > 0
-            or self.backoff_until_forgotten
-            or self.flood_publish
-            or self.gossip_factor > 0
-            or self.degree_score + self.degree_out + self.direct_connect_ticks + self.early_graft_ms > 0
-            or self.max_ihave_messages + self.max_iwant_messages > 0
-        )
-
-    def cross_rules(self) -> Iterator[Violation]:
-        yield from MeshParameters.cross_rules(self)
-        if self.degree_score > self.degree_high:
-            yield Violation("degree_score", self.degree_score, f"must not be above degree_high ({self.degree_high})")
-        if self.degree_out and not (self.degree_out < self.degree_low and 2 * self.degree_out <= self.degree):
-            limits = f"must be below degree_low ({self.degree_low}) and at most half of degree ({self.degree})"
-            yield Violation("degree_out", self.degree_out, limits)
-        if self.direct_peers and not self.direct_connect_ticks:
-            yield Violation("direct_peers", self.direct_peers, "only with direct_connect_ticks above 0")
-        if self.score is not None and self.places_per_address:
-            rule = "must be 0 with a score, whose part P6 is about addresses"
-            yield Violation("places_per_address", self.places_per_address, rule)
-
-
-class LateExtensions(StrEnum):
-    """Penalty for an extensions control after a peer's first RPC, which is ignored: ten points of P7 (go, jvm), or
-    none (rust)."""
-
-    PENALISE = "penalise"
-    IGNORE = "ignore"
-
-
-class SupportersTold(StrEnum):
-    """Peers that send metadata to a peer that supports parts without requesting them: those that request parts and so
-    need them (go, nim), or all that support them (rust)."""
-
-    BY_REQUESTERS = "by_requesters"
-    BY_ALL = "by_all"
-
-
-class GossipTargets(StrEnum):
-    """Draw D_lazy of all topic peers and then exclude the mesh (r1, simsub), or exclude it first (guide, go)."""
-
-    SELECT_THEN_FILTER = "select_then_filter"
-    FILTER_THEN_SELECT = "filter_then_select"
-
-
-class SeenBy(StrEnum):
-    """Remember ids for a time (r1), or as long as the message cache keeps them (simsub's actor)."""
-
-    TIME = "time"
-    HISTORY = "history"
-
-
-class FanoutTopUp(StrEnum):
-    """Replace lost fan-out peers in the heartbeat (r1) or at the next publish (guide)."""
-
-    HEARTBEAT = "heartbeat"
-    PUBLISH = "publish"
-
-
-class ShortMesh(StrEnum):
-    """Peers of a publish with fewer than D mesh peers: those only (r1, go), or random others up to D too (rust,
-    js)."""
-
-    MESH_ONLY = "mesh_only"
-    TOP_UP = "top_up"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GossipsubParameters(JudgingParameters):
-    """Parameters of gossip, message caches, fan-out, IDONTWANT and the extensions of 1.3."""
-
     extensions: bool = False
     """Speak 1.3 even without an extension."""
     partial_messages: bool = False
@@ -418,6 +383,23 @@ class GossipsubParameters(JudgingParameters):
     """Send no copy to a peer that sent one during validation (rust, nim)."""
 
     @property
+    def uses_11(self) -> bool:
+        """True with any parameter of gossipsub 1.1."""
+        return (
+            self.score is not None
+            or self.gater is not None
+            or self.graft_on_subscribe
+            or self.unsubscribed_graft is not UnsubscribedGraft.PRUNE
+            or self.member_graft_is_judged + self.backoff_on_unsubscribe + self.backoff_when_not_joined > 0
+            or self.exchange_always + self.mesh_before_gossip + self.ihave_ids_of_rpc > 0
+            or self.backoff_until_forgotten
+            or self.flood_publish
+            or self.gossip_factor > 0
+            or self.degree_score + self.degree_out + self.direct_connect_ticks + self.early_graft_ms > 0
+            or self.max_ihave_messages + self.max_iwant_messages > 0
+        )
+
+    @property
     def speaks_13(self) -> bool:
         """True with any extension of gossipsub 1.3."""
         return self.extensions or self.partial_messages or self.test_extension
@@ -428,7 +410,17 @@ class GossipsubParameters(JudgingParameters):
         return min(self.max_ids_asked or self.max_ids_per_iwant, self.max_ids_per_iwant)
 
     def cross_rules(self) -> Iterator[Violation]:
-        yield from JudgingParameters.cross_rules(self)
+        yield from MeshParameters.cross_rules(self)
+        if self.degree_score > self.degree_high:
+            yield Violation("degree_score", self.degree_score, f"must not be above degree_high ({self.degree_high})")
+        if self.degree_out and not (self.degree_out < self.degree_low and 2 * self.degree_out <= self.degree):
+            limits = f"must be below degree_low ({self.degree_low}) and at most half of degree ({self.degree})"
+            yield Violation("degree_out", self.degree_out, limits)
+        if self.direct_peers and not self.direct_connect_ticks:
+            yield Violation("direct_peers", self.direct_peers, "only with direct_connect_ticks above 0")
+        if self.score is not None and self.places_per_address:
+            rule = "must be 0 with a score, whose part P6 is about addresses"
+            yield Violation("places_per_address", self.places_per_address, rule)
         if self.history_gossip > self.history_length:
             rule = f"must not be above history_length ({self.history_length})"
             yield Violation("history_gossip", self.history_gossip, rule)

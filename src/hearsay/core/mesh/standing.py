@@ -1,4 +1,4 @@
-"""Judgement of peers: scores, promises, direct peers and the gater (`Judge`).
+"""The standing of peers: scores, promises, direct peers and the gater (`PeerScoring`).
 
 It connects a router and `core.scores`, whose `__init__` says when what is called. Without parameters of 1.1 it is
 neutral: all scores are 0, all peers are admitted, and no promise is followed. Rules:
@@ -41,7 +41,6 @@ from hearsay.core.shell.strategy import Shell
 MAX_REJECTED = 10_000
 """Messages whose digests are remembered; a copy of an older one counts as the same."""
 _NOTHING = Rpc()
-_NEUTRAL = GossipsubParameters()
 _NO_THRESHOLDS = ScoreThresholds()
 _UNFOLLOWED = PromiseParameters(tracked_promises=TrackedPromises.NONE)
 _NO_PROMISES = Promises(_UNFOLLOWED)
@@ -73,20 +72,20 @@ class Standing:
         "thresholds",
     )
 
-    def __init__(self, judging: GossipsubParameters | None, shell: Shell) -> None:
+    def __init__(self, parameters: GossipsubParameters, shell: Shell) -> None:
         self._shell = shell
-        self._parameters = parameters = judging or _NEUTRAL
+        self._parameters = parameters
         score, gater = parameters.score, parameters.gater
         self._scorer = None if score is None else Scorer(score.peer, {})
         self.keeps_scores = score is not None
         self.thresholds = _NO_THRESHOLDS if score is None else score.thresholds
         self._promises = _NO_PROMISES
         self._followed = _UNFOLLOWED
-        if judging is not None:
+        if parameters.uses_11:
             self._followed = PromiseParameters(
-                tracked_promises=judging.tracked_promises,
-                iwant_followup_ms=judging.iwant_followup_ms,
-                asked_peer_must_send=judging.asked_peer_must_send,
+                tracked_promises=parameters.tracked_promises,
+                iwant_followup_ms=parameters.iwant_followup_ms,
+                asked_peer_must_send=parameters.asked_peer_must_send,
             )
             self._promises = Promises(self._followed)
         self._gater = None if gater is None else Gater(gater)
@@ -266,7 +265,7 @@ class Standing:
             self._scorer.graft(peer, topic, self._shell.now)
 
     def prune(self, peer: PeerId, topic: TopicId) -> None:
-        """Count that a peer leaves the mesh or sends PRUNE; one that has gone was judged when it went."""
+        """Count that a peer leaves the mesh or sends PRUNE; for one that has gone this was counted when it went."""
         if self._scorer is not None and peer in self._present:
             self._scorer.prune(peer, topic, self._shell.now)
 
@@ -290,7 +289,7 @@ class Standing:
         """Count a further copy of a message; a message of the router's own that returns is rejected.
 
         Where ids do not depend on content, an author can write two messages with one id. A peer that brings the other
-        one gets neither blame nor credit: it could not know the one that was judged here.
+        one gets neither blame nor credit: it could not know the one that was validated here.
         """
         if message.source == self._shell.node:
             self.reject(peer, message, Reason.SELF_ORIGIN)

@@ -31,8 +31,8 @@ class CopyListener(Protocol):
         ...
 
 
-class Judge(Protocol):
-    """Judgement of peers by their conduct (gossipsub 1.1): scores, thresholds, direct peers."""
+class PeerScoring(Protocol):
+    """Treatment of peers by their conduct (gossipsub 1.1): scores, thresholds, direct peers."""
 
     @property
     def keeps_scores(self) -> bool:

@@ -63,12 +63,12 @@ def check(shell: Shell, strategy: Strategy, event: OtherEvent, now: Micros) -> N
             if event.topic not in shell.joined:
                 raise UsageError(f"topic {event.topic!r} is not joined")
         case DirectPeerChosen() | MessageRefused():
-            if strategy.judge is None:
-                raise UsageError(f"this router does not judge its peers: {event}")
+            if strategy.scoring is None:
+                raise UsageError(f"this router does not score its peers: {event}")
             if event.peer == shell.node:
                 raise UsageError("a router is neither its own direct peer nor does it refuse its own messages")
         case PeerRated() | TopicScored():
-            if strategy.judge is None or not strategy.judge.keeps_scores:
+            if strategy.scoring is None or not strategy.scoring.keeps_scores:
                 raise UsageError(f"this router keeps no scores: {event}")
             if isinstance(event, PeerRated) and not abs(event.rating) <= MAX_COUNT:
                 raise UsageError(f"rating {event.rating} of {event.peer!r} is not in -{MAX_COUNT}…{MAX_COUNT}")

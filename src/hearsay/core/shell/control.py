@@ -52,13 +52,13 @@ def receive_control(shell: Shell, strategy: Strategy, sender: ConnectedPeer, con
         shell.drop(sender.id, PartKind.FEATURES, len(control.features), Reason.UNSUPPORTED)
     for part in control.episub:
         strategy.on_episub(sender, part)
-    if strategy.judge is not None:
+    if strategy.scoring is not None:
         strategy.control_handled()
 
 
 def _receive_gossip(strategy: Strategy, sender: ConnectedPeer, control: Control) -> None:
-    if strategy.judge is not None and (control.ihave or control.iwant):
-        control = strategy.judge.admit_gossip(sender, control)
+    if strategy.scoring is not None and (control.ihave or control.iwant):
+        control = strategy.scoring.admit_gossip(sender, control)
     for ihave in control.ihave:
         strategy.on_ihave(sender, ihave)
     for iwant in control.iwant:

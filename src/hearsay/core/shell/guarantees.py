@@ -59,7 +59,7 @@ class AskingPromise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingPromise:
-    """Treatment of peers by their scores (`Judge.scores`)."""
+    """Treatment of peers by their scores (`Inspection.scores`)."""
 
     gossip: float
     """Below it a peer gets no IHAVE, and its IWANT no answer."""

@@ -121,8 +121,8 @@ class _Parcel:
         for message, via in zip(whole.rpc.messages, whole.vias, strict=True):
             yield Send(peer, Rpc(messages=(message,)), (via,))
         if whole.rpc.control is not None:
-            for control in whole.rpc.control.singly():
-                yield Send(peer, Rpc(control=control))
+            for part in whole.rpc.control.parts():
+                yield Send(peer, Rpc(control=Control.of((part,))))
 
 
 def _by_topic(parts: dict[TopicId, T]) -> tuple[T, ...]:

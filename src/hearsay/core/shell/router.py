@@ -80,7 +80,7 @@ from hearsay.core.language.sizes import partial_kind
 from hearsay.core.language.state import RouterState, StateSize
 from hearsay.core.rules.message_rules import ACCEPTED, ASKED, DUPLICATE, first_copy
 from hearsay.core.rules.mixing import extend
-from hearsay.core.shell.capabilities import Judge
+from hearsay.core.shell.capabilities import PeerScoring
 from hearsay.core.shell.contract import UsageError, check
 from hearsay.core.shell.control import receive_control
 from hearsay.core.shell.inspection import router_state, size_of_state
@@ -111,10 +111,10 @@ class Router:
         "_expire_us",
         "_features",
         "_filter",
-        "_judge",
         "_looks_closer",
         "_max_messages",
         "_missed",
+        "_scoring",
         "_states",
         "_validate",
         "actions",
@@ -164,9 +164,9 @@ class Router:
         self._announcements = Announcements(self, strategy)
         strategy.attach(self)
         self._copies = strategy.copies
-        self._judge = strategy.judge
+        self._scoring = strategy.scoring
         self._features = strategy.features
-        self._looks_closer = not (self._judge is None and self._features is None and self._filter is None)
+        self._looks_closer = not (self._scoring is None and self._features is None and self._filter is None)
         """True if an RPC is filtered before it is handled; most routers take it as it is."""
 
     def handle(self, event: Event, now: Micros) -> list[Action]:
@@ -231,8 +231,8 @@ class Router:
         """Return the part of an RPC that is handled."""
         if rpc.subscriptions and self._filter is not None:
             rpc = self._filter.accept(self, sender.id, rpc)
-        if self._judge is not None:
-            rpc = self._judge.admit(sender, rpc)
+        if self._scoring is not None:
+            rpc = self._scoring.admit(sender, rpc)
         if self._features is not None:
             self._features.receive(sender, rpc.control.features if rpc.control else ())
         return rpc
@@ -290,8 +290,8 @@ class Router:
             case StreamOpened():
                 self._stream_opened(self.connected[event.peer])
             case PeerRated() | DirectPeerChosen() | MessageRefused() | TopicScored() | PartialFeedback():
-                if self._judge is not None:
-                    self._judgement_event(self._judge, event)
+                if self._scoring is not None:
+                    self._scoring_event(self._scoring, event)
             case PartialsChosen():
                 if self.strategy.partial_messages is not None:
                     self.strategy.partial_messages.choose(event)
@@ -301,20 +301,22 @@ class Router:
             case _:
                 assert_never(event)
 
-    def _judgement_event(
-        self, judge: Judge, event: PeerRated | DirectPeerChosen | MessageRefused | TopicScored | PartialFeedback
+    def _scoring_event(
+        self,
+        scoring: PeerScoring,
+        event: PeerRated | DirectPeerChosen | MessageRefused | TopicScored | PartialFeedback,
     ) -> None:
         match event:
             case PeerRated():
-                judge.rate(event.peer, event.rating)
+                scoring.rate(event.peer, event.rating)
             case DirectPeerChosen():
                 self.strategy.choose_direct(event.peer, event.direct)
             case MessageRefused():
-                judge.reject(event.peer, event.message, event.reason)
+                scoring.reject(event.peer, event.message, event.reason)
             case TopicScored():
-                judge.choose_topic_score(event.topic, event.parameters)
+                scoring.choose_topic_score(event.topic, event.parameters)
             case PartialFeedback():
-                judge.feedback(event.peer, event.topic, event.useful)
+                scoring.feedback(event.peer, event.topic, event.useful)
 
     def deadline(self) -> Micros | None:
         """When the next `TimerFired` is due."""
@@ -470,8 +472,8 @@ class Router:
 
     def _reject(self, message: Message, sender: PeerId, reason: Reason) -> None:
         self.actions.append(MessageRejected(message, sender, reason))
-        if self._judge is not None:
-            self._judge.reject(sender, message, reason)
+        if self._scoring is not None:
+            self._scoring.reject(sender, message, reason)
 
     def _accept(self, message: Message, sender: PeerId) -> None:
         self.actions.append(_deliver(message, sender))

@@ -23,7 +23,7 @@ from hearsay.core.language.events import ContactsFound, DialFailed, RoundTripMea
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Extension, IDontWant, IHave, IWant, Message, PartKind, Prune, Rpc
 from hearsay.core.language.sizes import part_kind
-from hearsay.core.shell.capabilities import CopyListener, FeatureExchange, Heartbeat, Judge, PartialMessages
+from hearsay.core.shell.capabilities import CopyListener, FeatureExchange, Heartbeat, PartialMessages, PeerScoring
 from hearsay.core.shell.guarantees import Inspection
 from hearsay.core.shell.outbox import Outbox
 from hearsay.core.shell.parameters import RouterParameters
@@ -118,7 +118,7 @@ class ControlHandlers:
         self._unsupported(sender, part_kind(part))
 
     def control_handled(self) -> None:
-        """Finish an RPC whose control parts have all been handled; for strategies with a `judge`."""
+        """Finish an RPC whose control parts have all been handled; for strategies with a `scoring`."""
 
     def _unsupported(self, sender: ConnectedPeer, kind: PartKind, count: int = 1) -> None:
         self.shell.drop(sender.id, kind, count, Reason.UNSUPPORTED)
@@ -136,7 +136,7 @@ class Strategy(ControlHandlers, Inspection, ABC):
     heartbeat: Heartbeat | None = None
     """Set if `timer_fired` is called again and again; subscriptions that were not sent are then repeated with it."""
     copies: CopyListener | None = None
-    judge: Judge | None = None
+    scoring: PeerScoring | None = None
     features: FeatureExchange | None = None
     """Set if the router speaks 1.3."""
     partial_messages: PartialMessages | None = None
@@ -151,7 +151,7 @@ class Strategy(ControlHandlers, Inspection, ABC):
 
     @property
     def keeps_scores(self) -> bool:
-        return self.judge is not None and self.judge.keeps_scores
+        return self.scoring is not None and self.scoring.keeps_scores
 
     def new_seen_cache(self) -> SeenCache:
         parameters = self.parameters
@@ -197,7 +197,7 @@ class Strategy(ControlHandlers, Inspection, ABC):
         """Handle the answer to a `Dial`, `Ping` or `FindContacts`."""
 
     def choose_direct(self, peer: PeerId, direct: bool) -> None:
-        """Make a peer direct, or end that; for strategies with a `judge`."""
+        """Make a peer direct, or end that; for strategies with a `scoring`."""
 
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
         """Handle an RPC that was not sent."""

@@ -16,7 +16,7 @@ It keeps a record of the events and actions of each node and compares it with th
 
 Symmetry is not required when control messages may be lost, nor where a graylist dropped the last GRAFT or PRUNE.
 Answers to IWANT and to episub's GRAFT are exempt from 2 and 3. Other files have the invariants of episub
-(`overlay_checker.py`), of scores (`judgement_checker.py`) and of partial messages (`partial_checker.py`).
+(`overlay_checker.py`), of scores (`score_checker.py`) and of partial messages (`partial_checker.py`).
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ from hearsay.core.language.rpc import Prune
 from hearsay.core.shell.guarantees import Promises
 from hearsay.core.shell.inspection import knows
 from hearsay.core.shell.router import Router
-from hearsay.sim.checks.judgement_checker import JudgementChecker, ignores_peer
 from hearsay.sim.checks.overlay_checker import OverlayChecker
 from hearsay.sim.checks.partial_checker import PartialChecker
+from hearsay.sim.checks.score_checker import ScoreChecker, ignores_peer
 from hearsay.sim.checks.unwanted_ids import UnwantedIds
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.nodes import Network, SimNode
@@ -105,7 +105,7 @@ class Checker:
         self._control_may_be_lost = bool(plan.scenario.loss.control and plan.scenario.loss.rate_millionths)
         self._records: dict[int, _Record] = {}
         self._overlay = OverlayChecker(plan, self._problem)
-        self._judgement = JudgementChecker(self._problem)
+        self._scores = ScoreChecker(self._problem)
         self._partials = PartialChecker(self._problem)
         self.problems: list[str] = []
         self.count = 0
@@ -114,7 +114,7 @@ class Checker:
         assert node.router is not None
         self._records[node.id] = _Record(node.router.strategy.promises(), UnwantedIds(node.router.parameters))
         self._overlay.node_started(node)
-        self._judgement.node_started(node)
+        self._scores.node_started(node)
         self._partials.node_started(node)
 
     def node_stopped(self, node: SimNode, now: Micros) -> None:
@@ -128,7 +128,7 @@ class Checker:
         standing = promises.standing
         accepted = False
         if isinstance(event, RpcReceived):
-            accepted = self._judgement.accepts_from(node, standing, event.peer)
+            accepted = self._scores.accepts_from(node, standing, event.peer)
             self._rpc_received(record, event, accepted, now)
         else:
             self._learn(record, event)
@@ -138,7 +138,7 @@ class Checker:
         if actions:
             self._packing(node, router, [action for action in actions if isinstance(action, Send)], now)
         if standing is not None:
-            self._judgement.handled(node, standing, event, actions, now)
+            self._scores.handled(node, standing, event, actions, now)
         for action in actions:
             match action:
                 case Send():
@@ -169,7 +169,7 @@ class Checker:
                 if beats != record.beat:
                     self._degrees(node, router, now)
                     if standing is not None:
-                        self._judgement.heartbeat(node, standing, partial(self._may_graft, record, now), now)
+                        self._scores.heartbeat(node, standing, partial(self._may_graft, record, now), now)
                     record.beat = record.beat + 1 if beats is None else beats
                     record.unwanted.heartbeat(record.beat)
             case PeerDisconnected():

@@ -21,7 +21,7 @@ from hearsay.core.language.events import (
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import FLOODSUB
-from hearsay.core.mesh.parameters import JudgingParameters
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import negotiate
 from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.randomness import Purpose, below, key_of, sample
@@ -77,7 +77,7 @@ class Introductions:
         self._natted = plan.natted
         pairs: set[tuple[int, int]] = set()
         for _, parameters in plan.routers:
-            if isinstance(parameters, JudgingParameters):
+            if isinstance(parameters, GossipsubParameters):
                 pairs.update(parameters.direct_peers)
         self._pairs = sorted(pairs)
         self._direct: dict[int, set[int]] = {}
@@ -95,7 +95,7 @@ class Introductions:
 
     def announce_direct(self, node: SimNode, now: Micros) -> None:
         """Announce the direct peers to a router that starts; no peer is connected, so it performs no action."""
-        if node.router is not None and node.router.strategy.judge is not None:
+        if node.router is not None and node.router.strategy.scoring is not None:
             for peer in sorted(self._direct.get(node.id, ())):
                 node.router.handle(DirectPeerChosen(peer), now)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hearsay.core.language.events import RpcReceived
@@ -41,17 +41,10 @@ def without(rpc: Rpc, kept: list[int]) -> Rpc:
     messages = tuple(rpc.messages[index - first_message] for index in kept if first_message <= index < first_partial)
     partial = rpc.partial if first_partial in kept and first_partial < after_partial else None
     rest = [index - first_control for index in kept if index >= first_control]
-    control = _control_without(rpc.control, rest) if rpc.control is not None and rest else None
+    control = None
+    if rpc.control is not None and rest:
+        control = Control.of(part for index, part in enumerate(rpc.control.parts()) if index in rest)
     return replace(rpc, messages=messages, control=control, partial=partial)
-
-
-def _control_without(control: Control, kept: list[int]) -> Control:
-    left: dict[str, tuple[Any, ...]] = {}
-    start = 0
-    for field, parts in zip(fields(Control), control.groups(), strict=True):
-        left[field.name] = tuple(part for position, part in enumerate(parts, start) if position in kept)
-        start += len(parts)
-    return Control(**left)
 
 
 @dataclass(slots=True, eq=False)

@@ -21,7 +21,7 @@ from typing import Annotated, cast
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from hearsay.core.mesh.parameters import JudgingParameters
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
 from hearsay.core.scores.score_set import ANY_TOPIC, ScoreSet, role_of
 from hearsay.core.shell.parameters import Violation
@@ -140,7 +140,7 @@ class Scenario(Section):
     def cross_rules(self) -> Iterator[Violation]:
         yield from self._population_rules()
         for key, choice in self.routers.items():
-            if isinstance(choice.parameters, JudgingParameters):
+            if isinstance(choice.parameters, GossipsubParameters):
                 yield from self._unknown_nodes(f"{key}.direct_peers", map(max, choice.parameters.direct_peers))
         yield from self._topic_rules()
         yield from self._score_rules()

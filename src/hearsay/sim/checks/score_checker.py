@@ -70,7 +70,7 @@ class _AskedIds:
             del self._asked[key]
 
 
-class JudgementChecker:
+class ScoreChecker:
     """Checks the scores and their effects at all nodes."""
 
     def __init__(self, problem: Callable[[Micros, SimNode, str], None]) -> None:
