@@ -22,7 +22,8 @@ from vector_scripts import (
     score_edges,
 )
 
-from hearsay.vectors.files import FORMAT, VERSION, vectors_schema
+from hearsay.vectors.files import FORMAT, VERSION
+from hearsay.vectors.schema import SCHEMA_TEXT
 from hearsay.vectors.score_run import TOLERANCE
 
 FOLDER = Path(__file__).parents[1] / "vectors"
@@ -32,7 +33,7 @@ OURS = "Hearsay, tools/make_vectors.py"
 
 def files() -> Iterator[tuple[str, str]]:
     """The name of each file, and what is in it."""
-    yield "vectors.schema.json", json.dumps(vectors_schema(), indent=1, ensure_ascii=False) + "\n"
+    yield "vectors.schema.json", SCHEMA_TEXT
     of_go = f"{OURS}, after score_test.go of go-libp2p-pubsub v0.16.0"
     yield _scores("go-tests", of_go, [script.vector() for script in go_tests.scripts()])
     yield _scores("edges", OURS, [script.vector() for script in (*score_edges.scripts(), *retention_edges.scripts())])

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from compare import Difference, difference, shrunk
 from hearsay_side import play
 
-from hearsay.vectors.shapes import Misshapen
+from hearsay.vectors.schema import Misshapen
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from foreign_peers import Missing

@@ -9,7 +9,7 @@ import pytest
 from vector_scripts.router_script import SECOND, TOPIC, WATCHED, RouterScript
 
 from hearsay.vectors.router_expectations import run_router
-from hearsay.vectors.shapes import Misshapen
+from hearsay.vectors.schema import Misshapen
 
 SMALL = {"D": 1, "Dlo": 1, "Dhi": 2, "Dscore": 0, "Dout": 0, "Dlazy": 2}
 

@@ -9,10 +9,10 @@ import make_vectors
 import pytest
 from vector_scripts import recorded_calls
 
-from hearsay.vectors.files import read_vectors, run_file, vector_files, vectors_schema
-from hearsay.vectors.router_format import ROUTER
+from hearsay.vectors.files import read_vectors, run_file, vector_files
 from hearsay.vectors.router_run import router_parameters
-from hearsay.vectors.score_format import PEER, TOPIC
+from hearsay.vectors.schema import SCHEMA_TEXT
+from hearsay.vectors.score_run import NAMES, is_time
 
 FILES = list(vector_files([make_vectors.FOLDER]))
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "vectors.md"
@@ -58,16 +58,16 @@ def test_the_page_says_how_many_there_are():
         assert f"{count} vectors of kind `{kind}`" in DOCS.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("name", "ours"), [(name, each.ours) for name, each in {**PEER, **TOPIC}.items()])
+@pytest.mark.parametrize(("name", "ours"), [*NAMES["peer"].items(), *NAMES["topic"].items()])
 def test_the_page_says_what_parameters_are_called_here(name, ours):
     assert f"| `{name}` | `{ours}` |" in DOCS.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("name", "parameter"), ROUTER.items(), ids=list(ROUTER))
-def test_the_page_says_what_parameters_of_routers_are_without_a_value(name, parameter):
-    value = getattr(router_parameters({}, "spec"), parameter.ours)
-    shown = json.dumps(value * 1_000 if parameter.is_time else value)
-    assert f"| `{name}` | `{parameter.ours}` | {shown} |" in DOCS.read_text(encoding="utf-8")
+@pytest.mark.parametrize(("name", "ours"), NAMES["router"].items(), ids=list(NAMES["router"]))
+def test_the_page_says_what_parameters_of_routers_are_without_a_value(name, ours):
+    value = getattr(router_parameters({}, "spec"), ours)
+    shown = json.dumps(value * 1_000 if is_time(ours) else value)
+    assert f"| `{name}` | `{ours}` | {shown} |" in DOCS.read_text(encoding="utf-8")
 
 
 def references(value: object) -> set[str]:
@@ -78,5 +78,5 @@ def references(value: object) -> set[str]:
 
 
 def test_the_schema_names_nothing_that_it_lacks():
-    schema = vectors_schema()
+    schema = json.loads(SCHEMA_TEXT)
     assert references(schema) == {f"#/$defs/{name}" for name in schema["$defs"]}

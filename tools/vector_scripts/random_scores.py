@@ -8,7 +8,7 @@ from typing import Any
 
 from vector_scripts.score_script import MS, SECOND, ScoreScript
 
-from hearsay.vectors.score_format import REASONS
+from hearsay.vectors.score_run import REASONS
 
 PEERS = "ABCDEF"
 TOPICS = ("blocks", "news", "sport")

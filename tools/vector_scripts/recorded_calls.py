@@ -9,7 +9,7 @@ from typing import Any
 
 from vector_scripts.score_script import SECOND, ScoreScript
 
-from hearsay.vectors.score_format import PEER, REASONS, TOPIC
+from hearsay.vectors.score_run import NAMES, REASONS, is_time
 
 FILE = Path(__file__).parents[2] / "tests" / "core" / "scores" / "scores_of_go.json"
 _EVENTS = {
@@ -29,9 +29,11 @@ def vectors() -> Iterator[dict[str, Any]]:
 
 
 def vector(number: int, recorded: dict[str, Any]) -> dict[str, Any]:
-    names = {each.ours: (name, each.is_time) for name, each in PEER.items()}
-    own = {names[ours][0]: value * (1_000 if names[ours][1] else 1) for ours, value in recorded["parameters"].items()}
-    topics = {name: dict(zip(TOPIC, numbers.values(), strict=True)) for name, numbers in recorded["topics"].items()}
+    names = {ours: name for name, ours in NAMES["peer"].items()}
+    own = {names[ours]: value * (1_000 if is_time(ours) else 1) for ours, value in recorded["parameters"].items()}
+    topics = {
+        name: dict(zip(NAMES["topic"], numbers.values(), strict=True)) for name, numbers in recorded["topics"].items()
+    }
     script = ScoreScript(
         f"recorded-{number:02}",
         "Calls by chance, as go's scorer answered them.",

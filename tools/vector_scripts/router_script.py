@@ -11,8 +11,7 @@ from typing import Any
 
 from hearsay.core.language.rpc import MESHSUB_11
 from hearsay.vectors.router_expectations import changes
-from hearsay.vectors.router_format import NODE
-from hearsay.vectors.router_run import RouterRun, Seen
+from hearsay.vectors.router_run import NODE, RouterRun, Seen
 from hearsay.vectors.score_run import IMPLEMENTATIONS, SPECIFICATION
 
 SECOND = 1_000_000

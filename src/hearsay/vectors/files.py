@@ -13,10 +13,9 @@ from typing import Any, cast
 from hearsay.foreign_files import parse_json, read_bytes
 from hearsay.text.escape import escape
 from hearsay.user_errors import InvalidInput
-from hearsay.vectors import router_format, score_format
 from hearsay.vectors.router_expectations import run_router
+from hearsay.vectors.schema import Misshapen, check
 from hearsay.vectors.score_run import run_scores
-from hearsay.vectors.shapes import Cases, Listing, Misshapen, Number, Shape, Table, Text, Word
 
 
 class VectorError(InvalidInput):
@@ -25,49 +24,9 @@ class VectorError(InvalidInput):
 
 FORMAT = "gossipsub-vectors"
 VERSION = 1
-MOST_VECTORS = 10_000
-_ABOUT = {
-    "name": Text("what the vector is called; once in a file"),
-    "description": Text("what it shows", 2_000),
-    "specification": Text("the section that says so", 500),
-}
-
-
-def _file(vector: Mapping[str, Shape], **more: Shape) -> Table:
-    vectors = Listing(Table({**_ABOUT, **vector}, ("name", "description", *vector)), MOST_VECTORS, least=1)
-    head = {
-        "format": Word((FORMAT,)),
-        "version": Word((VERSION,)),
-        "source": Text("who made the file, and out of what", 2_000),
-        "licence": Text("under which it may be taken over"),
-    }
-    return Table({**head, **more, "vectors": vectors}, ("format", "version", *more, "vectors"))
-
-
-FILE = Cases(
-    "kind",
-    {
-        "score": _file(
-            score_format.VECTOR,
-            tolerance=Number(
-                0, 1e-3, "how far a number may be off: |found − expected| ≤ tolerance · max(1, |expected|)"
-            ),
-        ),
-        "router": _file(router_format.VECTOR),
-    },
-)
-
-
-def vectors_schema() -> dict[str, Any]:
-    shared: dict[str, dict[str, Any]] = {}
-    made = FILE.schema(shared)
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"{FORMAT} {VERSION}"}
-    return {**head, **made, "$defs": shared}
-
-
 LARGEST_BYTES = 64 << 20
 MOST_SHOWN = 80
-"""Characters of what somebody else wrote, in a message about it."""
+"""Characters of a file's own text in an error message."""
 MOST_LOOKS = 5_000_000
 """Steps times peers of a vector: so often a peer is looked at."""
 
@@ -85,7 +44,7 @@ def vector_files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def read_vectors(file: Path) -> dict[str, Any]:
-    """What is in a file of vectors."""
+    """Return the content of a file of vectors, checked."""
     try:
         return parse_vectors(read_bytes(file, LARGEST_BYTES), str(file))
     except OSError as error:
@@ -93,14 +52,14 @@ def read_vectors(file: Path) -> dict[str, Any]:
 
 
 def parse_vectors(data: bytes, file: str) -> dict[str, Any]:
-    """The object, which has the shape of `FILE`."""
+    """Return the object in a file, checked."""
     found: Any = _json(data, file)
     if isinstance(found, dict):
         found = cast("dict[str, Any]", found)
         if found.get("format") == FORMAT and _is_newer(found.get("version")):
             raise VectorError(f"{file}: version {found['version']} is newer than what is read here: {VERSION}")
     try:
-        FILE.check(found, "")
+        check(found)
         _check_names(found["vectors"])
         for number, vector in enumerate(found["vectors"]):
             place = f"vectors[{number}]"
@@ -173,7 +132,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a vector; `fault` says what is not as expected, if something is not."""
+    """The outcome of a vector; `fault` is the first difference from what is expected, None without one."""
 
     file: Path
     kind: str
@@ -194,7 +153,7 @@ class Outcome:
 
 
 def run_file(file: Path, implementation: str) -> Iterator[Outcome]:
-    """What comes of each vector of a file, with the choices of an implementation."""
+    """Yield the outcome of each vector of a file, with the choices of an implementation."""
     found = read_vectors(file)
     for number, vector in enumerate(found["vectors"]):
         try:

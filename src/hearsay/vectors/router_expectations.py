@@ -1,7 +1,7 @@
-"""What is expected of a router in a step, and whether that is what came of it.
+"""The expectations of a vector for each step of a router, compared with what it did.
 
-What is not named does not happen, and does not change. Where a router draws, so many of certain peers are expected,
-whichever they are; with whom it keeps apart then is not looked at.
+Actions and changes that a step does not name must not happen. Where a router draws, a number of certain peers is
+expected, whichever they are; backoffs are not compared in such a step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Expected = Mapping[str, Any]
 
 
 def changes(before: Seen, now: Seen) -> dict[str, Any]:
-    """What a step did and changed, as vectors say it; nothing that is empty."""
+    """Return the actions and changes of a step in the form of vectors, without empty ones."""
     found: dict[str, Any] = {
         "rpcs": now.rpcs,
         "delivers": sorted(now.delivers),
@@ -52,7 +52,7 @@ def _prolonged(before: dict[str, dict[str, int]], now: dict[str, dict[str, int]]
 
 
 def run_router(vector: Mapping[str, Any], implementation: str) -> str | None:
-    """What is not as expected, at the first step where something is not."""
+    """Return the first difference from what a vector expects; None if there is none."""
     run, before = RouterRun(vector, implementation), Seen()
     for number, step in enumerate(vector["steps"]):
         now = run.perform(step, f"steps[{number}]")
@@ -87,7 +87,7 @@ def faults(found: Expected, expected: Expected) -> Iterator[str]:
 
 
 def _rpc_faults(found: Mapping[str, Any], expected: Expected) -> Iterator[str]:
-    """Those that are named go to their peers; those that are drawn cover the rest."""
+    """Yield the faults of RPCs: named ones go to their peers, and those that are drawn cover the rest."""
     certain = {peer: sorted_form(rpc) for peer, rpc in expected.get("rpcs", {}).items()}
     for peer in sorted(certain):
         yield from _unequal(f"what {peer} is sent", found.get(peer, {}), certain[peer])

@@ -4,6 +4,7 @@ RPCs in vectors have parts by kind, messages by name, and no order where the pro
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +24,6 @@ from hearsay.core.language.events import (
     TimerFired,
     Verdict,
 )
-from hearsay.core.language.identifiers import MessageId
 from hearsay.core.language.rpc import (
     Control,
     Graft,
@@ -43,10 +43,11 @@ from hearsay.core.registry import ROUTERS
 from hearsay.core.shell.contract import UsageError
 from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import Router
-from hearsay.vectors.router_format import NODE, ROUTER, THRESHOLDS
-from hearsay.vectors.score_format import PEER, TOPIC
-from hearsay.vectors.score_run import Step, made, peer_values, read_parameters
-from hearsay.vectors.shapes import Misshapen
+from hearsay.vectors.schema import Misshapen
+from hearsay.vectors.score_run import NAMES, Step, made, peer_values, read_parameters
+
+NODE = "self"
+"""The router under test; its own messages are from it."""
 
 
 def to_rpc(form: Mapping[str, Any], messages: Mapping[str, Message]) -> Rpc:
@@ -75,38 +76,31 @@ def _prune(topic: str, said: Mapping[str, Any]) -> Prune:
     return Prune(topic, said.get("backoff"), tuple(map(PeerInfo, said.get("peers", ()))))
 
 
+_KINDS = ("subscribe", "unsubscribe", "messages", "ihave", "iwant", "graft", "prune", "idontwant")
+
+
 def to_form(rpcs: Iterable[Rpc]) -> dict[str, Any]:
-    """All that these say, together."""
-    subscribe: set[str] = set()
-    unsubscribe: set[str] = set()
-    messages: set[str] = set()
-    ihave: dict[str, set[str]] = {}
-    iwant: set[str] = set()
-    graft: set[str] = set()
+    """Return the content of RPCs together."""
+    names: defaultdict[str, set[str]] = defaultdict(set)
+    ihave: defaultdict[str, set[str]] = defaultdict(set)
     prune: dict[str, Any] = {}
-    idontwant: set[str] = set()
     for rpc in rpcs:
         for change in rpc.subscriptions:
-            (subscribe if change.subscribe else unsubscribe).add(str(change.topic))
-        messages |= {str(message.id) for message in rpc.messages}
+            names["subscribe" if change.subscribe else "unsubscribe"].add(str(change.topic))
+        names["messages"].update(str(message.id) for message in rpc.messages)
         control = rpc.control or Control()
         for part in control.ihave:
-            ihave.setdefault(str(part.topic), set()).update(_texts(part.ids))
-        iwant.update(*(_texts(part.ids) for part in control.iwant))
-        graft |= {str(part.topic) for part in control.graft}
+            ihave[str(part.topic)].update(map(str, part.ids))
+        for part in control.iwant:
+            names["iwant"].update(map(str, part.ids))
+        names["graft"].update(str(part.topic) for part in control.graft)
         prune |= {str(part.topic): _said(part) for part in control.prune}
-        idontwant.update(*(_texts(part.ids) for part in control.idontwant))
-    named_ids = {topic: sorted(ids) for topic, ids in sorted(ihave.items())}
-    found: dict[str, Any] = {
-        "subscribe": sorted(subscribe), "unsubscribe": sorted(unsubscribe), "messages": sorted(messages),
-        "ihave": named_ids, "iwant": sorted(iwant), "graft": sorted(graft), "prune": dict(sorted(prune.items())),
-        "idontwant": sorted(idontwant),
-    }  # fmt: skip
-    return {kind: parts for kind, parts in found.items() if parts}
-
-
-def _texts(ids: Iterable[MessageId]) -> set[str]:
-    return set(map(str, ids))
+        for part in control.idontwant:
+            names["idontwant"].update(map(str, part.ids))
+    found: dict[str, Any] = {kind: sorted(each) for kind, each in names.items()}
+    found["ihave"] = {topic: sorted(ids) for topic, ids in sorted(ihave.items())}
+    found["prune"] = dict(sorted(prune.items()))
+    return {kind: found[kind] for kind in _KINDS if found.get(kind)}
 
 
 def _said(prune: Prune) -> dict[str, Any]:
@@ -115,7 +109,7 @@ def _said(prune: Prune) -> dict[str, Any]:
 
 
 def sorted_form(form: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file says in any order, in the order in which `to_form` has it; what is empty is not there."""
+    """Return an RPC of a file in the order of `to_form`, without empty parts."""
     return {kind: _sorted(parts) for kind, parts in form.items() if parts}
 
 
@@ -126,8 +120,7 @@ def _sorted(parts: Any) -> Any:
 
 
 ByTopic = dict[str, list[str]]
-_KNOWN = {**ROUTER, **PEER, **TOPIC, **THRESHOLDS}
-_GIVEN = {parameter.ours for parameter in ROUTER.values()} | {"first_heartbeat_spread_ms", "score"}
+_GIVEN = {*NAMES["router"].values(), "first_heartbeat_spread_ms", "score"}
 
 
 def _choices(preset: Mapping[str, object]) -> dict[str, object]:
@@ -141,7 +134,7 @@ _CHOICES = {"spec": {}, "go": _choices(_PRESETS["go"])}
 
 @dataclass(slots=True)
 class Seen:
-    """What came of a step: what the router did, and its state after it."""
+    """The result of a step: actions of the router, and its state after it."""
 
     rpcs: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     delivers: list[str] = field(default_factory=list[str])
@@ -156,7 +149,7 @@ class Seen:
 def router_parameters(given: Mapping[str, Any], implementation: str) -> GossipsubParameters:
     """The specification's, what the vector says in their place, and the implementation's choices."""
     values: dict[str, Any] = {**_PRESETS["spec"], "first_heartbeat_ms": 0, "first_heartbeat_spread_ms": 0}
-    values |= {**_CHOICES[implementation], **read_parameters(given, ROUTER)}
+    values |= {**_CHOICES[implementation], **read_parameters(given, "router")}
     if "max_ids_per_ihave" in values:
         values["max_ids_asked"] = values["max_ids_per_ihave"]
     values["accept_exchange"] = values.get("exchange_peers", 0) > 0
@@ -164,15 +157,15 @@ def router_parameters(given: Mapping[str, Any], implementation: str) -> Gossipsu
         score = given["Score"]
         values["score"] = {
             **peer_values(implementation),
-            **read_parameters(score, PEER),
-            "thresholds": read_parameters(score.get("Thresholds", {}), THRESHOLDS),
+            **read_parameters(score, "peer"),
+            "thresholds": read_parameters(score.get("Thresholds", {}), "thresholds"),
             "topics": [_topic(name, own) for name, own in score.get("Topics", {}).items()],
         }
-    return made(GossipsubParameters, values, _KNOWN, tuple(given.get("Score", {}).get("Topics", {})))
+    return made(GossipsubParameters, values, tuple(NAMES), tuple(given.get("Score", {}).get("Topics", {})))
 
 
 def _topic(name: str, own: Mapping[str, Any]) -> dict[str, Any]:
-    return {"topic": name, "validation": "selective", **read_parameters(own, TOPIC)}
+    return {"topic": name, "validation": "selective", **read_parameters(own, "topic")}
 
 
 class RouterRun:
@@ -185,11 +178,11 @@ class RouterRun:
         }
 
     def deadline(self) -> int | None:
-        """When the router's next timer is due."""
+        """Return the time of the router's next timer."""
         return self._router.deadline()
 
     def perform(self, step: Step, place: str) -> Seen:
-        """What comes of a step; one that cannot be is `Misshapen`."""
+        """Return the result of a step; raise `Misshapen` for one that is not possible."""
         try:
             actions = self._router.handle(self._event(step), step["at"])
         except UsageError as error:

@@ -6,17 +6,19 @@ every change is noticed. Sums may be made in any order, so numbers are compared 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
+from hearsay.core.language.actions import Reason
 from hearsay.core.language.state import ScoreParts
 from hearsay.core.scores.declarations import Validation
 from hearsay.core.scores.named_sets import named_set
 from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbers
 from hearsay.core.scores.scorer import Scorer
 from hearsay.core.shell.parameters import ParameterError, Parameters
-from hearsay.vectors.score_format import PEER, PEER_PARTS, REASONS, TOPIC, TOPIC_PARTS, Parameter
-from hearsay.vectors.shapes import Misshapen
+from hearsay.vectors.schema import Misshapen
 
 TOLERANCE = 1e-9
 
@@ -28,9 +30,23 @@ def are_close(found: float, wanted: float, tolerance: float) -> bool:
 
 SPECIFICATION = "spec"
 IMPLEMENTATIONS = (SPECIFICATION, "go")
-"""As whom our routers can run vectors."""
+"""Implementations with whose choices our routers can run vectors."""
 _DIFFERENCES = ("deficit_after_prune", "second_prune_counts")
-_NUMBERS = dict(zip(TOPIC, TopicNumbers._fields, strict=True))
+REASONS = {
+    "invalid_signature": Reason.BAD_SIGNATURE,
+    "self_origin": Reason.SELF_ORIGIN,
+    "validation_failed": Reason.REJECTED,
+    "validation_ignored": Reason.IGNORED,
+    "validation_throttled": Reason.THROTTLED,
+    "queue_full": Reason.QUEUE_FULL,
+}
+TOPIC_PARTS = ("P1", "P2", "P3", "P3b", "P4")
+PEER_PARTS = ("P5", "P6", "P7")
+NAMES: Mapping[str, Mapping[str, str]] = tomllib.loads(
+    (files("hearsay.vectors") / "names.toml").read_text(encoding="utf-8")
+)
+"""Our names of parameters by theirs, in tables `router`, `thresholds`, `peer` and `topic`."""
+_NUMBERS = dict(zip(NAMES["topic"], TopicNumbers._fields, strict=True))
 _TABLES = {"score": "Score", "thresholds": "Thresholds", "topics": "Topics"}
 _OURS = re.compile(r"[a-z][a-z_]*")
 Step = Mapping[str, Any]
@@ -45,20 +61,27 @@ def peer_values(implementation: str) -> dict[str, Any]:
     return {"validation": own["validation"], **{name: theirs[name] for name in _DIFFERENCES}}
 
 
-def read_parameters(given: Mapping[str, Any], known: Mapping[str, Parameter]) -> dict[str, Any]:
-    """Parameters by our names; those of others are left out."""
-    return {known[name].ours: known[name].value(value) for name, value in given.items() if name in known}
+def is_time(ours: str) -> bool:
+    """Return whether a parameter is a time: microseconds in vectors, milliseconds here."""
+    return ours.endswith("_ms")
+
+
+def read_parameters(given: Mapping[str, Any], table: str) -> dict[str, Any]:
+    """Return parameters by our names; those of other tables are left out."""
+    known = NAMES[table]
+    own = {known[name]: value for name, value in given.items() if name in known}
+    return {ours: value // 1000 if is_time(ours) else value for ours, value in own.items()}
 
 
 def made(
-    kind: type[Parameters], values: Mapping[str, object], known: Mapping[str, Parameter], topics: Sequence[str] = ()
+    kind: type[Parameters], values: Mapping[str, object], tables: Sequence[str], topics: Sequence[str] = ()
 ) -> Any:
-    """Our parameters; what is wrong with them is told by the names of vectors, and `topics` by theirs."""
+    """Return our parameters; an error has the names of vectors, and those of `topics`."""
     try:
         return kind.from_mapping(values)
     except ParameterError as error:
         wrong = error.violations[0]
-        names = {each.ours: name for name, each in known.items()}
+        names = {ours: name for table in tables for name, ours in NAMES[table].items()}
         way = [topics[int(step)] if step.isdecimal() else {**_TABLES, **names}.get(step, step)
                for step in wrong.field.split(".")]  # fmt: skip
         rule = _OURS.sub(lambda word: names.get(word[0], word[0]), wrong.rule)
@@ -66,19 +89,22 @@ def made(
 
 
 def topic_numbers(given: Mapping[str, Any]) -> TopicNumbers:
-    """As scorers have them. Decays of 1 are allowed, which parameters would refuse: nothing decays then."""
-    numbers: dict[str, Any] = {name: value if TOPIC[name].is_time else float(value) for name, value in given.items()}
-    return TopicNumbers(**{ours: numbers[name] for name, ours in _NUMBERS.items() if name in numbers})
+    """Return a scorer's numbers. Decays of 1 are allowed, which parameters would refuse: nothing decays then."""
+    ours = NAMES["topic"]
+    numbers: dict[str, Any] = {
+        _NUMBERS[name]: value if is_time(ours[name]) else float(value) for name, value in given.items()
+    }
+    return TopicNumbers(**numbers)
 
 
 def new_scorer(parameters: Mapping[str, Any], implementation: str) -> Scorer:
-    values = {**peer_values(implementation), **read_parameters(parameters, PEER)}
-    peer: PeerScoreParameters = made(PeerScoreParameters, values, PEER)
+    values = {**peer_values(implementation), **read_parameters(parameters, "peer")}
+    peer: PeerScoreParameters = made(PeerScoreParameters, values, ("peer",))
     return Scorer(peer, {name: topic_numbers(topic) for name, topic in parameters.get("Topics", {}).items()})
 
 
 def perform(scorer: Scorer, step: Step) -> None:
-    """What a step says happens."""
+    """Perform the event of a step."""
     now: int = step["at"]
     peer, topic, message = (str(step.get(name, "")) for name in ("peer", "topic", "message"))
     match step["event"]:
@@ -135,7 +161,7 @@ def flat(parts: Mapping[str, Any]) -> dict[str, float]:
 
 
 def run_scores(vector: Mapping[str, Any], implementation: str, tolerance: float) -> str | None:
-    """What is not as expected, at the first step where something is not."""
+    """Return the first difference from what a vector expects; None if there is none."""
     scorer = new_scorer(vector["parameters"], implementation)
     expected: dict[str, Mapping[str, Any]] = {peer: {"score": 0.0} for peer in vector["peers"]}
     for number, step in enumerate(vector["steps"]):
@@ -152,7 +178,7 @@ def run_scores(vector: Mapping[str, Any], implementation: str, tolerance: float)
 def _compared(
     scorer: Scorer, expected: Mapping[str, Mapping[str, Any]], at: int
 ) -> Iterator[tuple[str, float, float]]:
-    """What is looked at: its place, what is there, and what should be."""
+    """Yield each value that is compared: its name, the value found and the value expected."""
     for peer, worth in expected.items():
         yield f"the score of {peer}", scorer.score(peer, at), worth["score"]
         if "parts" in worth:
