@@ -10,11 +10,12 @@ from one_host import read_all
 from waiting import patience
 
 from hearsay.libp2p.host.host import Host, HostLimits
+from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.mux import connection as connection_module
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.mux.yamux import YamuxLimits
-from hearsay.libp2p.names.errors import DialError, MultistreamError
+from hearsay.libp2p.names.errors import DialError, MultistreamError, ProtocolError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of, to_text
@@ -110,12 +111,33 @@ async def test_identify_tells_who_and_where(one, other):
     assert read_envelope(identity.signed_record).check().addresses == other.addresses
     assert found[one.peer].agent == "one/1"
     other.handle("/new", lambda stream: None)
-    there.push()
+    push = await other.open_stream(one.peer, [identify.PUSH_PROTOCOL])
+    push.write(frame(there._identity(one.peer)))
+    push.finish()
     peer, identity = await identified.next()
     assert peer == other.peer
     assert "/new" in identity.protocols
     await here.close()
     await there.close()
+
+
+@run
+async def test_pings_are_echoed_in_whole_payloads(one, other):
+    PingService(other)
+    stream = await one.open_stream(await one.dial(other.addresses[0]), [ping.PROTOCOL])
+    stream.write(b"p" * 20)
+    stream.write(b"p" * 12 + b"q" * 31)
+    assert await read_all(stream, 32) == b"p" * 32
+    stream.write(b"q")
+    assert await stream.read() == b"q" * 32
+
+
+@run
+async def test_another_echo_is_no_answer_to_a_ping(one, other):
+    other.handle(ping.PROTOCOL, lambda stream: stream.write(b"x" * 33))
+    peer = await one.dial(other.addresses[0])
+    with pytest.raises(ProtocolError, match="did not echo"):
+        await PingService(one).round_trip_s(peer)
 
 
 @run

@@ -174,7 +174,7 @@ async def test_a_stream_flood_is_reset_and_then_ends_the_connection(host, held):
     attacker.send(*[frame(FrameType.WINDOW_UPDATE, Flag.SYN, 2 * number + 1, 0) for number in range(20)])
     await attacker.until(frame(FrameType.WINDOW_UPDATE, Flag.RST, 39, 0))
     connection = next(iter(host.connections.values()))
-    assert connection.streams == 8
+    assert len(connection._streams) == 8
     attacker.send(*[frame(FrameType.WINDOW_UPDATE, Flag.SYN, 2 * number + 101, 0) for number in range(5000)])
     assert PROTOCOL_ERROR in await attacker.until_closed()
 

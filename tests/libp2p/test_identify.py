@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.libp2p.names.errors import EncodingError, ProtocolError
+from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
@@ -16,7 +16,6 @@ from hearsay.libp2p.names.protobuf import bytes_field
 from hearsay.libp2p.services import identify, peer_record
 from hearsay.libp2p.services.identify import Identity, decode_identity, encode_identity
 from hearsay.libp2p.services.peer_record import PeerRecord, read_envelope, seal_record
-from hearsay.libp2p.services.ping import Echo, Ping
 
 ALICE, BOB = (PrivateKey.from_seed(bytes([number]) * 32) for number in (1, 2))
 ADDRESS = Multiaddr.parse("/ip4/127.0.0.1/tcp/4001")
@@ -77,14 +76,3 @@ def test_a_mutated_record_is_refused(place, change):
     envelope[place] ^= change
     with contextlib.suppress(EncodingError):
         assert read_envelope(bytes(envelope)).check() == PeerRecord(peer_id_of(ALICE.public), 7, (ADDRESS,))
-
-
-def test_ping_echoes_whole_payloads():
-    echo, ping = Echo(), Ping(b"p" * 32)
-    assert echo.receive(b"p" * 20) == b""
-    ping.receive(echo.receive(b"p" * 12)[:10])
-    assert not ping.answered
-    ping.receive(b"p" * 22)
-    assert ping.answered
-    with pytest.raises(ProtocolError):
-        Ping(b"p" * 32).receive(b"x")

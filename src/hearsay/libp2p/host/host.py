@@ -77,8 +77,7 @@ class Host:
         self.connections: dict[PeerId, Connection] = {}
         self.on_over_limit: list[Callable[[PeerId], None]] = []
         self._limits = limits or HostLimits()
-        self.resources = Resources(self._limits.resources)
-        self.resources.on_nearly_full = self._relieve
+        self.resources = Resources(self._limits.resources, self._relieve)
         self.turns = Turns(monotonic, lambda call: asyncio.get_running_loop().call_soon(call))
         self.read_buffer = bytearray(READ_BYTES)
         self._strained: set[Budget] = set()

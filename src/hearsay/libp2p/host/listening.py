@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import ip_address
 from typing import NamedTuple
 
 from ifaddr import get_adapters
@@ -64,16 +64,10 @@ def concrete_addresses(host: str, port: int) -> Iterator[tuple[str, int]]:
     if not address.is_unspecified:
         yield host, port
         return
-    own = [found for found in _interface_addresses() if found.version == address.version and not _needs_zone(found)]
-    for found in sorted(own, key=lambda found: found.is_loopback):
+    known = [each.ip for adapter in get_adapters() for each in adapter.ips]
+    own = [ip_address(each if isinstance(each, str) else each[0]) for each in known]
+    usable = [
+        each for each in own if each.version == address.version and not (each.version == 6 and each.is_link_local)
+    ]
+    for found in sorted(usable, key=lambda found: found.is_loopback):
         yield str(found), port
-
-
-def _interface_addresses() -> Iterator[IPv4Address | IPv6Address]:
-    for adapter in get_adapters():
-        for known in adapter.ips:
-            yield ip_address(known.ip if isinstance(known.ip, str) else known.ip[0])
-
-
-def _needs_zone(address: IPv4Address | IPv6Address) -> bool:
-    return isinstance(address, IPv6Address) and address.is_link_local

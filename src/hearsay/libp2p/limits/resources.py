@@ -9,7 +9,7 @@ budget without references: the end of a stream needs no extra accounting.
                └─ shares: what belongs to no one peer, such as a cache of messages
 
 A peer above its own limit is refused. A shared budget that is nearly full reports it
-(`Resources.on_nearly_full`) before it refuses anything, so that its largest users can be disconnected first.
+(`Resources`) before it refuses anything, so that its largest users can be disconnected first.
 
 Shares have limits of their own, so that no peer's bytes crowd out a cache, and the other way round.
 An address is an IPv4 address or the first 64 bits of an IPv6 one: that is what one customer of a provider has.
@@ -125,12 +125,14 @@ class Budget:
 class Resources:
     """The budgets of one host. Those of peers and addresses exist as long as they are referenced."""
 
-    def __init__(self, limits: ResourceLimits | None = None) -> None:
+    def __init__(
+        self, limits: ResourceLimits | None = None, nearly_full: Callable[[Budget], None] | None = None
+    ) -> None:
+        """`nearly_full` is called when an eighth is left of all, of an address or of a protocol, from within
+        `reserve`. It may close budgets."""
         self.limits = limits or ResourceLimits()
-        self.on_nearly_full: Callable[[Budget], None] | None = None
-        """Called when an eighth is left of all, of an address or of a protocol, from within `reserve`. It may close
-        budgets."""
-        self.all = Budget("all", self.limits.all, nearly_full=self._nearly_full)
+        self._nearly_full = nearly_full
+        self.all = Budget("all", self.limits.all, nearly_full=nearly_full)
         self._addresses: WeakValueDictionary[str, Budget] = WeakValueDictionary()
         self._peers: WeakValueDictionary[tuple[PeerId, str], Budget] = WeakValueDictionary()
         self._protocols: dict[str, Budget] = {}
@@ -169,10 +171,6 @@ class Resources:
     def share(self, name: str, limit: int) -> Budget:
         """For what belongs to no one peer."""
         return Budget(name, limit, (self.all,))
-
-    def _nearly_full(self, budget: Budget) -> None:
-        if self.on_nearly_full is not None:
-            self.on_nearly_full(budget)
 
 
 def address_group(host: str) -> str:

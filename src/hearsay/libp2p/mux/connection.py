@@ -126,10 +126,6 @@ class Connection(asyncio.BufferedProtocol):
         self._liveness = Liveness(limits, self.since)
 
     @property
-    def streams(self) -> int:
-        return len(self._streams)
-
-    @property
     def protocols(self) -> Collection[str]:
         return self._owner.protocols
 

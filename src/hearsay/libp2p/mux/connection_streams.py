@@ -17,7 +17,7 @@ from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.multistream import Dialer, Listener, Negotiation
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
 from hearsay.libp2p.mux.yamux import Yamux
-from hearsay.libp2p.mux.yamux_frames import Finished, Opened, Received, Reset, YamuxEvent
+from hearsay.libp2p.mux.yamux_frames import Finished, Opened, Received, YamuxEvent
 from hearsay.libp2p.names.errors import MultistreamError
 from hearsay.libp2p.names.peer_id import PeerId
 
@@ -102,7 +102,8 @@ class ConnectionStreams:
         try:
             await agreed
         except asyncio.CancelledError:
-            negotiating.give_up()
+            self.negotiated(negotiating)
+            stream.reset()
             raise
         return stream
 
@@ -154,7 +155,7 @@ class ConnectionStreams:
                 stream = self._streams.get(event.stream)
                 if stream is not None:
                     self._ended(stream)
-            elif isinstance(event, Reset):
+            else:
                 stream = self._streams.pop(event.stream, None)
                 negotiating = self._negotiating.get(event.stream)
                 if negotiating is not None:
@@ -312,8 +313,3 @@ class _NegotiatingStream:
         if self.agreed is not None and not self.agreed.done():
             self.agreed.set_exception(error)
         self._streams.negotiated(self)
-
-    def give_up(self) -> None:
-        """Forget a caller that no longer waits."""
-        self._streams.negotiated(self)
-        self.stream.reset()

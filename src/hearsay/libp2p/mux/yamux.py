@@ -30,10 +30,8 @@ from hearsay.libp2p.mux.yamux_frames import (
     FrameType,
     GoAway,
     Opened,
-    Ponged,
     Received,
     Reset,
-    WentAway,
     YamuxEvent,
 )
 from hearsay.libp2p.names.errors import YamuxError
@@ -95,12 +93,6 @@ class Yamux:
         self.frames = 0
         """Frames received."""
         self.gone_away = False
-        self.refused = 0
-        """Streams of the peer that were reset because there were too many."""
-
-    @property
-    def streams(self) -> int:
-        return len(self._streams)
 
     def has(self, stream: int) -> bool:
         """Return True if a stream is open in either direction."""
@@ -185,15 +177,15 @@ class Yamux:
         if state.peer_finished or 2 * closed < state.granted:
             return
         growth = self._limits.max_window - state.granted
-        if growth > 0 and self._granted + growth <= self._limits.max_unread_bytes and self._room_for(growth):
+        room = self._limits.max_unread_bytes - self._granted
+        if self.budget is not None:
+            room = min(room, self.budget.free)
+        if 0 < growth <= room:
             self._granted += growth
             state.granted += growth
             closed += growth
         state.receive_window += closed
         self._frame(FrameType.WINDOW_UPDATE, 0, stream, closed)
-
-    def _room_for(self, growth: int) -> bool:
-        return self.budget is None or self.budget.free >= growth
 
     def ping(self, value: int) -> None:
         self._frame(FrameType.PING, Flag.SYN, 0, value)
@@ -278,11 +270,8 @@ class Yamux:
         elif kind == FrameType.PING:
             if flags & Flag.SYN:
                 self._answer(FrameType.PING, Flag.ACK, 0, length)
-            else:
-                events.append(Ponged(length))
         elif kind == FrameType.GO_AWAY:
             self.gone_away = True
-            events.append(WentAway(length))
         else:
             raise YamuxError(f"frame type {kind} is unknown")
 
@@ -303,7 +292,6 @@ class Yamux:
             raise YamuxError(f"stream {stream} is opened twice")
         self._highest_peer_stream = max(self._highest_peer_stream, stream)
         if self._inbound >= self._limits.max_inbound_streams:
-            self.refused += 1
             self._answer(FrameType.WINDOW_UPDATE, Flag.RST, stream, 0)
             return None
         self._inbound += 1

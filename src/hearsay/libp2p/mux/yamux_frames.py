@@ -57,16 +57,4 @@ class Reset:
     stream: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ponged:
-    value: int
-
-
-@dataclass(frozen=True, slots=True)
-class WentAway:
-    """The peer takes no new streams and will close."""
-
-    code: int
-
-
-YamuxEvent: TypeAlias = Opened | Received | Finished | Reset | Ponged | WentAway
+YamuxEvent: TypeAlias = Opened | Received | Finished | Reset

@@ -46,12 +46,9 @@ def _unpack_name(raw: bytes) -> str:
     return name
 
 
-def _nothing(_value: str) -> bytes:
-    return b""
-
-
-def _no_text(_raw: bytes) -> str:
-    return ""
+def _flag(name: str, code: int) -> _Protocol:
+    """Return a protocol without a value."""
+    return _Protocol(name, code, 0, lambda _: b"", lambda _: "")
 
 
 _PROTOCOLS = (
@@ -63,12 +60,12 @@ _PROTOCOLS = (
     _Protocol("dns6", 55, -1, _pack_name, _unpack_name),
     _Protocol("dnsaddr", 56, -1, _pack_name, _unpack_name),
     _Protocol("udp", 273, 2, _pack_port, lambda raw: str(int.from_bytes(raw, "big"))),
-    _Protocol("p2p-circuit", 290, 0, _nothing, _no_text),
+    _flag("p2p-circuit", 290),
     _Protocol("p2p", 421, -1, peer_id.from_text, lambda raw: peer_id.to_text(peer_id.check_peer_id(raw))),
-    _Protocol("quic", 460, 0, _nothing, _no_text),
-    _Protocol("quic-v1", 461, 0, _nothing, _no_text),
-    _Protocol("ws", 477, 0, _nothing, _no_text),
-    _Protocol("wss", 478, 0, _nothing, _no_text),
+    _flag("quic", 460),
+    _flag("quic-v1", 461),
+    _flag("ws", 477),
+    _flag("wss", 478),
 )
 _BY_NAME = {protocol.name: protocol for protocol in _PROTOCOLS} | {"ipfs": _PROTOCOLS[9]}
 _BY_CODE = {protocol.code: protocol for protocol in _PROTOCOLS}

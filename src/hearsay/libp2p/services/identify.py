@@ -127,11 +127,6 @@ class Identification:
         host.on_peer_up.append(lambda peer: self._start(self._ask(peer)))
         host.on_peer_down.append(self._forget)
 
-    def push(self) -> None:
-        """Tell all peers who we are now."""
-        for peer in self._host.connections:
-            self._start(self._tell(peer))
-
     def record(self) -> bytes:
         """Return our own signed addresses; signed again only after a change, as signing is expensive."""
         addresses = self._host.addresses[:OWN_ADDRESSES]
@@ -165,7 +160,8 @@ class Identification:
         if self._asked.wait_s(stream.peer):
             stream.reset()
         else:
-            self._describe(stream)
+            stream.write(frame(self._identity(stream.peer)))
+            stream.finish()
 
     def _pushed(self, stream: Stream) -> None:
         if self._pushes.wait_s(stream.peer):
@@ -175,13 +171,6 @@ class Identification:
 
     async def _ask(self, peer: PeerId) -> None:
         await self._read(await self._host.open_stream(peer, [PROTOCOL]))
-
-    async def _tell(self, peer: PeerId) -> None:
-        self._describe(await self._host.open_stream(peer, [PUSH_PROTOCOL]))
-
-    def _describe(self, stream: Stream) -> None:
-        stream.write(frame(self._identity(stream.peer)))
-        stream.finish()
 
     async def _read(self, stream: Stream) -> None:
         """Take a peer's description of itself from a stream."""

@@ -14,38 +14,6 @@ PROTOCOL = "/ipfs/ping/1.0.0"
 PAYLOAD_BYTES = 32
 
 
-class Echo:
-    """The answering side: whole payloads go back."""
-
-    def __init__(self) -> None:
-        self._buffer = b""
-
-    def receive(self, data: bytes) -> bytes:
-        data = self._buffer + data
-        whole = len(data) - len(data) % PAYLOAD_BYTES
-        self._buffer = data[whole:]
-        return data[:whole]
-
-
-class Ping:
-    """The asking side: one payload at a time."""
-
-    def __init__(self, payload: bytes) -> None:
-        if len(payload) != PAYLOAD_BYTES:
-            raise ValueError(f"a ping has {PAYLOAD_BYTES} bytes")
-        self.payload = payload
-        self._awaited = payload
-
-    @property
-    def answered(self) -> bool:
-        return not self._awaited
-
-    def receive(self, data: bytes) -> None:
-        if not self._awaited.startswith(data):
-            raise ProtocolError("the peer did not echo the ping")
-        self._awaited = self._awaited[len(data) :]
-
-
 MAX_STREAMS = 2
 """A peer's."""
 MAX_UNSENT_BYTES = 4096
@@ -55,36 +23,43 @@ MAX_UNSENT_BYTES = 4096
 class PingService:
     def __init__(self, host: NodeHost) -> None:
         self._host = host
-        host.handle(PROTOCOL, lambda stream: stream.receive_with(_PingEcho(stream)), MAX_STREAMS)
+        host.handle(PROTOCOL, lambda stream: stream.receive_with(_Echo(stream)), MAX_STREAMS)
 
     async def round_trip_s(self, peer: PeerId) -> float:
         """The time a ping takes there and back."""
         stream = await self._host.open_stream(peer, [PROTOCOL])
         loop = asyncio.get_running_loop()
         try:
-            ping = Ping(urandom(PAYLOAD_BYTES))
+            payload, echoed = urandom(PAYLOAD_BYTES), b""
             began = loop.time()
-            stream.write(ping.payload)
-            while not ping.answered:
+            stream.write(payload)
+            while echoed != payload:
                 data = await stream.read()
                 if not data:
                     raise StreamClosed("the peer does not answer pings")
-                ping.receive(data)
+                echoed += data
+                if not payload.startswith(echoed):
+                    raise ProtocolError("the peer did not echo the ping")
             return loop.time() - began
         finally:
             stream.reset()
 
 
-class _PingEcho:
+class _Echo:
+    """Returns whole payloads to a peer that pings."""
+
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._echo = Echo()
+        self._part = b""
 
     def data_received(self, data: bytes) -> None:
         if self._stream.unsent > MAX_UNSENT_BYTES:
             self._stream.reset()
-        else:
-            self._stream.write(self._echo.receive(data))
+            return
+        data = self._part + data
+        whole = len(data) - len(data) % PAYLOAD_BYTES
+        self._part = data[whole:]
+        self._stream.write(data[:whole])
 
     def stream_ended(self, reset: bool) -> None:
         if not reset:
