@@ -9,7 +9,7 @@ from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
-from hearsay.node.meeting.address_book import AddressBook, BookLimits, Learnt
+from hearsay.node.meeting.address_book import AddressBook, BookLimits
 
 KEYS = [PrivateKey.from_seed(bytes([number]) * 32) for number in range(40)]
 PEERS = [peer_id_of(key.public) for key in KEYS]
@@ -36,13 +36,13 @@ def where(known, who):
 
 def test_an_older_record_after_a_newer_one_changes_nothing():
     known = book()
-    assert known.learn(sealed(0, 2, address(2)), "a") == Learnt(PEERS[0], True)
+    assert known.learn(sealed(0, 2, address(2)), "a") == (PEERS[0], True)
     newest = known.record(PEERS[0])
     for again in (sealed(0, 1, address(1)), sealed(0, 2, address(3))):
-        assert known.learn(again, "b") == Learnt(PEERS[0], False)
+        assert known.learn(again, "b") == (PEERS[0], False)
         assert where(known, 0) == ["/ip4/10.0.0.2/tcp/4001"]
         assert known.record(PEERS[0]) == newest
-    assert known.learn(sealed(0, 3, address(4)), "b") == Learnt(PEERS[0], True)
+    assert known.learn(sealed(0, 3, address(4)), "b") == (PEERS[0], True)
     assert where(known, 0) == ["/ip4/10.0.0.4/tcp/4001"]
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_fd_to_metric_families
 from waiting import run, until
 
-from hearsay.core.language.actions import Reason, TopicJoined
+from hearsay.core.language.actions import MessageRejected, Reason, TopicJoined
 from hearsay.core.language.events import Verdict
 from hearsay.core.language.rpc import Control, IDontWant, IHave, IWant, Message, Rpc, Subscription
 from hearsay.core.language.sizes import part_sizes
@@ -305,8 +305,9 @@ def test_topics_beyond_the_bound_and_those_of_others_are_counted_together():
         traffic.happened(TopicJoined(f"topic {number}"))
     assert len(traffic.topics) == TOPICS
     for number in range(10_000):
-        traffic.received(Rpc((), (Message(b"%d" % number, f"strange {number}", b"x"),)))
-        traffic.rejected(f"strange {number}", Reason.NOT_SUBSCRIBED)
+        message = Message(b"%d" % number, f"strange {number}", b"x")
+        traffic.received(Rpc((), (message,)))
+        traffic.happened(MessageRejected(message, b"peer", Reason.NOT_SUBSCRIBED))
     assert len(traffic.topics) == TOPICS
     assert traffic.others.received == traffic.others.rejected[Reason.NOT_SUBSCRIBED] == 10_000
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import Enum
+from math import inf
 from typing import Generic, TypeVar
 
 from hearsay.core.language.actions import MessageRejected, PartDropped, Reason
@@ -28,6 +29,10 @@ class _Account:
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
 
+_NONE = _Account(0.0, out_until_s=-inf)
+"""Stands for the record of a peer without offences. Never changed."""
+
+
 class Demerits(Generic[Name]):
     """The records of peers, or of addresses. Times are seconds of any clock that goes forward."""
 
@@ -42,8 +47,7 @@ class Demerits(Generic[Name]):
         return len(self._accounts)
 
     def of(self, name: Name, now_s: float) -> float:
-        account = self._accounts.get(name)
-        return 0.0 if account is None else self._faded(account, now_s)
+        return self._faded(self._accounts.get(name, _NONE), now_s)
 
     def add(self, name: Name, demerits: float, what: str, count: int, now_s: float) -> bool:
         """Add an offence, `count` times; return whether that bans the name. A banned one gets no more demerits."""
@@ -68,13 +72,11 @@ class Demerits(Generic[Name]):
 
     def out_s(self, name: Name, now_s: float) -> float:
         """Return the time left of a ban; 0 without one."""
-        account = self._accounts.get(name)
-        return 0.0 if account is None else max(0.0, account.out_until_s - now_s)
+        return max(0.0, self._accounts.get(name, _NONE).out_until_s - now_s)
 
     def counts(self, name: Name) -> dict[str, int]:
         """Return the number of offences by kind since the record was last reset."""
-        account = self._accounts.get(name)
-        return {} if account is None else dict(account.counts)
+        return dict(self._accounts.get(name, _NONE).counts)
 
     def _faded(self, account: _Account, now_s: float) -> float:
         return account.demerits * 0.5 ** ((now_s - account.at_s) / self._half_life_s)
@@ -82,10 +84,7 @@ class Demerits(Generic[Name]):
     def _make_room(self, now_s: float) -> None:
         if len(self._accounts) < self._limit:
             return
-        ranked = sorted(
-            self._accounts,
-            key=lambda name: (self.out_s(name, now_s), self.of(name, now_s)),
-        )
+        ranked = sorted(self._accounts, key=lambda name: (self.out_s(name, now_s), self.of(name, now_s)))
         for name in ranked[: max(1, self._limit // 4)]:
             del self._accounts[name]
 
@@ -128,17 +127,7 @@ class ConductLimits:
     """Peers with demerits or kept out, and as many addresses; then those with the fewest are forgotten."""
 
     def demerits(self, offence: Offence) -> float:
-        match offence:
-            case Offence.MALFORMED:
-                return self.malformed
-            case Offence.FORGED:
-                return self.forged
-            case Offence.REJECTED:
-                return self.rejected
-            case Offence.BACKOFF_BROKEN:
-                return self.backoff_broken
-            case Offence.OVER_LIMIT:
-                return self.over_limit
+        return float(getattr(self, offence.name.lower()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,19 +235,15 @@ class EarlyGrafts:
         self._first_s.pop(peer, None)
 
 
-def offence_in(told: MessageRejected | PartDropped, router: Router, early_grafts: EarlyGrafts) -> Offence | None:
+def offence_in(event: MessageRejected | PartDropped, router: Router, early_grafts: EarlyGrafts) -> Offence | None:
     """Return the offence in an event, if any. Scores, where kept, deal with rejected messages and broken backoffs."""
     keeps_scores = router.strategy.keeps_scores
-    if isinstance(told, MessageRejected):
-        return Offence.REJECTED if told.reason is Reason.REJECTED and not keeps_scores else None
-    if told.reason is Reason.BACKOFF and not keeps_scores and _broke_backoff(told, router, early_grafts):
-        return Offence.BACKOFF_BROKEN
-    return Offence.OVER_LIMIT if told.reason is Reason.OVER_LIMIT and told.kind in _BOUNDED else None
-
-
-def _broke_backoff(told: PartDropped, router: Router, early_grafts: EarlyGrafts) -> bool:
-    """Return whether a peer that sent GRAFT in backoff must have known of it."""
-    peer = router.connected.get(told.peer)
-    if peer is None or not knows_backoff(peer.protocol) or told.topic is None:
-        return False
-    return not early_grafts.forgives(told.peer, told.topic)
+    if isinstance(event, MessageRejected):
+        return Offence.REJECTED if event.reason is Reason.REJECTED and not keeps_scores else None
+    if event.reason is Reason.OVER_LIMIT:
+        return Offence.OVER_LIMIT if event.kind in _BOUNDED else None
+    if event.reason is not Reason.BACKOFF or keeps_scores or event.topic is None:
+        return None
+    peer = router.connected.get(event.peer)
+    knows = peer is not None and knows_backoff(peer.protocol)
+    return Offence.BACKOFF_BROKEN if knows and not early_grafts.forgives(event.peer, event.topic) else None

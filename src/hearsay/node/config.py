@@ -141,8 +141,11 @@ class NodeConfig:
     def __post_init__(self) -> None:
         if self.host not in get_args(HostName):
             raise ValueError(f"host {self.host!r} is not one of {', '.join(get_args(HostName))}")
-        for address in (*self.listen, *self.bootstrap, *self.direct_peers, *self.rendezvous):
-            _require_multiaddr(address)
+        try:
+            for address in (*self.listen, *self.bootstrap, *self.direct_peers, *self.rendezvous):
+                Multiaddr.parse(address)
+        except EncodingError as error:
+            raise ValueError(str(error)) from None
         if self.direct and not getattr(self.router_parameters()[1], "uses_11", False):
             raise ValueError("direct peers need a router that scores its peers, such as gossipsub's preset go")
         if self.dht and self.host != "libp2p":
@@ -193,10 +196,3 @@ class NodeConfig:
             "places_per_address": PLACES_PER_ADDRESS,
         }
         return {name: most for name, most in bounds.items() if name in kind.parameters.names()}
-
-
-def _require_multiaddr(address: str) -> None:
-    try:
-        Multiaddr.parse(address)
-    except EncodingError as error:
-        raise ValueError(str(error)) from None

@@ -1,8 +1,8 @@
 """Drives one router: events in, actions performed, its timer kept.
 
-The router is the core's, unchanged. What a peer sends passes through `hearsay.node.receive`, whose events are acted
-on here; what the router sends is encoded once, split at the limit, queued per peer, and written once per turn of the
-event loop. Metrics and the trace observe both. What concerns the application is reported to the node.
+The router is the core's, unchanged. Input of a peer passes through `hearsay.node.receive`, whose events are acted on
+here; RPCs of the router are encoded once, split at the limit, queued per peer, and written once per turn of the event
+loop. Metrics and the trace observe both. Events for the application are reported to the node.
 """
 
 from __future__ import annotations
@@ -97,8 +97,6 @@ class Reachable:
 
 Report: TypeAlias = Deliver | DeliverPartial | RemindOfPartial | Reachable | RouterFailed
 """An event for the node: for the application, or about the driver itself."""
-
-_REACHABLE = Reachable()
 
 _rpc_received = fast_init(RpcReceived)
 _message_validated = fast_init(MessageValidated)
@@ -202,13 +200,13 @@ class Driver:
         except Exception as error:
             what = f"handling {type(event).__name__}"
             self._give_up(f"after {what}, asking for what cannot be done", error)
-        self._sender.forget_encoded()
+        self._sender.last_encoded = None
         if self.router.due != self._armed_for and self.failure is None:
             self._arm()
 
     def publish(self, event: Event) -> tuple[int, int]:
         """Feed a publication; return to how many peers it goes, and how many have no room for it."""
-        self._sender.count_anew()
+        self._sender.messages_sent = self._sender.messages_dropped = 0
         self.feed(event)
         return self._sender.messages_sent, self._sender.messages_dropped
 
@@ -278,7 +276,7 @@ class Driver:
         if durations is not None:
             durations.rpc.note(monotonic() - began_s)
         if admitted.rpc.subscriptions:
-            self._report(_REACHABLE)
+            self._report(Reachable())
 
     def _blame(self, peer: PeerId, offence: Offence, count: int) -> None:
         """Count offences against a peer. If it is gone, the rest of what it sent is dropped."""
@@ -336,7 +334,7 @@ class Driver:
                 self.statistics.published += 1
             case PeerGrafted() | LinkEager():
                 self._early_grafts.grafted(action.peer, action.topic)
-                asyncio.get_running_loop().call_soon(self._report, _REACHABLE)
+                asyncio.get_running_loop().call_soon(self._report, Reachable())
             case (
                 PeerAdded() | PeerRemoved() | TopicJoined() | TopicLeft() | PeerPruned() | CopyWithheld()
                 | NamedPeerDialled() | NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkLazy()
@@ -379,7 +377,7 @@ class Driver:
         if peer == self._host.peer:
             return self._identification.record()
         known = self._identification.known.get(peer)
-        return (known is not None and known.signed_record) or self._discovery.record_of(peer)
+        return (known is not None and known.signed_record) or self._discovery.book.record(peer)
 
     def _say_again(self, link: PeerLink, rpc: Rpc) -> None:
         if link.connected and self.links.of.get(link.peer) is link:

@@ -58,7 +58,8 @@ class LiveTrace(TraceRows):
         if return_memory:
             share_the_heap()
         self._series = RunSeries(directory, router)
-        lost_us = _lost_us(directory)
+        predecessors = numbered_folders(directory)
+        lost_us = lost_at(predecessors[-1]) if predecessors else None
         self._agent = agent
         self._rows = RowBuffer()
         named = self._series.names()
@@ -142,12 +143,6 @@ class LiveTrace(TraceRows):
         if not writing.cancelled() and writing.exception() is not None:
             _log.error("the trace cannot be written: %s", writing.exception())
             self._lose(rows)
-
-
-def _lost_us(directory: Path) -> Micros | None:
-    """When the predecessor was killed, if there is one that was."""
-    pieces = numbered_folders(directory)
-    return lost_at(pieces[-1]) if pieces else None
 
 
 def _in_order(names: Mapping[int, str]) -> list[str]:

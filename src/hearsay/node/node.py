@@ -235,7 +235,8 @@ class Node:
 
     def topic_peers(self, topic: str) -> int:
         """Return the number of connected peers that are subscribed to a topic."""
-        return self._reach.peers(topic)
+        view = self._running.router.peers.in_topic(topic)
+        return len(view.native) + len(view.flood)
 
     async def connect(self, address: str) -> PeerId:
         """Connect to a peer; `DialError` says why not."""
@@ -290,7 +291,7 @@ class Node:
         self._reach.forget(topic)
         self._running.feed(Leave(topic))
         self._partials.leave(topic)
-        joined.close()
+        joined.end(StopAsyncIteration())
 
     async def publish(self, topic: str, data: bytes, *, wait_for_peers: bool = False) -> Published:
         """Send a message to a topic, joined or not. `TooLarge` when no RPC could hold it.
@@ -330,16 +331,16 @@ class Node:
 
     def reaches_somebody(self, topic: str) -> bool:
         """Return whether a message would reach a peer now: a mesh member, or a subscriber of a topic not joined."""
-        return self._reach.is_somebody(topic)
+        return self._reach.reaches(topic)
 
     async def wait_for_peers(self, topic: str, within_s: float | None = None) -> bool:
         """Wait until a message of a topic would reach a peer; False if none came in time."""
-        return await self._reach.somebody(topic, within_s)
+        return await self._reach.wait_for_peer(topic, within_s)
 
     async def make_room(self, within_s: float) -> bool:
         """Wait until no peer's queue is more than half full; False if the time was too short.
 
-        Who publishes a lot does so before each message, so that none is dropped for want of room.
+        A caller that publishes a lot does so before each message, so that none is dropped for want of room.
         """
         self._require_router()
         with suppress(TimeoutError):
@@ -383,7 +384,6 @@ class Node:
             with suppress(TimeoutError):
                 async with asyncio.timeout(GOODBYE_SECONDS):
                     await self._driver.links.flush()
-        if self._driver is not None:
             await self._driver.links.stop_opening()
         await self._tasks.close()
         await self._identification.close()

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from hearsay.core.language.actions import Deliver, DeliverPartial, RemindOfPartial
 from hearsay.core.language.events import PartialFeedback, PartialsChosen
-from hearsay.core.language.identifiers import Identifier
 from hearsay.core.language.rpc import PartialUse
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.conduct import Offence
@@ -64,15 +63,11 @@ class Partials:
         """Do what follows from what came, or from what the application added."""
         if topic not in self._applications:
             raise ValueError(f"topic {topic!r} has no partial messages")
+        keeps_scores = self._driver().router.strategy.keeps_scores
         for event in outcome.events:
             self._driver().feed(event)
-            if isinstance(event, PartialFeedback) and not event.useful:
-                self._sent_no_part(event.peer)
+            if isinstance(event, PartialFeedback) and not event.useful and not keeps_scores:
+                assert isinstance(event.peer, bytes)
+                self._blame(event.peer, Offence.REJECTED, 1)  # its part does not belong to its group
         if outcome.whole is not None:
             self._publish(topic, outcome.whole)
-
-    def _sent_no_part(self, peer: Identifier) -> None:
-        """Blame a peer whose part does not belong to its group, unless the router keeps scores."""
-        assert isinstance(peer, bytes)
-        if not self._driver().router.strategy.keeps_scores:
-            self._blame(peer, Offence.REJECTED, 1)

@@ -24,14 +24,13 @@ MAX_MEMBERS = 12
 
 
 class PeerWorth:
-    def __init__(self, driver: Driver, now_s: Callable[[], float] = monotonic) -> None:
+    def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._now_s = now_s
-        self._stale_s = now_s()
+        self._stale_s = monotonic()
         self._table: Mapping[PeerId, float] = {}
 
     def __call__(self) -> Mapping[PeerId, float]:
-        now_s = self._now_s()
+        now_s = monotonic()
         if now_s >= self._stale_s:
             self._stale_s = now_s + FRESH_S
             self._table = self._measured()

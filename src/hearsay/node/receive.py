@@ -112,10 +112,6 @@ class Receiver:
             if self.is_new(message)
         ]
 
-    @property
-    def messages_at_once(self) -> int:
-        return 1 if self.validation.in_use else MESSAGES_AT_ONCE
-
     def must_wait(self, peer: PeerId, messages: tuple[Message, ...]) -> bool:
         """Return whether an RPC cannot be handled in one step, even if all its signatures are cheap."""
         if not self.validation.in_use:
@@ -332,7 +328,7 @@ class PeerInput:
             message = next(waiting.messages(1), None)
             if message is not None and not receiver.has_room(self, message):
                 return None
-        messages = tuple(waiting.messages(receiver.messages_at_once))
+        messages = tuple(waiting.messages(1 if receiver.validation.in_use else MESSAGES_AT_ONCE))
         examined = receiver.examine(messages)
         if is_expensive([message for message in _unproven(examined) if id(message) not in waiting.verdicts]):
             return [self._check()]

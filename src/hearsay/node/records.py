@@ -37,12 +37,7 @@ class Records:
     def metrics_url(self) -> str | None:
         return None if self._metrics is None else self._metrics.url
 
-    def begin(
-        self,
-        driver: Driver,
-        host: NodeHost,
-        news: AddressBoard,
-    ) -> None:
+    def begin(self, driver: Driver, host: NodeHost, news: AddressBoard) -> None:
         """Before the host has connections."""
         self._refuse_replays(driver)
         self._begin_trace(driver, host)

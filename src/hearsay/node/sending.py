@@ -107,23 +107,17 @@ class Sender:
         self._say_again = say_again
         self._withdraws = withdraws
         self.messages_sent = self.messages_dropped = 0
-        """RPCs with messages since `count_anew`; those of them that found no room."""
+        """RPCs with messages since the driver last reset these; those of them that found no room."""
         self._to_flush: dict[PeerId, PeerLink] = {}
-        self._last_encoded: tuple[Rpc, list[OutgoingRpc]] | None = None
-
-    def count_anew(self) -> None:
-        self.messages_sent = self.messages_dropped = 0
+        self.last_encoded: tuple[Rpc, list[OutgoingRpc]] | None = None
+        """The driver forgets it after each event: the next RPC is another one."""
 
     def forget(self, peer: PeerId) -> None:
         self._to_flush.pop(peer, None)
 
-    def forget_encoded(self) -> None:
-        """The next RPC is another one."""
-        self._last_encoded = None
-
     def send(self, action: Send, link: PeerLink) -> None:
         self.messages_sent += bool(action.rpc.messages)
-        last = self._last_encoded
+        last = self.last_encoded
         if last is not None and last[0] is action.rpc:
             for entry in last[1]:
                 self._queue(link, entry)
@@ -172,7 +166,7 @@ class Sender:
                 entries.append(entry)
             whole = whole and not several
         if whole:
-            self._last_encoded = action.rpc, entries
+            self.last_encoded = action.rpc, entries
 
     def withdraw(self, link: PeerLink, message_id: MessageId) -> None:
         """The peer does not want a message of which copies wait for it."""

@@ -89,7 +89,7 @@ class JoinedTopics:
         assert message.source is None or isinstance(message.source, bytes)
         assert isinstance(message.id, bytes)
         lost = self._put(topic, _received(message.data, topic.name, message.source, message.id, sender))
-        topic.wake()
+        topic.changed.set()
         return lost
 
     def take(self, topic: Topic) -> Received:
@@ -104,7 +104,7 @@ class JoinedTopics:
     def fail(self, failure: Exception) -> None:
         """End all topics: nothing comes any more."""
         for topic in self._topics.values():
-            topic.fail(failure)
+            topic.end(failure)
 
     def _put(self, topic: Topic, message: Received) -> int:
         weight = _weight(message)
@@ -148,9 +148,9 @@ class Topic:
         self._joined = joined
         self.unread: deque[Received] = deque()
         self.unread_bytes = 0
-        self._something = asyncio.Event()
-        self._left = False
-        self._failure: Exception | None = None
+        self.changed = asyncio.Event()
+        """Set when there is a message, or there will be none any more."""
+        self._ended: Exception | None = None
 
     async def publish(self, data: bytes, *, wait_for_peers: bool = False) -> Published:
         return await self._node.publish(self.name, data, wait_for_peers=wait_for_peers)
@@ -162,28 +162,18 @@ class Topic:
         """Send peers what the application of this topic's partial messages has added."""
         self._node.follow(self.name, outcome)
 
-    def wake(self) -> None:
-        if not self._something.is_set():
-            self._something.set()
-
-    def close(self) -> None:
-        self._left = True
-        self._something.set()
-
-    def fail(self, failure: Exception) -> None:
-        """End the topic because the router has failed."""
-        self._failure = failure
-        self._something.set()
+    def end(self, reason: Exception) -> None:
+        """Raise `reason` when the messages that wait are taken."""
+        self._ended = reason
+        self.changed.set()
 
     async def next(self) -> Received:
         """Return the next message; `StopAsyncIteration` when the topic was left, `RouterFailed` when that failed."""
         while not self.unread:
-            if self._failure is not None:
-                raise self._failure
-            if self._left:
-                raise StopAsyncIteration
-            self._something.clear()
-            await self._something.wait()
+            if self._ended is not None:
+                raise self._ended
+            self.changed.clear()
+            await self.changed.wait()
         return self._joined.take(self)
 
     def __aiter__(self) -> AsyncIterator[Received]:
@@ -203,12 +193,7 @@ class Reach:
         self._changed = asyncio.Event()
         """Set, and replaced, when a peer may have become reachable."""
 
-    def peers(self, topic: str) -> int:
-        """Return the number of connected peers that are subscribed to a topic."""
-        view = self._driver().router.peers.in_topic(topic)
-        return len(view.native) + len(view.flood)
-
-    def is_somebody(self, topic: str) -> bool:
+    def reaches(self, topic: str) -> bool:
         """Return whether a message would reach a peer now."""
         return self._driver().router.strategy.reaches(topic)
 
@@ -223,11 +208,11 @@ class Reach:
             waiting.popleft()
             self._driver().statistics.gave_up_waiting += 1
 
-    async def somebody(self, topic: str, within_s: float | None) -> bool:
+    async def wait_for_peer(self, topic: str, within_s: float | None) -> bool:
         """Wait until a message of a topic would reach a peer; False if none came in time."""
         try:
             async with asyncio.timeout(within_s):
-                while not self.is_somebody(topic):
+                while not self.reaches(topic):
                     failure = self._driver().failure
                     if failure is not None:
                         raise failure
@@ -241,7 +226,7 @@ class Reach:
 
     def changed(self) -> None:
         """Publish the messages that now reach a peer, and wake all that wait for one."""
-        for topic in [topic for topic in self._messages if self.is_somebody(topic)]:
+        for topic in [topic for topic in self._messages if self.reaches(topic)]:
             for message in self._messages.pop(topic):
                 self._driver().feed(Publish(message))
         self.wake()

@@ -74,14 +74,6 @@ class _Known:
     claimed: tuple[Multiaddr, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Learnt:
-    """The peer of a signed record, and whether the record is newer than the known one."""
-
-    peer: PeerId
-    news: bool
-
-
 class AddressBook:
     def __init__(self, can_dial: Callable[[Multiaddr], bool], limits: BookLimits | None = None) -> None:
         self._can_dial = can_dial
@@ -96,8 +88,11 @@ class AddressBook:
 
     def learn(
         self, envelope: bytes, source: str, *, teller: PeerId | None = None, named: PeerId | None = None
-    ) -> Learnt | None:
-        """Keep signed addresses if they are the newest of their peer; None if they are wrong, or not of `named`."""
+    ) -> tuple[PeerId, bool] | None:
+        """Keep signed addresses if they are the newest of their peer.
+
+        Return the peer, and whether they are newer than the known ones; None if they are wrong, or not of `named`.
+        """
         try:
             sealed = read_envelope(envelope)
             record = sealed.record
@@ -105,14 +100,14 @@ class AddressBook:
                 return None
             before = self._known.get(record.peer)
             if before is not None and record.sequence <= before.sequence:
-                return Learnt(record.peer, False)
+                return record.peer, False
             sealed.check()
         except EncodingError:
             return None
         known = self._place(record.peer, source, record.peer == teller)
         known.sequence, known.envelope = record.sequence, envelope
         known.signed = self._usable(record.peer, record.addresses)
-        return Learnt(record.peer, True)
+        return record.peer, True
 
     def claim(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> None:
         """Keep addresses that another peer or a search claims. Signed addresses stay."""

@@ -44,19 +44,15 @@ class AddressNews:
         again = "" if self.retry_s is None else f"; next try in {self.retry_s:.1f} s, then ever later, up to a minute"
         match self.state:
             case AddressState.CONNECTED:
-                return f"connected to {self._whole_address}: {', '.join(filter(None, (self.protocol, self.reason)))}"
+                peer = "" if self.peer is None else to_text(self.peer)
+                suffix = "" if peer in self.address else f"/p2p/{peer}"
+                return f"connected to {self.address}{suffix}: {', '.join(filter(None, (self.protocol, self.reason)))}"
             case AddressState.OWN:
                 return f"{self.address}: {self.reason}; it is not tried again"
             case AddressState.KEPT_OUT:
                 return f"{self.address}: {self.reason}"
             case AddressState.LOST | AddressState.FAILED:
                 return f"{self.address}: {self.reason}{again}"
-
-    @property
-    def _whole_address(self) -> str:
-        if self.peer is None or to_text(self.peer) in self.address:
-            return self.address
-        return f"{self.address}/p2p/{to_text(self.peer)}"
 
 
 class AddressBoard:

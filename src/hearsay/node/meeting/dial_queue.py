@@ -74,12 +74,6 @@ class PlannedDial:
     """The addresses where it takes a place, or may take one."""
 
 
-@dataclass(slots=True)
-class _Failures:
-    count: int
-    until_s: float
-
-
 class DialQueue:
     """`now_s` is any clock that goes forward."""
 
@@ -93,7 +87,8 @@ class DialQueue:
         """With all the addresses that were named."""
         self._of_source: Counter[str] = Counter()
         self._of_address: Counter[str] = Counter()
-        self._failures: dict[PeerId, _Failures] = {}
+        self._failures: dict[PeerId, tuple[int, float]] = {}
+        """How often in a row, and until when the peer is not dialled."""
         self._address_rates: Rates[str] = Rates(now_s, self._limits.address_rate)
         self._rates: Rates[None] = Rates(now_s, self._limits.rate)
         self._early_s: float | None = None
@@ -106,9 +101,9 @@ class DialQueue:
         return peer in self._source_of or peer in self._at_work
 
     def add(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> PeerId | None:
-        """Dial a peer sooner or later. Who is not going to be dialled, then: perhaps this very one."""
-        failures = self._failures.get(peer)
-        if failures is not None and failures.until_s > self._now_s():
+        """Dial a peer sooner or later; return the peer that is not going to be dialled for it, perhaps this one."""
+        _, until_s = self._failures.get(peer, (0, 0.0))
+        if until_s > self._now_s():
             return peer
         return self._enqueue(_planned(peer, source, addresses, self._limits.first_try_s), 0.0)
 
@@ -129,7 +124,8 @@ class DialQueue:
         now_s = self._now_s()
         free_in_s = cache(self._free_in_s)
         for source in list(self._waiting):
-            if self._of_source[source] >= self._most_of(source):
+            most = self._limits.second_tries if source == AGAIN else self._limits.of_source
+            if self._of_source[source] >= most:
                 continue
             for due_s, planned in self._waiting[source].values():
                 if due_s > now_s:
@@ -153,12 +149,12 @@ class DialQueue:
         if reached:
             self._failures.pop(planned.peer, None)
             return
-        failures = self._failures.pop(planned.peer, None) or _Failures(0, 0.0)
-        rest_s = min(self._limits.rest_s * 2**failures.count, self._limits.longest_rest_s) * (1 + random() / 2)
-        self._failures[planned.peer] = _Failures(failures.count + 1, self._now_s() + rest_s)
+        count, _ = self._failures.pop(planned.peer, (0, 0.0))
+        rest_s = min(self._limits.rest_s * 2**count, self._limits.longest_rest_s) * (1 + random() / 2)
+        self._failures[planned.peer] = count + 1, self._now_s() + rest_s
         if len(self._failures) > self._limits.failures:
             del self._failures[next(iter(self._failures))]
-        if not failures.count:
+        if not count:
             second = _planned(planned.peer, AGAIN, addresses, self._limits.second_try_s)
             self._enqueue(second, self._now_s() + rest_s)
 
@@ -171,15 +167,10 @@ class DialQueue:
             later.append(self._early_s)
         return min(later, default=None)
 
-    def _most_of(self, source: str) -> int:
-        return self._limits.second_tries if source == AGAIN else self._limits.of_source
-
     def _free_in_s(self, group: str) -> float:
         """Return the time until an address may be dialled; infinite while all its places are taken."""
-        return self._address_rates.early_s(group) if self._of_address[group] < self._most_at(group) else inf
-
-    def _most_at(self, group: str) -> int:
-        return self._limits.of_names if group == _NAMES else self._limits.of_address
+        most = self._limits.of_names if group == _NAMES else self._limits.of_address
+        return self._address_rates.early_s(group) if self._of_address[group] < most else inf
 
     def _enqueue(self, planned: PlannedDial, due_s: float) -> PeerId | None:
         if planned.peer in self:

@@ -27,7 +27,7 @@ from hearsay.libp2p.names.peer_id import PeerId, to_text
 from hearsay.libp2p.services.identify import Identity
 from hearsay.libp2p.services.rendezvous import open_unsigned
 from hearsay.node.conduct import KeptOut
-from hearsay.node.meeting.address_book import AddressBook, BookLimits, Learnt
+from hearsay.node.meeting.address_book import AddressBook, BookLimits
 from hearsay.node.meeting.address_news import AddressNews, AddressState
 from hearsay.node.meeting.dial_queue import FIRST_RETRY_S, DialLimits, DialQueue, PlannedDial, Retries
 
@@ -67,7 +67,7 @@ class Discovery:
         self._tasks = Tasks()
         self._changed: dict[PeerId, asyncio.Event] = {}
         self._kept: set[PeerId] = set()
-        self._book = AddressBook(host.can_dial, self._limits.book)
+        self.book = AddressBook(host.can_dial, self._limits.book)
         self._queue = DialQueue(monotonic, self._limits.dials)
         self._records: Rates[str] = Rates(monotonic, self._limits.records)
         self._wanted: dict[PeerId, asyncio.Future[None]] = {}
@@ -84,7 +84,7 @@ class Discovery:
         """Keep a signed record that a connected peer sends, if it is valid, new, and of `named`."""
         source = self._host.address_of(teller)
         if not self._records.wait_s(source):
-            self._learnt(self._book.learn(envelope, source, teller=teller, named=named))
+            self._learnt(self.book.learn(envelope, source, teller=teller, named=named))
 
     def identified(self, peer: PeerId, identity: Identity) -> None:
         """Keep the addresses that a peer sends about itself, to find it again later."""
@@ -94,17 +94,17 @@ class Discovery:
     def found(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> None:
         """A search says where a peer is: dial it when its turn comes."""
         if peer != self._host.peer:
-            self._book.claim(peer, addresses, source)
+            self.book.claim(peer, addresses, source)
             self._seek(peer, source)
 
     def found_record(self, record: bytes, source: str) -> None:
         """The same, with a registration: a signed record, or the older form that is not signed."""
         if self._records.wait_s(source):
             return
-        learnt = self._book.learn(record, source)
+        learnt = self.book.learn(record, source)
         if learnt is not None:
             self._learnt(learnt)
-            self._seek(learnt.peer, source)
+            self._seek(learnt[0], source)
             return
         try:
             self.found(*open_unsigned(record), source)
@@ -114,11 +114,7 @@ class Discovery:
     @property
     def known(self) -> tuple[PeerId, ...]:
         """Peers whose addresses are known."""
-        return tuple(peer for peer in self._book.peers if peer != self._host.peer)
-
-    def record_of(self, peer: PeerId) -> bytes | None:
-        """A peer's signed addresses, if they were learnt."""
-        return self._book.record(peer)
+        return tuple(peer for peer in self.book.peers if peer != self._host.peer)
 
     def hang_up(self, peer: PeerId) -> None:
         """A connection is needed no more; those to bootstrap peers stay, as they would come back anyway."""
@@ -127,7 +123,7 @@ class Discovery:
 
     async def reach(self, peer: PeerId) -> bool:
         """Try a peer whose addresses are known, when its turn comes; whether it is connected then."""
-        if self._seek(peer, self._book.source(peer)):
+        if self._seek(peer, self.book.source(peer)):
             wanted = self._wanted.setdefault(peer, asyncio.get_running_loop().create_future())
             await asyncio.shield(wanted)
         return peer in self._host.connections
@@ -138,13 +134,13 @@ class Discovery:
             self._timer.cancel()
         await self._tasks.close()
 
-    def _learnt(self, learnt: Learnt | None) -> None:
-        if learnt is not None and learnt.news:
-            self._queue.forgive(learnt.peer)
+    def _learnt(self, learnt: tuple[PeerId, bool] | None) -> None:
+        if learnt is not None and learnt[1]:
+            self._queue.forgive(learnt[0])
 
     def _seek(self, peer: PeerId, source: str) -> bool:
         """Put a peer into the queue; False if it is connected, or is not going to be dialled soon."""
-        addresses = self._book.addresses(peer)
+        addresses = self.book.addresses(peer)
         if not addresses or peer == self._host.peer or peer in self._host.connections:
             return False
         left_out = self._queue.add(peer, addresses, source)

@@ -118,11 +118,8 @@ _USUAL = frozenset(range(PartKind.PUBLISH, PartKind.IDONTWANT + 1))
 
 
 def _of_kinds(name: str, text: str, counts: Mapping[PartKind, int], kinds: Sequence[PartKind]) -> Family:
-    family = Family(name, _COUNTER, text)
-    for kind in kinds:
-        if kind in counts or kind in _USUAL:
-            family.add(counts.get(kind, 0), (("message_type", kind.name.lower()),))
-    return family
+    shown = [(kind.name.lower(), counts.get(kind, 0)) for kind in kinds if kind in counts or kind in _USUAL]
+    return Family(name, _COUNTER, text).add_each("message_type", shown)
 
 
 def _counters(driver: Driver) -> Iterator[Family]:
@@ -148,33 +145,27 @@ def _counters(driver: Driver) -> Iterator[Family]:
     )
     for name, text, value in plain:
         yield Family(name, _COUNTER, text).add(value)
-    dropped = Family("hearsay_queue_dropped", _COUNTER, "What found no room in a peer's queue, by kind")
-    for kind, value in (
-        ("message", of.messages_dropped),
-        ("control", of.control_dropped),
-        ("gossip", of.gossip_dropped),
+    dropped = (("message", of.messages_dropped), ("control", of.control_dropped), ("gossip", of.gossip_dropped))
+    ignored = [(reason.name.lower(), count) for reason, count in sorted(of.dropped_because.items())]
+    offences = sorted((offence.name.lower(), count) for offence, count in of.offences.items())
+    for name, text, label, values in (
+        ("hearsay_queue_dropped", "What found no room in a peer's queue, by kind", "kind", dropped),
+        (
+            "hearsay_rpc_parts_dropped",
+            "Parts of received RPCs that were not acted on, by reason",
+            "reason",
+            ignored,
+        ),
+        ("hearsay_offences", "What no honest peer does, by kind", "kind", offences),
     ):
-        dropped.add(value, (("kind", kind),))
-    yield dropped
-    ignored = Family(
-        "hearsay_rpc_parts_dropped", _COUNTER, "Parts of received RPCs that were not acted on, by reason"
-    )
-    for reason, number in sorted(of.dropped_because.items()):
-        ignored.add(number, (("reason", reason.name.lower()),))
-    yield ignored
-    offences = Family("hearsay_offences", _COUNTER, "What no honest peer does, by kind")
-    for offence, number in sorted(of.offences.items(), key=lambda item: item[0].name):
-        offences.add(number, (("kind", offence.name.lower()),))
-    yield offences
+        yield Family(name, _COUNTER, text).add_each(label, values)
 
 
 def _peers(driver: Driver) -> Iterator[Family]:
     router = driver.router
     spoken = Counter(peer.protocol for peer in router.connected.values())
     protocols = Family("gossipsub_peers_per_protocol", _GAUGE, "Connected peers, by the protocol spoken with them")
-    for protocol in driver.protocols:
-        protocols.add(spoken[protocol], (("protocol", protocol),))
-    yield protocols
+    yield protocols.add_each("protocol", [(protocol, spoken[protocol]) for protocol in driver.protocols])
     queued = sum(link.queue.bytes for link in driver.links.of.values())
     yield Family("hearsay_outgoing_queue_bytes", _GAUGE, "What waits to leave for peers").add(queued)
     if router.strategy.keeps_scores:
@@ -184,13 +175,10 @@ def _peers(driver: Driver) -> Iterator[Family]:
 def _scores(scores: Sequence[float], parameters: object) -> Iterator[Family]:
     """A summary's values must not be negative in OpenMetrics, so these are gauges."""
     score = Family("gossipsub_peer_score", _GAUGE, "Scores of connected peers: the least, quantiles, the greatest")
-    if scores:
-        for quantile in QUANTILES:
-            score.add(scores[round(quantile * (len(scores) - 1))], (("quantile", f"{quantile:g}"),))
-    yield score
+    places = [(f"{quantile:g}", round(quantile * (len(scores) - 1))) for quantile in QUANTILES if scores]
+    yield score.add_each("quantile", [(quantile, scores[place]) for quantile, place in places])
     thresholds = getattr(getattr(parameters, "score", None), "thresholds", None)
     limits = [(name, float(getattr(thresholds, name))) for name in ("graylist", "publish", "gossip") if thresholds]
     reached = Family("gossipsub_peers_by_score_threshold_count", _GAUGE, "Peers whose score reaches a threshold")
-    for name, limit in (*limits, ("mesh", 0.0)):
-        reached.add(sum(score >= limit for score in scores), (("threshold", name),))
-    yield reached
+    limits.append(("mesh", 0.0))
+    yield reached.add_each("threshold", [(name, sum(each >= limit for each in scores)) for name, limit in limits])

@@ -97,15 +97,12 @@ class Traffic:
     def delivered(self, topic: TopicId) -> None:
         self.of(topic).delivered += 1
 
-    def rejected(self, topic: TopicId, reason: Reason) -> None:
-        self.of(topic).rejected[reason] += 1
-
     def happened(self, action: TraceAction) -> None:
         match action:
             case DuplicateReceived():
                 self.of(action.topic).duplicates += 1
             case MessageRejected():
-                self.rejected(action.message.topic, action.reason)
+                self.of(action.message.topic).rejected[action.reason] += 1
             case MessagePublished():
                 self.of(action.message.topic).published += 1
             case TopicJoined() if len(self.topics) < TOPICS:
@@ -122,19 +119,16 @@ class ConnectionCounts:
         host.on_peer_down.append(self._down)
 
     def families(self) -> Iterator[Family]:
-        yield Family("libp2p_peers", Kind.GAUGE, "Connected peers, whatever they speak").add(
-            len(self._host.connections)
-        )
+        connected = Family("libp2p_peers", Kind.GAUGE, "Connected peers, whatever they speak")
+        yield connected.add(len(self._host.connections))
         opened = Family(
             "libp2p_swarm_connections_opened", Kind.COUNTER, "Peers that became connected, by who dialled"
         )
-        yield opened.add(self._dialled, (("dir", "outbound"),)).add(self._accepted, (("dir", "inbound"),))
-        yield Family("libp2p_swarm_connections_closed", Kind.COUNTER, "Peers that were connected and are gone").add(
-            self._closed
-        )
-        yield Family("libp2p_swarm_dial_errors", Kind.COUNTER, "Dials that reached nobody, or somebody else").add(
-            self._host.failed_dials
-        )
+        yield opened.add_each("dir", (("outbound", self._dialled), ("inbound", self._accepted)))
+        closed = Family("libp2p_swarm_connections_closed", Kind.COUNTER, "Peers that were connected and are gone")
+        yield closed.add(self._closed)
+        failed = Family("libp2p_swarm_dial_errors", Kind.COUNTER, "Dials that reached no peer, or another peer")
+        yield failed.add(self._host.failed_dials)
 
     def _up(self, peer: PeerId) -> None:
         if self._host.has_dialled(peer):
@@ -205,21 +199,18 @@ class Durations:
                 self.asking.note(monotonic() - since_s)
 
     def families(self) -> Iterator[Family]:
-        yield self.heartbeat.family(
-            "gossipsub_heartbeat_duration_seconds", "What the router does when its timer fires: heartbeats"
-        )
-        yield self.rpc.family(
-            "hearsay_rpc_handling_seconds", "What the router does with an RPC, or a part of one with many messages"
-        )
-        yield self.validation.family(
-            "gossipsub_async_validation_delay_from_first_seen", "Seconds from a message's first copy to its verdict"
-        )
-        yield self.asking.family(
-            "gossipsub_iwant_promise_delivery_seconds", "From an IWANT to the first copy of what it asked for"
-        )
-        yield self.queued.family(
-            "hearsay_outgoing_queue_wait_seconds", "From an RPC's making to its leaving for a peer"
-        )
+        for histogram, name, text in (
+            (self.heartbeat, "gossipsub_heartbeat_duration_seconds", "Work of the router at its timer: heartbeats"),
+            (self.rpc, "hearsay_rpc_handling_seconds", "Work of the router on an RPC, or on a portion of one"),
+            (
+                self.validation,
+                "gossipsub_async_validation_delay_from_first_seen",
+                "Seconds from a message's first copy to its verdict",
+            ),
+            (self.asking, "gossipsub_iwant_promise_delivery_seconds", "From an IWANT to the first copy asked for"),
+            (self.queued, "hearsay_outgoing_queue_wait_seconds", "From an RPC's making to its leaving for a peer"),
+        ):
+            yield histogram.family(name, text)
 
 
 LOOK_S = 0.25
@@ -251,9 +242,10 @@ _PROC = Path("/proc")
 
 
 def process_families() -> Iterator[Family]:
-    yield Family(
+    used = Family(
         "process_cpu_seconds", Kind.COUNTER, "CPU time of this process, its threads and the kernel for them"
-    ).add(process_time())
+    )
+    yield used.add(process_time())
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY:
         yield Family("process_max_fds", Kind.GAUGE, "Files that this process may have open").add(soft)
@@ -265,12 +257,12 @@ def process_families() -> Iterator[Family]:
         opened = len(os.listdir(_PROC / "self/fd"))
     except (OSError, StopIteration):
         return
-    ticks = os.sysconf("SC_CLK_TCK")
-    yield Family("process_open_fds", Kind.GAUGE, "Files that this process has open").add(opened)
-    yield Family("process_start_time_seconds", Kind.GAUGE, "When this process started, in Unix time").add(
-        int(booted.split()[1]) + int(fields[19]) / ticks
-    )
-    yield Family("process_virtual_memory_bytes", Kind.GAUGE, "Address space of this process").add(int(fields[20]))
-    yield Family("process_resident_memory_bytes", Kind.GAUGE, "Memory of this process that is in RAM").add(
-        int(fields[21]) * resource.getpagesize()
-    )
+    started_s = int(booted.split()[1]) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    resident = int(fields[21]) * resource.getpagesize()
+    for name, text, value in (
+        ("process_open_fds", "Files that this process has open", opened),
+        ("process_start_time_seconds", "When this process started, in Unix time", started_s),
+        ("process_virtual_memory_bytes", "Address space of this process", int(fields[20])),
+        ("process_resident_memory_bytes", "Memory of this process that is in RAM", resident),
+    ):
+        yield Family(name, Kind.GAUGE, text).add(value)

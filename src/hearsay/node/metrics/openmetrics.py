@@ -38,6 +38,12 @@ class Family:
         self._line(_SUFFIXES.get(self.kind, ""), labels, value)
         return self
 
+    def add_each(self, label: str, values: Iterable[tuple[str, float]]) -> Family:
+        """Add a sample for each value of a label."""
+        for text, value in values:
+            self.add(value, ((label, text),))
+        return self
+
     def add_histogram(self, bounds: Sequence[float], counts: Sequence[int], total: float) -> Family:
         """`counts` are of each bucket alone, and one more of what is above all `bounds`."""
         below = 0

@@ -57,13 +57,7 @@ FRESH_S = 0.25
 class MetricsServer:
     """Counts from its making on; make it before the host has connections."""
 
-    def __init__(
-        self,
-        config: NodeConfig,
-        host: NodeHost,
-        driver: Driver,
-        news: AddressBoard,
-    ) -> None:
+    def __init__(self, config: NodeConfig, host: NodeHost, driver: Driver, news: AddressBoard) -> None:
         kind, _ = config.router_parameters()
         self._observed = Observed(
             driver=driver,
