@@ -181,11 +181,7 @@ def _subscription(data: bytes, start: int, stop: int, limits: RpcLimits) -> Subs
 
 def _partial(data: bytes, start: int, stop: int, limits: RpcLimits) -> Partial | None:
     """The partial message at `start` … `stop`; None when it names no topic or no group, or has too long a name."""
-    values: list[bytes | None] = [None] * 5
-    for number, wire_type, begin, end in walk(data, start, stop):
-        if wire_type == DELIMITED and number < 5:
-            values[number] = data[begin:end]
-    _, topic, group, parts, metadata = values
+    topic, group, parts, metadata = _last(data, start, stop, 4)
     name = topic_name(topic, limits)
     if name is None or group is None or len(group) > limits.max_id_bytes:
         return None
@@ -248,6 +244,15 @@ def _control(
 _NOTHING = Control()
 
 
+def _last(data: bytes, start: int, stop: int, count: int) -> list[bytes | None]:
+    """Return the last values of the fields 1 … `count`."""
+    values: list[bytes | None] = [None] * count
+    for number, wire_type, begin, end in walk(data, start, stop):
+        if wire_type == DELIMITED and number <= count:
+            values[number - 1] = data[begin:end]
+    return values
+
+
 def _last_and_all(
     data: bytes, start: int, stop: int, single: int, repeated: int
 ) -> tuple[bytes | None, tuple[bytes, ...]]:
@@ -272,12 +277,7 @@ def _backoff(data: bytes, start: int, stop: int) -> int | None:
 
 
 def _peer_info(encoded: bytes) -> PeerInfo | None:
-    peer = record = None
-    for number, wire_type, start, stop in walk(encoded, 0, len(encoded)):
-        if number == 1 and wire_type == DELIMITED:
-            peer = encoded[start:stop]
-        elif number == 2 and wire_type == DELIMITED:
-            record = encoded[start:stop]
+    peer, record = _last(encoded, 0, len(encoded), 2)
     try:
         return None if peer is None else PeerInfo(check_peer_id(peer), record)
     except EncodingError:

@@ -1,18 +1,16 @@
 """Episub's parts to protobuf bytes and back: one message `EpisubPart` for all of them (`docs/reference/wire.md`).
 
-Each part says its kind and uses the fields it needs; zeros are left out. Numbers that a peer says are bounded here
-where they cost memory, and by the router where they mean something.
+A part has its kind and the fields that it needs, in the order of its class; zeros are left out. Numbers of a peer are
+bounded here where they cost memory, and by the router where they have a meaning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from hearsay.core.language import episub_parts as said
 from hearsay.core.language.episub_parts import EpisubPart, Role
-from hearsay.core.language.identifiers import Identifier
 from hearsay.core.language.sizes import EPISUB_KINDS, part_kind
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.peer_id import check_peer_id
@@ -31,45 +29,29 @@ _NUMBERS = {
     "sketch": SKETCH, "ids": IDS, "hops": HOPS,
 }  # fmt: skip
 """Field numbers by the names of fields."""
+_READ: dict[str, Callable[[bytes], Any]] = {
+    **dict.fromkeys(("topic", "topics"), bytes.decode),
+    **dict.fromkeys(("peer", "source", "peers"), check_peer_id),
+    "ids": bytes,
+}
+"""Conversions of fields that are texts or bytes; the names of repeated ones end in `s`."""
+_PACKED = frozenset(("hops", "sketch"))
 _CONVERTED: dict[str, Callable[[int], Any]] = {"role": Role, "random": bool, "refused": bool}
 _PARTS: dict[int, type[Any]] = {int(kind): part for part, kind in EPISUB_KINDS.items()}
-_WITHOUT_PEERS = (said.GetTopics, said.Topics)
+_NAMES = {part: tuple(field.name for field in fields(part)) for part in EPISUB_KINDS}
 
 
 def encode_part(part: EpisubPart) -> bytes:
-    encoded = varint_field(KIND, part_kind(part))
-    match part:
-        case said.GetTopics():
-            return encoded
-        case said.Topics():
-            return encoded + _repeated(TOPIC, part.topics)
-        case _:
-            encoded += bytes_field(TOPIC, raw(part.topic))
-    match part:
-        case said.Nodes():
-            encoded += _repeated(PEERS, part.peers) + _number(TTL, part.ttl)
-        case said.EpisubJoin() | said.ForwardJoin():
-            encoded += _walk_of(part.peer, part.ttl, part.sequence)
-        case said.EpisubLeave():
-            encoded += _walk_of(part.source, part.ttl, part.sequence)
-        case said.Neighbor():
-            encoded += _number(ROLE, part.role) + _number(RANDOM, part.random) + _number(LINKS, part.links)
-            encoded += _number(RANDOM_LINKS, part.random_links) + _number(RTT, part.rtt_us)
-            encoded += _repeated(PEERS, part.peers)
-        case said.Disconnect():
-            encoded += _number(REFUSED, part.refused)
-        case said.Shuffle():
-            encoded += _walk_of(part.peer, part.ttl, part.sequence)
-            encoded += _repeated(PEERS, part.peers) + _packed(SKETCH, part.sketch)
-        case said.ShuffleReply():
-            encoded += _number(SEQUENCE, part.sequence) + _repeated(PEERS, part.peers) + _packed(SKETCH, part.sketch)
-        case said.EpisubIHave():
-            encoded += _repeated(IDS, part.ids) + _packed(HOPS, part.hops)
-        case said.EpisubGraft():
-            encoded += _repeated(IDS, part.ids)
-        case said.GetNodes() | said.EpisubPrune():
-            pass
-    return encoded
+    encoded = [varint_field(KIND, part_kind(part))]
+    for name in _NAMES[type(part)]:
+        number, value = _NUMBERS[name], getattr(part, name)
+        if name in _READ:
+            encoded += [bytes_field(number, raw(each)) for each in (value if name.endswith("s") else (value,))]
+        elif value and name in _PACKED:
+            encoded.append(bytes_field(number, b"".join(map(varint, value))))
+        elif value:
+            encoded.append(varint_field(number, value))
+    return b"".join(encoded)
 
 
 def decode_part(data: bytes, start: int, stop: int, limits: RpcLimits) -> EpisubPart | None:
@@ -87,59 +69,28 @@ def decode_part(data: bytes, start: int, stop: int, limits: RpcLimits) -> Episub
             values[number].append(data[begin:end])
     try:
         return _made(numbers, values)
-    except (EncodingError, UnicodeDecodeError, ValueError):
+    except (EncodingError, IndexError, ValueError):
         return None
 
 
 def _made(numbers: dict[int, int], values: dict[int, list[bytes]]) -> EpisubPart | None:
     part = _PARTS.get(numbers[KIND])
-    topics = tuple(value.decode() for value in values[TOPIC])
     if part is None:
         return None
-    peers = () if part in _WITHOUT_PEERS else tuple(map(check_peer_id, values[PEERS]))
-    made: dict[str, Any] = {}
-    for name in (field.name for field in fields(part)):
+    said: dict[str, Any] = {}
+    for name in _NAMES[part]:
         number = _NUMBERS[name]
-        match name:
-            case "topic":
-                if not topics:
-                    return None
-                made[name] = topics[-1]
-            case "topics":
-                made[name] = topics
-            case "peers":
-                made[name] = peers
-            case "peer" | "source":
-                if not values[PEER]:
-                    return None
-                made[name] = check_peer_id(values[PEER][-1])
-            case "ids":
-                made[name] = tuple(values[IDS])
-            case "hops":
-                made[name] = _unpacked(values[HOPS], len(values[IDS]) + 1)
-            case "sketch":
-                made[name] = _unpacked(values[SKETCH], MAX_SKETCH)
-            case _:
-                made[name] = _CONVERTED.get(name, int)(numbers[number])
-    if len(made.get("hops", ())) != len(made["ids"] if "hops" in made else ()):
+        if name in _PACKED:
+            said[name] = _unpacked(values[number], MAX_SKETCH if name == "sketch" else len(values[IDS]) + 1)
+        elif name not in _READ:
+            said[name] = _CONVERTED.get(name, int)(numbers[number])
+        elif name.endswith("s"):
+            said[name] = tuple(map(_READ[name], values[number]))
+        else:
+            said[name] = _READ[name](values[number][-1])
+    if "hops" in said and len(said["hops"]) != len(said["ids"]):
         return None
-    return part(**made)
-
-
-def _walk_of(peer: Identifier, ttl: int, sequence: int) -> bytes:
-    return bytes_field(PEER, raw(peer)) + _number(TTL, ttl) + _number(SEQUENCE, sequence)
-
-
-def _number(number: int, value: int) -> bytes:
-    return varint_field(number, value) if value else b""
-
-
-def _repeated(number: int, values: Iterable[Identifier]) -> bytes:
-    return b"".join([bytes_field(number, raw(value)) for value in values])
-
-
-def _packed(number: int, values: tuple[int, ...]) -> bytes:
-    return bytes_field(number, b"".join(map(varint, values))) if values else b""
+    return part(**said)
 
 
 def _unpacked(chunks: list[bytes], most: int) -> tuple[int, ...]:

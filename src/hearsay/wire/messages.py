@@ -71,28 +71,22 @@ def usual_message(
             return None
         values[number] = data[begin:offset]
         last = number
-    _, source, payload, seqno, topic, signature, key_bytes = values
-    content = payload or b""
-    names = _topic_and_id(topic, source, seqno, content, message_id, limits)
-    if names is None:
-        return None
-    name, number = names
-    return _message(number, name, content, source, seqno, signature, key_bytes, data[start:stop])
+    return _made(values, data[start:stop], False, message_id, limits)
 
 
-def _topic_and_id(
-    topic: bytes | None,
-    source: bytes | None,
-    seqno: bytes | None,
-    content: bytes,
-    message_id: MessageIdFunction,
-    limits: RpcLimits,
-) -> tuple[str, bytes] | None:
+def _made(
+    values: list[bytes | None], encoded: bytes, has_more: bool, message_id: MessageIdFunction, limits: RpcLimits
+) -> Message | None:
+    """Return a message of these fields; None without a topic, or with too long a topic or id."""
+    _, source, payload, seqno, topic, signature, key = values
     name = topic_name(topic, limits)
     if name is None:
         return None
+    content = payload or b""
     number = message_id(name, source, seqno, content)
-    return None if len(number) > limits.max_id_bytes else (name, number)
+    if len(number) > limits.max_id_bytes:
+        return None
+    return _message(number, name, content, source, seqno, signature, key, encoded, None, has_more)
 
 
 def decode_message(
@@ -111,41 +105,22 @@ def decode_message(
 def _unusual_message(
     data: bytes, start: int, stop: int, message_id: MessageIdFunction, limits: RpcLimits
 ) -> Message | None:
-    source = payload = seqno = topic = signature = key = None
+    values: list[bytes | None] = [None] * 7
     last = size = 0
     ordered, has_more = True, False
     for number, wire_type, begin, end in walk(data, start, stop):
-        value = data[begin:end] if wire_type == DELIMITED and number < 7 else None
-        if value is None or number <= last:
-            ordered = False
-        if value is None:
-            has_more = True
-            continue
-        last = number
-        size += 1 + varint_size(end - begin) + end - begin
-        if number == 1:
-            source = value
-        elif number == 2:
-            payload = value
-        elif number == 3:
-            seqno = value
-        elif number == 4:
-            topic = value
-        elif number == 5:
-            signature = value
-        else:
-            key = value
-    content = payload or b""
-    names = _topic_and_id(topic, source, seqno, content, message_id, limits)
-    if names is None:
-        return None
-    name, number = names
+        known = wire_type == DELIMITED and number < 7
+        ordered = ordered and known and number > last
+        has_more = has_more or not known
+        if known:
+            values[number] = data[begin:end]
+            last = number
+            size += 1 + varint_size(end - begin) + end - begin
     if ordered and size == stop - start:
         encoded = data[start:stop]
     else:
-        parts = enumerate((source, payload, seqno, topic, signature, key), 1)
-        encoded = b"".join([field(number, value) for number, value in parts if value is not None])
-    return Message(number, name, content, source, seqno, signature, key, encoded, has_more=has_more)
+        encoded = b"".join([field(number, value) for number, value in enumerate(values) if value is not None])
+    return _made(values, encoded, has_more, message_id, limits)
 
 
 def with_hops(data: bytes, start: int, stop: int, message: Message | None) -> Message | None:
