@@ -32,8 +32,6 @@ Alarm: TypeAlias = tuple[Task, TopicId | None]
 
 
 class Agenda:
-    __slots__ = ("_due", "_heap", "_shell")
-
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self._due: dict[Alarm, Micros] = {}

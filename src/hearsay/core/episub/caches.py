@@ -32,8 +32,6 @@ class Kept:
 
 
 class PayloadCache:
-    __slots__ = ("_bytes", "_kept", "_limit", "_most_bytes", "_ttl_us")
-
     def __init__(self, ttl_us: Micros, limit: int, most_bytes: int = 0) -> None:
         self._ttl_us = ttl_us
         self._limit = limit
@@ -115,8 +113,6 @@ class MissingMessage:
 
 
 class MissingList:
-    __slots__ = ("_limit", "_max_announcers", "entries")
-
     def __init__(self, limit: int, max_announcers: int) -> None:
         self._limit = limit
         self._max_announcers = max_announcers

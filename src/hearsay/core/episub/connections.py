@@ -35,9 +35,6 @@ class _Errand:
 
 
 class Connections:
-    __slots__ = ("_agenda", "_dialling", "_errands", "_going", "_held", "_idle", "_on_silence", "_parameters",
-                 "_pinging", "_shell")  # fmt: skip
-
     def __init__(
         self, shell: Shell, parameters: EpisubParameters, agenda: Agenda, on_silence: Callable[[PeerId], None]
     ) -> None:

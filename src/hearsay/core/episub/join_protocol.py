@@ -45,8 +45,6 @@ class _Attempt:
 
 
 class JoinProtocol(TopicPart):
-    __slots__ = ("_asked", "_attempts", "_joins_left", "_looking_until", "_neighbours")
-
     def __init__(self, context: Context, neighbours: Neighbours) -> None:
         super().__init__(context)
         self._neighbours = neighbours

@@ -62,8 +62,6 @@ class Membership(Protocol):
 class FixedOverlay:
     """Neighbours are those who are connected and subscribed; nothing is managed."""
 
-    __slots__ = ("_active", "_listener", "_shell", "_topic")
-
     def __init__(self, shell: Shell, topic: TopicId, listener: NeighborListener) -> None:
         self._shell = shell
         self._topic = topic

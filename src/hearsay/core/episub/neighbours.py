@@ -39,8 +39,6 @@ class _Request:
 
 
 class Neighbours(TopicPart):
-    __slots__ = ("_judging", "_on_refusal", "requests")
-
     def __init__(self, context: Context, on_refusal: Callable[[PeerId], None]) -> None:
         super().__init__(context)
         self._on_refusal = on_refusal

@@ -44,8 +44,6 @@ from hearsay.core.shell.strategy import Shell
 
 
 class Detours:
-    __slots__ = ("_ahead", "_latest")
-
     def __init__(self) -> None:
         self._latest: PeerId | None = None
         self._ahead: dict[PeerId, tuple[PeerId, int]] = {}
@@ -90,9 +88,6 @@ MAX_HOPS = 10_000
 
 
 class Tree:
-    __slots__ = ("_agenda", "_detours", "_floods", "_newly_eager", "_newly_up", "_parameters", "_shell", "_threshold",
-                 "eager", "kept", "lazy", "membership", "missing", "queue", "topic")  # fmt: skip
-
     membership: Membership
     """Whose neighbours these are; set before the first event."""
 

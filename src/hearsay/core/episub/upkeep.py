@@ -54,8 +54,6 @@ class _Open:
 
 
 class Shuffles(TopicPart):
-    __slots__ = ("_open",)
-
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._open: _Open | None = None
@@ -141,8 +139,6 @@ class Shuffles(TopicPart):
 
 
 class PassiveProbes(TopicPart):
-    __slots__ = ()
-
     def round(self, count: int) -> None:
         views = self._views
         for peer in views.some(Purpose.PROBE, sorted(views.passive), count):
@@ -166,8 +162,6 @@ _PINGS_PER_ROUND = 2
 
 
 class Upkeep(TopicPart):
-    __slots__ = ("_asks_left", "_join_protocol", "_neighbours", "_replies", "_tried")
-
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._tried: set[PeerId] = set()

@@ -44,8 +44,6 @@ _SALT = 0x5CA1AB1E
 class TargetSizes:
     """A and P of one topic at one node."""
 
-    __slots__ = ("_ages", "_own", "_parameters", "active_size", "passive_size", "random_links")
-
     def __init__(self, parameters: EpisubParameters, key: int) -> None:
         self._parameters = parameters
         self._own = extend(_SALT, key) >> 8
@@ -138,8 +136,6 @@ class Link:
 
 
 class Views:
-    __slots__ = ("_listener", "_shell", "active", "passive", "passive_size", "topic")
-
     def __init__(self, shell: Shell, topic: TopicId, passive_size: int, listener: NeighborListener) -> None:
         self._shell = shell
         self._listener = listener
@@ -258,8 +254,6 @@ class SequenceNumbers:
     So they are the time in microseconds, or one more than the last.
     """
 
-    __slots__ = ("_last",)
-
     def __init__(self) -> None:
         self._last = 0
 
@@ -292,8 +286,6 @@ class Context:
 
 class TopicPart:
     """A part of one topic's membership, with what all of these parts share."""
-
-    __slots__ = ("_connections", "_context", "_parameters", "_shell", "_target_sizes", "_topic", "_views")
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -34,8 +34,6 @@ class _Route:
 class Fanout:
     """The fan-out peers of all topics of one router."""
 
-    __slots__ = ("_degree", "_routes", "_shell", "_spread", "_standing", "_top_up_at_publish", "_ttl_us")
-
     def __init__(self, parameters: GossipsubParameters, shell: Shell, standing: Standing) -> None:
         self._degree = parameters.degree
         self._ttl_us: Micros = parameters.fanout_ttl_ms * 1000

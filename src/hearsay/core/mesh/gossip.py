@@ -43,10 +43,6 @@ _GOSSIP = Purpose.GOSSIP
 class Gossip:
     """The gossip of one router: its own in each heartbeat, and answers to that of peers."""
 
-    __slots__ = ("_asked_at", "_asked_by", "_asked_now", "_asked_of", "_cache", "_fanout", "_filters_last",
-                 "_ids_in_rpc", "_max_asked", "_max_ids", "_mesh", "_news", "_parameters", "_partials",
-                 "_samples_ids", "_shell", "_standing", "_tick", "_unwanted")  # fmt: skip
-
     def __init__(
         self,
         parameters: GossipsubParameters,

@@ -30,8 +30,6 @@ from hearsay.core.shell.randomness import sample, shuffled
 class Backoffs:
     """Ends of backoffs by topic and peer."""
 
-    __slots__ = ("_limit", "_slack_us", "_until")
-
     def __init__(self, limit: int, slack_us: Micros) -> None:
         self._limit = limit
         self._slack_us = slack_us
@@ -82,8 +80,6 @@ class Backoffs:
 class LastingBackoffs(Backoffs):
     """Backoffs that forbid a GRAFT until they are removed."""
 
-    __slots__ = ()
-
     def forbids_graft(self, topic: TopicId, peer: PeerId, now: Micros) -> bool:
         del now
         return (topic, peer) in self._until
@@ -91,8 +87,6 @@ class LastingBackoffs(Backoffs):
 
 class Spread:
     """The places of addresses in a mesh or a fan-out."""
-
-    __slots__ = ("_peers", "_places")
 
     def __init__(self, places: int, peers: PeerBook) -> None:
         self._places = places

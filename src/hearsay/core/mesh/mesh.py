@@ -50,8 +50,6 @@ LEAVING, REFUSING = -1, -2
 class MeshHeartbeat:
     """The heartbeat; it sets when the shell's timer is due. Late calls skip beats rather than pile them up."""
 
-    __slots__ = ("_interval_us", "_shell", "due", "tick")
-
     def __init__(self, parameters: GossipsubParameters, shell: Shell) -> None:
         self._shell = shell
         self._interval_us = parameters.heartbeat_interval_ms * 1000
@@ -70,18 +68,6 @@ class MeshHeartbeat:
 
 class Mesh:
     """The meshes of all joined topics of one router."""
-
-    __slots__ = (
-        "_parameters",
-        "_shell",
-        "_standing",
-        "_unsent",
-        "_unsubscribed",
-        "backoffs",
-        "hides_peers",
-        "spread",
-        "topics",
-    )
 
     def __init__(self, parameters: GossipsubParameters, shell: Shell, standing: Standing) -> None:
         self._parameters = parameters

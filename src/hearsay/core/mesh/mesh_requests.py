@@ -55,18 +55,6 @@ _WHEN_FULL = {OutboundWhenFull.ALWAYS: ALWAYS, OutboundWhenFull.QUOTA: QUOTA, Ou
 class MeshRequests:
     """Answers to GRAFT and PRUNE. Without parameters of 1.1 the rules are those of 1.0."""
 
-    __slots__ = (
-        "_dials",
-        "_mesh",
-        "_parameters",
-        "_refused",
-        "_shell",
-        "_standing",
-        "_trusted",
-        "_uses_11",
-        "_welcome",
-    )
-
     def __init__(
         self,
         parameters: GossipsubParameters,

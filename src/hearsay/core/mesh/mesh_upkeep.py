@@ -44,8 +44,6 @@ _MEDIANS = {Median.UPPER: UPPER, Median.LOWER: LOWER, Median.MEAN: MEAN}
 class MeshUpkeep:
     """GRAFTs and PRUNEs of the heartbeat. Without parameters of 1.1 the rules are those of 1.0."""
 
-    __slots__ = ("_mesh", "_parameters", "_shell", "_standing", "_uses_11")
-
     def __init__(
         self,
         parameters: GossipsubParameters,

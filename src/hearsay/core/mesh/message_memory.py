@@ -33,18 +33,6 @@ MAX_COUNTED = 100_000
 class MessageCache:
     """The messages that can be gossiped about and sent on request."""
 
-    __slots__ = (
-        "_answers",
-        "_bytes",
-        "_counted",
-        "_gossip",
-        "_length",
-        "_limit",
-        "_max_bytes",
-        "_messages",
-        "_windows",
-    )  # fmt: skip
-
     def __init__(self, length: int, gossip: int, limit: int, max_bytes: int = 0) -> None:
         self._length = length
         self._gossip = gossip
@@ -61,11 +49,11 @@ class MessageCache:
         if message.id in self._messages:
             return
         self._messages[message.id] = message
-        self._windows.add(message)
+        self._windows.append(message)
         if self._max_bytes:
             self._bytes += message_footprint(message)
         while len(self._messages) > self._limit or self._bytes > self._max_bytes:
-            self._forget(self._windows.pop_oldest().id)
+            self._forget(self._windows.popleft().id)
 
     def get(self, message_id: MessageId) -> Message | None:
         return self._messages.get(message_id)
@@ -114,19 +102,6 @@ class MessageCache:
 
 class Unwanted:
     """The messages that each peer does not want."""
-
-    __slots__ = (
-        "_by_peer",
-        "_ids",
-        "_limit",
-        "_max_ids",
-        "_max_ids_of_peer",
-        "_max_rpcs",
-        "_order",
-        "_rpcs",
-        "_ttl",
-        "tick",
-    )
 
     def __init__(self, ttl_heartbeats: int, max_rpcs: int, max_ids: int, max_ids_of_peer: int, limit: int) -> None:
         self._ttl = ttl_heartbeats

@@ -50,28 +50,6 @@ _NO_PROMISES = Promises(_UNFOLLOWED)
 class Standing:
     """The scores that a router gives its peers, and what follows from them."""
 
-    __slots__ = (
-        "_chosen",
-        "_followed",
-        "_gater",
-        "_gater_due",
-        "_gater_us",
-        "_ihaves",
-        "_iwants",
-        "_kept",
-        "_parameters",
-        "_present",
-        "_promises",
-        "_refresh_due",
-        "_refresh_us",
-        "_rejected",
-        "_scorer",
-        "_shell",
-        "direct",
-        "keeps_scores",
-        "thresholds",
-    )
-
     def __init__(self, parameters: GossipsubParameters, shell: Shell) -> None:
         self._shell = shell
         self._parameters = parameters

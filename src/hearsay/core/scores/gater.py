@@ -81,17 +81,6 @@ class _Source:
 class Gater:
     """Counts for the node and for each address of connected peers."""
 
-    __slots__ = (
-        "_away",
-        "_parameters",
-        "_places",
-        "_sources",
-        "_throttled",
-        "_throttled_at",
-        "_topic_weights",
-        "_validated",
-    )
-
     def __init__(self, parameters: GaterParameters) -> None:
         self._parameters = parameters
         self._topic_weights: dict[TopicId, float] = {}

@@ -33,8 +33,6 @@ class PromiseParameters(Parameters):
 class Promises:
     """Promises by message and by peer, in the order of their ends."""
 
-    __slots__ = ("_ends", "_followup", "_of_message", "_of_peer", "_parameters")
-
     def __init__(self, parameters: PromiseParameters) -> None:
         self._parameters = parameters
         self._followup: Micros = parameters.iwant_followup_ms * 1000

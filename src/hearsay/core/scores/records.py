@@ -150,8 +150,6 @@ class DeliveryRecord:
 
 
 class DeliveryRecords:
-    __slots__ = ("_most", "_records", "_ttl")
-
     def __init__(self, ttl: Micros, most: int) -> None:
         self._ttl = ttl
         self._most = most
@@ -182,8 +180,6 @@ _PREFIX = (Ipv6Counting.WHOLE_AND_PREFIX, Ipv6Counting.PREFIX)
 
 
 class SharedAddresses:
-    __slots__ = ("_allowed", "_at", "_ipv6", "_most", "_of", "changes")
-
     def __init__(self, allowed: Sequence[str], ipv6: Ipv6Counting, most_per_peer: int) -> None:
         self._allowed = tuple(ip_network(text, strict=False) for text in allowed)
         self._ipv6 = ipv6
@@ -254,8 +250,6 @@ def _parsed(text: str) -> IPv4Address | IPv6Address | None:
 
 
 class RetainedPeers:
-    __slots__ = ("_blameless", "_most", "_until")
-
     def __init__(self, most: int) -> None:
         self._most = most
         self._until: dict[PeerId, Micros] = {}

@@ -26,17 +26,6 @@ Weighted: TypeAlias = tuple[float, float, float, float, float]
 class Scorer:
     """Counts what peers do, and says what that is worth."""
 
-    __slots__ = (
-        "_addresses",
-        "_application",
-        "_deliveries",
-        "_numbers",
-        "_parameters",
-        "_peers",
-        "_retained",
-        "_topics",
-    )
-
     def __init__(self, parameters: PeerScoreParameters, topics: Mapping[TopicId, TopicNumbers]) -> None:
         self._parameters = parameters
         self._numbers = parameters.numbers()

@@ -140,8 +140,6 @@ _NOTHING: list[Send] = []
 class Outbox:
     """Collects parts per peer during one `handle` call."""
 
-    __slots__ = ("_coalesce", "alone", "entries", "urgent")
-
     def __init__(self, coalesce: bool) -> None:
         self._coalesce = coalesce
         self.entries: list[Send] | dict[PeerId, Send | _Parcel] = _NOTHING

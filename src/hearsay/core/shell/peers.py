@@ -112,8 +112,6 @@ NO_PEERS = TopicPeers()
 class PeerBook:
     """All connected peers and the per-topic views made of their subscriptions."""
 
-    __slots__ = ("connected", "topic_bytes", "topics")
-
     def __init__(self) -> None:
         self.topic_bytes = 0
         """Memory of the subscriptions of all peers, and of the views made of them."""

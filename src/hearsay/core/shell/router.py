@@ -104,36 +104,6 @@ _BETWEEN_CALLS: list[Action] = []
 class Router:
     """One node's router: the shared shell around a strategy."""
 
-    __slots__ = (
-        "_announcements",
-        "_copies",
-        "_due",
-        "_expire_us",
-        "_features",
-        "_filter",
-        "_looks_closer",
-        "_max_messages",
-        "_missed",
-        "_scoring",
-        "_states",
-        "_validate",
-        "actions",
-        "connected",
-        "due_moved",
-        "joined",
-        "key",
-        "known",
-        "node",
-        "now",
-        "outbox",
-        "parameters",
-        "peers",
-        "pending",
-        "randomness",
-        "seen",
-        "strategy",
-    )
-
     def __init__(self, node: PeerId, strategy: Strategy, randomness: Randomness, now: Micros = 0) -> None:
         self.node = node
         self.key = key_of(node)

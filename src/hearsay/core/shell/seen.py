@@ -7,7 +7,7 @@ message is acted on. Two caches have one interface:
   it).
 * SEEN-2, `WindowedSeen`: forgets an id after a number of heartbeats, as simsub's actor does, whose message store is
   its seen set.
-* SEEN-3: both hold at most `limit` ids, and `most_bytes` of memory unless that is 0; the oldest goes first.
+* SEEN-3: both hold at most `limit` ids, and `max_bytes` of memory unless that is 0; the oldest goes first.
 
 Ids enter in the order of time, so the oldest is the first in a queue and forgetting costs a constant per id. Most
 received messages are duplicates, so the shell looks into `known` itself, after `expire` whenever that is due.
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId
 from hearsay.core.language.sizes import SEEN_BYTES, length_of
@@ -36,8 +36,8 @@ class Windows(Generic[T]):
         self._windows: deque[tuple[int, list[T]]] = deque()
         """Ascending, each with the beat in which it was open."""
 
-    def add(self, thing: T) -> None:
-        """Into the open window."""
+    def append(self, thing: T) -> None:
+        """Add to the open window."""
         windows = self._windows
         if windows and windows[-1][0] == self._beat:
             windows[-1][1].append(thing)
@@ -66,7 +66,7 @@ class Windows(Generic[T]):
         """Everything, the oldest first."""
         return (thing for _, things in self._windows for thing in things)
 
-    def pop_oldest(self) -> T:
+    def popleft(self) -> T:
         """Take out the oldest thing; there must be one."""
         _, things = self._windows[0]
         oldest = things.pop(0)
@@ -89,27 +89,44 @@ FirstCopy: TypeAlias = tuple[MessageId, Micros, PeerId | None]
 """An id, when its first copy came, and who sent it."""
 
 
-class SeenCache(Protocol):
-    known: set[MessageId]
-    """The remembered ids since the last `expire`; only for lookups."""
+class SeenCache:
+    """Ids of messages, in the order of their first copies (SEEN-3)."""
+
+    def __init__(self, order: deque[FirstCopy] | Windows[FirstCopy], limit: int, max_bytes: int) -> None:
+        self._order = order
+        self._limit = limit
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self.known: set[MessageId] = set()
+        """The remembered ids since the last `expire`; only for lookups."""
 
     def expire(self, now: Micros) -> Micros:
-        """Forget what is too old; returns a time before which there is nothing more to forget."""
-        ...
+        """Forget what is too old; return a time before which there is nothing more to forget."""
+        return NEVER
 
     def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
         """Remember an id that is not in `known`."""
-        ...
+        self.known.add(message_id)
+        self._order.append((message_id, now, sender))
+        if self._max_bytes:
+            self._bytes += SEEN_BYTES + length_of(message_id)
+        while len(self.known) > self._limit or self._bytes > self._max_bytes:
+            self._forget(self._order.popleft()[0])
 
     def shift(self) -> None:
-        """A heartbeat has passed."""
-        ...
+        """Handle a heartbeat."""
 
     def first_copies(self) -> Iterable[FirstCopy]:
-        """All that is remembered since the last `expire`, the oldest first."""
-        ...
+        """Return what is remembered since the last `expire`, the oldest first."""
+        return self._order
 
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def _forget(self, message_id: MessageId) -> None:
+        self.known.remove(message_id)
+        if self._max_bytes:
+            self._bytes -= SEEN_BYTES + length_of(message_id)
 
 
 def entries(seen: SeenCache, now: Micros) -> list[SeenEntry]:
@@ -118,87 +135,32 @@ def entries(seen: SeenCache, now: Micros) -> list[SeenEntry]:
     return [SeenEntry(*first) for first in seen.first_copies()]
 
 
-class TimedSeen:
+class TimedSeen(SeenCache):
     """Remembers each id for `ttl_us` after its first copy."""
 
-    __slots__ = ("_bytes", "_limit", "_most_bytes", "_order", "_ttl_us", "known")
-
-    def __init__(self, ttl_us: Micros, limit: int, most_bytes: int = 0) -> None:
+    def __init__(self, ttl_us: Micros, limit: int, max_bytes: int = 0) -> None:
         self._ttl_us = ttl_us
-        self._limit = limit
-        self._most_bytes = most_bytes
-        self._bytes = 0
-        self.known: set[MessageId] = set()
-        self._order: deque[FirstCopy] = deque()
+        self._by_time: deque[FirstCopy] = deque()
+        super().__init__(self._by_time, limit, max_bytes)
 
     def expire(self, now: Micros) -> Micros:
-        order = self._order
+        order = self._by_time
         while order:
             dies_us = order[0][1] + self._ttl_us
             if now < dies_us:
                 return dies_us
-            self._forget_oldest()
+            self._forget(order.popleft()[0])
         return now + self._ttl_us
 
-    def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
-        self.known.add(message_id)
-        self._order.append((message_id, now, sender))
-        if self._most_bytes:
-            self._bytes += SEEN_BYTES + length_of(message_id)
-        while len(self._order) > self._limit or self._bytes > self._most_bytes:
-            self._forget_oldest()
 
-    def shift(self) -> None:
-        """Heartbeats do not age a timed cache."""
-
-    def first_copies(self) -> Iterable[FirstCopy]:
-        return self._order
-
-    def __len__(self) -> int:
-        return len(self.known)
-
-    def _forget_oldest(self) -> None:
-        message_id = self._order.popleft()[0]
-        self.known.remove(message_id)
-        if self._most_bytes:
-            self._bytes -= SEEN_BYTES + length_of(message_id)
-
-
-class WindowedSeen:
+class WindowedSeen(SeenCache):
     """Remembers each id for `windows` heartbeats after the one that closes its own window."""
 
-    __slots__ = ("_bytes", "_kept", "_limit", "_most_bytes", "_windows", "known")
-
-    def __init__(self, windows: int, limit: int, most_bytes: int = 0) -> None:
+    def __init__(self, windows: int, limit: int, max_bytes: int = 0) -> None:
         self._kept = windows + 1
-        self._limit = limit
-        self._most_bytes = most_bytes
-        self._bytes = 0
-        self.known: set[MessageId] = set()
         self._windows: Windows[FirstCopy] = Windows()
-
-    def expire(self, now: Micros) -> Micros:
-        return NEVER
-
-    def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
-        self.known.add(message_id)
-        self._windows.add((message_id, now, sender))
-        if self._most_bytes:
-            self._bytes += SEEN_BYTES + length_of(message_id)
-        while len(self.known) > self._limit or self._bytes > self._most_bytes:
-            self._forget(self._windows.pop_oldest()[0])
+        super().__init__(self._windows, limit, max_bytes)
 
     def shift(self) -> None:
         for message_id, _, _ in self._windows.shift(self._kept):
             self._forget(message_id)
-
-    def first_copies(self) -> Iterable[FirstCopy]:
-        return self._windows
-
-    def __len__(self) -> int:
-        return len(self.known)
-
-    def _forget(self, message_id: MessageId) -> None:
-        self.known.remove(message_id)
-        if self._most_bytes:
-            self._bytes -= SEEN_BYTES + length_of(message_id)

@@ -24,8 +24,6 @@ from hearsay.core.shell.strategy import Shell, Strategy
 class SubscriptionFilter:
     """The topics that a router takes part in, and the subscriptions that one RPC may have."""
 
-    __slots__ = ("_matches", "_max_per_rpc", "_names")
-
     def __init__(self, parameters: RouterParameters) -> None:
         self._names = frozenset[TopicId](parameters.allowed_topics)
         globs = [translate(name) for name in parameters.allowed_topics if any(char in name for char in "*?[")]
@@ -101,8 +99,6 @@ def _refusal(shell: Shell, parameters: RouterParameters, sender: ConnectedPeer, 
 
 class Announcements:
     """SUBSCRIBE and UNSUBSCRIBE of the router's own topics."""
-
-    __slots__ = ("_shell", "_strategy", "_unsaid", "due")
 
     def __init__(self, shell: Shell, strategy: Strategy) -> None:
         self._shell = shell

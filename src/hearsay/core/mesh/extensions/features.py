@@ -31,8 +31,6 @@ _NOTHING = Features()
 class FeatureBook:
     """The extensions of this router, and those that its peers have announced."""
 
-    __slots__ = ("_of", "_own", "_penalises", "_shell", "_standing", "_unsaid")
-
     def __init__(self, parameters: GossipsubParameters, shell: Shell, standing: Standing) -> None:
         self._own = Features(parameters.partial_messages, parameters.test_extension)
         self._penalises = parameters.late_extensions is LateExtensions.PENALISE

@@ -86,8 +86,6 @@ class Group:
 class Groups:
     """The groups of all topics."""
 
-    __slots__ = ("_beats", "_max", "_max_of_one", "_topics")
-
     def __init__(self, parameters: GossipsubParameters) -> None:
         self._beats = parameters.partial_group_heartbeats
         self._max = parameters.max_peer_groups
@@ -190,8 +188,6 @@ class _Choice:
 
 class Partials:
     """The router's part in partial messages."""
-
-    __slots__ = ("_choices", "_features", "_parameters", "_routed", "_shell", "_tells_all", "_uses", "groups")
 
     def __init__(
         self,
