@@ -79,7 +79,7 @@ def _rows(kind: type[Parameters], place: str) -> Iterator[str]:
             words = ", ".join(_words(choices, str(declared.default)))
             yield f"| `{place}{declared.name}` | {words} | {meaning} |"
         elif isinstance(declared.default, bool):
-            meaning = declared.metadata.get("meaning") or attribute_docstrings(kind)[declared.name].rstrip(".")
+            meaning = attribute_docstrings(kind)[declared.name].rstrip(".")
             words = "on, off" if declared.default else "off, on"
             yield f"| `{place}{declared.name}` | {words} | {meaning[:1].upper()}{meaning[1:]}. |"
 

@@ -14,6 +14,7 @@ from hearsay.core.scores.promises import PromiseParameters
 from hearsay.core.scores.score_parameters import PeerScoreParameters, ScoreThresholds, TopicScoreParameters
 from hearsay.core.scores.score_set import ANY_TOPIC
 from hearsay.core.shell.parameters import MAX_COUNT, MAX_TIME_MS, Parameters
+from hearsay.sim.scenario.routers import attribute_docstrings
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "scores.md"
 _MADE = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -56,7 +57,10 @@ def page() -> str:
 
 
 def _declared(kind: type[Parameters]) -> str:
-    rows = ((f"`{each.name}`", _range(each), _default(each), each.metadata["meaning"]) for each in fields(kind))
+    meanings = attribute_docstrings(kind)
+    rows = (
+        (f"`{each.name}`", _range(each), _default(each), meanings[each.name].rstrip(".")) for each in fields(kind)
+    )
     return _table(("parameter", "range", "default", "meaning"), rows)
 
 

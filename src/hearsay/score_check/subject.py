@@ -82,7 +82,8 @@ class Traffic(Parameters):
 
     owner: ClassVar[str] = "a topic's traffic"
 
-    messages_per_s: float = amount("messages per second in each of them")
+    messages_per_s: float = amount()
+    """Messages per second in each of them."""
     count: int = integer(1, low=1, high=MAX_TOPICS)
 
 

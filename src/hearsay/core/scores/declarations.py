@@ -23,13 +23,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from hearsay.core.shell.parameters import MAX_COUNT, MAX_TIME_MS, Parameters, Violation
+from hearsay.core.shell.parameters import MAX_COUNT, MAX_TIME_MS, Parameters, Violation, choice, number
 
 
 class Validation(StrEnum):
@@ -125,53 +125,19 @@ _BELOW_ONE = 1.0 - 2.0**-53
 MIN_INTERVAL_MS = 1_000
 
 
-def reward(meaning: str) -> Any:
-    """A weight of what is good."""
-    return _number(meaning, 0, MAX_COUNT)
+def amount(default: float = 0.0) -> Any:
+    """A weight of what is good, or a cap or threshold of a counter."""
+    return number(0, MAX_COUNT, default)
 
 
-def penalty(meaning: str) -> Any:
+def penalty() -> Any:
     """A weight of what is bad."""
-    return _number(meaning, -MAX_COUNT, 0)
+    return number(-MAX_COUNT, 0)
 
 
-def amount(meaning: str, default: float = 0.0) -> Any:
-    """A cap or a threshold of a counter."""
-    return _number(meaning, 0, MAX_COUNT, default=default)
-
-
-def fraction(meaning: str) -> Any:
-    """A number between 0 and 1, or 0 when there is none: decays."""
-    return _number(meaning, 0, _BELOW_ONE, "above 0 and below 1, or 0 for none")
-
-
-def count(meaning: str) -> Any:
-    return field(default=0, metadata={"low": 0, "high": MAX_COUNT, "meaning": meaning})
-
-
-def span(meaning: str, default: int = 0) -> Any:
-    """A time in milliseconds."""
-    return field(default=default, metadata={"low": 0, "high": MAX_TIME_MS, "meaning": meaning})
-
-
-def bound(meaning: str, default: int) -> Any:
-    """How much is kept."""
-    return field(default=default, metadata={"low": 1, "high": MAX_COUNT, "meaning": meaning})
-
-
-def word(meaning: str, default: StrEnum) -> Any:
-    """A difference between implementations, by name."""
-    return field(default=default, metadata={"choices": type(default), "meaning": meaning})
-
-
-def switch(meaning: str) -> Any:
-    """A difference between implementations that is on or off."""
-    return field(default=False, metadata={"meaning": meaning})
-
-
-def _number(meaning: str, low: float, high: float, words: str = "", default: float = 0.0) -> Any:
-    metadata = {"low": low, "high": high, "number": True, "words": words, "meaning": meaning}
-    return field(default=default, metadata=metadata)
+def fraction() -> Any:
+    """A decay; 0 if there is none."""
+    return number(0, _BELOW_ONE, words="above 0 and below 1, or 0 for none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +178,8 @@ def _from(least: float) -> str:
 class GroupedParameters(Parameters, ABC):
     """Parameters in groups. A group is looked at when its fields are right by themselves."""
 
-    validation: Validation = word("how much must be given", Validation.ATOMIC)
+    validation: Validation = choice(Validation.ATOMIC)
+    """Completeness that is required of a set of parameters."""
 
     @classmethod
     @abstractmethod

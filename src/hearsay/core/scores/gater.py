@@ -12,9 +12,9 @@ from typing import ClassVar, TypeAlias
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.rules.scores import gater
 from hearsay.core.rules.scores.parts import decayed
-from hearsay.core.scores.declarations import MIN_INTERVAL_MS, amount, bound, fraction, span
+from hearsay.core.scores.declarations import MIN_INTERVAL_MS, amount, fraction
 from hearsay.core.scores.promises import Draw
-from hearsay.core.shell.parameters import Parameters, Violation
+from hearsay.core.shell.parameters import Parameters, Violation, integer, milliseconds
 
 _LEAST: tuple[tuple[str, float], ...] = (
     ("threshold", 0),
@@ -31,21 +31,32 @@ _LEAST: tuple[tuple[str, float], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaterParameters(Parameters):
-    """When messages are looked at by chance, and what makes the chance."""
+    """Condition under which messages are admitted at random, and the weights of the chance."""
 
     owner: ClassVar[str] = "the gater"
 
-    threshold: float = amount("share of messages turned away from which on the gater works")
-    global_decay: float = fraction("what is left of the node's counts after a refresh")
-    source_decay: float = fraction("what is left of an address's counts after a refresh")
-    decay_interval_ms: int = span("the time between two refreshes", 1_000)
-    decay_to_zero: float = fraction("below this a counter is 0")
-    quiet_ms: int = span("after so long without turning messages away all is looked at", 60_000)
-    retain_ms: int = span("how long an address is known when its last peer has gone", 6 * 3_600_000)
-    duplicate_weight: float = amount("what a duplicate weighs against a delivered message")
-    ignore_weight: float = amount("what an ignored message weighs")
-    reject_weight: float = amount("what a rejected message weighs")
-    max_retained_addresses: int = bound("addresses that are known though all their peers have gone", 10_000)
+    threshold: float = amount()
+    """Share of refused messages from which the gater works."""
+    global_decay: float = fraction()
+    """Share of the node's counts that is left after a refresh."""
+    source_decay: float = fraction()
+    """Share of an address's counts that is left after a refresh."""
+    decay_interval_ms: int = milliseconds(1_000)
+    """Time between two refreshes."""
+    decay_to_zero: float = fraction()
+    """A counter below this is 0."""
+    quiet_ms: int = milliseconds(60_000)
+    """Time without a refused message after which all messages are admitted."""
+    retain_ms: int = milliseconds(6 * 3_600_000)
+    """Time that an address is remembered after its last peer disconnected."""
+    duplicate_weight: float = amount()
+    """Weight of a duplicate compared with a delivered message."""
+    ignore_weight: float = amount()
+    """Weight of an ignored message."""
+    reject_weight: float = amount()
+    """Weight of a rejected message."""
+    max_retained_addresses: int = integer(10_000, low=1)
+    """Addresses without connected peers that are remembered."""
 
     def violations(self) -> Iterator[Violation]:
         found = tuple(self.field_violations())

@@ -9,8 +9,8 @@ from typing import ClassVar, TypeAlias
 
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId
 from hearsay.core.rules.scores import deliveries
-from hearsay.core.scores.declarations import TrackedPromises, bound, span, switch, word
-from hearsay.core.shell.parameters import Parameters
+from hearsay.core.scores.declarations import TrackedPromises
+from hearsay.core.shell.parameters import Parameters, choice, integer, milliseconds
 from hearsay.core.shell.randomness import below
 
 Draw: TypeAlias = Callable[[], int]
@@ -19,15 +19,20 @@ Draw: TypeAlias = Callable[[], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromiseParameters(Parameters):
-    """Which promises are followed, for how long, and how many."""
+    """Promises that are followed, their time, and their number."""
 
     owner: ClassVar[str] = "promises"
 
-    tracked_promises: TrackedPromises = word("which ids of an IWANT are promises", TrackedPromises.ONE)
-    iwant_followup_ms: int = span("after so long a promise is broken", 3_000)
-    asked_peer_must_send: bool = switch("a promise is kept only by a copy of the peer that was asked (jvm)")
-    max_promises_per_peer: int = bound("promises of a peer that are followed", 5_000)
-    max_promises: int = bound("promises of all peers that are followed", 100_000)
+    tracked_promises: TrackedPromises = choice(TrackedPromises.ONE)
+    """Ids of an IWANT that are promises."""
+    iwant_followup_ms: int = milliseconds(3_000)
+    """Time after which a promise is broken."""
+    asked_peer_must_send: bool = False
+    """Only a copy from the peer that was asked keeps a promise (jvm)."""
+    max_promises_per_peer: int = integer(5_000, low=1)
+    """Promises of one peer that are followed."""
+    max_promises: int = integer(100_000, low=1)
+    """Promises of all peers that are followed."""
 
 
 class Promises:

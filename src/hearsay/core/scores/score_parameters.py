@@ -29,17 +29,11 @@ from hearsay.core.scores.declarations import (
     QuantumRounding,
     RetainedScores,
     amount,
-    bound,
-    count,
     fraction,
     group,
     penalty,
-    reward,
-    span,
-    switch,
-    word,
 )
-from hearsay.core.shell.parameters import Parameters, Violation, texts
+from hearsay.core.shell.parameters import Parameters, Violation, choice, integer, milliseconds, texts
 
 
 class TopicNumbers(NamedTuple):
@@ -108,35 +102,62 @@ class PeerScoreParameters(GroupedParameters):
 
     owner: ClassVar[str] = "the score"
 
-    topic_cap: float = amount("most that all topics together count; 0 is no cap")
-    application_weight: float = reward("P5: for the application's own opinion")
-    shared_address_weight: float = penalty("P6: for the square of the peers at an address beyond the threshold")
-    shared_address_threshold: int = count("P6: peers that an address may have")
-    shared_address_allowed: tuple[str, ...] = texts("P6: networks, as in `10.0.0.0/8`, whose addresses do not count")
-    ipv6_addresses: Ipv6Counting = word("P6: as what an IPv6 address counts", Ipv6Counting.WHOLE_AND_PREFIX)
-    misbehaviour_weight: float = penalty("P7: for the square of the misbehaviour beyond the threshold")
-    misbehaviour_threshold: float = amount("P7: misbehaviour that is let pass")
-    misbehaviour_decay: float = fraction("P7: what is left of the count after a refresh")
-    slow_peer_weight: float = penalty("for each message beyond the threshold that a peer was too slow to take")
-    slow_peer_threshold: float = amount("such messages that are let pass")
-    slow_peer_decay: float = fraction("what is left of their count after a refresh")
-    decay_interval_ms: int = span("the time between two refreshes")
-    decay_to_zero: float = fraction("below this a counter is 0")
-    retain_ms: int = span("how long the score of a peer that has gone is kept")
+    topic_cap: float = amount()
+    """Cap of the sum of all topics; 0 is none."""
+    application_weight: float = amount()
+    """P5: weight of the application's own score."""
+    shared_address_weight: float = penalty()
+    """P6: weight of the square of the peers at an address beyond the threshold."""
+    shared_address_threshold: int = integer(0, low=0)
+    """P6: peers that an address may have."""
+    shared_address_allowed: tuple[str, ...] = texts()
+    """P6: networks whose addresses do not count, as `10.0.0.0/8`."""
+    ipv6_addresses: Ipv6Counting = choice(Ipv6Counting.WHOLE_AND_PREFIX)
+    """P6: addresses that an IPv6 address counts as."""
+    misbehaviour_weight: float = penalty()
+    """P7: weight of the square of the misbehaviour beyond the threshold."""
+    misbehaviour_threshold: float = amount()
+    """P7: misbehaviour without a penalty."""
+    misbehaviour_decay: float = fraction()
+    """P7: share of the count that is left after a refresh."""
+    slow_peer_weight: float = penalty()
+    """Weight of each message beyond the threshold that a slow peer did not take."""
+    slow_peer_threshold: float = amount()
+    """Such messages without a penalty."""
+    slow_peer_decay: float = fraction()
+    """Share of their count that is left after a refresh."""
+    decay_interval_ms: int = milliseconds(0)
+    """Time between two refreshes."""
+    decay_to_zero: float = fraction()
+    """A counter below this is 0."""
+    retain_ms: int = milliseconds(0)
+    """Time that the score of a disconnected peer is kept."""
 
-    time_in_mesh_quanta: QuantumRounding = word("P1: whole quanta, or fractions too", QuantumRounding.WHOLE)
-    mesh_times: MeshTimes = word("P1 and P3: up to when the time in the mesh counts", MeshTimes.LAST_REFRESH)
-    deficit_after_prune: bool = switch("P3: goes on when a peer has left the mesh (go)")
-    second_prune_counts: bool = switch("P3b: a PRUNE of one who has left counts again (go)")
-    invalid_copies: InvalidCopies = word("P4: who is blamed for copies", InvalidCopies.ALL)
-    retained_scores: RetainedScores = word("whose scores are kept", RetainedScores.NOT_POSITIVE)
-    decay_while_away: bool = switch("scores of peers that have gone decay (jvm)")
+    time_in_mesh_quanta: QuantumRounding = choice(QuantumRounding.WHOLE)
+    """P1: whole quanta, or fractions too."""
+    mesh_times: MeshTimes = choice(MeshTimes.LAST_REFRESH)
+    """P1 and P3: end of the time in the mesh that counts."""
+    deficit_after_prune: bool = False
+    """P3: continues after a peer has left the mesh (go)."""
+    second_prune_counts: bool = False
+    """P3b: a PRUNE of a peer that has left counts again (go)."""
+    invalid_copies: InvalidCopies = choice(InvalidCopies.ALL)
+    """P4: peers that are blamed for copies."""
+    retained_scores: RetainedScores = choice(RetainedScores.NOT_POSITIVE)
+    """Disconnected peers whose scores are kept."""
+    decay_while_away: bool = False
+    """Scores of disconnected peers decay (jvm)."""
 
-    delivery_ttl_ms: int = span("how long it is known who brought a message", 120_000)
-    max_deliveries: int = bound("messages of which that is known", 100_000)
-    max_senders_per_delivery: int = bound("peers of whom it is known", 1_000)
-    max_retained_peers: int = bound("peers that have gone whose scores are kept", 10_000)
-    max_addresses_per_peer: int = bound("addresses of a peer that count", 16)
+    delivery_ttl_ms: int = milliseconds(120_000)
+    """Time that the senders of a message are remembered."""
+    max_deliveries: int = integer(100_000, low=1)
+    """Messages whose senders are remembered."""
+    max_senders_per_delivery: int = integer(1_000, low=1)
+    """Senders of a message that are remembered."""
+    max_retained_peers: int = integer(10_000, low=1)
+    """Scores of disconnected peers that are kept."""
+    max_addresses_per_peer: int = integer(16, low=1)
+    """Addresses of a peer that count."""
 
     @classmethod
     def groups(cls) -> tuple[Group, ...]:
@@ -217,24 +238,42 @@ class TopicScoreParameters(GroupedParameters):
 
     owner: ClassVar[str] = "a topic's score"
 
-    topic_weight: float = reward("what the topic's parts count in the score")
-    time_in_mesh_weight: float = reward("P1: for each quantum in the mesh")
-    time_in_mesh_quantum_ms: int = span("P1: the unit of time in the mesh")
-    time_in_mesh_cap: float = amount("P1: quanta that count at most")
-    first_deliveries_weight: float = reward("P2: for each message that the peer was first to bring")
-    first_deliveries_decay: float = fraction("P2: what is left of the count after a refresh")
-    first_deliveries_cap: float = amount("P2: most that is counted")
-    mesh_deliveries_weight: float = penalty("P3: for the square of what a member's deliveries lack")
-    mesh_deliveries_decay: float = fraction("P3: what is left of the count after a refresh")
-    mesh_deliveries_cap: float = amount("P3: most that is counted")
-    mesh_deliveries_threshold: float = amount("P3: deliveries that are expected")
-    mesh_deliveries_window_ms: int = span("P3: how long after the verdict a copy counts")
-    mesh_deliveries_activation_ms: int = span("P3: time in the mesh before deliveries are expected")
-    mesh_failure_weight: float = penalty("P3b: for the squares that were lacking when the peer left the mesh")
-    mesh_failure_decay: float = fraction("P3b: what is left after a refresh")
-    invalid_messages_weight: float = penalty("P4: for the square of the number of invalid messages")
-    invalid_messages_decay: float = fraction("P4: what is left of the count after a refresh")
-    gater_weight: float = amount("what a message delivered in the topic counts for the gater", 1.0)
+    topic_weight: float = amount()
+    """Weight of the topic in the score."""
+    time_in_mesh_weight: float = amount()
+    """P1: weight of each quantum in the mesh."""
+    time_in_mesh_quantum_ms: int = milliseconds(0)
+    """P1: unit of time in the mesh."""
+    time_in_mesh_cap: float = amount()
+    """P1: cap of the quanta."""
+    first_deliveries_weight: float = amount()
+    """P2: weight of each message that the peer was first to deliver."""
+    first_deliveries_decay: float = fraction()
+    """P2: share of the count that is left after a refresh."""
+    first_deliveries_cap: float = amount()
+    """P2: cap of the count."""
+    mesh_deliveries_weight: float = penalty()
+    """P3: weight of the square of a member's missing deliveries."""
+    mesh_deliveries_decay: float = fraction()
+    """P3: share of the count that is left after a refresh."""
+    mesh_deliveries_cap: float = amount()
+    """P3: cap of the count."""
+    mesh_deliveries_threshold: float = amount()
+    """P3: deliveries that are expected."""
+    mesh_deliveries_window_ms: int = milliseconds(0)
+    """P3: time after the verdict in which a copy counts."""
+    mesh_deliveries_activation_ms: int = milliseconds(0)
+    """P3: time in the mesh before deliveries are expected."""
+    mesh_failure_weight: float = penalty()
+    """P3b: weight of the squares of missing deliveries when the peer left the mesh."""
+    mesh_failure_decay: float = fraction()
+    """P3b: share that is left after a refresh."""
+    invalid_messages_weight: float = penalty()
+    """P4: weight of the square of the number of invalid messages."""
+    invalid_messages_decay: float = fraction()
+    """P4: share of the count that is left after a refresh."""
+    gater_weight: float = amount(1.0)
+    """Weight of a message delivered in the topic for the gater."""
 
     @classmethod
     def groups(cls) -> tuple[Group, ...]:
@@ -261,11 +300,16 @@ class ScoreThresholds(Parameters):
 
     owner: ClassVar[str] = "the thresholds"
 
-    gossip: float = penalty("below it: no IHAVE to the peer, and its IHAVE and IWANT are not looked at")
-    publish: float = penalty("below it: none of one's own messages to the peer, no place in a fan-out")
-    graylist: float = penalty("below it: its RPCs are not looked at")
-    accept_exchange: float = amount("from it on: peers that it names in a PRUNE are dialled")
-    opportunistic_graft: float = amount("a mesh with a median below it grafts peers with better scores")
+    gossip: float = penalty()
+    """Below it a peer gets no IHAVE, and its IHAVE and IWANT are ignored."""
+    publish: float = penalty()
+    """Below it a peer gets none of the node's own messages, and no place in a fan-out."""
+    graylist: float = penalty()
+    """Below it a peer's RPCs are ignored."""
+    accept_exchange: float = amount()
+    """From it on the peers that a PRUNE names are dialled."""
+    opportunistic_graft: float = amount()
+    """A mesh with a median below it grafts peers with better scores."""
 
     def violations(self) -> Iterator[Violation]:
         found = tuple(self.field_violations())

@@ -64,9 +64,14 @@ def milliseconds(default: int, low: int = 0) -> Any:
     return field(default=default, metadata={"low": low, "high": MAX_TIME_MS})
 
 
+def number(low: float, high: float, default: float = 0.0, words: str = "") -> Any:
+    """A field that takes a number in low … high; `words` say so in errors."""
+    return field(default=default, metadata={"low": low, "high": high, "number": True, "words": words})
+
+
 def share(default: float) -> Any:
     """A field that takes a number between 0 and 1."""
-    return field(default=default, metadata={"low": 0, "high": 1, "number": True})
+    return number(0, 1, default)
 
 
 def table(kind: type[Readable]) -> Any:
@@ -79,9 +84,9 @@ def pairs() -> Any:
     return field(default=(), metadata={"pairs": True})
 
 
-def texts(meaning: str = "") -> Any:
+def texts() -> Any:
     """A field that takes a list of texts."""
-    return field(default=(), metadata={"texts": True, "meaning": meaning})
+    return field(default=(), metadata={"texts": True})
 
 
 def choice(default: StrEnum) -> Any:

@@ -93,10 +93,7 @@ def _table(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
 
 def _parameters(kind: type[Parameters]) -> dict[str, Any]:
     docstrings = attribute_docstrings(kind)
-    return {
-        each.name: {**_type(each), "description": each.metadata.get("meaning") or docstrings[each.name]}
-        for each in fields(kind)
-    }
+    return {each.name: {**_type(each), "description": docstrings[each.name]} for each in fields(kind)}
 
 
 def _type(declared: Field[Any]) -> dict[str, Any]:
