@@ -279,7 +279,7 @@ async def test_what_waits_for_threads_is_bounded_in_bytes_and_still_handled():
 async def test_what_a_peer_has_checked_at_a_time_is_bounded():
     batches = []
     async with node_and_bare_hosts(1) as (node, topic, sender):
-        verification = node._running._verification
+        verification = node._running.links.verification
         ask = verification.ask
         verification.ask = lambda batch: (batches.append(sum(map(check_us, batch.messages))), ask(batch))
         dear = DearAuthor()

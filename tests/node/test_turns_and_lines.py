@@ -145,7 +145,7 @@ def test_every_batch_is_checked_and_nothing_at_two_places_at_once(batches, chanc
     line = Line(2, lambda _: True)
     waiting = [Batch([message(number) for number in numbers], print) for numbers in batches]
     for batch in waiting:
-        line.enter(batch)
+        line.waiting.append(batch)
     running, done = [], []
     while len(done) < len(waiting):
         while (batch := line.next()) is not None:
@@ -164,7 +164,7 @@ def test_the_line_serves_who_waits_longest():
     line = Line(1, lambda _: True)
     batches = [Batch([message(number)], print) for number in range(3)]
     for batch in batches:
-        line.enter(batch)
+        line.waiting.append(batch)
     first = line.next()
     assert first is batches[0]
     assert line.next() is None
@@ -176,7 +176,7 @@ def test_a_copy_waits_for_the_same_bytes_and_a_forged_one_holds_up_nobody():
     line = Line(2, lambda _: True)
     true, copy, forged = (Batch([message(1, data)], print) for data in (b"true", b"true", b"forged"))
     for batch in (true, copy, forged):
-        line.enter(batch)
+        line.waiting.append(batch)
     assert line.next() is true
     assert line.next() is forged
     line.end(forged)
@@ -188,7 +188,7 @@ def test_a_copy_waits_for_the_same_bytes_and_a_forged_one_holds_up_nobody():
 def test_what_another_copy_has_brought_meanwhile_is_not_checked():
     seen = set()
     line = Line(1, lambda each: each.id not in seen)
-    line.enter(Batch([message(1), message(2)], print))
+    line.waiting.append(Batch([message(1), message(2)], print))
     seen.add(message(1).id)
     batch = line.next()
     assert [each.id for each in batch.messages] == [message(2).id]
@@ -197,6 +197,6 @@ def test_what_another_copy_has_brought_meanwhile_is_not_checked():
 def test_a_batch_of_a_peer_that_is_gone_is_not_checked():
     line = Line(1, lambda _: True)
     gone = Batch([message(1)], print)
-    line.enter(gone)
+    line.waiting.append(gone)
     line.leave(gone)
     assert line.next() is None

@@ -76,7 +76,7 @@ class NodeLimits:
     parts_per_s: float = 10_000
     """RPCs and their parts that a peer may send; new messages with a right signature are not counted."""
     parts_at_once: float = 50_000
-    """As many of them may come at once. Who is over it is read from more slowly."""
+    """As many of them may come at once. A peer over it is read from more slowly."""
     verification_threads: int = 2
     """For signatures that take long to check."""
     unverified_bytes: int = 24 << 20

@@ -70,7 +70,6 @@ from hearsay.node.conduct import EarlyGrafts, Offence, offence_in
 from hearsay.node.config import NodeConfig
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validation
-from hearsay.node.incoming.verification import Verification
 from hearsay.node.intake import Intake
 from hearsay.node.links import HeldPeers, Links
 from hearsay.node.meeting.discovery import Discovery
@@ -102,14 +101,10 @@ _rpc_received = fast_init(RpcReceived)
 _message_validated = fast_init(MessageValidated)
 
 
-class Clock:
-    """Unix time in microseconds that only goes forward."""
-
-    def __init__(self) -> None:
-        self._offset_ns = time_ns() - monotonic_ns()
-
-    def __call__(self) -> Micros:
-        return (monotonic_ns() + self._offset_ns) // 1000
+def forward_clock() -> Callable[[], Micros]:
+    """Return a clock of Unix time in microseconds that only goes forward."""
+    offset_ns = time_ns() - monotonic_ns()
+    return lambda: (monotonic_ns() + offset_ns) // 1000
 
 
 class Driver:
@@ -125,7 +120,7 @@ class Driver:
     ) -> None:
         kind, parameters = config.router_parameters()
         limits, resources = config.limits, host.resources
-        self.clock = Clock()
+        self.clock = forward_clock()
         self._host = host
         self._identification = identification
         self._discovery = discovery
@@ -150,7 +145,6 @@ class Driver:
             self.statistics,
         )
         self.receiver = Receiver(config, self.router, resources, self.validation, self.statistics, self.clock)
-        self._verification = Verification(limits.verification_threads, self.receiver.is_new)
         self._early_grafts = EarlyGrafts(monotonic, limits.conduct.backoff_grace_s)
         self._sender = Sender(
             OutgoingMemory(resources.share("outgoing", limits.outgoing_bytes)),
@@ -166,7 +160,7 @@ class Driver:
             limits.peer_queue_bytes,
             self._sender,
             self.receiver,
-            self._verification,
+            limits.verification_threads,
             self._early_grafts,
             self.feed,
             self._act,
@@ -214,7 +208,7 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
         self.links.close()
-        await self._verification.close()
+        await self.links.verification.close()
         await self.validation.close()
         if self.observers.trace is not None:
             await self.observers.trace.close()

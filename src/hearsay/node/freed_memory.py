@@ -25,62 +25,44 @@ WORTH_BYTES = 4 << 20
 OWN_PAGES_BYTES = 128 << 10
 """Blocks from this size on have pages of their own: more than what is read from a socket at once."""
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
-"""Of `mallopt`."""
-
-
-class Heap:
-    """The C library's; `AttributeError` where it cannot say what is free."""
-
-    def __init__(self) -> None:
-        library = ctypes.CDLL(None)
-        self._trim = library.malloc_trim
-        self._set = library.mallopt
-        self._measure = library.mallinfo2
-        self._measure.restype = _Figures
-
-    def set_up(self) -> None:
-        """Keep less of what is freed, from now on."""
-        self._set(_MMAP_THRESHOLD, OWN_PAGES_BYTES)
-        self._set(_ARENA_MAX, 1)
-
-    def free_bytes(self) -> int:
-        """Given back or not."""
-        return self._measure().fordblks
-
-    def trim(self) -> None:
-        self._trim(0)
+"""Parameters of `mallopt`."""
 
 
 class _Figures(ctypes.Structure):
-    """What `mallinfo2` returns: ten numbers, of which the ninth is what is free."""
+    """The result of `mallinfo2`: ten numbers, the ninth of which is the number of free bytes."""
 
     _fields_ = (*((f"other_{number}", ctypes.c_size_t) for number in range(8)), ("fordblks", ctypes.c_size_t),
                 ("keepcost", ctypes.c_size_t))  # fmt: skip
 
 
-def heap() -> Heap | None:
+def heap() -> ctypes.CDLL | None:
+    """Return the C library, if it is a glibc that says how much is free."""
     try:
-        return Heap()
+        library = ctypes.CDLL(None)
+        library.mallinfo2.restype = _Figures
     except (AttributeError, OSError, TypeError):
         return None
+    return library
 
 
 async def watch() -> None:
     """Give memory back when much has become free, and once more, with cycles collected, when it is quiet again."""
-    found = heap()
-    if found is None:
+    library = heap()
+    if library is None:
         return
-    found.set_up()
-    lowest, busy = found.free_bytes(), False
+    library.mallopt(_MMAP_THRESHOLD, OWN_PAGES_BYTES)
+    library.mallopt(_ARENA_MAX, 1)
+    lowest: int = library.mallinfo2().fordblks
+    busy = False
     while True:
         await asyncio.sleep(LOOK_S)
-        free = found.free_bytes()
+        free: int = library.mallinfo2().fordblks
         lowest = min(lowest, free)
         grown = free - lowest >= WORTH_BYTES
         if not grown and busy:
             gc.collect()
         if grown or busy:
             forget_decoded()
-            await asyncio.to_thread(found.trim)
+            await asyncio.to_thread(library.malloc_trim, 0)
             lowest = free
         busy = grown

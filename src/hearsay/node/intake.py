@@ -123,7 +123,7 @@ class Intake:
             self._turns.arrived(self)
 
     def stream_ended(self, stream: Stream, reset: bool) -> None:
-        """Let go of a stream. What it brought is handled all the same."""
+        """Let go of a stream. The bytes that it brought are handled all the same."""
         if self.stream is stream:
             self.stream = None
             self.input.close_stream()

@@ -1,12 +1,12 @@
-"""The file that keeps a node's identity: libp2p's protobuf of its private key, and nobody's to read but the owner's.
+"""The file that keeps a node's identity: libp2p's protobuf of its private key, readable by its owner only.
 
 Rules:
 
-* A new key appears whole or not at all: written beside its place with mode 0600, synced, then linked into place.
-  What is in the place already, a link that leads nowhere too, is never written over; if another node was quicker, its
-  key is taken.
-* A key that its owner let others read is refused, as ssh does: whoever reads it can be this node. Files of another
-  owner, such as mounted secrets, are not judged.
+* A new key appears whole or not at all: written next to its place with mode 0600, synced, then linked into place.
+  A file that is in the place already, a link that leads nowhere too, is never written over; if another node was
+  quicker, its key is taken.
+* A key that its owner let others read is refused, as ssh does: any program that reads it can be this node. Files of
+  another owner, such as mounted secrets, are not checked.
 """
 
 from __future__ import annotations
@@ -72,18 +72,14 @@ def _make(path: Path) -> None:
             file.write(PrivateKey.generate().encode())
             file.flush()
             os.fsync(descriptor)
-        with suppress(FileExistsError):
-            _put(temporary, path)
+        try:
+            os.link(temporary, path, follow_symlinks=False)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP) or os.path.lexists(path):
+                raise
+            temporary.rename(path)  # a file system without links
     finally:
         temporary.unlink(missing_ok=True)
     sync_directory(path.parent)
-
-
-def _put(temporary: Path, path: Path) -> None:
-    """Give the file its name; `FileExistsError` if that is taken."""
-    try:
-        os.link(temporary, path, follow_symlinks=False)
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP) or os.path.lexists(path):
-            raise
-        temporary.rename(path)  # a file system without links

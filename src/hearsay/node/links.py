@@ -40,7 +40,7 @@ class Links:
         peer_queue_bytes: int,
         sender: Sender,
         receiver: Receiver,
-        verification: Verification,
+        verification_threads: int,
         early_grafts: EarlyGrafts,
         feed: Callable[[Event], None],
         act: Callable[[Intake, Received], None],
@@ -54,12 +54,13 @@ class Links:
         self._peer_queue_bytes = peer_queue_bytes
         self._sender = sender
         self._receiver = receiver
-        self._verification = verification
+        self.verification = Verification(verification_threads, receiver.is_new)
         self._early_grafts = early_grafts
         self._feed = feed
         self._act = act
         self._turns = Turns(monotonic, asyncio.get_running_loop().call_soon)
-        self._opening = Tasks()
+        self.opening = Tasks()
+        """They keep our streams to peers open."""
 
     @property
     def connected(self) -> tuple[PeerId, ...]:
@@ -73,10 +74,10 @@ class Links:
             peer,
             self._peer_queue_bytes,
             self._host.address_of(peer),
-            Intake(PeerInput(self._receiver, peer), self._turns, self._verification, self._act),
+            Intake(PeerInput(self._receiver, peer), self._turns, self.verification, self._act),
             self._sender,
         )
-        opening = self._opening.start(self._open(link))
+        opening = self.opening.start(self._open(link))
         opening.add_done_callback(lambda _: link.settled.set())
 
     def peer_down(self, peer: PeerId) -> None:
@@ -107,7 +108,7 @@ class Links:
         link.settled.set()
 
     def outbound_lost(self, link: PeerLink) -> None:
-        """Tell the router that our stream is gone. What the peer says on its own open stream stays valid."""
+        """Tell the router that our stream is gone. Subscriptions and extensions of the peer's own stream stay."""
         if link.connected:
             link.said = (), None
             if link.intake.stream is not None:
@@ -169,10 +170,6 @@ class Links:
         crowded = [link.drain() for link in self.of.values() if link.queue.bytes > most]
         if crowded:
             await asyncio.gather(*crowded)
-
-    async def stop_opening(self) -> None:
-        """Open no more streams."""
-        await self._opening.close()
 
     def close(self) -> None:
         for link in (*self.of.values(), *self.leaving.values()):

@@ -6,8 +6,8 @@ killed loses the rows of the last interval and nothing else; its successor says 
 `lost`. A node that closes seals the directory, which then is one run, with all rows of a message in one file
 (`hearsay.trace.run_series`). Writing happens in a thread.
 
-Dictionaries of peers and topics are in every folder. Rows wait while the disk is slow, so many and no more; what is
-lost beyond that is counted, and the next folder, and so the whole, says that it is not complete.
+Dictionaries of peers and topics are in every folder. Rows wait while the disk is slow, up to a bound; those that are
+lost beyond it are counted, and the next folder, and so the whole, says that it is not complete.
 """
 
 from __future__ import annotations

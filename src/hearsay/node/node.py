@@ -114,14 +114,7 @@ class Node:
             limits=self.config.limits.discovery,
             kept_out=self._held_peers.conduct.kept_out,
         )
-        self._searches = Searches(
-            self._host,
-            self.config,
-            self._discovery,
-            self._identification,
-            topics=lambda: self._topics.names,
-            tell=self._addresses.tell,
-        )
+        self._searches = Searches(self._host, self.config, self._discovery)
 
     async def __aenter__(self) -> Self:
         driver = self._driver = Driver(
@@ -152,7 +145,7 @@ class Node:
                 driver.feed(DirectPeerChosen(peer))
             if self.config.rendezvous_point:
                 RendezvousPoint(self._host, self.config.limits.rendezvous)
-            await self._searches.begin()
+            await self._searches.begin(lambda: self._topics.names, self._identification.record, self._addresses.tell)
             if self.config.return_memory:
                 self._tasks.start(freed_memory.watch())
         except BaseException:
@@ -175,7 +168,8 @@ class Node:
     @property
     def metrics_url(self) -> str | None:
         """The URL of its metrics, if `NodeConfig.metrics` shows them."""
-        return self._records.metrics_url
+        metrics = self._records.metrics
+        return None if metrics is None else metrics.url
 
     @property
     def rows(self) -> TraceRows | None:
@@ -384,7 +378,7 @@ class Node:
             with suppress(TimeoutError):
                 async with asyncio.timeout(GOODBYE_SECONDS):
                     await self._driver.links.flush()
-            await self._driver.links.stop_opening()
+            await self._driver.links.opening.close()
         await self._tasks.close()
         await self._identification.close()
         self.confirmed = await self._host.close()

@@ -1,9 +1,8 @@
 """Queues of RPCs for peers: one for each, in three priorities with bounded bytes, and a bound for all together.
 
-Subscriptions, GRAFT, PRUNE and what else episub says go first and are dropped last; IHAVE and IWANT the other way
-round. When there is no
-room, the oldest gossip makes room for messages, gossip and then the oldest messages make room for the rest. What is
-dropped is told, so that it can be counted, traced, and said again where that matters.
+Subscriptions, GRAFT, PRUNE and the other parts of episub go first and are dropped last; IHAVE and IWANT the other way
+round. When there is no room, the oldest gossip makes room for messages, gossip and then the oldest messages make room
+for the rest. Dropped entries are reported, so that they can be counted, traced, and sent again where that matters.
 
 A copy that a peer does not want any more leaves its queue, if it waits in an RPC of its own, and the router withdraws
 such copies.
@@ -116,12 +115,6 @@ class OutgoingMemory:
         else:
             self.queues.discard(queue)
 
-    def hold(self, entry: OutgoingRpc) -> bool:
-        if not entry.holders and not self._budget.reserve(entry.size):
-            return False
-        entry.holders += 1
-        return True
-
     def release(self, entry: OutgoingRpc) -> None:
         entry.holders -= 1
         if not entry.holders:
@@ -129,7 +122,7 @@ class OutgoingMemory:
 
     def hold_at_cost(self, entry: OutgoingRpc, asking: OutgoingQueue) -> bool:
         """Hold an entry, for which the longest queue may have to give way; False when that is the one that asks."""
-        while not self.hold(entry):
+        while not entry.holders and not self._budget.reserve(entry.size):
             longest = max(self.queues, key=self._length, default=asking)
             same = longest.address == asking.address
             ahead, behind = self._length(longest)[same], self._length(asking)[same]
@@ -137,6 +130,7 @@ class OutgoingMemory:
                 longest.give_way()
             elif not asking.give_way(entry.priority):
                 return False
+        entry.holders += 1
         return True
 
     def _length(self, queue: OutgoingQueue) -> tuple[int, int]:

@@ -31,11 +31,7 @@ class Records:
         self._folder = folder
         self._watcher = watcher
         self._sequence_file: SequenceFile | None = None
-        self._metrics: MetricsServer | None = None
-
-    @property
-    def metrics_url(self) -> str | None:
-        return None if self._metrics is None else self._metrics.url
+        self.metrics: MetricsServer | None = None
 
     def begin(self, driver: Driver, host: NodeHost, news: AddressBoard) -> None:
         """Before the host has connections."""
@@ -44,17 +40,17 @@ class Records:
         if self._config.metrics is not None:
             from hearsay.node.metrics.server import MetricsServer
 
-            self._metrics = MetricsServer(self._config, host, driver, news)
+            self.metrics = MetricsServer(self._config, host, driver, news)
 
     async def show(self) -> None:
         """Let metrics be read; `OSError` says why that cannot be."""
-        if self._metrics is not None and self._config.metrics is not None:
-            await self._metrics.listen(*endpoint_of(self._config.metrics))
+        if self.metrics is not None and self._config.metrics is not None:
+            await self.metrics.listen(*endpoint_of(self._config.metrics))
 
     async def hide(self) -> None:
         """Answer no more requests."""
-        if self._metrics is not None:
-            await self._metrics.close()
+        if self.metrics is not None:
+            await self.metrics.close()
 
     async def close(self) -> None:
         """The driver has ended, and the trace with it."""

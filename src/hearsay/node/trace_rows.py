@@ -1,9 +1,9 @@
-"""What happens at a node as rows of the trace: numbers for names, and a row for everything that a router tells.
+"""Events at a node as rows of the trace: numbers for names, and a row for each event that a router reports.
 
 Times are Unix microseconds. Peers and topics are numbered as they appear; a message's number is made of its id alone,
-so that the traces of several nodes fit together. What an RPC's flight took is not known here, and neither are hops.
+so that the traces of several nodes fit together. The times of flight of RPCs are not known here, nor are hops.
 
-What peers say before the router has accepted it leaves numbers in rows, and no names: a message is named when it is
+Names that the router has not accepted yet leave numbers in rows, and no names: a message is named when it is
 sent, published or delivered, its author then too, a topic when this node or a peer subscribes to it. Names are
 bounded; who comes when there are too many is NONE in the rows.
 """

@@ -1,6 +1,6 @@
 """The asyncio host: listens and dials over TCP, one connection per peer, streams by protocol.
 
-What it does not do: NAT traversal, relays, QUIC, WebSocket, plaintext. uvloop works if the caller runs it.
+It has no NAT traversal, relays, QUIC, WebSocket or plaintext. uvloop works if the caller runs it.
 
 Inbound connections have places that no address can take alone (`hearsay.libp2p.host.listening`), and all that peers
 make the host keep is reserved in budgets (`hearsay.libp2p.limits.resources`). When a budget that many share is nearly

@@ -23,7 +23,7 @@ from typing import Protocol, cast
 from hearsay.libp2p.limits.rates import Allowance
 from hearsay.libp2p.limits.resources import Budget, Resources, address_group
 from hearsay.libp2p.limits.turns import Turns
-from hearsay.libp2p.mux.connection_limits import LARGE_FRAME, ConnectionLimits, Liveness, Sign
+from hearsay.libp2p.mux.connection_limits import LARGE_FRAME, ConnectionLimits, Liveness
 from hearsay.libp2p.mux.connection_streams import ConnectionStreams
 from hearsay.libp2p.mux.multistream import Upgrade
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
@@ -352,15 +352,13 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or self.closed:
             return
-        match self._liveness.look(self._loop.time(), transport.get_write_buffer_size()):
-            case Sign.GONE:
-                self.abort()
-                return
-            case Sign.SILENT:
-                self._mux.ping(0)
-                self.flush_soon()
-            case Sign.ALIVE:
-                pass
+        now_s = self._loop.time()
+        if self._liveness.is_gone(now_s, transport.get_write_buffer_size()):
+            self.abort()
+            return
+        if self._liveness.must_ping(now_s):
+            self._mux.ping(0)
+            self.flush_soon()
         self._timer = self._loop.call_later(self._liveness.look_again_s, self._look)
 
     def _keep_sealed(self) -> bool:

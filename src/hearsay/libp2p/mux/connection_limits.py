@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum, auto
 
 from hearsay.libp2p.mux.yamux import YamuxLimits
 
@@ -31,15 +30,6 @@ class ConnectionLimits:
     yamux: YamuxLimits = field(default_factory=YamuxLimits)
 
 
-class Sign(Enum):
-    """The result of a liveness check."""
-
-    ALIVE = auto()
-    SILENT = auto()
-    """It is time to ping."""
-    GONE = auto()
-
-
 class Liveness:
     """Times of the last received bytes and of progress in sending."""
 
@@ -56,20 +46,20 @@ class Liveness:
         limits = self._limits
         return min(limits.idle_s, limits.answer_s, limits.write_s) / 4
 
-    def look(self, now_s: float, waiting: int) -> Sign:
-        """`waiting` is how many bytes the socket has not taken."""
-        limits = self._limits
+    def is_gone(self, now_s: float, waiting: int) -> bool:
+        """Return True if the peer does not answer, or takes nothing of the `waiting` bytes."""
         taken = self.written - waiting
         if taken != self._taken or not waiting:
             self._taken, self._moved_s = taken, now_s
-        sign = Sign.ALIVE
-        if self._pinged_s is None or self.received_s >= self._pinged_s:
+        if self._pinged_s is not None and self.received_s >= self._pinged_s:
             self._pinged_s = None
-            if now_s - self.received_s >= limits.idle_s:
-                self._pinged_s = now_s
-                sign = Sign.SILENT
-        elif now_s - self._pinged_s >= limits.answer_s:
-            return Sign.GONE
-        if now_s - self._moved_s >= limits.write_s:
-            return Sign.GONE
-        return sign
+        if self._pinged_s is not None and now_s - self._pinged_s >= self._limits.answer_s:
+            return True
+        return now_s - self._moved_s >= self._limits.write_s
+
+    def must_ping(self, now_s: float) -> bool:
+        """Return True if it is time to ping the peer."""
+        if self._pinged_s is None and now_s - self.received_s >= self._limits.idle_s:
+            self._pinged_s = now_s
+            return True
+        return False

@@ -142,16 +142,9 @@ def _replace(path: Path, encoded: bytes) -> None:
 
 
 def encode(highest: list[tuple[PeerId, int]]) -> bytes:
-    body = b"".join(
-        [
-            HEAD,
-            *(
-                bytes((len(author),)) + author + number.to_bytes(NUMBER_BYTES, "big")
-                for author, number in highest
-                if len(author) <= MAX_AUTHOR_BYTES
-            ),
-        ]
-    )
+    kept = [(author, number) for author, number in highest if len(author) <= MAX_AUTHOR_BYTES]
+    entries = [bytes((len(author),)) + author + number.to_bytes(NUMBER_BYTES, "big") for author, number in kept]
+    body = HEAD + b"".join(entries)
     return body + sha256(body).digest()
 
 

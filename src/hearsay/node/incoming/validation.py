@@ -4,12 +4,13 @@ Rules:
 
 * A topic's validators are asked one after the other; the first that does not accept decides. One that fails or takes
   too long has ignored the message: that is our fault, not the sender's.
-* Plain functions answer at once, on the event loop. What takes its time waits for one of a few slots, which peers
+* Plain functions answer at once, on the event loop. A slower one waits for one of a few slots, which peers
   share fairly (`fair_slots.py`); the deadline counts from then on. A copy from another peer lets a message wait in
-  that peer's turn, too, so that nobody holds up a message by being the first to bring it.
+  that peer's turn, too, so that no peer holds up a message by being the first to bring it.
 * A signed message whose sequence number was used up by an accepted one is ignored, if replays are refused.
-* What waits has bounds per peer and over all, in messages and in bytes. `has_room` is asked before the router marks a
-  message as seen (`hearsay.node.receive`): beyond the bounds a message stays with its peer, and is not lost.
+* Messages that wait have bounds per peer and over all, in messages and in bytes. `has_room` is asked before the
+  router marks a message as seen (`hearsay.node.receive`): beyond the bounds a message stays with its peer and is
+  not lost.
 """
 
 from __future__ import annotations

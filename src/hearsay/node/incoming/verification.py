@@ -43,24 +43,18 @@ class Line:
     def __init__(self, slots: int, needed: Callable[[Message], bool]) -> None:
         self._free = slots
         self._needed = needed
-        self._waiting: list[Batch] = []
+        self.waiting: list[Batch] = []
         self._checked: dict[bytes, None] = {}
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def enter(self, batch: Batch) -> None:
-        self._waiting.append(batch)
 
     def next(self) -> Batch | None:
         """Return the next batch that can begin, reduced to the messages that still need a check."""
         if not self._free:
             return None
-        for place, batch in enumerate(self._waiting):
+        for place, batch in enumerate(self.waiting):
             messages = [message for message in batch.messages if self._needed(message)]
             if any(message.encoded in self._checked for message in messages):
                 continue
-            del self._waiting[place]
+            del self.waiting[place]
             batch.messages = messages
             self._free -= 1
             for message in messages:
@@ -77,11 +71,8 @@ class Line:
 
     def leave(self, batch: Batch) -> None:
         """Remove the batch of a peer that is gone, if it waits."""
-        if batch in self._waiting:
-            self._waiting.remove(batch)
-
-    def clear(self) -> None:
-        self._waiting.clear()
+        if batch in self.waiting:
+            self.waiting.remove(batch)
 
 
 class Verification:
@@ -95,7 +86,7 @@ class Verification:
         self._closed = False
 
     def ask(self, batch: Batch) -> None:
-        self._line.enter(batch)
+        self._line.waiting.append(batch)
         self._begin()
 
     def forget(self, batch: Batch) -> None:
@@ -106,7 +97,7 @@ class Verification:
     async def close(self) -> None:
         """End the threads after the checks that run."""
         self._closed = True
-        self._line.clear()
+        self._line.waiting.clear()
         if self._running:
             await asyncio.wait(self._running)
         if self._pool is not None:

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId, to_text
-from hearsay.node.conduct import KeptOut
 
 
 class AddressState(StrEnum):
@@ -34,11 +32,6 @@ class AddressNews:
     protocol: str = ""
     retry_s: float | None = None
     """Time until the next try; it doubles each time, up to a minute."""
-
-    @classmethod
-    def kept_out(cls, address: Multiaddr, known: KeptOut) -> AddressNews:
-        reason = f"kept out for {known.how_long}: {known.why}"
-        return cls(str(address), AddressState.KEPT_OUT, reason, known.peer, retry_s=known.for_s)
 
     def __str__(self) -> str:
         again = "" if self.retry_s is None else f"; next try in {self.retry_s:.1f} s, then ever later, up to a minute"

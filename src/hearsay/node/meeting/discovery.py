@@ -1,11 +1,11 @@
-"""Finding peers: bootstrap addresses that are dialled again with back-off, and addresses that others tell.
+"""Finding peers: bootstrap addresses that are dialled again with back-off, and addresses that others send.
 
 A bootstrap address that fails is dialled again with back-off (`hearsay.node.meeting.dial_queue`), and so is one whose
-peer is gone as soon as it came. What becomes of each is told (`hearsay.node.meeting.address_news`).
+peer is gone as soon as it came. The outcome of each is reported (`hearsay.node.meeting.address_news`).
 
-What others tell is kept in a book (`hearsay.node.meeting.address_book`) and dialled in fair turns
+Addresses that others send are kept in a book (`hearsay.node.meeting.address_book`) and dialled in fair turns
 (`hearsay.node.meeting.dial_queue`): peer exchange brings signed addresses, for when the router asks; searches bring
-peers that are dialled by themselves. Who answers proves to be the peer that was named, or is refused.
+peers that are dialled by themselves. A peer that answers proves to be the one that was named, or is refused.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Discovery:
         limits: DiscoveryLimits | None = None,
         kept_out: Callable[[PeerId | None, str], KeptOut | None] = lambda peer, address: None,
     ) -> None:
-        """`tell` hears of the addresses that are kept; `protocol_of` says what a new peer speaks, "" if nothing;
-        `kept_out` who must not be dialled."""
+        """`tell` gets news of the addresses that are kept; `protocol_of` returns the protocol of a new peer, or "";
+        `kept_out` the ban of a peer or an address."""
         self._host = host
         self._tell = tell
         self._protocol_of = protocol_of
@@ -197,7 +197,9 @@ class Discovery:
         before: PeerId | None = None
         while True:
             if (known := self._kept_out_at(address, before)) is not None:
-                self._tell(AddressNews.kept_out(address, known))
+                reason = f"kept out for {known.how_long}: {known.why}"
+                news = AddressNews(str(address), AddressState.KEPT_OUT, reason, known.peer, retry_s=known.for_s)
+                self._tell(news)
                 await asyncio.sleep(known.for_s)
                 continue
             try:

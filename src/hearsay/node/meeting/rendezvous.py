@@ -14,7 +14,6 @@ from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.names.errors import DialError, ProtocolError
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.libp2p.services.identify import Identification
 from hearsay.libp2p.services.rendezvous import (
     DEFAULT_TTL_S,
     MAX_ANSWER,
@@ -133,41 +132,30 @@ class RendezvousSearch:
 
 
 class Searches:
-    """All searches of a node: found peers go to `discovery`, news of the points to `tell`."""
+    """All searches of a node: found peers go to `discovery`."""
 
-    def __init__(
-        self,
-        host: NodeHost,
-        config: NodeConfig,
-        discovery: Discovery,
-        identification: Identification,
-        topics: Callable[[], Collection[str]],
-        tell: Callable[[AddressNews], None],
-    ) -> None:
+    def __init__(self, host: NodeHost, config: NodeConfig, discovery: Discovery) -> None:
         self._host = host
         self._config = config
         self._discovery = discovery
-        self._identification = identification
-        self._topics = topics
-        self._tell = tell
         self._searches: list[RendezvousSearch | ProviderSearch] = []
         self._local_network = LocalNetwork(discovery.found, config.local_interfaces) if config.local_network else None
 
-    async def begin(self) -> None:
+    async def begin(
+        self,
+        topics: Callable[[], Collection[str]],
+        record: Callable[[], bytes],
+        tell: Callable[[AddressNews], None],
+    ) -> None:
+        """Search for peers of `topics`; points get `record`, and `tell` news of the points."""
         if self._config.rendezvous:
-            search = RendezvousSearch(
-                self._host,
-                [Multiaddr.parse(address) for address in self._config.rendezvous],
-                topics=self._topics,
-                record=self._identification.record,
-                found=self._discovery.found_record,
-                tell=self._tell,
-            )
+            points = [Multiaddr.parse(address) for address in self._config.rendezvous]
+            found = self._discovery.found_record
+            search = RendezvousSearch(self._host, points, topics=topics, record=record, found=found, tell=tell)
             self._searches.append(search)
         if self._config.dht:
             assert isinstance(self._host, PyLibp2pHost)
-            search = ProviderSearch(self._host, topics=self._topics, found=self._discovery.found)
-            self._searches.append(search)
+            self._searches.append(ProviderSearch(self._host, topics=topics, found=self._discovery.found))
         if self._local_network is not None:
             await self._local_network.start(self._host.addresses)
 

@@ -61,7 +61,7 @@ def _topics(driver: Driver, traffic: Traffic) -> Iterator[Family]:
         "gossipsub_topic_peers_counts", _GAUGE, "Connected peers that are subscribed to a joined topic"
     )
     mesh = Family(
-        "gossipsub_mesh_peer_counts", _GAUGE, "Peers with whom full messages of a joined topic are exchanged"
+        "gossipsub_mesh_peer_counts", _GAUGE, "Peers that exchange full messages of a joined topic with this node"
     )
     for topic in [topic for topic in traffic.topics if topic in router.joined]:
         view, label = router.peers.in_topic(topic), _topic(topic)

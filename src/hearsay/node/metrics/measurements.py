@@ -5,7 +5,7 @@ Traffic is counted by topic and by kind of part:
 * A topic has counts of its own from when the node first joins it, and keeps them when it leaves, so that they only go
   up. There are at most `TOPICS` of them; all other topics are counted together, so that peers cannot add counts.
 * Nothing is counted by peer.
-* What is sent counts when it has left for the peer, not when it is queued.
+* Parts that are sent count when they have left for the peer, not when they are queued.
 """
 
 from __future__ import annotations
