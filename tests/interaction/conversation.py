@@ -50,15 +50,11 @@ from hearsay.core.language.actions import (
     DuplicateReceived,
     ExtensionTestReceived,
     FindContacts,
-    LinkEager,
-    LinkLazy,
     MessageRejected,
     NamedPeerDialled,
-    NeighborDown,
-    NeighborUp,
+    OverlayChange,
+    OverlayChanged,
     PartDropped,
-    PassiveAdded,
-    PassiveRemoved,
     PeerAdded,
     PeerGrafted,
     PeerPruned,
@@ -465,17 +461,17 @@ def _told(name: str, action: Action) -> str | None:
             return f"{name} pings {action.peer}"
         case FindContacts():
             return f"{name} looks for {action.count} contacts in {action.topic}"
-        case NeighborUp():
+        case OverlayChanged(OverlayChange.NEIGHBOR_UP):
             return f"{name} has {action.peer} as a neighbour in {action.topic}"
-        case NeighborDown():
+        case OverlayChanged(OverlayChange.NEIGHBOR_DOWN):
             return f"{name} has {action.peer} as a neighbour in {action.topic} no more"
-        case PassiveAdded():
+        case OverlayChanged(OverlayChange.PASSIVE_ADDED):
             return f"{name} remembers {action.peer} for {action.topic}"
-        case PassiveRemoved():
+        case OverlayChanged(OverlayChange.PASSIVE_REMOVED):
             return f"{name} takes {action.peer} off the passive list of {action.topic}"
-        case LinkEager():
+        case OverlayChanged(OverlayChange.EAGER):
             return f"{name} makes {action.peer} eager in {action.topic}"
-        case LinkLazy():
+        case OverlayChanged(OverlayChange.LAZY):
             return f"{name} makes {action.peer} lazy in {action.topic}"
         case NamedPeerDialled():
             return f"{name} was told of {action.peer} in {action.topic}"

@@ -23,16 +23,12 @@ from hearsay.core.language.actions import (
     DuplicateReceived,
     ExtensionTestReceived,
     FindContacts,
-    LinkEager,
-    LinkLazy,
     MessagePublished,
     MessageRejected,
     NamedPeerDialled,
-    NeighborDown,
-    NeighborUp,
+    OverlayChange,
+    OverlayChanged,
     PartDropped,
-    PassiveAdded,
-    PassiveRemoved,
     PeerAdded,
     PeerGrafted,
     PeerPruned,
@@ -326,12 +322,12 @@ class Driver:
                 self._look_for_offence(action)
             case MessagePublished():
                 self.statistics.published += 1
-            case PeerGrafted() | LinkEager():
+            case PeerGrafted() | OverlayChanged(OverlayChange.EAGER):
                 self._early_grafts.grafted(action.peer, action.topic)
                 asyncio.get_running_loop().call_soon(self._report, Reachable())
             case (
                 PeerAdded() | PeerRemoved() | TopicJoined() | TopicLeft() | PeerPruned() | CopyWithheld()
-                | NamedPeerDialled() | NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkLazy()
+                | NamedPeerDialled() | OverlayChanged()
             ):  # fmt: skip
                 pass
             case _:

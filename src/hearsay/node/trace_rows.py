@@ -18,16 +18,11 @@ from hearsay.core.language.actions import (
     CopyWithheld,
     Deliver,
     DuplicateReceived,
-    LinkEager,
-    LinkLazy,
     MessagePublished,
     MessageRejected,
     NamedPeerDialled,
-    NeighborDown,
-    NeighborUp,
+    OverlayChanged,
     PartDropped,
-    PassiveAdded,
-    PassiveRemoved,
     PeerAdded,
     PeerGrafted,
     PeerPruned,
@@ -177,8 +172,8 @@ class TraceRows:
             case PeerGrafted() | PeerPruned():
                 event = TraceEvent.GRAFT if isinstance(action, PeerGrafted) else TraceEvent.PRUNE
                 self._link(event, action.peer, action.topic)
-            case NeighborUp() | NeighborDown() | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy():
-                self._link(OVERLAY_EVENTS[type(action)], action.peer, action.topic)
+            case OverlayChanged():
+                self._link(OVERLAY_EVENTS[action.change], action.peer, action.topic)
             case MessagePublished():
                 topic, message = self._topics.of(action.message.topic), self._named(action.message)
                 self._row(publish_row(self._clock(), own, topic, message, 0, len(action.message.data)))

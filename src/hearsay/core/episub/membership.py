@@ -20,7 +20,7 @@ from hearsay.core.episub.parameters import EpisubParameters, LeaveBy, Overlay
 from hearsay.core.episub.upkeep import PassiveProbes, Shuffles, Upkeep
 from hearsay.core.episub.views import Context, NeighborListener, TargetSizes, Views
 from hearsay.core.episub.views import SequenceNumbers as Sequence
-from hearsay.core.language.actions import NeighborDown, NeighborUp
+from hearsay.core.language.actions import OverlayChange, OverlayChanged
 from hearsay.core.language.episub_parts import (
     Disconnect,
     EpisubJoin,
@@ -85,7 +85,7 @@ class FixedOverlay:
     def peer_lost(self, peer: PeerId) -> None:
         if peer in self._active:
             self._active.remove(peer)
-            self._shell.actions.append(NeighborDown(self._topic, peer))
+            self._shell.actions.append(OverlayChanged(OverlayChange.NEIGHBOR_DOWN, self._topic, peer))
             self._listener.neighbor_down(self._topic, peer, in_good_order=False)
 
     def claimed_as_neighbour(self, peer: PeerId) -> None:
@@ -94,7 +94,7 @@ class FixedOverlay:
     def _up(self, peer: PeerId) -> None:
         if peer not in self._active:
             self._active.add(peer)
-            self._shell.actions.append(NeighborUp(self._topic, peer))
+            self._shell.actions.append(OverlayChanged(OverlayChange.NEIGHBOR_UP, self._topic, peer))
             self._listener.neighbor_up(self._topic, peer)
 
 

@@ -34,7 +34,7 @@ from hearsay.core.episub.agenda import Agenda, Task
 from hearsay.core.episub.caches import MissingList, PayloadCache
 from hearsay.core.episub.membership import Membership
 from hearsay.core.episub.parameters import Broadcast, EpisubParameters, Repair
-from hearsay.core.language.actions import LinkEager, LinkLazy, Reason, Via
+from hearsay.core.language.actions import OverlayChange, OverlayChanged, Reason, Via
 from hearsay.core.language.episub_parts import EpisubGraft, EpisubIHave, EpisubPrune
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import Message, PartKind
@@ -297,12 +297,12 @@ class Tree:
         if self.eager.add(peer):
             if self.queue:
                 self._newly_eager.add(peer)
-            self._shell.actions.append(LinkEager(self.topic, peer))
+            self._shell.actions.append(OverlayChanged(OverlayChange.EAGER, self.topic, peer))
 
     def _make_lazy(self, peer: PeerId) -> None:
         self.eager.discard(peer)
         if self.lazy.add(peer):
-            self._shell.actions.append(LinkLazy(self.topic, peer))
+            self._shell.actions.append(OverlayChanged(OverlayChange.LAZY, self.topic, peer))
 
     def _arm_flush(self) -> None:
         if not self._agenda.is_set(Task.FLUSH, None):

@@ -28,7 +28,7 @@ from typing import Protocol
 from hearsay.core.episub.agenda import Agenda, Task
 from hearsay.core.episub.connections import Connections
 from hearsay.core.episub.parameters import EpisubParameters, ViewSizes
-from hearsay.core.language.actions import NeighborDown, NeighborUp, PassiveAdded, PassiveRemoved
+from hearsay.core.language.actions import OverlayChange, OverlayChanged
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.randomness import Purpose, below, key_of, sample
@@ -170,13 +170,13 @@ class Views:
         known = self.passive.get(peer)
         self.remove_passive(peer)
         self.active[peer] = Link(random, known)
-        self._shell.actions.append(NeighborUp(self.topic, peer))
+        self._shell.actions.append(OverlayChanged(OverlayChange.NEIGHBOR_UP, self.topic, peer))
         self._listener.neighbor_up(self.topic, peer)
 
     def remove_active(self, peer: PeerId, remember: bool) -> None:
         """A link is gone; `remember` puts the peer, who is still there, on the passive list."""
         link = self.active.pop(peer)
-        self._shell.actions.append(NeighborDown(self.topic, peer))
+        self._shell.actions.append(OverlayChanged(OverlayChange.NEIGHBOR_DOWN, self.topic, peer))
         self._listener.neighbor_down(self.topic, peer, in_good_order=remember)
         if remember:
             self.add_passive(peer)
@@ -189,14 +189,14 @@ class Views:
         if len(self.passive) >= self.passive_size:
             self.remove_passive(self._victim(peer, handed_out))
         self.passive[peer] = None
-        self._shell.actions.append(PassiveAdded(self.topic, peer))
+        self._shell.actions.append(OverlayChanged(OverlayChange.PASSIVE_ADDED, self.topic, peer))
 
     def remove_passive(self, peer: PeerId) -> bool:
         """True when the peer was there."""
         if peer not in self.passive:
             return False
         del self.passive[peer]
-        self._shell.actions.append(PassiveRemoved(self.topic, peer))
+        self._shell.actions.append(OverlayChanged(OverlayChange.PASSIVE_REMOVED, self.topic, peer))
         return True
 
     def trim_passive(self) -> None:

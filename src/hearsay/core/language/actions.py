@@ -171,51 +171,26 @@ class PeerPruned:
     peer: PeerId
 
 
-@dataclass(frozen=True, slots=True)
-class NeighborUp:
+class OverlayChange(IntEnum):
+    """Changes of the lists of a router that chooses its neighbours."""
+
+    NEIGHBOR_UP = 0
     """A peer entered the active list of a topic."""
-
-    topic: TopicId
-    peer: PeerId
-
-
-@dataclass(frozen=True, slots=True)
-class NeighborDown:
-    """A peer left the active list of a topic, and with it the tree."""
-
-    topic: TopicId
-    peer: PeerId
-
-
-@dataclass(frozen=True, slots=True)
-class PassiveAdded:
-    topic: TopicId
-    peer: PeerId
-
-
-@dataclass(frozen=True, slots=True)
-class PassiveRemoved:
-    topic: TopicId
-    peer: PeerId
-
-
-@dataclass(frozen=True, slots=True)
-class LinkEager:
+    NEIGHBOR_DOWN = 1
+    """A peer left the active list, and with it the tree."""
+    PASSIVE_ADDED = 2
+    PASSIVE_REMOVED = 3
+    EAGER = 4
     """A link of the active list became an edge of the broadcast tree."""
-
-    topic: TopicId
-    peer: PeerId
-
-
-@dataclass(frozen=True, slots=True)
-class LinkLazy:
+    LAZY = 5
     """A link of the active list became a lazy one: announcements only."""
 
+
+@dataclass(frozen=True, slots=True)
+class OverlayChanged:
+    change: OverlayChange
     topic: TopicId
     peer: PeerId
-
-
-OverlayAction: TypeAlias = NeighborUp | NeighborDown | PassiveAdded | PassiveRemoved | LinkEager | LinkLazy
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +256,7 @@ TraceAction: TypeAlias = (
     | PartDropped
     | CopyWithheld
     | NamedPeerDialled
-    | OverlayAction
+    | OverlayChanged
 )
 
 Action: TypeAlias = (

@@ -252,19 +252,19 @@ class Outbox:
         """Return the peers with parts, ascending."""
         return sorted(self._by_peer())
 
-    def flush_urgent(self, actions: list[Action]) -> None:
-        """Append what goes ahead of all else."""
-        for peer in sorted(self.urgent):
-            actions.append(Send(peer, Rpc(control=Control(idontwant=(IDontWant(tuple(self.urgent[peer])),)))))
-        self.urgent = {}
-
-    def flush_alone(self, actions: list[Action]) -> None:
-        """Append what goes behind all else."""
-        actions += self.alone
-        self.alone = []
-
     def flush(self, actions: list[Action]) -> None:
         """Append the sends to `actions` and be empty again."""
+        if self.urgent:
+            for peer in sorted(self.urgent):
+                actions.append(Send(peer, Rpc(control=Control(idontwant=(IDontWant(tuple(self.urgent[peer])),)))))
+            self.urgent = {}
+        if self.entries:
+            self._flush_entries(actions)
+        if self.alone:
+            actions += self.alone
+            self.alone = []
+
+    def _flush_entries(self, actions: list[Action]) -> None:
         entries = self.entries
         self.entries = _NOTHING
         if isinstance(entries, list):

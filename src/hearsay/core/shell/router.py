@@ -216,15 +216,9 @@ class Router:
 
     def _send_off(self, actions: list[Action]) -> None:
         """The end of a call: what it wants to send comes last among its actions."""
-        outbox = self.outbox
-        if outbox.urgent:
-            outbox.flush_urgent(actions)
-        if outbox.entries:
-            if self._missed:
-                self._say_again([peer for peer in outbox.peers() if peer in self._missed])
-            outbox.flush(actions)
-        if outbox.alone:
-            outbox.flush_alone(actions)
+        if self._missed and self.outbox.entries:
+            self._say_again([peer for peer in self.outbox.peers() if peer in self._missed])
+        self.outbox.flush(actions)
         self.actions = _BETWEEN_CALLS
 
     def _say_again(self, peers: list[PeerId]) -> None:

@@ -28,10 +28,8 @@ from hearsay.core.language.actions import (
     Deliver,
     Dial,
     MessagePublished,
-    NeighborDown,
-    NeighborUp,
-    PassiveAdded,
-    PassiveRemoved,
+    OverlayChange,
+    OverlayChanged,
     Ping,
     Send,
     Via,
@@ -126,7 +124,7 @@ class OverlayChecker:
                     if action.received_from is not None:
                         record.hops[action.message.id] = action.message.hops or 1
                     record.announced.pop(action.message.id, None)
-                case NeighborUp() | NeighborDown():
+                case OverlayChanged(OverlayChange.NEIGHBOR_UP | OverlayChange.NEIGHBOR_DOWN):
                     self._changed_us[action.topic] = now
                     record.pinged_us.pop(action.peer, None)
                 case Dial():
@@ -169,11 +167,12 @@ class OverlayChecker:
         self, node: SimNode, record: _Record, event: Event, actions: list[Action], now: Micros
     ) -> None:
         """Check the peers that leave the passive list. With a topic that is left, the whole list goes."""
-        gone: set[Any] = {action.peer for action in actions if isinstance(action, PassiveRemoved)}
+        changes = [action for action in actions if isinstance(action, OverlayChanged)]
+        gone: set[Any] = {each.peer for each in changes if each.change is OverlayChange.PASSIVE_REMOVED}
         if not gone:
             return
-        gone -= {action.peer for action in actions if isinstance(action, NeighborUp)}
-        room_for = sum(isinstance(action, PassiveAdded) for action in actions)
+        gone -= {each.peer for each in changes if each.change is OverlayChange.NEIGHBOR_UP}
+        room_for = sum(each.change is OverlayChange.PASSIVE_ADDED for each in changes)
         if isinstance(event, RpcReceived) and event.rpc.control is not None:
             gone -= {part.source for part in event.rpc.control.episub if isinstance(part, EpisubLeave)}
         untried = sorted(gone - record.tried)

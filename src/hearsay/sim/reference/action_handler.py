@@ -16,16 +16,11 @@ from hearsay.core.language.actions import (
     DuplicateReceived,
     ExtensionTestReceived,
     FindContacts,
-    LinkEager,
-    LinkLazy,
     MessagePublished,
     MessageRejected,
     NamedPeerDialled,
-    NeighborDown,
-    NeighborUp,
+    OverlayChanged,
     PartDropped,
-    PassiveAdded,
-    PassiveRemoved,
     PeerAdded,
     PeerGrafted,
     PeerPruned,
@@ -98,11 +93,10 @@ _PUBLISH = int(PartKind.PUBLISH)
 _VALIDATED = int(EventKind.MESSAGE_VALIDATED)
 
 
-_LINK_EVENTS: dict[type, TraceEvent] = {
-    PeerGrafted: TraceEvent.GRAFT,
-    PeerPruned: TraceEvent.PRUNE,
-    **OVERLAY_EVENTS,
-}
+def _link_event(action: PeerGrafted | PeerPruned | OverlayChanged) -> TraceEvent:
+    if isinstance(action, OverlayChanged):
+        return OVERLAY_EVENTS[action.change]
+    return TraceEvent.GRAFT if isinstance(action, PeerGrafted) else TraceEvent.PRUNE
 
 
 class ActionHandler:
@@ -137,13 +131,9 @@ class ActionHandler:
                     self._recorder.row(remove_peer_row(now, node.id, _number(action.peer)))
                 case Dial() | Disconnect() | Ping() | FindContacts():
                     self._connections.perform(node, action)
-                case (
-                    PeerGrafted() | PeerPruned() | NeighborUp() | NeighborDown()
-                    | PassiveAdded() | PassiveRemoved() | LinkEager() | LinkLazy()
-                ):  # fmt: skip
+                case PeerGrafted() | PeerPruned() | OverlayChanged():
                     topic = self._topic_numbers[action.topic]
-                    event = _LINK_EVENTS[type(action)]
-                    self._recorder.row(formed_row(event, now, node.id, _number(action.peer), topic))
+                    self._recorder.row(formed_row(_link_event(action), now, node.id, _number(action.peer), topic))
                 case Validate():
                     self._validate(node, action, now, parts)
                 case MessagePublished():

@@ -24,13 +24,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from hearsay.core.language.actions import (
-    LinkEager,
-    LinkLazy,
-    NeighborDown,
-    NeighborUp,
-    OverlayAction,
-    PassiveAdded,
-    PassiveRemoved,
+    OverlayChange,
     Reason,
     Via,
 )
@@ -75,13 +69,13 @@ class TraceEvent(IntEnum):
     DIAL = 33
 
 
-OVERLAY_EVENTS: dict[type[OverlayAction], TraceEvent] = {
-    NeighborUp: TraceEvent.NEIGHBOR_UP,
-    NeighborDown: TraceEvent.NEIGHBOR_DOWN,
-    PassiveAdded: TraceEvent.PASSIVE_ADD,
-    PassiveRemoved: TraceEvent.PASSIVE_REMOVE,
-    LinkEager: TraceEvent.EAGER,
-    LinkLazy: TraceEvent.LAZY,
+OVERLAY_EVENTS: dict[OverlayChange, TraceEvent] = {
+    OverlayChange.NEIGHBOR_UP: TraceEvent.NEIGHBOR_UP,
+    OverlayChange.NEIGHBOR_DOWN: TraceEvent.NEIGHBOR_DOWN,
+    OverlayChange.PASSIVE_ADDED: TraceEvent.PASSIVE_ADD,
+    OverlayChange.PASSIVE_REMOVED: TraceEvent.PASSIVE_REMOVE,
+    OverlayChange.EAGER: TraceEvent.EAGER,
+    OverlayChange.LAZY: TraceEvent.LAZY,
 }
 
 
