@@ -16,7 +16,7 @@ from hearsay.core.shell.strategy import Shell
 
 
 class Task(IntEnum):
-    """What an alarm is for, in the order of handling."""
+    """Purposes of alarms, in the order of handling."""
 
     EXPIRE = 0
     STABILISE = 1

@@ -1,10 +1,10 @@
-"""What the tree remembers of messages: payloads that can be sent again, and messages known but not here.
+"""The memory of a tree: payloads that can be sent again, and messages known but not here.
 
 Rules (episub spec, "Broadcast State", "Multicast Tree Repair"):
 
 * REPAIR-1: Payloads are kept for a time. A missing message is marked at the first touch of the timer, asked for from
-  the second on, each time at the next of its announcers, and given up after some ticks. What has arrived and waits
-  for its verdict is not touched. Both are bounded; the oldest goes first.
+  the second on, each time at the next of its announcers, and given up after some ticks. A message that has arrived
+  and waits for its verdict is not touched. Both are bounded; the oldest goes first.
 
 Message ids live in the shell's seen cache.
 """
@@ -57,7 +57,7 @@ class PayloadCache:
         return [kept.message for kept in self._kept.values()]
 
     def since(self, since_us: Micros, most: int) -> dict[MessageId, int]:
-        """The newest messages, at most so many, that are not older; with their hops."""
+        """Return the newest messages since a time, at most `most`, with their hops."""
         recent: dict[MessageId, int] = {}
         for message_id, kept in reversed(self._kept.items()):
             if kept.since_us < since_us or len(recent) == most:
@@ -93,13 +93,13 @@ class PayloadCache:
 
 @dataclass(slots=True)
 class MissingMessage:
-    """A message that others announced: who, in the order we heard of it, and from how many hops."""
+    """A message that others announced: the announcers in their order, each with its hops."""
 
     announcers: list[tuple[PeerId, int]]
     touches: int = 0
 
     def due(self, attempts: int) -> bool:
-        """Whether this touch calls for a GRAFT."""
+        """Return whether this touch calls for a GRAFT."""
         return 2 <= self.touches <= attempts + 1
 
     @property
@@ -135,10 +135,10 @@ class MissingList:
     def touch(
         self, attempts: int, judged: Container[MessageId], seen: Container[MessageId]
     ) -> tuple[dict[PeerId, list[MessageId]], dict[PeerId, int]]:
-        """One tick: whom to ask for what, and how many messages are given up, by who announced them first.
+        """Handle one tick: return the ids to request by peer, and the number of messages given up by first announcer.
 
         Messages that are `judged` have arrived and wait for a verdict; those that were `seen` and are still listed
-        were refused. Who is asked for one message is asked for all it announced that are due (the seed's
+        were refused. A peer that is asked for one message is asked for all it announced that are due (the seed's
         piggybacking).
         """
         due: dict[MessageId, MissingMessage] = {}

@@ -1,15 +1,15 @@
-"""Connections on demand: the router says whom it must meet, this dials, waits, and hangs up what nobody needs.
+"""Connections on demand: the router names peers to meet; this dials, waits, and closes connections without a use.
 
 Rules (episub spec, "Joining the Overlay", "Passive View Management"):
 
 * DIAL-1: `meet` runs `ready` when the peer is connected and known to be in the topic, or `failed` when the dial
   fails, the connection breaks, or neither happens in time.
-* DIAL-2: At most `max_dials` dials are under way. Beyond that nobody new can be met: `meet` says so and runs neither,
-  for that says nothing about the peer.
-* DIAL-3: A connection is kept as long as somebody holds it, and `idle_ms` after that or after the last errand; then
+* DIAL-2: At most `max_dials` dials are under way. Beyond that no new peer can be met: `meet` says so and runs
+  neither, for that says nothing about the peer.
+* DIAL-3: A connection is kept as long as it has a holder, and `idle_ms` after that or after the last errand; then
   it is closed.
-* DIAL-4: A ping without an answer in time is told to the memberships (the seed: their timers "also serve as failure
-  detectors").
+* DIAL-4: A ping without an answer in time is reported to the memberships (the seed: their timers "also serve as
+  failure detectors").
 * DIAL-5: Only connections to peers that speak episub are managed; those that flood are left alone.
 """
 
@@ -123,14 +123,14 @@ class Connections:
         self._going = peer
 
     def lost(self, peer: PeerId) -> None:
-        """The connection broke; the holders are told by others."""
+        """Handle a broken connection; its holders learn of it elsewhere."""
         self._held.pop(peer, None)
         self._idle.pop(peer, None)
         self._pinging.pop(peer, None)
         self._fail(peer)
 
     def forget_topic(self, topic: TopicId) -> None:
-        """We left a topic: whoever was to be met for it need not be any more."""
+        """Drop the errands of a topic that was left."""
         for peer in list(self._errands):
             others = [errand for errand in self._errands[peer] if errand.topic != topic]
             if others:
@@ -164,7 +164,7 @@ class Connections:
         self._arm()
 
     def mentions(self, peer: PeerId) -> bool:
-        """Whether anything is kept of a peer's connection."""
+        """Return whether anything is kept of a peer's connection."""
         return peer in self._idle or peer in self._pinging
 
     def _reply_due(self) -> Micros:

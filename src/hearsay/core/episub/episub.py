@@ -194,7 +194,7 @@ class Episub(Strategy):
         for membership in self._managed():
             membership.send_failed(peer, rpc)
 
-    # What the membership tells the broadcast.
+    # From the membership to the broadcast.
 
     def neighbor_up(self, topic: TopicId, peer: PeerId) -> None:
         self.trees[topic].neighbor_up(peer)
@@ -218,7 +218,7 @@ class Episub(Strategy):
             yield from self.trees[topic].kept.messages(self.shell.now)
 
     def remembers(self, peer: PeerId) -> bool:
-        """Whether anything but a passive entry is kept of a peer."""
+        """Return whether anything but a passive entry is kept of a peer."""
         listed = any(peer in membership.active() for membership in self.memberships.values())
         in_trees = any(tree.remembers(peer) for tree in self.trees.values())
         return listed or in_trees or self.connections.mentions(peer)

@@ -4,20 +4,20 @@ Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4
 
 * JOIN-1: Contacts come from discovery. A contact is asked for nodes; its answer, and it, are the first passive list.
   If no contact answers, discovery is asked again.
-* JOIN-2: Who is in the overlay asks discovery now and then too, and takes the answer into the passive list: two
-  halves that were apart longer than their lists remember each other find together again. The seed does not say how
+* JOIN-2: A node in the overlay asks discovery now and then too, and takes the answer into the passive list: two
+  partitions that have expired each other's entries can merge again. The seed does not say how
   else.
-* JOIN-3: JOIN goes to C_rand random nodes of that list. Who gets a JOIN accepts it if it has room or the TTL is 0 and
-  a connection to the joiner can be opened; otherwise it passes it on with a smaller TTL. The seed opens the
+* JOIN-3: JOIN goes to C_rand random nodes of that list. A node that gets a JOIN accepts it if it has room or the TTL
+  is 0 and a connection to the joiner can be opened; otherwise it passes it on with a smaller TTL. The seed opens the
   connection first; here it is opened only when the JOIN would be accepted, which comes to the same with fewer
   connections.
-* JOIN-4: Who accepts sends the joiner a NEIGHBOR and a FORWARDJOIN to a random neighbour; those on its walk remember
-  the joiner.
+* JOIN-4: A node that accepts sends the joiner a NEIGHBOR and a FORWARDJOIN to a random neighbour; those on its walk
+  remember the joiner.
 * JOIN-5: A JOIN without an answer, or for which there was no room among the dials, is tried at another node with a
   TTL one lower; at 0 the node that gets it accepts over the very connection, which serves joiners behind a NAT.
 * JOIN-6: HyParView: one JOIN to one contact, which accepts always and sends FORWARDJOIN to all its neighbours; where
   that walk ends the joiner becomes a neighbour, at TTL PRWL a passive entry. Such a JOIN is never refused, so
-  somebody else may lose a link for it, and join again in turn. Only the timer of stabilisation keeps that from going
+  another node may lose a link for it, and join again in turn. Only the timer of stabilisation keeps that from going
   round for ever: a node joins at its first contacts, and from then on once per round.
 """
 
@@ -50,7 +50,7 @@ class JoinProtocol(TopicPart):
         self._neighbours = neighbours
         self._looking_until: Micros = 0
         self._asked: dict[PeerId, Micros] = {}
-        """Whom we asked for nodes, and until when an answer is waited for. Nobody else's is wanted."""
+        """Peers that were asked for nodes, with the end of the wait. Answers of others are ignored."""
         self._attempts: dict[PeerId, _Attempt] = {}
         self._joins_left = CONTACTS
         """HyParView's JOINs that may be sent before the next round."""
@@ -62,7 +62,7 @@ class JoinProtocol(TopicPart):
 
     @property
     def alone(self) -> bool:
-        """Whether this node must join: without a link, or with HyParView, which grants it no second one, with one."""
+        """Return whether this node must join: without a link, or with one in HyParView, which grants no second."""
         return len(self._views.active) < (2 if self._parameters.overlay is Overlay.HYPARVIEW else 1)
 
     @property

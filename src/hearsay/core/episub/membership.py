@@ -1,7 +1,7 @@
 """The membership of one topic: who the neighbours are, and who else is known.
 
 It *has* views, links, a way in, upkeep, shuffles and probes; this file tells each part and alarm where to go. The
-broadcast hears of it through `NeighborListener` alone, so either can be used without the other.
+broadcast learns of it through `NeighborListener` alone, so either can be used without the other.
 
 `FixedOverlay` is the other membership: neighbours are simply the connected peers that are in the topic.
 """
@@ -44,7 +44,7 @@ _LEAVES_REMEMBERED = 1024
 
 
 class Membership(Protocol):
-    """What a router needs of a topic's membership."""
+    """The membership of a topic, as its router uses it."""
 
     def active(self) -> Set[PeerId]: ...
 

@@ -43,9 +43,9 @@ class Neighbours(TopicPart):
         super().__init__(context)
         self._on_refusal = on_refusal
         self.requests: dict[PeerId, _Request] = {}
-        """Whom we asked, until they answer or the time is up."""
+        """Peers that were asked, until they answer or the time is up."""
         self._judging: dict[PeerId, Micros] = {}
-        """Who asked us and is being measured, with the time by which that must be done."""
+        """Peers that asked and are being measured, with the end of the wait."""
 
     def request(self, peer: PeerId, random: bool, replaces: PeerId | None = None) -> None:
         """Ask a peer to become a neighbour."""
@@ -97,7 +97,7 @@ class Neighbours(TopicPart):
         self._connections.release(peer, (self._topic, "link"))
 
     def measured(self, peer: PeerId, rtt_us: Micros) -> None:
-        """The RTT of somebody who may be asking: the third rule."""
+        """Take the RTT of a peer that may be asking: the third rule."""
         if self._judging.pop(peer, None) is None:
             return
         self._connections.release(peer, (self._topic, "judging"))
@@ -112,7 +112,7 @@ class Neighbours(TopicPart):
             self._refuse(peer)
 
     def closer(self, rtt_us: Micros, near: PeerId) -> bool:
-        """Whether an RTT is below that of a near neighbour by the factor alpha."""
+        """Return whether an RTT is below that of a near neighbour by the factor alpha."""
         other_us = self._views.active[near].rtt_us
         return other_us is not None and rtt_us * 100 < other_us * self._parameters.alpha_percent
 
@@ -207,7 +207,7 @@ class Neighbours(TopicPart):
             self.evict(gives_way)
 
     def _make_room(self) -> bool:
-        """HyParView's list never exceeds its size: somebody gives way. The seed's may, up to the limit."""
+        """HyParView's list never exceeds its size: a neighbour gives way. The seed's may, up to the limit."""
         active = self._views.active
         if self._parameters.overlay is not Overlay.HYPARVIEW:
             return len(active) < self._parameters.active_limit

@@ -10,7 +10,7 @@ from hearsay.core.shell.parameters import RouterParameters, Violation, choice, i
 
 
 class Overlay(StrEnum):
-    """Who the neighbours are: the seed's views, HyParView's as published, or simply whoever is connected."""
+    """Neighbours of a node: the seed's views, HyParView's as published, or simply all connected peers."""
 
     EPISUB = "episub"
     HYPARVIEW = "hyparview"
@@ -32,7 +32,7 @@ class ViewSizes(StrEnum):
 
 
 class LeaveBy(StrEnum):
-    """What leaving nodes say: DISCONNECT to the neighbours, or a LEAVE that spreads."""
+    """Messages of leaving nodes: DISCONNECT to the neighbours, or a LEAVE that spreads."""
 
     LEAVE = "leave"
     DISCONNECT = "disconnect"

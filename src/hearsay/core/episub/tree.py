@@ -4,19 +4,20 @@ Rules (episub spec, "Broadcast Protocol"; Leitão, Pereira, Rodrigues: Epidemic 
 
 * TREE-1: Neighbours are eager or lazy; new ones are eager. A message goes at once to the eager ones but the sender,
   with one hop more; its id and hops wait for the next IHAVE to the lazy ones, and to those that were lazy or no
-  neighbours when it was sent and became eager since: nobody may fall between the two. A node without neighbours keeps
-  what it has to announce for the next one, and a new neighbour gets an IHAVE of the messages of the last seconds:
-  after a crash they may have gone round a small island only. So does a neighbour that replaced its stream: it has
-  forgotten earlier IHAVEs.
+  neighbours when it was sent and became eager since: no peer may fall between the two. A node without neighbours
+  keeps what it has to announce for the next one, and a new neighbour gets an IHAVE of the messages of the last
+  seconds: after a crash they may have gone round a small island only. So does a neighbour that replaced its stream:
+  it has forgotten earlier IHAVEs.
 * TREE-2: A first copy makes its sender eager; a second copy is answered with PRUNE, and its sender becomes lazy.
 * TREE-3: An IHAVE of an unknown message makes it missing. One persistent timer touches what is missing: at the first
   touch it is marked, from the second on an announcer gets a GRAFT for it and for all else it announced that is due;
   the next touch asks the next announcer, until the message is given up, which is traced. A GRAFT makes the link eager
   at both ends, and is answered with the messages that are still kept. A message is missing until it arrives: while
-  the application judges it, and when it was refused, nobody is asked for it, but who announced it is still compared.
+  the application validates it, and when it was refused, no peer is asked for it, but its announcers are still
+  compared.
 * TREE-4: Optimisation: if a message came over an eager link with hops that exceed those over a lazy link by the
   threshold or more, the lazy link replaces the eager one: GRAFT there, PRUNE here. The lazy path has one hop more
-  than its announcer said. It does not matter which of the two is heard of first.
+  than its announcer said. It does not matter which of the two is known first.
 * TREE-5: The loss of an eager neighbour: wait for the next IHAVE, or repair at once. After a failure both ends graft
   all their lazy neighbours. If the overlay was merely reorganised, one edge is missing and one is enough: the end
   that got its newest message over it grafts the lazy neighbour that is nearest to the source and not below it (see
@@ -47,8 +48,8 @@ class Detours:
     def __init__(self) -> None:
         self._latest: PeerId | None = None
         self._ahead: dict[PeerId, tuple[PeerId, int]] = {}
-        """Neighbours that were not below us when we last compared: over whom the message came to us, and by how many
-        hops they had it earlier, negative."""
+        """Neighbours that were not below us at the last comparison: the peer that the message came from, and by how
+        many hops they had it earlier, negative."""
 
     def came_from(self, parent: PeerId | None) -> None:
         """The newest message; None when it is our own."""
@@ -62,7 +63,7 @@ class Detours:
             self._ahead.pop(announcer, None)
 
     def depends_on(self, peer: PeerId) -> bool:
-        """Whether the newest message came over this neighbour: if so, its loss cuts us off and not it."""
+        """Return whether the newest message came over this neighbour: if so, its loss cuts us off and not it."""
         return self._latest == peer
 
     def around(self, peer: PeerId, among: Container[PeerId]) -> PeerId | None:
@@ -84,7 +85,7 @@ class Detours:
 
 
 MAX_HOPS = 10_000
-"""What a peer says beyond this is taken as this."""
+"""Larger numbers of a peer are taken as this."""
 
 
 class Tree:

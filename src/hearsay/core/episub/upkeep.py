@@ -5,14 +5,14 @@ Rules (episub spec, "Active View Management", "Passive View Management"; HyParVi
 * UPKEEP-1: Too few links: ask passive nodes, random ones until there are C_rand random links, then the nearest. A
   request that is refused or fails is followed by the next; each node is asked once per round, and a round without
   need asks at most twice as many as are wanted. HyParView asks random ones only.
-* UPKEEP-2: Nobody left and no link, or nobody known but the neighbours: discovery again, lest a few early nodes that
-  met only each other stay apart. With HyParView already when there is a single link: where all lists are full, a
+* UPKEEP-2: No peer left and no link, or no peer known but the neighbours: discovery again, lest a few early nodes
+  that met only each other stay apart. With HyParView already when there is a single link: where all lists are full, a
   request of a node that has a link is refused everywhere, and only a JOIN gets two such nodes in. A thin passive
   list: ask a neighbour for nodes.
 * UPKEEP-3: Too many links (the seed alone): ask the neighbours for their active lists. When all have answered, or at
   the next round, drop random links to those with more than C_rand random ones, the farthest first; then one of each
-  two neighbours that are linked with each other; what is left stays. Who did not answer by the next round is pinged,
-  and who does not answer a ping has failed (the seed: the timers "also serve as failure detectors").
+  two neighbours that are linked with each other; what is left stays. A peer that did not answer by the next round is
+  pinged, and who does not answer a ping has failed (the seed: the timers "also serve as failure detectors").
 * UPKEEP-4: A full list with fewer than C_rand random links asks a random node for one; the farthest near link gives
   way.
 * UPKEEP-5: Near links: ping neighbours, relabel by RTT; if the closest measured passive node is closer by alpha than
@@ -25,9 +25,9 @@ Rules (episub spec, "Active View Management", "Passive View Management"; HyParVi
 * SHUFFLE-2: New entries take the place of those that were sent.
 * SHUFFLE-3: Without an answer in time the shuffle is tried again with half the TTL, until at 0 the neighbour itself
   answers over the link there is; so a node behind a NAT can shuffle.
-* PROBE-1: Some random passive nodes are met (a connection is opened if there is none) and asked for their topics and
-  pinged. Who cannot be met, does not answer the ping, or is not in the topic, is removed. If too many dials are under
-  way, others are probed the next time."""
+* PROBE-1: Some random passive nodes are met (a connection is opened if there is none) and asked for their topics
+  and pinged. A peer that cannot be met, does not answer the ping, or is not in the topic, is removed. If too many
+  dials are under way, others are probed the next time."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class Upkeep(TopicPart):
         self._tried: set[PeerId] = set()
         self._asks_left = 0
         self._replies: dict[PeerId, Neighbor] | None = None
-        """Active lists that neighbours told, while we ask for them."""
+        """Active lists of neighbours, while they are requested."""
 
     def attach(self, neighbours: Neighbours, join_protocol: JoinProtocol) -> None:
         """They are made after this, because a refusal makes the list grow."""
@@ -175,7 +175,7 @@ class Upkeep(TopicPart):
         self._join_protocol = join_protocol
 
     def round(self) -> None:
-        """What the randomised timer does."""
+        """Handle the randomised timer."""
         self._tried.clear()
         self._join_protocol.new_round()
         self._asks_left = 2 * max(0, self._target_sizes.active_size - len(self._views.active))

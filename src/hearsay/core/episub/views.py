@@ -2,8 +2,9 @@
 
 Rules (HyParView, section 4; episub spec, "Design Parameters for View Sizes"):
 
-* VIEW-1: Both are without the node itself and share nobody. The passive list is bounded: who comes to a full one
-  takes the place of a random member, first of those that were handed out in the shuffle it answers (HyParView, 4.4).
+* VIEW-1: Both are without the node itself and share no peer. The passive list is bounded: a peer that comes to a full
+  one takes the place of a random member, first of those that were handed out in the shuffle it answers (HyParView,
+  4.4).
 * VIEW-2: A link is random or near. Labels are each end's own; `relabel` makes the closest links the near ones, and
   never makes more random links than there were, so that the loss of a random link shows (GoCast, 2.2; the seed's "the
   neighbors are reordered by RTT and the closest ones are considered the near nodes").
@@ -12,7 +13,7 @@ Rules (HyParView, section 4; episub spec, "Design Parameters for View Sizes"):
   P = k · A.
 
 The estimate is a k-minimum-values sketch of the node keys (Bar-Yossef and others 2002): every node keeps the
-smallest hashes of the node keys it heard of; if the k-th smallest of 2⁶⁴ possible values is v, there are about
+smallest hashes of the node keys it received; if the k-th smallest of 2⁶⁴ possible values is v, there are about
 (k − 1) · 2⁶⁴ / v nodes. Sketches travel with SHUFFLE and SHUFFLEREPLY and are merged, so that after a few rounds all
 nodes hold the same one. An entry that its node does not renew fades after `_LIFETIME` shuffle periods, so departures
 show. The relative error is about 1/√k, which log10 shrinks to a fraction of one neighbour.
@@ -61,11 +62,11 @@ class TargetSizes:
         return self.active_size - self.random_links
 
     def enough(self, links: int) -> bool:
-        """Whether so many links allow to give one up for a better one."""
+        """Return whether a node with this number of links may give one up for a better one."""
         return links > self.random_links
 
     def sketch(self) -> tuple[int, ...]:
-        """What to send, once per shuffle period: entries age by it."""
+        """Return the sketch to send, once per shuffle period: entries age by it."""
         if not self.estimating:
             return ()
         self._ages = {known: age + 1 for known, age in self._ages.items() if age < _LIFETIME}
@@ -116,7 +117,7 @@ UNMEASURED_US: Micros = 1 << 62
 
 
 class NeighborListener(Protocol):
-    """Who is told of changes of the active list (the seed's NeighborUp and NeighborDown)."""
+    """Listener to changes of the active list (the seed's NeighborUp and NeighborDown)."""
 
     def neighbor_up(self, topic: TopicId, peer: PeerId) -> None: ...
 
@@ -220,7 +221,7 @@ class Views:
             self.active[peer].random = place >= near
 
     def farthest_near(self) -> PeerId | None:
-        """Of the near neighbours whose RTT is known; the others are to be measured, not to be compared with."""
+        """Return the farthest near neighbour with a known RTT; others are to be measured, not compared with."""
         near = [peer for peer, link in self.active.items() if not link.random and link.rtt_us is not None]
         return self.by_rtt(near)[-1] if near else None
 

@@ -177,7 +177,7 @@ class Gossipsub(MeshStrategy):
         return wanting
 
     def _senders_of(self, message: Message) -> Set[PeerId]:
-        """Return the peers that sent a copy during validation, beside the first (IDONTWANT-7)."""
+        """Return the peers that sent a copy during validation, after the first (IDONTWANT-7)."""
         return self._senders.get(message.id, _NO_PEERS)
 
     def _send_idontwant(self, message: Message, received_from: PeerId | None) -> None:
@@ -193,29 +193,29 @@ class Gossipsub(MeshStrategy):
                 shell.outbox.unwanted(peer, message.id)
 
     def _top_up_publish(self, message: Message) -> None:
-        """Send the router's own message to random peers beside a short mesh (GOSSIP-2)."""
+        """Send the router's own message to random peers outside a short mesh (GOSSIP-2)."""
         shell, topic = self.shell, message.topic
         mesh = self.mesh.topics[topic]
         state = shell.randomness.draw(Purpose.PUBLISH_TOP_UP, shell.key, key_of(topic), key_of(message.id))
-        extra = sample(state, self._beside(mesh, topic), self.parameters.degree - len(mesh))
+        extra = sample(state, self._outside(mesh, topic), self.parameters.degree - len(mesh))
         shell.outbox.forward(self.who_want(extra, message, Via.TOP_UP, None), message, Via.TOP_UP, None)
 
     def _flood_publish(self, message: Message) -> None:
-        """Send the router's own message to peers beside the mesh or the fan-out (JUDGE-3)."""
+        """Send the router's own message to peers outside the mesh and the fan-out (JUDGE-3)."""
         topic = message.topic
         routed = PeerGroup()
         if topic in self.mesh.topics:
             routed = self.mesh.topics[topic]
         elif self._uses_fanout:
             routed = self.fanout.peers(topic)
-        others: Sequence[PeerId] = self._beside(routed, topic)
+        others: Sequence[PeerId] = self._outside(routed, topic)
         if self.parameters.flood_publish_mbit:
             others = self._served_at_once(others, message, len(routed))
         others = self.partials.without(others, topic)
         self.shell.outbox.forward(others, message, Via.FLOOD_PUBLISH, None)
 
     def _served_at_once(self, others: Sequence[PeerId], message: Message, served: int) -> list[PeerId]:
-        """Return as many peers as the rate allows beside those that are served already (JUDGE-7)."""
+        """Return as many peers as the rate allows in addition to those that are served already (JUDGE-7)."""
         parameters = self.parameters
         places = served_in_a_heartbeat(
             len(message.data), parameters.flood_publish_mbit, parameters.heartbeat_interval_ms, parameters.degree_low
@@ -223,7 +223,7 @@ class Gossipsub(MeshStrategy):
         state = self.shell.draw(Purpose.PUBLISH_TOP_UP, message.topic, key_of(message.id))
         return sample(state, others, max(0, places - served))
 
-    def _beside(self, routed: PeerGroup, topic: TopicId) -> list[PeerId]:
+    def _outside(self, routed: PeerGroup, topic: TopicId) -> list[PeerId]:
         """Return the peers of a topic that may get the router's own messages, without some, ascending."""
         peers = self.standing.for_own_messages(self.shell.peers.in_topic(topic).native.ordered)
         return [peer for peer in peers if peer not in routed]

@@ -93,16 +93,16 @@ class Spread:
         self._peers = peers
 
     def choose(
-        self, state: int, candidates: Sequence[PeerId], own: int, total: int, beside: PeerGroup
+        self, state: int, candidates: Sequence[PeerId], own: int, total: int, members: PeerGroup
     ) -> list[PeerId]:
         """Return up to `own` candidates with places of their own, and with lent ones at most `total`.
 
-        `state` is a draw; `beside` are the members that take places already. Without the rule these are `total` of
+        `state` is a draw; `members` are those that take places already. Without the rule these are `total` of
         all.
         """
         if not self._places:
             return sample(state, candidates, total)
-        chosen, others = self._divided(state, candidates, self._taken(beside))
+        chosen, others = self._divided(state, candidates, self._taken(members))
         del chosen[max(0, own) :]
         return chosen + others[: max(0, total - len(chosen))]
 

@@ -1,4 +1,4 @@
-"""What gossipsub remembers of messages: the message cache, and the messages that peers do not want.
+"""The memory of gossipsub: the message cache, and the messages that peers do not want.
 
 The cache (r1, "The message cache is a data structure that stores windows of message IDs"): `put` adds to the current
 window, `get` finds a message that is still kept, `window` names the ids of the last `gossip` windows of a topic,

@@ -9,8 +9,8 @@ A group is one part of the score: a weight, and what it needs. Rules (go):
   `x_decay`. It is resolved to the number when parameters are read.
 
 Decays are made from times, correctly rounded. A counter of 1 that is multiplied by `zero ** (1 / ticks)` once a
-tick is at `zero` after so many ticks. That root is the one number of a score which + - * / do not give, and the
-libraries of machines differ in its last bit; a run would too. So it is resolved when parameters are made, to the
+tick is at `zero` after that number of ticks. That root is the one number of a score which + - * / do not give, and
+the libraries of machines differ in its last bit; a run would too. So it is resolved when parameters are made, to the
 double that is nearest to the exact root of `zero` (as the double that it is).
 
 Theory: `ln` and `exp` of `decimal` are correctly rounded. With a precision of p digits each step has a relative

@@ -1,4 +1,4 @@
-"""What both ends of a connection can do beyond their version: the extensions control of gossipsub v1.3.
+"""The features of both ends of a connection beyond their version: the extensions control of gossipsub v1.3.
 
 * EXT-1: A router that speaks 1.3 announces its extensions once to each peer that does, in its first RPC, also if that
   has nothing else. Peers of older versions get none, nor does a router without extensions announce any.

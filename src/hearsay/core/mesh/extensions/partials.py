@@ -1,6 +1,6 @@
 """Partial messages: parts of a message, exchanged before any peer has all of them (gossipsub v1.3's first extension).
 
-The application says what each peer is sent (`PartialApplication`), the router to whom it goes. What is remembered per
+The application says what each peer is sent (`PartialApplication`), the router to which peers it goes. The state per
 topic, group and peer is kept for a few heartbeats, within bounds.
 
 * PARTIAL-1: SUBSCRIBE announces to a peer of 1.3 the router's use of partial messages in the topic, again when that
