@@ -66,7 +66,6 @@ from hearsay.node.conduct import EarlyGrafts, Offence, offence_in
 from hearsay.node.config import NodeConfig
 from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validation
-from hearsay.node.intake import Intake
 from hearsay.node.links import HeldPeers, Links
 from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.request_handler import RequestHandler
@@ -75,11 +74,9 @@ from hearsay.node.outgoing_queue import OutgoingMemory
 from hearsay.node.receive import Receiver
 from hearsay.node.receive_events import (
     AddressReceived,
-    CheckNeeded,
     FrameRefused,
     Misconduct,
-    Received,
-    RestNeeded,
+    News,
     RpcAdmitted,
     RpcDecoded,
 )
@@ -221,8 +218,8 @@ class Driver:
         failure.__cause__ = error
         return failure
 
-    def _act(self, intake: Intake, event: Received) -> None:
-        """Act on what came of a peer's input."""
+    def _act(self, event: News) -> None:
+        """Act on an event of a peer's input."""
         observers, router = self.observers, self.router
         match event:
             case RpcDecoded():
@@ -243,16 +240,8 @@ class Driver:
                     self.feed(event)
             case AddressReceived():
                 self._discovery.learn(event.record, event.sender, event.named)
-            case CheckNeeded():
-                intake.check(event.messages)
-            case RestNeeded():
-                if event.over_allowance:
-                    intake.over_allowance(event.for_s)
-                else:
-                    intake.rest(event.for_s)
             case FrameRefused():
                 self._blame(event.peer, Offence.MALFORMED, 1)
-                intake.reset_stream()
             case _:
                 assert_never(event)
 

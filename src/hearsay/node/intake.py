@@ -10,22 +10,22 @@ import asyncio
 from collections.abc import Callable
 from time import monotonic
 
-from hearsay.core.language.rpc import EPISUB, Message
+from hearsay.core.language.rpc import EPISUB
 from hearsay.libp2p.limits.turns import Turns
 from hearsay.libp2p.mux.stream import Stream
 from hearsay.node.incoming.verification import Batch, Verdicts, Verification
 from hearsay.node.receive import PeerInput
-from hearsay.node.receive_events import Received
+from hearsay.node.receive_events import CheckNeeded, FrameRefused, News, Received, RestNeeded
 
 LEAVE_S = 5.0
 """Time for what is left of a peer that is gone."""
 
 
 class Intake:
-    """The intake of one peer; `act` is called with each event of its input."""
+    """The intake of one peer; `act` is called with the news of its input."""
 
     def __init__(
-        self, received: PeerInput, turns: Turns, verification: Verification, act: Callable[[Intake, Received], None]
+        self, received: PeerInput, turns: Turns, verification: Verification, act: Callable[[News], None]
     ) -> None:
         self.input = received
         self.used_s = 0.0
@@ -67,11 +67,6 @@ class Intake:
         self._wake = asyncio.get_running_loop().call_later(for_s, self._rested)
         self._turns.arrived(self)
 
-    def check(self, messages: list[Message]) -> None:
-        """Have threads check the signatures of messages."""
-        self._batch = Batch(messages, self._checked)
-        self._verification.ask(self._batch)
-
     def leave(self, left: Callable[[], None]) -> None:
         """Handle what is left of a peer that is gone, then call `left`."""
         self._left = left
@@ -105,17 +100,6 @@ class Intake:
         for stream in streams:
             if stream is not None:
                 stream.reset()
-
-    def reset_stream(self) -> None:
-        if self.stream is not None:
-            self.stream.reset()
-
-    def over_allowance(self, wait_s: float) -> None:
-        """Wait until the peer's allowance has refilled; a peer that is gone is not waited for."""
-        if self._left is not None:
-            self.end()
-        else:
-            self.rest(wait_s)
 
     def data_received(self, data: bytes) -> None:
         self.input.feed(data)
@@ -155,7 +139,7 @@ class Intake:
         return self._open and self._wake is None and not self.input.paused
 
     def _work(self, until_s: float) -> bool:
-        received, act = self.input, self._act
+        received = self.input
         while self._ready:
             events = received.step()
             if events is None:
@@ -163,13 +147,28 @@ class Intake:
                     return True
                 continue
             for event in events:
-                act(self, event)
+                self._handle(event)
             if received.allowance.left < 0 and self._open:
                 for event in received.over_allowance():
-                    act(self, event)
+                    self._handle(event)
             if monotonic() >= until_s:
                 return received.empty and not self._holding
         return True
+
+    def _handle(self, event: Received) -> None:
+        match event:
+            case CheckNeeded():
+                self._batch = Batch(event.messages, self._checked)
+                self._verification.ask(self._batch)
+            case RestNeeded():
+                if event.over_allowance and self._left is not None:
+                    self.end()  # a peer that is gone is not waited for
+                else:
+                    self.rest(event.for_s)
+            case _:
+                self._act(event)
+                if isinstance(event, FrameRefused) and self.stream is not None:
+                    self.stream.reset()
 
     def _read_on(self) -> bool:
         """Get more bytes: of the stream that was held, or else of the one that follows; False if there are none."""

@@ -21,7 +21,7 @@ from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.verification import Verification
 from hearsay.node.intake import Intake
 from hearsay.node.receive import PeerInput, Receiver
-from hearsay.node.receive_events import Received
+from hearsay.node.receive_events import News
 from hearsay.node.sending import PeerLink, Sender
 
 _log = getLogger(__name__)
@@ -43,9 +43,9 @@ class Links:
         verification_threads: int,
         early_grafts: EarlyGrafts,
         feed: Callable[[Event], None],
-        act: Callable[[Intake, Received], None],
+        act: Callable[[News], None],
     ) -> None:
-        """`feed` hands an event to the router; `act` acts on what comes of a peer's input."""
+        """`feed` hands an event to the router; `act` acts on an event of a peer's input."""
         self.of: dict[PeerId, PeerLink] = {}
         """The links to connected peers."""
         self.leaving: dict[PeerId, PeerLink] = {}

@@ -24,6 +24,7 @@ from hearsay.core.language.actions import (
     Reason,
 )
 from hearsay.core.language.identifiers import Micros
+from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.trace_rows import MessageFacts, TraceRows
 from hearsay.trace.folder.arrow import share_the_heap
@@ -69,21 +70,19 @@ class LiveTrace(TraceRows):
         self.rows_lost = 0
         """… in all."""
         self._writing: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._tasks = Tasks()
         self._closed = False
         if lost_us is not None:
             self._row(node_down_row(lost_us, self._own, Reason.LOST))
         self.begin()
-        self._arm()
+        self._tasks.start(self._write_often())
 
     async def close(self) -> None:
         """Write what is left and seal the whole; once, however often it is called."""
         if self._closed:
             return
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        await self._tasks.close()
         await self._written()
         if len(self._rows) >= MAX_ROWS:
             self._write()
@@ -119,12 +118,10 @@ class LiveTrace(TraceRows):
         self._lost += rows
         self.rows_lost += rows
 
-    def _arm(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(INTERVAL_S, self._tick)
-
-    def _tick(self) -> None:
-        self._write()
-        self._arm()
+    async def _write_often(self) -> None:
+        while True:
+            await asyncio.sleep(INTERVAL_S)
+            self._write()
 
     def _write(self) -> None:
         """Put the rows so far into a folder of their own."""

@@ -75,11 +75,8 @@ class Node:
         """A watcher is handed every row of the trace, whether one is written or not; `rows` has the names."""
         self.config = config or NodeConfig()
         self._records = Records(self.config, trace, watcher)
-        self._host: NodeHost = (
-            PyLibp2pHost(identity, self.config.limits.host)
-            if self.config.host == "libp2p"
-            else Host(identity, self.config.limits.host)
-        )
+        make_host = PyLibp2pHost if self.config.host == "libp2p" else Host
+        self._host: NodeHost = make_host(identity, self.config.limits.host)
         self.peer: PeerId = self._host.peer
         limits = self.config.limits
         self._author = Author(self._host.identity, time_ns())
@@ -200,13 +197,8 @@ class Node:
     def agreeing(self) -> tuple[PeerId, ...]:
         """Connected peers without an agreed pubsub protocol so far."""
         links = self._running.links.of
-        return tuple(
-            sorted(
-                peer
-                for peer in self._host.connections
-                if (link := links.get(peer)) is None or not link.settled.is_set()
-            )
-        )
+        settled = {peer for peer, link in links.items() if link.settled.is_set()}
+        return tuple(sorted({*self._host.connections} - settled))
 
     @property
     def failure(self) -> RouterFailed | None:

@@ -74,22 +74,19 @@ _NO_CONTROL = Control()
 
 def by_priority(rpc: Rpc) -> Iterator[tuple[Priority, Rpc]]:
     """The RPC as up to three, each of one priority, the most important first."""
-    control = rpc.control
-    if control is None and not rpc.subscriptions:
+    if rpc.control is None and not rpc.subscriptions:
         yield Priority.MESSAGE, rpc
         return
-    if control is None:
-        urgent, gossip = None, None
-    else:
-        announced = tuple(part for part in control.episub if isinstance(part, EpisubIHave))
-        others = tuple(part for part in control.episub if not isinstance(part, EpisubIHave))
-        urgent = replace(control, ihave=(), iwant=(), episub=others)
-        gossip = Control(ihave=control.ihave, iwant=control.iwant, episub=announced)
-    if rpc.subscriptions or (urgent is not None and urgent != _NO_CONTROL):
+    control = rpc.control or _NO_CONTROL
+    announced = tuple(part for part in control.episub if isinstance(part, EpisubIHave))
+    others = tuple(part for part in control.episub if not isinstance(part, EpisubIHave))
+    urgent = replace(control, ihave=(), iwant=(), episub=others)
+    gossip = Control(ihave=control.ihave, iwant=control.iwant, episub=announced)
+    if rpc.subscriptions or urgent != _NO_CONTROL:
         yield Priority.CONTROL, Rpc(rpc.subscriptions, (), None if urgent == _NO_CONTROL else urgent)
     if rpc.messages:
         yield Priority.MESSAGE, Rpc((), rpc.messages)
-    if gossip is not None and gossip != _NO_CONTROL:
+    if gossip != _NO_CONTROL:
         yield Priority.GOSSIP, Rpc(control=gossip)
 
 

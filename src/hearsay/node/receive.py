@@ -433,10 +433,6 @@ def _unproven(examined: _Examined) -> list[Message]:
 
 def _parts(control: Control) -> int:
     """Return the cost of a control message in parts of the allowance."""
-    ids = (
-        sum([len(part.ids) for part in control.ihave])
-        + sum([len(part.ids) for part in control.iwant])
-        + sum([len(part.ids) for part in control.idontwant])
-        + sum([len(part.peers) for part in control.prune])
-    )
+    ids = sum([len(part.ids) for part in (*control.ihave, *control.iwant, *control.idontwant)])
+    ids += sum([len(part.peers) for part in control.prune])
     return ids // _IDS_PER_PART + control.count()

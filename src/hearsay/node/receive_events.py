@@ -73,15 +73,16 @@ class CheckNeeded:
     messages: list[Message]
 
 
-Received: TypeAlias = (
+News: TypeAlias = (
     RpcDecoded
     | RpcAdmitted
     | Misconduct
     | FrameRefused
     | AddressReceived
-    | RestNeeded
-    | CheckNeeded
     | MessageRefused
     | PartDropped
     | StreamOpened
 )
+"""The events that concern more than the peer's input."""
+
+Received: TypeAlias = News | RestNeeded | CheckNeeded

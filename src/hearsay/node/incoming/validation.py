@@ -70,8 +70,8 @@ class Validation:
         self.numbers: SequenceNumbers | None = None
         """Sequence numbers that authors have used, if replays are refused."""
         self._validators: dict[Identifier, list[_DeclaredValidator]] = {}
-        self._loop_slots: FairSlots[_Check] = FairSlots(limits.concurrent_validations, self._start_on_loop)
-        self._thread_slots: FairSlots[_Check] = FairSlots(limits.validation_threads, self._start_on_thread)
+        self._loop_slots: FairSlots[_Check] = FairSlots(limits.concurrent_validations, self._start)
+        self._thread_slots: FairSlots[_Check] = FairSlots(limits.validation_threads, self._start)
         self._pool: ThreadPoolExecutor | None = None
         self._checks: dict[Identifier, _Check] = {}
         """Messages that are not decided, by id."""
@@ -192,13 +192,19 @@ class Validation:
     def _slots(self, check: _Check) -> FairSlots[_Check]:
         return self._thread_slots if check.answer is None else self._loop_slots
 
-    def _start_on_loop(self, peer: PeerId, check: _Check) -> None:
-        answer = check.answer
-        assert answer is not None
-        self._start(peer, check, answer, lambda: self._loop_slots.leave(peer))
+    def _start(self, peer: PeerId, check: _Check) -> None:
+        check.running = True
+        slots = self._slots(check)
+        for other in check.peers:
+            if other != peer:
+                slots.withdraw(other, check)
+        if check.answer is None:
+            self._tasks.start(self._wait(check, self._on_thread(peer, check), lambda: None))
+        else:
+            self._tasks.start(self._wait(check, check.answer, lambda: self._loop_slots.leave(peer)))
 
-    def _start_on_thread(self, peer: PeerId, check: _Check) -> None:
-        """The slot is free when the thread is, which may be after the deadline."""
+    def _on_thread(self, peer: PeerId, check: _Check) -> Awaitable[Answer]:
+        """Ask a validator on a thread. The slot is free when the thread is, which may be after the deadline."""
         loop = asyncio.get_running_loop()
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._limits.validation_threads, "hearsay-validator")
@@ -209,15 +215,7 @@ class Validation:
                 loop.call_soon_threadsafe(self._thread_slots.leave, peer)
 
         job.add_done_callback(ended)
-        self._start(peer, check, _of_thread(job), lambda: None)
-
-    def _start(self, peer: PeerId, check: _Check, answer: Awaitable[Answer], leave: Callable[[], None]) -> None:
-        check.running = True
-        slots = self._slots(check)
-        for other in check.peers:
-            if other != peer:
-                slots.withdraw(other, check)
-        self._tasks.start(self._wait(check, answer, leave))
+        return _of_thread(job)
 
     async def _wait(self, check: _Check, answer: Awaitable[Answer], leave: Callable[[], None]) -> None:
         verdict: Verdict | None = Verdict.IGNORE

@@ -74,6 +74,10 @@ class _Known:
     claimed: tuple[Multiaddr, ...] = ()
 
 
+_UNKNOWN = _Known("")
+"""Stands for a peer without a place. Never changed."""
+
+
 class AddressBook:
     def __init__(self, can_dial: Callable[[Multiaddr], bool], limits: BookLimits | None = None) -> None:
         self._can_dial = can_dial
@@ -117,21 +121,17 @@ class AddressBook:
 
     def addresses(self, peer: PeerId) -> tuple[Multiaddr, ...]:
         """Return the addresses to dial: signed and claimed ones in turn."""
-        known = self._known.get(peer)
-        if known is None:
-            return ()
+        known = self._known.get(peer, _UNKNOWN)
         by_turns = chain.from_iterable(zip_longest(known.signed, known.claimed))
         return tuple(dict.fromkeys(address for address in by_turns if address is not None))[: self._limits.addresses]
 
     def record(self, peer: PeerId) -> bytes | None:
         """A peer's signed addresses, as they were sealed."""
-        known = self._known.get(peer)
-        return None if known is None else known.envelope
+        return self._known.get(peer, _UNKNOWN).envelope
 
     def source(self, peer: PeerId) -> str:
         """Return the source that answers for the place of a peer."""
-        known = self._known.get(peer)
-        return "" if known is None else known.source
+        return self._known.get(peer, _UNKNOWN).source
 
     def _usable(self, peer: PeerId, addresses: tuple[Multiaddr, ...]) -> tuple[Multiaddr, ...]:
         """Addresses that can be dialled and lead to this peer."""
