@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from commands import hearsay
 from result_tables import write_run
 
 DOCS = Path(__file__).parents[1] / "docs"
+OTHER_DOTTED_NAMES = {"hearsay.news", "http.client"}
+"""A logger, and a module of the standard library."""
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -82,6 +85,22 @@ def test_modules_that_are_named_exist():
         if file.name != "CHANGELOG.md":
             for name in re.findall(r"`(?:[\w/]*/)?(\w+\.py)`", file.read_text(encoding="utf-8")):
                 if name not in names:
+                    missing.append(f"{file.relative_to(DOCS.parent)}: {name}")
+    assert missing == []
+
+
+def test_dotted_names_in_comments_and_docstrings_exist():
+    """Names below a package of this one, with or without `hearsay.` before them: modules and what is in them."""
+    packages = {path.parent.name for path in (DOCS.parent / "src/hearsay").glob("*/__init__.py")}
+    missing = []
+    for file in kept_files("src/*.py", "tests/*.py", "tools/*.py", "bench/*.py"):
+        for name in re.findall(r"`([a-z_]\w*(?:\.\w+)+)(?:\(\))?`", file.read_text(encoding="utf-8")):
+            first, _, rest = name.partition(".")
+            path = f"hearsay.{rest}" if first == "hearsay" else f"hearsay.{name}"
+            if name not in OTHER_DOTTED_NAMES and (first == "hearsay" or first in packages):
+                try:
+                    pkgutil.resolve_name(path)
+                except (ImportError, AttributeError):
                     missing.append(f"{file.relative_to(DOCS.parent)}: {name}")
     assert missing == []
 

@@ -1,7 +1,9 @@
 """The metrics of a run: one table for summaries, analyses, reports, studies, comparisons and budgets.
 
-A new metric takes two changes: a line in `METRICS`, and its computation. Metrics with a `column` are computed by
-`pipeline/metrics/headline.py`, those with the view `study` by `studies/packs.py`.
+A new metric needs a line in `METRICS`, its formula in the page of its `section`, and its computation:
+
+* With the view `study`: `studies/packs.py`, from the summary of a run (`sim/results/summary.py`).
+* With a `column`: a module of `pipeline/metrics/`, joined by `headline.py` there; over all topics, `report/runs.py`.
 """
 
 from __future__ import annotations
@@ -119,6 +121,8 @@ METRICS = (
            section=_STUDIES),
 )  # fmt: skip
 BY_NAME = {metric.name: metric for metric in METRICS}
+LATENCY_PERCENTS = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
+"""Percentiles of the latency, by their keys in `latency_ms`. The metric of a key is `latency_KEY_ms`."""
 COLUMNS = tuple((metric.column, metric.kind) for metric in METRICS if metric.column)
 """Metrics as columns of the table `headline`."""
 

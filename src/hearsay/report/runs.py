@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from hearsay.foreign_files import MAX_TOML_BYTES, read_bytes
+from hearsay.metrics import LATENCY_PERCENTS
 from hearsay.pipeline.input.run_facts import scenario_of, summary_of
 from hearsay.pipeline.output.stored_tables import arrow_schema, stored_files
 from hearsay.pipeline.output.tables import (
@@ -316,7 +317,6 @@ def _first_line(error: Exception) -> str:
 
 ALL_TOPICS = "all topics"
 _PAYLOAD = "publish"
-_PERCENTILES = {"latency_p50_ms": 0.5, "latency_p90_ms": 0.9, "latency_p99_ms": 0.99}
 _OF_THE_RUN = ("run", "router", "nodes", "state_bytes_mean", "state_bytes_max", "start_us", "seconds", "complete")
 
 
@@ -338,17 +338,18 @@ def all_topics(run: Run) -> dict[str, Any]:
 
 def _latencies(run: Run, rows: Sequence[Any]) -> dict[str, float | None]:
     known = [row["latency_max_ms"] for row in rows if row["latency_max_ms"] is not None]
-    found: dict[str, float | None] = {"latency_max_ms": max(known, default=None)}
+    slowest: dict[str, float | None] = {"latency_max_ms": max(known, default=None)}
     table = run.read(LATENCY, "latency_us", "deliveries")
     table = table.filter(compute.is_valid(table.column("latency_us")))
     if not len(table):
-        return found
+        return slowest
     latencies, deliveries = (_floats(table, name) for name in ("latency_us", "deliveries"))
     order = np.argsort(latencies, kind="stable")
     upto = np.cumsum(deliveries[order])
-    for name, share in _PERCENTILES.items():
-        found[name] = float(latencies[order][np.searchsorted(upto, share * upto[-1])]) / 1000
-    return found
+    return {
+        f"latency_{name}_ms": float(latencies[order][np.searchsorted(upto, percent / 100 * upto[-1])]) / 1000
+        for name, percent in LATENCY_PERCENTS.items()
+    } | slowest
 
 
 def _copies(run: Run) -> dict[str, float | None]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import PartKind
+from hearsay.metrics import LATENCY_PERCENTS
 from hearsay.text.numbers import figure, milliseconds, percent, plain, seconds, size
 from hearsay.text.tables import html_table
 from hearsay.trace.language.schema import Column
@@ -278,11 +279,12 @@ def _histogram(latencies: Latencies) -> tuple[tuple[int, int], ...]:
 
 
 def _latency_ms(latencies: Latencies) -> dict[str, float | None]:
-    wanted = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
     if not len(latencies.counts):
-        return dict.fromkeys(wanted)
+        return dict.fromkeys(LATENCY_PERCENTS)
     upto = np.cumsum(latencies.counts)
-    return {name: round(_percentile(latencies, upto, percent) / 1000, 3) for name, percent in wanted.items()}
+    return {
+        name: round(_percentile(latencies, upto, percent) / 1000, 3) for name, percent in LATENCY_PERCENTS.items()
+    }
 
 
 def _percentile(latencies: Latencies, upto: NDArray[np.int64], percent: int) -> float:

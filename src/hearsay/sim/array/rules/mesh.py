@@ -1,4 +1,4 @@
-"""Mesh upkeep and control, as `core.mesh.mesh` and `core.mesh.backoff` have it.
+"""Mesh upkeep and control, the kernels of `core.mesh.mesh`, `core.mesh.mesh_requests` and `core.mesh.graft_bounds`.
 
 Layout: the mesh of a topic is the bit IN_MESH of the node's slots for that topic; walking the slots is walking the
 mesh in ascending order. Backoffs are a list of the node: topic, peer, until when.

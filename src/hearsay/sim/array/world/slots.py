@@ -248,7 +248,7 @@ def region(w: World, node: int) -> int:
 
 @kernel
 def _log_normal(w: World, draw: Word) -> int:
-    """`sim.plan.quantiles.log_normal_us`; `latencies` holds the body, then the low and the high tail."""
+    """`sim.plan.draws.log_normal_us`; `latencies` holds the body, then the low and the high tail."""
     table = latencies(w)
     bin_ = np.int64(draw >> np.uint64(52))
     if bin_ != 0 and bin_ != LAST_BIN:
