@@ -16,70 +16,45 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from hearsay.extras import MissingExtra, how_to_install
-from hearsay.version import __version__
+from hearsay.extras import MissingExtra as MissingExtra
+from hearsay.extras import how_to_install
+from hearsay.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from hearsay.api.comparisons import Comparison, compare
-    from hearsay.api.explanations import Explanation, explain_message
-    from hearsay.api.runs import Run, open_run
-    from hearsay.api.score_checks import ScoreCheck, check_scores
-    from hearsay.api.simulations import load_scenario, simulate
-    from hearsay.api.sweeps import SweepResult, sweep
-    from hearsay.api.table import Table
-    from hearsay.api.tuning import TuneAnswer, TuneResult, tune
-    from hearsay.core.language.events import Verdict
-    from hearsay.core.language.rpc import Message
-    from hearsay.core.shell.contract import RouterFailed
-    from hearsay.node.config import NodeConfig, NodeLimits
-    from hearsay.node.node import Node
-    from hearsay.node.topic import Published, Received, Topic
-    from hearsay.score_check.findings import ScoreFinding
-    from hearsay.sim.results.summary import Summary
-    from hearsay.sim.scenario.scenario import Scenario
-    from hearsay.sim.scenario.scenario_error import ScenarioError
-    from hearsay.sim.simulate import InvariantViolation
-    from hearsay.studies.checked_file import StudyError
-    from hearsay.trace.language.errors import RunFolderError
-    from hearsay.wire.signing import SignaturePolicy
+    from hearsay.api.comparisons import Comparison as Comparison
+    from hearsay.api.comparisons import compare as compare
+    from hearsay.api.explanations import Explanation as Explanation
+    from hearsay.api.explanations import explain_message as explain_message
+    from hearsay.api.runs import Run as Run
+    from hearsay.api.runs import open_run as open_run
+    from hearsay.api.score_checks import ScoreCheck as ScoreCheck
+    from hearsay.api.score_checks import check_scores as check_scores
+    from hearsay.api.simulations import load_scenario as load_scenario
+    from hearsay.api.simulations import simulate as simulate
+    from hearsay.api.sweeps import SweepResult as SweepResult
+    from hearsay.api.sweeps import sweep as sweep
+    from hearsay.api.table import Table as Table
+    from hearsay.api.tuning import TuneAnswer as TuneAnswer
+    from hearsay.api.tuning import TuneResult as TuneResult
+    from hearsay.api.tuning import tune as tune
+    from hearsay.core.language.events import Verdict as Verdict
+    from hearsay.core.language.rpc import Message as Message
+    from hearsay.core.shell.contract import RouterFailed as RouterFailed
+    from hearsay.node.config import NodeConfig as NodeConfig
+    from hearsay.node.config import NodeLimits as NodeLimits
+    from hearsay.node.node import Node as Node
+    from hearsay.node.topic import Published as Published
+    from hearsay.node.topic import Received as Received
+    from hearsay.node.topic import Topic as Topic
+    from hearsay.score_check.findings import ScoreFinding as ScoreFinding
+    from hearsay.sim.results.summary import Summary as Summary
+    from hearsay.sim.scenario.scenario import Scenario as Scenario
+    from hearsay.sim.scenario.scenario_error import ScenarioError as ScenarioError
+    from hearsay.sim.simulate import InvariantViolation as InvariantViolation
+    from hearsay.studies.checked_file import StudyError as StudyError
+    from hearsay.trace.language.errors import RunFolderError as RunFolderError
+    from hearsay.wire.signing import SignaturePolicy as SignaturePolicy
 
-__all__ = [
-    "Comparison",
-    "Explanation",
-    "InvariantViolation",
-    "Message",
-    "MissingExtra",
-    "Node",
-    "NodeConfig",
-    "NodeLimits",
-    "Published",
-    "Received",
-    "RouterFailed",
-    "Run",
-    "RunFolderError",
-    "Scenario",
-    "ScenarioError",
-    "ScoreCheck",
-    "ScoreFinding",
-    "SignaturePolicy",
-    "StudyError",
-    "Summary",
-    "SweepResult",
-    "Table",
-    "Topic",
-    "TuneAnswer",
-    "TuneResult",
-    "Verdict",
-    "__version__",
-    "check_scores",
-    "compare",
-    "explain_message",
-    "load_scenario",
-    "open_run",
-    "simulate",
-    "sweep",
-    "tune",
-]
 
 _HOMES = {
     "Comparison": "hearsay.api.comparisons",
@@ -116,6 +91,7 @@ _HOMES = {
     "sweep": "hearsay.api.sweeps",
     "tune": "hearsay.api.tuning",
 }
+__all__ = sorted([*_HOMES, "MissingExtra", "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # what is logged is for the program to show, or not

@@ -5,184 +5,101 @@
 
 from __future__ import annotations
 
-from hearsay.core.episub.episub import Episub
-from hearsay.core.episub.parameters import EpisubParameters
-from hearsay.core.flooding import Floodsub, FloodsubParameters, Randomsub, RandomsubParameters
-from hearsay.core.language.actions import (
-    Action,
-    Deliver,
-    DeliverPartial,
-    Dial,
-    Disconnect,
-    ExtensionTestReceived,
-    FindContacts,
-    Ping,
-    Reason,
-    RemindOfPartial,
-    Send,
-    TraceAction,
-    Validate,
-    Via,
-    Withdraw,
-)
-from hearsay.core.language.events import (
-    ContactsFound,
-    DialFailed,
-    DirectPeerChosen,
-    Event,
-    Join,
-    Leave,
-    MessageRefused,
-    MessageValidated,
-    PartialApplication,
-    PartialFeedback,
-    PartialPeer,
-    PartialsChosen,
-    PartsFor,
-    PeerConnected,
-    PeerDisconnected,
-    PeerRated,
-    Publish,
-    PublishPartial,
-    RoundTripMeasured,
-    RpcReceived,
-    SendFailed,
-    StreamOpened,
-    TimerFired,
-    TopicScored,
-    Verdict,
-)
-from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
-from hearsay.core.language.rpc import (
-    FIRST_EXTENSION_FIELD,
-    FLOODSUB,
-    LAST_EXTENSION_FIELD,
-    MESHSUB,
-    MESHSUB_11,
-    MESHSUB_12,
-    MESHSUB_13,
-    Control,
-    Extension,
-    ExtensionTest,
-    Features,
-    Graft,
-    IHave,
-    IWant,
-    Message,
-    Partial,
-    PartialUse,
-    PartKind,
-    Prune,
-    Rpc,
-    Subscription,
-)
-from hearsay.core.language.state import Peering
-from hearsay.core.mesh.gossipsub import Gossipsub
-from hearsay.core.mesh.meshsub import Meshsub, MeshsubParameters
-from hearsay.core.mesh.parameters import GossipsubParameters
-from hearsay.core.registry import ROUTERS, RouterKind, UnknownRouter, create, find_router
-from hearsay.core.shell.contract import UsageError
-from hearsay.core.shell.parameters import ParameterError, RouterParameters, Violation, choice, integer, milliseconds
-from hearsay.core.shell.peers import ConnectedPeer, TopicPeers
-from hearsay.core.shell.randomness import Purpose, Randomness
-from hearsay.core.shell.router import Router
-from hearsay.core.shell.strategy import ControlGroup, Dialling, Strategy
+from hearsay.core.episub.episub import Episub as Episub
+from hearsay.core.episub.parameters import EpisubParameters as EpisubParameters
+from hearsay.core.flooding import Floodsub as Floodsub
+from hearsay.core.flooding import FloodsubParameters as FloodsubParameters
+from hearsay.core.flooding import Randomsub as Randomsub
+from hearsay.core.flooding import RandomsubParameters as RandomsubParameters
+from hearsay.core.language.actions import Action as Action
+from hearsay.core.language.actions import Deliver as Deliver
+from hearsay.core.language.actions import DeliverPartial as DeliverPartial
+from hearsay.core.language.actions import Dial as Dial
+from hearsay.core.language.actions import Disconnect as Disconnect
+from hearsay.core.language.actions import ExtensionTestReceived as ExtensionTestReceived
+from hearsay.core.language.actions import FindContacts as FindContacts
+from hearsay.core.language.actions import Ping as Ping
+from hearsay.core.language.actions import Reason as Reason
+from hearsay.core.language.actions import RemindOfPartial as RemindOfPartial
+from hearsay.core.language.actions import Send as Send
+from hearsay.core.language.actions import TraceAction as TraceAction
+from hearsay.core.language.actions import Validate as Validate
+from hearsay.core.language.actions import Via as Via
+from hearsay.core.language.actions import Withdraw as Withdraw
+from hearsay.core.language.events import ContactsFound as ContactsFound
+from hearsay.core.language.events import DialFailed as DialFailed
+from hearsay.core.language.events import DirectPeerChosen as DirectPeerChosen
+from hearsay.core.language.events import Event as Event
+from hearsay.core.language.events import Join as Join
+from hearsay.core.language.events import Leave as Leave
+from hearsay.core.language.events import MessageRefused as MessageRefused
+from hearsay.core.language.events import MessageValidated as MessageValidated
+from hearsay.core.language.events import PartialApplication as PartialApplication
+from hearsay.core.language.events import PartialFeedback as PartialFeedback
+from hearsay.core.language.events import PartialPeer as PartialPeer
+from hearsay.core.language.events import PartialsChosen as PartialsChosen
+from hearsay.core.language.events import PartsFor as PartsFor
+from hearsay.core.language.events import PeerConnected as PeerConnected
+from hearsay.core.language.events import PeerDisconnected as PeerDisconnected
+from hearsay.core.language.events import PeerRated as PeerRated
+from hearsay.core.language.events import Publish as Publish
+from hearsay.core.language.events import PublishPartial as PublishPartial
+from hearsay.core.language.events import RoundTripMeasured as RoundTripMeasured
+from hearsay.core.language.events import RpcReceived as RpcReceived
+from hearsay.core.language.events import SendFailed as SendFailed
+from hearsay.core.language.events import StreamOpened as StreamOpened
+from hearsay.core.language.events import TimerFired as TimerFired
+from hearsay.core.language.events import TopicScored as TopicScored
+from hearsay.core.language.events import Verdict as Verdict
+from hearsay.core.language.identifiers import MessageId as MessageId
+from hearsay.core.language.identifiers import Micros as Micros
+from hearsay.core.language.identifiers import PeerId as PeerId
+from hearsay.core.language.identifiers import TopicId as TopicId
+from hearsay.core.language.rpc import FIRST_EXTENSION_FIELD as FIRST_EXTENSION_FIELD
+from hearsay.core.language.rpc import FLOODSUB as FLOODSUB
+from hearsay.core.language.rpc import LAST_EXTENSION_FIELD as LAST_EXTENSION_FIELD
+from hearsay.core.language.rpc import MESHSUB as MESHSUB
+from hearsay.core.language.rpc import MESHSUB_11 as MESHSUB_11
+from hearsay.core.language.rpc import MESHSUB_12 as MESHSUB_12
+from hearsay.core.language.rpc import MESHSUB_13 as MESHSUB_13
+from hearsay.core.language.rpc import Control as Control
+from hearsay.core.language.rpc import Extension as Extension
+from hearsay.core.language.rpc import ExtensionTest as ExtensionTest
+from hearsay.core.language.rpc import Features as Features
+from hearsay.core.language.rpc import Graft as Graft
+from hearsay.core.language.rpc import IHave as IHave
+from hearsay.core.language.rpc import IWant as IWant
+from hearsay.core.language.rpc import Message as Message
+from hearsay.core.language.rpc import Partial as Partial
+from hearsay.core.language.rpc import PartialUse as PartialUse
+from hearsay.core.language.rpc import PartKind as PartKind
+from hearsay.core.language.rpc import Prune as Prune
+from hearsay.core.language.rpc import Rpc as Rpc
+from hearsay.core.language.rpc import Subscription as Subscription
+from hearsay.core.language.state import Peering as Peering
+from hearsay.core.mesh.gossipsub import Gossipsub as Gossipsub
+from hearsay.core.mesh.meshsub import Meshsub as Meshsub
+from hearsay.core.mesh.meshsub import MeshsubParameters as MeshsubParameters
+from hearsay.core.mesh.parameters import GossipsubParameters as GossipsubParameters
+from hearsay.core.registry import ROUTERS as ROUTERS
+from hearsay.core.registry import RouterKind as RouterKind
+from hearsay.core.registry import UnknownRouter as UnknownRouter
+from hearsay.core.registry import create as create
+from hearsay.core.registry import find_router as find_router
+from hearsay.core.shell.contract import UsageError as UsageError
+from hearsay.core.shell.parameters import ParameterError as ParameterError
+from hearsay.core.shell.parameters import RouterParameters as RouterParameters
+from hearsay.core.shell.parameters import Violation as Violation
+from hearsay.core.shell.parameters import choice as choice
+from hearsay.core.shell.parameters import integer as integer
+from hearsay.core.shell.parameters import milliseconds as milliseconds
+from hearsay.core.shell.peers import ConnectedPeer as ConnectedPeer
+from hearsay.core.shell.peers import TopicPeers as TopicPeers
+from hearsay.core.shell.randomness import Purpose as Purpose
+from hearsay.core.shell.randomness import Randomness as Randomness
+from hearsay.core.shell.router import Router as Router
+from hearsay.core.shell.strategy import ControlGroup as ControlGroup
+from hearsay.core.shell.strategy import Dialling as Dialling
+from hearsay.core.shell.strategy import Strategy as Strategy
 
-__all__ = [
-    "FIRST_EXTENSION_FIELD",
-    "FLOODSUB",
-    "LAST_EXTENSION_FIELD",
-    "MESHSUB",
-    "MESHSUB_11",
-    "MESHSUB_12",
-    "MESHSUB_13",
-    "ROUTERS",
-    "Action",
-    "ConnectedPeer",
-    "ContactsFound",
-    "Control",
-    "ControlGroup",
-    "Deliver",
-    "DeliverPartial",
-    "Dial",
-    "DialFailed",
-    "Dialling",
-    "DirectPeerChosen",
-    "Disconnect",
-    "Episub",
-    "EpisubParameters",
-    "Event",
-    "Extension",
-    "ExtensionTest",
-    "ExtensionTestReceived",
-    "Features",
-    "FindContacts",
-    "Floodsub",
-    "FloodsubParameters",
-    "Gossipsub",
-    "GossipsubParameters",
-    "Graft",
-    "IHave",
-    "IWant",
-    "Join",
-    "Leave",
-    "Meshsub",
-    "MeshsubParameters",
-    "Message",
-    "MessageId",
-    "MessageRefused",
-    "MessageValidated",
-    "Micros",
-    "ParameterError",
-    "PartKind",
-    "Partial",
-    "PartialApplication",
-    "PartialFeedback",
-    "PartialPeer",
-    "PartialUse",
-    "PartialsChosen",
-    "PartsFor",
-    "PeerConnected",
-    "PeerDisconnected",
-    "PeerId",
-    "PeerRated",
-    "Peering",
-    "Ping",
-    "Prune",
-    "Publish",
-    "PublishPartial",
-    "Purpose",
-    "Randomness",
-    "Randomsub",
-    "RandomsubParameters",
-    "Reason",
-    "RemindOfPartial",
-    "RoundTripMeasured",
-    "Router",
-    "RouterKind",
-    "RouterParameters",
-    "Rpc",
-    "RpcReceived",
-    "Send",
-    "SendFailed",
-    "Strategy",
-    "StreamOpened",
-    "Subscription",
-    "TimerFired",
-    "TopicId",
-    "TopicPeers",
-    "TopicScored",
-    "TraceAction",
-    "UnknownRouter",
-    "UsageError",
-    "Validate",
-    "Verdict",
-    "Via",
-    "Violation",
-    "Withdraw",
-    "choice",
-    "create",
-    "find_router",
-    "integer",
-    "milliseconds",
-]
+__all__ = sorted(name for name in globals() if name[0].isalpha() and name != "annotations")  # pyright: ignore[reportUnsupportedDunderAll]
