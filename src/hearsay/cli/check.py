@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from hearsay.cli.arguments import GivenPath
-from hearsay.cli.ending import CommandFailed
+from hearsay.cli.ending import CommandFailed, print_json
 from hearsay.cli.spark_steps import chosen_place
 from hearsay.cli.study_session import make_runs, spark_options, tell_failures
 
@@ -52,8 +50,7 @@ def command(**options: Any) -> None:
             }
             for each in found
         ]
-        json.dump(answer, sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        print_json(answer)
     else:
         for each in found:
             click.echo(prose(judged_words(each)))

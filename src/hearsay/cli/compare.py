@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hearsay.cli.arguments import GivenPath, Whole, settings_of
-from hearsay.cli.ending import CommandFailed, WrongInput
+from hearsay.cli.ending import CommandFailed, WrongInput, print_json
 from hearsay.cli.spark_steps import chosen_place
 from hearsay.cli.study_session import make_runs, spark_options, tell_failures, tell_missing
 
@@ -101,8 +99,7 @@ def _sides(options: dict[str, Any], names: tuple[str, str]) -> tuple[Study, list
 
 def _tell(comparison: Comparison, report: Path, as_json: bool) -> None:
     if as_json:
-        json.dump({**comparison.to_json(), "report": str(report)}, sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        print_json({**comparison.to_json(), "report": str(report)})
         return
     from hearsay.studies.comparison import by_itself_words, overall_words, unasked_words
     from hearsay.studies.study_text import compared_text

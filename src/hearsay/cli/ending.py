@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 import traceback
@@ -21,6 +22,11 @@ def system_words(error: OSError) -> str:
     """Return the message of the system with its file, without the error number."""
     place = f"{error.filename}: " if error.filename is not None else ""
     return f"{place}{error.strerror or error}"
+
+
+def print_json(value: object, *, allow_nan: bool = True) -> None:
+    """Print the result of a command for a program."""
+    print(json.dumps(value, indent=2, allow_nan=allow_nan))
 
 
 class CommandFailed(Failure):

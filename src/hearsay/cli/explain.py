@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 import click
 
 from hearsay.cli.arguments import GivenPath
-from hearsay.cli.ending import WrongInput
+from hearsay.cli.ending import WrongInput, print_json
 from hearsay.extras import require_extra
 
 
@@ -41,8 +39,7 @@ def command(run: Path, message: str, node: str | None, missing: bool, out: Path 
     if out is not None:
         write_explained_page(out, explanation)
     if as_json:
-        json.dump(explanation.to_json(), sys.stdout, indent=2, allow_nan=False)
-        sys.stdout.write("\n")
+        print_json(explanation.to_json(), allow_nan=False)
         return
     click.echo(explanation.text())
     if out is not None:

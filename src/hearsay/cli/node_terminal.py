@@ -15,9 +15,9 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from hearsay.cli.ending import CommandFailed, WrongInput, system_words
-from hearsay.cli.loop_signals import heed_first_signal
 from hearsay.cli.node_logs import tell
 from hearsay.cli.published_lines import PublishedLines, shown_topic
+from hearsay.cli.signals import first_signal_of_loop
 from hearsay.extras import MissingExtra, require_extra
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import to_text
@@ -40,10 +40,9 @@ async def run_node(
     config: NodeConfig, identity: PrivateKey | None, options: Mapping[str, Any]
 ) -> tuple[int | None, list[str]]:
     """Until a signal comes, or the input of a node that only publishes ends; the signal, and what was not sent."""
-    signalled: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    heed_first_signal(signalled)
     terminal = _Terminal(options)
     async with AsyncExitStack() as stack:
+        signalled = stack.enter_context(first_signal_of_loop())
         try:
             watched = _watched(options, signalled)
             node = Node(config, identity=identity, trace=options["trace"], watcher=watched and watched.source.put)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import sys
-
 import click
+
+from hearsay.cli.ending import print_json
 
 
 @click.command("schema")
@@ -16,5 +15,4 @@ def command(what: str) -> None:
     from hearsay.studies.schemas import budget_schema, study_schema, tune_schema
 
     schemas = {"scenario": scenario_schema, "study": study_schema, "budget": budget_schema, "tune": tune_schema}
-    json.dump(schemas[what](), sys.stdout, indent=2)
-    sys.stdout.write("\n")
+    print_json(schemas[what]())

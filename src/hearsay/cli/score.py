@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hearsay.cli.arguments import GivenPath, Whole
-from hearsay.cli.ending import CommandFailed, WrongInput
+from hearsay.cli.ending import CommandFailed, WrongInput, print_json
 from hearsay.extras import require_extra
 
 if TYPE_CHECKING:
@@ -47,6 +45,7 @@ def command(**options: Any) -> None:
     code is 1 if a finding has the severity of --fail-on or above.
     """
     from hearsay.score_check.check import check
+    from hearsay.score_check.check_text import check_text
 
     if options["list_checks"]:
         _list_checks()
@@ -58,9 +57,12 @@ def command(**options: Any) -> None:
         from hearsay.report.score_page import write_score_page
 
         write_score_page(checked, options["page"])
-    _tell(checked, options["as_json"])
-    if options["page"] is not None and not options["as_json"]:
-        click.echo(f"page: {options['page']}")
+    if options["as_json"]:
+        print_json(checked.to_json(), allow_nan=False)
+    else:
+        click.echo(check_text(checked))
+        if options["page"] is not None:
+            click.echo(f"page: {options['page']}")
     _end(checked, options["fail_on"])
 
 
@@ -110,16 +112,6 @@ def _of_set(name: str, validators: int | None) -> Subject:
         options = {"set": "--preset", "validators": "--validators"}
         problems = [f"{options[each.field]} {each.value}: {each.rule}" for each in error.violations]
         raise WrongInput(*problems) from None
-
-
-def _tell(checked: Checked, as_json: bool) -> None:
-    from hearsay.score_check.check_text import check_text
-
-    if as_json:
-        json.dump(checked.to_json(), sys.stdout, indent=2, allow_nan=False)
-        sys.stdout.write("\n")
-    else:
-        click.echo(check_text(checked))
 
 
 def _end(checked: Checked, fail_on: str) -> None:

@@ -18,7 +18,10 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from time import monotonic
 from types import FrameType
-from typing import NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+if TYPE_CHECKING:
+    import asyncio
 
 Handler: TypeAlias = Callable[[int, FrameType | None], object]
 
@@ -85,7 +88,7 @@ def ignore_signals() -> None:
 
 
 @contextmanager
-def first_signal(tell: Callable[[int], None]) -> Generator[None]:
+def first_signal(tell: Callable[[int], object]) -> Generator[None]:
     """Report the first signal to a command that ends by itself, and raise at the second."""
 
     def handle(number: int, _frame: FrameType | None) -> None:
@@ -101,6 +104,26 @@ def first_signal(tell: Callable[[int], None]) -> Generator[None]:
         for number in heeded:
             if signal.getsignal(number) is handle:
                 signal.signal(number, _raise)
+
+
+@contextmanager
+def first_signal_of_loop() -> Generator[asyncio.Future[int]]:
+    """Yield a future that gets the first signal to a command on a loop; a second one is raised.
+
+    The handlers are not the loop's own: while the loop removes one of those, the signal has its default effect for a
+    moment, which ends a process that is signalled twice.
+    """
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    signalled: asyncio.Future[int] = loop.create_future()
+
+    def tell(number: int) -> None:
+        if not signalled.done():
+            signalled.set_result(number)
+
+    with first_signal(lambda number: loop.call_soon_threadsafe(tell, number)):
+        yield signalled
 
 
 def _heeded() -> list[signal.Signals]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hearsay.cli.arguments import GivenPath, Real, Whole, settings_of
-from hearsay.cli.ending import DEBUG, CommandFailed, WrongInput
+from hearsay.cli.ending import DEBUG, CommandFailed, WrongInput, print_json
 from hearsay.cli.signals import Signalled, first_signal
 
 if TYPE_CHECKING:
@@ -86,9 +84,10 @@ def _complete_preset(_ctx: click.Context, _parameter: click.Parameter, incomplet
 def command(**options: Any) -> None:
     """Simulate SCENARIO (a TOML file) or a preset (default: the preset r1)."""
     from hearsay.core.shell.contract import RouterFailed
-    from hearsay.sim.plan.engines import estimate
+    from hearsay.sim.plan.engines import choose_engine, estimate
     from hearsay.sim.scenario.scenario_file import dump_scenario
     from hearsay.sim.simulate import InvariantViolation
+    from hearsay.trace.write.run_folder import RunFolder
 
     if options["show_scenario"] and (options["out"] is not None or options["as_json"]):
         raise WrongInput("--show-scenario runs nothing: it goes with neither --out nor --json")
@@ -99,7 +98,9 @@ def command(**options: Any) -> None:
         if options["show_scenario"]:
             click.echo(dump_scenario(scenario), nl=False)
             return
-        engine = _choose_engine(scenario, options)
+        engine, reason = choose_engine(scenario, options["engine"], checked=options["check"])
+        if options["engine"] == "auto":
+            click.echo(f"engine: {engine} ({reason})", err=True)
         if engine == "reference" and options["threads"] > 1:
             click.echo(
                 f"--threads {options['threads']}: the reference engine has one; more are the array engine's", err=True
@@ -110,7 +111,7 @@ def command(**options: Any) -> None:
             raise WrongInput(f"{refusal}; --yes runs it anyway")
         if needs.is_long:
             click.echo(f"this takes {needs.span}", err=True)
-        folder = _run_folder(options["out"])
+        folder = RunFolder.create(options["out"]) if options["out"] is not None else None
         result, stopped_by = _run(scenario, options, folder, engine)
     except InvariantViolation as error:
         raise CommandFailed(f"the checker found broken invariants:\n{error}") from None
@@ -149,21 +150,6 @@ def _require_file(given: Path | None) -> None:
 
     if given is not None and str(given) in preset_names() and not given.exists():
         raise WrongInput(f"{given}: no such file; did you mean --preset {given}?")
-
-
-def _choose_engine(scenario: Scenario, options: dict[str, Any]) -> EngineName:
-    from hearsay.sim.plan.engines import choose_engine
-
-    engine, reason = choose_engine(scenario, options["engine"], checked=options["check"])
-    if options["engine"] == "auto":
-        click.echo(f"engine: {engine} ({reason})", err=True)
-    return engine
-
-
-def _run_folder(out: Path | None) -> RunFolder | None:
-    from hearsay.trace.write.run_folder import RunFolder
-
-    return RunFolder.create(out) if out is not None else None
 
 
 def _run(
@@ -240,8 +226,7 @@ def stopping_on_signals(simulation: Simulation) -> Generator[list[int]]:
 
 def _report(result: Result, options: dict[str, Any], folder: RunFolder | None) -> None:
     if options["as_json"]:
-        json.dump(result.summary.to_json(), sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        print_json(result.summary.to_json())
         return
     click.echo(str(result.summary))
     if folder is not None:

@@ -111,7 +111,8 @@ def spark_steps(
     from hearsay.pipeline.spark.session import spark_session
 
     started = monotonic()
-    progress, task = _bar(steps or STEPS) if bars_can_be_drawn() else (None, None)
+    progress = progress_bar("spark", "{task.fields[text]}") if bars_can_be_drawn() else None
+    task = progress and progress.add_task("", total=(steps or STEPS) + 1, text="starting Spark")
     work = SparkWork(None, started, progress, task)
     try:
         if progress is not None:
@@ -126,13 +127,12 @@ def spark_steps(
             progress.stop()
 
 
-def _bar(steps: int) -> tuple[Progress, Any]:
+def progress_bar(what: str, *texts: str) -> Progress:
+    """Return a bar on stderr, with texts behind it and the time that has passed."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TimeElapsedColumn
 
-    columns = (TextColumn("spark"), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
-    progress = Progress(*columns, console=Console(stderr=True), transient=True)
-    return progress, progress.add_task("", total=steps + 1, text="starting Spark")
+    return Progress(what, BarColumn(), *texts, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
 
 
 REFRESH_S = 0.1
@@ -156,19 +156,10 @@ def simulated_time(simulation: Simulation) -> Generator[Callable[[int], None]]:
 
 @contextmanager
 def _time_bar(simulation: Simulation) -> Generator[Callable[[int], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
     end_s = simulation.plan.end_us / 1e6
-    columns = (
-        TextColumn("simulating"),
-        BarColumn(),
-        TextColumn("{task.completed:.1f} of {task.total:.1f} s"),
-        TextColumn("{task.fields[delivered]:,} delivered"),
-        TimeElapsedColumn(),
-    )
+    texts = "{task.completed:.1f} of {task.total:.1f} s", "{task.fields[delivered]:,} delivered"
     last = 0.0
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with progress_bar("simulating", *texts) as progress:
         task = progress.add_task("", total=end_s, delivered=0)
 
         def update(now_us: int) -> None:

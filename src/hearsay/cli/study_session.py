@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 import click
 
 from hearsay.cli.ending import CommandFailed, WrongInput
-from hearsay.cli.spark_steps import bars_can_be_drawn, require_spark_at
+from hearsay.cli.spark_steps import bars_can_be_drawn, progress_bar, require_spark_at
 
 if TYPE_CHECKING:
     from hearsay.pipeline.spark.place import Where
-    from hearsay.studies.packs import Row
+    from hearsay.studies.packs import PackMaker, Row
+    from hearsay.studies.processes import OpenPlace
     from hearsay.studies.runner import Progress
     from hearsay.studies.study_file import Study
     from hearsay.studies.sweep import Sweep, Swept
@@ -37,30 +39,50 @@ def spark_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def make_runs(sweep: Sweep, where: Where) -> Swept:
     """Make the missing runs, with progress; what is kept survives all that may happen."""
-    from hearsay.pipeline.spark.place import SparkUnavailable
-    from hearsay.studies.processes import is_on_spark, place_of_runs
+    place = place_of_study(sweep.study, where)
+    before = sweep.runs - len(sweep.missing)
+    if before:
+        say(f"{before} of {sweep.runs} runs are there already")
+    with (
+        naming_what_is_kept(lambda: f"{len(sweep.swept().results)} of {sweep.runs} runs", sweep.folder.path),
+        progress_of(len(sweep.missing)) as listen,
+    ):
+        return sweep.run(place, listen)
 
-    wanted = sweep.study.cores_per_task
-    require_cores(sweep.study, where)
+
+@contextmanager
+def naming_what_is_kept(kept: Callable[[], str], folder: Path) -> Generator[None]:
+    """Add to a failure or a signal which runs are kept in a folder."""
+    from hearsay.pipeline.spark.place import SparkUnavailable
+
+    def words() -> str:
+        return f"{kept()} are kept in {folder}; the same command goes on from there"
+
     try:
-        if sweep.missing and is_on_spark(where):
-            require_spark_at(where)
-        with _progress(sweep) as listen:
-            return sweep.run(place_of_runs(where, wanted, say), listen)
+        yield
     except (SparkUnavailable, CommandFailed) as error:
-        raise CommandFailed(f"{error}; {_kept(sweep)}") from None
+        raise CommandFailed(f"{error}; {words()}") from None
     except KeyboardInterrupt as stopped:
-        stopped.add_note(_kept(sweep))
+        stopped.add_note(words())
         raise
 
 
-def require_cores(study: Study, where: Where) -> None:
-    """A run must not ask for more cores than there are here."""
+def place_of_study(study: Study, where: Where) -> OpenPlace:
+    """Return what opens the place of runs; Spark is required only when there are runs to make."""
     from hearsay.pipeline.spark.place import cores
+    from hearsay.studies.processes import is_on_spark, place_of_runs
 
     wanted = study.cores_per_task
     if where.master is None and where.remote is None and wanted > cores():
         raise WrongInput(f"{study.name}: cores_per_task = {wanted}: there are {cores()} cores here")
+    open_place = place_of_runs(where, wanted, say)
+
+    def place(modules: Sequence[Path]) -> AbstractContextManager[PackMaker]:
+        if is_on_spark(where):
+            require_spark_at(where)
+        return open_place(modules)
+
+    return place
 
 
 def tell_missing(sweep: Sweep) -> None:
@@ -89,20 +111,6 @@ def tell_failures(failures: Sequence[Row]) -> None:
         )
 
 
-def _kept(sweep: Sweep) -> str:
-    kept = len(sweep.swept().results)
-    return f"{kept} of {sweep.runs} runs are kept in {sweep.folder.path}; the same command goes on from there"
-
-
-@contextmanager
-def _progress(sweep: Sweep) -> Generator[Callable[[Progress], None]]:
-    before = sweep.runs - len(sweep.missing)
-    if before:
-        say(f"{before} of {sweep.runs} runs are there already")
-    with progress_of(len(sweep.missing)) as listen:
-        yield listen
-
-
 @contextmanager
 def progress_of(runs: int) -> Generator[Callable[[Progress], None]]:
     """Report progress in runs."""
@@ -114,7 +122,9 @@ def progress_of(runs: int) -> Generator[Callable[[Progress], None]]:
 
 
 def _progress_text(progress: Progress) -> str:
-    left = "" if progress.seconds_left is None else f", about {_span(progress.seconds_left)} left"
+    from hearsay.sim.plan.engines import time_span
+
+    left = "" if progress.seconds_left is None else f", about {time_span(progress.seconds_left)} left"
     return f"{progress.running} running, {progress.failed} failed{left}"
 
 
@@ -132,23 +142,8 @@ def _plain() -> Callable[[Progress], None]:
 
 @contextmanager
 def _bar(runs: int) -> Generator[Callable[[Progress], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("runs"),
-        BarColumn(),
-        TextColumn("{task.completed} of {task.total} done, {task.fields[text]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with progress_bar("runs", "{task.completed} of {task.total} done, {task.fields[text]}") as bar:
         task = bar.add_task("", total=runs, text="starting")
         yield lambda progress: bar.update(
             task, total=progress.total, completed=progress.done, text=_progress_text(progress)
         )
-
-
-def _span(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

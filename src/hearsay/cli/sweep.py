@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hearsay.cli.arguments import GivenPath, Whole, settings_of
-from hearsay.cli.ending import CommandFailed, WrongInput
+from hearsay.cli.ending import CommandFailed, WrongInput, print_json
 from hearsay.cli.spark_steps import chosen_place
 from hearsay.cli.study_session import make_runs, spark_options, tell_failures, tell_missing
 
@@ -41,6 +39,7 @@ FOLDER = "sweeps"
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(**options: Any) -> None:
     """Run every combination of a study's axes with every seed; existing runs are kept."""
+    from hearsay.report.study_page import write_study_report
     from hearsay.sim.scenario.tables import read_text
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.points import points_of
@@ -62,7 +61,8 @@ def command(**options: Any) -> None:
         _tell_plan(sweep)
         return
     swept = make_runs(sweep, where)
-    report = _write_report(swept, folder.path, _command(options))
+    report = folder.path / "report.html"
+    write_study_report(swept, report, folder.path / "pictures", _command(options))
     _tell(swept, folder.path, report, options)
     tell_failures(swept.failures)
     if swept.failures:
@@ -110,26 +110,11 @@ def _tell_plan(sweep: Sweep) -> None:
     tell_missing(sweep)
 
 
-def _write_report(swept: Swept, folder: Path, command: str) -> Path:
-    from hearsay.report.study_page import write_study_report
-
-    report = folder / "report.html"
-    write_study_report(swept, report, folder / "pictures", command)
-    return report
-
-
 def _tell(swept: Swept, folder: Path, report: Path, options: dict[str, Any]) -> None:
     if options["as_json"]:
-        answer = {
-            "study": swept.study.name,
-            "folder": str(folder),
-            "report": str(report),
-            "runs": len(swept.results),
-            "made": swept.made,
-            "failed": len(swept.failures),
-        }
-        json.dump(answer, sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        from hearsay.api.sweeps import SweepResult
+
+        print_json({**SweepResult(folder, swept).to_json(), "report": str(report)})
         return
     from hearsay.studies.study_text import points_text
 

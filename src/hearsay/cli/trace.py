@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -40,18 +41,7 @@ def command() -> None:
 @click.option("--to", "until", type=Real(), metavar="SECONDS", help="Only rows up to this time.")
 @click.option("--limit", type=Whole(1), default=100, show_default=True, help="Rows to show.")
 @click.option("--derive", is_flag=True, help="Show receives and duplicates, too; they are derived from the sends.")
-def show_command(
-    run: Path,
-    nodes: tuple[str, ...],
-    remotes: tuple[str, ...],
-    events: tuple[str, ...],
-    topics: tuple[str, ...],
-    messages: tuple[int, ...],
-    since: float | None,
-    until: float | None,
-    limit: int,
-    derive: bool,
-) -> None:
+def show_command(run: Path, **options: Any) -> None:
     """Show the rows of RUN in order, one line each; exit 1 if there are none.
 
     --node, --remote, --event, --topic and --message may be given several times: rows of any of them.
@@ -61,18 +51,18 @@ def show_command(
     from hearsay.trace.read.reader import iter_rows
     from hearsay.trace.read.show import load_names, show
 
-    chosen_events = _events(events)
+    chosen_events, limit = _events(options["events"]), options["limit"]
     names = load_names(run)
     rows = iter_rows(
         run,
         events=chosen_events,
-        peers=_known(run, "--node", "peer", nodes, names.find_peer),
-        remotes=_known(run, "--remote", "peer", remotes, names.find_peer),
-        topics=_known(run, "--topic", "topic", topics, names.find_topic),
-        messages=_known(run, "--message", "message", messages, int),
-        from_us=_micros(since),
-        before_us=_micros(until),
-        derive=derive,
+        peers=_known(run, "--node", "peer", options["nodes"], names.find_peer),
+        remotes=_known(run, "--remote", "peer", options["remotes"], names.find_peer),
+        topics=_known(run, "--topic", "topic", options["topics"], names.find_topic),
+        messages=_known(run, "--message", "message", options["messages"], int),
+        from_us=_micros(options["since"]),
+        before_us=_micros(options["until"]),
+        derive=options["derive"],
     )
     shown = list(islice(rows, limit + 1))
     for row in shown[:limit]:
@@ -116,23 +106,14 @@ def import_command(
     Up to half a gigabyte is imported in this process, more on embedded Spark.
     """
     from hearsay.cli.spark_steps import chosen_place, require_spark_at
-    from hearsay.ingest.import_traces import NothingImported
-    from hearsay.trace.write.run_folder import RunFolder
 
     where = chosen_place(master, remote)
     require_distinct(files)
     if master or remote or _large(files):
         require_spark_at(where)
-    run = RunFolder.create(out)
-    try:
+    with _new_run(out, "imported") as run:
         imported = _imported(files, run, wanted, master, remote)
-    except NothingImported as nothing:
-        run.discard()
-        _name_quarantined(nothing.record)
-        raise CommandFailed("nothing was imported") from None
-    except OSError as error:
-        raise CommandFailed(f"{out}: cannot write a run here ({error.strerror or error})") from None
-    _name_quarantined(imported.record)
+    _name_quarantined(imported.record, "quarantined")
     _tell_imported(imported, out)
     if imported.record.quarantined and not allow_bad:
         raise click.exceptions.Exit(1)
@@ -147,24 +128,12 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
     Peers, topics and messages get one numbering. Clocks that are off are put right where messages went both ways
     between their nodes; skew.parquet says by how much.
     """
-    from hearsay.ingest.import_traces import NothingImported, join_runs
+    from hearsay.ingest.import_traces import join_runs
     from hearsay.ingest.live_runs import different_folders
-    from hearsay.trace.language.errors import RunFolderError
-    from hearsay.trace.write.run_folder import RunFolder
 
     different_folders(runs)
-    run = RunFolder.create(out)
-    try:
+    with _new_run(out, "joined", "cannot be joined") as run:
         joined = join_runs(runs, run)
-    except NothingImported as nothing:
-        run.discard()
-        _name_quarantined(nothing.record, "cannot be joined")
-        raise CommandFailed("nothing was joined") from None
-    except RunFolderError:
-        run.discard()
-        raise
-    except OSError as error:
-        raise CommandFailed(f"{out}: cannot write a run here ({error.strerror or error})") from None
     observers = len(joined.clocks)
     click.echo(
         f"{out}: {counted(len(runs), 'trace')} of {counted(observers, 'node')}, {counted(joined.rows, 'row')}, "
@@ -176,6 +145,27 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
     unknown = sum(clock.offset_us is None for clock in joined.clocks)
     if unknown and observers > 1:
         click.echo(f"of the clocks of {unknown} of {observers} nodes nothing is known: no messages went both ways")
+
+
+@contextmanager
+def _new_run(out: Path, done: str, problem: str = "quarantined") -> Generator[RunFolder]:
+    """Create a run folder; discard it if nothing comes into it, and name the files that have this problem."""
+    from hearsay.ingest.import_traces import NothingImported
+    from hearsay.trace.language.errors import RunFolderError
+    from hearsay.trace.write.run_folder import RunFolder
+
+    run = RunFolder.create(out)
+    try:
+        yield run
+    except NothingImported as nothing:
+        run.discard()
+        _name_quarantined(nothing.record, problem)
+        raise CommandFailed(f"nothing was {done}") from None
+    except (RunFolderError, CommandFailed):
+        run.discard()
+        raise
+    except OSError as error:
+        raise CommandFailed(f"{out}: cannot write a run here ({error.strerror or error})") from None
 
 
 def _imported(
@@ -196,13 +186,9 @@ def _imported(
         with spark_steps(Where(master, remote), rows, 1) as work:
             work.step("importing")
             return import_with_spark(work.session, files, run, wanted=wanted)
-    except (NothingImported, OSError):
-        raise
-    except CommandFailed:
-        run.discard()
+    except (NothingImported, OSError, CommandFailed):
         raise
     except Exception as error:
-        run.discard()
         raise CommandFailed(f"the import failed: {in_one_line(error)}") from None
 
 
@@ -214,7 +200,7 @@ def _large(files: tuple[Path, ...]) -> bool:
     return _size(files) > IN_THIS_PROCESS_BYTES
 
 
-def _name_quarantined(record: SourceRecord, what: str = "quarantined") -> None:
+def _name_quarantined(record: SourceRecord, what: str) -> None:
     from hearsay.text.escape import escape
 
     for file in record.quarantined:

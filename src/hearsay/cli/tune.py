@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hearsay.cli.arguments import GivenPath, Whole, settings_of
-from hearsay.cli.ending import CommandFailed, WrongInput
-from hearsay.cli.spark_steps import chosen_place, require_spark_at
+from hearsay.cli.ending import CommandFailed, WrongInput, print_json
+from hearsay.cli.spark_steps import chosen_place
 from hearsay.cli.study_session import (
+    naming_what_is_kept,
+    place_of_study,
     progress_of,
-    require_cores,
     say,
     spark_options,
     tell_failures,
@@ -25,7 +23,6 @@ from hearsay.cli.study_session import (
 if TYPE_CHECKING:
     from hearsay.pipeline.spark.place import Where
     from hearsay.studies.folder import StudyFolder
-    from hearsay.studies.packs import PackMaker
     from hearsay.studies.tuning.answer import Answer
     from hearsay.studies.tuning.space import Space
     from hearsay.studies.tuning.tune import Tuned
@@ -113,34 +110,17 @@ def _require_tuning(path: Path) -> None:
 
 
 def _run(found: Sequence[Space], folder: StudyFolder, where: Where, *, again: bool) -> Tuned:
-    from hearsay.pipeline.spark.place import SparkUnavailable
-    from hearsay.studies.processes import is_on_spark, place_of_runs
     from hearsay.studies.tuning.tune import Tune, most_runs
 
-    tuning = found[0].tuning
-    require_cores(tuning.study, where)
+    place = place_of_study(found[0].tuning.study, where)
     before = len(folder.results())
     if before:
         say(f"{before} runs are there already")
-    open_place = place_of_runs(where, tuning.cores_per_task, say)
-
-    def place(modules: Sequence[Path]) -> AbstractContextManager[PackMaker]:
-        if is_on_spark(where):
-            require_spark_at(where)
-        return open_place(modules)
-
-    try:
-        with progress_of(most_runs(found)) as listen:
-            return Tune(found, folder, place, listen, again=again).run()
-    except (SparkUnavailable, CommandFailed) as error:
-        raise CommandFailed(f"{error}; {_kept(folder)}") from None
-    except KeyboardInterrupt as stopped:
-        stopped.add_note(_kept(folder))
-        raise
-
-
-def _kept(folder: StudyFolder) -> str:
-    return f"{len(folder.results())} runs are kept in {folder.path}; the same command goes on from there"
+    with (
+        naming_what_is_kept(lambda: f"{len(folder.results())} runs", folder.path),
+        progress_of(most_runs(found)) as listen,
+    ):
+        return Tune(found, folder, place, listen, again=again).run()
 
 
 def _tell_plan(tuning: Tuning, found: Sequence[Space], where: Where) -> None:
@@ -162,7 +142,7 @@ def _tell_plan(tuning: Tuning, found: Sequence[Space], where: Where) -> None:
 def _finish(tuned: Tuned, folder: StudyFolder, options: dict[str, Any]) -> None:
     from hearsay.report.tune_page import write_tune_report
     from hearsay.studies.tuning.answer import answer_of
-    from hearsay.studies.tuning.answer_files import write_answers
+    from hearsay.studies.tuning.answer_files import tuned_json, write_answers
     from hearsay.studies.tuning.tune_text import none_words
     from hearsay.text.numbers import plain
 
@@ -171,7 +151,7 @@ def _finish(tuned: Tuned, folder: StudyFolder, options: dict[str, Any]) -> None:
     write_answers(folder, tuned.tuning, answers)
     write_tune_report(tuned, answers, report, folder.path / "pictures", _commands(options, answers, folder.path))
     if options["as_json"]:
-        _tell_json(tuned, answers, folder.path, report)
+        print_json({**tuned_json(tuned, answers, folder.path), "report": str(report)})
     else:
         _tell(tuned, answers, folder.path, report)
     tell_failures(tuned.failures)
@@ -218,10 +198,3 @@ def _tell(tuned: Tuned, answers: Sequence[Answer], folder: Path, report: Path) -
     if found:
         click.echo(f"check: {command_of(['check', folder / BUDGETS])}")
     click.echo(f"tables: {folder / 'tables'}\nreport: {report}")
-
-
-def _tell_json(tuned: Tuned, answers: Sequence[Answer], folder: Path, report: Path) -> None:
-    from hearsay.studies.tuning.answer_files import tuned_json
-
-    json.dump({**tuned_json(tuned, answers, folder), "report": str(report)}, sys.stdout, indent=2)
-    sys.stdout.write("\n")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 import click
 
 from hearsay.cli.arguments import GivenPath
-from hearsay.cli.ending import CommandFailed
+from hearsay.cli.ending import CommandFailed, print_json
 
 
 @click.command("vectors")
@@ -31,7 +29,6 @@ def command(paths: tuple[Path, ...], implementation: str, as_json: bool) -> None
     failed = sum(outcome.fault is not None for outcome in outcomes)
     if as_json:
         answer = {"as": implementation, "failed": failed, "vectors": [outcome.values() for outcome in outcomes]}
-        json.dump(answer, sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        print_json(answer)
     if failed:
         raise CommandFailed(f"{failed} of {len(outcomes)} vectors do not hold")

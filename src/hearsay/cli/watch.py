@@ -11,7 +11,7 @@ import click
 
 from hearsay.cli.arguments import GivenPath, Whole
 from hearsay.cli.ending import DEBUG, CommandFailed, WrongInput
-from hearsay.cli.signals import Signalled, exit_at_once
+from hearsay.cli.signals import Signalled, exit_at_once, first_signal_of_loop
 from hearsay.cli.simulate import ENGINES, MAX_NODES, MAX_SEED, given_scenario, say_if_it_compiles
 from hearsay.cli.watching import endpoint
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from hearsay.sim.scenario.scenario import Scenario
     from hearsay.sim.simulate import Simulation
     from hearsay.watch.server import WatchServer
+    from hearsay.watch.sources.joined_nodes import JoinedNodesSource
+    from hearsay.watch.sources.run_folder import RunFolderSource
 
 MOST_NODES = 1_000_000
 MOST_TOUCHED_NODES = 2_000
@@ -132,8 +134,6 @@ def _require_no_simulation(options: dict[str, Any], what: str) -> None:
 
 async def _watch_nodes(addresses: Sequence[str], options: dict[str, Any]) -> int | None:
     """Until the signal that comes back, or until all nodes are gone."""
-    from hearsay.watch.broadcast import Broadcast
-    from hearsay.watch.server import WatchServer
     from hearsay.watch.sources.joined_nodes import MOST_NODES, JoinedNodesSource
     from hearsay.watch.sources.node import NoPage, RemoteNode
 
@@ -153,22 +153,22 @@ async def _watch_nodes(addresses: Sequence[str], options: dict[str, Any]) -> int
             await asyncio.to_thread(node.connect)
     except NoPage as error:
         raise CommandFailed(str(error)) from None
-    source = JoinedNodesSource(nodes)
-    broadcast = Broadcast(source.picture, source.about(), asyncio.get_running_loop())
-    until_complete = options["until_complete"]
-    return await _served_while(
-        WatchServer(broadcast), options, lambda: source.run(broadcast, until_complete=until_complete), source.close
-    )
+    return await _show(JoinedNodesSource(nodes), options)
 
 
 async def _watch_run(folder: Path, options: dict[str, Any]) -> int | None:
     """Until the signal that comes back, or the end of the run."""
-    from hearsay.watch.broadcast import Broadcast
-    from hearsay.watch.server import WatchServer
     from hearsay.watch.sources.run_folder import RunFolderSource
 
     _require_no_simulation(options, f"{folder} is a folder of a run")
-    source = RunFolderSource(folder, options["pace"], paused=options["paused"])
+    return await _show(RunFolderSource(folder, options["pace"], paused=options["paused"]), options)
+
+
+async def _show(source: JoinedNodesSource | RunFolderSource, options: dict[str, Any]) -> int | None:
+    """Serve the page of a source that exists already."""
+    from hearsay.watch.broadcast import Broadcast
+    from hearsay.watch.server import WatchServer
+
     broadcast = Broadcast(source.picture, source.about(), asyncio.get_running_loop())
     until_complete = options["until_complete"]
     return await _served_while(
@@ -180,6 +180,7 @@ async def _watch_simulation(file: Path | str | None, options: dict[str, Any]) ->
     """Until the signal that comes back, or the end of the run."""
     from hearsay.core.shell.contract import RouterFailed
     from hearsay.sim.plan.engines import CapacityExceeded
+    from hearsay.trace.folder.durable import write_durably
     from hearsay.watch.broadcast import Broadcast
     from hearsay.watch.picture.links import DrawnNodes
     from hearsay.watch.picture.picture import Picture
@@ -208,28 +209,26 @@ async def _watch_simulation(file: Path | str | None, options: dict[str, Any]) ->
         raise CommandFailed(f"{error}; {NO_ROOM}") from None
     finally:
         if options["touched"] is not None and source.has_begun:
-            _write(options["touched"], source.scenario_text())
+            write_durably(options["touched"], source.scenario_text().encode())
 
 
 async def _served_while(
     server: WatchServer, options: dict[str, Any], run: Callable[[], None], close: Callable[[], None]
 ) -> int | None:
     """Serve while `run` goes on, on a thread, until the signal that comes back."""
-    from hearsay.cli.loop_signals import heed_first_signal
     from hearsay.cli.watching import served
 
-    signalled: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    heed_first_signal(signalled)
-    async with served(server, "--at", options["address"]):
-        click.echo(f"watch: {server.url}")
-        if options["opens"]:
-            await asyncio.to_thread(webbrowser.open, server.url)
-        running = asyncio.ensure_future(asyncio.to_thread(run))
-        await asyncio.wait({running, signalled}, return_when=asyncio.FIRST_COMPLETED)
-        if signalled.done() and server.broadcast.awaited is not None:
-            exit_at_once(signalled.result())  # nothing has begun, and a compiler ignores signals
-        close()
-        await running
+    with first_signal_of_loop() as signalled:
+        async with served(server, "--at", options["address"]):
+            click.echo(f"watch: {server.url}")
+            if options["opens"]:
+                await asyncio.to_thread(webbrowser.open, server.url)
+            running = asyncio.ensure_future(asyncio.to_thread(run))
+            await asyncio.wait({running, signalled}, return_when=asyncio.FIRST_COMPLETED)
+            if signalled.done() and server.broadcast.awaited is not None:
+                exit_at_once(signalled.result())  # nothing has begun, and a compiler ignores signals
+            close()
+            await running
     return signalled.result() if signalled.done() else None
 
 
@@ -256,12 +255,3 @@ def _simulation(
         return Simulation(scenario, folder=folder, watcher=watcher, engine=engine), awaited
     except CapacityExceeded as error:
         raise CommandFailed(f"{error}; {NO_ROOM}") from None
-
-
-def _write(file: Path, text: str) -> None:
-    from hearsay.trace.folder.durable import DurableFile, write_durably
-
-    def fill(written: DurableFile) -> None:
-        written.write(text.encode())
-
-    write_durably(file, fill)

@@ -14,7 +14,7 @@ from typing import Any
 
 from hearsay.report import palette
 from hearsay.text.escape import one_line
-from hearsay.trace.folder.durable import DurableFile, write_durably
+from hearsay.trace.folder.durable import write_durably
 from hearsay.user_errors import Failure
 from hearsay.version import __version__
 
@@ -67,12 +67,8 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, data: bytes, what: str) -> None:
     """Write a file that appears whole or not at all; `what` names it in an error."""
-
-    def fill(file: DurableFile) -> None:
-        file.write(data)
-
     try:
-        write_durably(path, fill)
+        write_durably(path, data)
     except OSError as error:
         raise ReportError(f"{path}: cannot write the {what} ({error.strerror or error})") from None
 

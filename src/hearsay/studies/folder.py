@@ -136,12 +136,7 @@ class StudyFolder:
         return (self.path / "traces" / run).is_dir()
 
     def write_text(self, name: str, text: str) -> None:
-        data = text.encode()
-
-        def fill(file: DurableFile) -> None:
-            file.write(data)
-
-        _write(self.path / name, fill)
+        _write(self.path / name, text.encode())
 
     def write_scenario(self, point: Point) -> None:
         """Keep a point's scenario and its files; their names say what is in them, so what is there is right."""
@@ -185,14 +180,11 @@ def read_table(folder: Path, name: str) -> Any:
 
 
 def _write_table(path: Path, table: Any) -> None:
-    def fill(file: DurableFile) -> None:
-        parquet.write_table(table, file, compression="zstd")
-
-    _write(path, fill)
+    _write(path, lambda file: parquet.write_table(table, file, compression="zstd"))
 
 
-def _write(path: Path, fill: Callable[[DurableFile], None]) -> None:
+def _write(path: Path, content: bytes | Callable[[DurableFile], object]) -> None:
     try:
-        write_durably(path, fill)
+        write_durably(path, content)
     except OSError as error:
         raise StudyFolderError(f"{path}: cannot be written ({error.strerror})") from None

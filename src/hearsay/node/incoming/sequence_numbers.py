@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.peer_id import PeerId, check_peer_id
-from hearsay.trace.folder.durable import DurableFile, write_durably
+from hearsay.trace.folder.durable import write_durably
 
 WINDOW = 1024
 """Distance by which a message may come behind a later one of its author."""
@@ -123,7 +123,7 @@ class SequenceFile:
             return
         encoded = encode(self.numbers.highest())
         try:
-            await asyncio.to_thread(_replace, self.path, encoded)
+            await asyncio.to_thread(write_durably, self.path, encoded)
         except OSError as error:
             _log.error("%s: sequence numbers could not be written: %s", self.path, error)
         else:
@@ -132,13 +132,6 @@ class SequenceFile:
     def _unlock(self) -> None:
         with suppress(OSError):
             os.close(self._lock)
-
-
-def _replace(path: Path, encoded: bytes) -> None:
-    def fill(file: DurableFile) -> None:
-        file.write(encoded)
-
-    write_durably(path, fill)
 
 
 def encode(highest: list[tuple[PeerId, int]]) -> bytes:

@@ -1,7 +1,7 @@
 """Files that exist whole or not at all, also after a power cut.
 
-A file is written under a temporary name, synced, renamed, and its directory synced. Whoever finds the final name
-finds all of its bytes. Nothing is written through a link, neither under the temporary name, which nobody else has,
+A file is written under a temporary name, synced, renamed, and its directory synced. A file with its final name
+has all of its bytes. Nothing is written through a link, neither under the temporary name, which no other process has,
 nor under the final one.
 """
 
@@ -74,11 +74,14 @@ class DurableFile:
             self.temporary.unlink(missing_ok=True)
 
 
-def write_durably(final: Path, fill: Callable[[DurableFile], None]) -> tuple[int, str]:
-    """Write a file through `fill`; its size and SHA-256."""
+def write_durably(final: Path, content: bytes | Callable[[DurableFile], object]) -> tuple[int, str]:
+    """Write a file, given its bytes or a function that writes it; return its size and SHA-256."""
     file = DurableFile(final)
     try:
-        fill(file)
+        if isinstance(content, bytes):
+            file.write(content)
+        else:
+            content(file)
         return file.tell(), file.commit()
     except BaseException:
         file.discard()
