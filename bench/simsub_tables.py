@@ -24,8 +24,8 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from statistics import fmean, stdev
 
+from hearsay.api.simulations import simulate
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.sim.simulate import simulate
 
 TABLES = {
     1: ((100, 10, 1.0), {"graft": 380, "prune": 7, "iwant": 31, "publish": 6473, "ihave": 4402}),

@@ -24,6 +24,8 @@ from typing import TypeAlias
 
 Codes: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 """A row's 13 integers, in the order of `schema.Column`."""
+Part: TypeAlias = tuple[int, int, int, int, int, int, int]
+"""A part of an RPC: kind, topic, message, hops, bytes, count, via."""
 '''
 LINE = 118
 EVENTS = (
@@ -45,12 +47,18 @@ EVENTS = (
     TraceEvent.STATE,
 )
 """The events that kernels write, and those that a node sees with every RPC."""
+PART = (Column.KIND, Column.TOPIC, Column.MESSAGE, Column.HOPS, Column.BYTES, Column.COUNT, Column.VIA)
+"""Columns of a part of an RPC, which functions take as one record."""
 NAMES = {column: wire_name(column) for column in Column} | {Column.BYTES: "size"}
 
 
 def function(event: TraceEvent) -> str:
     columns = FORMS[event].columns
-    arguments = [f"{NAMES[column]}: int" for column in (Column.TIME_US, *columns)]
+    has_part = set(PART) <= set(columns)
+    single = [column for column in columns if not has_part or column not in PART]
+    arguments = [f"{NAMES[column]}: int" for column in (Column.TIME_US, *single)]
+    if has_part:
+        arguments.insert(3, "part: Part")
     given = {Column.TIME_US: "time_us", Column.EVENT: str(int(event)), **{each: NAMES[each] for each in columns}}
     values = ", ".join(given.get(column, "-1") for column in Column)
     head = f"def {wire_name(event)}_row({', '.join(arguments)}) -> Codes:"
@@ -58,7 +66,8 @@ def function(event: TraceEvent) -> str:
         inside = f"    {', '.join(arguments)}"
         lines = [inside] if len(inside) <= LINE else [f"    {argument}," for argument in arguments]
         head = "\n".join([f"def {wire_name(event)}_row(", *lines, ") -> Codes:"])
-    return f"\n\n{head}\n    return {values}\n"
+    unpacked = f"    {', '.join(NAMES[column] for column in PART)} = part\n" if has_part else ""
+    return f"\n\n{head}\n{unpacked}    return {values}\n"
 
 
 def text() -> str:

@@ -27,7 +27,7 @@ class Rows:
         self.rows = rows
         self.scenario = scenario
         self.end_us = end_us
-        self.latency = make_latency(scenario, Randomness(scenario.seed))
+        self.latency = make_latency(scenario.links, scenario.network.nodes, Randomness(scenario.seed))
         draw_lines_once(self.latency)
         self.of_message: dict[tuple[int, TraceEvent], list[TraceRow]] = defaultdict(list)
         for row in rows:

@@ -20,6 +20,7 @@ from profiles import examples
 
 from corner_scenarios import CORNERS, corner_scenarios
 from engines_agree import agree, check, difference_text, even_plan, plan_of, run_array, run_reference
+from hearsay.api.simulations import simulate
 from hearsay.cli.commands import hearsay
 from hearsay.cli.ending import CommandFailed
 from hearsay.core.language.actions import Reason, Via
@@ -39,7 +40,7 @@ from hearsay.sim.plan.plan import make_plan
 from hearsay.sim.reference.engine import ReferenceEngine
 from hearsay.sim.results.recorder import Recorder
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.sim.simulate import Simulation, simulate
+from hearsay.sim.simulate import Simulation
 from hearsay.studies.packs import Task, perform
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.language.digest import TraceDigest
@@ -192,7 +193,7 @@ def test_auto_begins_anew_with_the_reference_engine_where_the_array_engine_has_n
 def test_where_addresses_are_counted_the_engine_asks_for_little_and_runs():
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30));"
-        "from hearsay.sim.scenario.scenario_file import load_scenario; from hearsay.sim.simulate import simulate;"
+        "from hearsay.sim.scenario.scenario_file import load_scenario; from hearsay.api.simulations import simulate;"
         "print(simulate(load_scenario(None, 'simsub', ()), engine='array').complete)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -269,7 +270,7 @@ def test_timed_publications_count_in_the_estimate(tmp_path):
     file = tmp_path / "timed.toml"
     file.write_text(f"preset = 'r1'\nworkload.messages = 0\nnetwork.nodes = 50\n{timed}", encoding="utf-8")
     scenario = load_scenario(file)
-    events = simulate(scenario).events
+    events = simulate(scenario, engine="reference").events
     assert 0.5 * events < engines.estimated_events(scenario) < 2 * events
     without = load_scenario(None, "r1", [("workload.messages", "0"), ("network.nodes", "50")])
     assert estimate(scenario, "array").memory_bytes > estimate(without, "array").memory_bytes

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
+from hearsay.api.simulations import simulate
 from hearsay.core.language.rpc import PartKind
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.sim.simulate import simulate
 from hearsay.trace.language.schema import TraceEvent, TraceRow
 
 NETWORK = """
@@ -39,7 +39,7 @@ def copies(tmp_path):
         file = tmp_path / "scenario.toml"
         file.write_text(f"seed = {seed}\n{NETWORK}{links}\n{more}")
         seen: list[TraceRow] = []
-        simulate(load_scenario(file, None, [], router="floodsub"), trace=seen.append)
+        simulate(load_scenario(file, None, [], router="floodsub"), on_row=seen.append)
         return [row for row in seen if row.kind == PartKind.PUBLISH and 0 in (row.peer, row.remote)]
 
     return run

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from hearsay.api.simulations import simulate
 from hearsay.sim.plan.engines import choose_engine, unsupported
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario
-from hearsay.sim.simulate import simulate
 
 KIBIBYTE = 1024
 FULL = {

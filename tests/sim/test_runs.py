@@ -14,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
 
+from hearsay.api.simulations import simulate
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import Control, PeerInfo, Prune, Rpc
 from hearsay.core.language.sizes import part_sizes
 from hearsay.sim.results.summary import Summary
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.sim.simulate import Simulation, simulate
+from hearsay.sim.simulate import Simulation
 from hearsay.trace.language.order import with_derived
 from hearsay.trace.language.schema import Column, PartKind, TraceEvent, TraceRow
 from hearsay.trace.read.reader import read_rows
@@ -63,7 +64,7 @@ def test_other_seeds_make_other_traces():
 @pytest.mark.parametrize("hash_seed", ["0", "1", "random"])
 def test_the_hash_seed_of_python_does_not_matter(hash_seed):
     code = (
-        "from hearsay.sim.scenario.scenario_file import load_scenario; from hearsay.sim.simulate import simulate;"
+        "from hearsay.sim.scenario.scenario_file import load_scenario; from hearsay.api.simulations import simulate;"
         "overrides = [('network.nodes', '40'), ('workload.messages', '6'), ('linger_s', '4')];"
         "print(simulate(load_scenario(None, 'churn-30', overrides)).trace_hash)"
     )
@@ -120,11 +121,9 @@ def test_the_summary_says_what_nodes_sent_and_how_much_of_their_uplinks_that_too
     assert 0 < mean < most < room
 
 
-def test_a_transcript_has_every_row():
+def test_a_listener_gets_every_row():
     traced: list[TraceRow] = []
-    transcripts: list[list[TraceRow]] = []
-    simulate(scenario(), trace=traced.append, transcript=transcripts.append)
-    assert transcripts == [traced]
+    simulate(scenario(), on_row=traced.append)
     assert {row.event for row in traced} >= {TraceEvent.PUBLISH, TraceEvent.DELIVER, TraceEvent.SEND_RPC}
 
 
@@ -451,7 +450,7 @@ def test_hellos_that_found_the_uplink_full_arrive_later(tmp_path, router):
     file = tmp_path / "crowded.toml"
     file.write_text(CROWDED_UPLINKS, encoding="utf-8")
     rows: list[TraceRow] = []
-    summary = simulate(load_scenario(file, None, (), router=router), trace=rows.append)
+    summary = simulate(load_scenario(file, None, (), router=router), on_row=rows.append)
     refused = Counter(row.kind for row in rows if row.event == TraceEvent.DROP_RPC)
     assert refused[PartKind.SUBSCRIBE] > 0
     assert refused[PartKind.PUBLISH] == 0

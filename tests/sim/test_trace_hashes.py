@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from hearsay.api.simulations import simulate
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.sim.simulate import simulate
 
 SMALL = (("network.nodes", "100"), ("workload.messages", "10"))
 LOSSY = (*SMALL, ("loss.rate", "0.05"))

@@ -18,8 +18,8 @@ from small_study import (
     write_study,
 )
 
+from hearsay.api.simulations import simulate
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.sim.simulate import simulate
 from hearsay.studies.packs import Task, perform
 from hearsay.studies.runner import LEAST_S, RunQueue
 from hearsay.text.numbers import between, shown

@@ -7,8 +7,8 @@ from urllib.error import HTTPError
 import pytest
 from watched import watched
 
+from hearsay.api.simulations import simulate
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.sim.simulate import simulate
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.write.run_folder import RunFolder
 

@@ -212,12 +212,6 @@ class LinkModel:
         return -(-size * 8_000_000 // self.uplink_bits_per_s) if self.uplink_bits_per_s and size > 0 else 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Net:
-    links: Links
-    network: Network
-
-
 def link_model_of(run: RunFacts) -> LinkModel | None:
     """Return the link model of a run; None without a simulation, or if the scenario needs a file that is gone."""
     if not run.simulated:
@@ -230,15 +224,16 @@ def link_model_of(run: RunFacts) -> LinkModel | None:
 
 
 def _link_model(scenario: dict[str, Any]) -> LinkModel:
-    net = _Net(Links.model_validate(scenario.get("links", {})), Network.model_validate(scenario.get("network", {})))
+    links = Links.model_validate(scenario.get("links", {}))
+    network = Network.model_validate(scenario.get("network", {}))
     topics = [TopicGroup.model_validate(group) for group in scenario.get("topics", [{}])]
     randomness = Randomness(scenario.get("seed", 1))
     return LinkModel(
-        latency=make_latency(net, randomness),
-        uplink_bits_per_s=net.links.uplink_bits_per_s,
+        latency=make_latency(links, network.nodes, randomness),
+        uplink_bits_per_s=links.uplink_bits_per_s,
         validation_us=Validation.model_validate(scenario.get("validation", {})).delay_us,
         service_us=Service.model_validate(scenario.get("service", {})).time_us,
-        natted=natted_nodes(net.network, randomness),
+        natted=natted_nodes(network, randomness),
         history_us=_history_us(scenario),
         topics_in_parts=frozenset(name for group in topics if group.goes_in_parts for name in group.names),
     )

@@ -40,6 +40,7 @@ from hearsay.core.language.sizes import rpc_framed_size as framed_size
 from hearsay.libp2p.names.peer_id import PeerId, from_text, to_text
 from hearsay.trace.language.event_rows import (
     Codes,
+    Part,
     add_peer_row,
     deliver_row,
     drop_rpc_row,
@@ -65,7 +66,7 @@ MAX_OTHER_TOPICS = 1_000
 MessageFacts: TypeAlias = tuple[int, int, int, Micros, bytes]
 """Topic, author, bytes of data, when it was accepted here, its id."""
 
-_PartRow: TypeAlias = Callable[[Micros, int, int, int, int, int, int, int, int, int, int], Codes]
+_PartRow: TypeAlias = Callable[[Micros, int, int, Part, int], Codes]
 """Makes the row of a part that is sent or dropped."""
 
 TracedPart: TypeAlias = tuple[PartKind, int, int, MessageFacts | None, int, int, int]
@@ -152,7 +153,7 @@ class TraceRows:
             number = self._number_of(topic)
             if kind is PartKind.SUBSCRIBE and topic is not None:
                 number = self._topics.of(topic, MAX_OTHER_TOPICS)
-            self._row(recv_rpc_row(now(), kind, own, remote, number, message, NONE, size, count, NONE))
+            self._row(recv_rpc_row(now(), own, remote, (kind, number, message, NONE, size, count, NONE)))
 
     def delivered(self, action: Deliver) -> None:
         sender = action.received_from
@@ -222,7 +223,7 @@ class TraceRows:
         for kind, topic, message, facts, size, count, via in parts:
             if facts is not None and self._has_room:
                 self._messages.setdefault(message, facts)
-            self._row(row(now(), kind, own, remote, topic, message, NONE, size, count, via, last))
+            self._row(row(now(), own, remote, (kind, topic, message, NONE, size, count, via), last))
 
     def _named(self, message: Message) -> int:
         """A message's number; the next folder says what message that is, if it has room for the row."""

@@ -1,17 +1,9 @@
-"""Run a scenario: as a library call, and into a run folder.
-
-    from hearsay.sim.simulate import simulate
-
-    summary = simulate("simsub", trace=print)
-
-`trace` is called with every row as it is recorded, and `transcript` with all of them when the run ends, as in
-simsub's script.
-"""
+"""Run a scenario, also into a run folder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from json import dumps
 from pathlib import Path
 
@@ -20,11 +12,12 @@ from hearsay.sim.checks.checker import Checker
 from hearsay.sim.engine import Engine
 from hearsay.sim.plan.engines import CapacityExceeded, EngineName, choose_engine, require_memory
 from hearsay.sim.plan.plan import Plan, make_plan
+from hearsay.sim.plan.topology import Dials
 from hearsay.sim.reference.engine import ReferenceEngine
 from hearsay.sim.results.recorder import Recorder
 from hearsay.sim.results.summary import Summary, summarise
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario
+from hearsay.sim.scenario.scenario_file import dump_scenario
 from hearsay.trace.folder.manifest import nothing_written
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import TraceRow
@@ -97,7 +90,7 @@ class Simulation:
 
         consumers = [each for each in (self._writer and self._writer.add, self._watcher) if each is not None]
         engine = ArrayEngine(self.plan, _tee(consumers), threads)
-        self.plan = self.plan.without_dials()  # so that the engine can free them
+        self.plan = replace(self.plan, dials=Dials.from_lists([]))  # so that the engine can free them
         return engine
 
     @property
@@ -212,38 +205,3 @@ def run_on_fitting_engine(
     if folder is not None:
         folder.start_again()
     return Simulation(scenario, folder=folder).run()
-
-
-def simulate(
-    scenario: Scenario | str | Path,
-    trace: Callable[[TraceRow], object] | None = None,
-    transcript: Callable[[list[TraceRow]], object] | None = None,
-    *,
-    check: bool = False,
-    engine: EngineName = "reference",
-    threads: int = 1,
-) -> Summary:
-    """Simulate a scenario (an object, the name of a preset, or the path of a file) and return its summary.
-
-    With `check`, a broken invariant raises `InvariantViolation`. `check`, `trace` and `transcript` need the reference
-    engine.
-    """
-    if isinstance(scenario, str):
-        scenario = load_scenario(None, scenario, ())
-    elif isinstance(scenario, Path):
-        scenario = load_scenario(scenario, None, ())
-    rows: list[TraceRow] = []
-
-    def listen(row: TraceRow) -> None:
-        if trace is not None:
-            trace(row)
-        if transcript is not None:
-            rows.append(row)
-
-    listener = listen if trace is not None or transcript is not None else None
-    result = Simulation(scenario, check=check, listener=listener, engine=engine, threads=threads).run()
-    if transcript is not None:
-        transcript(rows)
-    if result.problems:
-        raise InvariantViolation("\n".join(result.problems))
-    return result.summary

@@ -66,7 +66,7 @@ class RunSeries:
         """How many peers and topics the dictionaries of the whole name, as far as this writer wrote them."""
 
     def names(self) -> Names:
-        """What the dictionaries have named so far."""
+        """Return the names in the dictionaries so far."""
         names = load_names(self.path)
         for dictionary in (names.peers, names.topics):
             if set(dictionary) != set(range(len(dictionary))):
@@ -165,7 +165,7 @@ def numbered_folders(path: Path) -> list[Path]:
 
 
 def _free_number(path: Path) -> int:
-    """After all that look like numbers of pieces, whoever made them."""
+    """Return the number after all names that look like numbers of pieces."""
     return max((int(entry.name) for entry in path.iterdir() if _NUMBER.fullmatch(entry.name)), default=-1) + 1
 
 
@@ -185,7 +185,7 @@ def _inside(folder: str, files: Sequence[TraceFile]) -> tuple[TraceFile, ...]:
 
 
 def speaks_of_whole(path: Path) -> bool:
-    """Whether the manifest of a series names the files of the whole."""
+    """Return whether the manifest of a series names the files of the whole."""
     try:
         files = load_manifest(path).trace.files
     except RunFolderError:
@@ -194,7 +194,7 @@ def speaks_of_whole(path: Path) -> bool:
 
 
 def _write_messages(folder: RunFolder, pieces: list[Path]) -> None:
-    """What the dictionaries of the pieces say of each message first."""
+    """Write the first entry of each message in the dictionaries of the pieces."""
     paths = [piece / DICTIONARIES / "messages.parquet" for piece in pieces]
     tables = [read_table(path, _OF_MESSAGES) for path in paths if path.exists()]
     columns = [np.concatenate([_codes(table[name]) for table in tables] or [_codes([])]) for name in _OF_MESSAGES]

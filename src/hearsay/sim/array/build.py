@@ -26,7 +26,7 @@ _BUCKETS = 1024
 _WORD_BYTES = 8
 _LINK_BYTES = 4
 _MOST_ENTRIES = 1 << 31
-"""Of short lists: headers of nodes name them with 32 bits."""
+"""Entries of short lists, which headers of nodes name with 32 bits."""
 
 
 def set_room(arrays: Arrays, threads: int) -> None:
@@ -207,9 +207,9 @@ def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing:
     w[at.BLOCK_BITS] = max(_BLOCK_BITS, (nodes // _MOST_BLOCKS).bit_length())
     w[at.BLOCKS] = (nodes >> int(w[at.BLOCK_BITS])) + 1
     w[at.BUCKET] = -1
-    arrays["bases"] = np.array(
-        [randomness.draw(purpose) if purpose else 0 for purpose in _purposes()], dtype=np.uint64
-    )
+    arrays["bases"] = np.zeros(max(Purpose) + 1, dtype=np.uint64)
+    for purpose in Purpose:
+        arrays["bases"][purpose] = randomness.draw(purpose)
     _set_latency(arrays, latency)
     _set_width(arrays, latency.minimum_us)
     set_routers(arrays, plan)
@@ -222,11 +222,6 @@ def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing:
     set_start(arrays)
     set_room(arrays, threads)
     return arrays
-
-
-def _purposes() -> list[Purpose | None]:
-    known = {int(purpose): purpose for purpose in Purpose}
-    return [known.get(number) for number in range(max(known) + 1)]
 
 
 def _set_latency(arrays: Arrays, latency: LatencyModel) -> None:

@@ -98,7 +98,7 @@ def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
     stays = all(timed.join for timed in plan.timed)
     listens = (table[:, at.MAX_CONTROL] > 0) & (table[:, at.MAX_IHAVE] > GOSSIP_SPAN)
     listens &= table[:, at.ROUTER_KIND] == at.GOSSIPSUB
-    w[at.HEARD] = queue.INLINE | (queue.GOSSIP if stays and listens.all() else 0)
+    w[at.CHANGES_NOTHING] = queue.INLINE | (queue.GOSSIP if stays and listens.all() else 0)
     w[at.DEFERS] = bool(w[at.LOOKAHEAD] and w[at.SEEN_FOR])
 
 
@@ -107,7 +107,7 @@ def _peering(ours: Strategy, theirs: Strategy) -> int:
     protocol = negotiate(ours.protocols, theirs.protocols) or FLOODSUB
     if protocol not in ours.native_protocols:
         return at.FLOODED
-    return at.TOLD_BACKOFFS if knows_backoff(protocol) else at.MESHED
+    return at.TAKES_BACKOFFS if knows_backoff(protocol) else at.MESHED
 
 
 _LEAST_COLUMNS = 64

@@ -37,7 +37,7 @@ class ArrayEngine:
         """
         randomness = Randomness(plan.scenario.seed)
         self._end_us = plan.end_us
-        self.latency = make_latency(plan.scenario, randomness)
+        self.latency = make_latency(plan.scenario.links, plan.scenario.network.nodes, randomness)
         try:
             self.arrays = build(plan, self.latency, randomness, tracing=take_rows is not None, threads=threads)
         except MemoryError as error:
@@ -166,7 +166,7 @@ class ArrayEngine:
         after[: len(before)] = before
         self.arrays[name] = after
 
-    # What the run came to.
+    # Results.
 
     @property
     def delivered(self) -> int:
@@ -193,7 +193,7 @@ class ArrayEngine:
         )
 
     def _accepted(self, field: int) -> int:
-        """Return a sum over the messages that nobody rejected."""
+        """Return a sum over the messages that no node rejected."""
         verdicts = self.arrays["verdicts"]
         return int(verdicts[verdicts[:, at.REFUSED] == 0, field].sum())
 
@@ -205,7 +205,7 @@ class ArrayEngine:
         return Latencies(np.concatenate([known, longer.microseconds]), np.concatenate([within[known], longer.counts]))
 
     def _take_long_latencies(self, least: int) -> None:
-        """Those beyond `latency_counts` wait in an array; count them when there are more than so many."""
+        """Count the latencies beyond `latency_counts`, which wait in an array, if there are more than `least`."""
         waiting = self.arrays["counts"][:, record.LONG]
         if waiting.max() > least:
             arrived = [self.arrays["long_latencies"][thread, :count] for thread, count in enumerate(waiting.tolist())]

@@ -200,32 +200,30 @@ class Estimate:
     @property
     def span(self) -> str:
         """The time in words."""
-        return f"about {_span(self.seconds)}"
+        return f"about {time_span(self.seconds)}"
 
     @property
-    def fits_memory(self) -> bool:
-        """True if the run leaves some memory to other programs."""
-        return self.memory_bytes <= MEMORY_SHARE * self.available_bytes
+    def _needs(self) -> str:
+        memory = f"{self.memory_bytes / 2**30:.1f} GiB"
+        return f"it needs about {memory} and {time_span(self.seconds)} on the {self.engine} engine"
+
+    @property
+    def too_large(self) -> str | None:
+        """A reason not to start the run; None if it leaves some memory to other programs."""
+        if self.memory_bytes <= MEMORY_SHARE * self.available_bytes:
+            return None
+        return f"this run is too large here: {self._needs}, and {self.available_bytes / 2**30:.1f} GiB are free"
 
     def refusal(self) -> str | None:
-        """Return a reason not to start the run; None when it fits."""
-        memory, free = f"{self.memory_bytes / 2**30:.1f} GiB", f"{self.available_bytes / 2**30:.1f} GiB"
-        needs = f"it needs about {memory} and {_span(self.seconds)} on the {self.engine} engine"
-        if not self.fits_memory:
-            return f"this run is too large here: {needs}, and {free} are free"
-        if self.seconds > MAX_SECONDS:
-            return f"this run is long: {needs}"
-        return None
+        """Return a reason not to start the run; None when it fits and is not too long."""
+        return self.too_large or (f"this run is long: {self._needs}" if self.seconds > MAX_SECONDS else None)
 
 
 def require_memory(scenario: Scenario, engine: EngineName) -> None:
     """Raise `ScenarioError` before a run takes the memory of all other programs."""
-    needs = estimate(scenario, engine)
-    if not needs.fits_memory:
-        wanted, free = needs.memory_bytes / 2**30, needs.available_bytes / 2**30
-        raise ScenarioError(
-            [f"too large here: needs about {wanted:.1f} GiB on the {engine} engine, {free:.1f} are free"]
-        )
+    problem = estimate(scenario, engine).too_large
+    if problem is not None:
+        raise ScenarioError([problem])
 
 
 def estimate(scenario: Scenario, engine: EngineName = "reference") -> Estimate:
@@ -270,7 +268,8 @@ def available_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _span(seconds: float) -> str:
+def time_span(seconds: float) -> str:
+    """Return a time in words, rounded to its unit."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:

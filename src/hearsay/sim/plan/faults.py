@@ -189,13 +189,9 @@ def _links_to_cut(dials: Dials, fault: int, millionths: int, randomness: Randomn
     return list(zip(low[chosen].tolist(), high[chosen].tolist(), strict=True))
 
 
+_KINDS_IN_ORDER = (LinksHealed, NodeUp, NodeDown, LinksCut)
+
+
 def _order(fault: Fault) -> tuple[Micros, int, int]:
-    match fault:
-        case LinksHealed():
-            return fault.time_us, 0, fault.fault
-        case NodeUp():
-            return fault.time_us, 1, fault.node
-        case NodeDown():
-            return fault.time_us, 2, fault.node
-        case LinksCut():
-            return fault.time_us, 3, fault.fault
+    number = fault.node if isinstance(fault, NodeUp | NodeDown) else fault.fault
+    return fault.time_us, _KINDS_IN_ORDER.index(type(fault)), number

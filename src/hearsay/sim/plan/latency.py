@@ -15,22 +15,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Protocol
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.shell.randomness import Purpose, Randomness, below
 from hearsay.sim.plan.draws import log_normal_minimum_us, log_normal_us
-from hearsay.sim.scenario.network import LatencyKind, Links, Network
+from hearsay.sim.scenario.network import LatencyKind, Links
 from hearsay.sim.scenario.tables import Regions, read_regions
-
-
-class HasLinks(Protocol):
-    """The part of a scenario that decides latencies."""
-
-    @property
-    def links(self) -> Links: ...
-    @property
-    def network(self) -> Network: ...
 
 
 class LatencyModel(ABC):
@@ -151,9 +141,8 @@ class RegionLatency(LatencyModel):
         return self._randomness.below(len(self.regions.names), Purpose.REGION, node)
 
 
-def make_latency(scenario: HasLinks, randomness: Randomness) -> LatencyModel:
-    """Return the latency model of a scenario."""
-    links = scenario.links
+def make_latency(links: Links, nodes: int, randomness: Randomness) -> LatencyModel:
+    """Return the latency model of a network with this number of nodes."""
     match links.latency:
         case LatencyKind.UNIFORM:
             return UniformLatency(randomness, links.jitter_us, links.min_us, links.max_us)
@@ -165,4 +154,4 @@ def make_latency(scenario: HasLinks, randomness: Randomness) -> LatencyModel:
             )
         case LatencyKind.REGIONS:
             regions = read_regions(Path(links.regions_file or ""))
-            return RegionLatency(randomness, links.jitter_us, regions, scenario.network.nodes)
+            return RegionLatency(randomness, links.jitter_us, regions, nodes)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -66,10 +66,6 @@ class Plan:
             for node in members:
                 subscriptions[node].append(topic)
         return [tuple(topics) for topics in subscriptions]
-
-    def without_dials(self) -> Plan:
-        """Return the plan without its dials, for the time after the network is built."""
-        return replace(self, dials=Dials.from_lists([]))
 
 
 def make_plan(scenario: Scenario) -> Plan:

@@ -1,8 +1,8 @@
 """The simulated network: nodes, the directed links between them, and the queue of events.
 
 A connection is a pair of links, one for each direction. A link is `open` while the router at its source regards the
-peer as connected. What arrives over it is delivered only if the other end is open too (`up`). `cut` means that the
-line itself is gone: nothing arrives any more.
+peer as connected. An RPC that arrives over it is delivered only if the other end is open too (`up`). `cut` means
+that the line itself is gone: nothing arrives any more.
 
 The queue is a calendar of buckets, each sorted when its time comes. An entry is a tuple that starts with (time, node,
 kind, source, sequence), which no two entries share; that is the canonical order of events (see
@@ -215,10 +215,10 @@ class Network(ABC):
         self.recorder = recorder
         self.now: Micros = 0
         self.randomness = Randomness(plan.scenario.seed)
-        self.latency = make_latency(plan.scenario, self.randomness)
-        self.queue = EventQueue(self.latency.minimum_us)
         self.script = plan.scenario.network.nodes
         """The number of the script node, which is no node of the network."""
+        self.latency = make_latency(plan.scenario.links, self.script, self.randomness)
+        self.queue = EventQueue(self.latency.minimum_us)
         self.topic_numbers: dict[Any, int] = {name: number for number, name in enumerate(plan.topics)}
         self.nodes: list[SimNode] = [
             SimNode(number, tuple(plan.topics[topic] for topic in subscribed))

@@ -26,8 +26,8 @@ from hearsay.core.language.sizes import rpc_framed_size as framed_size
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.reference.nodes import UPLINK_FREE, Link, Network, SimNode
 from hearsay.sim.reference.uplink import PART_BYTES, Uplink, Waiting, framed, is_copy, is_only_idontwant, without
-from hearsay.sim.results.recorder import Part, Parts
-from hearsay.trace.language.event_rows import drop_rpc_row
+from hearsay.sim.results.recorder import Parts
+from hearsay.trace.language.event_rows import Part, drop_rpc_row
 from hearsay.trace.language.schema import NONE
 
 _PUBLISH = int(PartKind.PUBLISH)
@@ -105,16 +105,12 @@ class Transport:
     def connect(self, link: Link, now: Micros) -> None:
         """Send a CONNECT; later RPCs on the link arrive after it."""
         link.last_arrival_us = now + link.latency_us
-        self._recorder.sending(now, link.source, _CONNECT)
-        self._recorder.destinations.append(link.destination)
-        self._recorder.delays.append(link.latency_us)
+        self._recorder.sent_once(now, link.source, _CONNECT, link.destination, link.latency_us)
 
     def connected(self, link: Link, dialled_us: Micros, now: Micros) -> None:
         """Record the CONNECT of a router's dial that has arrived; later RPCs on the link arrive after it."""
         link.last_arrival_us = max(link.last_arrival_us, now)
-        self._recorder.sending(dialled_us, link.source, _CONNECT)
-        self._recorder.destinations.append(link.destination)
-        self._recorder.delays.append(now - dialled_us)
+        self._recorder.sent_once(dialled_us, link.source, _CONNECT, link.destination, now - dialled_us)
 
     def send(self, node: SimNode, sends: Iterable[Any], now: Micros) -> None:
         """Send the RPCs that one event causes, in order. Copies of an RPC share its event and its parts."""
@@ -158,9 +154,7 @@ class Transport:
                 delays.append(delay)
             else:
                 for part in parts:
-                    sending(now, source, part)
-                    destinations.append(destination)
-                    delays.append(delay)
+                    self._recorder.sent_once(now, source, part, destination, delay)
             sequence = link.sequence
             link.sequence = sequence + 1
             if self._loss_millionths:
@@ -231,9 +225,9 @@ class Transport:
         arrival = self._arrival(link, rpc.sequence, leaves, link.last_arrival_us)
         link.last_arrival_us = arrival
         for part in parts:
-            self._recorder.sending(rpc.requested_us, link.source, part)
-            self._recorder.destinations.append(link.destination)
-            self._recorder.delays.append(arrival - rpc.requested_us)
+            self._recorder.sent_once(
+                rpc.requested_us, link.source, part, link.destination, arrival - rpc.requested_us
+            )
         event = rpc.event
         if self._loss_millionths:
             kept = self._lose(link, rpc.event, parts, rpc.sequence, arrival)
@@ -291,9 +285,7 @@ class Transport:
     def script_copy(self, script: int, target: int, message: Message, now: Micros) -> Micros:
         """Send a copy from the script to a node; return its time of flight."""
         delay = self._latency.base_us(script, target)
-        self._recorder.sending(now, script, self._script_part(message))
-        self._recorder.destinations.append(target)
-        self._recorder.delays.append(delay)
+        self._recorder.sent_once(now, script, self._script_part(message), target, delay)
         return delay
 
     def script_copy_lost(self, script: int, target: int, message: Message, now: Micros) -> None:
@@ -317,10 +309,7 @@ class Transport:
         self._queue.add(now, node.id, kind, link.destination, self._refusals, failed)
 
     def _drop(self, source: int, destination: int, part: Part, time: Micros, reason: Reason) -> None:
-        kind, topic, message, hops, size, count, via = part
-        self._recorder.row(
-            drop_rpc_row(time, kind, source, destination, topic, message, hops, size, count, via, int(reason))
-        )
+        self._recorder.row(drop_rpc_row(time, source, destination, part, int(reason)))
 
     def _parts(self, source: int, action: Send) -> Parts:
         rpc = action.rpc

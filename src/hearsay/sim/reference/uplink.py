@@ -11,7 +11,8 @@ from hearsay.core.language.rpc import Control, PartKind, Rpc
 from hearsay.core.language.sizes import part_sizes
 from hearsay.core.language.sizes import rpc_framed_size as framed_size
 from hearsay.sim.reference.nodes import Link
-from hearsay.sim.results.recorder import Part, Parts
+from hearsay.sim.results.recorder import Parts
+from hearsay.trace.language.event_rows import Part
 
 _PUBLISH = int(PartKind.PUBLISH)
 PART_BYTES = 4

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import PartKind
 from hearsay.trace.language.digest import TraceDigest
-from hearsay.trace.language.event_rows import Codes, send_rpc_row
+from hearsay.trace.language.event_rows import Codes, Part, send_rpc_row
 from hearsay.trace.language.rows import RowBuffer, Rows, no_rows, pack_row
 from hearsay.trace.language.schema import Column, TraceEvent, TraceRow
 from hearsay.trace.write.writer import TraceWriter
@@ -28,8 +28,6 @@ from hearsay.trace.write.writer import TraceWriter
 BATCH_ROWS = 8_192
 
 
-Part: TypeAlias = tuple[int, int, int, int, int, int, int]
-"""A part of an RPC in the trace: kind, topic, message, hops, bytes, count, via."""
 Parts: TypeAlias = tuple[Part, ...]
 
 
@@ -93,10 +91,13 @@ class Recorder:
 
     def sending(self, now: Micros, source: int, part: Part) -> None:
         """Record the head of a part. The caller appends to `destinations` and `delays` for each copy."""
-        kind, topic, message, hops, size, count, via = part
-        start = len(self.destinations)
-        head = send_rpc_row(now, kind, source, start, topic, message, hops, size, count, via, -1)
-        self._values.frombytes(pack_row(*head))
+        self._values.frombytes(pack_row(*send_rpc_row(now, source, len(self.destinations), part, -1)))
+
+    def sent_once(self, now: Micros, source: int, part: Part, destination: int, delay_us: Micros) -> None:
+        """Record a part of which there is one copy."""
+        self.sending(now, source, part)
+        self.destinations.append(destination)
+        self.delays.append(delay_us)
 
     @property
     def sent(self) -> list[int]:

@@ -12,10 +12,11 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import cast
@@ -107,7 +108,9 @@ def dump_scenario(scenario: Scenario) -> str:
 
 def plain_section(section: BaseModel) -> Document:
     """Return a section as TOML can write it, without keys that have no value."""
-    return {key: _plain(value) for key in type(section).model_fields if (value := getattr(section, key)) is not None}
+    return {
+        key: plain_value(value) for key in type(section).model_fields if (value := getattr(section, key)) is not None
+    }
 
 
 def _checked(layers: Layers, overrides: Sequence[tuple[str, object]], problems: list[str]) -> Scenario:
@@ -140,17 +143,15 @@ def _resolve_paths(document: Document, folder: Path) -> None:
 
 
 def _file_problems(scenario: Scenario) -> list[str]:
+    edges, regions = scenario.network.edges_file, scenario.links.regions_file
+    read: Callable[[Path], object] = partial(read_edges, nodes=scenario.network.nodes)
     problems: list[str] = []
-    try:
-        if scenario.network.edges_file is not None:
-            read_edges(Path(scenario.network.edges_file), scenario.network.nodes)
-    except ScenarioError as error:
-        problems += error.problems
-    try:
-        if scenario.links.regions_file is not None:
-            read_regions(Path(scenario.links.regions_file))
-    except ScenarioError as error:
-        problems += error.problems
+    for file, reader in ((edges, read), (regions, read_regions)):
+        try:
+            if file is not None:
+                reader(Path(file))
+        except ScenarioError as error:
+            problems += error.problems
     return problems
 
 
@@ -163,7 +164,8 @@ def _no_such_preset(name: object) -> str:
     return f"no such preset, did you mean {close[0]!r}?" if close else f"no such preset; there are {', '.join(names)}"
 
 
-def _plain(value: object) -> object:
+def plain_value(value: object) -> object:
+    """Return a value of a scenario as TOML can write it."""
     match value:
         case BaseModel():
             return plain_section(value)
@@ -172,7 +174,7 @@ def _plain(value: object) -> object:
         case StrEnum():
             return str(value)
         case tuple():
-            return [_plain(inner) for inner in cast("tuple[object, ...]", value)]
+            return [plain_value(inner) for inner in cast("tuple[object, ...]", value)]
         case Decimal() if value == value.to_integral_value():
             return int(value)
         case _:

@@ -5,17 +5,15 @@ It has keys, types, ranges, words and descriptions. Rules between keys are check
 
 from __future__ import annotations
 
-from decimal import Decimal
-from enum import StrEnum
-from typing import Any, cast
+import json
+from typing import Any
 
-from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from hearsay.sim.scenario.routers import RouterChoice, attribute_docstrings
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.scenario_file import preset_names
+from hearsay.sim.scenario.scenario_file import plain_value, preset_names
 
 
 class FileSchema(GenerateJsonSchema):
@@ -31,7 +29,9 @@ class FileSchema(GenerateJsonSchema):
         return found
 
     def encode_default(self, dft: Any) -> Any:
-        return _plain(dft)
+        if isinstance(dft, RouterChoice):
+            return {"kind": dft.kind}
+        return json.loads(json.dumps(plain_value(dft), default=float))
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
@@ -46,20 +46,3 @@ def scenario_schema() -> dict[str, Any]:
     schema = Scenario.model_json_schema(schema_generator=FileSchema)
     schema["properties"]["preset"] = {"enum": list(preset_names()), "description": "Preset to start from."}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case Decimal():
-            return int(value) if value == value.to_integral_value() else float(value)
-        case StrEnum():
-            return str(value)
-        case RouterChoice():
-            return {"kind": value.kind}
-        case BaseModel():
-            fields = type(value).model_fields
-            return {key: _plain(inner) for key in fields if (inner := getattr(value, key)) is not None}
-        case tuple():
-            return [_plain(inner) for inner in cast("tuple[Any, ...]", value)]
-        case _:
-            return value

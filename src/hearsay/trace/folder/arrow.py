@@ -30,7 +30,7 @@ from hearsay.trace.language.schema import COLUMNS, NONE, Column
 ipc: Any = pyarrow.ipc
 
 DAMAGED: tuple[type[Exception], ...] = (OSError, pa.ArrowException, ValueError, LookupError)
-"""What reading raises when the bytes are no Parquet, or columns and codes not where they should be."""
+"""Errors of reading bytes that are no Parquet, or columns and codes that are not where they should be."""
 
 Table = Any
 ParquetWriter = Any
@@ -73,7 +73,7 @@ _ENCODINGS = {
     "count": "PLAIN",
     "delay_us": "DELTA_BINARY_PACKED",
 }
-"""Of the columns that are not codes."""
+"""Encodings of the columns that are not codes."""
 _ROWS_AT_ONCE = 8192
 _PACKED_ENOUGH = ("remote", "delay_us")
 
@@ -174,7 +174,7 @@ def write_table(file: DurableFile, table: Table) -> None:
 
 
 def read_table(path: Path, numbers: Sequence[str] = (), texts: Sequence[str] = ()) -> dict[str, list[Any]]:
-    """These columns of a small table as lists, null as None; whole numbers, or texts. The table may be anybody's.
+    """Return columns of a small table of any origin as lists, null as None; whole numbers, or texts.
 
     All such columns if none are named.
     """

@@ -25,12 +25,12 @@ PER_BYTE = 64
 
 _FLAT_TYPES = {"BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE", "BYTE_ARRAY"}
 _HEADER_BYTES = (1 << 12, 1 << 22)
-"""What is read for the header of a page, and again for a long one."""
+"""Bytes that are read for the header of a page, and again for a long one."""
 _MAX_DEPTH = 12
 _INTEGERS, _BINARY, _LIST, _STRUCT = (4, 5, 6), 8, 9, 12
 """Types in Thrift's compact protocol."""
 _FIXED_BYTES = {1: 0, 2: 0, 3: 1, 7: 8}
-"""What follows a field of the other types: true, false, a byte, a double."""
+"""Bytes that follow a field of the other types: true, false, a byte, a double."""
 _UNPACKED, _PACKED = 2, 3
 """Fields of a page's header: its sizes in bytes."""
 _GROUPS, _CHUNKS, _ROWS, _ABOUT = 4, 1, 3, 3

@@ -43,7 +43,7 @@ _LARGEST_MARKER = 4096
 
 
 class Holds(StrEnum):
-    """What a folder of ours holds."""
+    """The content of a folder of ours."""
 
     RUN = "run"
     SERIES = "series"
@@ -56,7 +56,7 @@ class Holds(StrEnum):
 
 
 def marked(path: Path) -> Holds | None:
-    """What the marker in this folder says that it holds."""
+    """Return the content of a folder by its marker."""
     marker = path / MARKER
     status = status_of(marker)
     if status is None or not S_ISREG(status.st_mode) or not 0 < status.st_size <= _LARGEST_MARKER:
@@ -74,7 +74,7 @@ def marked(path: Path) -> Holds | None:
 
 
 def is_of_a_run(path: Path) -> bool:
-    """Whether a run was begun in this folder, be it finished or not."""
+    """Return whether a run was begun in this folder, be it finished or not."""
     try:
         return marked(path) is Holds.RUN
     except OSError:
@@ -82,7 +82,7 @@ def is_of_a_run(path: Path) -> bool:
 
 
 def status_of(path: Path) -> os.stat_result | None:
-    """Of what is there itself, be it a link."""
+    """Return the status of a path itself, be it a link."""
     try:
         return path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -120,7 +120,7 @@ class OtherFile:
 
 @dataclass(frozen=True, slots=True)
 class WrittenTrace:
-    """What a `TraceWriter` left behind."""
+    """The result of a `TraceWriter`."""
 
     files: tuple[TraceFile, ...]
     rows: int
@@ -203,15 +203,17 @@ def _what_is_there(path: Path) -> str:
 
 def _manifest_of(fields: dict[str, Any]) -> Manifest:
     trace = WrittenTrace(
-        files=tuple(_trace_file(entry) for entry in _list(fields, "files")),
+        files=tuple(_trace_file(entry) for entry in _field(fields, "files", list)),
         rows=_whole(fields, "trace_rows"),
-        hash=_text(fields, "trace_hash"),
-        spanning_messages=tuple(_in_range("spanning_messages", each) for each in _list(fields, "spanning_messages")),
+        hash=_field(fields, "trace_hash", str),
+        spanning_messages=tuple(
+            _in_range("spanning_messages", each) for each in _field(fields, "spanning_messages", list)
+        ),
         max_rows_per_file=_whole(fields, "max_rows_per_file"),
     )
     others = tuple(
-        OtherFile(_inside(_text(entry, "path")), _whole(entry, "bytes"), _text(entry, "sha256"))
-        for entry in _list(fields, "other_files")
+        OtherFile(_inside(_field(entry, "path", str)), _whole(entry, "bytes"), _field(entry, "sha256", str))
+        for entry in _field(fields, "other_files", list)
     )
     if not isinstance(fields["complete"], bool):
         raise ValueError("complete is neither true nor false")
@@ -220,16 +222,16 @@ def _manifest_of(fields: dict[str, Any]) -> Manifest:
 
 
 def _trace_file(entry: Any) -> TraceFile:
-    if _text(entry, "class") not in CLASSES:
+    if _field(entry, "class", str) not in CLASSES:
         raise ValueError(f"class {entry['class']!r:.80}")
     return TraceFile(
-        name=_inside(_text(entry, "path")),
+        name=_inside(_field(entry, "path", str)),
         trace_class=entry["class"],
         rows=_whole(entry, "rows"),
         bytes=_whole(entry, "bytes"),
         min_time_us=_whole(entry, "min_time_us"),
         max_time_us=_whole(entry, "max_time_us"),
-        sha256=_text(entry, "sha256"),
+        sha256=_field(entry, "sha256", str),
     )
 
 
@@ -242,17 +244,9 @@ def _field(fields: Any, name: str, kind: type) -> Any:
     return value
 
 
-def _list(fields: Any, name: str) -> list[Any]:
-    return _field(fields, name, list)
-
-
-def _text(fields: Any, name: str) -> str:
-    return _field(fields, name, str)
-
-
 def _texts(fields: Any, name: str) -> dict[str, str]:
     found = _field(fields, name, dict)
-    return {key: _text(found, key) for key in found}
+    return {key: _field(found, key, str) for key in found}
 
 
 def _whole(fields: Any, name: str) -> int:

@@ -4,7 +4,7 @@ Rules:
 
 * A folder is ours if it has our marker, a small file with format, version and what the folder holds. Any other folder
   that is not empty is refused before anything in it has changed.
-* What we replace or remove is what we wrote, by its name and place. What others put beside it stays.
+* We replace and remove files that we wrote, by their names and places. Other files in the folder stay.
 * Links are not followed: neither one in place of the folder, nor one in it that would lead out.
 * One process at a time writes a thing: it holds a lock (flock), which names it and goes with it, however it ends.
 """
@@ -56,16 +56,18 @@ _NOUNS = {
 
 
 class OwnFolder:
-    """A folder that this process may write into, and nobody else until it is released, or forgotten."""
+    """A folder that only this process may write into until it is released, or garbage collected."""
 
-    def __init__(self, path: Path, found: Holds | None, lock: _Lock) -> None:
+    def __init__(self, path: Path, what: Holds) -> None:
+        """Lock the folder. The lock is a file that is open and locked, and names the process that holds it."""
         self.path = path
-        self.found = found
-        """What it held already; None if it was empty or not there."""
-        self._lock = lock
+        self.found: Holds | None = None
+        """Its content before; None if it was empty or not there."""
+        lock = path / f".hearsay-{what}.lock"
+        self._release = weakref.finalize(self, _unlock, lock, _locked(lock, path), os.getpid())
 
     def release(self) -> None:
-        self._lock.release()
+        self._release()
 
     def __enter__(self) -> OwnFolder:
         return self
@@ -88,17 +90,17 @@ def claim(
     require_ours(path, what, also=also, inner=inner)
     try:
         path.mkdir(parents=True, exist_ok=True)
-        lock = _Lock(path / f".hearsay-{what}.lock", path)
+        own = OwnFolder(path, what)
         try:
-            found = require_ours(path, what, also=also, inner=inner)
-            if found in (None, what):
+            own.found = require_ours(path, what, also=also, inner=inner)
+            if own.found in (None, what):
                 mark(path, what)
         except BaseException:
-            lock.release()
+            own.release()
             raise
     except OSError as error:
         raise cannot_write(path, error) from None
-    return OwnFolder(path, found, lock)
+    return own
 
 
 def require_ours(
@@ -108,7 +110,7 @@ def require_ours(
     also: Collection[Holds] = (),
     inner: Iterable[str] = (),
 ) -> Holds | None:
-    """What the folder holds, None if it is empty or not there; raises if `what` may not be written into it."""
+    """Return the content of the folder, None if it is empty or not there; raise if `what` may not be in it."""
     try:
         status = status_of(path)
         if status is None:
@@ -130,7 +132,7 @@ def require_ours(
 
 
 def held_by(path: Path) -> Holds | None:
-    """What a folder of ours holds, None if it is somebody else's."""
+    """Return the content of a folder of ours, None for any other folder."""
     if not is_real_folder(path):
         return None
     return marked(path)
@@ -177,7 +179,7 @@ def refuse_links(path: Path, names: Iterable[str]) -> None:
 def remove_written(folder: Path, patterns: Iterable[str]) -> None:
     """Remove the files that these patterns name, part by part, and the folders that are empty then.
 
-    What is not named stays, and so do links and what they lead to.
+    Other files stay, and so do links and their targets.
     """
     for pattern in patterns:
         _remove(folder, pattern.split("/"))
@@ -195,7 +197,7 @@ def _remove(folder: Path, parts: list[str]) -> None:
     for entry in sorted(chosen, key=lambda entry: entry.name):
         if len(parts) > 1 and entry.is_dir(follow_symlinks=False):
             _remove(Path(entry.path), parts[1:])
-            with suppress(OSError):  # something of somebody else's is in it
+            with suppress(OSError):  # it has another file
                 os.rmdir(entry.path)
         elif len(parts) == 1 and entry.is_file(follow_symlinks=False):
             os.unlink(entry.path)
@@ -205,16 +207,6 @@ def _is_fresh(path: Path) -> bool:
     """Empty, but for the locks and the unwritten marker of one who is about to write there, or was killed then."""
     entries = {entry.name for entry in path.iterdir() if not _LOCK_NAME.fullmatch(entry.name)}
     return not entries or (entries == {MARKER} and (path / MARKER).lstat().st_size == 0)
-
-
-class _Lock:
-    """The right to write, as long as the file is open and locked; it says who has it."""
-
-    def __init__(self, file: Path, folder: Path) -> None:
-        self._release = weakref.finalize(self, _unlock, file, _locked(file, folder), os.getpid())
-
-    def release(self) -> None:
-        self._release()
 
 
 def _locked(file: Path, folder: Path) -> int:
@@ -229,7 +221,7 @@ def _locked(file: Path, folder: Path) -> int:
                 os.pwrite(descriptor, _LOCK_HEAD + _this_process().encode() + b"\n", 0)
                 return descriptor
         except FileNotFoundError:
-            pass  # whoever had it has just removed it
+            pass  # its owner has just removed it
         except BaseException:
             os.close(descriptor)
             raise
@@ -237,7 +229,7 @@ def _locked(file: Path, folder: Path) -> int:
 
 
 def _taken(descriptor: int, folder: Path) -> bytes:
-    """Lock it and return what the file says; raises with the name of whoever holds it."""
+    """Lock it and return the text of the file; raise with the name of the process that holds it."""
     said = os.pread(descriptor, 400, 0)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

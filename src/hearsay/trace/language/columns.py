@@ -2,8 +2,8 @@
 
 Rules:
 
-* A value that does not fit its column's width, and a code without a name, is an error, never a silent wrap. Of
-  `bytes` only scores may be below -1: there it is the bits of a float64.
+* A value that does not fit its column's width, and a code without a name, is an error, never a silent wrap. Only
+  scores may have `bytes` below -1: the bits of a float64.
 * -1 stays -1 here; `arrow` turns it into null.
 * Rows are turned a few thousand at a time: sorting, turning, checking and narrowing then happen in the processor's
   cache, several times faster than column by column.

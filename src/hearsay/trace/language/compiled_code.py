@@ -54,18 +54,18 @@ class KeptCode:
 
     @property
     def is_there(self) -> bool:
-        """Whether something is compiled already."""
+        """True if something is compiled already."""
         return self.folder is not None and any(self.folder.rglob("*.nbc"))
 
     @property
     def is_kept_for_good(self) -> bool:
-        """Whether the code is where it belongs, and not among temporary files."""
+        """True if the code is in its place, and not among temporary files."""
         with suppress(RuntimeError):
             return self.folder is not None and self.folder.is_relative_to(user_cache())
         return False
 
     def digest(self, package: Path) -> str:
-        """Of all that machine code is made from, in a copy of this package."""
+        """Return a digest of all sources of the machine code, in a copy of this package."""
         seen = blake2b(cast("Any", numba).__version__.encode(), digest_size=8, key=self.variant.encode())
         for room in self.rooms:
             for file in sorted((package / room).rglob("*.py")):

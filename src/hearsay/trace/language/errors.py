@@ -1,4 +1,4 @@
-"""What goes wrong with a run folder, in one line a person can act on."""
+"""The error of a run folder, in one line."""
 
 from __future__ import annotations
 

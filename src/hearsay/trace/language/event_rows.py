@@ -10,6 +10,8 @@ from typing import TypeAlias
 
 Codes: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 """A row's 13 integers, in the order of `schema.Column`."""
+Part: TypeAlias = tuple[int, int, int, int, int, int, int]
+"""A part of an RPC: kind, topic, message, hops, bytes, count, via."""
 
 
 def publish_row(time_us: int, peer: int, topic: int, message: int, hops: int, size: int) -> Codes:
@@ -38,50 +40,18 @@ def remove_peer_row(time_us: int, peer: int, remote: int) -> Codes:
     return time_us, 5, -1, peer, remote, -1, -1, -1, -1, -1, -1, -1, -1
 
 
-def recv_rpc_row(
-    time_us: int,
-    kind: int,
-    peer: int,
-    remote: int,
-    topic: int,
-    message: int,
-    hops: int,
-    size: int,
-    count: int,
-    via: int,
-) -> Codes:
+def recv_rpc_row(time_us: int, peer: int, remote: int, part: Part) -> Codes:
+    kind, topic, message, hops, size, count, via = part
     return time_us, 6, kind, peer, remote, topic, message, hops, size, count, via, -1, -1
 
 
-def send_rpc_row(
-    time_us: int,
-    kind: int,
-    peer: int,
-    remote: int,
-    topic: int,
-    message: int,
-    hops: int,
-    size: int,
-    count: int,
-    via: int,
-    delay_us: int,
-) -> Codes:
+def send_rpc_row(time_us: int, peer: int, remote: int, part: Part, delay_us: int) -> Codes:
+    kind, topic, message, hops, size, count, via = part
     return time_us, 7, kind, peer, remote, topic, message, hops, size, count, via, delay_us, -1
 
 
-def drop_rpc_row(
-    time_us: int,
-    kind: int,
-    peer: int,
-    remote: int,
-    topic: int,
-    message: int,
-    hops: int,
-    size: int,
-    count: int,
-    via: int,
-    reason: int,
-) -> Codes:
+def drop_rpc_row(time_us: int, peer: int, remote: int, part: Part, reason: int) -> Codes:
+    kind, topic, message, hops, size, count, via = part
     return time_us, 8, kind, peer, remote, topic, message, hops, size, count, via, -1, reason
 
 

@@ -12,7 +12,7 @@ from hearsay.trace.language.event_rows import Codes
 from hearsay.trace.language.schema import FORMS, NONE, WIDTH, TraceEvent
 
 _PLACES = [tuple(map(int, FORMS[event].columns)) for event in TraceEvent]
-"""Columns beside the time and the event, by event."""
+"""Columns in addition to the time and the event, by event."""
 _EMPTY = (NONE,) * (WIDTH - 2)
 
 
@@ -55,7 +55,7 @@ def number_of(bits: int) -> float:
 def score_rows(
     time_us: int, observer: int, peer: int, parts: ScoreParts, topic_numbers: Mapping[TopicId, int]
 ) -> Iterator[Codes]:
-    """What one router thinks of one peer."""
+    """Yield the rows of the score of one peer at one router."""
     yield formed_row(TraceEvent.SCORE, time_us, observer, peer, bits_of(parts.score))
     for event, number in zip(_OF_PEER, parts.peer, strict=True):
         if number:

@@ -134,8 +134,8 @@ def derive_duplicates(rows: Rows) -> Rows:
     earliest = np.ones(len(copies), dtype=bool)
     earliest[1:] = (copies[1:, _HOLDING] != copies[:-1, _HOLDING]).any(axis=1)
     later = copies[~earliest | _contained(copies, own, _HOLDING)]
-    told = rows[(events == TraceEvent.REJECT) | (events == TraceEvent.DUPLICATE)]
-    duplicates = _without(later, told, _COPY)
+    recorded = rows[(events == TraceEvent.REJECT) | (events == TraceEvent.DUPLICATE)]
+    duplicates = _without(later, recorded, _COPY)
     duplicates[:, Column.EVENT] = TraceEvent.DUPLICATE
     duplicates[:, _UNKNOWN_TO_DUPLICATES] = NONE
     return duplicates

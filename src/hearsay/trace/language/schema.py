@@ -116,8 +116,8 @@ def class_folder(trace_class: str) -> str:
 
 
 class EventForm(NamedTuple):
-    """What is declared of an event: its class, the columns that its rows fill beside `TIME_US` and `EVENT`, and what
-    it means. Rows are made from this (`event_rows.py`, `rows.py`)."""
+    """The declaration of an event: its class, the columns that its rows fill besides time and event, and its
+    meaning. Rows are made from this (`event_rows.py`, `rows.py`)."""
 
     trace_class: str
     columns: tuple[Column, ...]

@@ -3,8 +3,8 @@
 Rules:
 
 * Runs are compared as multisets of stored rows: the order of rows within files means nothing.
-* The first divergence is the first time at which the multisets differ. What follows is mostly its consequence, so
-  only counts are kept of it.
+* The first divergence is the first time at which the multisets differ. Later differences are mostly its
+  consequence and only counted.
 * Classes are compared one at a time, so memory holds one class of both runs, not both runs.
 """
 
@@ -133,7 +133,7 @@ def _one_sided(a: Rows, b: Rows) -> tuple[Rows, Rows]:
 
 
 def _surplus_places(places: np.ndarray, ids: np.ndarray, surplus: np.ndarray) -> np.ndarray:
-    """Of each group of equal rows, as many places as the group has surplus. `ids` are ascending."""
+    """Return as many places of each group of equal rows as its surplus. `ids` are ascending."""
     rank = np.arange(len(ids)) - np.searchsorted(ids, ids)
     return places[rank < surplus[ids]]
 

@@ -62,7 +62,7 @@ class RowFilter:
         return rows[chosen]
 
     def may_match(self, file: TraceFile) -> bool:
-        """Whether the file's span of time allows for a match."""
+        """Return whether the file's span of time allows for a match."""
         return (self.from_us is None or file.max_time_us >= self.from_us) and (
             self.before_us is None or file.min_time_us < self.before_us
         )

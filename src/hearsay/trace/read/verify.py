@@ -21,7 +21,7 @@ from hearsay.trace.language.schema import CLASSES, NONE, class_folder
 
 
 def verify(path: Path) -> list[str]:
-    """What is wrong with the run in `path`, one line each; RunFolderError when it has no usable manifest."""
+    """Return the problems of the run in `path`, one line each; raise RunFolderError if it has no usable manifest."""
     manifest = load_manifest(path)
     problems = [*_changed(path, manifest), *_unlisted(path, manifest)]
     if problems:

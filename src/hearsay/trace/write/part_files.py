@@ -19,7 +19,7 @@ from hearsay.trace.language.schema import WIDTH, Column, class_folder
 
 
 class RowStore:
-    """At most so many rows, in the order they came in."""
+    """A bounded number of rows, in the order in which they were added."""
 
     def __init__(self, most: int) -> None:
         self._rows = np.empty((most, WIDTH), dtype=np.int64)

@@ -3,7 +3,7 @@
 Rules:
 
 * A run that cannot be stored fails before it starts: `create` proves that the folder can be written.
-* Nothing of anybody else is touched (`own_folders`): only an empty folder or one that already is a run folder is
+* No file of another program is touched (`own_folders`): only an empty folder or one that already is a run folder is
   used, the latter only when asked to overwrite. Overwriting removes what the old run's writer made.
 * One process writes a run: from `create` to the manifest.
 * Every file appears whole under its name, the manifest last.
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.trace.folder import arrow
-from hearsay.trace.folder.durable import TEMPORARY_NAMES, DurableFile, sync_directory, write_durably
+from hearsay.trace.folder.durable import TEMPORARY_NAMES, sync_directory, write_durably
 from hearsay.trace.folder.manifest import (
     MANIFEST,
     UNFINISHED,
@@ -57,7 +57,7 @@ WRITTEN = (
     "summary.json",
     TEMPORARY_NAMES,
 )
-"""What the writer of a run makes, as patterns, beside the manifest and what else that names."""
+"""Files that the writer of a run makes, as patterns, without the manifest and other files that it names."""
 
 Integers: TypeAlias = Sequence[int] | NDArray[np.int64]
 
@@ -110,11 +110,7 @@ class RunFolder:
     def write_text_atomic(self, name: str, text: str) -> None:
         """Write a text file; the manifest will name it."""
         data = text.encode("utf-8", "backslashreplace")
-
-        def fill(file: DurableFile) -> None:
-            file.write(data)
-
-        self._others[name] = OtherFile(name, *write_durably(self.path / name, fill))
+        self._others[name] = OtherFile(name, *write_durably(self.path / name, data))
 
     def write_peers(
         self,
@@ -156,12 +152,9 @@ class RunFolder:
         """Write a small table, arrays by column, as NAME.parquet; the manifest will name it."""
         table = arrow.pa.table(dict(columns))
         file_name = f"{name}.parquet"
-
-        def fill(file: DurableFile) -> None:
-            arrow.write_table(file, table)
-
         (self.path / file_name).parent.mkdir(exist_ok=True)
-        self._others[file_name] = OtherFile(file_name, *write_durably(self.path / file_name, fill))
+        written = write_durably(self.path / file_name, lambda file: arrow.write_table(file, table))
+        self._others[file_name] = OtherFile(file_name, *written)
 
     def write_manifest(
         self, trace: WrittenTrace, *, seed: int | None, complete: bool, source: str | None = None
@@ -170,12 +163,7 @@ class RunFolder:
         others = tuple(self._others[name] for name in sorted(self._others))
         created_by = this_program() if source is None else {**this_program(), "source": source}
         manifest = Manifest(complete, seed, created_by, trace, others)
-        data = manifest.to_json().encode()
-
-        def fill(file: DurableFile) -> None:
-            file.write(data)
-
-        write_durably(self.path / MANIFEST, fill)
+        write_durably(self.path / MANIFEST, manifest.to_json().encode())
         self._release()
         return manifest
 
@@ -195,7 +183,7 @@ def _texts(values: Sequence[str | None]) -> Any:
 
 
 def remove_run(path: Path) -> None:
-    """Remove a run of ours, and its folder unless somebody else's files are in it."""
+    """Remove a run of ours, and its folder unless it has other files."""
     _remove_run(path)  # the markers go last: who is killed here leaves a folder of ours
     remove_written(path, (LOCKS, MARKER))
     if not any(path.iterdir()):

@@ -151,7 +151,7 @@ class TraceWriter:
         return self.written()
 
     def written(self) -> WrittenTrace:
-        """What the finished files hold; after `abort`, `rows` and `hash` still speak of all rows added."""
+        """Return what the finished files hold; after `abort`, `rows` and `hash` still count all rows added."""
         trace_hash = self._digest.hex() if self._known_hash is None else self._known_hash()
         return WrittenTrace(
             self.files, self._rows, trace_hash, tuple(sorted(self._messages.spanning)), self._max_rows

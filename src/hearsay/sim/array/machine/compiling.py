@@ -32,7 +32,7 @@ TYPES: dict[str, Any] = {
     "bool": types.boolean,
     "Word": types.uint64,
 }
-"""What annotations of kernels mean; modules add records of their own."""
+"""Types by the annotations of kernels; modules add records of their own."""
 
 
 def inlined(function: Function) -> Function:
@@ -43,7 +43,7 @@ def inlined(function: Function) -> Function:
 def kernel(function: Function, **options: bool) -> Function:
     """Return a function that other kernels call.
 
-    It is compiled for the types of its annotations, whatever integers it is called with: numba would compile it anew
+    It is compiled for the types of its annotations, whatever integers it is called with: numba would compile it again
     for every mixture of widths, and take minutes. `Any` leaves that to numba. Kernels make no arrays, so nothing
     counts references to them, which would cost a sixth of the time.
     """
@@ -84,7 +84,7 @@ def _without_finish() -> Generator[None]:
 def _leave_in_pieces(library: Any) -> None:
     """Ready to be linked into an entry, and nothing else: no machine code, and no symbol that an entry could find.
 
-    What a kernel calls is linked by the entry too, once. Numba's own functions stay whole.
+    The entry links the kernels that a kernel calls too, once. Numba's own functions stay whole.
     """
     if library.name not in _kernels:
         for each in library._linking_libraries:
@@ -113,7 +113,7 @@ def _with_all_that_it_calls() -> Generator[None]:
 
 
 def _no_executable(_self: Any, _library: Any, _description: Any, _environment: Any) -> Any:
-    """Numba knows a function by this, which has to be a built-in one; nobody calls it."""
+    """Numba knows a function by this, which has to be a built-in one; it is never called."""
     nothing: list[object] = []
     return nothing.append
 

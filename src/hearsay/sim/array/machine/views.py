@@ -1,7 +1,7 @@
-"""What kernels hold instead of numpy's arrays: a pointer, and the extents that are not known before the run.
+"""Views that kernels have in place of numpy's arrays: a pointer, and the extents that are not known before the run.
 
 An array of numba is seven words, each call hands over all of them, and each access allows for negative places. Here
-the world is one word, and a view is its address and its extents. What LLVM may rely on is said with every access:
+the world is one word, and a view is its address and its extents. Every access tells LLVM what it may rely on:
 arrays do not overlap, and addresses, extents and the settings of a run do not change while a kernel runs.
 """
 
@@ -30,7 +30,7 @@ _registry: Any = _numba_registry
 _signature: Any = _templates.signature
 _WORD = ir.IntType(64)
 CHECKED = "HEARSAY_CHECKED_KERNELS" in os.environ
-"""Whether every access looks first whether its place is there: for long comparisons of the engines."""
+"""True if every access checks its bounds first: for long comparisons of the engines."""
 
 
 def word(number: int) -> Any:
@@ -180,7 +180,7 @@ def _place(context: Any, builder: Any, kind: ViewType, view: Any, index_type: An
 
 
 def _refuse_places_beyond(context: Any, builder: Any, kind: ViewType, view: Any, numbers: list[Any]) -> None:
-    """IndexError for a place beyond an extent. Pieces of the arena say 0: nobody knows how long they are."""
+    """Raise IndexError for a place beyond an extent. Pieces of the arena have the extent 0, for an unknown one."""
     for axis, number in enumerate(numbers):
         if kind.extents[axis] != 0:
             beyond = builder.icmp_unsigned(">=", number, _extent(view, kind, axis))

@@ -18,7 +18,6 @@ from hearsay.sim.array.rules.membership import (
     note_unsent,
     on_subscription,
     say_again,
-    subscriptions_over_limit,
 )
 from hearsay.sim.array.rules.mesh import drop, has_mesh, keep_meshes, on_graft, on_prune
 from hearsay.sim.array.rules.notes import STARTED, note_call, note_gossip, note_message, note_rpc, note_topic_part
@@ -249,7 +248,7 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
     slot = find_slot(w, node, sender)
     if kind == SUBSCRIBE or kind == UNSUBSCRIBE:
         if not on_subscription(w, th, now, node, slot, topic, kind == SUBSCRIBE):
-            subscriptions_over_limit(w, th, now, node, slot, 1)
+            drop(w, th, now, node, sender, SUBSCRIBE, 1, Reason.OVER_LIMIT)
     elif parameter(w, node, MAX_CONTROL) < 1:
         drop(w, th, now, node, sender, kind, 1, Reason.OVER_LIMIT)
     elif kind == GRAFT:
@@ -283,7 +282,7 @@ def _receive_subscriptions(w: World, th: int, now: int, node: int, slot: int, rp
         if about and not on_subscription(w, th, now, node, slot, part[PART_TOPIC], kind == SUBSCRIBE):
             over += 1
     if over:
-        subscriptions_over_limit(w, th, now, node, slot, over)
+        drop(w, th, now, node, peers(w)[slot], SUBSCRIBE, over, Reason.OVER_LIMIT)
 
 
 @kernel

@@ -22,10 +22,10 @@ from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.machine.memory import sort_numbers
 from hearsay.sim.array.rules.forwarding import native_subscribers, top_up_fanout
 from hearsay.sim.array.rules.mesh import drop, end_slot, first_slot, graft_one
-from hearsay.sim.array.travel.outbox import answer, begin_ihave, put_ihave, put_wanted
+from hearsay.sim.array.travel.outbox import begin_ihave, put_ihave, put_message, put_wanted
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import choose, draw_topic, extend, pick
-from hearsay.sim.array.world.knowledge import column, forget_cached, forget_seen, is_cached, is_marked, was_seen
+from hearsay.sim.array.world.knowledge import column, forget_cached, is_cached, is_marked, unmark, was_seen
 from hearsay.sim.array.world.layout import (
     AGES_AT,
     ANSWERS,
@@ -158,7 +158,7 @@ def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count:
         if message < w[FIRST_MESSAGE] or not is_cached(w, node, column(w, message)):
             continue
         if is_answered(lists.increase(w, node, ANSWERS, message, peer, 1), limit):
-            answer(w, th, slot, message, Via.IWANT)
+            put_message(w, th, slot, message, Via.IWANT, False)
         else:
             refused += 1
     if refused:
@@ -299,7 +299,7 @@ def age(w: World, node: int, tick: int) -> None:
         if seen_for and is_marked(w, node, at):
             left_seen = windows_left(_beats_since(row[at], SEEN_BEAT, tick), seen_for)
             if left_seen <= 0:
-                forget_seen(w, node, message)
+                unmark(w, node, at)
             elif left <= 0 or left_seen < left:
                 left = left_seen
         if left > 0:

@@ -5,12 +5,10 @@ node's header has the bits that any slot has."""
 
 from __future__ import annotations
 
-from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
 from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.gossip import forget_fanout
 from hearsay.sim.array.rules.mesh import (
-    drop,
     end_slot,
     first_slot,
     has_mesh,
@@ -120,7 +118,7 @@ def say_again(w: World, th: int, now: int, node: int, to_all: bool) -> None:
     nodes32(w)[node, OWED] = nodes32(w)[node, OWED] & ~SAID_AGAIN | left
 
 
-NOBODY = -1
+NO_MEMBER = -1
 """In `since_us`: not a member now."""
 
 
@@ -182,11 +180,6 @@ def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: in
 
 
 @kernel
-def subscriptions_over_limit(w: World, th: int, now: int, node: int, slot: int, count: int) -> None:
-    drop(w, th, now, node, peers(w)[slot], SUBSCRIBE, count, Reason.OVER_LIMIT)
-
-
-@kernel
 def join(w: World, th: int, now: int, node: int, topic: int) -> None:
     """Join a topic."""
     members(w)[node, topic] |= JOINED
@@ -204,7 +197,7 @@ def join(w: World, th: int, now: int, node: int, topic: int) -> None:
 def leave(w: World, th: int, now: int, node: int, topic: int) -> None:
     members(w)[node, topic] &= ~JOINED
     if w[TRACKS_SINCE]:
-        since_us(w)[node, topic] = NOBODY
+        since_us(w)[node, topic] = NO_MEMBER
     _announce(w, th, node, topic, False)
     if has_mesh(w, node):
         leave_mesh(w, th, now, node, topic)

@@ -51,7 +51,7 @@ from hearsay.sim.array.world.layout import (
     REFUSE_FROM,
     ROUTER_KIND,
     SUBSCRIBED,
-    TOLD_BACKOFFS,
+    TAKES_BACKOFFS,
     TOPICS,
     UNKNOWN_GRAFT_PRUNES,
     UNSUBSCRIBE_BACKOFF,
@@ -232,7 +232,7 @@ def _say_prune(w: World, th: int, node: int, slot: int, topic: int, backoff: int
     Rules: MESH-5, BACKOFF-3.
     """
     extras = 0
-    if backoff > 0 and natives(w)[router(w, node), router(w, peers(w)[slot])] == TOLD_BACKOFFS:
+    if backoff > 0 and natives(w)[router(w, node), router(w, peers(w)[slot])] == TAKES_BACKOFFS:
         others = _others(w, node, slot, topic) if exchanges and parameter(w, node, EXCHANGE) else 0
         extras = prune_extras(seconds_to_name(backoff), others)
     put_prune(w, th, slot, topic, extras)

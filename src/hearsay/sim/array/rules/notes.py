@@ -1,6 +1,6 @@
-"""What is handed to a witness: each call of its router, written down so that a real router can be given the same.
+"""The calls of the router of a witness, recorded so that a real router can repeat them.
 
-Notes stand among the rows, before those of the call, and are told from them by their event, which is negative. A call
+Notes stand among the rows, before those of the call, and differ from them by their event, which is negative. A call
 is one line; an RPC has a line for each part after it, and a part a line for each of its ids. Only a run with
 witnesses has any (`bench/witness_replay.py`).
 """
@@ -26,7 +26,7 @@ from hearsay.sim.array.world.payload import (
 from hearsay.sim.array.world.record import CALL_NOTE, ID_NOTE, PART_NOTE, note
 
 STARTED, STOPPED = -1, -2
-"""Calls beside those of events: the node came up with a new router, or went down with its own."""
+"""Calls that are no events: the node came up with a new router, or went down with its own."""
 
 
 @kernel

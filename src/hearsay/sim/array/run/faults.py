@@ -14,7 +14,7 @@ from hearsay.core.language.events import EventKind
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.calls import call_leave, call_start
-from hearsay.sim.array.rules.membership import NOBODY
+from hearsay.sim.array.rules.membership import NO_MEMBER
 from hearsay.sim.array.rules.mesh import end_slot, first_slot
 from hearsay.sim.array.rules.notes import STOPPED, note_call
 from hearsay.sim.array.run.links import dial, notice_loss
@@ -133,7 +133,7 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
     for topic in range(w[TOPICS]):
         members(w)[node, topic] &= APPLICATION
         if w[TRACKS_SINCE]:
-            since_us(w)[node, topic] = NOBODY
+            since_us(w)[node, topic] = NO_MEMBER
     if is_witness(w, node):
         note_call(w, th, now, node, STOPPED, -1, -1, -1)
     row(w, th, node_down_row(now, node, -1))

@@ -1,4 +1,4 @@
-"""What concerns the whole network: faults, injections, samples of state, the ends of messages' windows.
+"""Events of the whole network: faults, injections, samples of state, the ends of messages' windows.
 
 A sample of state has the entries and bytes of the guide's table (`Router.state_size`)."""
 
@@ -88,15 +88,8 @@ _SEEN_BYTES = SIMULATED_PEER_BYTES + 8
 
 
 @kernel
-def sample_state(w: World, th: int, now: int) -> None:
-    """Record a row for each node that is up."""
-    for node in range(w[NODES]):
-        if nodes32(w)[node, UP]:
-            _sample(w, th, now, node)
-
-
-@kernel
 def _sample(w: World, th: int, now: int, node: int) -> None:
+    """Record the size of a node's state."""
     count = 0
     size = 0
     for topic in range(w[TOPICS]):
@@ -193,7 +186,9 @@ def _run_one(w: World, kind: int, first: int, second: int) -> None:
     elif kind == HEAL_LINKS:
         heal(w, 0, now, first)
     elif kind == SAMPLE_STATE:
-        sample_state(w, 0, now)
+        for node in range(w[NODES]):
+            if nodes32(w)[node, UP]:
+                _sample(w, 0, now, node)
     else:
         _inject(w, 0, now, first)
 

@@ -1,1 +1,1 @@
-"""What is sent, and how it travels."""
+"""RPCs that nodes send, and how they travel."""

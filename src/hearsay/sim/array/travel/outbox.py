@@ -144,11 +144,6 @@ def forward_one(w: World, th: int, slot: int, message: int, via: int, came_from:
 
 
 @kernel
-def answer(w: World, th: int, slot: int, message: int, via: int) -> None:
-    _put(w, th, slot, _message_key(w, message), via, 0)
-
-
-@kernel
 def begin_ihave(w: World, th: int, topic: int, ids: int, count: int) -> bool:
     """Return whether the short form will do for one topic's gossip, with its ids in `scratch`."""
     line = control(w)[th]
@@ -189,7 +184,7 @@ def put_graft(w: World, th: int, slot: int, topic: int) -> None:
 
 @kernel
 def put_prune(w: World, th: int, slot: int, topic: int, extras: int) -> None:
-    """Send a PRUNE; `extras` is its content beside the topic, see `prune_extras`; 0 for none."""
+    """Send a PRUNE; `extras` is its content in addition to the topic, see `prune_extras`; 0 for none."""
     _put(w, th, slot, MESH_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, PRUNE, extras)
 
 

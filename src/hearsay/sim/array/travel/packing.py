@@ -177,7 +177,7 @@ def _part_end(entries: Any, place: int, end: int) -> Any:
 
 @kernel
 def _words_behind(entries: Any, place: int, following: int) -> Any:
-    """Return how many words a part has beside its line: ids, or what a PRUNE has beside its topic."""
+    """Return how many words follow the line of a part: ids, or the content of a PRUNE except its topic."""
     part_class = entries[place, KEY] >> CLASS_SHIFT
     if part_class == IHAVE_CLASS:
         return entries[place, VALUE]

@@ -130,7 +130,7 @@ def hops_from(w: World, node: int, message: int) -> Any:
 
 @inlined
 def prune_extras(seconds: int, others: int) -> int:
-    """Return a backoff, and how many others it names; who they are changes nothing, because nobody dials them."""
+    """Return the content of a PRUNE: a backoff, and the number of peers that it names, which no node dials."""
     return seconds << _OTHERS | others
 
 
@@ -188,7 +188,7 @@ def write_iwant(w: World, th: int, rpc: int, index: int, at: int, place: int, co
 
 @kernel
 def write_mesh_control(w: World, rpc: int, index: int, at: int, topic: int, kind: int, extras: int) -> None:
-    """Write a GRAFT or PRUNE; what a PRUNE has beside the topic takes the place of ids."""
+    """Write a GRAFT or PRUNE; the content of a PRUNE except its topic takes the place of ids."""
     part = topic_part(kind, topic, mesh_control_bytes(w, topic, kind, extras), 1)
     write_part(w, rpc, index, part, at if extras else 0)
     if extras:

@@ -18,11 +18,11 @@ from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.world.draws import below, draw1, extend
 from hearsay.sim.array.world.knowledge import column, surely_seen, word_of
 from hearsay.sim.array.world.layout import (
+    CHANGES_NOTHING,
     DEFERS,
     HAS_JITTER,
     HAS_LINKS,
     HAS_LOSS,
-    HEARD,
     JITTER,
     LAST_ARRIVAL,
     LEAVING_FIRST,
@@ -118,13 +118,6 @@ def post(
         _depart(w, th, ROOM // 2)
 
 
-@inlined
-def post_gossip(w: World, th: int, time: int, node: int, source: int, link: int, first: int, others: int) -> None:
-    """Send IHAVE for a message and the later ones whose bits are set."""
-    via, hops = gossip_rest(others)
-    post(w, th, time, node, source, gossip_payload(first, others), link, via, hops)
-
-
 @kernel
 def all_depart(w: World) -> None:
     """Let all copies leave at the end of a part."""
@@ -145,13 +138,13 @@ def _depart(w: World, th: int, count: int) -> None:
         time = entry[_TIME]
         rest = entry[_REST]
         goal = entry[_GOAL]
-        heard = 0
-        if goal & w[HEARD]:
+        known = 0
+        if goal & w[CHANGES_NOTHING]:
             others = gossip_bits(rest, goal) if goal & GOSSIP else 0
-            heard = int(surely_seen(w, goal >> NODE, goal & MESSAGE, others, time))
-            events += heard
-            duplicates += heard & int(goal & INLINE != 0)
-        insert(w, th, time, rest, goal, 0, 1 - heard)
+            known = int(surely_seen(w, goal >> NODE, goal & MESSAGE, others, time))
+            events += known
+            duplicates += known & int(goal & INLINE != 0)
+        insert(w, th, time, rest, goal, 0, 1 - known)
     counts(w)[th, EVENTS] += events
     counts(w)[th, DUPLICATES] += duplicates
 
@@ -268,11 +261,12 @@ def _send_over_link(w: World, th: int, now: int, node: int, slot: int, part: Par
 def send_gossip(
     w: World, th: int, now: int, node: int, slot: int, part: Part, first: int, others: int, common: Hash
 ) -> None:
-    """Send one of the copies of an IHAVE, where links need no memory."""
+    """Send one of the copies of an IHAVE, where links need no memory; `others` has a bit for each later message."""
     peer = peers(w)[slot]
     delay = latency(w, node, peer)
     sent(w, th, now, node, peer, part, delay, common)
-    post_gossip(w, th, now + delay, peer, node, slot, first, others)
+    via, hops = gossip_rest(others)
+    post(w, th, now + delay, peer, node, gossip_payload(first, others), slot, via, hops)
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""What nodes know of messages.
+"""The knowledge of nodes about messages.
 
 Layout: what a node has seen and what it has cached is a bit each, of all nodes one after the other (`seen`,
 `cached`), because they are asked for most often and so fit into the processor's caches. Whatever else it knows of a
@@ -132,10 +132,10 @@ def was_seen(w: World, now: int, node: int, message: int) -> bool:
 
 @inlined
 def surely_seen(w: World, node: int, message: int, others: int, arrival: int) -> bool:
-    """Return whether what arrives then will be no news, as far as one can know when it is sent.
+    """Return whether a copy that arrives then is surely a duplicate, as far as its sender can know.
 
-    What another node has seen by now it has seen before anything arrives that is sent now (`queue.py`), and will
-    remember for a while. `others` are messages after the first, a bit each, as in gossip.
+    A message that another node has seen by now, it has seen before anything arrives that is sent now (`queue.py`),
+    and it remembers it for a while. `others` are messages after the first, a bit each, as in gossip.
     """
     at = column(w, message)
     place = place_of(w, node, at)
@@ -223,8 +223,3 @@ def forget_cached(w: World, node: int, message: int) -> None:
     cached(w)[word_of(w, node, at)] &= ~bit_of(w, node, at)
     if nodes32(w)[node, ANSWERS] >= 0:
         lists.remove(w, node, ANSWERS, message, -1)
-
-
-@kernel
-def forget_seen(w: World, node: int, message: int) -> None:
-    unmark(w, node, column(w, message))

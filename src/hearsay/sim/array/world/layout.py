@@ -2,7 +2,7 @@
 
 `w` holds scalars first (`NODES`, `WIDTH_BITS`, …), then for each array its address and its dimensions. A kernel gets
 `w` and asks for what it needs, `cells(w)[node, column]`. Handing over forty arrays by value would cost more than most
-kernels do; and an array can grow between two calls without anybody noticing.
+kernels do; and an array can grow between two calls unnoticed.
 
 | array | shape | what |
 |---|---|---|
@@ -62,7 +62,7 @@ _scalar = Numbers()
     SLOTS_USED, LINKS_USED, DEAD_UP_TO, DEAD_SURE, LOOKED, DIALS_UP_TO, BUCKET_IS_SPLIT, PART_BLOCKS,
     LINKS_FREE, LINKS_SPARE, LINKS_WANTED, NETWORK_STARTS,
 ) = _scalar.take(22)  # fmt: skip
-"""What changes while kernels run. BUCKET is open, up to PART_END. STATUS: why a call returned. FIRST_MESSAGE: older
+"""They change while kernels run. BUCKET is open, up to PART_END. STATUS: why a call returned. FIRST_MESSAGE: older
 ones are forgotten by all. NEWEST: how many were published. CLOSED_UP_TO: messages. PART_EVENTS: of the open part.
 For DEAD_UP_TO, DEAD_SURE and LOOKED see `reuse.py`, for DIALS_UP_TO `links.py`.
 BUCKET_IS_SPLIT: the open bucket is, see `queue.py`. PART_BLOCKS: of the open part.
@@ -78,9 +78,9 @@ SEEN_EXPIRES, TRACING, THREADS, GLOBALS, SCRIPT, TRACKS_SINCE, MEASURED = _scala
 MAX_SEEN_BINDS, MAX_CACHED_BINDS, LOOKAHEAD = _scalar.take(3)
 """LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it."""
 RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
-SEEN_FOR, HEARD, DEFERS, QUIET_UNTIL = _scalar.take(4)
+SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = _scalar.take(4)
 (WITNESSES,) = _scalar.take(1)
-"""SEEN_FOR: how long a message is remembered at least. HEARD: what kinds of payload change nothing where they are
+"""SEEN_FOR: how long a message is remembered at least. CHANGES_NOTHING: payloads without effect where they are
 known. DEFERS: RPCs go through `transport.py`. QUIET_UNTIL: until then connections come about, and nothing else
 happens. WITNESSES: what is handed to some nodes is written down."""
 SCALARS = 80
@@ -111,8 +111,8 @@ PARAMETERS = 40
 FLOODSUB, RANDOMSUB, MESHSUB, GOSSIPSUB = (
     WITH_KERNELS.index(kind) for kind in ("floodsub", "randomsub", "meshsub", "gossipsub")
 )
-FLOODED, MESHED, TOLD_BACKOFFS = range(3)
-"""In `natives`, what a router is to another: served by flooding, native, or native and told backoffs in PRUNEs."""
+FLOODED, MESHED, TAKES_BACKOFFS = range(3)
+"""In `natives`, what a router is to another: served by flooding, native, or native with backoffs in PRUNEs."""
 
 # Topics and messages.
 TOPIC_NUMBER, TOPIC_LENGTH = range(2)
@@ -121,7 +121,7 @@ TOPIC, PUBLISHER, PUBLISHED, DATA_BYTES, ALONE_BYTES, MESSAGE_PART_BYTES, MESSAG
 INJECT_FROM: its first line of `inject_targets`, up to the next message's."""
 
 REFUSED, DUE_OF, REACHED_OF = range(3)
-"""Of `verdicts`: whether a node rejected it; who was eligible if not, and had it when the window was over."""
+"""Columns of `verdicts`: whether a node rejected it; who was eligible if not, and had it when the window was over."""
 
 # Nodes.
 (
@@ -222,7 +222,6 @@ first_us = _view("first_us", np.int64, None, None)
 seen_serials = _view("seen_serials", np.int64, None, None)
 cache_serials = _view("cache_serials", np.int64, None, None)
 latencies = _view("latencies", np.int64, None)
-regions = _view("regions", np.int32, None)
 region_jitters = _view("region_jitters", np.int64, None, None)
 natives = _view("natives", np.uint8, None, None)
 natted = _view("natted", np.uint8, None)
@@ -357,5 +356,5 @@ class Arrays:
 
     @property
     def nbytes(self) -> int:
-        """What the arrays take, touched or not."""
+        """The bytes of all arrays, touched or not."""
         return sum(array.nbytes for array in self._held.values())

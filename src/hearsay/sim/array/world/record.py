@@ -1,4 +1,4 @@
-"""What a run leaves behind: the trace's hash, its rows if wanted, counters, and latencies by the microsecond.
+"""The results of a run: the trace's hash, its rows if wanted, counters, and latencies by the microsecond.
 
 Layout: `sums` holds the two halves of the hash (`trace.language.digest`), the lower one in two parts so that carries
 are not lost; `counts` the counters below and the parts sent by kind; `rows` the rows since Python last took them. All
@@ -36,8 +36,8 @@ from hearsay.sim.array.world.layout import (
 )
 from hearsay.sim.array.world.payload import Part
 from hearsay.trace.language.digest import LOWER_CONSTANTS, UPPER_CONSTANTS
-from hearsay.trace.language.event_rows import drop_rpc_row
-from hearsay.trace.language.schema import Column, TraceEvent
+from hearsay.trace.language.event_rows import Codes, drop_rpc_row, send_rpc_row
+from hearsay.trace.language.schema import Column
 
 UPPER, LOWER_LOW, LOWER_HIGH = range(3)
 (
@@ -63,7 +63,6 @@ def _add_hash(w: World, th: int, upper: Word, lower: Word) -> None:
     total[LOWER_HIGH] += lower >> _S32
 
 
-Codes: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 TYPES["Codes"] = types.UniTuple(types.int64, len(Column))
 Hash: TypeAlias = tuple[Word, Word]
 """The two halves of a row's hash before they are mixed."""
@@ -142,20 +141,13 @@ def note(w: World, th: int, time: int, what: int, node: int, remote: int, part: 
 @inlined
 def dropped(w: World, th: int, time: int, source: int, destination: int, part: Part, reason: int) -> None:
     """Record a part that does not arrive."""
-    kind, topic, message, hops, size, count, via = part
-    row(w, th, drop_rpc_row(time, kind, source, destination, topic, message, hops, size, count, via, reason))
-
-
-@inlined
-def _send_row(time: int, peer: int, remote: int, part: Part, delay: int) -> Codes:
-    kind, topic, message, hops, size, count, via = part
-    return time, TraceEvent.SEND_RPC, kind, peer, remote, topic, message, hops, size, count, via, delay, -1
+    row(w, th, drop_rpc_row(time, source, destination, part, reason))
 
 
 @kernel
 def sending(w: World, time: int, peer: int, part: Part) -> Hash:
     """Return what the SEND_RPC rows of a part's copies have in common in their hash: all but receiver and delay."""
-    return _hash(_with_topic_number(w, _send_row(time, peer, 0, part, 0)))
+    return _hash(_with_topic_number(w, send_rpc_row(time, peer, 0, part, 0)))
 
 
 @inlined
@@ -170,7 +162,7 @@ def sent(w: World, th: int, time: int, peer: int, remote: int, part: Part, delay
     line[SENT + part.kind] += 1
     line[LAST_ARRIVAL_SENT] = max(line[LAST_ARRIVAL_SENT], time + delay)
     if w[TRACING]:
-        _keep(w, th, _with_topic_number(w, _send_row(time, peer, remote, part, delay)))
+        _keep(w, th, _with_topic_number(w, send_rpc_row(time, peer, remote, part, delay)))
 
 
 @kernel
