@@ -84,9 +84,13 @@ def test_a_row_fills_the_columns_that_are_declared(event):
     columns = schema.FORMS[event].columns
     values = range(100, 101 + len(columns))
     codes = formed_row(event, *values)
+    filled = dict(zip((Column.TIME_US, *columns), values, strict=True))
     if event in row_functions.EVENTS:
-        assert getattr(event_rows, f"{schema.wire_name(event)}_row")(*values) == codes
-    filled = dict(zip((Column.TIME_US, *columns), range(100, 114), strict=False))
+        part = [column for column in row_functions.PART if set(row_functions.PART) <= set(columns)]
+        arguments: list[object] = [value for column, value in filled.items() if column not in part]
+        if part:
+            arguments.insert(3, tuple(filled[column] for column in part))
+        assert getattr(event_rows, f"{schema.wire_name(event)}_row")(*arguments) == codes
     assert codes == tuple({Column.EVENT: int(event), **filled}.get(column, -1) for column in Column)
 
 
