@@ -122,7 +122,7 @@ async def run_networks(plan: Plan, directory: Path, late_s: list[float]) -> list
 async def real(plan: Plan, directory: Path, wait_s: float, late_s: list[float]) -> Path:
     await asyncio.sleep(wait_s)
     scenario = plan.scenario
-    latency = make_latency(scenario, Randomness(scenario.seed))
+    latency = make_latency(scenario.links, scenario.network.nodes, Randomness(scenario.seed))
     kind, parameters = plan.routers[0]
     config = NodeConfig(router=kind.name, parameters=parameters.to_mapping())
     async with AsyncExitStack() as stack:

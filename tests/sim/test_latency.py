@@ -17,7 +17,8 @@ REGIONS = "from,to,latency_ms,jitter_ms\neu,eu,10,0\neu,us,90.5,2\nus,us,20,0\nu
 
 
 def model(seed: int = 1, **links: object) -> LatencyModel:
-    return make_latency(Scenario.model_validate({"links": links}), Randomness(seed))
+    scenario = Scenario.model_validate({"links": links})
+    return make_latency(scenario.links, scenario.network.nodes, Randomness(seed))
 
 
 def values(latency: LatencyModel) -> list[int]:
