@@ -114,7 +114,8 @@ def _tell(swept: Swept, folder: Path, report: Path, options: dict[str, Any]) -> 
     if options["as_json"]:
         from hearsay.api.sweeps import SweepResult
 
-        print_json({**SweepResult(folder, swept).to_json(), "report": str(report)})
+        first = {"study": swept.study.name, "folder": str(folder), "report": str(report)}
+        print_json({**first, **SweepResult(folder, swept).to_json()})
         return
     from hearsay.studies.study_text import points_text
 
