@@ -162,6 +162,9 @@ INSIDE = {
         {"small_runs", "large_runs"},
         {"analyze"},
         {"stream"},
+        {"rows"},
+        {"questions"},
+        {"tables"},
     ],
     "explain": [
         {"copies", "link_model", "find"},

@@ -8,6 +8,7 @@ from itertools import count
 
 import duckdb
 import pytest
+from dataframes import assert_stored_tables
 from simulated_runs import SMALL, simulate_into, with_metrics
 
 from hearsay.core.language.actions import Deliver, NamedPeerDialled, PeerAdded, PeerRemoved, TopicJoined
@@ -137,3 +138,7 @@ def test_a_run_without_such_rows_has_no_lines(runs):
     assert stored(runs["plain"]) == {}
     (plain,) = load_runs([runs["plain"]])
     assert list(exchange_lines(plain)) == []
+
+
+def test_the_same_as_dataframes(spark, runs):
+    assert_stored_tables(spark, runs)

@@ -10,6 +10,7 @@ from threading import Event
 import numpy as np
 import pytest
 from commands import hearsay
+from dataframes import assert_stored_tables
 from growing_run import assert_same_tables
 from real_nodes import Node, as_one_run, three_nodes
 from simulated_runs import GO_DATA
@@ -204,3 +205,8 @@ def test_reports_say_what_was_not_measured(traces, answers, tmp_path):
     assert "ent per node, load max/mean not measured: the trace has no sizes of what was sent." in go
     assert "A node sent 0 B" not in go
     assert "hops not measured: real nodes do not know how many links a message crossed." in three
+
+
+def test_the_same_as_dataframes(spark, traces, answers):
+    runs = {name: traces / name for name in ("ada", "two", "three", "go", "killed")}
+    assert_stored_tables(spark, runs, WINDOW_S * 1_000_000)

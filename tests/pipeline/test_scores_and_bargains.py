@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 import duckdb
 import numpy as np
 import pytest
+from dataframes import assert_stored_tables
 from simulated_runs import SMALL, simulate_into, with_metrics
 
 from hearsay.core.language.actions import Reason
@@ -180,3 +181,7 @@ def test_a_copy_withheld_is_none_that_was_sent(runs):
 def test_a_run_without_any_of_it_has_empty_tables(runs):
     for table in (tables.PROMISES, tables.IDONTWANT, tables.SCORES, tables.WORST_PEERS, tables.REFUSALS):
         assert stored(runs["plain"], table) == []
+
+
+def test_the_same_as_dataframes(spark, runs):
+    assert_stored_tables(spark, runs)

@@ -1,1 +1,20 @@
-"""Traces to answers, on Spark."""
+"""From traces to tables on Spark: `hearsay analyze`, and rows and tables as DataFrames for programs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hearsay.pipeline.rows import Trace, read
+    from hearsay.pipeline.tables import Tables
+
+__all__ = ["Tables", "Trace", "read"]
+_PLACES = {"Tables": "tables", "Trace": "rows", "read": "rows"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: whoever imports a module of this package needs no pyarrow for that."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"hearsay.pipeline.{_PLACES[name]}"), name)

@@ -1,0 +1,147 @@
+"""The links of a topic as a graph at a few times: degrees, components, diameter.
+
+A snapshot is a graph over the members of the topic at that time; components and diameter are those of the undirected
+graph that has an edge where either end has a link. Spark has no operation for these, so numpy and scipy draw them.
+
+In the trace of real nodes links lead to nodes that did not trace, whose membership is unknown: such links count for
+the degree of the node that has them, and the shape of the graph is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow
+import scipy.sparse
+import scipy.sparse.csgraph
+from numpy.typing import NDArray
+
+pa: Any = pyarrow
+sparse: Any = scipy.sparse
+csgraph: Any = scipy.sparse.csgraph
+
+Ints = NDArray[Any]
+Line = dict[str, Any]
+MAX_NODES_FOR_DIAMETER = 50_000
+PICTURED_NODES = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Links at one time."""
+
+    node: Ints
+    remote: Ints
+
+
+def draw(alive: Any, there: Any) -> list[Line]:
+    """Return the lines of the tables `mesh`, `degrees` and `mesh_links` (`kind`) at the times that the rows name.
+
+    `alive` holds links with the time of their existence, `there` the memberships of the topic; both as Arrow tables.
+    """
+    facts = there.slice(0, 1).to_pylist()[0]
+    known = there.filter(there.column("node").is_valid())
+    node, since, until = _columns(known, "node", "since_us", "until_us")
+    lines: list[Line] = []
+    for time in facts["times"]:
+        members = np.unique(node[(since <= time) & (until >= time)])
+        links = _links_at(alive, members, time)
+        lines += _lines(links, members, time, has_shape=facts["has_shape"])
+        if time == facts["end_us"]:
+            picture = _pictured(links)
+            lines += (
+                {"kind": "mesh_links", "node": one, "remote": other}
+                for one, other in zip(picture.node.tolist(), picture.remote.tolist(), strict=True)
+            )
+    return lines
+
+
+def _columns(table: Any, *names: str) -> list[Ints]:
+    return [table.column(name).to_numpy() for name in names]
+
+
+def _links_at(alive: Any, members: Ints, time_us: int) -> Links:
+    """Return the links that exist, of members to members and to nodes that may be members."""
+    node, remote, since, until, unknown = _columns(alive, "node", "remote", "since_us", "until_us", "unknown")
+    there = (since <= time_us) & (until > time_us)
+    inside = there & _contains(members, node) & (_contains(members, remote) | unknown)
+    return Links(node[inside], remote[inside])
+
+
+def _lines(links: Links, members: Ints, time_us: int, *, has_shape: bool) -> Iterator[Line]:
+    size = len(members)
+    line: Line = {"kind": "mesh", "time_us": time_us, "members": size, "links": len(links.node)}
+    if not size:
+        yield line
+        return
+    degree = np.bincount(np.searchsorted(members, links.node), minlength=size)
+    seen = _contains(members, links.remote)
+    place, other = np.searchsorted(members, links.node[seen]), np.searchsorted(members, links.remote[seen])
+    backward = other.astype(np.int64) * size + place
+    symmetric = np.isin(place.astype(np.int64) * size + other, backward)
+    line |= {
+        "degree_mean": len(links.node) / size,
+        "degree_min": int(degree.min()),
+        "degree_max": int(degree.max()),
+        "symmetric_share": float(np.count_nonzero(symmetric) / len(place)) if len(place) else None,
+    }
+    yield line | (_shape(place, other, size) if has_shape and seen.all() else {})
+    counts = np.bincount(degree)
+    for number in np.flatnonzero(counts).tolist():
+        yield {"kind": "degrees", "time_us": time_us, "degree": number, "nodes": int(counts[number])}
+
+
+def _shape(place: Ints, other: Ints, size: int) -> Line:
+    graph = sparse.coo_matrix((np.ones(len(place), dtype=np.int8), (place, other)), shape=(size, size)).tocsr()
+    components, labels = csgraph.connected_components(graph, directed=False)
+    return {
+        "components": int(components),
+        "largest_share": float(np.bincount(labels).max() / size),
+        "diameter": _diameter(graph, labels) if len(place) and size <= MAX_NODES_FOR_DIAMETER else None,
+    }
+
+
+def _pictured(links: Links) -> Links:
+    """Return the links among a sample of nodes that hang together."""
+    nodes = np.unique(np.concatenate((links.node, links.remote)))
+    if len(nodes) <= PICTURED_NODES:
+        return links
+    order = np.argsort(links.node, kind="stable")
+    sorted_nodes, sorted_remotes = links.node[order], links.remote[order]
+    chosen = {int(nodes[0])}
+    frontier = [int(nodes[0])]
+    while frontier and len(chosen) < PICTURED_NODES:
+        first, last = np.searchsorted(sorted_nodes, [frontier[0], frontier[0] + 1])
+        frontier.pop(0)
+        for neighbour in np.sort(sorted_remotes[first:last]).tolist():
+            if neighbour not in chosen and len(chosen) < PICTURED_NODES:
+                chosen.add(neighbour)
+                frontier.append(neighbour)
+    kept = np.array(sorted(chosen))
+    inside = _contains(kept, links.node) & _contains(kept, links.remote)
+    return Links(links.node[inside], links.remote[inside])
+
+
+def _diameter(graph: Any, labels: Ints) -> int:
+    """Return the longest of the shortest paths found by four sweeps in the largest component: never too large.
+
+    Each sweep starts at the farthest node of the one before; on random graphs it is exact or one too small.
+    """
+    start = int(np.flatnonzero(labels == np.bincount(labels).argmax())[0])
+    longest = 0
+    for _ in range(4):
+        distances = csgraph.dijkstra(graph, directed=False, indices=start, unweighted=True)
+        reachable = np.where(np.isfinite(distances), distances, -1)
+        longest = max(longest, int(reachable.max()))
+        start = int(reachable.argmax())
+    return longest
+
+
+def _contains(ascending: Ints, values: Ints) -> NDArray[np.bool_]:
+    if not len(ascending):
+        return np.zeros(len(values), dtype=bool)
+    place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return ascending[place] == values

@@ -1,0 +1,1 @@
+"""One module per question: functions from DataFrames of trace rows to DataFrames of figures."""

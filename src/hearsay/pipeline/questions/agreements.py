@@ -1,0 +1,90 @@
+"""What peers agreed on and what came of it, and what was refused: over time, from rows about single parts of RPCs."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from hearsay.pipeline.rows import Trace
+
+_ARRIVES = "event = 'send_rpc' and time_us + delay_us < run_end_us"
+_COLUMNS = "run, run_start_us, run_end_us, event, kind, via, reason, bytes, count, delay_us, time_us"
+
+
+def parts(trace: Trace, stretches: DataFrame) -> DataFrame:
+    """Return the parts of RPCs that the tables of this module count: by stretch, fate, kind, via and reason, their
+    rows, counts and bytes. A part that arrives is counted when it is sent, and when it arrives."""
+    rows = " union all ".join(
+        f"""select {_COLUMNS} from {{{name}}} where event in ('drop_rpc', 'reject') or {about}"""
+        for name, about in (("message", "via = 'iwant' and event <> 'deliver'"),
+                            ("rpc", "kind in ('iwant', 'idontwant', 'prune')"))
+    )  # fmt: skip
+    return trace.query(
+        f"""
+        with fates as (
+          select *, explode(case when {_ARRIVES} then array('sent', 'arrived')
+                                 else array(case event when 'send_rpc' then 'sent' when 'recv_rpc' then 'arrived'
+                                                       when 'drop_rpc' then 'dropped' else 'refused' end) end) as fate
+          from ({rows})),
+        placed as (
+          select *, if(fate = 'arrived' and event = 'send_rpc', time_us + delay_us, time_us) as at from fates)
+        select f.run, (at - f.run_start_us) div (seconds * 1000000) * seconds as second, seconds,
+               fate, kind, via, reason, count(*) as rows,
+               sum(greatest(coalesce(count, 0), 0)) as count, sum(greatest(coalesce(bytes, 0), 0)) as bytes
+        from placed f join {{stretches}} s on f.run = s.run
+        group by f.run, 2, seconds, fate, kind, via, reason""",
+        stretches=stretches,
+    )
+
+
+def refusals(trace: Trace, parts: DataFrame) -> DataFrame:
+    """Return the table `refusals`."""
+    return trace.query(
+        """
+        select run, second, seconds, fate, kind, reason, sum(rows) as rows, sum(count) as count,
+               if(fate = 'refused', null, sum(bytes)) as bytes
+        from {parts} where fate in ('dropped', 'refused') group by run, second, seconds, fate, kind, reason""",
+        parts=parts,
+    )
+
+
+def promises(trace: Trace, parts: DataFrame) -> DataFrame:
+    """Return the table `promises`. Real nodes do not record why a copy came to them: `answered` is null there."""
+    return trace.query(
+        """
+        with sums as (
+          select run, second, seconds,
+                 sum(if(fate = 'sent' and kind = 'iwant', rows, null)) as requests,
+                 sum(if(fate = 'sent' and kind = 'iwant', count, null)) as asked,
+                 sum(case when via <=> 'iwant' and fate = 'arrived' then rows
+                          when via <=> 'iwant' and fate = 'dropped' and reason in ('lost', 'unreachable') then -rows
+                     end) as answered,
+                 sum(if(fate = 'refused' and kind = 'ihave' and reason = 'given_up', count, null)) as broken
+          from {parts} group by run, second, seconds)
+        select run, second, seconds, coalesce(requests, 0) as requests, coalesce(asked, 0) as asked,
+               if(simulated, coalesce(answered, 0), null) as answered, coalesce(broken, 0) as broken
+        from sums join {runs} using (run) where coalesce(requests, answered, broken) is not null""",
+        parts=parts,
+    )
+
+
+def idontwant(trace: Trace, parts: DataFrame) -> DataFrame:
+    """Return the table `idontwant`."""
+    figures = {
+        "told": "if(fate = 'sent' and kind = 'idontwant', count, null)",
+        "arrived": "case when kind = 'idontwant' and fate = 'arrived' then count when kind = 'idontwant' "
+        "and fate = 'dropped' and reason in ('lost', 'unreachable') then -count end",
+        "refused": "if(fate = 'refused' and kind = 'idontwant', count, null)",
+        "withheld": "if(fate = 'dropped' and kind = 'publish' and reason = 'unwanted', rows, null)",
+        "withheld_bytes": "if(fate = 'dropped' and kind = 'publish' and reason = 'unwanted', bytes, null)",
+        "withdrawn": "if(fate = 'dropped' and kind = 'publish' and reason = 'withdrawn', rows, null)",
+        "withdrawn_bytes": "if(fate = 'dropped' and kind = 'publish' and reason = 'withdrawn', bytes, null)",
+    }
+    sums = ", ".join(f"sum({figure}) as {name}" for name, figure in figures.items())
+    known = ", ".join(f"coalesce({name}, 0) as {name}" for name in figures)
+    return trace.query(
+        f"""
+        select run, second, seconds, {known}
+        from (select run, second, seconds, {sums} from {{parts}} group by run, second, seconds)
+        where coalesce({", ".join(figures)}) is not null""",
+        parts=parts,
+    )

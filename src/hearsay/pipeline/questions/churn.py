@@ -1,0 +1,44 @@
+"""Nodes that come and go, stretch by stretch of the run, and how the messages published then fared."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from hearsay.pipeline.rows import Trace
+
+
+def churn(trace: Trace, messages: DataFrame, stretches: DataFrame, known: DataFrame) -> DataFrame:
+    """Return the table `churn`; the lines of topic null are about nodes alone."""
+    return trace.query(
+        """
+        with places as (
+          select *, explode(sequence(0, (run_end_us - run_start_us - 1) div (seconds * 1000000))) as place
+          from {stretches} where run_end_us > run_start_us),
+        changes as (
+          select n.run, (time_us - n.run_start_us) div (seconds * 1000000) as place,
+                 count_if(event = 'node_up') as came, count_if(event = 'node_down') as went
+          from {node} n join {stretches} s on n.run = s.run where event in ('node_up', 'node_down')
+          group by n.run, 2),
+        nodes as (
+          select p.run, p.place, p.seconds, coalesce(came, 0) as came, coalesce(went, 0) as went,
+                 sum(coalesce(came, 0) - coalesce(went, 0)) over (partition by p.run order by p.place) as nodes_up
+          from places p left join changes c on p.run = c.run and p.place = c.place),
+        told as (
+          select n.run, place, seconds, if(k.nodes_up, n.nodes_up, null) as nodes_up,
+                 if(k.nodes_up, came, null) as came, if(k.nodes_up, went, null) as went
+          from nodes n join {known} k on n.run = k.run),
+        published as (
+          select m.run, topic, (published_us - run_start_us) div (seconds * 1000000) as place, count(*) as messages,
+                 sum(eligible) as eligible, sum(delivered_eligible) as delivered
+          from {messages} m join {stretches} s on m.run = s.run where published_us is not null
+          group by m.run, topic, 3)
+        select run, cast(null as int) as topic, place * seconds as second, seconds, nodes_up, came, went,
+               0 as messages, 0 as eligible, 0 as delivered, cast(null as double) as ratio from told
+        union all
+        select t.run, topic, t.place * seconds, seconds, nodes_up, came, went, messages, eligible, delivered,
+               delivered / nullif(greatest(eligible, 0), 0)
+        from told t join published p on t.run = p.run and t.place = p.place""",
+        messages=messages,
+        stretches=stretches,
+        known=known,
+    )

@@ -1,0 +1,43 @@
+"""Peer exchange: dials of peers that PRUNEs named, and the connections that came of them, over time."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from hearsay.pipeline.rows import Trace
+
+
+def exchange(trace: Trace, stretches: DataFrame) -> DataFrame:
+    """Return the table `exchange`.
+
+    A connection comes of a dial if the dial is the last event before it that the node recorded of this peer, and the
+    node has not started again since. Events of one time are in the order of `place`. `nodes` counts each node once,
+    with its first such connection.
+    """
+    return trace.query(
+        """
+        with placed as (
+          select run, time_us, event, peer, remote,
+                 array_position(array('node_up', 'remove_peer', 'dial', 'add_peer'), event) as place
+          from (select run, time_us, event, peer, remote from {exchange}
+                union all select n.run, time_us, event, peer, remote from {node} n
+                          left semi join (select distinct run from {exchange}) e on n.run = e.run)
+          where event in ('node_up', 'remove_peer', 'dial', 'add_peer')),
+        lives as (
+          select *, sum(if(event = 'node_up', 1, 0)) over (
+                      partition by run, peer order by time_us, place rows unbounded preceding) as life from placed),
+        dialled as (
+          select *, event = 'add_peer' and lag(event) over (
+                      partition by run, peer, remote, life order by time_us, place) <=> 'dial' as connects
+          from lives where event <> 'node_up' and remote is not null),
+        ranked as (
+          select *, row_number() over (partition by run, peer order by time_us, remote) as rank
+          from dialled where connects),
+        counts as (
+          select run, time_us, 1 as dials, 0 as connections, 0 as nodes from dialled where event = 'dial'
+          union all select run, time_us, 0, 1, if(rank = 1, 1, 0) from ranked)
+        select c.run, (time_us - run_start_us) div (seconds * 1000000) * seconds as second, seconds,
+               sum(dials) as dials, sum(connections) as connections, sum(nodes) as nodes
+        from counts c join {stretches} s on c.run = s.run group by c.run, 2, seconds""",
+        stretches=stretches,
+    )

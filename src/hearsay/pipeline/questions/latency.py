@@ -1,0 +1,78 @@
+"""Latencies of all deliveries of a topic: their distribution by hops, and exact percentiles.
+
+No task holds the latencies: counts by rounded latency say in which bucket a rank lies, and only these few buckets are
+counted to the microsecond.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from hearsay.pipeline.rows import Trace
+
+_STEP = "case when latency_us < 0 or latency_us >= 100000 then 1000 when latency_us < 1000 then 1 \
+when latency_us < 10000 then 10 else 100 end"
+_COUNTS = "event = 'deliver' and away and latency_us is not null"
+_PERCENTS = {"latency_p50_ms": 50, "latency_p90_ms": 90, "latency_p99_ms": 99, "latency_max_ms": 100}
+
+
+def latency(trace: Trace, receipts: DataFrame) -> DataFrame:
+    """Return the table `latency`: deliveries away from the publisher by rounded latency and hops."""
+    return trace.query(
+        f"""
+        with rounded as (
+          select run, topic, hops, cast(floor(latency_us / step) as bigint) * step as latency_us
+          from (select *, {_STEP} as step from {{receipts}} where {_COUNTS}))
+        select run, topic, cast(floor(latency_us / 1000) as bigint) as latency_ms, latency_us, hops,
+               count(*) as deliveries
+        from rounded group by run, topic, latency_us, hops""",
+        receipts=receipts,
+    )
+
+
+def percentiles(trace: Trace, receipts: DataFrame, latency: DataFrame) -> DataFrame:
+    """Return the percentiles of a topic in milliseconds, exact over all deliveries away from the publisher: linear
+    between order statistics, rounded to the microsecond."""
+    wanted = ", ".join(f"struct('{name}' as name, {percent}L as percent)" for name, percent in _PERCENTS.items())
+    columns = ", ".join(f"max(if(name = '{name}', value, null)) as {name}" for name in _PERCENTS)
+    return trace.query(
+        f"""
+        with buckets as (
+          select run, topic, latency_us as bucket, sum(deliveries) as deliveries
+          from {{latency}} group by run, topic, latency_us),
+        ranked as (
+          select *, sum(deliveries) over (partition by run, topic order by bucket) - deliveries as before
+          from buckets),
+        totals as (select run, topic, sum(deliveries) as total from buckets group by run, topic),
+        ranks as (
+          select run, topic, w.name, (total - 1) * w.percent % 100 as rest,
+                 (total - 1) * w.percent div 100 as low, least((total - 1) * w.percent div 100 + 1, total - 1) as high
+          from (select *, explode(array({wanted})) as w from totals)),
+        chosen as (
+          select distinct b.run, b.topic, b.bucket, b.before from ranked b join ranks r
+            on b.run = r.run and b.topic <=> r.topic
+               and ((b.before <= r.low and r.low < b.before + b.deliveries)
+                    or (b.before <= r.high and r.high < b.before + b.deliveries))),
+        exact as (
+          select d.run, d.topic, d.latency_us, c.before as bucket_before, c.bucket, count(*) as deliveries
+          from (select *, cast(floor(latency_us / ({_STEP})) as bigint) * ({_STEP}) as bucket
+                from {{receipts}} where {_COUNTS}) d
+          join chosen c on d.run = c.run and d.topic <=> c.topic and d.bucket = c.bucket
+          group by d.run, d.topic, d.latency_us, c.before, c.bucket),
+        placed as (
+          select *, bucket_before - deliveries + sum(deliveries) over (
+                      partition by run, topic, bucket order by latency_us) as before from exact),
+        found as (
+          select r.run, r.topic, r.name, r.rest,
+                 max(if(p.before <= r.low and r.low < p.before + p.deliveries, p.latency_us, null)) as below,
+                 max(if(p.before <= r.high and r.high < p.before + p.deliveries, p.latency_us, null)) as above
+          from ranks r join placed p on r.run = p.run and r.topic <=> p.topic
+          group by r.run, r.topic, r.name, r.rest),
+        valued as (
+          select run, topic, name,
+                 round((below * 100 + (above - below) * rest) / cast(100 as decimal(3)), 0) / 1000D as value
+          from found)
+        select run, topic, {columns} from valued group by run, topic""",
+        receipts=receipts,
+        latency=latency,
+    )

@@ -1,0 +1,53 @@
+"""The figures that the trace of a run can give, and why it cannot give the others."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from hearsay.pipeline.rows import Trace
+
+FIGURES = ("delivery", "hops", "bytes_out", "bytes_in", "evenness", "mesh_shape", "nodes_up", "state")
+_REASONS = """
+    case figure
+      when 'hops' then 'real nodes do not know how many links a message crossed'
+      when 'delivery' then if(observers = 1, 'one node traced, and what others were given it cannot know', null)
+      when 'evenness' then case when sized_out = 0 then 'the trace has no sizes of what was sent'
+                                when observers = 1 then 'one node traced' end
+      when 'mesh_shape' then if(observers = 1, 'one node traced, and links between others it cannot know', null)
+      when 'bytes_out' then if(sized_out = 0, 'the trace has no sizes of what was sent', null)
+      when 'bytes_in' then if(sized_in = 0, 'the trace has no sizes of what was received', null)
+      when 'nodes_up' then if(node_ups = 0, 'the trace does not tell when nodes went up or down', null)
+      when 'state' then if(states = 0, 'the trace has no rows about the state of nodes', null)
+    end"""
+
+
+def measured(trace: Trace, observers: DataFrame) -> DataFrame:
+    """Return the table `measured`: whether each figure is known in each run, and the reason if not."""
+    sizes = " union all ".join(
+        f"select run, count_if(event = 'send_rpc') as sized_out, count_if(event = 'recv_rpc') as sized_in "
+        f"from {{{name}}} where not simulated and bytes is not null group by run"
+        for name in ("message", "rpc")
+    )
+    return trace.query(
+        f"""
+        with counts as (
+          select run, count(*) as observers from {{observers}} group by run),
+        events as (
+          select run, count_if(event = 'node_up') as node_ups, count_if(event = 'state') as states
+          from {{node}} where not simulated group by run),
+        sizes as (select run, sum(sized_out) as sized_out, sum(sized_in) as sized_in from ({sizes}) group by run),
+        facts as (
+          select run, simulated, coalesce(observers, 0) as observers, coalesce(node_ups, 0) as node_ups,
+                 coalesce(states, 0) as states, coalesce(sized_out, 0) as sized_out, coalesce(sized_in, 0) as sized_in
+          from {{runs}} left join counts using (run) left join events using (run) left join sizes using (run)),
+        lines as (select *, explode(array({", ".join(f"'{figure}'" for figure in FIGURES)})) as figure from facts),
+        judged as (select run, figure, if(simulated, null, {_REASONS}) as reason from lines)
+        select run, figure, reason is null as measured, reason from judged""",
+        observers=observers,
+    )
+
+
+def known(trace: Trace, measured: DataFrame) -> DataFrame:
+    """Return `measured` with a row per run and a boolean column per figure."""
+    columns = ", ".join(f"max(measured and figure = '{figure}') as {figure}" for figure in FIGURES)
+    return trace.query(f"select run, {columns} from {{measured}} group by run", measured=measured)

@@ -1,0 +1,42 @@
+"""Membership of nodes in topics over time, and the nodes whose events the trace records."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from hearsay.pipeline.rows import Trace
+
+
+def memberships(trace: Trace) -> DataFrame:
+    """Return the table `memberships`: from a join until the leave, the node going down, or the end of the run.
+
+    Of changes at the same microsecond, what ends comes first.
+    """
+    return trace.query("""
+        with told as (
+          select run, topic, peer as node, time_us, event = 'join' as joins, run_end_us
+          from {mesh} where event in ('join', 'leave') and topic is not null),
+        downs as (
+          select d.run, j.topic, d.peer as node, d.time_us, false as joins, d.run_end_us
+          from {node} d join (select distinct run, topic, node from told where joins) j
+            on d.run = j.run and d.peer = j.node
+          where d.event = 'node_down'),
+        spans as (
+          select run, topic, node, time_us as since_us, joins,
+                 least(lead(time_us, 1, run_end_us) over in_turn, run_end_us) as until_us
+          from (select * from told union all select * from downs)
+          window in_turn as (partition by run, topic, node order by time_us, joins))
+        select run, topic, node, since_us, until_us from spans where joins""")
+
+
+def observers(trace: Trace) -> DataFrame:
+    """Return the nodes whose events the trace records: all of a simulation, else those that wrote rows."""
+    return trace.query("""
+        with seen as (
+          select run, peer from {node} where not simulated union select run, peer from {mesh} where not simulated),
+        marked as (
+          select n.run, n.node, s.peer is not null as wrote
+          from {nodes} n left join seen s on n.run = s.run and n.node = s.peer),
+        written as (select run, max(wrote) as any from marked group by run)
+        select run, node from marked join written using (run) join {runs} using (run)
+        where simulated or wrote or not any""")

@@ -1,0 +1,137 @@
+"""Links over time: degrees, symmetry, components, diameter, and a picture of them.
+
+A router has a mesh (GRAFT and PRUNE), or like episub active neighbours, and among their links those of a tree. Each
+of these is a *layer*; a link of the tree ends with the neighbour at the latest.
+
+Spark computes when which link existed. Components and diameter need a graph: numpy and scipy draw a few snapshots of
+a topic at once, from the links that existed then (`kernels.graph_snapshots`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow
+from pyspark.sql import DataFrame
+
+from hearsay.pipeline.kernels.graph_snapshots import draw
+from hearsay.pipeline.output.tables import DEGREES, MESH, MESH_LAYER, MESH_LINKS, NEIGHBOURS_LAYER, TREE_LAYER
+from hearsay.pipeline.rows import Trace
+
+pa: Any = pyarrow
+
+SNAPSHOTS = 40
+_TOGETHER = 10
+"""Snapshots that one task draws from the same links."""
+_SECOND = 1_000_000
+_ENDS, _STARTS = 0, 1
+"""Of changes at the same microsecond, what ends comes first; a node that goes down comes last."""
+_LAYERS = {
+    MESH_LAYER: {"graft": _STARTS, "prune": _ENDS},
+    NEIGHBOURS_LAYER: {"neighbor_up": _STARTS, "neighbor_down": _ENDS},
+    TREE_LAYER: {"eager": _STARTS, "lazy": _ENDS, "neighbor_down": _ENDS},
+}
+_CHANGES = ", ".join(
+    f"('{layer}', '{event}', {change})" for layer, events in _LAYERS.items() for event, change in events.items()
+)
+_LONG = 9223372036854775807
+_GROUP = ("run", "topic", "layer", "stretch")
+_DRAWN = "kind string, run string, topic int, layer string, time_us bigint, members bigint, links bigint, \
+degree_mean double, degree_min int, degree_max int, symmetric_share double, components bigint, largest_share double, \
+diameter int, degree int, nodes bigint, node int, remote int"
+_ARROW = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64()}
+
+
+def links(trace: Trace) -> DataFrame:
+    """Return when which link existed: run, topic, layer, node, remote, since_us, until_us (exclusive).
+
+    A link ends with its PRUNE or the like, or when its node goes down, which the last window finds going backwards.
+    """
+    return trace.query(f"""
+        with layers as (select * from values {_CHANGES} as layers(layer, event, change)),
+        rows as (
+          select run, topic, layer, peer, remote, time_us, change, cast(null as bigint) as down_us
+          from {{mesh}} join layers using (event) where topic is not null
+          union all
+          select run, null, null, peer, null, time_us, 2, time_us from {{node}} where event = 'node_down'),
+        ended as (
+          select *, last_value(down_us, true) over (
+                      partition by run, peer order by time_us desc, change desc rows unbounded preceding) as ends_us
+          from rows),
+        turns as (
+          select *, lead(time_us) over (
+                      partition by run, topic, layer, peer, remote order by time_us, change) as next_us
+          from ended where change <> 2)
+        select run, topic, layer, peer as node, remote, time_us as since_us, change = {_STARTS} as exists,
+               least(coalesce(next_us, {_LONG}), coalesce(ends_us, {_LONG})) as until_us
+        from turns""")
+
+
+def drawn(trace: Trace, links: DataFrame, memberships: DataFrame, observers: DataFrame) -> DataFrame:
+    """Return the lines of `mesh`, `degrees` and `mesh_links` (`kind`) in one DataFrame."""
+    times = trace.query(f"""
+        with steps as (
+          select run, run_start_us, run_end_us, simulated,
+                 {_SECOND} * greatest(1, cast(ceil((run_end_us - run_start_us) / {SNAPSHOTS * _SECOND}D) as bigint))
+                   as step_us
+          from {{runs}}),
+        moments as (
+          select *, explode(if(run_end_us >= run_start_us + step_us,
+                               sequence(run_start_us + step_us, run_end_us, step_us), array(run_end_us))) as time_us
+          from steps),
+        placed as (
+          select run, simulated, time_us, max(time_us) over (partition by run) as end_us,
+                 (row_number() over (partition by run order by time_us) - 1) div {_TOGETHER} as stretch from moments)
+        select run, stretch, simulated, end_us, min(time_us) as first_us, max(time_us) as last_us,
+               array_sort(collect_list(time_us)) as times
+        from placed group by run, stretch, simulated, end_us""")
+    alive = trace.query(
+        """
+        select l.run, l.topic, l.layer, t.stretch, l.node, l.remote, l.since_us, l.until_us,
+               not t.simulated and o.node is null as unknown
+        from {links} l join {times} t on l.run = t.run
+        left join {observers} o on not t.simulated and l.run = o.run and l.remote = o.node
+        where exists and l.since_us <= t.last_us and l.until_us > t.first_us""",
+        links=links,
+        times=times,
+        observers=observers,
+    )
+    there = trace.query(
+        """
+        with layers as (select distinct run, topic, layer from {links}),
+        counts as (select run, count(*) as observers from {observers} group by run)
+        select l.run as run, l.topic as topic, l.layer as layer, t.stretch as stretch,
+               m.node, m.since_us, m.until_us, t.times, t.end_us,
+               t.simulated or c.observers > 1 as has_shape
+        from layers l join {times} t on l.run = t.run join counts c on l.run = c.run
+        left join {memberships} m on l.run = m.run and l.topic = m.topic
+             and m.since_us <= t.last_us and m.until_us >= t.first_us""",
+        links=links,
+        times=times,
+        memberships=memberships,
+        observers=observers,
+    )
+    together: Any = alive.groupBy(*_GROUP).cogroup(there.groupBy(*_GROUP))
+    return together.applyInArrow(_draw, _DRAWN)
+
+
+def mesh(drawn: DataFrame) -> DataFrame:
+    """Return the table `mesh`."""
+    return drawn.where("kind = 'mesh'").select(*MESH.names)
+
+
+def degrees(drawn: DataFrame) -> DataFrame:
+    """Return the table `degrees`."""
+    return drawn.where("kind = 'degrees'").select(*DEGREES.names)
+
+
+def mesh_links(drawn: DataFrame) -> DataFrame:
+    """Return the table `mesh_links`."""
+    return drawn.where("kind = 'mesh_links'").select(*MESH_LINKS.names)
+
+
+def _draw(key: tuple[Any, ...], alive: Any, there: Any) -> Any:
+    """Return what one group draws; this runs in a task."""
+    group = dict(zip(_GROUP, (each.as_py() for each in key), strict=True))
+    schema = pa.schema([(name, _ARROW[kind]) for name, kind in (each.split() for each in _DRAWN.split(", "))])
+    return pa.Table.from_pylist([line | group for line in draw(alive, there)] if len(there) else [], schema)

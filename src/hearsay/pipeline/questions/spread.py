@@ -1,0 +1,37 @@
+"""How one typical message of each topic spread: the one whose median latency is the median of all."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from hearsay.pipeline.rows import Trace
+
+SHOWN_DELIVERIES = 1500
+
+
+def spread(trace: Trace, messages: DataFrame, receipts: DataFrame) -> DataFrame:
+    """Return the table `spread`: of a large network every n-th delivery in the order of time.
+
+    What the publisher gave itself crossed no link and came from no peer, whatever the trace records.
+    """
+    return trace.query(
+        f"""
+        with ordered as (
+          select run, topic, message, publisher, published_us, delivered,
+                 row_number() over (partition by run, topic order by p50_us, message) as place,
+                 count(*) over (partition by run, topic) as count
+          from {{messages}} where p50_us is not null),
+        typical as (select * from ordered where place = (count - 1) div 2 + 1),
+        placed as (
+          select d.*, t.publisher, cast(ceil(t.delivered / {SHOWN_DELIVERIES}D) as bigint) as step,
+                 row_number() over (partition by d.run, d.message order by d.time_us, d.node) - 1 as place
+          from {{receipts}} d join typical t on d.run = t.run and d.message = t.message where d.event = 'deliver'),
+        shown as (
+          select *, node <=> publisher and (remote is null or remote = node) as own
+          from placed where place % step = 0)
+        select run, topic, message, node, if(own, null, remote) as remote, latency_us as after_us,
+               if(own, coalesce(hops, 0), hops) as hops, via
+        from shown""",
+        messages=messages,
+        receipts=receipts,
+    )

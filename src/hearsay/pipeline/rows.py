@@ -1,0 +1,163 @@
+"""The rows of runs as DataFrames: what all metrics are computed from.
+
+`read` reads nothing but what describes a run (manifest, summary, scenario); Spark reads the rows when a table is
+computed. Each class of the trace (docs/reference/trace.md) is one DataFrame over all runs, with the columns of the
+file and four of its run:
+
+| column | type | meaning |
+| --- | --- | --- |
+| run | string | name of the run, unique in this trace |
+| run_start_us, run_end_us | bigint | where the clock of the run starts and ends |
+| simulated | boolean | a simulation records everything; real nodes record what they saw |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+
+from hearsay.pipeline.input.run_facts import SCRIPT_ROLE, TRACED_ROLE, RunFacts, load_runs
+from hearsay.trace.language.columns import CODED, DTYPES
+from hearsay.trace.language.schema import CLASSES, COLUMNS, Column
+from hearsay.trace.write.run_folder import DICTIONARIES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pa: Any = pyarrow
+
+_ARROW = {
+    "string": pa.string(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(),
+    "boolean": pa.bool_(),
+}  # fmt: skip
+_TYPES = {1: "string", 2: "smallint", 4: "int", 8: "bigint"}
+ROW_DDL = ", ".join(
+    f"{name} {'string' if column in CODED else _TYPES[DTYPES[column].itemsize]}"
+    for column, name in zip(Column, COLUMNS, strict=True)
+)
+"""The columns of every class, as its files have them."""
+_OF_RUN = "run string, run_start_us bigint, run_end_us bigint, simulated boolean"
+_RUNS_DDL = f"{_OF_RUN}, window_us bigint, router string, rows bigint, complete boolean, still_written boolean, \
+uplink_bits_per_s bigint, gossip_threshold double, publish_threshold double, graylist_threshold double"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The rows of one or several runs, and what describes these."""
+
+    runs: DataFrame
+    """A row per run: its clock, window, router and thresholds."""
+    topics: DataFrame
+    """run, topic, topic_name."""
+    nodes: DataFrame
+    """run, node, name: the nodes of the network; of an import those that traced."""
+    planned: DataFrame
+    """run, kind, what, since_us, until_us: the disturbances of the scenarios."""
+    message: DataFrame
+    rpc: DataFrame
+    mesh: DataFrame
+    node: DataFrame
+    score: DataFrame
+    exchange: DataFrame
+
+    def query(self, text: str, **frames: DataFrame) -> DataFrame:
+        """Return the result of a SQL text that names DataFrames in braces: those of the trace, and `frames`."""
+        named = {name: frames.get(name) or getattr(self, name) for name in _names_in(text)}
+        spark: Any = self.runs.sparkSession
+        return spark.sql(text, **named)
+
+
+def read(spark: SparkSession, paths: Sequence[str | Path], window_us: int | None = None) -> Trace:
+    """Return the rows of the run folders at `paths`."""
+    return trace_of(spark, load_runs([Path(path) for path in paths], window_us))
+
+
+def trace_of(spark: SparkSession, runs: Sequence[RunFacts]) -> Trace:
+    """Return the rows of these runs."""
+    topics = [(run.name, number, name) for run in runs for number, name in run.topics.items()]
+    planned = [
+        (run.name, number, one.kind, one.what, one.since_us, one.until_us)
+        for run in runs
+        for number, one in enumerate(run.disturbances)
+    ]
+    return Trace(
+        runs=_few(spark, [_facts_row(run) for run in runs], _RUNS_DDL),
+        topics=_few(spark, topics, "run string, topic int, topic_name string"),
+        nodes=_nodes(spark, runs),
+        planned=_few(
+            spark, planned, "run string, place int, kind string, what string, since_us bigint, until_us bigint"
+        ),
+        **{name: _class_rows(spark, runs, name) for name in CLASSES},
+    )
+
+
+def _few(spark: Any, rows: Sequence[tuple[Any, ...]], ddl: str) -> DataFrame:
+    """Return rows that are here already, by way of Arrow: a plan that holds them needs no Python worker."""
+    fields = [(name, _ARROW[kind]) for name, kind in (each.split() for each in ddl.split(", "))]
+    columns = list(zip(*rows, strict=True)) or [()] * len(fields)
+    arrays = [pa.array(column, kind) for column, (_, kind) in zip(columns, fields, strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, [name for name, _ in fields]))
+
+
+def _names_in(text: str) -> set[str]:
+    return {piece.partition("}")[0] for piece in text.split("{")[1:]}
+
+
+def _facts_row(run: RunFacts) -> tuple[Any, ...]:
+    bounds = run.thresholds
+    return (
+        *_of_run(run), run.window_us, run.router, run.rows, run.manifest.complete, run.still_written,
+        run.uplink_bits_per_s, bounds and bounds.gossip, bounds and bounds.publish, bounds and bounds.graylist,
+    )  # fmt: skip
+
+
+def _of_run(run: RunFacts) -> tuple[str, int, int, bool]:
+    return run.name, run.start_us, run.end_us, run.simulated
+
+
+def _class_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str) -> DataFrame:
+    """A scan per run, whose facts are constants in it: they cost no work per row."""
+    scans = [
+        spark.read.schema(ROW_DDL)
+        .parquet(*(str(run.path / file.name) for file in run.files(trace_class)))
+        .selectExpr("*", *_constants(run))
+        for run in runs
+        if run.files(trace_class)
+    ]
+    if not scans:
+        return _few(spark, [], f"{ROW_DDL}, {_OF_RUN}")
+    return reduce(lambda left, right: left.unionAll(right), scans)
+
+
+def _constants(run: RunFacts) -> list[str]:
+    name = run.name.replace("\\", "\\\\").replace("'", "\\'")
+    return [
+        f"'{name}' as run", f"{run.start_us}L as run_start_us", f"{run.end_us}L as run_end_us",
+        f"{str(run.simulated).lower()} as simulated",
+    ]  # fmt: skip
+
+
+def _nodes(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
+    """The peers of the dictionaries that are nodes: a script that hands messages in is none; of an import, those that
+    traced."""
+    files = [(run, run.path / DICTIONARIES / "peers.parquet") for run in runs]
+    scans = [
+        spark.read.schema("peer int, name string, role string").parquet(str(file)).selectExpr("*", *_constants(run))
+        for run, file in files
+        if file.exists()
+    ]
+    if not scans:
+        return _few(spark, [], "run string, node int, name string")
+    return spark.sql(
+        f"""
+        with known as (select run, peer, name, coalesce(role, '') as role from {{peers}} where peer is not null),
+        traced as (select run, max(role = '{TRACED_ROLE}') as any from known group by run)
+        select run, peer as node, name from known join traced using (run)
+        where if(any, role = '{TRACED_ROLE}', role <> '{SCRIPT_ROLE}')""",
+        peers=reduce(lambda left, right: left.unionAll(right), scans),
+    )

@@ -1,0 +1,47 @@
+"""The tables as DataFrames, against those that an analysis stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearsay.pipeline import Tables, read
+from hearsay.pipeline.output.stored_tables import read_table
+from hearsay.pipeline.output.tables import TABLES
+
+Line = tuple[Any, ...]
+
+
+def assert_stored_tables(spark, folders: Mapping[str, Path], window_us: int | None = None) -> None:
+    """All tables of all these runs, in one trace: integers and text equal, others to 1e-9."""
+    made = Tables(read(spark, list(folders.values()), window_us))
+    assert len({path.name for path in folders.values()}) == len(folders)
+    different: dict[str, tuple[Line, Line]] = {}
+    for name, table in TABLES.items():
+        found = in_order(made[name].toArrow().to_pylist())
+        wanted = in_order([line for path in folders.values() for line in read_table(path, table).to_pylist()])
+        pairs = [pair for pair in zip(wanted, found, strict=False) if not equal(*pair)]
+        if len(wanted) != len(found) or pairs:
+            different[f"{name}: {len(wanted)} lines, {len(found)} found"] = pairs[0] if pairs else ((), ())
+    assert not different, different
+
+
+def in_order(lines: Sequence[Mapping[str, Any]]) -> list[Line]:
+    return sorted((tuple(line.values()) for line in lines), key=lambda line: [place_of(value) for value in line])
+
+
+def place_of(value: Any) -> tuple[bool, Any]:
+    """Numbers that differ by a rounding lie side by side, so that lines keep their places."""
+    return value is not None, float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def equal(wanted: Line, found: Line) -> bool:
+    return all(
+        one == pytest.approx(other, rel=1e-9, abs=1e-12)
+        if isinstance(one, float) and other is not None
+        else one == other
+        for one, other in zip(wanted, found, strict=True)
+    )

@@ -1,0 +1,77 @@
+"""What programs read as DataFrames is what an analysis stores."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from dataframes import assert_stored_tables
+
+from hearsay.pipeline import Tables, read
+from hearsay.pipeline.questions.mesh import SNAPSHOTS
+from hearsay.pipeline.questions.stretches import MAX_LINES, stretches
+from hearsay.pipeline.rows import Trace
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "pipeline.md"
+
+
+def test_all_tables_of_several_runs(spark, analysed):
+    assert_stored_tables(spark, analysed)
+
+
+def test_rows_are_what_the_manifests_count(spark, analysed):
+    trace = read(spark, list(analysed.values()))
+    counted = {row["run"]: row["rows"] for row in trace.runs.collect()}
+    found: dict[str, int] = dict.fromkeys(analysed, 0)
+    for rows in (trace.message, trace.rpc, trace.mesh, trace.node, trace.score, trace.exchange):
+        for row in rows.groupBy("run").count().collect():
+            found[row["run"]] += row["count"]
+    assert found == counted
+
+
+def test_own_questions_in_sql(spark, analysed):
+    trace = read(spark, list(analysed.values()))
+    answer = trace.query(
+        "select run, count(*) as deliveries from {message} m where event = 'deliver' group by run order by run"
+    )
+    counted = {row["run"]: row["deliveries"] for row in answer.collect()}
+    stored = Tables(trace)["messages"].groupBy("run").sum("delivered").collect()
+    assert counted == {row["run"]: row["sum(delivered)"] for row in stored}
+
+
+def test_an_unknown_table_is_named_with_those_there_are(spark, analysed):
+    tables = Tables(read(spark, list(analysed.values())))
+    with pytest.raises(KeyError, match="no table 'message'; there are headline, messages"):
+        tables["message"]
+
+
+def test_long_runs_have_wider_stretches(spark, analysed):
+    trace = read(spark, [analysed["churning"]])
+    widths = {}
+    for seconds in (MAX_LINES, MAX_LINES + 1, 40 * MAX_LINES, 100 * 86_400 * MAX_LINES):
+        runs = trace.runs.selectExpr("* except (run_end_us)", f"run_start_us + {seconds * 1_000_000}L as run_end_us")
+        widths[seconds] = stretches(with_runs(trace, runs)).collect()[0]["seconds"]
+    assert list(widths.values()) == [1, 2, 60, 100 * 86_400]
+
+
+def test_a_long_run_has_as_many_snapshots_as_a_short_one(spark, analysed):
+    times = Tables(read(spark, [analysed["churning"]]))["mesh"].select("topic", "layer", "time_us").distinct().count()
+    assert 0 < times <= SNAPSHOTS
+
+
+def with_runs(trace: Trace, runs) -> Trace:
+    return replace(trace, runs=runs)
+
+
+def test_the_program_of_the_guide(spark, analysed, tmp_path, monkeypatch, capsys):
+    (tmp_path / "runs").mkdir()
+    for name, path in zip(("one", "two"), analysed.values(), strict=False):
+        (tmp_path / "runs" / name).symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    (program,) = re.findall(r"(?ms)^```python spark\n(.*?)^```", GUIDE.read_text(encoding="utf-8"))
+    exec(program, {"spark": spark})
+    shown = capsys.readouterr().out
+    assert "deliveries" in shown
+    assert "router" in shown
