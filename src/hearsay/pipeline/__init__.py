@@ -14,7 +14,7 @@ _PLACES = {"Tables": "tables", "Trace": "rows", "read": "rows"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: whoever imports a module of this package needs no pyarrow for that."""
+    """Import a name when it is first used, so that other modules of this package need no pyarrow."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"hearsay.pipeline.{_PLACES[name]}"), name)

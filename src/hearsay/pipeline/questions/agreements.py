@@ -1,4 +1,4 @@
-"""What peers agreed on and what came of it, and what was refused: over time, from rows about single parts of RPCs."""
+"""Requests, promises and refusals of peers over time, from rows about single parts of RPCs."""
 
 from __future__ import annotations
 

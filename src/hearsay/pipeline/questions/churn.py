@@ -23,7 +23,7 @@ def churn(trace: Trace, messages: DataFrame, stretches: DataFrame, known: DataFr
           select p.run, p.place, p.seconds, coalesce(came, 0) as came, coalesce(went, 0) as went,
                  sum(coalesce(came, 0) - coalesce(went, 0)) over (partition by p.run order by p.place) as nodes_up
           from places p left join changes c on p.run = c.run and p.place = c.place),
-        told as (
+        changed as (
           select n.run, place, seconds, if(k.nodes_up, n.nodes_up, null) as nodes_up,
                  if(k.nodes_up, came, null) as came, if(k.nodes_up, went, null) as went
           from nodes n join {known} k on n.run = k.run),
@@ -33,11 +33,11 @@ def churn(trace: Trace, messages: DataFrame, stretches: DataFrame, known: DataFr
           from {messages} m join {stretches} s on m.run = s.run where published_us is not null
           group by m.run, topic, 3)
         select run, cast(null as int) as topic, place * seconds as second, seconds, nodes_up, came, went,
-               0 as messages, 0 as eligible, 0 as delivered, cast(null as double) as ratio from told
+               0 as messages, 0 as eligible, 0 as delivered, cast(null as double) as ratio from changed
         union all
         select t.run, topic, t.place * seconds, seconds, nodes_up, came, went, messages, eligible, delivered,
                delivered / nullif(greatest(eligible, 0), 0)
-        from told t join published p on t.run = p.run and t.place = p.place""",
+        from changed t join published p on t.run = p.run and t.place = p.place""",
         messages=messages,
         stretches=stretches,
         known=known,

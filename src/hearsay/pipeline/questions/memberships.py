@@ -10,21 +10,21 @@ from hearsay.pipeline.rows import Trace
 def memberships(trace: Trace) -> DataFrame:
     """Return the table `memberships`: from a join until the leave, the node going down, or the end of the run.
 
-    Of changes at the same microsecond, what ends comes first.
+    An end comes before a join of the same microsecond.
     """
     return trace.query("""
-        with told as (
+        with changed as (
           select run, topic, peer as node, time_us, event = 'join' as joins, run_end_us
           from {mesh} where event in ('join', 'leave') and topic is not null),
         downs as (
           select d.run, j.topic, d.peer as node, d.time_us, false as joins, d.run_end_us
-          from {node} d join (select distinct run, topic, node from told where joins) j
+          from {node} d join (select distinct run, topic, node from changed where joins) j
             on d.run = j.run and d.peer = j.node
           where d.event = 'node_down'),
         spans as (
           select run, topic, node, time_us as since_us, joins,
                  least(lead(time_us, 1, run_end_us) over in_turn, run_end_us) as until_us
-          from (select * from told union all select * from downs)
+          from (select * from changed union all select * from downs)
           window in_turn as (partition by run, topic, node order by time_us, joins))
         select run, topic, node, since_us, until_us from spans where joins""")
 

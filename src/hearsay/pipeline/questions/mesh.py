@@ -25,7 +25,7 @@ _TOGETHER = 10
 """Snapshots that one task draws from the same links."""
 _SECOND = 1_000_000
 _ENDS, _STARTS = 0, 1
-"""Of changes at the same microsecond, what ends comes first; a node that goes down comes last."""
+"""At the same microsecond an end comes before a start, and a node that goes down comes last."""
 _LAYERS = {
     MESH_LAYER: {"graft": _STARTS, "prune": _ENDS},
     NEIGHBOURS_LAYER: {"neighbor_up": _STARTS, "neighbor_down": _ENDS},

@@ -4,8 +4,8 @@ Rules:
 
 * Eligible for a message is a node that is in its topic from the publication until the window of the message closes.
   A node whose application refuses the message is not eligible, and none is if no node took it.
-* What is said of a message is computed from arrays of its deliveries, sorted once: they hold as many values as the
-  topic has nodes.
+* Percentiles of a message come from one sorted array of its deliveries, which holds as many values as the topic has
+  nodes.
 """
 
 from __future__ import annotations

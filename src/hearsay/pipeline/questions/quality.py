@@ -1,4 +1,4 @@
-"""What is odd about a trace, check by check; a check that finds nothing counts 0 (docs/reference/metrics.md)."""
+"""Checks of the trace itself; a check that finds nothing counts 0 (docs/reference/metrics.md)."""
 
 from __future__ import annotations
 
