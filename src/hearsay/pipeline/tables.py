@@ -3,8 +3,8 @@
     tables = Tables(read(spark, ["runs/first", "runs/second"]))
     tables["messages"].where("ratio < 1").show()
 
-A table is computed when it is first asked for, together with what it is made of. What others read is kept in Spark
-(`localCheckpoint`), which also keeps the plans short.
+A table is computed when it is first used, together with the tables that it reads. Those are kept in Spark
+(`localCheckpoint`), so that plans stay short.
 """
 
 from __future__ import annotations

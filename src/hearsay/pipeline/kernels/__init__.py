@@ -1,1 +1,1 @@
-"""What a Spark task does with one trace file at once, in numpy."""
+"""Work of a Spark task on one trace file at once, in numpy."""

@@ -12,7 +12,7 @@ SHOWN_DELIVERIES = 1500
 def spread(trace: Trace, messages: DataFrame, receipts: DataFrame) -> DataFrame:
     """Return the table `spread`: of a large network every n-th delivery in the order of time.
 
-    What the publisher gave itself crossed no link and came from no peer, whatever the trace records.
+    The publisher's own delivery crossed no link and came from no peer, whatever the trace records.
     """
     return trace.query(
         f"""

@@ -1,4 +1,4 @@
-"""What a node keeps, over the nodes sampled at a time."""
+"""Memory per node: entries and bytes over the nodes sampled at a time."""
 
 from __future__ import annotations
 
