@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -23,25 +22,13 @@ ON_LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F", "0000000000000000
 """127.0.0.1, the same as an IPv6 address, and ::1, as Linux lists them."""
 
 
-def full_java() -> Path | None:
-    """Return the home of a Java that has the module which Spark's start script asks for."""
-    home = os.environ.get("JAVA_HOME")
-    program = Path(home, "bin", "java") if home else Path(shutil.which("java") or os.devnull)
-    if not os.access(program, os.X_OK):
-        return None
-    modules = subprocess.run([program, "--list-modules"], capture_output=True, text=True, timeout=60).stdout
-    return program.resolve().parents[1] if "jdk.incubator.vector@" in modules else None
-
-
 @pytest.fixture
 def variables(tmp_path) -> Iterator[Mapping[str, str]]:
     """The environment of commands that share a server of this test alone."""
-    home = full_java()
-    if home is None:
-        pytest.skip("no full JDK")
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    given = {**environment(), "TMPDIR": str(temporary), "JAVA_HOME": str(home), "HEARSAY_SPARK_HEAP": "600m"}
+    given = {**environment(), "TMPDIR": str(temporary), "HEARSAY_SPARK_HEAP": "600m"}
+    given.pop("JAVA_HOME", None)
     yield given
     subprocess.run([sys.executable, "-m", "pyspark.sql.connect.local_server", "--stop"], env=given, check=True)
     for file in temporary.glob("spark-connect-*/*.pid"):

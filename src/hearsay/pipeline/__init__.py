@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hearsay.pipeline.rows import Trace, read
+    from hearsay.pipeline.spark.java_home import java_home
     from hearsay.pipeline.tables import Tables
 
-__all__ = ["Tables", "Trace", "read"]
-_PLACES = {"Tables": "tables", "Trace": "rows", "read": "rows"}
+__all__ = ["Tables", "Trace", "java_home", "read"]
+_PLACES = {"Tables": "tables", "Trace": "rows", "java_home": "spark.java_home", "read": "rows"}
 
 
 def __getattr__(name: str) -> Any:

@@ -31,6 +31,7 @@ from urllib.parse import urlsplit
 
 from hearsay.extras import DISTRIBUTION, pip_install
 from hearsay.pipeline.spark.failures import quiet_the_gateway, say_nothing, without_secrets
+from hearsay.pipeline.spark.java_home import java_home
 from hearsay.pipeline.spark.jvm import Jvm, JvmFailed, NoJava, find_java, python_of_workers, spark_home, start_jvm
 from hearsay.pipeline.spark.package_zip import zip_package
 from hearsay.pipeline.spark.place import HEAP, SparkUnavailable, Where, cores, heap, shown
@@ -280,6 +281,8 @@ def _session_on_kept_server(builder: Any) -> Any:
     Only the command that starts the server decides its settings.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "JAVA_HOME" not in os.environ:
+        os.environ["JAVA_HOME"] = str(java_home())
     settings = {
         "spark.local.connect.reuse": "true",
         "spark.driver.memory": heap(),

@@ -1,0 +1,57 @@
+"""PySpark's own session, on the JDK that comes as a package, computes tables of a run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from kills import environment
+
+from hearsay.pipeline import java_home
+
+PROGRAM = """
+import os, sys
+import hearsay.pipeline
+os.environ["JAVA_HOME"] = str(hearsay.pipeline.java_home())
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+trace = hearsay.pipeline.read(spark, sys.argv[1:])
+row = hearsay.pipeline.Tables(trace)["memberships"].groupBy("run").count().collect()[0]
+print(row["run"], row["count"])
+spark.stop()
+"""
+
+
+@pytest.mark.thorough
+def test_a_plain_session_computes_a_table(small_run):
+    variables = {name: value for name, value in environment().items() if name != "JAVA_HOME"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, small_run], env=variables, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    name, members = done.stdout.split()[-2:]
+    assert name == small_run.name
+    assert int(members) > 0
+
+
+def test_the_launcher_leaves_out_one_flag_and_keeps_all_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
+    home = java_home()
+    assert home.is_relative_to(tmp_path)
+    flags = ["--add-modules=jdk.incubator.vector", "-Dname=a 'quoted' value", "-XshowSettings:all"]
+    said = subprocess.run([home / "bin" / "java", *flags, "-version"], capture_output=True, text=True, timeout=60)
+    assert said.returncode == 0, said.stderr
+    assert "name = a 'quoted' value" in said.stderr
+    before = os.stat(home / "bin" / "java").st_ino
+    assert java_home() == home
+    assert os.stat(home / "bin" / "java").st_ino == before
+
+
+def test_a_launcher_of_another_java_is_replaced(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    launcher = java_home() / "bin" / "java"
+    wanted = launcher.read_text()
+    launcher.write_text("#!/bin/sh\nexit 1\n")
+    assert (java_home() / "bin" / "java").read_text() == wanted
