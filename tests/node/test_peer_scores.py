@@ -178,7 +178,7 @@ async def test_a_router_that_keeps_no_scores_says_so():
         ({"direct_peers": ("/ip4/127.0.0.1/tcp/1",)}, "must end with /p2p/"),
         (
             {"direct_peers": ("/ip4/127.0.0.1/tcp/1/p2p/12D3KooWGzBqTFbMGg2kqRCNuiHU6D6hqPyvJMFwPsqZBKXMwXHn",)},
-            "judges",
+            "scores its peers",
         ),
     ],
 )
