@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from both_worlds import NETWORKS, SCENARIO, SEEDS, TOLERANCES, RealRuns, compare, run_in_reality
+from hearsay.libp2p.names.errors import DialError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,10 +22,16 @@ TRIES = 4
 
 
 def while_the_machine_is_free(plan: Plan, directory: Path) -> RealRuns:
-    """The first real runs that were not held up; they count as they are."""
+    """The first real runs that were not held up; they count as they are. A handshake that takes ten seconds on this
+    machine is held up, too; the last try may not fail so."""
     late_ms = 0.0
     for number in range(TRIES):
-        runs = run_in_reality(plan, directory / f"try-{number}")
+        try:
+            runs = run_in_reality(plan, directory / f"try-{number}")
+        except DialError:
+            if number + 1 == TRIES:
+                raise
+            continue
         if runs.late_ms <= LATE_MS:
             return runs
         late_ms = runs.late_ms
