@@ -29,7 +29,7 @@ _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 
 
 class _Figures(ctypes.Structure):
-    """The result of `mallinfo2`: ten numbers, the ninth of which is the number of free bytes."""
+    """The result of `mallinfo2`: ten numbers. The ninth is the number of free bytes."""
 
     _fields_ = (*((f"other_{number}", ctypes.c_size_t) for number in range(8)), ("fordblks", ctypes.c_size_t),
                 ("keepcost", ctypes.c_size_t))  # fmt: skip

@@ -67,7 +67,7 @@ def _links_at(alive: Any, members: Ints, time_us: int) -> Links:
     """Return the links that exist, of members to members and to nodes that may be members."""
     node, remote, since, until, unknown = _columns(alive, "node", "remote", "since_us", "until_us", "unknown")
     there = (since <= time_us) & (until > time_us)
-    inside = there & _contains(members, node) & (_contains(members, remote) | unknown)
+    inside = there & contains(members, node) & (contains(members, remote) | unknown)
     return Links(node[inside], remote[inside])
 
 
@@ -78,7 +78,7 @@ def _lines(links: Links, members: Ints, time_us: int, *, has_shape: bool) -> Ite
         yield line
         return
     degree = np.bincount(np.searchsorted(members, links.node), minlength=size)
-    seen = _contains(members, links.remote)
+    seen = contains(members, links.remote)
     place, other = np.searchsorted(members, links.node[seen]), np.searchsorted(members, links.remote[seen])
     backward = other.astype(np.int64) * size + place
     symmetric = np.isin(place.astype(np.int64) * size + other, backward)
@@ -100,7 +100,7 @@ def _shape(place: Ints, other: Ints, size: int) -> Line:
     return {
         "components": int(components),
         "largest_share": float(np.bincount(labels).max() / size),
-        "diameter": _diameter(graph, labels) if len(place) and size <= MAX_NODES_FOR_DIAMETER else None,
+        "diameter": largest_diameter(graph, labels) if len(place) and size <= MAX_NODES_FOR_DIAMETER else None,
     }
 
 
@@ -121,11 +121,11 @@ def _pictured(links: Links) -> Links:
                 chosen.add(neighbour)
                 frontier.append(neighbour)
     kept = np.array(sorted(chosen))
-    inside = _contains(kept, links.node) & _contains(kept, links.remote)
+    inside = contains(kept, links.node) & contains(kept, links.remote)
     return Links(links.node[inside], links.remote[inside])
 
 
-def _diameter(graph: Any, labels: Ints) -> int:
+def largest_diameter(graph: Any, labels: Ints) -> int:
     """Return the longest of the shortest paths found by four sweeps in the largest component: never too large.
 
     Each sweep starts at the farthest node of the one before; on random graphs it is exact or one too small.
@@ -140,7 +140,7 @@ def _diameter(graph: Any, labels: Ints) -> int:
     return longest
 
 
-def _contains(ascending: Ints, values: Ints) -> NDArray[np.bool_]:
+def contains(ascending: Ints, values: Ints) -> NDArray[np.bool_]:
     if not len(ascending):
         return np.zeros(len(values), dtype=bool)
     place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)

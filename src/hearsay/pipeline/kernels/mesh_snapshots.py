@@ -18,6 +18,8 @@ import scipy.sparse
 import scipy.sparse.csgraph
 from numpy.typing import NDArray
 
+from hearsay.pipeline.kernels.graph_snapshots import contains, largest_diameter
+
 sparse: Any = scipy.sparse
 csgraph: Any = scipy.sparse.csgraph
 
@@ -88,7 +90,7 @@ def snapshot(links: Links, members: Ints, time_us: int, diameter: bool, observed
     node, remote = links_at(links, members, time_us, observed)
     size = len(members)
     degree = np.bincount(np.searchsorted(members, node), minlength=size) if size else np.empty(0, dtype=np.int64)
-    seen = _contains(members, remote)
+    seen = contains(members, remote)
     whole = bool(seen.all()) and (observed is None or len(observed) > 1)
     place, other = np.searchsorted(members, node[seen]), np.searchsorted(members, remote[seen])
     if not size:
@@ -107,7 +109,9 @@ def snapshot(links: Links, members: Ints, time_us: int, diameter: bool, observed
         float(np.count_nonzero(symmetric) / len(place)) if len(place) else None,
         int(components) if whole else None,
         float(np.bincount(labels).max() / size) if whole else None,
-        _diameter(graph, labels) if whole and diameter and len(place) and size <= LARGEST_FOR_DIAMETER else None,
+        largest_diameter(graph, labels)
+        if whole and diameter and len(place) and size <= LARGEST_FOR_DIAMETER
+        else None,
         np.bincount(degree),
     )
 
@@ -116,10 +120,10 @@ def links_at(links: Links, members: Ints, time_us: int, observed: Ints | None = 
     """The links that exist at a time, of members to members and to those that may be."""
     there = (links.since_us <= time_us) & (links.until_us > time_us)
     node, remote = links.node[there], links.remote[there]
-    reached = _contains(members, remote)
+    reached = contains(members, remote)
     if observed is not None:
-        reached |= ~_contains(observed, remote)
-    inside = _contains(members, node) & reached
+        reached |= ~contains(observed, remote)
+    inside = contains(members, node) & reached
     return node[inside], remote[inside]
 
 
@@ -140,30 +144,8 @@ def pictured(node: Ints, remote: Ints) -> tuple[Ints, Ints]:
                 chosen.add(neighbour)
                 frontier.append(neighbour)
     kept = np.array(sorted(chosen))
-    inside = _contains(kept, node) & _contains(kept, remote)
+    inside = contains(kept, node) & contains(kept, remote)
     return node[inside], remote[inside]
-
-
-def _diameter(graph: Any, labels: Ints) -> int:
-    """The longest of the shortest paths found by four sweeps in the largest component: never too large.
-
-    Each sweep starts at the farthest node of the one before; on random graphs it is exact or one too small.
-    """
-    start = int(np.flatnonzero(labels == np.bincount(labels).argmax())[0])
-    longest = 0
-    for _ in range(4):
-        distances = csgraph.dijkstra(graph, directed=False, indices=start, unweighted=True)
-        reachable = np.where(np.isfinite(distances), distances, -1)
-        longest = max(longest, int(reachable.max()))
-        start = int(reachable.argmax())
-    return longest
-
-
-def _contains(ascending: Ints, values: Ints) -> NDArray[np.bool_]:
-    if not len(ascending):
-        return np.zeros(len(values), dtype=bool)
-    place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
-    return ascending[place] == values
 
 
 def _first_at_or_after(keys: Ints, times: Ints, wanted: Ints, since: Ints) -> Ints:

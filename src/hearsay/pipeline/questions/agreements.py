@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from hearsay.pipeline.questions.messages import ARRIVES
 from hearsay.pipeline.rows import Trace
 
-_ARRIVES = "event = 'send_rpc' and time_us + delay_us < run_end_us"
 _COLUMNS = "run, run_start_us, run_end_us, event, kind, via, reason, bytes, count, delay_us, time_us"
 
 
@@ -21,7 +21,7 @@ def parts(trace: Trace, stretches: DataFrame) -> DataFrame:
     return trace.query(
         f"""
         with fates as (
-          select *, explode(case when {_ARRIVES} then array('sent', 'arrived')
+          select *, explode(case when {ARRIVES} then array('sent', 'arrived')
                                  else array(case event when 'send_rpc' then 'sent' when 'recv_rpc' then 'arrived'
                                                        when 'drop_rpc' then 'dropped' else 'refused' end) end) as fate
           from ({rows})),

@@ -1,4 +1,4 @@
-"""Efficiency and load balance: what was sent of which kind, and how evenly by the nodes."""
+"""Efficiency and load balance: bytes sent by kind of part, and how evenly the nodes share them."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Recorder:
         self._values.frombytes(pack_row(*send_rpc_row(now, source, len(self.destinations), part, -1)))
 
     def sent_once(self, now: Micros, source: int, part: Part, destination: int, delay_us: Micros) -> None:
-        """Record a part of which there is one copy."""
+        """Record a part that is sent once."""
         self.sending(now, source, part)
         self.destinations.append(destination)
         self.delays.append(delay_us)
