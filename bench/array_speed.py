@@ -1,4 +1,4 @@
-"""How fast the array engine is, beside the reference engine and the memory of this machine.
+"""How fast the array engine is, next to the reference engine and the memory of this machine.
 
     python bench/array_speed.py [--nodes 1000 100000 1000000] [--threads 1 2] [--reference-up-to 10000]
                                 [--peersim PATH/peersim-1.0.5.jar]
@@ -10,8 +10,8 @@ engine is from what the memory allows. `of limit` is the share of a rate of one 
 to move an event through memory and nothing else; copies that need not travel (`transport.py`) count as events too.
 The ratio says how many times as fast as the reference engine a run is.
 
-With SimPy installed (`pip install simpy`) its processes run the same network beside. So does PeerSim 1.0.5's
-event-driven mode, given its jar, with jep and djep beside it as in its release, and a JDK on the PATH (the packaged
+With SimPy installed (`pip install simpy`) its processes run the same network in addition. So does PeerSim 1.0.5's
+event-driven mode, given its jar, with jep and djep next to it as in its release, and a JDK on the PATH (the packaged
 Java has no compiler). Neither writes nor hashes a trace.
 """
 
@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 100_000, 1_000_000])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--reference-up-to", type=int, default=10_000)
-    parser.add_argument("--peersim", type=Path, metavar="JAR", help="run PeerSim beside, from this jar")
+    parser.add_argument("--peersim", type=Path, metavar="JAR", help="run PeerSim in addition, from this jar")
     options = parser.parse_args()
     with TemporaryDirectory() as classes:
         peersim = None if options.peersim is None else PeerSim(options.peersim, Path(classes))

@@ -41,7 +41,7 @@ TRACED_SETTLE_S = 8.0
 ATTACKING_PROCESSES = 3
 """That share all attacks at once; a single one is too busy to end its handshakes in time."""
 NICENESS = 10
-"""Of attackers: they take the processor time that the node and honest peers leave, as if they had other machines."""
+"""Attackers take only the processor time that the node and honest peers leave, as if on other machines."""
 LATE_S = 3.0
 """So long honest messages may take after the attackers have gone, and count as delivered."""
 
@@ -157,7 +157,7 @@ class Bench:
         return outcome
 
     async def terminal(self) -> str:
-        """What a terminal gets to see of messages with control characters."""
+        """Return the output for a terminal from messages with control characters."""
         ours, theirs = pty.openpty()
         said = bytearray()
         with suppress(OSError):

@@ -1,6 +1,6 @@
 """One scenario in both worlds: simulated, and with real nodes on loopback whose links are delayed as much.
 
-The plan (who dials whom, who publishes what and when, how long each link takes) is the simulator's. In the real
+The plan (dials, publications with their times, how long each link takes) is the simulator's. In the real
 world every dial goes through a line that holds all bytes back for the link's latency, in both directions. The traces
 of a network's nodes become one run folder; then the pipeline analyses the runs of both worlds together, and the
 figures are read from its tables.

@@ -92,7 +92,7 @@ max_backoffs = 2
 [workload]
 messages = 3
 """
-"""Long and short backoffs beside each other, and more than are kept."""
+"""Long and short backoffs next to each other, and more than are kept."""
 
 MANY_IDS = """
 warmup_s = 1
@@ -168,7 +168,7 @@ messages = 40
 interval_s = 0.05
 publishers = "any"
 """
-"""Gossip is faster than the mesh; nobody leaves, so that what is surely known need not travel."""
+"""Gossip is faster than the mesh; no node leaves, so that what is surely known need not travel."""
 
 FORGETFUL = """
 warmup_s = 1

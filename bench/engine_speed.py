@@ -1,8 +1,8 @@
-"""The reference engine's speed, beside a plain Python model of the same protocol, measured in turn in one run.
+"""The reference engine's speed, next to a plain Python model of the same protocol, measured in turn in one run.
 
 An event is one `handle` call of a router (one handled event of the plain model); seconds are of CPU, of the run
 alone, without building the network, with the trace hash on. Both run in processes of their own, one after the
-other, and the ratio is taken pair by pair, because machines drift. Beside the wall of noise it prints the
+other, and the ratio is taken pair by pair, because machines drift. In addition to the wall of noise it prints the
 memory of 10,000 nodes.
 
     python bench/engine_speed.py [PAIRS]

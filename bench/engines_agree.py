@@ -56,7 +56,7 @@ def run_array(plan: Plan, threads: int = 1) -> tuple[Rows, dict[str, object]]:
 
 
 def run_reference(plan: Plan, most_events: int = 1 << 62) -> tuple[Rows, dict[str, object]]:
-    """Stops after so many events: a seen cache that forgets too soon lets messages go round for ever."""
+    """Stops after a number of events: a seen cache that forgets too soon lets messages go round for ever."""
     listened: list[tuple[int, ...]] = []
     engine = ReferenceEngine(plan, Recorder(listener=lambda row: listened.append(row.to_codes())))
 

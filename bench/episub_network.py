@@ -1,4 +1,4 @@
-"""A simulated episub network that can be stopped, looked at and gone on with; for the scripts beside this one."""
+"""A simulated episub network that can be stopped, looked at and gone on with; for the scripts next to this one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Episub's overlay when quiet, with nodes that take no connection, and after crashes, beside HyParView's figures.
+"""Episub's overlay when quiet, with nodes that take no connection, and after crashes, next to HyParView's figures.
 
     python bench/episub_overlay.py [NODES] [SEEDS] [FILE]
 
-NODES is 1000 unless given; the papers have 10,000, which takes about 10 minutes a seed. What was measured goes to
+NODES is 1000 unless given; the papers have 10,000, which takes about 10 minutes a seed. The results go to
 FILE, a line of JSON for each measurement; networks that are there already are not measured again. A warmed-up network
 is copied with `fork` for each share of crashed nodes, so that all shares start from the same overlay.
 
@@ -189,7 +189,7 @@ def print_crashes(preset: str, discovery: bool, crashed: list[dict[str, Any]]) -
 
 
 def cycles_until_reliable(series: list[list[float]]) -> str:
-    """Messages come one a second from the crash on: when is the last one that misses somebody?"""
+    """Messages come one a second from the crash on: when is the last one that misses a node?"""
     missing = [max((number + 1 for number, ratio in enumerate(one) if ratio < 100), default=0) for one in series]
     if max(missing) == len(series[0]):
         return f"more than {len(series[0]) / CYCLE_S:.0f}"

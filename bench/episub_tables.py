@@ -1,8 +1,8 @@
-"""Episub's tree and its near links, beside the published figures.
+"""Episub's tree and its near links, next to the published figures.
 
     python bench/episub_tables.py [SEEDS] [tree|bounds|settling|repair|proximity …]
 
-Beside it: `episub_overlay.py` (crashes, 10,000 nodes) and `episub_threshold.py` (tree optimisation).
+See also `episub_overlay.py` (crashes, 10,000 nodes) and `episub_threshold.py` (tree optimisation).
 """
 
 from __future__ import annotations

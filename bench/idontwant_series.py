@@ -1,4 +1,4 @@
-"""What IDONTWANT saves, by the size of messages: the series of vac.dev (nim-libp2p, 2024) in our simulator.
+"""The savings of IDONTWANT, by the size of messages: the series of vac.dev (nim-libp2p, 2024) in our simulator.
 
     python bench/idontwant_series.py [NODES] [SIZE…]
 

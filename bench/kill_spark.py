@@ -3,7 +3,7 @@
     python bench/kill_spark.py [--points 50] [--seed 1] [--chain 5] [--cluster-points 6]
 
 A chain is some kills one after the other on the same output (SIGKILL of the driver, of the JVM, of a Python worker),
-each leaving its mess to the next, and then an analysis that nobody kills. After every kill the tables there must be
+each leaving its mess to the next, and then an analysis without kills. After every kill the tables there must be
 whole or absent; in the end they must equal those of an undisturbed batch analysis, every file and row taken once and
 nothing left behind. With `--cluster-points`, workers of a standalone cluster are killed while a batch analysis runs
 there: it must complete on the other one.

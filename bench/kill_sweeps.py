@@ -3,7 +3,7 @@
     python bench/kill_sweeps.py [--points 30] [--seed 1] [--chain 5] [--cluster-points 0]
 
 A chain is some kills one after the other on the same folder (SIGKILL of the driver, of the JVM, of a Python worker),
-and then a sweep that nobody kills. Its tables must equal those of an undisturbed one, and no run that was kept may
+and then a sweep without kills. Its tables must equal those of an undisturbed one, and no run that was kept may
 have been made again. With `--cluster-points`, workers of a standalone cluster are killed while a sweep runs there.
 """
 
@@ -44,9 +44,9 @@ def run_chain(name: str, kills: list[Kill], file: Path, base: Path, reference: P
         before = len(kept(out))
         outcome = sweep_and_kill(kill, file, out)
         assert "Traceback" not in outcome.errors, outcome.errors
-        told = f"{kill.victim} {'killed' if outcome.hit else 'not there any more'}"
-        counted[told] += 1
-        print(f"{name}: {told}: {before} runs kept before, {len(kept(out))} after", flush=True)
+        what = f"{kill.victim} {'killed' if outcome.hit else 'not there any more'}"
+        counted[what] += 1
+        print(f"{name}: {what}: {before} runs kept before, {len(kept(out))} after", flush=True)
     done = sweep(file, out)
     assert done.returncode == 0, done.stderr
     assert_equal_tables(out, reference)

@@ -39,7 +39,7 @@ class Figures(NamedTuple):
 
 
 class Load:
-    """Peers publish in turn, one message every `EVERY_S`, until told to stop."""
+    """Peers publish in turn, one message every `EVERY_S`, until asked to stop."""
 
     def __init__(self) -> None:
         self.peers: list[PeerProcess] = []

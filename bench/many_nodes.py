@@ -1,7 +1,7 @@
 """Many real nodes in one process on loopback: start, meshes, delivery, memory per node.
 
-Every node dials a few that were there before it, all join one topic, and messages come from random nodes. What is
-printed was delivered completely, or the program fails.
+Every node dials a few that were there before it, all join one topic, and messages come from random nodes. All printed
+messages were delivered completely, or the program fails.
 
     python bench/many_nodes.py [NODES] [MESSAGES]
 """
@@ -57,7 +57,7 @@ async def measure(count: int, messages: int, seed: int = 1) -> Figures:
             ]
             await asyncio.gather(*dials)
         started = monotonic()
-        # Who was pruned by peers that are full waits for their backoff: a mesh may stay small for a minute.
+        # A node pruned by full peers waits for their backoff: a mesh may stay small for a minute.
         await until(lambda: all(node.mesh("news") and node.topic_peers("news") == len(node.peers) for node in nodes))
         meshed = monotonic()
         used = resident_bytes() - before

@@ -5,7 +5,7 @@ the sender is kept a bounded number of messages ahead. All are measured in turn 
 and medians are shown, because machines drift. CPU is user and system time of the whole process, per message that
 the receiver delivered. Toolchains that are missing are named and left out. `ours-scored` keeps scores of its peers in
 every topic, as the evaluation of 2020 did; `earlier` is our node of the checkout named by `--earlier`, and what the
-others take is then told beside it, too.
+others take is then reported in addition.
 
     python bench/node_throughput.py [--rounds 3] [--seconds 2] [--only ours,py] [--sizes 100,1024,65536] [--signed]
     python bench/node_throughput.py --earlier ../hearsay-0.1 --only earlier,ours,ours-scored,go --signed
@@ -111,12 +111,12 @@ def main() -> None:
             names.append(name)
         except Missing as missing:
             print(f"NOT MEASURED: {missing}", file=sys.stderr)
-    beside = [name for name in ("ours", "earlier") if name in names]
+    own_versions = [name for name in ("ours", "earlier") if name in names]
     print(
         "| messages | | messages/s | CPU of the receiver, µs | CPU of the sender, µs |"
-        + "".join(f" the receiver's CPU to that of {NAMES[name]} |" for name in beside)
+        + "".join(f" the receiver's CPU to that of {NAMES[name]} |" for name in own_versions)
     )
-    print("| --- | --- | ---: | ---: | ---: |" + " ---: |" * len(beside))
+    print("| --- | --- | ---: | ---: | ---: |" + " ---: |" * len(own_versions))
     for signed in (True,) if flags.signed else (True, False):
         for size in map(int, flags.sizes.split(",")):
             found: dict[str, list[Measured]] = {name: [] for name in names}
@@ -125,7 +125,7 @@ def main() -> None:
                     found[name].append(asyncio.run(measure(name, flags.earlier, size, signed, flags.seconds)))
             for name in names:
                 rate, receiver, sender = (median(column) for column in zip(*found[name], strict=True))
-                ratios = "".join(f" {relation(found[name], found[other])} |" for other in beside)
+                ratios = "".join(f" {relation(found[name], found[other])} |" for other in own_versions)
                 what = f"{size:,} B, {'signed' if signed else 'unsigned'}"
                 print(
                     f"| {what} | {NAMES[name]} | {rate:,.0f} | {receiver:,.0f} | {sender:,.0f} |{ratios}", flush=True

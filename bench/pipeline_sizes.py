@@ -72,7 +72,7 @@ def analysed(folder: Path, out: Path, environment: dict[str, str]) -> Analysis:
 
 
 def analyse_here(folder: Path, out: Path) -> None:
-    """What a process of its own does: the figures are printed as JSON."""
+    """Run in a process of its own: the figures are printed as JSON."""
     (run,) = load_runs([folder])
     if os.environ.get(HEAP) == SMALL_HEAP:
         large_runs.ADDED_UP_BY_ONE_TASK = 0
@@ -84,12 +84,12 @@ def analyse_here(folder: Path, out: Path) -> None:
 
 
 def spilled_by(session: Any) -> int:
-    """What tasks wrote to the disk for want of memory, by Spark's own count, in bytes."""
+    """Return the bytes that tasks wrote to the disk for want of memory, by Spark's own count."""
     context = session.sparkContext
     doubles = context._gateway.new_array(context._jvm.double, 0)
     stages = context._jsc.sc().statusStore().stageList(None, False, False, doubles, None)
-    told = [stages.apply(number) for number in range(stages.size())]
-    return sum(stage.diskBytesSpilled() for stage in told)
+    stages_run = [stages.apply(number) for number in range(stages.size())]
+    return sum(stage.diskBytesSpilled() for stage in stages_run)
 
 
 def differences(left: Path, right: Path) -> list[str]:

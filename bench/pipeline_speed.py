@@ -1,10 +1,10 @@
-"""The pipeline on Spark beside DuckDB and Polars: the same questions about the same run folder, in turn, in one run.
+"""The pipeline on Spark next to DuckDB and Polars: the same questions about the same run folder, in turn, in one run.
 
 Questions: counts of every message; exact percentiles of every message; traffic of every node by kind; the mesh over
 time; and all of them with the rest of what the pipeline's scan says (Polars: without the rest). Spark's tasks answer
 by loops over whole files, as those of the pipeline do (`pipeline.metrics.whole_files`). The mesh has few rows: it is
 asked for as the pipeline asks for such work, which the driver does itself below two million rows.
-Every tool has the same number of threads and is warm; the answers go nowhere. Beside seconds there are seconds of
+Every tool has the same number of threads and is warm; the answers go nowhere. The table has seconds and seconds of
 CPU, of all processes of a tool, since a busy machine stretches the first more than the second.
 
     python bench/pipeline_speed.py [EVENTS] [ROUNDS]          # 50,000,000 and 3
@@ -59,7 +59,7 @@ MORE = {
     "repeated": """select count(*) - count(distinct (message, peer)) from message where event = 'deliver'""",
     "drops": """select reason, count(*) from sent where event = 'drop_rpc' group by reason""",
 }
-"""What the pipeline's scan says beside the four questions, as far as SQL says it easily (nobody's eligibility)."""
+"""Results of the pipeline's scan beyond the four questions, as far as SQL gives them easily (no eligibility)."""
 LATE = """create view late as select topic, hops, time_us - p_us late
     from message join (select message, min(time_us) p_us from message where event = 'publish' group by 1)
     using (message) where event = 'deliver'"""

@@ -1,4 +1,4 @@
-"""What a process and all below it take, as Linux tells: seconds of CPU, and memory while it is watched."""
+"""The cost of a process and all below it, as Linux reports it: seconds of CPU, and memory while it is watched."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def family(root: int) -> list[int]:
 
 
 def cpu_seconds(root: int) -> float:
-    """Of the process and all below it that have not ended."""
+    """Sum over the process and all below it that have not ended."""
     ticks = 0
     for pid in family(root):
         with suppress(OSError):

@@ -4,7 +4,7 @@
 
 The page is written by hand, but for what the commands printed and how long they took, between `<!-- run -->` and
 `<!-- end -->`. The commands of a question run in an empty folder with a copy of `studies/`, so they make all their
-runs. What was printed is left as it is, but for the lines that say where files are and repeat the command.
+runs. The output is left as it is, but for the lines that say where files are and repeat the command.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def answers(question: Question) -> Iterator[tuple[str, str, float]]:
 
 
 def shown(printed: str) -> str:
-    """Without the lines that are cut and without empty ones beside each other; long ones in several."""
+    """Without the lines that are cut and without empty ones next to each other; long ones in several."""
     lines = [line.rstrip() for line in printed.splitlines() if not line.startswith(CUT)]
     lines = [textwrap.fill(line, COLUMNS) if len(line) > COLUMNS else line for line in lines]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n")

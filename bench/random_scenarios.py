@@ -66,7 +66,7 @@ def _times_and_links(pick: Pick, nodes: int) -> list[str]:
 
 
 def _troubles(pick: Pick) -> list[str]:
-    """Of links, whose table is open, and of nodes."""
+    """Draw faults of links, whose table is open, and of nodes."""
     return [
         f"jitter_ms = {pick([0, 0, 3, 20])}",
         f"uplink_mbit = {pick([0, 0, 1, 0.05, 0.05])}\nuplink_queue_bytes = {pick([0, 500, 150, 5000])}",

@@ -2,7 +2,7 @@
 
     python bench/record.py [--quick] [BENCH…]
 
-Each bench has a page. What is above its heading `Last run` is written by hand and stays; the rest is replaced.
+Each bench has a page. The text above its heading `Last run` is written by hand and stays; the rest is replaced.
 The index `docs/benchmarks/index.md` lists the runs from those headings. `--quick` takes small sizes, which say that a
 bench works and little about speed.
 """

@@ -1,4 +1,4 @@
-"""How much of the cores' time a sweep spends in engines, beside the same runs in a plain process pool.
+"""How much of the cores' time a sweep spends in engines, next to the same runs in a plain process pool.
 
     python bench/sweep_share.py [--runs 200] [--seconds 5] [--short 0]
 
@@ -6,7 +6,7 @@ The sweep is `hearsay sweep` as a command, from its start to its end: Python, th
 The pool is `multiprocessing.Pool` with as many processes as cores, which maps the same runs and keeps nothing. The
 share is the seconds of all runs over cores × wall time, once by the runs' clocks and once by their CPU time, which
 other work on the machine does not lengthen. Where there is much of that, neither says much: then look at what the
-driver and the JVM took beside the engines. With `--short N` there are N runs of about 20 ms besides, which have to
+driver and the JVM took in addition to the engines. With `--short N` N runs of about 20 ms are added, which have to
 be packed.
 """
 
@@ -82,8 +82,8 @@ def in_a_sweep(study: Path, out: Path) -> tuple[float, list[dict]]:
     seconds = perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert json.loads(done.stdout)["failed"] == 0
-    beside = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    print(f"driver and JVM: {beside:.1f} s of CPU", flush=True)
+    overhead = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"driver and JVM: {overhead:.1f} s of CPU", flush=True)
     return seconds, pyarrow.parquet.read_table(out / "tables" / "resources.parquet").to_pylist()
 
 

@@ -1,7 +1,7 @@
 """A run folder of any size in seconds: rows drawn by a seeded generator, not by a protocol.
 
 Each message reaches every node of its topic in about six copies, with log-normal delays; around it go IHAVEs and
-IWANTs. Nodes join at the start, and graft and prune all through the run. What is drawn is random, how it is stored
+IWANTs. Nodes join at the start, and graft and prune all through the run. The values are random, how it is stored
 is what a simulation writes: same classes, same files, same widths.
 
     python bench/synthetic_trace.py FOLDER EVENTS [SEED]

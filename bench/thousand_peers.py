@@ -35,7 +35,7 @@ APART_S = 0.003
 
 
 def generous(peers: int) -> NodeConfig:
-    """For so many peers of one address."""
+    """For a number of peers of one address."""
     many = 4 * peers  # an address gets half of the places at most
     host = HostLimits(
         max_connections=many,
@@ -57,7 +57,7 @@ async def orders() -> asyncio.StreamReader:
 
 
 class Crowd:
-    """So many nodes of one process. Told on stdin: all addresses, then `publish`, then `report`."""
+    """A number of nodes in one process. Input on stdin: all addresses, then `publish`, then `report`."""
 
     def __init__(self, count: int, flags: argparse.Namespace) -> None:
         self.count = count
@@ -166,10 +166,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--peers", type=int, default=1000)
     parser.add_argument("--processes", type=int, default=4)
-    parser.add_argument("--dials", type=int, default=3, help="of others, beside the node, by each")
+    parser.add_argument("--dials", type=int, default=3, help="how many others each dials, in addition to the node")
     parser.add_argument("--messages", type=int, default=20)
     parser.add_argument("--node", action="store_true", help="(be the node)")
-    parser.add_argument("--crowd", type=int, default=0, help="(be so many of the peers)")
+    parser.add_argument("--crowd", type=int, default=0, help="(be this number of the peers)")
     flags = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     asyncio.run(Crowd(1 if flags.node else flags.crowd, flags).run() if flags.node or flags.crowd else measure(flags))

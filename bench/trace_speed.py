@@ -1,10 +1,10 @@
-"""What a trace costs a run of the array engine: the command with and without one, in pairs.
+"""The cost of a trace for a run of the array engine: the command with and without one, in pairs.
 
     python bench/trace_speed.py [--nodes 50000] [--messages 10] [--pairs 5] [--out DIR]
 
 simsub's network and rules, start included, one thread of the engine (the writer has its own). Wall time depends on
-whether a second core is free; the processor time of both is shown beside, in user and in system mode: where memory
-has never been touched, the latter is dear.
+whether a second core is free; the processor time of both is shown, too, in user and in system mode: where memory
+has never been touched, the latter is expensive.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/watch_frames.py
 
-prints a table: updates a second as a plain reader of the stream counts them, with nobody drawing, and the CPU time
+prints a table: updates a second as a plain reader of the stream counts them, without a browser, and the CPU time
 that simulation, picture and server together take for one; then, in headless Chromium, what all its processes take for
 one, the median time in which a frame is drawn, and the renderer.
 """
@@ -49,11 +49,11 @@ def cpu_s(root: int) -> float:
     spent: dict[int, float] = {}
     for process in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         try:
-            told = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        parents.setdefault(int(told[1]), []).append(process)
-        spent[process] = (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+        parents.setdefault(int(fields[1]), []).append(process)
+        spent[process] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     open_, found = [root], 0.0
     while open_:
         process = open_.pop()
@@ -82,7 +82,7 @@ def updates(url: str, process: int) -> tuple[float, float, float]:
 
 
 def drawn(url: str, profile: Path) -> str:
-    """What the page says of its frames, and who draws."""
+    """The page's own figures of its frames, and which engine draws."""
     program = find_chromium()
     if program is None:
         return "| no Chromium is installed"

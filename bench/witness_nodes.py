@@ -29,17 +29,17 @@ def main() -> int:
     plan = make_plan(load_scenario(None, options.preset, tuple((key, str(value)) for key, value in changes.items())))
     chosen = sample(Randomness(options.seed).draw(Purpose.GOSSIP), range(options.nodes), options.witnesses)
     start = perf_counter()
-    heard = hear_witnesses(plan, chosen, options.threads)
+    replay = hear_witnesses(plan, chosen, options.threads)
     print(
-        f"{options.witnesses} witnesses of {options.nodes} nodes, preset {options.preset}: {heard.calls} calls, "
-        f"{heard.rows} rows, {perf_counter() - start:.1f} s"
+        f"{options.witnesses} witnesses of {options.nodes} nodes, preset {options.preset}: {replay.calls} calls, "
+        f"{replay.rows} rows, {perf_counter() - start:.1f} s"
     )
-    for timer in heard.late_timers[:10]:
+    for timer in replay.late_timers[:10]:
         print(timer)
-    if heard.difference is not None:
+    if replay.difference is not None:
         print("A is the array engine, B real routers.")
-        print(render(heard.difference))
-    return 1 if heard.difference is not None or heard.late_timers else 0
+        print(render(replay.difference))
+    return 1 if replay.difference is not None or replay.late_timers else 0
 
 
 if __name__ == "__main__":

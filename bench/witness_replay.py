@@ -62,7 +62,7 @@ def hear_witnesses(plan: Plan, witnesses: Sequence[int], threads: int = 1) -> Te
 
 
 def _of_routers(rows: Rows, plan: Plan) -> Rows:
-    """What the routers did: without what befell them, what befell their copies, and what the links decide."""
+    """The actions of the routers: without what befell them, what befell their copies, and what the links decide."""
     events, kinds = rows[:, _EVENT], rows[:, _KIND]
     left = (events == TraceEvent.DROP_RPC) & (rows[:, _REASON] == Reason.QUEUE_FULL)
     own = (events >= 0) & ~np.isin(events, _NOT_A_ROUTERS) & (left | (events != TraceEvent.DROP_RPC))

@@ -23,9 +23,9 @@ def kill_workers_of_a_cluster(
     command: Callable[[Path], list[str]],
     check: Callable[[Path], None],
 ) -> None:
-    """Of two workers the older one dies with its executor at a seeded time, once per point, and a new one comes.
+    """The older one of two workers dies with its executor at a seeded time, once per point, and a new one comes.
 
-    `command` is told its output folder, `check` looks at what is there in the end.
+    `command` gets its output folder, `check` looks at what is there in the end.
     """
     cluster = Cluster(base)
     try:

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hearsay"
 BUDGETS = Path(__file__).with_name("size_budgets.toml")
 TOP = "(top)"
-"""The modules beside the packages."""
+"""The modules next to the packages."""
 _LAYOUT = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
 }  # fmt: skip

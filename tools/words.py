@@ -23,7 +23,7 @@ GLOSSARY = ROOT / "docs" / "reference" / "glossary.md"
 BUDGETS = Path(__file__).with_name("word_budgets.toml")
 _TEXTS = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", -1)}
 _OPENING = re.compile(
-    r"(?:^[ \t]*|[.!?:]\s+|\"\"\"\s*|#\s*|^[-*]\s+)(Who|Whom|Whoever|Whether|Of|What)\b", re.MULTILINE
+    r"(?:^[ \t]*|[.!?:]\s+|\"\"\"\s*|#\s*|^[-*]\s+)(Who(?:m|ever)?|Whether|Of|What)\b", re.MULTILINE
 )
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 

@@ -1,7 +1,7 @@
 """The attacks, one function each. A process runs one of them, or all at once, against one address.
 
 Every attack comes from addresses of its own in 127.0.0.0/8, is bounded in bytes and ends by the clock; who is put out
-comes back under another name, as an attacker would. What is to be held is held until the end. Lines of JSON on
+comes back under another name, as an attacker would. Connections to be held are held until the end. Lines of JSON on
 stdout: `set` when an attack is prepared that others wait for, `done` with what was counted.
 """
 
@@ -19,7 +19,7 @@ from attacks_on_connections import empty_frames, idle_connections, one_byte_fram
 from attacks_on_relays import disputed_messages, equivocations, exchange_floods, partial_groups
 from raw_peer import MESHSUB, Gone, Target
 from scene import Scene, say
-from signatures import DEAR_KEYS, forged_messages, message_of_small_order
+from signatures import EXPENSIVE_KEYS, forged_messages, message_of_small_order
 
 from hearsay.core.language.rpc import Control, Extension, Graft, IWant, Message, PeerInfo, Prune, Rpc, Subscription
 from hearsay.libp2p.limits.frames import FrameReader, frame
@@ -91,7 +91,7 @@ async def long_topic_names(scene: Scene) -> None:
     await scene.again(subscribe)
 
 
-async def dear_signatures(scene: Scene, kind: str) -> None:
+async def expensive_signatures(scene: Scene, kind: str) -> None:
     """A mebibyte a second of messages whose wrong signatures take long to check."""
 
     async def flood() -> None:
@@ -180,7 +180,7 @@ async def malformed_rpcs(scene: Scene) -> None:
 
 
 async def poisoned_rendezvous(scene: Scene) -> None:
-    """45 registrations with 40 addresses each where nobody answers, and 40 records as long as they may be."""
+    """45 registrations with 40 addresses each where no peer answers, and 40 records as long as they may be."""
     async with AsyncExitStack() as stack:
         tarpits: list[Multiaddr] = []
         for number in range(1, 41):
@@ -203,7 +203,7 @@ async def _tarpit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 async def names_in_unverified_messages(scene: Scene) -> None:
-    """24 MiB of messages without signatures, each with an author, an id and a topic that nobody has heard of."""
+    """24 MiB of messages without signatures, each with an author, an id and a topic that no node knows."""
     left = [24]
 
     async def flood() -> None:
@@ -234,7 +234,7 @@ async def stopped_peers(scene: Scene) -> None:
 
 
 async def same_data_two_topics(scene: Scene) -> None:
-    """Nobody attacks: honest nodes say the same in two topics, unsigned."""
+    """No attack: honest nodes say the same in two topics, unsigned."""
     await scene.until_over()
 
 
@@ -361,7 +361,7 @@ async def replays(scene: Scene) -> None:
 
 
 async def unasked_records(scene: Scene) -> None:
-    """Signed addresses of strangers that nobody asked for: beside control, and in PRUNEs."""
+    """Signed addresses of strangers that no peer asked for: next to control, and in PRUNEs."""
     strangers = [PrivateKey.generate() for _ in range(64)]
     somewhere = (Multiaddr.parse("/ip4/127.255.0.1/tcp/9"),)
 
@@ -372,8 +372,8 @@ async def unasked_records(scene: Scene) -> None:
             for stranger in strangers:
                 name = peer_id_of(stranger.public)
                 infos.append(PeerInfo(name, seal_record(stranger, PeerRecord(name, 1, somewhere))))
-            beside = tuple(Extension(1 << 22, info.record) for info in infos if info.record)
-            rpc = Rpc(control=Control(prune=(Prune("news", 1, tuple(infos)),), extensions=beside))
+            records = tuple(Extension(1 << 22, info.record) for info in infos if info.record)
+            rpc = Rpc(control=Control(prune=(Prune("news", 1, tuple(infos)),), extensions=records))
             await peer.write(stream, frame(encode_rpc(rpc)))
             scene.counts["records"] += 128
             strangers[:] = [PrivateKey.generate() for _ in range(64)]
@@ -396,7 +396,7 @@ async def small_order_keys(scene: Scene) -> None:
 
 
 async def terminal_control(scene: Scene) -> None:
-    """Messages that would forge lines and drive the terminal of whoever prints them as they are."""
+    """Messages that would forge lines and drive the terminal of a user that prints them as they are."""
     identity = PrivateKey.generate()
     author = Author(identity, 1)
 
@@ -415,7 +415,7 @@ ATTACKS: dict[str, Callable[[Scene], Awaitable[None]]] = {
     "discovers-unread": discovers_unread,
     "discovers-unread/unfinished": unfinished_questions,
     "long-topic-names": long_topic_names,
-    **{f"dear-signatures/{kind}": partial(dear_signatures, kind=kind) for kind in DEAR_KEYS},
+    **{f"dear-signatures/{kind}": partial(expensive_signatures, kind=kind) for kind in EXPENSIVE_KEYS},
     "idle-sockets": idle_sockets,
     "slow-validator-flood": slow_validator_flood,
     "slow-validator-flood/four": partial(slow_validator_flood, peers=4),

@@ -38,7 +38,7 @@ from message_corpus import corpus
 from message_verdicts import read_verdicts
 
 GROUP_BYTES, PART_BYTES = 8, 16
-"""Of the messages in the topic `parts`, which have eight parts."""
+"""For the messages in the topic `parts`, which have eight parts."""
 REJECTED = b"rejected "
 """Messages of `news` that begin so are rejected by the validator of a node with `--rejects`."""
 
@@ -115,7 +115,7 @@ async def exchange_floods(scene: Scene) -> None:
 
 
 async def partial_groups(scene: Scene, right: bool = False) -> None:
-    """What the sender has of a new group of partial messages, or a right part of it, as fast as that is taken."""
+    """The sender's metadata for a new group of partial messages, or a right part of it, as fast as that is taken."""
     part = b"\x80" + bytes(PART_BYTES)
 
     async def open_groups() -> None:

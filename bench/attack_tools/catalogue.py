@@ -12,7 +12,7 @@ from outcome import Outcome
 class Attack:
     name: str
     limit: str
-    """What docs/reference/security.md promises."""
+    """The promise of docs/reference/security.md."""
     victim: tuple[str, ...] = ()
     go: tuple[str, ...] | None = ()
     """Flags of the Go victim; None where it has nothing to attack."""
@@ -21,11 +21,11 @@ class Attack:
     seen: Callable[[Outcome], str] = lambda outcome: ""
     traced: bool = False
     sodium: bool = True
-    """Whether the node finds PyNaCl."""
+    """True if the node finds PyNaCl."""
 
     @property
     def carried_out(self) -> str:
-        """What the attackers call it; they know of no variants of the node."""
+        """The attackers' name of it; they know of no variants of the node."""
         return self.name.removesuffix("/openssl").removesuffix("/refused")
 
 
@@ -49,7 +49,7 @@ def _stopped(outcome: Outcome) -> str:
 SLOW = ("--slow-validator", "1")
 GO_SLOW = ("-slow-validator", "1s")
 FORGETFUL = ("--seen-ttl-ms", "2000")
-GO_BESIDE = ("--go", "2")
+WITH_GO = ("--go", "2")
 
 ATTACKS = (
     Attack("discovers-unread", "answers wait for their reader, within the stream's budget",
@@ -91,14 +91,14 @@ ATTACKS = (
            seen=lambda outcome: _forged(outcome), sodium=False),
     Attack("few-files", "connections fit the files", ("--files", "128"), (),
            seen=lambda outcome: f"{outcome.error_bytes:,} B of complaints on stderr"),
-    Attack("disputed-messages", "nothing that others relay costs a relay", honest=GO_BESIDE, seconds=15,
+    Attack("disputed-messages", "nothing that others relay costs a relay", honest=WITH_GO, seconds=15,
            seen=meshes),
     Attack("idle-connections", "useful peers stay, newcomers keep a quarter", seconds=30, seen=meshes),
     Attack("tiny-frames/one-byte", "a rate of small frames, in turns"),
     Attack("tiny-frames/empty", "the same"),
     Attack("exchange-floods", "dials of an address have a rate", ("--accept-exchange",), None, seconds=20,
            seen=lambda outcome: _dials(outcome)),
-    Attack("equivocations", "no blame for another message with the same id", ("--rejects",), None, GO_BESIDE,
+    Attack("equivocations", "no blame for another message with the same id", ("--rejects",), None, WITH_GO,
            seen=meshes),
     Attack("partial-groups", "255 groups in a topic, 8 of a peer", ("--parts",), None,
            seen=lambda outcome: _groups(outcome)),

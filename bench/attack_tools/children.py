@@ -29,7 +29,7 @@ class Child:
 
     @classmethod
     def python(cls, script: str, *flags: str, path: Iterable[Path] = (SOURCES,), niceness: int = 0) -> Child:
-        """A script beside this file. `path` says where its modules are looked for."""
+        """A script next to this file. `path` says where its modules are looked for."""
         return cls("nice", "-n", str(niceness), sys.executable, str(HERE / script), *flags, path=path)
 
     async def __aenter__(self) -> Child:

@@ -2,7 +2,7 @@
 
 All of them dial from addresses of their own. Orders on stdin: `publish` (begin), `stop`, `report`. On stdout: `ready`
 with the addresses of the nodes, then a `report` with what was published since `publish`, what arrived of that, how
-long it took, how many nodes heard nothing, how the newcomers fared, and how late this process itself was.
+long it took, how many nodes received nothing, how the newcomers fared, and how late this process itself was.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--topic", default="news")
     parser.add_argument("--plain", action="store_true", help="the same data in two topics, unsigned")
     parser.add_argument("--nodes", type=int, default=6)
-    parser.add_argument("--go", type=int, default=0, help="peers of go-libp2p-pubsub beside them")
+    parser.add_argument("--go", type=int, default=0, help="further peers of go-libp2p-pubsub")
     parser.add_argument("--network", type=int, default=2, help="they dial from 127.NETWORK.0.0/16")
     parser.add_argument("--rate", type=float, default=2.0, help="messages a second of each node")
     parser.add_argument("--size", type=int, default=200)

@@ -19,7 +19,7 @@ from hearsay.node.node import Node
 from hearsay.wire.signing import SignaturePolicy
 
 Arrived = Callable[[int, bytes], None]
-"""The place of a topic, and the SHA-256 of the data of a message from somebody else."""
+"""The place of a topic, and the SHA-256 of the data of a message from another node."""
 
 
 class Member(Protocol):

@@ -1,4 +1,4 @@
-"""What was measured of an attack, and the rows of the table that show it."""
+"""The measurements of an attack, and the rows of the table that show it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hearsay.libp2p.names.multiaddr import Multiaddr
 
 @dataclass
 class Outcome:
-    """What was measured."""
+    """The measurements of an attack."""
 
     memory_mb: float = 0.0
     later_mb: float | None = None
@@ -17,7 +17,7 @@ class Outcome:
     seconds: float = 0.0
     delay_s: float | None = None
     honest: list[dict] = field(default_factory=list)
-    """What each company of honest nodes reports."""
+    """The report of each company of honest nodes."""
     honest_cpu_s: list[float] = field(default_factory=list)
     attackers_cpu_s: float = 0.0
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Outcome:
     relays: set[str] = field(default_factory=set)
     """The honest peers."""
     reports: list[dict] = field(default_factory=list)
-    """Of the victim, one for each second of the attack and the last one."""
+    """States of the victim, one for each second of the attack and the last one."""
     error_bytes: int = 0
     met_s: float | None = None
     ended: str = ""
@@ -52,24 +52,24 @@ def peer_of(address: str) -> str:
 
 
 def delivered(outcome: Outcome) -> str:
-    told: list[str] = []
+    parts: list[str] = []
     for company in outcome.honest:
         if not company.get("due"):
-            told.append("?")
+            parts.append("?")
             continue
         share = 100 * company["arrived"] / company["due"]
         text = "100 %" if company["arrived"] == company["due"] else f"{min(share, 99.9):.1f} %"
         if company["dialled"] < company["dials"]:
             text += f", {company['dialled']} of {company['dials']} dials"
         if company["starved"]:
-            text += f", {company['starved']} heard nothing"
-        told.append(text)
-    told += [f"AN HONEST PEER IS KEPT OUT: {why}" for why in outcome.kept_out]
-    return "; ".join(told)
+            text += f", {company['starved']} received nothing"
+        parts.append(text)
+    parts += [f"AN HONEST PEER IS KEPT OUT: {why}" for why in outcome.kept_out]
+    return "; ".join(parts)
 
 
 def taken(outcome: Outcome) -> str:
-    """How much the attackers got rid of: figures of memory compare only beside it."""
+    """How much the attackers got rid of: figures of memory compare only together with it."""
     counts = next(iter(outcome.counts.values()), {}) if len(outcome.counts) == 1 else {}
     return ", ".join(f"{counts[what]:,} {what} sent" for what in ("MiB", "kB", "names", "streams") if what in counts)
 

@@ -1,4 +1,4 @@
-"""Two honest nodes that know nobody but a rendezvous point: how long until they have met."""
+"""Two honest nodes that know only a rendezvous point: how long until they have met."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _ed25519() -> tuple[int, bytes, bytes]:
     return _ED25519, private.public_key().public_bytes_raw(), private.sign(b"another message")
 
 
-DEAR_KEYS: dict[str, Callable[[], tuple[int, bytes, bytes]]] = {
+EXPENSIVE_KEYS: dict[str, Callable[[], tuple[int, bytes, bytes]]] = {
     "rsa-exponent": _rsa,
     "brainpool": lambda: _curve(ec.BrainpoolP512R1()),
     "secp256k1": _secp256k1,
@@ -55,7 +55,7 @@ DEAR_KEYS: dict[str, Callable[[], tuple[int, bytes, bytes]]] = {
 @cache
 def _author(kind: str) -> tuple[bytes, bytes, bytes]:
     """Peer id, the key's protobuf and a signature of another message."""
-    number, data, signature = DEAR_KEYS[kind]()
+    number, data, signature = EXPENSIVE_KEYS[kind]()
     key = varint_field(1, number) + bytes_field(2, data)
     return _peer(key), key, signature
 

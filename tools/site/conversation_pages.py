@@ -42,7 +42,7 @@ class Conversation:
 
     @property
     def router(self) -> str:
-        """Of the first node."""
+        """The router of the first node."""
         nodes = [line.split() for line in self.lines if line.startswith("> node ")]
         return nodes[0][3] if nodes and len(nodes[0]) > 3 else "gossipsub"
 
@@ -81,7 +81,7 @@ def _plain(text: str) -> str:
 
 
 def _shown(lines: list[str]) -> str:
-    """What was said, as HTML without an empty line, which would end it."""
+    """Return the conversation as HTML without an empty line, which would end it."""
     rows = []
     for line in "\n".join(lines).strip("\n").split("\n"):
         kind = "command" if line.startswith("> ") else "sent" if " -> " in line else "done"

@@ -88,16 +88,16 @@ def contents(pages: dict[str, Path]) -> str:
 
 def write(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    for beside in ("pictures", "notebooks"):
-        shutil.copytree(DOCS / beside, folder / beside)
+    for name in ("pictures", "notebooks"):
+        shutil.copytree(DOCS / name, folder / name)
     pages = {place: ROOT / name for name, place in ROOT_PAGES.items()}
     pages |= {page.relative_to(DOCS).as_posix(): page for page in sorted(DOCS.rglob("*.md"))}
-    told = conversations()
+    talks = conversations()
     texts = {place: with_links_of_the_site(page.read_text("utf-8"), page, place) for place, page in pages.items()}
     texts["index.md"] += f"\n{contents(pages)}"
-    texts["conversations/index.md"] = index(told)
-    texts["conversations/rules.md"] = rules_page(told)
-    texts |= {f"conversations/{conversation.name}.md": conversation.page() for conversation in told}
+    texts["conversations/index.md"] = index(talks)
+    texts["conversations/rules.md"] = rules_page(talks)
+    texts |= {f"conversations/{conversation.name}.md": conversation.page() for conversation in talks}
     for place, text in texts.items():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).write_text(text, encoding="utf-8")

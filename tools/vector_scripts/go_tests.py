@@ -1,4 +1,4 @@
-"""What go's tests of scores do, with their numbers (score_test.go of go-libp2p-pubsub v0.16.0)."""
+"""Go's tests of scores, with their numbers (score_test.go of go-libp2p-pubsub v0.16.0)."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def invalid(name: str, decay: float, refreshes: int) -> ScoreScript:
 def rejections() -> ScoreScript:
     script = ScoreScript(
         "rejections",
-        "Nobody is blamed for a full queue, throttling or what the application ignores; of a message that fails "
+        "No peer is blamed for a full queue, throttling or what the application ignores; of a message that fails "
         "validation its senders are, also those of copies before and after the verdict.",
         "AB",
         {"InvalidMessageDeliveriesWeight": -1},

@@ -32,7 +32,7 @@ def scripts() -> Iterator[RouterScript]:
     yield idontwant()
     yield small_messages()
     yield before_validation()
-    yield not_told()
+    yield not_sent_to_older()
     yield own_large_messages()
     yield unwanted()
     yield unwanted_ends()
@@ -94,7 +94,7 @@ def share() -> RouterScript:
 def thresholds() -> RouterScript:
     script = RouterScript(
         "gossip-threshold", "v1.1, Score thresholds",
-        "Below the gossip threshold no gossip goes or comes; below the graylist nothing is heard but subscriptions.",
+        "Below the gossip threshold no gossip goes or comes; below the graylist only subscriptions are accepted.",
         **NO_MESH, FloodPublish=False, Score=WATCHED,
     )  # fmt: skip
     script.join()
@@ -134,7 +134,7 @@ def not_asked_again() -> RouterScript:
 
 def ids_per_heartbeat() -> RouterScript:
     script = RouterScript(
-        "ihave-ids", "v1.1, Spam Protection Measures", "So many ids are asked of a peer between two heartbeats.",
+        "ihave-ids", "v1.1, Spam Protection Measures", "The ids asked of a peer between two heartbeats are bounded.",
         **PAIR, MaxIHaveLength=3,
     )  # fmt: skip
     script.join()
@@ -151,7 +151,7 @@ def ids_per_heartbeat() -> RouterScript:
 
 def ihaves_per_heartbeat() -> RouterScript:
     script = RouterScript(
-        "ihave-rpcs", "v1.1, Spam Protection Measures", "So many RPCs with IHAVE of a peer are heard.",
+        "ihave-rpcs", "v1.1, Spam Protection Measures", "The RPCs with IHAVE accepted from a peer are bounded.",
         **PAIR, MaxIHaveMessages=2,
     )  # fmt: skip
     script.join()
@@ -209,7 +209,7 @@ def promises() -> RouterScript:
 
 def promise_of_one_asked_again() -> RouterScript:
     script = RouterScript(
-        "promise-said-again", "v1.1, P₇", "Who announces a message again does not promise it anew.",
+        "promise-said-again", "v1.1, P₇", "A peer that announces a message again does not promise it again.",
         **PAIR, IWantFollowupTime=3 * SECOND, Score=WATCHED,
     )  # fmt: skip
     script.join()
@@ -224,7 +224,7 @@ def promise_of_one_asked_again() -> RouterScript:
 
 def kept_promises() -> RouterScript:
     script = RouterScript(
-        "kept-promise", "v1.1, P₇", "A message that comes from somebody else keeps the promise, too.",
+        "kept-promise", "v1.1, P₇", "A message that comes from another peer keeps the promise, too.",
         **PAIR, IWantFollowupTime=3 * SECOND, Score=WATCHED,
     )  # fmt: skip
     script.join()
@@ -247,7 +247,9 @@ def _meshed(
 
 
 def idontwant() -> RouterScript:
-    script = _meshed("idontwant", "The mesh is told of a large message, but not who sent it; then it is forwarded.")
+    script = _meshed(
+        "idontwant", "The mesh gets IDONTWANT for a large message, except its sender; then it is forwarded."
+    )
     script.connect("D", MESHSUB_12)
     script.bring("A", "m1", size=LARGE)
     script.bring("B", "m1", size=LARGE)
@@ -273,8 +275,8 @@ def before_validation() -> RouterScript:
     return script
 
 
-def not_told() -> RouterScript:
-    script = _meshed("idontwant-versions", "Peers of 1.1 are told nothing.", "AB")
+def not_sent_to_older() -> RouterScript:
+    script = _meshed("idontwant-versions", "Peers of 1.1 get no IDONTWANT.", "AB")
     script.connect("C")
     script.graft("C")
     script.bring("A", "m1", size=LARGE)
@@ -309,7 +311,7 @@ def unwanted_ends() -> RouterScript:
 
 def idontwant_limits() -> RouterScript:
     script = _meshed(
-        "idontwant-limits", "Of an RPC so many ids are heard, and so many RPCs between two heartbeats.",
+        "idontwant-limits", "The ids accepted from an RPC are bounded, and the RPCs between two heartbeats.",
         MaxIDontWantLength=2, MaxIDontWantMessages=2,
     )  # fmt: skip
     names = [script.message(f"m{number}", author="author") for number in range(5)]

@@ -37,7 +37,7 @@ def scripts() -> Iterator[RouterScript]:
     yield graft_flood()
     yield older_peers()
     yield exchange()
-    yield exchange_is_heard()
+    yield exchange_is_accepted()
     yield direct_peers()
 
 
@@ -51,7 +51,7 @@ def joining() -> RouterScript:
 
 def leaving() -> RouterScript:
     script = RouterScript(
-        "leave", BACKOFF, "LEAVE prunes all, with the backoff of leaving; nobody may graft before.",
+        "leave", BACKOFF, "LEAVE prunes all, with the backoff of leaving; no peer may graft before.",
         UnsubscribeBackoff=10 * SECOND, **THREE,
     )  # fmt: skip
     script.connect("AB")
@@ -126,7 +126,7 @@ def full_mesh_and_dialled() -> RouterScript:
     script = RouterScript(
         "full-mesh-and-dialled",
         "v1.1, Outbound Mesh Quotas",
-        "A full mesh takes in whom the router dialled.",
+        "A full mesh takes in peers that the router dialled.",
         **THREE,
     )
     script.join()
@@ -172,7 +172,7 @@ def best_stay() -> RouterScript:
 
 def dialled_stay() -> RouterScript:
     script = RouterScript(
-        "dialled-stay", "v1.1, Outbound Mesh Quotas", "Dout of those whom the router dialled stay in it.",
+        "dialled-stay", "v1.1, Outbound Mesh Quotas", "Dout of the peers that the router dialled stay in it.",
         **{**THREE, "D": 4, "Dlo": 3, "Dhi": 4, "Dscore": 3, "Dout": 2}, Score=RATED,
     )  # fmt: skip
     script.join()
@@ -233,7 +233,7 @@ def median_of_four() -> RouterScript:
 
 def backoff_after_prune() -> RouterScript:
     script = RouterScript(
-        "backoff", BACKOFF, "Whoever refuses names the time; until then no GRAFT goes there, and none is taken.",
+        "backoff", BACKOFF, "A router that refuses names the time; until then no GRAFT goes there, or is taken.",
         **ONE, PruneBackoff=20 * SECOND,
     )  # fmt: skip
     script.join()
@@ -293,7 +293,7 @@ def backoff_outlasts_connections() -> RouterScript:
 
 def graft_in_backoff() -> RouterScript:
     script = RouterScript(
-        "graft-in-backoff", BACKOFF, "A GRAFT in backoff is refused, starts it anew, and is misbehaviour.",
+        "graft-in-backoff", BACKOFF, "A GRAFT in backoff is refused, starts it again, and is misbehaviour.",
         **THREE, Score=WATCHED,
     )  # fmt: skip
     script.connect("A")
@@ -326,7 +326,7 @@ def older_peers() -> RouterScript:
     script = RouterScript(
         "older-peers",
         "v1.1, Protocol extensions",
-        "A peer of 1.0 is told no time and nobody else.",
+        "A PRUNE to a peer of 1.0 has no time and names no peers.",
         **ONE,
         PrunePeers=4,
     )
@@ -339,7 +339,7 @@ def older_peers() -> RouterScript:
 
 def exchange() -> RouterScript:
     script = RouterScript(
-        "peer-exchange", BACKOFF, "Nobody below 0 is named in a PRUNE, or told of others.",
+        "peer-exchange", BACKOFF, "A peer below 0 is not named in a PRUNE, and its PRUNEs name no others.",
         **ONE, PrunePeers=4, Score=RATED,
     )  # fmt: skip
     script.join()
@@ -349,10 +349,10 @@ def exchange() -> RouterScript:
     return script
 
 
-def exchange_is_heard() -> RouterScript:
+def exchange_is_accepted() -> RouterScript:
     score = {**RATED, "Thresholds": {**RATED["Thresholds"], "AcceptPXThreshold": 5}}
     script = RouterScript(
-        "accept-exchange", BACKOFF, "Those whom a peer names are dialled if its score is enough.",
+        "accept-exchange", BACKOFF, "The peers that a peer names are dialled if its score is enough.",
         **ONE, PrunePeers=4, Score=score,
     )  # fmt: skip
     script.join()

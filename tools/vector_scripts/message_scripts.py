@@ -192,7 +192,7 @@ def fanout_becomes_mesh() -> RouterScript:
 
 def fanout_threshold() -> RouterScript:
     script = RouterScript(
-        "fanout-threshold", "v1.1, Score thresholds", "Below the publish threshold nobody is in a fan-out.",
+        "fanout-threshold", "v1.1, Score thresholds", "Below the publish threshold no peer is in a fan-out.",
         **TWO, FloodPublish=False, Score=RATED,
     )  # fmt: skip
     script.connect("ABC")
@@ -204,7 +204,9 @@ def fanout_threshold() -> RouterScript:
 
 
 def subscriptions() -> RouterScript:
-    script = RouterScript("subscriptions", "v1.0, Topic membership", "Peers are told which topics one is in.", **TWO)
+    script = RouterScript(
+        "subscriptions", "v1.0, Topic membership", "The router sends peers the topics that it is in.", **TWO
+    )
     script.connect("A", topic="other")
     script.join()
     script.connect("B", topic="other")

@@ -1,7 +1,7 @@
 """Scripts for vectors of routers: what happens is written down, and what comes of it recorded from our router.
 
-Each script is played with many seeds. What is the same with all of them is expected as it is; where a draw decides,
-so many of those that were drawn are expected, and a script in which that is not all there is to say is refused.
+Each script is played with many seeds. A result common to all of them is expected as it is; where a draw decides,
+a number of those that were drawn is expected, and a script in which that is not all there is to say is refused.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _changes(made: Mapping[str, Any], implementation: str, seed: int) -> list[di
 
 
 def _agreed(runs: Sequence[dict[str, Any]], place: str) -> dict[str, Any]:
-    """What holds in all runs of a step."""
+    """Return what holds in all runs of a step."""
     first = runs[0]
     if all(run == first for run in runs):
         return first

@@ -56,7 +56,7 @@ def whole_quanta() -> ScoreScript:
 
 
 def grafted_again() -> ScoreScript:
-    script = script_of("grafted-again", "The time in the mesh begins anew with each GRAFT.", "A", "P₁", MEMBER)
+    script = script_of("grafted-again", "The time in the mesh begins again with each GRAFT.", "A", "P₁", MEMBER)
     script.graft("A")
     script.at = 3 * SECOND
     script.refresh()
@@ -173,7 +173,7 @@ def copies_of_strangers() -> ScoreScript:
 def verdicts_are_final() -> ScoreScript:
     script = script_of(
         "one-verdict",
-        "The first verdict of a message holds: later ones blame nobody and credit no copies.",
+        "The first verdict of a message holds: later ones blame no peer and credit no copies.",
         "ABC",
         "P₄",
         {**BLAMED, **EXPECTED},
@@ -231,7 +231,7 @@ def signatures_leave_no_record() -> ScoreScript:
 def records_end() -> ScoreScript:
     script = script_of(
         "records-end",
-        "After SeenMsgTTL nothing is known of a message: a copy is no copy of it, and a verdict stands anew.",
+        "After SeenMsgTTL nothing is known of a message: a copy is no copy of it, and a verdict counts again.",
         "AB",
         "P₄",
         BLAMED,
@@ -247,7 +247,11 @@ def records_end() -> ScoreScript:
 
 def own_messages() -> ScoreScript:
     script = script_of(
-        "own-messages", "Copies of a message of one's own count as deliveries; nobody is first.", "AB", "P₃", EXPECTED
+        "own-messages",
+        "Copies of a message of one's own count as deliveries; no peer is first.",
+        "AB",
+        "P₃",
+        EXPECTED,
     )
     script.graft(*"AB")
     script.at = MS
@@ -260,9 +264,7 @@ def own_messages() -> ScoreScript:
 
 
 def unscored_topics() -> ScoreScript:
-    script = script_of(
-        "other-topics", "What happens in a topic without parameters counts nothing.", "A", "Topic Parameters", BLAMED
-    )
+    script = script_of("other-topics", "A topic without parameters counts nothing.", "A", "Topic Parameters", BLAMED)
     script.graft("A", topic="other")
     script.validate("m", "other")
     script.deliver("A", "m", "other")
@@ -275,7 +277,7 @@ def topic_cap() -> ScoreScript:
     good = {**STILL, "FirstMessageDeliveriesWeight": 1, "FirstMessageDeliveriesCap": 100, **BLAMED}
     script = ScoreScript(
         "topic-cap",
-        "The cap bounds what all topics together give, and no loss; beside it other parts count.",
+        "The cap bounds what all topics together give, and no loss; in addition other parts count.",
         "A",
         topics={TOPIC: {**good, "TopicWeight": 0.5}, "sport": {**good, "TopicWeight": 2}},
         specification="v1.1, TopicScoreCap",
