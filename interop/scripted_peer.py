@@ -33,7 +33,7 @@ class ScriptedPeer:
         self._identification = Identification(self._host, "scripted", IdentifyLimits())
         self._author = Author(self._host.identity, 1)
         self._opened = asyncio.Event()
-        self.heard: list[Rpc] = []
+        self.received: list[Rpc] = []
 
     async def __aenter__(self) -> ScriptedPeer:
         self._host.handle(self._protocol, self._open)
@@ -57,11 +57,11 @@ class ScriptedPeer:
         return self._author.write("news", data, policy)
 
     def controls(self) -> list[Control]:
-        return [rpc.control for rpc in self.heard if rpc.control is not None]
+        return [rpc.control for rpc in self.received if rpc.control is not None]
 
     def data(self) -> list[bytes]:
         """Of the messages that came, in their order."""
-        return [message.data for rpc in self.heard for message in rpc.messages]
+        return [message.data for rpc in self.received for message in rpc.messages]
 
     def prunes(self) -> int:
         return sum(len(control.prune) for control in self.controls())
@@ -72,7 +72,7 @@ class ScriptedPeer:
 
     def data_received(self, data: bytes) -> None:
         for payload in self._frames.receive(data):
-            self.heard.append(decode_rpc(payload, self._message_id, LIMITS).rpc)
+            self.received.append(decode_rpc(payload, self._message_id, LIMITS).rpc)
 
     def stream_ended(self, reset: bool) -> None:
         """Nothing more comes."""

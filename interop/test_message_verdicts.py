@@ -96,19 +96,19 @@ async def push(
     return ended
 
 
-def heard_by(peer: PeerProcess) -> Came:
+def received_by(peer: PeerProcess) -> Came:
     return lambda digest: any(message["sha256"] == digest for message in peer.messages[-8:])
 
 
 def taken_by(peer: PeerProcess, cases: list[Case]) -> set[str]:
-    heard = {(message["sha256"], message["from"] if message["size"] == 0 else "") for message in peer.messages}
+    received = {(message["sha256"], message["from"] if message["size"] == 0 else "") for message in peer.messages}
     named_cases = [(case.name, *named(case.message)) for case in cases]
-    return {name for name, digest, author in named_cases if (digest, author if digest == NO_DATA else "") in heard}
+    return {name for name, digest, author in named_cases if (digest, author if digest == NO_DATA else "") in received}
 
 
 async def verdicts(language: str, cases: list[Case], *flags: str) -> dict[str, str]:
     async with PeerProcess(language, "--topics", "news", *flags) as peer, AsyncExitStack() as stack:
-        ended = await push(stack, peer.address, cases, heard_by(peer), unsigned="--unsigned" in flags)
+        ended = await push(stack, peer.address, cases, received_by(peer), unsigned="--unsigned" in flags)
         taken = taken_by(peer, cases)
         return {
             case.name: UNREADABLE if case.name in ended else ACCEPTED if case.name in taken else REFUSED
@@ -185,7 +185,7 @@ def test_what_we_relay_is_taken_by_others(language, cases):
 
             reading = asyncio.ensure_future(read())
             try:
-                await push(stack, node.addresses[0], cases, heard_by(judge), unsigned=unsigned)
+                await push(stack, node.addresses[0], cases, received_by(judge), unsigned=unsigned)
             finally:
                 reading.cancel()
             assert Counter(message["sha256"] for message in judge.messages) == Counter(relayed)

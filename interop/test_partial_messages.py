@@ -34,10 +34,10 @@ class Attentive(PartsExchange):
 
     def __init__(self, form):
         super().__init__(form)
-        self.heard = []
+        self.partials = []
 
     def received(self, partial, sender):
-        self.heard.append(partial)
+        self.partials.append(partial)
         return super().received(partial, sender)
 
 
@@ -121,8 +121,8 @@ def test_rust_tells_who_only_supports_parts_what_it_has():
             peer = await with_peer(stack, rust, node, "--supports-partial", "news")
             await meshed(node, peer, ("news",))
             peer.order("parts news 7 3")
-            await until(lambda: exchange.heard)
-            assert (exchange.heard[0].parts, exchange.heard[0].metadata) == (None, bytes([3]))
+            await until(lambda: exchange.partials)
+            assert (exchange.partials[0].parts, exchange.partials[0].metadata) == (None, bytes([3]))
             await topic.publish(WHOLE)
             await peer.until(lambda: len(peer.messages) == 1)
             assert peer.parts == {("news", 7): 3}

@@ -95,10 +95,10 @@ def test_who_answers_under_another_name_is_refused_over(transport):
     async def work(stack):
         one = await started(stack, "--listen", TRANSPORTS[transport])
         two = await started(stack, "--listen", TRANSPORTS[transport])
-        somebody = to_text(peer_id_of(PrivateKey.generate().public))
-        two.order(f"connect {one.address.rpartition('/')[0]}/{somebody}")
+        unknown_peer = to_text(peer_id_of(PrivateKey.generate().public))
+        two.order(f"connect {one.address.rpartition('/')[0]}/{unknown_peer}")
         await two.until(lambda: len(two.refusals) == 1)
-        assert somebody in two.refusals[0]
+        assert unknown_peer in two.refusals[0]
         two.order(f"connect {one.address}")
         await found_each_other(one, two)
 

@@ -133,7 +133,7 @@ class Alike:
             return False
         found = False
         for topic in sorted({topic for form in theirs["rpcs"].values() for topic in form.get("ihave", ())}):
-            mine, other = _told(ours, topic), _told(theirs, topic)
+            mine, other = _sent_to(ours, topic), _sent_to(theirs, topic)
             if other - mine and other - mine <= pruned and (mine < other or len(mine) == len(other)):
                 for form in (*ours["rpcs"].values(), *theirs["rpcs"].values()):
                     form.get("ihave", {}).pop(topic, None)
@@ -159,7 +159,7 @@ class Alike:
         return found
 
 
-def _told(seen: Seen, topic: str) -> set[str]:
+def _sent_to(seen: Seen, topic: str) -> set[str]:
     return {peer for peer, form in seen["rpcs"].items() if topic in form.get("ihave", {})}
 
 

@@ -122,7 +122,7 @@ class Alike:
         for name in step.get("rpc", {}).get("messages", ()):
             if asks and name in ours["validates"]:
                 found |= self._take_out(name, ours, self._knowing(ours, name) - {step["peer"]})
-            elif not asks and step["peer"] not in self._told(ours, name):
+            elif not asks and step["peer"] not in self._sent_to(ours, name):
                 found |= self._take_out(name, theirs, {step["peer"]} & self._knowing(theirs, name))
         if step["event"] == "verdict":
             found |= self._take_out(step["message"], theirs, self._knowing(theirs, step["message"]))
@@ -134,12 +134,12 @@ class Alike:
         return {peer for peer in members if self.protocols.get(peer) in PROTOCOLS[:2]}
 
     @staticmethod
-    def _told(side: Seen, name: str) -> set[str]:
+    def _sent_to(side: Seen, name: str) -> set[str]:
         return {peer for peer, form in side["rpcs"].items() if name in form.get("idontwant", ())}
 
     def _take_out(self, name: str, side: Seen, peers: set[str]) -> bool:
         """Take an IDONTWANT out of a step, if it goes to all of these."""
-        if not peers or not peers <= self._told(side, name):
+        if not peers or not peers <= self._sent_to(side, name):
             return False
         for peer in peers:
             side["rpcs"][peer]["idontwant"].remove(name)
@@ -209,7 +209,7 @@ class Alike:
             return False
         found = False
         for topic in {topic for form in ours["rpcs"].values() for topic in form.get("ihave", ())}:
-            mine, other = _told(ours, topic), _told(theirs, topic)
+            mine, other = _sent_to(ours, topic), _sent_to(theirs, topic)
             apart = {*theirs["backoffs"].get(topic, ())}
             lost, more = {*mine} - {*other}, {*other} - {*mine}
             same = len({tuple(ids) for ids in (*mine.values(), *other.values())}) == 1
@@ -220,7 +220,7 @@ class Alike:
         return found
 
 
-def _told(seen: Seen, topic: str) -> dict[str, list[str]]:
+def _sent_to(seen: Seen, topic: str) -> dict[str, list[str]]:
     return {peer: form["ihave"][topic] for peer, form in seen["rpcs"].items() if topic in form.get("ihave", {})}
 
 

@@ -259,9 +259,9 @@ class _Maker:
                     self.parted.update(topics)
                     self._say(peer, prune={topic: self._prune(topic) for topic in topics})
             case "ihave":
-                heard = [topic for topic in topics if topic in self.joined or self.chance.random() < 0.1]
-                if heard:
-                    self._say(peer, ihave=dict.fromkeys(heard, names))
+                known = [topic for topic in topics if topic in self.joined or self.chance.random() < 0.1]
+                if known:
+                    self._say(peer, ihave=dict.fromkeys(known, names))
             case "iwant":
                 here = sorted(self.published)
                 self._say(peer, iwant=self.chance.sample(here, min(3, len(here))) or names)
@@ -286,8 +286,8 @@ class _Maker:
             return
         self.published.update(names)
         if self.parameters["Validate"]:
-            heard = [name for name in names if self.messages[name]["topic"] in self.joined]
-            self.waiting += [name for name in heard if name not in self.waiting]
+            known = [name for name in names if self.messages[name]["topic"] in self.joined]
+            self.waiting += [name for name in known if name not in self.waiting]
         self._say(peer, messages=names, **more)
 
     def _names_to_send(self) -> list[str]:

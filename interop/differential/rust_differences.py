@@ -129,7 +129,7 @@ class Alike:
         found = False
         for name in step.get("rpc", {}).get("messages", ()):
             author = self.sequence["messages"][name].get("from")
-            if author in _told(ours, name) - _told(theirs, name):
+            if author in _sent_to(ours, name) - _sent_to(theirs, name):
                 ours["rpcs"][author]["idontwant"].remove(name)
                 found = True
         return found
@@ -138,8 +138,8 @@ class Alike:
         """IDONTWANT is also said of messages that others send in the router's name."""
         found = False
         for name in step.get("rpc", {}).get("messages", ()):
-            if self.author_is_self(name) and not _told(ours, name):
-                for peer in _told(theirs, name):
+            if self.author_is_self(name) and not _sent_to(ours, name):
+                for peer in _sent_to(theirs, name):
                     theirs["rpcs"][peer]["idontwant"].remove(name)
                     found = True
         return found
@@ -148,7 +148,7 @@ class Alike:
         """IDONTWANT also goes to peers that were asked for the message."""
         found = False
         for name in step.get("rpc", {}).get("messages", ()):
-            more = _told(theirs, name) - _told(ours, name)
+            more = _sent_to(theirs, name) - _sent_to(ours, name)
             if more and all((peer, name) in self.asked for peer in more):
                 for peer in more:
                     theirs["rpcs"][peer]["idontwant"].remove(name)
@@ -236,7 +236,7 @@ def _sent(side: Seen, name: str) -> set[str]:
     return {peer for peer, form in side["rpcs"].items() if name in form.get("messages", ())}
 
 
-def _told(side: Seen, name: str) -> set[str]:
+def _sent_to(side: Seen, name: str) -> set[str]:
     return {peer for peer, form in side["rpcs"].items() if name in form.get("idontwant", ())}
 
 
@@ -250,7 +250,7 @@ def _short_fanout(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) 
     return bool(before) and len(able) < alike.sequence["parameters"]["D"] and not {*before} & {*after}
 
 
-def _grafts_whom_it_prunes(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _grafts_pruned_peers(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """A heartbeat grafts a peer that it has just pruned, and says both."""
     both = {(peer, topic) for peer, form in theirs["rpcs"].items() for topic in form.get("graft", ())
             if topic in form.get("prune", {})}  # fmt: skip
@@ -389,7 +389,7 @@ def _no_retention(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) 
 _ENDS: dict[str, Callable[[Alike, dict[str, Any], Seen, Seen], bool]] = {
     rule.__name__.removeprefix("_"): rule
     for rule in (
-        _short_fanout, _grafts_whom_it_prunes, _old_peers, _other_topics, _slow_verdict, _lonely_publish,
+        _short_fanout, _grafts_pruned_peers, _old_peers, _other_topics, _slow_verdict, _lonely_publish,
         _ihave_limit, _direct_peer_is_judged, _counts_the_unwanted, _long_pause, _promises_without_scores,
         _zero_backoff, _subscribes_again, _floodsub_control, _own_promised, _retained_address, _no_retention,
     )

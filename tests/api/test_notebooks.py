@@ -20,9 +20,9 @@ def cells(book, kind):
 
 
 def test_there_are_three_and_the_guide_names_them():
-    told = GUIDE.read_text(encoding="utf-8")
+    guide = GUIDE.read_text(encoding="utf-8")
     assert len(BOOKS) == 3
-    assert [book.name for book in BOOKS if f"../notebooks/{book.name}" not in told] == []
+    assert [book.name for book in BOOKS if f"../notebooks/{book.name}" not in guide] == []
 
 
 @pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.stem)

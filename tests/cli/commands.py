@@ -1,8 +1,8 @@
 """The real command for tests: run to its end, or watched and sent a signal on the way.
 
 A command is forked from a process that has its imports done (`prepared_commands.py`), unless the environment or an
-option asks for what only a fresh Python does. `afresh=True` asks for that too: what a start costs and loads, what it
-inherits, and one run of each command are tested so.
+option asks for what only a fresh Python does. `new_process=True` asks for that too. So the tests measure what a start
+costs, loads and inherits, and run each command once in a new process.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _LONGEST_S = 300
 Process: TypeAlias = "Command | subprocess.Popen[str]"
 
 
-def started(*arguments: object, afresh: bool = False, **options: Any) -> Process:
+def started(*arguments: object, new_process: bool = False, **options: Any) -> Process:
     """A command under way."""
     given = [str(argument) for argument in arguments]
-    if not afresh and options.keys() <= FORKED and can_become(options.get("env") or os.environ):
+    if not new_process and options.keys() <= FORKED and can_become(options.get("env") or os.environ):
         return Command(given, **options)
     # The debugger that pytest loads brings readline, which tells processes of COLUMNS and os.environ of nothing.
     return subprocess.Popen([str(HEARSAY), *given], text=True, **{**options, "env": options.get("env") or os.environ})
@@ -43,11 +43,11 @@ def hearsay(
     streams = {"stdin": given, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = started(*arguments, **{**streams, **options})
     try:
-        shown, told = process.communicate(input, timeout)
+        shown, error_text = process.communicate(input, timeout)
     finally:
         process.kill()
-    assert "Traceback" not in (told or ""), told
-    return subprocess.CompletedProcess(process.args, process.wait(), shown, told)
+    assert "Traceback" not in (error_text or ""), error_text
+    return subprocess.CompletedProcess(process.args, process.wait(), shown, error_text)
 
 
 def signalled(

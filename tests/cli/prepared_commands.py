@@ -30,7 +30,7 @@ READ_AT_IMPORT = ("HEARSAY_CHECKED_KERNELS", "HOME", "LANG", "LC_", "NUMBA_", "P
 READ_LATER = ("PYTHONPATH",)
 """What PYTHONPATH adds, the server adds."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
-MOST_TOLD = 32
+MAX_REPORT_BYTES = 32
 
 
 def can_become(environment: Mapping[str, str]) -> bool:
@@ -95,7 +95,7 @@ class Command:
         self.returncode: int | None = None
         streams = [_stream(number, given) for number, given in enumerate((stdin, stdout, stderr))]
         self.stdin, self.stdout, self.stderr = (ours for _, ours in streams)
-        self._told, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._reports, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         request = {
             "arguments": arguments,
             "folder": str(cwd or os.getcwd()),
@@ -105,7 +105,7 @@ class Command:
         socket.send_fds(server().requests, [json.dumps(request).encode()], given)
         for number in given:
             os.close(number)
-        self.pid = int(self._told.recv(MOST_TOLD))
+        self.pid = int(self._reports.recv(MAX_REPORT_BYTES))
 
     def poll(self) -> int | None:
         return self._end_within(0)
@@ -128,13 +128,13 @@ class Command:
 
     def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:
         """Write this, read all, and wait."""
-        heard = {stream: "" for stream in (self.stdout, self.stderr) if stream is not None}
+        received = {stream: "" for stream in (self.stdout, self.stderr) if stream is not None}
 
         def listen(stream: IO[str]) -> None:
             with stream:
-                heard[stream] = stream.read()
+                received[stream] = stream.read()
 
-        listeners = [Thread(target=listen, args=(stream,), daemon=True) for stream in heard]
+        listeners = [Thread(target=listen, args=(stream,), daemon=True) for stream in received]
         for listener in listeners:
             listener.start()
         if self.stdin is not None:
@@ -146,13 +146,13 @@ class Command:
             if listener.is_alive():
                 raise subprocess.TimeoutExpired(self.args, timeout or 0)
         self.wait(None if end is None else max(0.0, end - monotonic()))
-        return heard.get(self.stdout, ""), heard.get(self.stderr, "")  # type: ignore[arg-type]
+        return received.get(self.stdout, ""), received.get(self.stderr, "")  # type: ignore[arg-type]
 
     def _end_within(self, seconds: float | None) -> int | None:
         """The exit code, negative for a signal."""
-        if self.returncode is None and select([self._told], [], [], seconds)[0]:
-            self.returncode = int(self._told.recv(MOST_TOLD))
-            self._told.close()
+        if self.returncode is None and select([self._reports], [], [], seconds)[0]:
+            self.returncode = int(self._reports.recv(MAX_REPORT_BYTES))
+            self._reports.close()
         return self.returncode
 
 

@@ -108,7 +108,7 @@ def test_wrong_usage_is_exit_2_and_says_what_is_right(arguments, message, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "error"),
     [
         (("--master", "mars"), "--master mars: must be spark://HOST:PORT, yarn, k8s://URL or local[CORES]"),
         (("--remote", "http://mars"), "--remote http://mars: must be sc://HOST:PORT or local[CORES]"),
@@ -116,9 +116,9 @@ def test_wrong_usage_is_exit_2_and_says_what_is_right(arguments, message, tmp_pa
     ],
 )
 @pytest.mark.parametrize("command", [("analyze", "run"), ("compare", "r1", "r1"), ("spark", "doctor")], ids=" ".join)
-def test_where_spark_shall_run_is_checked_first(command, arguments, told):
+def test_where_spark_shall_run_is_checked_first(command, arguments, error):
     done = hearsay(*command, *arguments)
-    assert (done.returncode, done.stderr) == (2, f"hearsay: {told}\n")
+    assert (done.returncode, done.stderr) == (2, f"hearsay: {error}\n")
 
 
 @pytest.mark.parametrize("heap", ["abc", "4", "2t", "-1g", "1m", "100000g"])
@@ -136,7 +136,7 @@ def test_a_heap_that_cannot_be_is_told_before_spark_starts(tmp_path, heap):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "error"),
     [
         (("r1",), "r1: no such file; did you mean --preset r1?"),
         (
@@ -146,9 +146,9 @@ def test_a_heap_that_cannot_be_is_told_before_spark_starts(tmp_path, heap):
         ),
     ],
 )
-def test_a_simulation_that_cannot_be_says_what_would_do(arguments, told):
+def test_a_simulation_that_cannot_be_says_what_would_do(arguments, error):
     done = hearsay("simulate", *arguments)
-    assert (done.returncode, done.stderr, done.stdout) == (2, f"hearsay: {told}\n", "")
+    assert (done.returncode, done.stderr, done.stdout) == (2, f"hearsay: {error}\n", "")
 
 
 def test_threads_that_nobody_uses_are_told_of_and_a_fanout_of_no_messages_is_not():
@@ -246,9 +246,9 @@ def test_a_run_that_cannot_be_read_is_named_before_spark_starts(tmp_path):
     for run in (good, damaged):
         assert hearsay("simulate", *SMALL, "--out", run).returncode == 0
     next(damaged.glob("trace/class=message/*.parquet")).write_bytes(b"")
-    nobody = ("--master", "spark://127.0.0.1:1")
-    told = hearsay("analyze", good, damaged, tmp_path / "nowhere", *nobody).stderr.splitlines()
-    assert [line.partition(", 0 of ")[0] for line in told] == [
+    unreachable = ("--master", "spark://127.0.0.1:1")
+    error = hearsay("analyze", good, damaged, tmp_path / "nowhere", *unreachable).stderr.splitlines()
+    assert [line.partition(", 0 of ")[0] for line in error] == [
         f"hearsay: left out: {damaged}: trace/class=message/part-00000.parquet: truncated",
         f"hearsay: left out: {tmp_path / 'nowhere'} does not exist",
         "hearsay: no session at spark://127.0.0.1:1: Connection refused",
@@ -306,7 +306,7 @@ def _shown(run, *arguments):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "error"),
     [
         (("--node", "999"), 2, "--node 999: no such node in RUN; there are 0…30"),
         (("--remote", "bob"), 2, "--remote bob: no peer is called 'bob' in this run"),
@@ -315,12 +315,12 @@ def _shown(run, *arguments):
         (("--node", "3", "--from", "1000"), 1, "RUN: no row is like that"),
     ],
 )
-def test_what_is_not_in_a_run_is_no_success(small_run, arguments, code, told):
+def test_what_is_not_in_a_run_is_no_success(small_run, arguments, code, error):
     done = hearsay("trace", "show", small_run, *arguments)
     assert (done.returncode, done.stdout, done.stderr) == (
         code,
         "",
-        f"hearsay: {told}\n".replace("RUN", str(small_run)),
+        f"hearsay: {error}\n".replace("RUN", str(small_run)),
     )
 
 

@@ -67,9 +67,9 @@ def routers(tmp_path, monkeypatch):
 )  # fmt: skip
 def test_a_router_that_raises_is_told_in_one_line(routers, router, code, words):
     done = hearsay("simulate", *SMALL, "--router", router, env=routers)
-    told = [line for line in done.stderr.splitlines() if not line.startswith("engine: ")]
-    assert (done.returncode, len(told)) == (code, 1)
-    assert re.fullmatch(f"hearsay: {words}", told[0]), told
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("engine: ")]
+    assert (done.returncode, len(lines)) == (code, 1)
+    assert re.fullmatch(f"hearsay: {words}", lines[0]), lines
 
 
 def test_the_traceback_is_there_for_those_who_ask(routers):
@@ -77,9 +77,9 @@ def test_the_traceback_is_there_for_those_who_ask(routers):
         "simulate", *SMALL, "--router", "failing_routers:DIVIDES", env={**routers, "HEARSAY_DEBUG": "1"},
         stderr=subprocess.PIPE,
     )  # fmt: skip
-    _, told = process.communicate(timeout=60)
+    _, lines = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "    1 / 0" in told
+    assert "    1 / 0" in lines
 
 
 def test_a_run_of_a_study_keeps_the_same_words_as_its_error(routers):

@@ -173,12 +173,12 @@ def test_what_reaches_nobody_is_told_and_a_failure():
     stranger = Running("--subscribe", "weather")
     unheard = node("--publish", "news", "--connect", stranger.address, "--wait", "0.5", stdin="one\n\ntwo\nthree")
     assert unheard.returncode == 1
-    told = "hearsay: 3 messages for topic news reached no peer: no subscriber came within 0.5 s, 1 other peer did"
-    assert unheard.stderr.splitlines()[-1] == told
+    expected = "hearsay: 3 messages for topic news reached no peer: no subscriber came within 0.5 s, 1 other peer did"
+    assert unheard.stderr.splitlines()[-1] == expected
     stranger.interrupt()
-    nobody = node("--publish", "news", "--connect", stranger.address, "--wait", "0.2", stdin="one")
-    assert nobody.returncode == 1
-    assert nobody.stderr.splitlines()[-1] == (
+    no_peer = node("--publish", "news", "--connect", stranger.address, "--wait", "0.2", stdin="one")
+    assert no_peer.returncode == 1
+    assert no_peer.stderr.splitlines()[-1] == (
         "hearsay: 1 message for topic news reached no peer: no peer was connected within 0.2 s; "
         f"{stranger.address}: Connection refused"
     )
@@ -285,9 +285,9 @@ def test_ones_own_address_is_not_tried_again(tmp_path):
     first.interrupt()
     bare = first.address.partition("/p2p/")[0]
     again = Running("--key", tmp_path / "key", "--listen", bare, "--connect", first.address, "--connect", bare)
-    told = [again.until("address", state="own") for _ in range(2)]
-    assert {news["address"] for news in told} == {first.address, bare}
-    assert {news["reason"] for news in told} == {"this is the node itself"}
+    expected = [again.until("address", state="own") for _ in range(2)]
+    assert {news["address"] for news in expected} == {first.address, bare}
+    assert {news["reason"] for news in expected} == {"this is the node itself"}
     again.interrupt()
 
 
@@ -380,8 +380,8 @@ def test_lines_piped_into_the_chat_example_arrive():
     said = "".join(f"{number}\n" for number in range(300))
     done = subprocess.run([sys.executable, str(CHAT), *arguments], input=said, stdout=subprocess.PIPE, text=True)
     assert done.returncode == 0
-    heard = [one.stdout.readline().split()[-1] for _ in range(300)]
-    assert heard == said.split()
+    received = [one.stdout.readline().split()[-1] for _ in range(300)]
+    assert received == said.split()
 
 
 def test_the_columns_example():

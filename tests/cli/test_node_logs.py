@@ -95,9 +95,9 @@ def test_everything_on_stderr_is_an_object_a_line():
 
 def test_a_failure_is_an_object_too():
     ended = hearsay("node", "--log-json", "--metrics", "nowhere:x")
-    (told,) = map(json.loads, ended.stderr.splitlines())
-    assert (ended.returncode, told["code"], told["level"], told["event"]) == (2, 2, "error", "ended")
-    assert told["message"].startswith("--metrics 'nowhere:x'")
+    (entry,) = map(json.loads, ended.stderr.splitlines())
+    assert (ended.returncode, entry["code"], entry["level"], entry["event"]) == (2, 2, "error", "ended")
+    assert entry["message"].startswith("--metrics 'nowhere:x'")
 
 
 def test_peers_that_come_and_go_are_told_at_debug():
@@ -127,9 +127,9 @@ def test_nothing_that_is_logged_forges_a_line_or_drives_a_terminal(text, reason,
     first, *rest = formatter(as_json=False).format(record(name, text, ValueError(reason))).split("\n")
     assert first.isprintable()
     assert all(line.startswith("  | ") and line.isprintable() for line in rest)
-    told = json.loads(formatter(as_json=True).format(record(name, text, ValueError(reason))))
-    assert (told["message"], told["level"], told["logger"]) == (text, "warning", name)
-    assert "ValueError" in told["traceback"]
+    entry = json.loads(formatter(as_json=True).format(record(name, text, ValueError(reason))))
+    assert (entry["message"], entry["level"], entry["logger"]) == (text, "warning", name)
+    assert "ValueError" in entry["traceback"]
 
 
 def test_a_library_is_silent_unless_the_program_says_otherwise():

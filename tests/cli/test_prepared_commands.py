@@ -55,7 +55,7 @@ def run(tmp_path_factory):
 )
 def test_a_forked_command_says_what_a_fresh_one_says(run, arguments):
     given = [str(run) if argument == "RUN" else argument for argument in arguments]
-    forked, fresh = hearsay(*given), hearsay(*given, afresh=True)
+    forked, fresh = hearsay(*given), hearsay(*given, new_process=True)
     assert (forked.returncode, forked.stdout, forked.stderr) == (fresh.returncode, fresh.stdout, fresh.stderr)
 
 
@@ -71,8 +71,8 @@ def test_it_has_the_folder_the_variables_and_the_streams_that_it_was_given(tmp_p
         code = forked("simulate", "here.toml", cwd=tmp_path, stderr=file).wait(60)
     assert (code, "here.toml:1: nodes" in (tmp_path / "told").read_text()) == (2, True)
     environment = {**os.environ, "HEARSAY_SPARK_HEAP": "none"}
-    told = hearsay("analyze", tmp_path, env=environment).stderr
-    assert told.startswith("hearsay: HEARSAY_SPARK_HEAP = 'none': ")
+    errors = hearsay("analyze", tmp_path, env=environment).stderr
+    assert errors.startswith("hearsay: HEARSAY_SPARK_HEAP = 'none': ")
 
 
 def test_signals_reach_it_and_its_code_says_which():

@@ -27,7 +27,7 @@ def faulty(path, old, new):
 
 
 def test_a_clean_file_is_exit_0(clean):
-    done = hearsay("score", clean, afresh=True)
+    done = hearsay("score", clean, new_process=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert "score.toml: nothing found" in done.stdout
     assert "votes ×4" in done.stdout

@@ -120,11 +120,11 @@ def test_a_comparison_that_is_terminated_says_what_is_kept(tmp_path, moment):
 )
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_output_that_cannot_be_written_is_a_failure_in_one_line(run, arguments, unbuffered):
-    told = "hearsay: standard output cannot be written to: No space left on device"
+    message = "hearsay: standard output cannot be written to: No space left on device"
     with open("/dev/full", "w") as full:
         given = [run if argument == "RUN" else argument for argument in arguments]
         done = hearsay(*given, stdout=full, env={**os.environ, "PYTHONUNBUFFERED": unbuffered})
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, told)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, message)
     assert done.stderr.count("hearsay:") == 1
 
 

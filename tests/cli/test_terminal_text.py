@@ -78,7 +78,7 @@ def shown_on_a_terminal(term: str, *command: str, cwd: Path) -> str:
     environment = {**os.environ, "TERM": term, "COLUMNS": "90"}
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, env=environment, cwd=cwd)
     os.close(theirs)
-    told = b""
+    written = b""
     while select.select([ours], [], [], 240)[0]:
         try:
             chunk = os.read(ours, 65536)
@@ -86,10 +86,10 @@ def shown_on_a_terminal(term: str, *command: str, cwd: Path) -> str:
             break
         if not chunk:
             break
-        told += chunk
+        written += chunk
     os.close(ours)
     assert process.wait(60) == 0
-    return told.decode("utf-8", "replace")
+    return written.decode("utf-8", "replace")
 
 
 @pytest.mark.thorough

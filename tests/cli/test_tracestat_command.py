@@ -15,8 +15,8 @@ def test_import_then_tracestat(tmp_path):
     made = hearsay("trace", "import", "--format", "traced", DATA / "go-0.16.pb.gz", "--out", tmp_path / "run")
     assert made.returncode == 0, made.stderr
     expected = (DATA / "go-0.16.tracestat.txt").read_text()
-    told = hearsay("analyze", tmp_path / "run", "--format", "tracestat")
-    assert (told.returncode, told.stdout) == (0, expected)
+    done = hearsay("analyze", tmp_path / "run", "--format", "tracestat")
+    assert (done.returncode, done.stdout) == (0, expected)
     missing = hearsay("analyze", tmp_path / "run", tmp_path / "nowhere", "--format", "tracestat")
     assert (missing.returncode, missing.stdout) == (1, f"== run\n{expected}")
     assert "nowhere" in missing.stderr

@@ -15,7 +15,7 @@ SOUND = seeds("vectors")[0]
 def test_vectors_that_hold(tmp_path):
     file = tmp_path / "one.json"
     file.write_bytes(SOUND)
-    done = hearsay("vectors", tmp_path, file, afresh=True)
+    done = hearsay("vectors", tmp_path, file, new_process=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"ok    {file}: one\n" * 2
 

@@ -35,7 +35,7 @@ class JudgedNetwork:
         self.links: set[tuple[str, str]] = set()
         self.got: defaultdict[str, set[object]] = defaultdict(set)
         """Who has delivered what."""
-        self.heard: defaultdict[str, set[object]] = defaultdict(set)
+        self.copies_from: defaultdict[str, set[object]] = defaultdict(set)
         """From whom somebody got a copy of a message."""
         self._queue: list[tuple[Micros, int, str, Event]] = []
         self._count = 0
@@ -75,7 +75,7 @@ class JudgedNetwork:
 
     def feed(self, name: str, event: Event) -> None:
         if isinstance(event, RpcReceived) and event.rpc.messages:
-            self.heard[name].add(event.peer)
+            self.copies_from[name].add(event.peer)
         for action in self.routers[name].handle(event, self.now):
             match action:
                 case Send():

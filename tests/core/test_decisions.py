@@ -39,18 +39,18 @@ def test_one_more_is_grafted_out_of_turn_only_if_the_next_beat_lets_it_stay():
     assert [has_room_for_one(size, prune_from=13) for size in (11, 12)] == [True, False]
 
 
-NOBODY = dict.fromkeys(
+NO_CONDITION = dict.fromkeys(
     ("native", "joined", "unknown_is_pruned", "subscribed", "member", "direct", "early", "unwelcome", "full"), False
 )
-ABLE = {**NOBODY, "native": True, "joined": True, "subscribed": True}
+ABLE = {**NO_CONDITION, "native": True, "joined": True, "subscribed": True}
 
 
 @pytest.mark.parametrize(
     ("asked", "reason", "prune"),
     [
         ({**ABLE, "native": False, "early": True}, Reason.UNSUPPORTED, "NO_PRUNE"),
-        ({**NOBODY, "native": True}, Reason.NOT_SUBSCRIBED, "NO_PRUNE"),
-        ({**NOBODY, "native": True, "unknown_is_pruned": True}, Reason.NOT_SUBSCRIBED, "BARE_PRUNE"),
+        ({**NO_CONDITION, "native": True}, Reason.NOT_SUBSCRIBED, "NO_PRUNE"),
+        ({**NO_CONDITION, "native": True, "unknown_is_pruned": True}, Reason.NOT_SUBSCRIBED, "BARE_PRUNE"),
         ({**ABLE, "subscribed": False, "full": True}, Reason.NOT_A_SUBSCRIBER, "BARE_PRUNE"),
         ({**ABLE, "member": True, "early": True, "full": True}, MEMBER, "NO_PRUNE"),
         ({**ABLE, "direct": True, "early": True, "full": True}, Reason.DIRECT_PEER, "BACKOFF_PRUNE"),

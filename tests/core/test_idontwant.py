@@ -65,7 +65,7 @@ def sends(made: Router, peer: str, *messages: Message) -> list[object]:
     return list(made.handle(RpcReceived(peer, Rpc((), messages)), made.now))
 
 
-def told(actions: Sequence[object]) -> list[tuple[object, tuple[object, ...]]]:
+def idontwants(actions: Sequence[object]) -> list[tuple[object, tuple[object, ...]]]:
     """Who is told of which ids."""
     return [
         (action.peer, part.ids)
@@ -94,30 +94,30 @@ def test_versions_from_the_newest_down_to_floodsub():
 def test_the_mesh_is_told_before_validation_is_over_and_ids_are_in_order():
     """Rules: IDONTWANT-6, OUT-3. Go's IdontwantSend."""
     made = router([("b", MESHSUB_12), ("c", MESHSUB_12)], validate=True)
-    assert told(sends(made, "b", message("m1", 1025))) == [("c", ("m1",))]
-    assert told(sends(made, "b", message("m3", 2000), message("m2", 2000))) == [("c", ("m3", "m2"))]
+    assert idontwants(sends(made, "b", message("m1", 1025))) == [("c", ("m1",))]
+    assert idontwants(sends(made, "b", message("m3", 2000), message("m2", 2000))) == [("c", ("m3", "m2"))]
     actions = made.handle(MessageValidated("m1", Verdict.ACCEPT), made.now)
-    assert (told(actions), copies(actions)) == ([], [("c", "m1")])
+    assert (idontwants(actions), copies(actions)) == ([], [("c", "m1")])
 
 
 def test_who_sent_a_message_is_not_told():
     """Go's NoIDONTWANTToMessageSender."""
     made = router([("b", MESHSUB_12)], validate=True)
-    assert told(sends(made, "b", message("m1", 1025))) == []
+    assert idontwants(sends(made, "b", message("m1", 1025))) == []
 
 
 @pytest.mark.parametrize("protocol", [MESHSUB_11, MESHSUB, FLOODSUB])
 def test_older_peers_are_told_nothing(protocol):
     """Go's IdontwantIncompat."""
     made = router([("b", MESHSUB_12), ("c", protocol)], validate=True)
-    assert told(sends(made, "b", message("m1", 1025))) == []
+    assert idontwants(sends(made, "b", message("m1", 1025))) == []
 
 
 def test_nobody_is_told_of_small_messages():
     """Rules: IDONTWANT-1. Go's IdontwantSmallMessage."""
     made = router([("b", MESHSUB_12), ("c", MESHSUB_12)], idontwant_threshold_bytes=16)
-    assert told(sends(made, "b", message("m1", 8))) == []
-    assert told(sends(made, "b", message("m2", 16))) == [("c", ("m2",))]
+    assert idontwants(sends(made, "b", message("m1", 8))) == []
+    assert idontwants(sends(made, "b", message("m2", 16))) == [("c", ("m2",))]
 
 
 def test_who_is_not_in_the_mesh_is_not_told():
@@ -125,7 +125,7 @@ def test_who_is_not_in_the_mesh_is_not_told():
     made = router([("b", MESHSUB_12)])
     made.handle(PeerConnected("c", MESHSUB_12), 0)
     made.handle(RpcReceived("c", Rpc((Subscription("t", True),))), 0)
-    assert told(sends(made, "b", message("m1", 1025))) == []
+    assert idontwants(sends(made, "b", message("m1", 1025))) == []
 
 
 def test_the_mesh_is_told_before_the_first_publish():
@@ -133,7 +133,7 @@ def test_the_mesh_is_told_before_the_first_publish():
     made = router([("b", MESHSUB_12)])
     actions = made.handle(Publish(message("m1", 1025)), made.now)
     sent = [action for action in actions if isinstance(action, Send)]
-    assert told(sent[:1]) == [("b", ("m1",))]
+    assert idontwants(sent[:1]) == [("b", ("m1",))]
     assert copies(sent[1:]) == [("b", "m1")]
 
 
@@ -188,9 +188,9 @@ def test_of_eleven_ids_ten_are_heard():
 def test_of_1001_rpcs_1000_are_heard_until_the_next_heartbeat():
     """Go's AttackSpamIDONTWANT."""
     made = router([("b", MESHSUB_12), ("c", MESHSUB_12)])
-    heard = [says(made, "c", f"m{number}") for number in range(1_001)]
-    assert not any(heard[:1_000])
-    assert [type(action) for action in heard[1_000]] == [PartDropped]
+    counted = [says(made, "c", f"m{number}") for number in range(1_001)]
+    assert not any(counted[:1_000])
+    assert [type(action) for action in counted[1_000]] == [PartDropped]
     assert copies(sends(made, "b", message("m1000", 2000))) == [("c", "m1000")]
     beat(made)
     says(made, "c", "late")
@@ -250,16 +250,16 @@ def test_what_is_remembered_is_what_a_plain_list_says(calls):
     unwanted = Unwanted(ttl, most_rpcs, most_ids, most_of_peer, limit)
     plain: list[tuple[int, int, int]] = []  # peer, id, heartbeat; the oldest first
     rpcs: dict[int, int] = {}
-    heard: dict[int, int] = {}
+    counted: dict[int, int] = {}
     tick = 0
     for what, peer, ids in calls:
         if what == "hear":
             unwanted.receive(peer, [IDontWant(tuple(ids))] if ids else [])
             if ids:
                 rpcs[peer] = rpcs.get(peer, 0) + 1
-                left = min(most_ids, most_of_peer - heard.get(peer, 0))
+                left = min(most_ids, most_of_peer - counted.get(peer, 0))
                 now = ids[:left] if rpcs[peer] <= most_rpcs else []
-                heard[peer] = heard.get(peer, 0) + len(now)
+                counted[peer] = counted.get(peer, 0) + len(now)
                 for each in now:
                     plain = [known for known in plain if known[:2] != (peer, each)] + [(peer, each, tick)]
             plain = plain[-limit:]
@@ -267,12 +267,12 @@ def test_what_is_remembered_is_what_a_plain_list_says(calls):
             tick += 1
             unwanted.beat(tick)
             rpcs.clear()
-            heard.clear()
+            counted.clear()
             plain = [known for known in plain if tick - known[2] < ttl]
         else:
             unwanted.remove_peer(peer)
             rpcs.pop(peer, None)
-            heard.pop(peer, None)
+            counted.pop(peer, None)
             plain = [known for known in plain if known[0] != peer]
         held = {(peer, each) for peer in range(3) for each in range(6) if unwanted.holds(peer, each)}
         assert held == {known[:2] for known in plain}
@@ -283,10 +283,10 @@ def test_simulated_large_messages_cost_fewer_copies_and_none_is_lost():
     """While a message is validated, neighbours hear that it is here and send none of it."""
     given = [("network.nodes", "60"), ("workload.messages", "10"), ("workload.size_bytes", "4096"),
              ("router.preset", "v1.1"), ("router.validate", "true"), ("validation.delay_ms", "300")]  # fmt: skip
-    told_, untold = (
+    with_idontwant, without_idontwant = (
         Simulation(load_scenario(None, "r1", [*given, ("router.idontwant_threshold_bytes", threshold)])).run().summary
         for threshold in ("1024", "0")
     )
-    assert told_.delivery_ratio == untold.delivery_ratio == 1
-    assert told_.sent["idontwant"] > 0
-    assert told_.duplicates < untold.duplicates / 2
+    assert with_idontwant.delivery_ratio == without_idontwant.delivery_ratio == 1
+    assert with_idontwant.sent["idontwant"] > 0
+    assert with_idontwant.duplicates < without_idontwant.duplicates / 2

@@ -41,7 +41,7 @@ def test_a_node_with_a_negative_score_gets_and_gives_nothing():
     assert net.got["n00"] == {"m0"}
     for name in TWENTY[1:]:
         assert net.got[name] == {f"m{number}" for number in range(1, 20)}
-        assert "n00" not in net.heard[name]
+        assert "n00" not in net.copies_from[name]
 
 
 def test_a_hub_with_flood_publish_reaches_all():

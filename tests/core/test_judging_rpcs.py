@@ -41,24 +41,24 @@ def asked(actions):
     return [message_id for _, part in sent(actions, IWant) for message_id in part.ids]
 
 
-@pytest.mark.parametrize("heard", [True, False])
-def test_of_the_graylisted_nothing_is_looked_at_but_subscriptions(heard):
+@pytest.mark.parametrize("accepted", [True, False])
+def test_of_the_graylisted_nothing_is_looked_at_but_subscriptions(accepted):
     """Rules: JUDGE-1, THRESHOLD-4. go and rust; js ignores these too."""
     judge = Judge(
         score=score(thresholds={"graylist": -1000, "publish": -500, "gossip": -100}),
-        graylisted_subscriptions=heard,
+        graylisted_subscriptions=accepted,
     )
     judge.connect("p")
     judge.publish("kept")
     judge.rate(-1000.5, "p")
     actions = judge.feed(RpcReceived("p", rpc(*EVERYTHING)))
     kinds = [("PUBLISH", 2), ("IHAVE", 1), ("IWANT", 1), ("GRAFT", 1), ("PRUNE", 1), ("IDONTWANT", 1)]
-    kinds += [] if heard else [("SUBSCRIBE", 1)]
+    kinds += [] if accepted else [("SUBSCRIBE", 1)]
     assert dropped(actions) == [("p", kind, count, Reason.GRAYLISTED) for kind, count in kinds]
     assert len(actions) == len(kinds)
-    assert ("new" in judge.router.connected["p"].topics) is heard
+    assert ("new" in judge.router.connected["p"].topics) is accepted
     judge.say("p", Subscription(TOPIC, False))
-    assert (TOPIC in judge.router.connected["p"].topics) is not heard
+    assert (TOPIC in judge.router.connected["p"].topics) is not accepted
 
 
 def test_at_the_graylists_threshold_a_peer_is_heard():
@@ -188,18 +188,20 @@ def test_without_a_limit_all_ihaves_are_looked_at():
     assert [asked(judge.say("p", IHave(TOPIC, (str(number),)))) for number in range(12)][11] == ["11"]
 
 
-@pytest.mark.parametrize(("lazy", "factor", "others", "told"), [(6, 0.25, 40, 10), (6, 0.25, 20, 6), (0, 0.25, 7, 1)])
-def test_gossip_goes_to_a_share_of_the_others(lazy, factor, others, told):
+@pytest.mark.parametrize(
+    ("lazy", "factor", "others", "receiver_counts"), [(6, 0.25, 40, 10), (6, 0.25, 20, 6), (0, 0.25, 7, 1)]
+)
+def test_gossip_goes_to_a_share_of_the_others(lazy, factor, others, receiver_counts):
     """Rules: GOSSIP-13."""
     judge = Judge(score=score(), degree_lazy=lazy, gossip_factor=factor, degree_low=0, degree_out=0)
     judge.connect(*[f"p{number:02}" for number in range(others)])
     judge.publish("m1")
-    assert len(receivers(judge.beat(), IHave)) == told
+    assert len(receivers(judge.beat(), IHave)) == receiver_counts
 
 
 def test_gossip_may_be_drawn_before_the_mesh_is_left_out():
     """`gossip_targets` holds for routers with scores too (r1)."""
-    told = {}
+    receiver_counts = {}
     for targets in ("filter_then_select", "select_then_filter"):
         judge = Judge(score=score(), gossip_targets=targets, degree_lazy=6, gossip_factor=0, full_mesh="accept")
         judge.connect(*[f"p{number:02}" for number in range(14)])
@@ -207,8 +209,8 @@ def test_gossip_may_be_drawn_before_the_mesh_is_left_out():
         judge.publish("m1")
         found = receivers(judge.beat(), IHave)
         assert not set(found) & set(judge.mesh())
-        told[targets] = len(found)
-    assert told["filter_then_select"] == 6 > told["select_then_filter"]
+        receiver_counts[targets] = len(found)
+    assert receiver_counts["filter_then_select"] == 6 > receiver_counts["select_then_filter"]
 
 
 def test_iwant_is_answered_three_times():
@@ -290,15 +292,15 @@ def test_a_bad_source_gets_only_its_control_heard_while_there_is_too_much():
     """Rules: JUDGE-1, GATER-2. Of 300 draws nearly all go against it; who sent nothing bad is heard."""
     judge = gated()
     judge.verdict("waits", Verdict.ACCEPT)
-    heard = 0
+    accepted = 0
     for number in range(300):
         actions = judge.say("bad", message(f"x{number}"), IHave(TOPIC, (f"y{number}",)))
         assert len(asked(actions)) == (number < 10)
         if ("bad", "PUBLISH", 1, Reason.GATED) not in dropped(actions):
-            heard += 1
+            accepted += 1
             judge.verdict(f"x{number}", Verdict.IGNORE)
         judge.now += 1
-    assert 0 < heard < 30
+    assert 0 < accepted < 30
     judge.now += 1
     assert any(isinstance(action, Validate) for action in judge.say("good", message("fine")))
 

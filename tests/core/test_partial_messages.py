@@ -130,7 +130,7 @@ def test_what_goes_to_whom(own, of_peer, features, expected):
 
 
 @pytest.mark.parametrize(
-    ("told", "of_peer", "expected"),
+    ("sent_before", "of_peer", "expected"),
     [
         ("by_requesters", SUPPORTS, None),
         ("by_all", SUPPORTS, (None, b"metadata")),
@@ -139,9 +139,9 @@ def test_what_goes_to_whom(own, of_peer, features, expected):
         ("by_all", NONE, None),
     ],
 )
-def test_what_who_only_supports_parts_tells(told, of_peer, expected):
+def test_what_who_only_supports_parts_tells(sent_before, of_peer, expected):
     """Rule: PARTIAL-2. Between two supporters go says nothing, rust metadata; both send full messages, no parts."""
-    judge, _ = meeting(SUPPORTS, supporters_told=told)
+    judge, _ = meeting(SUPPORTS, supporters_told=sent_before)
     meet(judge, "p", of_peer)
     assert partials(judge.feed(PublishPartial(TOPIC, GROUP))) == ([("p", *expected)] if expected else [])
     assert [rpc.messages != () for rpc in sends(judge.publish("m1"))] == ([True] if of_peer != REQUESTS else [])
@@ -279,8 +279,8 @@ def test_gossip_in_place_of_ihave():
     meet(judge, "q", SUPPORTS, mesh=False)
     judge.publish("m1")
     actions = judge.beat()
-    told = [action.peer for action in actions if isinstance(action, Send) and action.rpc.control is not None]
-    assert told == ["q"]
+    sent_before = [action.peer for action in actions if isinstance(action, Send) and action.rpc.control is not None]
+    assert sent_before == ["q"]
     assert any(isinstance(part, IHave) for rpc in sends(actions) if rpc.control for part in rpc.control.parts())
 
 

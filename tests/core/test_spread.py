@@ -116,8 +116,8 @@ def test_a_fan_out_has_few_peers_of_one_address():
     node = router()
     meet(node, others(10), None)
     meet(node, many(60), ONE)
-    told = node.handle(Publish(Message("id", "news", b"", "me", b"")), 0)
-    assert of_one([action.peer for action in told if isinstance(action, Send)]) <= 2
+    sent = node.handle(Publish(Message("id", "news", b"", "me", b"")), 0)
+    assert of_one([action.peer for action in sent if isinstance(action, Send)]) <= 2
 
 
 @given(st.integers(0, 1000))

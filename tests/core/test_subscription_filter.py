@@ -33,7 +33,7 @@ def connected(**given: Any) -> Router:
     return found
 
 
-def hears(found: Router, *changes: Subscription, **rest: Any) -> list[Action]:
+def receive(found: Router, *changes: Subscription, **rest: Any) -> list[Action]:
     return found.handle(RpcReceived("peer", Rpc(changes, **rest)), 0)
 
 
@@ -45,7 +45,7 @@ def topics_of_peer(found: Router) -> set[object]:
 def test_of_three_topics_two_are_allowed(chosen):
     found = connected(**chosen)
     assert [found.allows(f"test{number}") for number in (1, 2, 3)] == [True, True, False]
-    assert hears(found, *ALL_THREE) == [PartDropped("peer", PartKind.SUBSCRIBE, 1, Reason.FILTERED)]
+    assert receive(found, *ALL_THREE) == [PartDropped("peer", PartKind.SUBSCRIBE, 1, Reason.FILTERED)]
     assert topics_of_peer(found) == {"test1", "test2"}
 
 
@@ -54,30 +54,30 @@ def test_of_an_rpc_with_three_subscriptions_where_two_may_be_nothing_is_looked_a
     found = connected(**chosen, max_subscriptions_per_rpc=2)
     found.handle(Join("test1"), 0)
     said = {"messages": (Message("m", "test1", b"", "author"),), "control": Control(graft=(Graft("test1"),))}
-    assert hears(found, *ALL_THREE, **said) == [
+    assert receive(found, *ALL_THREE, **said) == [
         PartDropped("peer", PartKind.SUBSCRIBE, 3, Reason.OVER_LIMIT),
         PartDropped("peer", PartKind.PUBLISH, 1, Reason.OVER_LIMIT),
         PartDropped("peer", PartKind.GRAFT, 1, Reason.OVER_LIMIT),
     ]
     assert topics_of_peer(found) == set()
-    assert any(isinstance(action, Deliver) for action in hears(found, *ALL_THREE[:2], **said))
+    assert any(isinstance(action, Deliver) for action in receive(found, *ALL_THREE[:2], **said))
     assert topics_of_peer(found) == {"test1", "test2"}
 
 
 def test_what_is_said_twice_counts_once_and_opposites_cancel_out():
     found = connected(allowed_topics=["test1", "test2"])
     once, twice = Subscription("test1", True), Subscription("test2", True)
-    hears(found, once, once, twice, Subscription("test2", False), Subscription("test3", True))
+    receive(found, once, once, twice, Subscription("test2", False), Subscription("test3", True))
     assert topics_of_peer(found) == {"test1"}
-    hears(found, once, Subscription("test1", False))
+    receive(found, once, Subscription("test1", False))
     assert topics_of_peer(found) == {"test1"}
-    hears(found, Subscription("test1", False))
+    receive(found, Subscription("test1", False))
     assert topics_of_peer(found) == set()
 
 
 def test_without_a_filter_each_counts():
     found = connected()
-    hears(found, Subscription("test1", True), Subscription("test1", False), Subscription("test3", True))
+    receive(found, Subscription("test1", True), Subscription("test1", False), Subscription("test3", True))
     assert topics_of_peer(found) == {"test3"}
 
 

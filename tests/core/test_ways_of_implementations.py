@@ -238,16 +238,16 @@ def test_the_order_in_which_parts_of_an_rpc_are_handled(name, kinds):
     assert [kind for _, kind, _, _ in found] == kinds
 
 
-@pytest.mark.parametrize(("name", "heard"), [("go", 20), ("rust", 20), ("js", 20), ("jvm", 10)])
-def test_the_ihaves_of_one_rpc(name, heard):
+@pytest.mark.parametrize(("name", "accepted"), [("go", 20), ("rust", 20), ("js", 20), ("jvm", 10)])
+def test_the_ihaves_of_one_rpc(name, accepted):
     """Rules: GOSSIP-14. jvm counts those of topics that it is in."""
     judge = like(name)
     judge.connect("p")
     elsewhere = [IHave("elsewhere", (f"e{number}",)) for number in range(5)]
     actions = judge.say("p", *elsewhere, *(IHave(TOPIC, (f"m{number:02}",)) for number in range(20)))
-    assert len({one for _, iwant in sent(actions, IWant) for one in iwant.ids}) == heard
+    assert len({one for _, iwant in sent(actions, IWant) for one in iwant.ids}) == accepted
     refused = [count for _, kind, count, reason in dropped(actions) if (kind, reason) == ("IHAVE", Reason.OVER_LIMIT)]
-    assert sum(refused) == 20 - heard
+    assert sum(refused) == 20 - accepted
 
 
 @pytest.mark.parametrize(("name", "rpcs"), [("go", 10), ("jvm", 10)])

@@ -39,7 +39,7 @@ def compare(run: Path, scenario: Scenario) -> int:
 
 
 def compare_copies(story: Message, rows: Rows, message: int) -> None:
-    told = sorted(
+    explained = sorted(
         (each["from"], each["to"], each["sent"], each["arrived"], each["fate"].replace(" ", "_"))
         for each in rows.copies(message)
     )
@@ -48,7 +48,7 @@ def compare_copies(story: Message, rows: Rows, message: int) -> None:
     left = [each for each in found if each.fate < Fate.QUEUE_FULL]
     assert (
         sorted((each.sender, each.receiver, each.sent_us, each.arrived_us, each.fate.name.lower()) for each in left)
-        == told
+        == explained
     )
 
 

@@ -49,16 +49,16 @@ def answers(run, message):
 def test_with_and_without_the_publisher(tmp_path, nodes, got, due):
     overrides = [*SMALL, ("workload.publishers", "subscribers"), ("network.nodes", nodes)]
     run = simulated(load_scenario(None, "r1", overrides), tmp_path / "run")
-    told = answers(run, 1)
-    assert re.match(got, told[0].replace("\N{NO-BREAK SPACE}", " "))
-    assert told[1].replace("\N{NO-BREAK SPACE}", " ") == due
+    found = answers(run, 1)
+    assert re.match(got, found[0].replace("\N{NO-BREAK SPACE}", " "))
+    assert found[1].replace("\N{NO-BREAK SPACE}", " ") == due
 
 
 def test_a_script_is_no_node_that_got_it(tmp_path):
     run = simulated(load_scenario(None, "r1", SMALL), tmp_path / "run")
-    told = [words.replace("\N{NO-BREAK SPACE}", " ") for words in answers(run, 1)]
-    assert told[0].startswith("50 nodes got it, half of them")
-    assert told[1] == "All 50 nodes that were due it got it."
+    found = [words.replace("\N{NO-BREAK SPACE}", " ") for words in answers(run, 1)]
+    assert found[0].startswith("50 nodes got it, half of them")
+    assert found[1] == "All 50 nodes that were due it got it."
 
 
 def test_who_got_it_without_being_due_is_counted(tmp_path):
@@ -76,10 +76,10 @@ def test_who_got_it_without_being_due_is_counted(tmp_path):
                 missing
             )
     assert others > 0
-    told = json.loads(hearsay("explain", run, "--message", "7", "--missing", "--json").stdout)
+    found = json.loads(hearsay("explain", run, "--message", "7", "--missing", "--json").stdout)
     missing = explain_missing(open_message(run, "7"))
-    assert (told["got_undue"], told["publisher_is_due"]) == (missing.got_undue, missing.publisher_is_due)
-    assert told["why_due_is_unknown"] is None
+    assert (found["got_undue"], found["publisher_is_due"]) == (missing.got_undue, missing.publisher_is_due)
+    assert found["why_due_is_unknown"] is None
 
 
 def test_a_topic_that_nobody_is_in(tmp_path):
@@ -96,8 +96,8 @@ def test_the_trace_of_one_node_does_not_speak_for_others(tmp_path):
     (tmp_path / "one.json").write_text("".join(mine), encoding="utf-8")
     run = tmp_path / "run"
     assert hearsay("trace", "import", tmp_path / "one.json", "--out", run).returncode == 0
-    numbers = [n for n in range(40) if (told := hearsay("explain", run, "--message", str(n))).returncode == 0
-               and "No node that traced got it except its publisher." in told.stdout]  # fmt: skip
+    numbers = [n for n in range(40) if (found := hearsay("explain", run, "--message", str(n))).returncode == 0
+               and "No node that traced got it except its publisher." in found.stdout]  # fmt: skip
     assert numbers
     got, due = answers(run, numbers[0])
     assert re.search(r" It was sent to (1\speer|\d+\speers) that did not trace\. This trace does not show", got)

@@ -67,5 +67,5 @@ def test_who_never_got_it_had_no_eager_link(tmp_path):
     found = [each for message in range(8) for each in explain_missing(open_message(path, str(message))).missing]
     assert {Why.ANNOUNCEMENTS_LOST, Why.NO_EAGER_LINK} <= {each.why for each in found}
     assert not {Why.NO_MESH, Why.GOSSIP_LOST} & {each.why for each in found}
-    told = "".join(hearsay("explain", path, "--message", str(one), "--missing").stdout for one in range(3))
-    assert not [other for other in MESHES if other in told]
+    output = "".join(hearsay("explain", path, "--message", str(one), "--missing").stdout for one in range(3))
+    assert not [other for other in MESHES if other in output]

@@ -25,7 +25,7 @@ def asked(run):
 
 
 def test_a_path_is_told_step_by_step(run, asked):
-    done = hearsay("explain", run, "--message", "3", "--node", asked, afresh=True)
+    done = hearsay("explain", run, "--message", "3", "--node", asked, new_process=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"node {asked} got it after" in done.stdout
     assert "waited for a heartbeat to announce it" in done.stdout
@@ -36,22 +36,22 @@ def test_a_path_is_told_step_by_step(run, asked):
 
 def test_json_says_the_same(run, asked):
     done = hearsay("explain", run, "--message", "3", "--node", asked, "--json")
-    told = json.loads(done.stdout)
+    answer = json.loads(done.stdout)
     assert done.returncode == 0
-    steps = [step["took_us"] for hop in told["path"]["hops"] for step in hop["steps"]]
-    assert sum(steps) == told["delivered_us"]
-    assert {"heartbeat", "announced", "asked"} <= {s["step"] for hop in told["path"]["hops"] for s in hop["steps"]}
-    assert told["fastest"]["arrived_us"] + told["fastest"]["sooner_us"] == told["delivered_us"]
-    assert [each["outcome"] for each in told["copies"]].count("the first copy") == 1
+    steps = [step["took_us"] for hop in answer["path"]["hops"] for step in hop["steps"]]
+    assert sum(steps) == answer["delivered_us"]
+    assert {"heartbeat", "announced", "asked"} <= {s["step"] for hop in answer["path"]["hops"] for s in hop["steps"]}
+    assert answer["fastest"]["arrived_us"] + answer["fastest"]["sooner_us"] == answer["delivered_us"]
+    assert [each["outcome"] for each in answer["copies"]].count("the first copy") == 1
 
 
 def test_without_a_node_the_slowest_deliveries(run):
     done = hearsay("explain", run, "--message", "3", "--json")
-    told = json.loads(done.stdout)
-    times = [each["delivered_us"] for each in told["slowest"]]
+    answer = json.loads(done.stdout)
+    times = [each["delivered_us"] for each in answer["slowest"]]
     assert times == sorted(times, reverse=True)
     assert len(times) == 10
-    found = {each["words"]: each for each in told["in_common"]}
+    found = {each["words"]: each for each in answer["in_common"]}
     lost = found["an earlier copy to the node was lost or refused by a full queue"]
     assert lost["slow"] * lost["others_of"] > 1.5 * lost["others"] * lost["slow_of"]
 
@@ -126,9 +126,9 @@ def test_who_came_after_the_publication_is_not_slow(tmp_path):
                 standing[row.peer] = row.event is TraceEvent.JOIN
         got = {row.peer for row in of_it if row.event is TraceEvent.DELIVER} - {published.peer}
         late = {node for node in got if not standing.get(node)}
-        told = json.loads(hearsay("explain", path, "--message", message, "--json").stdout)
-        assert (told["deliveries"], told["latecomers"]) == (len(got - late), len(late))
-        assert not late & {each["node"] for each in told["slowest"]}
+        answer = json.loads(hearsay("explain", path, "--message", message, "--json").stdout)
+        assert (answer["deliveries"], answer["latecomers"]) == (len(got - late), len(late))
+        assert not late & {each["node"] for each in answer["slowest"]}
         words = hearsay("explain", path, "--message", message).stdout
         assert ("that joined the topic after the publication got it as well" in words) == bool(late)
         latecomers += len(late)

@@ -47,7 +47,7 @@ def test_each_delivery_has_the_part_that_arrived_then(run):
         for row in iter_rows(run, events=[TraceEvent.SEND_RPC])
         if row.kind is PartKind.PARTIAL and row.remote is not None and row.delay_us is not None
     }
-    told = 0
+    explained = 0
     for message in range(8):
         story = open_message(run, str(message))
         for place in story.history.deliveries.first().tolist():
@@ -58,8 +58,8 @@ def test_each_delivery_has_the_part_that_arrived_then(run):
                 if hop.copy.in_parts:
                     assert (hop.sender, hop.receiver, hop.delivered_us) in parts
                     assert hop.took(Step.UNKNOWN) == 0
-                    told += 1
-    assert told > 100
+                    explained += 1
+    assert explained > 100
 
 
 def test_a_part_that_was_lost_made_nothing_whole(tmp_path):
@@ -71,12 +71,12 @@ def test_a_part_that_was_lost_made_nothing_whole(tmp_path):
         if row.kind is PartKind.PARTIAL
     }
     assert lost
-    told = 0
+    explained = 0
     for message in range(8):
         for part in open_message(run, str(message)).history.last_parts.values():
             assert (part.sender, part.receiver, part.arrived_us) not in lost
-            told += 1
-    assert told > 50
+            explained += 1
+    assert explained > 50
 
 
 def test_what_the_rows_do_not_tell_is_not_claimed(run):
@@ -99,7 +99,7 @@ def test_what_the_rows_do_not_tell_is_not_claimed(run):
 IN_PARTS = (Why.PARTS_LOST, Why.PARTS_NOT_ASKED, Why.PARTS_NOT_SENT, Why.UNKNOWN)
 
 
-def told_by_rows(all_rows: list[TraceRow], story, node: int) -> tuple[Why, list[int]] | None:
+def why_by_rows(all_rows: list[TraceRow], story, node: int) -> tuple[Why, list[int]] | None:
     """Why a node has no part that made a message whole, searched in all rows; None where nobody around it had it."""
     start = story.history.published_us
     until = min(start + story.run.window_us, story.run.end_us)
@@ -141,9 +141,9 @@ def test_why_a_node_has_no_last_part_is_what_the_rows_tell(tmp_path, overrides):
         for each in explain_missing(story).missing:
             if each.copies or each.why in (Why.NO_HOLDER, Why.ALONE, Why.TOO_LATE):
                 continue
-            told = told_by_rows(rows, story, each.node)
-            assert told is not None
+            explained = why_by_rows(rows, story, each.node)
+            assert explained is not None
             assert each.why in IN_PARTS
-            assert (each.why, [int(number) for number in re.findall(r"\d+", each.detail)]) == told
+            assert (each.why, [int(number) for number in re.findall(r"\d+", each.detail)]) == explained
             compared += 1
     assert compared > 5

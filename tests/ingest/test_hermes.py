@@ -194,9 +194,9 @@ def test_every_family_becomes_rows(tmp_path, files):
 def test_what_hermes_tells_of_peers_and_messages(tmp_path, files):
     run, _ = imported(tmp_path, *files)
     peers = read_table(run / "dictionary/peers.parquet")
-    told = dict(zip(peers["name"], zip(peers["role"], peers["implementation"], strict=True), strict=True))
-    assert told[OTHER] == ("mentioned", "Lighthouse/v7")
-    assert told[ME] == ("traced", None)
+    described = dict(zip(peers["name"], zip(peers["role"], peers["implementation"], strict=True), strict=True))
+    assert described[OTHER] == ("mentioned", "Lighthouse/v7")
+    assert described[ME] == ("traced", None)
     messages = read_table(run / "dictionary/messages.parquet")
     assert dict(zip(messages["id"], messages["bytes"], strict=True)) == {"aabb": 100, "ccdd": None, "eeff": None}
     assert dict(zip(messages["id"], messages["publisher"], strict=True))["eeff"] == peers["name"].index(ME)

@@ -288,7 +288,7 @@ class Conversation:
         for action in self._routers[name].handle(event, self._now):
             if isinstance(action, Send):
                 self._under_way[name, str(action.peer)].append(action.rpc)
-            line = _told(name, action)
+            line = _action_line(name, action)
             if line:
                 yield line
 
@@ -419,7 +419,7 @@ def _shown_features(features: Features) -> str:
     return "CAN" + " partial" * features.partial_messages + " test" * features.test_extension
 
 
-def _told(name: str, action: Action) -> str | None:
+def _action_line(name: str, action: Action) -> str | None:
     match action:
         case Send():
             why = "".join(f" ({via.name.lower()})" for via in dict.fromkeys(action.vias))

@@ -159,14 +159,14 @@ class Replay:
         first_ms = self._beats.get(name, [NEVER_MS])[0]
         return replace(parameters, first_heartbeat_ms=first_ms, first_heartbeat_spread_ms=0)
 
-    def told(self, rows: Rows, topics: Sequence[str]) -> list[list[str]]:
+    def lines_of(self, rows: Rows, topics: Sequence[str]) -> list[list[str]]:
         """What a trace tells of the time after each command, in the words of a conversation."""
         words = _Words(list(self._routers), topics, self._messages)
         found: list[list[str]] = [[] for _ in self._starts_ms]
         for codes in canonical(with_derived(rows)).tolist():
             row = TraceRow.from_codes(codes)
             place = sum(start * 1000 <= row.time_us for start in self._starts_ms) - 1
-            if row.time_us < (self._now_ms + COMMAND_MS) * 1000 and (line := words.told(row)):
+            if row.time_us < (self._now_ms + COMMAND_MS) * 1000 and (line := words.lines_of(row)):
                 found[place].append(line)
         return [sorted(lines) for lines in found]
 
@@ -203,7 +203,7 @@ class _Words:
         self._topics = topics
         self._messages = messages
 
-    def told(self, row: TraceRow) -> str | None:
+    def lines_of(self, row: TraceRow) -> str | None:
         """None for what conversations do not tell."""
         who = "" if row.peer is None else self._names[row.peer]
         other = "" if row.remote is None else self._names[row.remote]

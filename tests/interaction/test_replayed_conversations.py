@@ -29,4 +29,4 @@ def test_both_engines_do_what_the_conversation_says(name):
     reference, _ = run_reference(plan)
     array, _ = run_array(plan)
     assert difference_text(array, reference) is None
-    assert replay.told(array, plan.topics) == replay.expected
+    assert replay.lines_of(array, plan.topics) == replay.expected

@@ -87,8 +87,8 @@ async def test_of_a_peer_s_records_the_newest_is_kept(identification, host, othe
 
     stranger = record(9, PrivateKey.generate())
     forged = record(9)[:-1] + b"x"
-    for told in (record(2), record(1), stranger, forged, b"nonsense", b""):
-        assert await push(host, other, described("agent", told))
+    for sent in (record(2), record(1), stranger, forged, b"nonsense", b""):
+        assert await push(host, other, described("agent", sent))
         assert identification.known[other.peer].signed_record == record(2)
     assert await push(host, other, described("agent", record(3)))
     assert read_envelope(identification.known[other.peer].signed_record).check().sequence == 3

@@ -29,10 +29,10 @@ def test_identify_of_a_host_that_listens_everywhere_can_be_dialled():
                 await each.listen("/ip4/0.0.0.0/tcp/0")
             Identification(host, "agent")
             asked = Identification(asking, "agent")
-            told = asyncio.get_running_loop().create_future()
-            asked.on_identified.append(lambda peer, identity: told.set_result(identity))
+            identified = asyncio.get_running_loop().create_future()
+            asked.on_identified.append(lambda peer, identity: identified.set_result(identity))
             await asking.dial(host.addresses[-1])
-            addresses = (await told).listen_addresses
+            addresses = (await identified).listen_addresses
             assert all(address.tcp_endpoint[0] != "0.0.0.0" for address in addresses)
             assert {address.tcp_endpoint[1] for address in addresses} == {host.addresses[0].tcp_endpoint[1]}
             assert await third.dial(addresses[-1]) == host.peer

@@ -66,9 +66,9 @@ class Point:
         asked = RendezvousMessage(type=MessageType.DISCOVER, namespace=namespace, limit=limit, cookie=cookie)
         return self.registry.answer(PEERS[-1], HOME, asked)
 
-    def told(self, **asked):
+    def listed(self, **asked):
         """Who, in order."""
-        return whom(self.answer(**asked))
+        return registered(self.answer(**asked))
 
     def parts(self, limit=0):
         """All parts of an answer."""
@@ -79,22 +79,22 @@ class Point:
         return found
 
 
-def whom(answer):
+def registered(answer):
     return [PEERS.index(read_envelope(envelope).check().peer) for envelope in answer.records]
 
 
 def test_who_registered_is_found_until_the_time_is_over_or_it_leaves():
     point = Point()
     assert (point.register(0), point.register(1, ttl_s=30)) == (Status.OK, Status.OK)
-    assert set(point.told()) == {0, 1}
-    assert point.told(namespace="other") == []
+    assert set(point.listed()) == {0, 1}
+    assert point.listed(namespace="other") == []
     point.clock.now = 31
-    assert point.told() == [0]
+    assert point.listed() == [0]
     point.clock.now = DEFAULT_TTL_S + 1
-    assert point.told() == []
+    assert point.listed() == []
     point.register(0)
     point.unregister(0)
-    assert point.told() == []
+    assert point.listed() == []
 
 
 def test_a_cookie_brings_what_is_new_and_is_for_its_namespace():
@@ -102,8 +102,8 @@ def test_a_cookie_brings_what_is_new_and_is_for_its_namespace():
     point.register(0)
     first = point.answer()
     point.register(1)
-    assert point.told(cookie=first.cookie) == [1]
-    assert point.told(cookie=point.answer(cookie=first.cookie).cookie) == []
+    assert point.listed(cookie=first.cookie) == [1]
+    assert point.listed(cookie=point.answer(cookie=first.cookie).cookie) == []
     for wrong in ({"namespace": "other", "cookie": first.cookie}, {"cookie": b"x"}):
         assert point.answer(**wrong).status == Status.INVALID_COOKIE
 
@@ -148,9 +148,9 @@ def test_in_a_full_address_the_peer_that_registered_most_gives_way():
         point.register(0, name)
     for who in (1, 2):
         assert point.register(who) == Status.OK
-    assert point.told(namespace="zzzz") == [5]
-    assert [point.told(namespace=name) for name in ("aaaa", "bbbb", "cccc", "dddd")] == [[], [], [0], [0]]
-    assert set(point.told()) == {1, 2}
+    assert point.listed(namespace="zzzz") == [5]
+    assert [point.listed(namespace=name) for name in ("aaaa", "bbbb", "cccc", "dddd")] == [[], [], [0], [0]]
+    assert set(point.listed()) == {1, 2}
 
 
 def test_where_all_is_full_the_greatest_address_gives_way():
@@ -160,7 +160,7 @@ def test_where_all_is_full_the_greatest_address_gives_way():
         point.register(who, at=AWAY)
     assert [point.register(who) for who in (50, 51, 52)] == [Status.OK] * 3
     assert point.registry.budget.used <= 40 * ENTRY
-    assert {50, 51, 52} < set(point.told())
+    assert {50, 51, 52} < set(point.listed())
     assert len(point.registry) == 40
 
 
@@ -170,8 +170,8 @@ def test_in_a_full_namespace_the_greatest_address_gives_way():
         point.register(who, at=AWAY)
     for who in (50, 51):
         assert point.register(who) == Status.OK
-    assert {50, 51} < set(point.told())
-    assert len(point.told()) == 10
+    assert {50, 51} < set(point.listed())
+    assert len(point.listed()) == 10
 
 
 def test_room_is_made_by_what_is_over():
@@ -193,21 +193,21 @@ def test_addresses_take_turns_in_an_answer():
         point.register(who, at=AWAY)
     point.register(101, at="10.0.0.2")
     for _ in range(20):
-        assert {100, 101} < set(point.told(limit=3)), "whoever begins"
+        assert {100, 101} < set(point.listed(limit=3)), "whoever begins"
 
 
 def test_chance_says_which_address_is_told_first():
     point = Point()
     for who in range(20):
         point.register(who, at=f"10.0.0.{who}")
-    assert len({point.told(limit=1)[0] for _ in range(60)}) > 5
+    assert len({point.listed(limit=1)[0] for _ in range(60)}) > 5
 
 
 def test_the_newest_of_an_address_come_first():
     point = Point()
     for who in range(50):
         point.register(who)
-    assert point.told(limit=2) == [49, 48]
+    assert point.listed(limit=2) == [49, 48]
 
 
 def test_parts_of_an_answer_hold_everybody_once():
@@ -215,10 +215,10 @@ def test_parts_of_an_answer_hold_everybody_once():
     for who in range(100):
         point.register(who, at=f"10.0.0.{who % 7}")
     parts = point.parts(limit=9)
-    assert sorted(who for part in parts for who in whom(part)) == list(range(100))
+    assert sorted(who for part in parts for who in registered(part)) == list(range(100))
     assert {len(part.records) for part in parts[:-2]} == {9}
     point.register(110)
-    assert point.told(cookie=parts[-1].cookie) == [110]
+    assert point.listed(cookie=parts[-1].cookie) == [110]
 
 
 def test_an_answer_fits_the_message_that_who_asks_will_take():
@@ -230,7 +230,7 @@ def test_an_answer_fits_the_message_that_who_asks_will_take():
     parts = point.parts()
     assert sum(len(envelope) for part in parts for envelope in part.records) > MAX_MESSAGE_BYTES
     assert max(len(frame(encode_message(part))) for part in parts) <= 70_000
-    assert sorted(who for part in parts for who in whom(part)) == list(range(100))
+    assert sorted(who for part in parts for who in registered(part)) == list(range(100))
 
 
 def test_a_record_that_fills_an_answer_is_told_alone():
@@ -303,4 +303,4 @@ def test_a_cookie_that_was_made_up_is_harmless(upto):
     point = Point()
     point.register(0)
     made_up = b"".join(number.to_bytes(size, "big") for number, size in ((0, 8), (upto, 8), (1 << 31, 4), (7, 4)))
-    assert point.told(cookie=made_up + b"news") == []
+    assert point.listed(cookie=made_up + b"news") == []

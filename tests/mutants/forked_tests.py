@@ -62,7 +62,7 @@ class Task:
 
 
 @dataclass
-class Told:
+class Report:
     code: int | None = None
     """pytest's; none if it did not come to its end."""
     failed: set[str] = field(default_factory=set[str])
@@ -95,7 +95,7 @@ class Forks:
         self._jobs = jobs
         self._running: dict[int, tuple[Task, float]] = {}
 
-    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Told]]:
+    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Report]]:
         """What each told, as they end."""
         waiting = deque(tasks)
         try:
@@ -114,7 +114,7 @@ class Forks:
             _become(task, self._folder)
         self._running[pid] = task, monotonic()
 
-    def _ended(self) -> Iterator[tuple[Task, Told]]:
+    def _ended(self) -> Iterator[tuple[Task, Report]]:
         for pid, (task, began) in list(self._running.items()):
             ended, _ = os.waitpid(pid, os.WNOHANG)
             if not ended:
@@ -122,11 +122,11 @@ class Forks:
                     continue
                 self._end(pid)
             self._running.pop(pid, None)
-            told = _told(self._folder / f"{task.name}.told")
-            told.said = (self._folder / f"{task.name}.said").read_text(encoding="utf-8", errors="replace")
-            told.took_s = monotonic() - began
+            result = _report(self._folder / f"{task.name}.told")
+            result.said = (self._folder / f"{task.name}.said").read_text(encoding="utf-8", errors="replace")
+            result.took_s = monotonic() - began
             shutil.rmtree(self._folder / task.name, ignore_errors=True)
-            yield task, told
+            yield task, result
 
     def _end(self, pid: int) -> None:
         with suppress(ProcessLookupError):  # it may not lead a group yet
@@ -136,18 +136,18 @@ class Forks:
         del self._running[pid]
 
 
-def _told(file: Path) -> Told:
-    told = Told()
+def _report(file: Path) -> Report:
+    result = Report()
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         match json.loads(line):
             case {"test": str(test), "outcome": str(outcome), "seconds": float(seconds)}:
-                told.seconds[test] = told.seconds.get(test, 0) + seconds
-                of = {"failed": [told.failed], "passed": [told.passed], IN_VAIN: [told.failed, told.in_vain]}
+                result.seconds[test] = result.seconds.get(test, 0) + seconds
+                of = {"failed": [result.failed], "passed": [result.passed], IN_VAIN: [result.failed, result.in_vain]}
                 for names in of.get(outcome, []):
                     names.add(test)
             case {"code": int(code), "copy": str(copy)}:
-                told.code, told.copy = code, copy
-    return told
+                result.code, result.copy = code, copy
+    return result
 
 
 def _become(task: Task, folder: Path) -> NoReturn:

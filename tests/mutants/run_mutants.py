@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 
-from forked_tests import SOUND, Forks, Task, Told, is_part, prepare
+from forked_tests import SOUND, Forks, Report, Task, is_part, prepare
 from planted import SOURCE, Mutant, mutants, node_id
 
 NO_PROGRAM = re.compile(r"\b(NameError|UnboundLocalError|SyntaxError|ImportError)\b")
@@ -72,16 +72,16 @@ def sound_tests(forks: Forks, tests: Sequence[str]) -> dict[str, float]:
         for file, inside in files.items()
     ]
     needed_s: dict[str, float] = {}
-    for task, told in forks.run(tasks):
+    for task, report in forks.run(tasks):
         for test in tests:
-            parts = [name for name in told.passed if is_part(name, node_id(test))]
+            parts = [name for name in report.passed if is_part(name, node_id(test))]
             if parts:
-                needed_s[test] = sum(told.seconds[name] for name in parts)
-        if told.code != 0:
-            ending = "do not end" if told.code is None else "fail"
-            raise Unsound(f"tests {ending} before anything is changed: {task.name}\n{told.said}")
-        if told.copy != SOUND:
-            raise Unsound(f"the copy is not what would be tested, but {told.copy}")
+                needed_s[test] = sum(report.seconds[name] for name in parts)
+        if report.code != 0:
+            ending = "do not end" if report.code is None else "fail"
+            raise Unsound(f"tests {ending} before anything is changed: {task.name}\n{report.said}")
+        if report.copy != SOUND:
+            raise Unsound(f"the copy is not what would be tested, but {report.copy}")
     if missing := [test for test in tests if test not in needed_s]:
         raise Unsound(f"tests do not run here: {', '.join(missing)}")
     return needed_s
@@ -91,9 +91,9 @@ def survivors(forks: Forks, chosen: Sequence[Mutant], limit_s: Callable[[str], f
     """The names of mutants that are not killed; what becomes of each is printed."""
     width = max(len(each.name) for each in chosen)
     by_name = {each.name: each for each in chosen}
-    for task, told in forks.run(tasks_of(chosen, limit_s)):
-        verdict = verdict_of(told, by_name[task.name])
-        print(f"{task.name:{width}}  {told.took_s:5.1f} s  {verdict}", flush=True)
+    for task, report in forks.run(tasks_of(chosen, limit_s)):
+        verdict = verdict_of(report, by_name[task.name])
+        print(f"{task.name:{width}}  {report.took_s:5.1f} s  {verdict}", flush=True)
         if not verdict.startswith(KILLED):
             yield task.name
 
@@ -104,17 +104,17 @@ def tasks_of(chosen: Iterable[Mutant], limit_s: Callable[[str], float]) -> Itera
         yield Task(each.name, tests, sum(map(limit_s, each.tests)), each.plant(SOURCE))
 
 
-def verdict_of(told: Told, mutant: Mutant) -> str:
-    if told.code not in (None, 0, 1) or NO_PROGRAM.search(told.said):
-        return f"NO PROGRAM\n{told.said}"
-    if told.code is not None and told.copy != mutant.name:
-        return f"NOT TESTED, but {told.copy}"
-    held = [test for test in mutant.tests if not any(is_part(name, node_id(test)) for name in told.failed)]
-    if held and told.code is None:
+def verdict_of(report: Report, mutant: Mutant) -> str:
+    if report.code not in (None, 0, 1) or NO_PROGRAM.search(report.said):
+        return f"NO PROGRAM\n{report.said}"
+    if report.code is not None and report.copy != mutant.name:
+        return f"NOT TESTED, but {report.copy}"
+    held = [test for test in mutant.tests if not any(is_part(name, node_id(test)) for name in report.failed)]
+    if held and report.code is None:
         return f"DOES NOT END: {', '.join(held)}"
     if held:
         return f"SURVIVED {', '.join(held)}"
-    return KILLED if told.failed - told.in_vain else f"{KILLED}: what is waited for does not happen"
+    return KILLED if report.failed - report.in_vain else f"{KILLED}: what is waited for does not happen"
 
 
 if __name__ == "__main__":

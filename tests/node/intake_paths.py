@@ -46,7 +46,7 @@ class Sent:
 
     rpcs: list[Rpc]
     counts: list[int]
-    dear: list[bool] = field(default_factory=list)
+    expensive: list[bool] = field(default_factory=list)
 
 
 @st.composite
@@ -108,10 +108,12 @@ async def received_on(path, sent, author):
         try:
             await host.dial(node.addresses[0])
             stream = await host.open_stream(node.peer, [MESHSUB_13])
-            for number, (rpc, count, dear) in enumerate(zip(sent.rpcs, sent.counts, sent.dear, strict=True)):
+            for number, (rpc, count, expensive) in enumerate(
+                zip(sent.rpcs, sent.counts, sent.expensive, strict=True)
+            ):
                 data = [b"%d %d" % (number, place) for place in range(count)]
                 messages = tuple(
-                    _message(each, author if path.signed and dear else None, path.signed) for each in data
+                    _message(each, author if path.signed and expensive else None, path.signed) for each in data
                 )
                 encoded = encode_rpc(replace(rpc, messages=messages))
                 if encoded:  # An empty frame says nothing; the intake charges it and drops it.

@@ -118,9 +118,9 @@ def test_a_peer_that_speaks_of_itself_answers_for_its_place():
 
 
 @given(st.lists(st.tuples(st.integers(0, 39), st.sampled_from("abcd"), st.booleans(), st.booleans()), max_size=80))
-def test_places_are_bounded_and_each_belongs_to_one_source(told):
+def test_places_are_bounded_and_each_belongs_to_one_source(claims):
     known = book(peers=12, source_peers=5)
-    for who, source, signed, by_itself in told:
+    for who, source, signed, by_itself in claims:
         if signed:
             known.learn(RECORDS[who], source, teller=PEERS[who] if by_itself else None)
         else:

@@ -102,13 +102,13 @@ async def test_nodes_meet_though_a_rendezvous_point_is_poisoned(stack):
     point = RendezvousPoint(host)
     for _ in range(45):
         register(point, *sybil(tarpit.addresses), "127.0.0.2")
-    told = NodeConfig(rendezvous=(str(host.addresses[0]),))
-    one = await stack.enter_async_context(Node(told))
+    settings = NodeConfig(rendezvous=(str(host.addresses[0]),))
+    one = await stack.enter_async_context(Node(settings))
     topic = await one.join("news")
     await until(lambda: len(point.registry) == 46)
     for _ in range(45):
         register(point, *sybil(tarpit.addresses), "127.0.0.2")
-    two = await stack.enter_async_context(Node(told))
+    two = await stack.enter_async_context(Node(settings))
     await two.join("news")
     await until(lambda: one.topic_peers("news") and two.topic_peers("news"))
     await two.publish("news", b"met", wait_for_peers=True)
@@ -146,8 +146,8 @@ async def test_who_is_asked_for_while_all_places_are_taken_is_reached_when_one_i
     honest, host = [await stack.enter_async_context(hosting(listen)) for listen in (True, False)]
     discovery = await stack.enter_async_context(discovering(host, at_once=1, first_try_s=0.3))
     peer, record = sybil(tarpit.addresses)
-    for told, teller in ((record, peer), (seal_record(honest.identity, record_of(honest)), honest.peer)):
-        discovery.learn(told, teller)
+    for settings, teller in ((record, peer), (seal_record(honest.identity, record_of(honest)), honest.peer)):
+        discovery.learn(settings, teller)
     waiting = [asyncio.ensure_future(discovery.reach(who)) for who in (peer, honest.peer, honest.peer)]
     assert await asyncio.gather(*waiting) == [False, True, True]
     assert not await discovery.reach(peer), "it rests"

@@ -139,10 +139,10 @@ async def test_an_rpc_full_of_forged_messages_holds_up_nobody_else():
 async def test_forged_messages_of_dear_keys_are_checked_elsewhere_and_hold_up_nobody():
     offences = []
     async with node_and_bare_hosts(2, offences) as (node, topic, forger, honest):
-        dear = DearAuthor()
+        expensive = DearAuthor()
         for number in range(300):
-            forger.send(dear.forge(b"%d" % number))
-            dear.write(b"")
+            forger.send(expensive.forge(b"%d" % number))
+            expensive.write(b"")
         await until(lambda: node.statistics.bad_signatures)
         honest.send(honest.write(b"in between"))
         assert (await topic.next()).data == b"in between"
@@ -155,8 +155,8 @@ async def test_forged_messages_of_dear_keys_are_checked_elsewhere_and_hold_up_no
 @run
 async def test_messages_of_a_peer_stay_in_order_whoever_checks_them():
     async with node_and_bare_hosts(1) as (_, topic, sender):
-        dear = DearAuthor()
-        messages = [(dear if number % 3 else sender).write(b"%d" % number) for number in range(90)]
+        expensive = DearAuthor()
+        messages = [(expensive if number % 3 else sender).write(b"%d" % number) for number in range(90)]
         sender.send(*messages[:40])
         for message in messages[40:]:
             sender.send(message)
@@ -166,10 +166,10 @@ async def test_messages_of_a_peer_stay_in_order_whoever_checks_them():
 @run
 async def test_a_forged_copy_of_a_dear_message_does_not_keep_out_the_true_one():
     async with node_and_bare_hosts(3) as (node, topic, forger, honest, other):
-        dear = DearAuthor()
+        expensive = DearAuthor()
         for number in range(20):
-            forged = dear.forge(b"forged")
-            true = dear.write(b"%d" % number)
+            forged = expensive.forge(b"forged")
+            true = expensive.write(b"%d" % number)
             assert forged.seqno == true.seqno
             forger.send(forged)
             honest.send(true)
@@ -181,9 +181,9 @@ async def test_a_forged_copy_of_a_dear_message_does_not_keep_out_the_true_one():
 @run
 async def test_what_a_peer_sent_before_it_left_is_handled():
     async with node_and_bare_hosts(1) as (node, topic, sender):
-        dear = DearAuthor()
+        expensive = DearAuthor()
         for number in range(200):
-            sender.send(dear.write(b"%d" % number))
+            sender.send(expensive.write(b"%d" % number))
         await sender.stream.drain()
         await sender.host.close()
         assert [(await topic.next()).data for _ in range(200)] == [b"%d" % number for number in range(200)]
@@ -194,10 +194,10 @@ async def test_what_a_peer_sent_before_it_left_is_handled():
 @run
 async def test_of_a_peer_that_left_nothing_is_handled_after_its_first_offence():
     async with node_and_bare_hosts(1) as (node, _, sender):
-        dear = DearAuthor()
+        expensive = DearAuthor()
         for number in range(100):
-            sender.send(dear.forge(b"%d" % number))
-            dear.write(b"")
+            sender.send(expensive.forge(b"%d" % number))
+            expensive.write(b"")
         await sender.stream.drain()
         sender.host.disconnect(node.peer)
         await until(lambda: not node._running.router.connected)
@@ -223,9 +223,9 @@ async def test_a_peer_that_comes_back_is_not_held_up_by_what_it_sent_before():
 @run
 async def test_a_closed_node_has_no_threads_left():
     async with node_and_bare_hosts(1) as (node, _, sender):
-        dear = DearAuthor()
+        expensive = DearAuthor()
         for number in range(200):
-            sender.send(dear.write(b"%d" % number))
+            sender.send(expensive.write(b"%d" % number))
         await until(lambda: node.statistics.delivered)
         assert any(thread.name.startswith("hearsay-signatures") for thread in threading.enumerate())
     assert not any(thread.name.startswith("hearsay-signatures") for thread in threading.enumerate())
@@ -282,20 +282,20 @@ async def test_what_a_peer_has_checked_at_a_time_is_bounded():
         verification = node._running.links.verification
         ask = verification.ask
         verification.ask = lambda batch: (batches.append(sum(map(check_us, batch.messages))), ask(batch))
-        dear = DearAuthor()
-        sender.send(*(dear.write(b"%d" % number) for number in range(100)))
+        expensive = DearAuthor()
+        sender.send(*(expensive.write(b"%d" % number) for number in range(100)))
         for _ in range(100):
             await topic.next()
     assert len(batches) >= 10
-    assert max(batches) <= max(BATCH_US, MESSAGES_AT_ONCE * check_us(dear.write(b"99")))
+    assert max(batches) <= max(BATCH_US, MESSAGES_AT_ONCE * check_us(expensive.write(b"99")))
 
 
 async def most_that_waited_of_one(**limits):
     """Bytes that were reserved for a peer whose hundred messages all have dear signatures; all arrive."""
     async with node_and_bare_hosts(1, **limits) as (node, topic, one):
-        dear = DearAuthor()
+        expensive = DearAuthor()
         for number in range(100):
-            one.send(dear.write(b"%d" % number + bytes(1000)))
+            one.send(expensive.write(b"%d" % number + bytes(1000)))
         used = []
         for _ in range(100):
             await topic.next()
@@ -325,8 +325,8 @@ async def test_two_large_rpcs_that_wait_leave_room_to_others():
 async def most_that_waited_of_two(**limits):
     async with node_and_bare_hosts(2, **limits) as (node, topic, one, two):
         for sender in (one, two):
-            dear = DearAuthor()
-            sender.send(*(dear.write(b"%d" % number) for number in range(20)))
+            expensive = DearAuthor()
+            sender.send(*(expensive.write(b"%d" % number) for number in range(20)))
         used = []
         for _ in range(40):
             await topic.next()
@@ -336,11 +336,11 @@ async def most_that_waited_of_two(**limits):
 
 @run
 async def test_a_peer_without_room_waits_and_nobody_else_does():
-    async with node_and_bare_hosts(2) as (node, topic, dear_one, honest):
+    async with node_and_bare_hosts(2) as (node, topic, expensive_one, honest):
         budget = node._running.receiver.waiting_bytes
         budget.reserve(budget.limit)
-        dear_one.send(DearAuthor().write(b"later"))
-        intake = node._running.links.of[dear_one.host.peer].intake
+        expensive_one.send(DearAuthor().write(b"later"))
+        intake = node._running.links.of[expensive_one.host.peer].intake
         await until(lambda: intake.input._kept is not None or intake._batch is not None or node.statistics.delivered)
         assert intake.input._kept is not None, "it waits before its signature is checked"
         honest.send(honest.write(b"now"))
@@ -352,10 +352,10 @@ async def test_a_peer_without_room_waits_and_nobody_else_does():
 @run
 async def test_a_topic_joined_while_its_messages_wait_takes_no_forged_one():
     async with node_and_bare_hosts(1) as (node, _, sender):
-        dear = DearAuthor()
+        expensive = DearAuthor()
         for number in range(40):
-            sender.send(dear.write(b"%d" % number))
-        forged = dear.forge(b"forged")
+            sender.send(expensive.write(b"%d" % number))
+        forged = expensive.forge(b"forged")
         sender.send(Message(b"", "later", b"forged", forged.source, forged.seqno, forged.signature, forged.key))
         intake = node._running.links.of[sender.host.peer].intake
         await until(lambda: intake._batch is not None or node.statistics.delivered == 40)

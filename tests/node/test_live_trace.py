@@ -165,8 +165,8 @@ def test_a_copy_withheld_has_the_row_of_one_that_would_have_been_sent(tmp_path, 
 
 def test_a_dial_of_a_named_peer_says_whom_and_for_which_topic(tmp_path, peers):
     node, friend, named, _ = peers
-    told = TopicJoined("news"), PeerAdded(friend, "/meshsub/1.1.0"), NamedPeerDialled("news", named)
-    live(tmp_path, node, count(1_000_000).__next__, *told)
+    notices = TopicJoined("news"), PeerAdded(friend, "/meshsub/1.1.0"), NamedPeerDialled("news", named)
+    live(tmp_path, node, count(1_000_000).__next__, *notices)
     rows = read_rows(tmp_path)
     (dial,) = rows[rows[:, Column.EVENT] == TraceEvent.DIAL].tolist()
     names = load_names(tmp_path)

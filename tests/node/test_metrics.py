@@ -76,11 +76,11 @@ async def figures_where(node, condition):
 @run
 async def test_what_is_said_between_two_nodes_is_counted_at_both():
     async with Node(SHOWN) as one, Node(SHOWN) as other:
-        heard, said = await one.join("news"), await other.join("news")
+        subscription, said = await one.join("news"), await other.join("news")
         await other.connect(one.addresses[0])
         await until(lambda: one.mesh("news") and other.mesh("news"))
         await said.publish(b"x" * 100)
-        await anext(heard)
+        await anext(subscription)
         at_one = await figures_where(one, lambda of: of("gossipsub_message_delivered_total", topic="news") == 1)
         at_other = await figures_where(other, lambda of: of("gossipsub_rpc_sent_total", message_type="publish") == 1)
         assert at_one("gossipsub_topic_msg_recv_counts_unfiltered_total", topic="news") == 1
@@ -166,7 +166,7 @@ async def test_silent_connections_of_an_address_deny_health_to_no_other():
 @run
 async def test_what_takes_time_is_in_histograms():
     async with Node(SHOWN) as one, Node(SHOWN) as other:
-        heard, said = await one.join("news"), await other.join("news")
+        subscription, said = await one.join("news"), await other.join("news")
         answers = asyncio.Queue()
 
         async def slow(message):
@@ -183,10 +183,10 @@ async def test_what_takes_time_is_in_histograms():
         assert (await figures(one))(f"{validated}_count") == 0
         for _ in range(2):
             answers.put_nowait(True)
-            await anext(heard)
+            await anext(subscription)
         one.remove_validator("news", slow)
         await said.publish(b"3")
-        await anext(heard)
+        await anext(subscription)
         at_one = await figures_where(one, lambda of: of(f"{validated}_count") == 3)
         assert at_one(f"{validated}_sum") > 0
         assert at_one("hearsay_rpc_handling_seconds_count") == at_one("gossipsub_rpc_recv_count_total")
@@ -204,9 +204,9 @@ async def test_what_was_asked_for_is_timed_until_it_comes():
         host = Host()
         message = Author(host.identity, 1).write("news", b"good", SignaturePolicy.STRICT_SIGN)
         number = MessageIds(SHOWN.message_id)("news", message.source, message.seqno, message.data)
-        told = Control(ihave=(IHave("news", (number, b"never comes")),))
+        expected = Control(ihave=(IHave("news", (number, b"never comes")),))
         try:
-            stream = await speak(host, node, Rpc((Subscription("news", True),)), Rpc(control=told))
+            stream = await speak(host, node, Rpc((Subscription("news", True),)), Rpc(control=expected))
             await figures_where(node, lambda of: of("hearsay_rpc_ids_sent_total", message_type="iwant") == 2)
             for _ in range(2):
                 stream.write(frame(encode_rpc(Rpc((), (message,)))))
@@ -376,7 +376,7 @@ def test_the_guide_has_a_row_for_every_metric_and_no_other():
     source = "".join(path.read_text(encoding="utf-8") for path in METRICS.glob("*.py"))
     shown = set(re.findall(r'"((?:hearsay|gossipsub|libp2p|process)_[a-z_]+)"', source))
     shown |= {f"{name}_{way}" for name in ("gossipsub_rpc", "hearsay_rpc_ids") for way in ("received", "sent")}
-    told = set(
+    expected = set(
         re.findall(r"^\| `([a-z0-9]+_[a-z0-9_]+?)(?:_total|_info)?`", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
     )
-    assert shown == told
+    assert shown == expected

@@ -236,16 +236,16 @@ async def test_a_bootstrap_peer_that_is_kept_out_is_not_dialled_until_the_time_i
         (address,) = await attacker.host.listen("/ip4/127.0.0.2/tcp/0")
         async with Node(config(conduct=short, bootstrap=(str(address),))) as node:
             await node.join("news")
-            told = []
-            node.on_address_news.append(told.append)
+            states = []
+            node.on_address_news.append(states.append)
             await until(lambda: node.peer in attacker.host.connections)
             await attacker.open(node)
             await until(lambda: attacker.host.peer in node.peers)
             attacker.say(*attacker.forged(20))
-            await until(lambda: told and told[-1].state is not AddressState.CONNECTED)
-            assert str(told[-1]) == f"{address}: kept out for 1 s: 11 forged messages"
+            await until(lambda: states and states[-1].state is not AddressState.CONNECTED)
+            assert str(states[-1]) == f"{address}: kept out for 1 s: 11 forged messages"
             assert not attacker.known_to(node)
-            await until(lambda: told[-1].state is AddressState.CONNECTED)
+            await until(lambda: states[-1].state is AddressState.CONNECTED)
 
 
 def author_of(peer, count, topic="news"):

@@ -433,8 +433,12 @@ async def test_an_rpc_beyond_the_limit_is_split():
 @run
 async def test_a_rendezvous_point_brings_the_peers_of_a_topic_together():
     async with Node(config(rendezvous_point=True)) as point:
-        told = {"rendezvous": (point.addresses[0],)}
-        async with Node(config(**told)) as one, Node(config(**told)) as two, Node(config(**told)) as other:
+        settings = {"rendezvous": (point.addresses[0],)}
+        async with (
+            Node(config(**settings)) as one,
+            Node(config(**settings)) as two,
+            Node(config(**settings)) as other,
+        ):
             topic, _, _ = await one.join("news"), await other.join("weather"), await two.join("news")
             await until(lambda: one.topic_peers("news") == two.topic_peers("news") == 1)
             await two.publish("news", b"found", wait_for_peers=True)
@@ -452,8 +456,8 @@ async def test_some_of_a_list_of_rendezvous_points_may_be_dead():
         back = soon_dead.addresses[0]
     async with AsyncExitStack() as stack:
         point = await stack.enter_async_context(Node(config(rendezvous_point=True)))
-        told = {"rendezvous": (back, mute, point.addresses[0])}
-        one, two = [await stack.enter_async_context(Node(config(**told))) for _ in range(2)]
+        settings = {"rendezvous": (back, mute, point.addresses[0])}
+        one, two = [await stack.enter_async_context(Node(config(**settings))) for _ in range(2)]
         for node in (one, two):
             await node.join("news")
         await until(lambda: one.topic_peers("news") == two.topic_peers("news") == 1)
@@ -461,7 +465,7 @@ async def test_some_of_a_list_of_rendezvous_points_may_be_dead():
         listen = (back.partition("/p2p/")[0],)
         again = Node(config(rendezvous_point=True, listen=listen), identity=identity)
         await stack.enter_async_context(again)
-        newcomer = await stack.enter_async_context(Node(config(**told)))
+        newcomer = await stack.enter_async_context(Node(config(**settings)))
         await newcomer.join("news")
         await until(lambda: newcomer.topic_peers("news") == 2)
     silent.close()

@@ -34,16 +34,16 @@ WORDS = (
 )
 
 
-async def hears_a_message(node, sender):
+async def receives_a_message(node, sender):
     async with node:
         topic = await node.join("news")
         waiting = asyncio.create_task(node.wait_for_peers("elsewhere"))
         await node.connect(sender.addresses[0])
         await sender.wait_for_peers("news")
         await sender.publish("news", b"hello")
-        for heard in (topic.next(), waiting, topic.publish(b"late")):
+        for waiting_call in (topic.next(), waiting, topic.publish(b"late")):
             with pytest.raises(RouterFailed, match=WORDS):
-                await heard
+                await waiting_call
 
 
 async def publishes(node):
@@ -58,7 +58,7 @@ def test_iterations_and_waits_end_when_the_router_fails(tmp_path):
             await sender.join("news")
             node = Node(NodeConfig(router=HALF), trace=tmp_path / "trace")
             with pytest.raises(RouterFailed, match=WORDS):
-                await hears_a_message(node, sender)
+                await receives_a_message(node, sender)
             assert isinstance(node.failure.__cause__, KeyError)
             while sender.peers:
                 await asyncio.sleep(0.005)

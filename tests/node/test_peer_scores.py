@@ -22,7 +22,7 @@ from hearsay.node.node import Node
 from hearsay.wire.encode import encode_message, encode_rpc
 from hearsay.wire.signing import PREFIX, Author, SignaturePolicy
 
-SOMEBODY = "12D3KooWGzBqTFbMGg2kqRCNuiHU6D6hqPyvJMFwPsqZBKXMwXHn"
+SOME_PEER = "12D3KooWGzBqTFbMGg2kqRCNuiHU6D6hqPyvJMFwPsqZBKXMwXHn"
 QUICK = {"heartbeat_interval_ms": 100, "first_heartbeat_ms": 20, "first_heartbeat_spread_ms": 50}
 SCORE = {
     "validation": "selective",

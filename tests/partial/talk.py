@@ -44,10 +44,10 @@ class Talk:
                 continue
             if (node, peer) in self.outside and (node, peer, event.group) not in self.known:
                 continue
-            heard, told, note = self.known.get((node, peer, event.group), (None, None, None))
-            asked = PartialPeer(peer, peer not in self.supports, False, heard, told, note)
+            last_received, last_sent, note = self.known.get((node, peer, event.group), (None, None, None))
+            asked = PartialPeer(peer, peer not in self.supports, False, last_received, last_sent, note)
             said = self.applications[node].parts_for(event.topic, event.group, asked)
-            self.known[node, peer, event.group] = (heard, said.metadata or told, said.note)
+            self.known[node, peer, event.group] = (last_received, said.metadata or last_sent, said.note)
             if said.parts is not None or said.metadata is not None:
                 partial = Partial(event.topic, event.group, said.parts, said.metadata)
                 self.under_way[node, peer].append(partial)
@@ -64,8 +64,8 @@ class Talk:
     def deliver(self, link):
         speaker, hearer = link
         partial = self.under_way[link].popleft()
-        heard, told, note = self.known.get((hearer, speaker, partial.group), (None, None, None))
-        self.known[hearer, speaker, partial.group] = (partial.metadata or heard, told, note)
+        last_received, last_sent, note = self.known.get((hearer, speaker, partial.group), (None, None, None))
+        self.known[hearer, speaker, partial.group] = (partial.metadata or last_received, last_sent, note)
         self.follow(hearer, self.applications[hearer].received(partial, speaker))
 
     def lose(self, link):

@@ -235,14 +235,14 @@ def test_what_is_not_of_this_form_is_counted_and_changes_nothing(partial):
     group=st.binary(max_size=9),
     parts=st.none() | st.binary(max_size=40),
     metadata=st.none() | st.binary(max_size=3),
-    heard=st.none() | st.binary(max_size=3),
+    last_received=st.none() | st.binary(max_size=3),
     claims=st.sampled_from([Bitmap(), Bitlists()]),
     asks=st.sampled_from(Asking),
 )
-def test_nothing_that_a_peer_says_raises(group, parts, metadata, heard, claims, asks):
+def test_nothing_that_a_peer_says_raises(group, parts, metadata, last_received, claims, asks):
     exchange = PartsExchange(counted_parts(4, 8, claims), asks=asks)
     exchange.received(Partial(TOPIC, group, parts, metadata), 3)
-    exchange.parts_for(TOPIC, group, PartialPeer(3, True, False, heard, heard, None))
+    exchange.parts_for(TOPIC, group, PartialPeer(3, True, False, last_received, last_received, None))
     exchange.reminded(TOPIC, group)
     exchange.message_received(TOPIC, group)
 
@@ -322,8 +322,8 @@ def test_a_peer_that_wants_less_is_sent_no_more():
     form = counted_parts(8, 8, claims)
     exchange = PartsExchange(form)
     exchange.add(TOPIC, GROUP, counted(GROUP, ALL, 8))
-    heard = bytes([8, 0, 0, 0, 10, 0, 0, 0, 0b0001, 1, 0b0110, 1])
-    said = exchange.parts_for(TOPIC, GROUP, PartialPeer(1, True, False, heard))
+    last_received = bytes([8, 0, 0, 0, 10, 0, 0, 0, 0b0001, 1, 0b0110, 1])
+    said = exchange.parts_for(TOPIC, GROUP, PartialPeer(1, True, False, last_received))
     assert sorted(form.decode(GROUP, said.parts or b"")) == [1, 2]
     assert said.metadata == bytes([8, 0, 0, 0, 10, 0, 0, 0, 0xFF, 1, 0, 1])
 

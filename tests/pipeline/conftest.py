@@ -21,7 +21,7 @@ def analysed(request, tmp_path_factory) -> dict[str, Path]:
     asked = [item for item in request.session.items if "analysed" in item.fixturenames]
     thorough = any(item.get_closest_marker("thorough") for item in asked)
     folders = {name: made(base, name) for name in ((*NAMES, *GO_TRACES) if thorough else CHOSEN)}
-    done = hearsay("analyze", *folders.values(), afresh=True, env=environment())
+    done = hearsay("analyze", *folders.values(), new_process=True, env=environment())
     assert done.returncode == 0, done.stderr
     assert all(name in done.stdout for name in folders)
     return folders

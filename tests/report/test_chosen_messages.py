@@ -64,13 +64,13 @@ def test_every_delivery_of_every_message_is_on_the_page(runs, report):
     for message in series["messages"]:
         number = message["number"]
         start, publisher = published[number].time_us, published[number].peer
-        told = [
+        expected = [
             (row.peer, row.time_us - start, None if publisher in (row.peer, row.remote) else row.remote)
             for row in delivered[number]
         ]
         kept = [(node, us, None if sender == publisher else sender) for node, us, sender in deliveries(message)]
-        assert kept == told
-        assert (message["publisher"], message["delivered"]) == (publisher, len(told))
+        assert kept == expected
+        assert (message["publisher"], message["delivered"]) == (publisher, len(expected))
     halves = {one["number"]: one["half"] for one in series["messages"]}
     assert halves[series["lists"]["slowest"]] == max(halves.values())
     assert halves[series["lists"]["fastest"]] == min(halves.values())

@@ -114,9 +114,9 @@ def test_who_does_not_dial_takes_exchange_from_nobody(tmp_path, dials, found):
     thresholds = "[router.score.thresholds]\naccept_exchange = 0\n"
     text = f'[router]\npreset = "hardening"\naccept_exchange = {dials}\n{thresholds}'
     path.write_text(text, encoding="utf-8")
-    told = [each for each in check(read_subject(path)).findings if each.check == "exchange-from-anyone"]
-    assert bool(told) is found
-    assert not any("if the router dials" in each.words for each in told)
+    finding = [each for each in check(read_subject(path)).findings if each.check == "exchange-from-anyone"]
+    assert bool(finding) is found
+    assert not any("if the router dials" in each.words for each in finding)
 
 
 def test_of_a_set_it_is_not_known_whether_the_router_dials(tmp_path):
@@ -147,8 +147,8 @@ def test_a_finding_says_where_and_by_which_figures(tmp_path):
 def test_the_least_rate_is_the_least(tmp_path):
     """At the rate that the finding names nobody is pruned; just below it, members that deliver everything are."""
     idle = {"expect.topics.0.messages_per_s": 0.001, f"{BLOCKS}.mesh_deliveries_weight": -100_000}
-    told = next(each for each in checked(tmp_path, idle).findings if each.check == "idle-prunes")
-    least = told.figures["least_messages_per_s"]
+    finding = next(each for each in checked(tmp_path, idle).findings if each.check == "idle-prunes")
+    least = finding.figures["least_messages_per_s"]
     assert least == pytest.approx(1.5 * 0.03 / 0.97)
     for rate, pruned in ((least * 1.001, False), (least * 0.9, True)):
         found = checked(tmp_path, {**idle, "expect.topics.0.messages_per_s": rate}).findings

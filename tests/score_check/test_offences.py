@@ -56,6 +56,8 @@ def test_promises_that_nobody_tracks_are_never_broken(tmp_path):
 
 
 def test_numbers_of_offences_are_whole(tmp_path):
-    told = checked(tmp_path, {}).to_json()["offences"]
-    assert {each["offence"] for each in told} >= {BROKEN_PROMISES, GRAFTS, SHARING_PEERS}
-    assert all(type(each[level]) is int for each in told for level in ("negative", "gossip", "publish", "graylist"))
+    penalties = checked(tmp_path, {}).to_json()["offences"]
+    assert {each["offence"] for each in penalties} >= {BROKEN_PROMISES, GRAFTS, SHARING_PEERS}
+    assert all(
+        type(each[level]) is int for each in penalties for level in ("negative", "gossip", "publish", "graylist")
+    )

@@ -84,12 +84,12 @@ def test_populations_with_other_routers_are_named(tmp_path):
         "file.toml: not looked at: population.0 (rust, a share of 0.75), population.1 (floodsub, 4 nodes)\n"
         in check_text(found)
     )
-    told = found.to_json()
-    assert told["not_looked_at"] == [
+    report = found.to_json()
+    assert report["not_looked_at"] == [
         {"place": "population.0", "router": "rust", "share": 0.75, "nodes": None},
         {"place": "population.1", "router": "floodsub", "share": None, "nodes": 4},
     ]
-    assert told["router_is_run"] is True
+    assert report["router_is_run"] is True
 
 
 def test_it_is_said_when_nobody_runs_the_router(tmp_path):
@@ -100,8 +100,8 @@ def test_it_is_said_when_nobody_runs_the_router(tmp_path):
 
 def test_a_population_with_the_same_router_is_looked_at(tmp_path):
     same = '[[population]]\nshare = 1\nrouter = { preset = "hardening" }\n'
-    told = check(read(tmp_path, SCENARIO + same)).to_json()
-    assert (told["not_looked_at"], told["router_is_run"]) == ([], True)
+    report = check(read(tmp_path, SCENARIO + same)).to_json()
+    assert (report["not_looked_at"], report["router_is_run"]) == ([], True)
 
 
 def test_a_topic_without_traffic_prunes_its_members(tmp_path):
@@ -112,8 +112,11 @@ def test_a_topic_without_traffic_prunes_its_members(tmp_path):
 
 def test_the_line_of_a_parameter_of_a_scenario_is_told(tmp_path):
     text = SCENARIO + "[router.score.thresholds]\ngraylist = -5000\n"
-    told = next(each for each in check(read(tmp_path, text)).findings if each.check == "thresholds-equal")
-    assert (told.place, text.splitlines()[told.line - 1]) == ("router.score.thresholds.graylist", "graylist = -5000")
+    report = next(each for each in check(read(tmp_path, text)).findings if each.check == "thresholds-equal")
+    assert (report.place, text.splitlines()[report.line - 1]) == (
+        "router.score.thresholds.graylist",
+        "graylist = -5000",
+    )
 
 
 def test_a_named_topic_of_a_group_stands_by_itself(tmp_path):

@@ -85,9 +85,9 @@ def test_played_peers_fare_as_the_verdicts_say(name):
     """The real scorer prunes who is silent when the closed form says so, or never."""
     found, worth = silences(name)
     silent = {curve.name.removeprefix("silent in "): curve for curve in play_all(worth).curves}
-    told = {topic: each for topic, each in found.items() if topic in silent}
-    assert len(told) == min(3, len(found))
-    for topic, each in told.items():
+    silent_topics = {topic: each for topic, each in found.items() if topic in silent}
+    assert len(silent_topics) == min(3, len(found))
+    for topic, each in silent_topics.items():
         assert silent[topic].first_pruned_s == each.from_start_s
 
 

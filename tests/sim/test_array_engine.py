@@ -203,7 +203,7 @@ def test_where_addresses_are_counted_the_engine_asks_for_little_and_runs():
 KEPT = "from hearsay.sim.array.machine.compiling import KEPT;print(KEPT.folder, KEPT.is_kept_for_good, KEPT.is_there)"
 
 
-def told_where_code_is_kept(**environment: str) -> list[str]:
+def reported_cache_folder(**environment: str) -> list[str]:
     known = {name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "HOME", "TMPDIR")}
     done = subprocess.run(
         [sys.executable, "-c", KEPT], env={**known, **environment}, capture_output=True, text=True, check=True
@@ -211,25 +211,25 @@ def told_where_code_is_kept(**environment: str) -> list[str]:
     return done.stdout.split()
 
 
-def told_first(*arguments: str, env: dict[str, str] | None = None) -> str:
+def first_line(*arguments: str, env: dict[str, str] | None = None) -> str:
     """The first line that the command says of itself."""
     command = [Path(sys.executable).with_name("hearsay"), *arguments]
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        told = process.stderr.readline()
+        line = process.stderr.readline()
         process.kill()
-    return told
+    return line
 
 
 def test_machine_code_is_kept_among_temporary_files_where_the_home_cannot_be_written(tmp_path):
     home = tmp_path / "home"
     home.write_text("no folder", encoding="utf-8")
-    folder, for_good, _ = told_where_code_is_kept(HOME=str(home), TMPDIR=str(tmp_path))
+    folder, for_good, _ = reported_cache_folder(HOME=str(home), TMPDIR=str(tmp_path))
     private = tmp_path / f"hearsay-cache-{os.getuid()}"
     assert folder.startswith(f"{private}/hearsay/array-engine/")
     assert for_good == "False"
     assert private.stat().st_mode & 0o777 == 0o700
-    folder, for_good, _ = told_where_code_is_kept(XDG_CACHE_HOME=str(tmp_path / "named"), TMPDIR=str(tmp_path))
+    folder, for_good, _ = reported_cache_folder(XDG_CACHE_HOME=str(tmp_path / "named"), TMPDIR=str(tmp_path))
     assert (folder.startswith(f"{tmp_path}/named/hearsay/"), for_good) == (True, "True")
 
 
@@ -238,14 +238,14 @@ def test_machine_code_is_neither_kept_nor_run_where_others_may_write(tmp_path):
     nowhere = {"HOME": "/dev/null", "TMPDIR": str(tmp_path)}
     private.mkdir(mode=0o777)
     private.chmod(0o777)
-    assert told_where_code_is_kept(**nowhere) == ["None", "False", "False"]
+    assert reported_cache_folder(**nowhere) == ["None", "False", "False"]
     private.rmdir()
     (tmp_path / "another").mkdir(mode=0o700)
     private.symlink_to(tmp_path / "another")
-    assert told_where_code_is_kept(**nowhere) == ["None", "False", "False"]
+    assert reported_cache_folder(**nowhere) == ["None", "False", "False"]
     known = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
-    told = told_first("simulate", "--nodes", "10", "--engine", "array", env={**known, **nowhere})
-    assert "its code cannot be kept, so every run does this (XDG_CACHE_HOME names another place)" in told
+    line = first_line("simulate", "--nodes", "10", "--engine", "array", env={**known, **nowhere})
+    assert "its code cannot be kept, so every run does this (XDG_CACHE_HOME names another place)" in line
 
 
 def test_a_script_that_lags_gives_the_gossip_of_simsubs_fast_runs():
@@ -259,7 +259,7 @@ def test_a_script_that_lags_gives_the_gossip_of_simsubs_fast_runs():
 
 
 def test_a_long_run_is_told_before():
-    assert told_first("simulate", "--nodes", "5000", "--messages", "500", "--engine", "reference") == (
+    assert first_line("simulate", "--nodes", "5000", "--messages", "500", "--engine", "reference") == (
         "this takes about 3 min\n"
     )
     assert not estimate(load_scenario(None, "r1"), "reference").is_long
@@ -281,10 +281,10 @@ def test_a_difference_is_shown_with_its_rows():
     rows, _ = run_array(plan)
     other = rows.copy()
     other[1000, 4] += 1
-    told = difference_text(rows, other)
-    assert told is not None
-    assert "Only in A at that time: 1 rows\n-" in told
-    assert "Only in B at that time: 1 rows\n+" in told
+    line = difference_text(rows, other)
+    assert line is not None
+    assert "Only in A at that time: 1 rows\n-" in line
+    assert "Only in B at that time: 1 rows\n+" in line
 
 
 @pytest.mark.parametrize("delay_ms", [30, 2500])

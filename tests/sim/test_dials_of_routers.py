@@ -110,12 +110,12 @@ CREDULOUS = RouterKind("credulous", FloodsubParameters, Credulous, {"r1": {}})
 
 
 def test_who_is_nobody_has_no_number_in_the_row():
-    told = []
+    dial_rows = []
     keys = [("network.nodes", "3"), ("network.degree", "1"), ("workload.messages", "0")]
     scenario = load_scenario(None, "r1", keys, router=f"{__name__}:CREDULOUS")
-    Simulation(scenario, listener=lambda row: told.append(row) if row.event == TraceEvent.DIAL else None).run()
+    Simulation(scenario, listener=lambda row: dial_rows.append(row) if row.event == TraceEvent.DIAL else None).run()
     for node in range(3):
-        assert [row.remote for row in told if row.peer == node] == [None, 2, None, None]
+        assert [row.remote for row in dial_rows if row.peer == node] == [None, 2, None, None]
 
 
 def test_who_takes_no_connection_is_not_reached(hub):

@@ -161,6 +161,6 @@ def test_routers_that_do_not_judge_are_not_asked_to():
 
 def test_identities_change_nothing_where_nobody_looks_at_them():
     plain = Scenario.model_validate({"network": {"nodes": 20}})
-    told = {"network": {"nodes": 20}, "addresses": {"nodes_per_address": 2}, "ratings": [{"rating": -9}]}
-    hashes = {Simulation(one).run().summary.trace_hash for one in (plain, Scenario.model_validate(told))}
+    with_identities = {"network": {"nodes": 20}, "addresses": {"nodes_per_address": 2}, "ratings": [{"rating": -9}]}
+    hashes = {Simulation(one).run().summary.trace_hash for one in (plain, Scenario.model_validate(with_identities))}
     assert len(hashes) == 1

@@ -71,13 +71,13 @@ def test_routers_without_partial_messages_get_full_ones():
     assert mixed.sent["partial"] > 0
 
 
-@pytest.mark.parametrize("told", ["by_requesters", "by_all"])
-def test_supporters_alone_send_full_messages_and_no_parts(told):
+@pytest.mark.parametrize("to", ["by_requesters", "by_all"])
+def test_supporters_alone_send_full_messages_and_no_parts(to):
     """Metadata passes between them only where the router tells all who support parts (PARTIAL-2)."""
-    summary = run({**PARTS, "topics.0.partial.use": "supports", "router.supporters_told": told})
+    summary = run({**PARTS, "topics.0.partial.use": "supports", "router.supporters_told": to})
     assert summary.sent["publish"] >= summary.messages * (summary.nodes - 1)
     assert "partial" not in summary.sent
-    assert ("metadata" in summary.sent) is (told == "by_all")
+    assert ("metadata" in summary.sent) is (to == "by_all")
 
 
 def test_who_asks_one_peer_for_each_part_is_sent_each_once():

@@ -105,8 +105,8 @@ def test_a_list_elsewhere_moves_nobody_between_shares():
     """Whoever is not listed has the place in the draw that it has without lists."""
     share = {"share": 0.3, "router": {"preset": "rust"}}
     alone = make_plan(populations(share)).router_of
-    beside = make_plan(populations(share, {"listed": [0], "router": {"preset": "nim"}})).router_of
-    moved = [node for node in range(100) if (alone[node] == 1) != (beside[node] == 1)]
+    with_list = make_plan(populations(share, {"listed": [0], "router": {"preset": "nim"}})).router_of
+    moved = [node for node in range(100) if (alone[node] == 1) != (with_list[node] == 1)]
     assert len(moved) in ((0,) if alone[0] != 1 else (2,))
 
 

@@ -123,7 +123,7 @@ def test_one_that_keeps_its_word_is_not_accused():
 
 
 @pytest.mark.parametrize(
-    ("told", "router", "keys"),
+    ("problem_pattern", "router", "keys"),
     [
         ("mesh of 'topic' has . peers after a heartbeat, above 2", "CLIQUE", {"router__promised": 2}),
         ("passive list of 'topic' has 1 peers, above 0", "CLIQUE", {"router__passive_limit": 0}),
@@ -131,9 +131,9 @@ def test_one_that_keeps_its_word_is_not_accused():
         ("counts of . are left after its disconnect", "HOARDER", {"faults__crash": "[{at_s = 2, share = 0.3}]"}),
     ],
 )
-def test_one_that_breaks_it_is(told, router, keys):
+def test_one_that_breaks_it_is(problem_pattern, router, keys):
     found = problems(router, **keys)
-    assert any(re.search(told, problem) for problem in found), found
+    assert any(re.search(problem_pattern, problem) for problem in found), found
 
 
 @run

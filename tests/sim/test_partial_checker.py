@@ -75,8 +75,8 @@ class Watched:
             control = Control(graft=(Graft(TOPIC),), features=(can,))
             self.feed(RpcReceived(peer, Rpc((Subscription(TOPIC, True, use),), (), control)))
         self.feed(PeerConnected("beside", MESHSUB_13))
-        beside = Subscription(TOPIC, True, PartialUse.REQUESTS)
-        self.feed(RpcReceived("beside", Rpc((beside,), (), Control(features=(CAN,)))))
+        fourth = Subscription(TOPIC, True, PartialUse.REQUESTS)
+        self.feed(RpcReceived("beside", Rpc((fourth,), (), Control(features=(CAN,)))))
 
     def feed(self, event: Event) -> list[Action]:
         actions = self._router.handle(event, self._now)
@@ -107,11 +107,11 @@ def test_a_router_that_keeps_the_rules():
 NOT_FOR_IT = "a partial message that is not for it"
 
 
-@pytest.mark.parametrize(("told", "said"), [("by_all", []), ("by_requesters", [f"{NOT_FOR_IT} to supports"])])
-def test_what_supporters_tell_each_other_is_a_parameter(monkeypatch, told, said):
+@pytest.mark.parametrize(("to", "said"), [("by_all", []), ("by_requesters", [f"{NOT_FOR_IT} to supports"])])
+def test_what_supporters_tell_each_other_is_a_parameter(monkeypatch, to, said):
     """Rule: PARTIAL-2."""
     monkeypatch.setattr(Partials, "is_told", lambda self, peer, topic: self.use_of(peer, topic) != "none")
-    watched = Watched(PartialUse.SUPPORTS, supporters_told=told)
+    watched = Watched(PartialUse.SUPPORTS, supporters_told=to)
     watched.feed(PublishPartial(TOPIC, b"1"))
     assert watched.problems == said
 

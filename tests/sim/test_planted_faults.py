@@ -87,10 +87,10 @@ def test_forwards_what_the_application_refused(monkeypatch):
 
 
 def test_forwards_what_nobody_wants(monkeypatch):
-    told = {"router__idontwant_threshold_bytes": 10, "validation__delay_ms": 200}
-    assert problems(**told) == ()
+    parameters = {"router__idontwant_threshold_bytes": 10, "validation__delay_ms": 200}
+    assert problems(**parameters) == ()
     monkeypatch.setattr(Gossipsub, "who_want", lambda self, peers, *rest: peers)
-    reported("which does not want it", problems(**told))
+    reported("which does not want it", problems(**parameters))
 
 
 def test_ignores_prune(monkeypatch):

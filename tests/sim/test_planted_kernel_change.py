@@ -58,7 +58,7 @@ def test_one_changed_line_of_a_kernel_is_found_and_shown(tmp_path):
 
     compared = _hearsay("trace", "diff", tmp_path / "reference", tmp_path / "array", "--context", 4)
     assert compared.returncode == 1, compared.stderr
-    told = re.fullmatch(
+    difference = re.fullmatch(
         r"The runs part at (?P<time>\d+\.\d+)s\.\n"
         r"\nOnly in A at that time: 0 rows\n"
         r"Before that in A, same nodes:\n(?P<before_a>(?:  .+\n){4})"
@@ -68,8 +68,8 @@ def test_one_changed_line_of_a_kernel_is_found_and_shown(tmp_path):
         r"\nIn all:\n(?:.+\n)+\n?",
         compared.stdout,
     )
-    assert told, compared.stdout
-    assert told["before_a"] == told["before_b"]
-    first = told["only_b"].splitlines()
-    assert all(re.fullmatch(rf"\+ +{told['time']}s  node \d+ +(send graft →|graft ↔) .+", row) for row in first)
+    assert difference, compared.stdout
+    assert difference["before_a"] == difference["before_b"]
+    first = difference["only_b"].splitlines()
+    assert all(re.fullmatch(rf"\+ +{difference['time']}s  node \d+ +(send graft →|graft ↔) .+", row) for row in first)
     assert len({row.split("node")[1].split()[0] for row in first}) == 1, "one node's heartbeat"

@@ -319,9 +319,9 @@ def test_who_says_goodbye_leaves_its_topics_and_is_heard(tmp_path, engine):
     assert left == downs
     lost = {(row.peer, row.remote) for row in rows if row.event is TraceEvent.DROP_RPC}
     pruned = {(row.time_us, row.peer, row.remote) for row in rows if row.event is TraceEvent.PRUNE}
-    heard = [row for row in said if row.kind is PartKind.PRUNE and row.remote not in went]
-    assert heard
-    for row in heard:
+    received = [row for row in said if row.kind is PartKind.PRUNE and row.remote not in went]
+    assert received
+    for row in received:
         assert (row.peer, row.remote) not in lost
         assert (row.time_us + row.delay_us, row.remote, row.peer) in pruned
 

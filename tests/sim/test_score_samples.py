@@ -17,7 +17,7 @@ SETTINGS = {
     "linger_s": 4,
     "ratings": [{"rating": -3, "listed": [4]}],
 }
-JUDGES = {"score": named_set("rust").to_mapping()}
+SCORES = {"score": named_set("rust").to_mapping()}
 
 
 def run(**tables: object) -> tuple[list[TraceRow], str]:
@@ -31,7 +31,7 @@ def scores(rows: list[TraceRow], event: TraceEvent) -> list[tuple[int, int | Non
 
 
 def test_every_pair_of_connected_peers_each_time_and_at_the_end():
-    rows, _ = run(router=JUDGES, scores={"every_s": 4})
+    rows, _ = run(router=SCORES, scores={"every_s": 4})
     found = scores(rows, TraceEvent.SCORE)
     connections = sum(row.event == TraceEvent.ADD_PEER for row in rows)
     assert Counter(time for time, *_ in found) == dict.fromkeys(
@@ -41,7 +41,7 @@ def test_every_pair_of_connected_peers_each_time_and_at_the_end():
 
 
 def test_the_parts_add_up():
-    rows, _ = run(router=JUDGES, scores={"every_s": 4})
+    rows, _ = run(router=SCORES, scores={"every_s": 4})
     parts = [TraceEvent.SCORE_TOPICS, TraceEvent.SCORE_P5, TraceEvent.SCORE_P6, TraceEvent.SCORE_P7]
     summed: Counter[tuple[int, int | None, int | None]] = Counter()
     for part in parts:
@@ -54,18 +54,18 @@ def test_the_parts_add_up():
 
 
 def test_a_sample_changes_nothing_else():
-    sampled, _ = run(router=JUDGES, scores={"every_s": 4})
-    plain, _ = run(router=JUDGES)
+    sampled, _ = run(router=SCORES, scores={"every_s": 4})
+    plain, _ = run(router=SCORES)
     assert [row for row in sampled if row.event < TraceEvent.SCORE] == plain
 
 
 def test_routers_without_scores_say_none():
     population = [{"share": 0.5, "router": {}}]
-    rows, _ = run(router=JUDGES, population=population, scores={"every_s": 4})
+    rows, _ = run(router=SCORES, population=population, scores={"every_s": 4})
     judging = {row.peer for row in rows if row.event == TraceEvent.SCORE}
     assert len(judging) == 6
 
 
 def test_the_array_engine_knows_no_scores():
-    found = unsupported(Scenario.model_validate({"router": JUDGES, "scores": {"every_s": 2}}))
+    found = unsupported(Scenario.model_validate({"router": SCORES, "scores": {"every_s": 2}}))
     assert found == ["router.score: only without it"]

@@ -81,23 +81,26 @@ def arrival_us(row: TraceRow) -> int:
 
 
 def test_idontwant_spares_copies_where_uplinks_are_narrow():
-    (plain_rows, plain), (told_rows, told) = run(), run(**TELLS)
-    assert plain.delivered == told.delivered == 240
-    plain_bytes, told_bytes = (
-        sum(row.bytes or 0 for row in sent(rows, PartKind.PUBLISH)) for rows in (plain_rows, told_rows)
+    (plain_rows, plain), (idontwant_rows, with_idontwant) = run(), run(**TELLS)
+    assert plain.delivered == with_idontwant.delivered == 240
+    plain_bytes, idontwant_bytes = (
+        sum(row.bytes or 0 for row in sent(rows, PartKind.PUBLISH)) for rows in (plain_rows, idontwant_rows)
     )
-    assert told_bytes < 0.9 * plain_bytes
-    assert told.recorder.duplicates < plain.recorder.duplicates
+    assert idontwant_bytes < 0.9 * plain_bytes
+    assert with_idontwant.recorder.duplicates < plain.recorder.duplicates
 
 
 def test_what_waits_is_withdrawn():
-    (told_rows, told), (fewer_rows, fewer) = run(**TELLS), run(**TELLS, router__withdraw_unwanted="true")
-    assert fewer.delivered == told.delivered
-    assert fewer.recorder.duplicates < told.recorder.duplicates
-    told_bytes, fewer_bytes = (
-        sum(row.bytes or 0 for row in sent(rows, PartKind.PUBLISH)) for rows in (told_rows, fewer_rows)
+    (idontwant_rows, with_idontwant), (fewer_rows, fewer) = (
+        run(**TELLS),
+        run(**TELLS, router__withdraw_unwanted="true"),
     )
-    assert fewer_bytes < told_bytes
+    assert fewer.delivered == with_idontwant.delivered
+    assert fewer.recorder.duplicates < with_idontwant.recorder.duplicates
+    idontwant_bytes, fewer_bytes = (
+        sum(row.bytes or 0 for row in sent(rows, PartKind.PUBLISH)) for rows in (idontwant_rows, fewer_rows)
+    )
+    assert fewer_bytes < idontwant_bytes
     withdrawn = [row for row in fewer_rows if row.reason is Reason.WITHDRAWN]
     assert withdrawn
     assert {row.event for row in withdrawn} == {TraceEvent.DROP_RPC}

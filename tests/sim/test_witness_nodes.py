@@ -30,11 +30,11 @@ pytestmark = pytest.mark.xdist_group("array")
     ids=["r1", "simsub", "churn", "ipns", "bad links"],
 )
 def test_real_routers_do_what_witnesses_did(preset, changes, witnesses):
-    heard = hear_witnesses(make_plan(load_scenario(None, preset, tuple(changes.items()))), tuple(witnesses))
-    assert heard.difference is None, render(heard.difference)
-    assert heard.late_timers == ()
-    assert heard.calls > 20 * len(witnesses)
-    assert heard.rows > 20 * len(witnesses)
+    result = hear_witnesses(make_plan(load_scenario(None, preset, tuple(changes.items()))), tuple(witnesses))
+    assert result.difference is None, render(result.difference)
+    assert result.late_timers == ()
+    assert result.calls > 20 * len(witnesses)
+    assert result.rows > 20 * len(witnesses)
 
 
 @pytest.mark.thorough

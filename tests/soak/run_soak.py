@@ -90,15 +90,15 @@ class Soak:
         began = monotonic()
         arguments = ["tests/soak/run_soak.py", "--only", subject, "--seed", str(seed), "--once"]
         order = {"PYTHONHASHSEED": str(seed % (1 << 32))}
-        code, told = outcome_of([sys.executable, *arguments], {**os.environ, **order})
+        code, output = outcome_of([sys.executable, *arguments], {**os.environ, **order})
         took_s = monotonic() - began
         self.spent_s[subject] += took_s
         self._turns[subject] += 1
         print(f"{subject} {seed}: {took_s:.0f} s, {'failed' if code else 'ok'}", flush=True)
         if code:
             self.failed.append(f"PYTHONHASHSEED={order['PYTHONHASHSEED']} python {' '.join(arguments)}")
-            print(f"{told}\nagain: {self.failed[-1]}", flush=True)
-        for line in told.splitlines():
+            print(f"{output}\nagain: {self.failed[-1]}", flush=True)
+        for line in output.splitlines():
             if line.startswith(SEEN):
                 self._seen.update(json.loads(line.removeprefix(SEEN)))
 
@@ -121,8 +121,8 @@ def outcome_of(command: list[str], environment: dict[str, str]) -> tuple[int, st
         start_new_session=True,
     ) as process:  # fmt: skip
         try:
-            told, _ = process.communicate(timeout=LONGEST_S)
-            return process.returncode, told
+            output, _ = process.communicate(timeout=LONGEST_S)
+            return process.returncode, output
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             return 1, f"{process.communicate()[0]}it does not end"

@@ -42,9 +42,9 @@ def test_who_had_least_is_next_and_nobody_waits_for_a_second_turn_of_another(cap
 
 def test_what_does_not_end_is_a_failure(monkeypatch):
     monkeypatch.setattr("run_soak.LONGEST_S", 0.5)
-    code, told = outcome_of([sys.executable, "-c", "import signal; print('begun', flush=True); signal.pause()"], {})
+    code, output = outcome_of([sys.executable, "-c", "import signal; print('begun', flush=True); signal.pause()"], {})
     assert code == 1
-    assert told.endswith("it does not end")
+    assert output.endswith("it does not end")
 
 
 @pytest.mark.parametrize("nodes", range(1, 6))

@@ -94,21 +94,21 @@ def line_of(name: str, a: list[float], b: list[float], verdict: Verdict, figures
     return FigureComparison(BY_NAME[name], difference, verdict, difference.detectable(figures))
 
 
-def told(line: FigureComparison) -> str:
+def document(line: FigureComparison) -> str:
     return plain(verdict_words(line))
 
 
 def test_words():
     faster = line_of("latency_p99_ms", [100, 110, 90, 100], [90, 98, 80, 92], Verdict.BETTER)
-    assert told(faster) == "better: 10 % less (between 7.4 % and 13 %)"
+    assert document(faster) == "better: 10 % less (between 7.4 % and 13 %)"
     fewer = line_of("delivery_ratio", [1, 1, 1, 1], [0.9, 0.91, 0.89, 0.9], Verdict.WORSE)
-    assert told(fewer) == "worse: 10 percentage points less (between 8.7 and 11 percentage points)"
+    assert document(fewer) == "worse: 10 percentage points less (between 8.7 and 11 percentage points)"
     unseen = line_of("hops_mean", [3.0, 3.2, 3.1, 2.9], [3.1, 3.1, 3.0, 3.05], Verdict.UNDETECTED)
-    assert told(unseen) == "no difference detectable with 4 seeds (would see 9.0 %)"
+    assert document(unseen) == "no difference detectable with 4 seeds (would see 9.0 %)"
     twice = line_of("copies_per_delivery", [2, 2.1, 1.9, 2], [4, 4.2, 3.8, 4.01], Verdict.WORSE)
-    assert told(twice) == "worse: 100 % more (between 94 % and 110 %)"
+    assert document(twice) == "worse: 100 % more (between 94 % and 110 %)"
     unknown = FigureComparison(BY_NAME["hops_mean"], None, Verdict.UNKNOWN, 0.0)
-    assert told(unknown) == "not measured: fewer than two seeds have it"
+    assert document(unknown) == "not measured: fewer than two seeds have it"
 
 
 def test_a_side_that_ran_well_keeps_its_figures_when_the_other_failed():
@@ -119,7 +119,7 @@ def test_a_side_that_ran_well_keeps_its_figures_when_the_other_failed():
     (line,) = compare([a, b], results, ["hops_mean"])
     assert side_words(line) == ("4.5", "–")
     assert short_verdict(line) == "not measured in B"
-    assert told(line) == "not measured in B: fewer than two seeds have it"
+    assert document(line) == "not measured in B: fewer than two seeds have it"
 
 
 def test_what_is_no_scenario_is_said():
@@ -138,10 +138,10 @@ def test_the_command_tells_what_is_kept(tmp_path):
     done = hearsay("compare", "r1", *changes, *both, "--seeds", 5, "--out", tmp_path / "out", "--json")
     assert done.returncode == 0, done.stderr
     assert done.stderr == "sweep: 10 of 10 runs are there already\n"
-    told = json.loads(done.stdout)
-    assert (told["a"], told["b"]) == ("r1", "r1 with router.degree=9, router.degree_low=8")
-    assert (told["paired"], told["seeds"]) == (True, 5)
-    assert [line["figure"] for line in told["figures"]][:2] == ["delivery_ratio", "latency_p50_ms"]
+    document = json.loads(done.stdout)
+    assert (document["a"], document["b"]) == ("r1", "r1 with router.degree=9, router.degree_low=8")
+    assert (document["paired"], document["seeds"]) == (True, 5)
+    assert [line["figure"] for line in document["figures"]][:2] == ["delivery_ratio", "latency_p50_ms"]
     assert "Content-Security-Policy" in (tmp_path / "out" / "report.html").read_text()
 
 

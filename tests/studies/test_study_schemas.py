@@ -24,12 +24,16 @@ def described(schema: dict) -> dict[str, bool]:
         for name, table in {"": schema, **tables}.items()
         for key, value in table["properties"].items()
     }
-    return {key: told for key, told in keys.items() if key.removeprefix("BaseTable.") not in Scenario.model_fields}
+    return {
+        key: description
+        for key, description in keys.items()
+        if key.removeprefix("BaseTable.") not in Scenario.model_fields
+    }
 
 
 @pytest.mark.parametrize("schema", [STUDY, BUDGET, TUNE], ids=["study", "budget", "tune"])
 def test_every_key_says_what_it_is_for_and_no_other_is_known(schema):
-    assert {key for key, told in described(schema).items() if not told} == set()
+    assert {key for key, description in described(schema).items() if not description} == set()
     assert schema["additionalProperties"] is False
     assert all(
         table["additionalProperties"] is False for name, table in schema["$defs"].items() if name.endswith("Table")

@@ -290,7 +290,7 @@ def test_a_step_that_fits_with_no_other_is_told_with_its_place(problem, tmp_path
     path.write_text(text.replace("to = 12", "to = 6"))
     with pytest.raises(StudyError) as caught:
         spaces(load_tuning(path))
-    assert [told.rpartition("/")[2] for told in caught.value.problems] == [
+    assert [problem_line.rpartition("/")[2] for problem_line in caught.value.problems] == [
         "hill.toml:22: router.y = 5: must not be above x (2)",
         "hill.toml:22: router.y = 6: must not be above x (2)",
     ]

@@ -62,13 +62,13 @@ def read(run: Path, data: bytes) -> tuple[list[list[int]], int] | None:
 
 
 @pytest.mark.parametrize(
-    ("field", "told"),
+    ("field", "message"),
     [
         ("trace_rows", r"run: the files hold \d+ rows, the manifest says 7"),
         ("rows", r"\.parquet: \d+ rows instead of 7"),
     ],
 )
-def test_rows_that_the_manifest_counts_otherwise_are_not_shown(tmp_path, field, told):
+def test_rows_that_the_manifest_counts_otherwise_are_not_shown(tmp_path, field, message):
     write_run(tmp_path / "run", many_rows(400, 5))
     file = tmp_path / "run" / "manifest.json"
     manifest = json.loads(file.read_text())
@@ -79,9 +79,9 @@ def test_rows_that_the_manifest_counts_otherwise_are_not_shown(tmp_path, field, 
     else:
         manifest["trace_rows"] = 7
     file.write_text(json.dumps(manifest))
-    with pytest.raises(RunFolderError, match=told):
+    with pytest.raises(RunFolderError, match=message):
         list(iter_rows(tmp_path / "run"))
-    with pytest.raises(RunFolderError, match=told):
+    with pytest.raises(RunFolderError, match=message):
         diff_runs(tmp_path / "run", tmp_path / "run")
 
 

@@ -126,9 +126,9 @@ def test_a_copy_told_already_is_not_derived_again():
     copies = (send(0, 1, 5, 1), send(0, 2, 5, 2), send(0, 3, 5, 3))
     delivered = fate(TraceEvent.DELIVER, 1, 5, 1)
     rejected = fate(TraceEvent.REJECT, 2, 5, 2, reason=Reason.THROTTLED)
-    told = fate(TraceEvent.DUPLICATE, 3, 5, 3)
+    duplicate = fate(TraceEvent.DUPLICATE, 3, 5, 3)
     received = derive_receipts(rows_of(*copies))
-    for known, expected in [((), 2), ((rejected,), 1), ((told,), 1), ((rejected, told), 0)]:
+    for known, expected in [((), 2), ((rejected,), 1), ((duplicate,), 1), ((rejected, duplicate), 0)]:
         rows = np.concatenate((rows_of(delivered, *known), received))
         assert len(derive_duplicates(rows)) == expected
 

@@ -20,7 +20,7 @@ NUMBERS = (
 )
 
 
-def told(folder: Path, code: str) -> str:
+def printed(folder: Path, code: str) -> str:
     """What the package in a folder says, with a cache of its own."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
@@ -39,9 +39,9 @@ def replace_in(files: Sequence[Path], old: str, new: str) -> None:
 def test_an_upgrade_in_place_compiles_anew(tmp_path):
     copy = copytree(PACKAGE, tmp_path / "hearsay", ignore=ignore_patterns("__pycache__"))
     decoding = sorted((copy / "ingest").glob("*.py"))
-    assert told(tmp_path, NUMBERS) == "(300, 2)"
+    assert printed(tmp_path, NUMBERS) == "(300, 2)"
     replace_in(decoding, "shift", "shifted")
-    assert told(tmp_path, NUMBERS) == "(300, 2)"
+    assert printed(tmp_path, NUMBERS) == "(300, 2)"
     assert len([*(tmp_path / "cache" / "hearsay" / "ingest").iterdir()]) == 2
     assert [*copy.rglob("*.nb[ci]")] == []
 

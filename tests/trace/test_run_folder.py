@@ -143,10 +143,10 @@ def test_no_run_here(tmp_path):
 
 def test_a_run_that_was_cut_off_is_told_as_that(tmp_path):
     RunFolder.create(tmp_path / "run").write_text_atomic("scenario.toml", "")
-    told = r"run is an unfinished run \(no manifest\.json\): it was cut off, or is still being written"
-    with pytest.raises(RunFolderError, match=f"{told}$"):
+    message = r"run is an unfinished run \(no manifest\.json\): it was cut off, or is still being written"
+    with pytest.raises(RunFolderError, match=f"{message}$"):
         load_manifest(tmp_path / "run")
-    with pytest.raises(RunFolderError, match=f"{told}; choose another --out or remove it$"):
+    with pytest.raises(RunFolderError, match=f"{message}; choose another --out or remove it$"):
         RunFolder.create(tmp_path / "run")
 
 

@@ -39,8 +39,8 @@ def test_a_zero_has_no_sign():
 
 def test_a_row_for_the_whole_and_for_each_part_that_is_not_zero():
     rows = list(score_rows(9, 3, 4, PARTS, {"a": 0, "b": 1}))
-    told = [(TraceEvent(row[Column.EVENT]).name, row[Column.TOPIC], number_of(row[Column.BYTES])) for row in rows]
-    assert told == [
+    found = [(TraceEvent(row[Column.EVENT]).name, row[Column.TOPIC], number_of(row[Column.BYTES])) for row in rows]
+    assert found == [
         ("SCORE", -1, -7.25),
         ("SCORE_TOPICS", -1, 0.1),
         ("SCORE_P5", -1, -5.0),

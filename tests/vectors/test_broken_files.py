@@ -79,10 +79,10 @@ S = (*V, "steps", 0)
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_with_its_place_and_what_is_allowed(path, to, said):
-    told = fault(changed(*path, to=to))
-    assert told.startswith("file: ")
-    assert said in told
-    assert told.isprintable()
+    message = fault(changed(*path, to=to))
+    assert message.startswith("file: ")
+    assert said in message
+    assert message.isprintable()
 
 
 @pytest.mark.parametrize(

@@ -65,18 +65,18 @@ def test_the_sound_one_holds():
     ],
 )  # fmt: skip
 def test_what_is_not_as_expected(number, expect, said):
-    told = fault(number, **expect)
-    assert told is not None
-    assert told.startswith(f"step {number}, {STEPS[number]} at ")
-    assert said in told
+    message = fault(number, **expect)
+    assert message is not None
+    assert message.startswith(f"step {number}, {STEPS[number]} at ")
+    assert said in message
 
 
 def test_of_those_that_are_drawn_it_must_be_so_many():
     group = SOUND["steps"][9]["expect"]["some"][0]
     assert group["count"] == 1
-    told = fault(9, some=[{**group, "count": 2}])
-    assert told is not None
-    assert f"1 of {str(group['among']).replace(chr(39), chr(34))} are sent" in told
+    message = fault(9, some=[{**group, "count": 2}])
+    assert message is not None
+    assert f"1 of {str(group['among']).replace(chr(39), chr(34))} are sent" in message
 
 
 def test_what_an_implementation_does_differently_is_expected_in_place_of_the_rest():

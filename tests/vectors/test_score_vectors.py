@@ -41,9 +41,9 @@ def test_a_score_that_changes_and_is_not_named():
     ],
 )
 def test_another_part(parts, said):
-    told = fault(expect={"A": {"score": -1, "parts": parts}})
-    assert told is not None
-    assert told.endswith(said)
+    message = fault(expect={"A": {"score": -1, "parts": parts}})
+    assert message is not None
+    assert message.endswith(said)
 
 
 def test_what_an_implementation_does_differently_is_expected_of_it_alone():

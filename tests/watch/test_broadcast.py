@@ -19,7 +19,7 @@ from hearsay.watch.picture.links import DrawnNodes
 from hearsay.watch.picture.picture import Picture
 
 
-def nobody_asked(request):
+def never_asked(request):
     raise AssertionError(request)
 
 
@@ -46,25 +46,25 @@ def test_who_joins_is_told_the_whole_first():
     async def watched():
         broadcast = Broadcast(Picture(DrawnNodes(3)), {"source": "test"}, asyncio.get_running_loop())
         viewer = broadcast.join()
-        broadcast.beat(5, {"over": False}, nobody_asked)
+        broadcast.beat(5, {"over": False}, never_asked)
         return await viewer.next()
 
-    told = asyncio.run(watched())
-    assert told.startswith(b'data: {"number":1,"now":5,')
-    assert b'"about":{"source":"test"}' in told
-    assert told.endswith(b"}\n\n")
+    sent = asyncio.run(watched())
+    assert sent.startswith(b'data: {"number":1,"now":5,')
+    assert b'"about":{"source":"test"}' in sent
+    assert sent.endswith(b"}\n\n")
 
 
 def test_who_joins_before_the_source_has_begun_is_told_what_it_waits_for():
     async def watched():
         broadcast = Broadcast(Picture(DrawnNodes(3)), {}, asyncio.get_running_loop(), "the paint dries")
         early = broadcast.join()
-        told = await early.next()
-        broadcast.beat(5, {"over": False}, nobody_asked)
-        return told, await early.next(), broadcast.awaited
+        sent = await early.next()
+        broadcast.beat(5, {"over": False}, never_asked)
+        return sent, await early.next(), broadcast.awaited
 
-    told, first, awaited = asyncio.run(watched())
-    assert told == b'event: awaited\ndata: "the paint dries"\n\n'
+    sent, first, awaited = asyncio.run(watched())
+    assert sent == b'event: awaited\ndata: "the paint dries"\n\n'
     assert first.startswith(b'data: {"number":1,')
     assert awaited is None
 

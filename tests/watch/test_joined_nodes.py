@@ -55,7 +55,7 @@ ROWS = st.lists(st.lists(WHOLE, min_size=13, max_size=13), max_size=5).map(
 )
 
 
-def told(node, event):
+def logged(node, event):
     """The next object of this kind that a node with --json says."""
     while True:
         found = json.loads(node.stdout.readline())
@@ -80,8 +80,8 @@ def node(processes, *arguments):
     """A node that is watched: its process, the address of its page, and its own."""
     process = started("node", "--json", "--subscribe", "news", "--watch", *arguments, stdin=PIPE, stdout=PIPE)
     processes.append(process)
-    page = told(process, "watch")["address"]
-    return process, page, told(process, "listening")["address"]
+    page = logged(process, "watch")["address"]
+    return process, page, logged(process, "listening")["address"]
 
 
 def test_three_nodes_on_one_page(tmp_path):
@@ -111,7 +111,7 @@ def test_three_nodes_on_one_page(tmp_path):
         (place,) = stoppable
         other = (place + 1) % 3
         watched.ask(do="publish", place=other, topic=0)
-        assert told(last[0], "message")["data"] == "published from the page"
+        assert logged(last[0], "message")["data"] == "published from the page"
         spread = {}
         for frame in frames:
             spread |= {progress[0]: progress[1] for progress in frame.get("spread", ())}
@@ -244,7 +244,7 @@ def test_a_piece_has_so_much_and_no_more(most, more):
         piece_of(more.line().removeprefix(b"data: "))
 
 
-def first_heard(said):
+def first_received(said):
     """What comes first from a page that says this to who follows it."""
 
     def speak():
@@ -253,14 +253,14 @@ def first_heard(said):
             stream.recv(1 << 16)
             stream.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + said)
 
-    heard = Queue()
+    received = Queue()
     with create_server(("127.0.0.1", 0)) as server:
         speaking = Thread(target=speak)
         speaking.start()
         remote = RemoteNode(f"http://127.0.0.1:{server.getsockname()[1]}/token/")
         remote.connect()
-        remote.follow(heard.put)
-        first = heard.get()
+        remote.follow(received.put)
+        first = received.get()
         remote.close()
         speaking.join()
     return first
@@ -270,7 +270,7 @@ def first_heard(said):
 def test_a_line_is_so_long_and_no_longer(beyond):
     begin, end = b'data: {"peers":[],"topics":["news"],"rows":""', b"}\n"
     line = begin + b" " * (MOST_LINE - len(begin) - len(end) + beyond) + end
-    assert isinstance(first_heard(line), Piece) == (not beyond)
+    assert isinstance(first_received(line), Piece) == (not beyond)
 
 
 class Hasty(RemoteNode):

@@ -41,24 +41,24 @@ class Page:
         self.messages, self.steps, self.reached = {}, {}, {}
         self.rates, self.latencies, self.state = np.zeros(7, dtype=int), Counter(), {}
 
-    def apply(self, told, whole=False):
+    def apply(self, news, whole=False):
         if whole:
             self.nodes, self.topics, self.up, self.links = [], [], set(), set()
-        self.nodes += told.get("nodes", [])
-        self.topics += told.get("topics", [])
-        self.up |= set(told.get("up", []))
-        self.up -= set(told.get("down", []))
-        self.links |= set(zip(*[iter(told.get("linked", []))] * 3, strict=True))
-        self.links -= set(zip(*[iter(told.get("unlinked", []))] * 3, strict=True))
-        for message in told.get("messages", []):
+        self.nodes += news.get("nodes", [])
+        self.topics += news.get("topics", [])
+        self.up |= set(news.get("up", []))
+        self.up -= set(news.get("down", []))
+        self.links |= set(zip(*[iter(news.get("linked", []))] * 3, strict=True))
+        self.links -= set(zip(*[iter(news.get("unlinked", []))] * 3, strict=True))
+        for message in news.get("messages", []):
             self.messages[message[0]] = message
-        for serial, reached, *steps in told.get("spread", []):
+        for serial, reached, *steps in news.get("spread", []):
             self.reached[serial] = reached
             self.steps[serial] = steps if whole else self.steps.get(serial, []) + steps
-        self.rates += told.get("rates", np.zeros(7, dtype=int))
-        classes = told.get("latencies", [])
+        self.rates += news.get("rates", np.zeros(7, dtype=int))
+        classes = news.get("latencies", [])
         self.latencies.update(dict(zip(classes[::2], classes[1::2], strict=True)))
-        self.state |= {key: told[key] for key in ("now", "alive", "lost", "refused", "members") if key in told}
+        self.state |= {key: news[key] for key in ("now", "alive", "lost", "refused", "members") if key in news}
 
     def seen(self):
         return self.nodes, self.topics, self.up, self.links, self.messages, self.steps, self.reached, self.state
@@ -71,11 +71,11 @@ def test_who_comes_later_sees_the_same(rows, cuts, joined, most):
     places = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
     for number, (start, stop) in enumerate(pairwise(places)):
         picture.take(rows[start:stop])
-        early.apply(told := picture.changes(stop))
+        early.apply(news := picture.changes(stop))
         if number == min(joined, len(places) - 2):
             late.apply(picture.whole(stop), whole=True)
         elif number > joined:
-            late.apply(told)
+            late.apply(news)
     assert late.seen() == early.seen()
 
 
@@ -85,8 +85,8 @@ def test_the_history_of_a_run_is_bounded_and_ends_with_what_is(rows, most, size)
     picture, all_of_it, history = Picture(DrawnNodes(25)), Page(), History(most)
     for start in range(0, len(rows), size):
         picture.take(rows[start : start + size])
-        all_of_it.apply(told := picture.changes(start + 1))
-        history.add(told)
+        all_of_it.apply(news := picture.changes(start + 1))
+        history.add(news)
         history.add({"number": 0, "now": start + 1, "rates": [0] * 7})  # it stands still
     past, page = history.whole(), Page()
     for frame in past:
@@ -176,8 +176,8 @@ def test_a_message_reaches_nodes_that_were_in_the_topic_each_once(rows, batch):
             reached |= {peer} & due
     assert twice
     assert late
-    told = {int(message[1]): (message[5], page.reached[serial]) for serial, message in page.messages.items()}
-    assert told == {message: (len(due), len(reached)) for message, (due, reached) in expected.items()}
+    news = {int(message[1]): (message[5], page.reached[serial]) for serial, message in page.messages.items()}
+    assert news == {message: (len(due), len(reached)) for message, (due, reached) in expected.items()}
 
 
 def test_links_are_those_of_grafts_and_prunes(rows):
@@ -194,8 +194,8 @@ def test_links_are_those_of_grafts_and_prunes(rows):
             mesh = {link for link in mesh if link[1] != peer}
     assert {link for link in picture.links.links if link[0] >= 0} == mesh
     degrees = Counter(Counter(peer for _, peer, _ in mesh).values())
-    told = picture.degrees(0)
-    assert {links: many for links, many in enumerate(told) if many and links} == degrees
+    news = picture.degrees(0)
+    assert {links: many for links, many in enumerate(news) if many and links} == degrees
 
 
 def test_a_sample_is_drawn_of_many_and_all_are_counted():
@@ -244,9 +244,9 @@ def test_a_late_delivery_of_a_forgotten_message_has_its_latency_and_begins_none(
     late = rows[:1].copy()
     late[:, [Column.EVENT, Column.TIME_US, Column.PEER, Column.REMOTE]] = TraceEvent.DELIVER, 3_000_000, 1, 0
     picture.take(np.concatenate([rows, late]))
-    told = picture.changes(3_000_000)
-    assert [message[4] for message in told["messages"]] == list(range(MOST_MESSAGES, 2 * MOST_MESSAGES))
-    place, many = told["latencies"]
+    news = picture.changes(3_000_000)
+    assert [message[4] for message in news["messages"]] == list(range(MOST_MESSAGES, 2 * MOST_MESSAGES))
+    place, many = news["latencies"]
     assert (LATENCY_EDGES_MS[place - 1] <= 3000 < LATENCY_EDGES_MS[place], many) == (True, 1)
     assert len(picture.spreads.by_number) == MOST_MESSAGES
 

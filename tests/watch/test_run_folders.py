@@ -31,8 +31,8 @@ def simulated(folder, **how):
 def seen(picture):
     picture.changes(0)
     whole = picture.whole(0)
-    told = zip(whole["messages"], whole["spread"], strict=True)
-    reached = {message[1]: (message[5], progress[1]) for message, progress in told}
+    pairs = zip(whole["messages"], whole["spread"], strict=True)
+    reached = {message[1]: (message[5], progress[1]) for message, progress in pairs}
     links = whole["linked"]
     return sorted(whole["up"]), {*zip(*[iter(links)] * 3, strict=True)}, reached, whole["lost"], whole["refused"]
 

@@ -32,9 +32,9 @@ def touched_run(given, folder):
         page.ask(do="publish", place=7, topic=0)
         back = page.ask(do="return", place=3)
         assert back["node"] == 3
-        told = next(frame for frame in frames if frame["state"]["over"])
+        last = next(frame for frame in frames if frame["state"]["over"])
         text = page.source.scenario_text()
-    assert told["state"]["touches"] == 4
+    assert last["state"]["touches"] == 4
     return text, page.results[0].summary
 
 

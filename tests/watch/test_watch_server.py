@@ -173,8 +173,8 @@ def test_while_the_engine_is_compiled_the_page_says_so_and_a_signal_ends_it(tmp_
             assert frames.readline() == b"event: awaited\n"
             assert frames.readline().startswith(b'data: "compiling the array engine, ')
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate()
+        _, errors = process.communicate()
     finally:
         process.kill()
-    assert (process.wait(), told.splitlines()[-1]) == (143, "hearsay: terminated")
+    assert (process.wait(), errors.splitlines()[-1]) == (143, "hearsay: terminated")
     assert [*tmp_path.rglob("*.nbc")] == []

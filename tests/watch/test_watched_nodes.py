@@ -12,7 +12,7 @@ from commands import hearsay, started
 from watched import Watched
 
 
-def told(node, event):
+def logged(node, event):
     """The next object of this kind that a node with --json says."""
     while True:
         found = json.loads(node.stdout.readline())
@@ -24,17 +24,17 @@ def test_two_nodes_one_of_them_watched():
     one = started("node", "--json", "--subscribe", "news", "--watch", stdin=PIPE, stdout=PIPE)
     other = None
     try:
-        page = Watched(told(one, "watch")["address"], None, [])
+        page = Watched(logged(one, "watch")["address"], None, [])
         frames = page.frames()
         first = next(frames)
         assert (first["about"]["source"], first["about"]["can"]) == ("node", ["publish"])
-        connect = told(one, "listening")["address"]
+        connect = logged(one, "listening")["address"]
         other = started("node", "--json", "--subscribe", "news", "--connect", connect, stdin=PIPE, stdout=PIPE)
         linked = next(frame["linked"] for frame in frames if 0 in frame.get("linked", ())[::3])
         at = 3 * linked[::3].index(0)
         assert linked[at : at + 3] == [0, 0, 1]
         page.ask(do="publish", place=0, topic=0)
-        assert told(other, "message")["data"] == "published from the page"
+        assert logged(other, "message")["data"] == "published from the page"
         assert page.ask(do="node", place=0)["traffic"]["published"] == 1
         with pytest.raises(HTTPError):
             page.ask(do="publish", place=1, topic=0)

@@ -605,9 +605,9 @@ def rpc_cases() -> Iterator[Case]:
         "a prune with its backoff as bytes": bytes_field(4, bytes_field(1, b"other") + bytes_field(3, b"60")),
         "extensions that are unknown": bytes_field(6, varint_field(99, 1)),
     }
-    beside = {f"control: {name}": bytes_field(3, part) for name, part in control.items()}
-    beside |= {f"unknown: {name}": field for name, field in UNKNOWN.items()}
-    beside |= {
+    control_fields = {f"control: {name}": bytes_field(3, part) for name, part in control.items()}
+    control_fields |= {f"unknown: {name}": field for name, field in UNKNOWN.items()}
+    control_fields |= {
         "control twice": bytes_field(3, b"") * 2,
         "control as a number": varint_field(3, 1),
         "a subscription": bytes_field(1, subscription),
@@ -625,7 +625,7 @@ def rpc_cases() -> Iterator[Case]:
         "a long length": b"\x1a\x80\0",
         "1000 empty subscriptions": bytes_field(1, b"") * 1000,
     }
-    for name, field in beside.items():
+    for name, field in control_fields.items():
         for place in ("before", "after"):
             full = f"RPC with {name}, {place}"
             yield replace(usual(full, key), **{place: field})
