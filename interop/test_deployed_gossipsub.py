@@ -79,7 +79,7 @@ def test_the_newest_version_that_both_speak_is_negotiated(language):
 
 
 @pytest.mark.parametrize("language", SPEAKS_12)
-def test_who_hears_idontwant_sends_no_copy(language):
+def test_who_receives_idontwant_sends_no_copy(language):
     """What was said not to be wanted is not forwarded; what comes after it is, on the same stream."""
     built(language)
 

@@ -92,7 +92,7 @@ class Browser:
         os.close(self._read)
 
     def _next(self, awaited: str, end_s: float) -> dict[str, Any]:
-        """What Chromium says next, as long as there is time left for what is awaited."""
+        """Return what Chromium says next, as long as there is time left for what is awaited."""
         assert time.monotonic() < end_s, f"{awaited}: no answer for {PATIENCE_S} s"
         while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._read], [], [], max(0, end_s - time.monotonic()))
@@ -131,7 +131,7 @@ class Page:
         self._browser.wait_for("Page.loadEventFired")
 
     def seen(self, selector: str) -> list[str]:
-        """What is seen of these elements."""
+        """Return what is seen of these elements."""
         wanted = f"[...document.querySelectorAll({json.dumps(selector)})].filter(e => e.checkVisibility())"
         found: list[str] = self.value(f"{wanted}.map(e => e.textContent)")
         return [text.replace("\N{NO-BREAK SPACE}", " ") for text in found]

@@ -32,7 +32,7 @@ def own_mark() -> str:
 
 @contextmanager
 def for_the_whole_session() -> Iterator[None]:
-    """What is started in here is nobody's leftover: it ends with the session."""
+    """Processes started in here are no leftovers: they end with the session."""
     mark, before = os.environ[MARK], ports()
     os.environ[MARK] = f"session of {os.getpid()}"
     try:

@@ -101,7 +101,7 @@ def test_every_room_has_its_rule():
 
 
 def too_much(paths: Iterable[Path], wrong: Callable[[Path], set[str]]) -> dict[str, set[str]]:
-    """What is wrong with files, by file; those that are right are not in it."""
+    """Return what is wrong with files, by file; those that are right are not in it."""
     return {str(path.relative_to(SOURCE)): found for path in paths if (found := wrong(path))}
 
 

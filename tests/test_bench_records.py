@@ -1,4 +1,4 @@
-"""What `make bench` writes: below its heading, and nothing else."""
+"""Tests of what `make bench` writes: below its heading, and nothing else."""
 
 from __future__ import annotations
 

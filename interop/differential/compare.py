@@ -42,7 +42,7 @@ def _filled(value: Any) -> Any:
 
 
 def same_peers(ours: Mapping[str, Any], theirs: Mapping[str, Any], *kinds: str) -> bool:
-    """Whether both sides have the same peers in each topic of these kinds, such as `mesh`."""
+    """Return whether both sides have the same peers in each topic of these kinds, such as `mesh`."""
     return all(_filled(ours[kind]) == _filled(theirs[kind]) for kind in kinds)
 
 

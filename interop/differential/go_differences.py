@@ -170,7 +170,7 @@ def _empty_fanout(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
 
 
 def _bare_unsubscribe(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """Who unsubscribes, and whose PRUNE is missing or not heard, stays in the mesh."""
+    """Here a peer that unsubscribes stays in the mesh if its PRUNE is missing or refused."""
     return _more(step, ours, theirs, "mesh", "unsubscribe")
 
 
@@ -201,7 +201,7 @@ def _stranger_grafts(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
 
 
 def _fanout_unsubscribe(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """Who unsubscribes stays in the fan-out until the heartbeat."""
+    """A peer that unsubscribes stays in the fan-out until the heartbeat."""
     return _more(step, ours, theirs, "fanout", "unsubscribe")
 
 
@@ -279,14 +279,14 @@ def _members(seen: Seen, kind: str = "mesh") -> list[tuple[str, str]]:
 
 
 def _more(step: Step, ours: Seen, theirs: Seen, kind: str, part: str) -> bool:
-    """Whether all that they have more is the sender of an RPC, in topics that this part of it names."""
+    """Return whether all that they have more is the sender of an RPC, in topics that this part of it names."""
     more = {*_members(theirs, kind)} - {*_members(ours, kind)}
     named = {(topic, step.get("peer", "")) for topic in step.get("rpc", {}).get(part, ())}
     return bool(more) and more <= named
 
 
 def _unheard(step: Step, ours: Seen, theirs: Seen) -> bool:
-    """Whether an IHAVE or IWANT gets an answer only here, and that is all."""
+    """Return whether an IHAVE or IWANT gets an answer only here, and that is all."""
     rpc, peer = step.get("rpc", {}), step.get("peer", "")
     mine, other = (side["rpcs"].get(peer, {}) for side in (ours, theirs))
     lost = [answer for asked, answer in (("ihave", "iwant"), ("iwant", "messages"))
@@ -296,7 +296,7 @@ def _unheard(step: Step, ours: Seen, theirs: Seen) -> bool:
 
 
 def _lower(theirs: Seen, ours: Seen) -> bool:
-    """Whether scores that differ are lower there."""
+    """Return whether scores that differ are lower there."""
     peers = {*ours["scores"], *theirs["scores"]}
     gaps = [theirs["scores"].get(peer, 0.0) - ours["scores"].get(peer, 0.0) for peer in peers]
     return min(gaps, default=0.0) < -TOLERANCE and max(gaps) < TOLERANCE

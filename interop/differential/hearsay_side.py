@@ -35,7 +35,7 @@ def in_order() -> Iterator[None]:
 
 
 def play(sequence: dict[str, Any], implementation: str) -> list[dict[str, Any]]:
-    """What the router does in each step and how it stands after it."""
+    """Return what the router does in each step and how it stands after it."""
     run = RouterRun(sequence, implementation)
     found: list[dict[str, Any]] = []
     waiting: set[str] = set()

@@ -104,7 +104,7 @@ class Alike:
         return found
 
     def _recent_messages(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """Who subscribes is sent the messages of the gossip windows."""
+        """A peer that subscribes is sent the messages of the gossip windows."""
         topics = {*step.get("rpc", {}).get("subscribe", ())} - self.subscribed.get(step.get("peer", ""), set())
         windows = self.sequence["parameters"]["HistoryGossip"]
         recent = {name for name, beat in self.kept.items()
@@ -225,7 +225,7 @@ def _sent_to(seen: Seen, topic: str) -> dict[str, list[str]]:
 
 
 def _said(step: dict[str, Any], asked: str, answer: str, *sides: Seen) -> tuple[set[str], set[str]]:
-    """What both answer to a part of an RPC."""
+    """Return what both answer to a part of an RPC."""
     if not step.get("rpc", {}).get(asked):
         return set(), set()
     mine, other = ({*side["rpcs"].get(step["peer"], {}).get(answer, ())} for side in sides)
@@ -267,7 +267,7 @@ def _scorer(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
 
 
 def _bare_unsubscribe(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """Who unsubscribes stays in the mesh."""
+    """A peer that unsubscribes stays in the mesh."""
     topics = step.get("rpc", {}).get("unsubscribe", ())
     stays = {topic: {*peers} - {*ours["mesh"].get(topic, ())} for topic, peers in theirs["mesh"].items()}
     return bool(topics) and all(peers <= {step["peer"]} for peers in stays.values()) and any(
@@ -297,7 +297,7 @@ def _floodsub_grafts(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
 
 
 def _taken_in(step: dict[str, Any], ours: Seen, theirs: Seen, part: str) -> bool:
-    """Whether a peer is in more meshes of theirs, of topics that this part of its RPC names."""
+    """Return whether a peer is in more meshes of theirs, of topics that this part of its RPC names."""
     more = {topic: {*peers} - {*ours["mesh"].get(topic, ())} for topic, peers in theirs["mesh"].items()}
     return any(more.get(topic) == {step["peer"]} for topic in step.get("rpc", {}).get(part, ()))
 

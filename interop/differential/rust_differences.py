@@ -202,7 +202,7 @@ class Alike:
         return found
 
     def _gossips_by_old_scores(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """Whether a peer pruned in a heartbeat gets IHAVE depends on its score before that PRUNE.
+        """A peer pruned in a heartbeat gets IHAVE or not by its score before that PRUNE.
 
         It is one of those from which the peers of a topic's gossip are chosen, so the whole choice may differ.
         """
@@ -397,7 +397,7 @@ _ENDS: dict[str, Callable[[Alike, dict[str, Any], Seen, Seen], bool]] = {
 
 
 def _names_differ(ours: Seen, theirs: Seen, names: set[str], *kinds: str) -> bool:
-    """Whether both sides send, deliver and ask the same but for these messages."""
+    """Return whether both sides send, deliver and ask the same but for these messages."""
     different = {*_named(ours)} ^ {*_named(theirs)}
     return bool(different) and all(name in names and (not kinds or kind in kinds) for kind, _, name in different)
 
@@ -417,11 +417,11 @@ def _named(side: Seen) -> Iterator[tuple[str, str, str]]:
 
 
 def _worse(ours: Seen, theirs: Seen) -> set[str]:
-    """Whose score is lower there."""
+    """Return the peers with a lower score there."""
     return {peer for peer, score in ours["scores"].items() if theirs["scores"].get(peer, 0.0) < score - TOLERANCE}
 
 
 def _taken_in(step: dict[str, Any], ours: Seen, theirs: Seen, part: str) -> bool:
-    """Whether a peer is in more meshes of theirs, of topics that this part of its RPC names."""
+    """Return whether a peer is in more meshes of theirs, of topics that this part of its RPC names."""
     more = {topic: {*peers} - {*ours["mesh"].get(topic, ())} for topic, peers in theirs["mesh"].items()}
     return any(more.get(topic) == {step["peer"]} for topic in step.get("rpc", {}).get(part, ()))

@@ -224,7 +224,7 @@ class _Maker:
 
     @property
     def _remembers_addresses(self) -> bool:
-        """Whether it matters that a peer that has gone had an address."""
+        """Return whether it matters that a peer that has gone had an address."""
         weight = self.parameters.get("Score", {}).get("IPColocationFactorWeight")
         return bool(weight) and self.more != "retained_address"
 

@@ -1,4 +1,4 @@
-"""What is promised stands in `snapshots/`, and a change of it is a line there.
+"""The promised interface stands in `snapshots/`, and a change of it is a line there.
 
 `RENEW=1 .venv/bin/python -m pytest tests/api/test_snapshots.py` writes them anew; docs/reference/stability.md says
 what a change means.
@@ -66,7 +66,7 @@ def signature(value: Any) -> str:
 
 
 def own_and_hidden(value: type, exported: set[type]) -> dict[str, Any]:
-    """What a class has of its own, and of bases that are not promised themselves."""
+    """Return what a class has of its own, and of bases that are not promised themselves."""
     bases = [
         base for base in value.__mro__ if base.__module__.startswith("hearsay.") and base not in exported - {value}
     ]

@@ -34,7 +34,7 @@ MAX_REPORT_BYTES = 32
 
 
 def can_become(environment: Mapping[str, str]) -> bool:
-    """Whether a forked command does what a fresh Python would with this environment."""
+    """Return whether a forked command does what a fresh Python would with this environment."""
     return sys.platform == "linux" and _read_at_import(environment) == _read_at_import(server().environment)
 
 

@@ -122,7 +122,7 @@ def test_where_spark_shall_run_is_checked_first(command, arguments, error):
 
 
 @pytest.mark.parametrize("heap", ["abc", "4", "2t", "-1g", "1m", "100000g"])
-def test_a_heap_that_cannot_be_is_told_before_spark_starts(tmp_path, heap):
+def test_a_heap_that_cannot_be_is_reported_before_spark_starts(tmp_path, heap):
     env = {**os.environ, "HEARSAY_SPARK_HEAP": heap}
     rule = "must be a whole number with m or g (MiB or GiB), from 512m to this machine's "
     done = hearsay("analyze", tmp_path, env=env)

@@ -65,7 +65,7 @@ def routers(tmp_path, monkeypatch):
         ("unreadable_routers:A", 2, r".* cannot be loaded: SyntaxError: .* \(unreadable_routers.py, line 1\)"),
     ],
 )  # fmt: skip
-def test_a_router_that_raises_is_told_in_one_line(routers, router, code, words):
+def test_a_router_that_raises_is_reported_in_one_line(routers, router, code, words):
     done = hearsay("simulate", *SMALL, "--router", router, env=routers)
     lines = [line for line in done.stderr.splitlines() if not line.startswith("engine: ")]
     assert (done.returncode, len(lines)) == (code, 1)

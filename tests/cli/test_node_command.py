@@ -169,7 +169,7 @@ def test_what_is_piped_into_a_node_arrives_before_it_ends():
     reader.interrupt()
 
 
-def test_what_reaches_nobody_is_told_and_a_failure():
+def test_what_reaches_no_peer_is_reported_and_a_failure():
     stranger = Running("--subscribe", "weather")
     unheard = node("--publish", "news", "--connect", stranger.address, "--wait", "0.5", stdin="one\n\ntwo\nthree")
     assert unheard.returncode == 1
@@ -489,7 +489,7 @@ def test_a_router_that_fails_ends_the_node_with_one_line_and_a_sealed_trace(tmp_
     assert verify(tmp_path / "trace") == []
 
 
-def test_output_that_cannot_be_written_is_told_once():
+def test_output_that_cannot_be_written_is_reported_once():
     sender = Running("--subscribe", "news")
     with open("/dev/full", "w") as full:
         command = ("node", *QUICK, "--subscribe", "news", "--connect", sender.address)

@@ -52,7 +52,7 @@ class Running:
         return self.process.wait(), rest
 
 
-def test_the_place_of_the_metrics_is_told_and_answers():
+def test_the_place_of_the_metrics_is_reported_and_answers():
     with Running("--subscribe", "chat", "--metrics", "0") as node:
         url = node.line(lambda line: line.startswith("metrics: ")).removeprefix("metrics: ").strip()
         assert url.startswith("http://127.0.0.1:")
@@ -100,7 +100,7 @@ def test_a_failure_is_an_object_too():
     assert entry["message"].startswith("--metrics 'nowhere:x'")
 
 
-def test_peers_that_come_and_go_are_told_at_debug():
+def test_peers_that_come_and_go_are_reported_at_debug():
     async def call_on(address):
         async with Node(NodeConfig(bootstrap=(address,))) as node, patience():
             while not node.peers:

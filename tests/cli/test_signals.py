@@ -128,7 +128,7 @@ def test_output_that_cannot_be_written_is_a_failure_in_one_line(run, arguments, 
     assert done.stderr.count("hearsay:") == 1
 
 
-def test_a_reader_that_goes_away_is_told_nothing(run):
+def test_a_reader_that_goes_away_gets_nothing(run):
     process = started("trace", "show", run, "--limit", 100_000, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()

@@ -1,4 +1,4 @@
-"""What the terminal gets: tables that fit it, and progress that any terminal can show."""
+"""Tests of what the terminal gets: tables that fit it, and progress that any terminal can show."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ WITHOUT_SPARK = "import sys; sys.modules['pyspark'] = None; from hearsay.cli.mai
 
 
 def shown_on_a_terminal(term: str, *command: str, cwd: Path) -> str:
-    """What a command of Python writes to standard error when that is a terminal of this kind."""
+    """Return what a command of Python writes to standard error when that is a terminal of this kind."""
     ours, theirs = pty.openpty()
     command = (sys.executable, *command)
     environment = {**os.environ, "TERM": term, "COLUMNS": "90"}

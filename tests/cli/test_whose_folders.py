@@ -235,7 +235,7 @@ def test_a_file_that_is_no_report_is_not_overwritten(inputs, tmp_path):
     assert seen(tmp_path) == before
 
 
-def test_the_second_analysis_of_a_run_is_told_of_the_first(inputs, tmp_path):
+def test_the_second_analysis_of_a_run_reports_the_first(inputs, tmp_path):
     shutil.copytree(inputs / "theirs", tmp_path / "theirs")
     with claim_output(tmp_path / "theirs", tmp_path / "theirs"):
         done = hearsay("analyze", tmp_path / "theirs")
@@ -244,7 +244,7 @@ def test_the_second_analysis_of_a_run_is_told_of_the_first(inputs, tmp_path):
     assert not (tmp_path / "theirs" / "metrics").exists()
 
 
-def test_the_second_node_with_one_trace_is_told_of_the_first(tmp_path):
+def test_the_second_node_with_one_trace_reports_the_first(tmp_path):
     command = ("node", "--subscribe", "news", "--trace", tmp_path / "trace")
     first = started(*command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
@@ -260,7 +260,7 @@ def test_the_second_node_with_one_trace_is_told_of_the_first(tmp_path):
     assert verify(tmp_path / "trace") == []
 
 
-def test_the_second_writer_of_a_run_and_of_a_study_is_told_of_the_first(inputs, tmp_path):
+def test_the_second_writer_of_a_run_and_of_a_study_reports_the_first(inputs, tmp_path):
     own = RunFolder.create(tmp_path / "run")
     for what, folder, name in (("simulate", own, "run"), ("study", claim(tmp_path / "study", Holds.STUDY), "study")):
         writer = WRITERS["simulate" if what == "simulate" else "sweep"]

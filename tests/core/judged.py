@@ -182,7 +182,7 @@ def receivers(actions: Iterable[Action], kind: type) -> list[object]:
 
 
 def copies(actions: Iterable[Action]) -> list[tuple[object, object]]:
-    """Who gets which message."""
+    """Return the peers and the message that each gets."""
     return [(action.peer, each.id) for action in actions if isinstance(action, Send) for each in action.rpc.messages]
 
 

@@ -127,7 +127,7 @@ class Network:
             self.feed(name, Publish(Message(group, TOPIC, outcome.whole, name)))
 
     def partials(self, source: str, destination: str) -> list[tuple[bool, bool]]:
-        """What went from one to the other: whether parts, and whether metadata."""
+        """Return what went from one to the other: whether parts, and whether metadata."""
         return [
             (rpc.partial.parts is not None, rpc.partial.metadata is not None)
             for one, other, rpc in self.sent
@@ -138,7 +138,7 @@ class Network:
         return sum(len(rpc.messages) for one, other, rpc in self.sent if (one, other) == (source, destination))
 
     def idontwants(self, source: str) -> list[str]:
-        """Whom a node told that it has something."""
+        """Return the peers to which a node said that it has something."""
         return [
             other
             for one, other, rpc in self.sent

@@ -105,7 +105,7 @@ def test_a_peer_that_comes_again_says_it_again():
         ({"extensions": True}, MESHSUB_13, []),
     ],
 )
-def test_who_is_told_what(given, protocol, said):
+def test_who_is_sent_what(given, protocol, said):
     """Rule: EXT-1. Neither a peer of an older version, nor anybody where there is nothing to tell (go)."""
     made = of_parameters(**given)
     actions = made.handle(PeerConnected("p", protocol), 0)

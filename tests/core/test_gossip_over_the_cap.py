@@ -16,7 +16,7 @@ PEERS = range(100, 120)
 
 
 def announced_by(node: int, messages: list[Message]) -> dict[PeerId, set[MessageId]]:
-    """What a node that got these messages gossips to whom in its next heartbeat."""
+    """Return what a node that got these messages gossips to each peer in its next heartbeat."""
     parameters = GossipsubParameters(degree=0, degree_low=0, degree_high=0, degree_lazy=6, max_ids_per_ihave=10)
     router = Router(node, Gossipsub(parameters), Randomness(1))
     router.handle(Join("news"), 0)

@@ -66,7 +66,7 @@ def sends(made: Router, peer: str, *messages: Message) -> list[object]:
 
 
 def idontwants(actions: Sequence[object]) -> list[tuple[object, tuple[object, ...]]]:
-    """Who is told of which ids."""
+    """Return the peers and the ids that each is sent."""
     return [
         (action.peer, part.ids)
         for action in actions
@@ -76,7 +76,7 @@ def idontwants(actions: Sequence[object]) -> list[tuple[object, tuple[object, ..
 
 
 def copies(actions: Sequence[object]) -> list[tuple[object, object]]:
-    """Who gets which message."""
+    """Return the peers and the message that each gets."""
     return [(action.peer, each.id) for action in actions if isinstance(action, Send) for each in action.rpc.messages]
 
 
@@ -91,7 +91,7 @@ def test_versions_from_the_newest_down_to_floodsub():
     assert router((), idontwant_threshold_bytes=0).strategy.protocols == (MESHSUB_11, MESHSUB, FLOODSUB)
 
 
-def test_the_mesh_is_told_before_validation_is_over_and_ids_are_in_order():
+def test_the_mesh_gets_idontwant_before_validation_is_over_and_ids_are_in_order():
     """Rules: IDONTWANT-6, OUT-3. Go's IdontwantSend."""
     made = router([("b", MESHSUB_12), ("c", MESHSUB_12)], validate=True)
     assert idontwants(sends(made, "b", message("m1", 1025))) == [("c", ("m1",))]
@@ -100,27 +100,27 @@ def test_the_mesh_is_told_before_validation_is_over_and_ids_are_in_order():
     assert (idontwants(actions), copies(actions)) == ([], [("c", "m1")])
 
 
-def test_who_sent_a_message_is_not_told():
+def test_who_sent_a_message_gets_no_idontwant():
     """Go's NoIDONTWANTToMessageSender."""
     made = router([("b", MESHSUB_12)], validate=True)
     assert idontwants(sends(made, "b", message("m1", 1025))) == []
 
 
 @pytest.mark.parametrize("protocol", [MESHSUB_11, MESHSUB, FLOODSUB])
-def test_older_peers_are_told_nothing(protocol):
+def test_older_peers_are_sent_nothing(protocol):
     """Go's IdontwantIncompat."""
     made = router([("b", MESHSUB_12), ("c", protocol)], validate=True)
     assert idontwants(sends(made, "b", message("m1", 1025))) == []
 
 
-def test_nobody_is_told_of_small_messages():
+def test_no_peer_gets_idontwant_for_small_messages():
     """Rules: IDONTWANT-1. Go's IdontwantSmallMessage."""
     made = router([("b", MESHSUB_12), ("c", MESHSUB_12)], idontwant_threshold_bytes=16)
     assert idontwants(sends(made, "b", message("m1", 8))) == []
     assert idontwants(sends(made, "b", message("m2", 16))) == [("c", ("m2",))]
 
 
-def test_who_is_not_in_the_mesh_is_not_told():
+def test_who_is_not_in_the_mesh_gets_no_idontwant():
     """Go's IdontwantNonMesh."""
     made = router([("b", MESHSUB_12)])
     made.handle(PeerConnected("c", MESHSUB_12), 0)
@@ -128,7 +128,7 @@ def test_who_is_not_in_the_mesh_is_not_told():
     assert idontwants(sends(made, "b", message("m1", 1025))) == []
 
 
-def test_the_mesh_is_told_before_the_first_publish():
+def test_the_mesh_gets_idontwant_before_the_first_publish():
     """Go's IDONTWANTBeforeFirstPublish."""
     made = router([("b", MESHSUB_12)])
     actions = made.handle(Publish(message("m1", 1025)), made.now)
@@ -176,7 +176,7 @@ def test_copies_that_wait_need_not_be_sent_with_withdraw_unwanted():
         assert asked == ([Withdraw("b", "m1"), Withdraw("b", "m2")] if withdraw else [])
 
 
-def test_of_eleven_ids_ten_are_heard():
+def test_ten_of_eleven_ids_are_accepted():
     """Rules: IDONTWANT-2. Go's HandleIDontwantSpam."""
     unwanted = Unwanted(3, 1_000, 10, 0, 100_000)
     ids = [f"m{number}" for number in range(11)]
@@ -185,7 +185,7 @@ def test_of_eleven_ids_ten_are_heard():
     assert not unwanted.holds("p", ids[10])
 
 
-def test_of_1001_rpcs_1000_are_heard_until_the_next_heartbeat():
+def test_1000_of_1001_rpcs_are_accepted_until_the_next_heartbeat():
     """Go's AttackSpamIDONTWANT."""
     made = router([("b", MESHSUB_12), ("c", MESHSUB_12)])
     counted = [says(made, "c", f"m{number}") for number in range(1_001)]
@@ -197,7 +197,7 @@ def test_of_1001_rpcs_1000_are_heard_until_the_next_heartbeat():
     assert copies(sends(made, "b", message("late", 2000))) == []
 
 
-def test_of_one_peer_so_many_ids_are_heard_until_the_next_heartbeat():
+def test_ids_of_one_peer_are_bounded_until_the_next_heartbeat():
     """Rules: IDONTWANT-2. In all RPCs together (js: 512, nim: 1 000, jvm: 50 000)."""
     made = router([("b", MESHSUB_12), ("c", MESHSUB_12)], max_idontwant_ids=3)
     says(made, "c", "m1", "m2")

@@ -35,7 +35,7 @@ def test_one_rpc_grafts_into_three_meshes():
     assert [judge.mesh(topic) for topic in ("t1", "t2", "t3")] == [["p"], ["p"], ["p"]]
 
 
-def test_a_graft_for_a_topic_nobody_is_in_gets_nothing_for_100_ms():
+def test_a_graft_for_a_topic_without_peers_gets_nothing_for_100_ms():
     """Go's AttackGRAFTNonExistentTopic."""
     judge = Judge(score=score(**MISBEHAVIOUR))
     judge.connect("p", topics=("elsewhere",))
@@ -118,7 +118,7 @@ def test_a_graft_with_a_negative_score_is_taken_in_for_a_while_or_gets_nothing()
     assert judge.graft("worst") == [PeerGrafted(TOPIC, "worst")]
 
 
-def test_a_graft_with_a_negative_score_gets_a_prune_that_names_nobody_and_a_backoff():
+def test_a_graft_with_a_negative_score_gets_a_prune_that_names_no_peer_and_a_backoff():
     """Rules: GRAFT-9, THRESHOLD-1."""
     judge = Judge(score=score(), exchange_peers=3)
     judge.connect("bad", "good", "better")
@@ -138,7 +138,7 @@ def test_a_full_mesh_refuses_with_the_names_of_others_that_are_welcome():
 
 
 @pytest.mark.parametrize("when", ["always", "quota", "never"])
-def test_whom_a_full_mesh_takes_in(when):
+def test_peers_that_a_full_mesh_takes_in(when):
     """Rules: KEEP-6. go and js: all who were dialled; nim: two; rust: nobody."""
     judge = full(outbound_when_full=when)
     judge.connect("q1", "q2", "q3", outbound=True)
@@ -149,14 +149,14 @@ def test_whom_a_full_mesh_takes_in(when):
 
 
 @pytest.mark.parametrize("topics", [("nowhere", TOPIC), (TOPIC, "nowhere")])
-def test_after_a_graft_out_of_place_nobody_is_named_in_its_rpc(topics):
+def test_after_a_graft_out_of_place_no_peer_is_named_in_its_rpc(topics):
     """Go's protection against those who ask for names: an unknown topic beside a full mesh, whichever comes first."""
     judge = full()
     judge.say("p24", Subscription("other", True))
     assert pruned(judge.say("p24", *map(Graft, topics))) == [("p24", 60, [])]
 
 
-def test_nobody_is_named_to_others_either_only_while_that_rpc_lasts():
+def test_no_peer_is_named_to_others_either_only_while_that_rpc_lasts():
     """A heartbeat after it names others again."""
     judge = full()
     judge.say("p24", Graft("nowhere"))
@@ -347,7 +347,7 @@ def test_a_prune_of_one_who_has_left_counts_again_with_go():
         assert judge.score("p") == expected
 
 
-def test_a_peer_of_one_point_nought_is_told_neither_time_nor_names():
+def test_a_peer_of_one_point_nought_gets_neither_time_nor_names():
     judge = Judge(score=score(), exchange_peers=3)
     judge.connect("old", protocol=MESHSUB)
     judge.connect("q", "r")

@@ -150,7 +150,7 @@ class JudgedNetwork(Network):
             self.says_nothing_of_worth(router, peer)
 
     def graylisted(self, name):
-        """Who is on the list, and in no mesh or fan-out, which it leaves at the next heartbeat."""
+        """Return who is on the list, and in no mesh or fan-out, which it leaves at the next heartbeat."""
         router = self.routers[name]
         standing = router.strategy.standing
         found = {peer for peer in router.connected if peer not in standing.direct and standing.score(peer) < GRAYLIST}

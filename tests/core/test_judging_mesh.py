@@ -30,7 +30,7 @@ def test_a_mesh_of_d_high_is_pruned_to_d(size, left):
     assert len(judge.mesh()) == left
 
 
-def test_negative_scores_leave_first_and_are_told_of_nobody():
+def test_negative_scores_leave_first_and_are_named_to_no_peer():
     """Rules: KEEP-1, THRESHOLD-1."""
     judge = grown(13, exchange_peers=4, degree_low=2, degree_out=0)
     judge.rate(-0.001, *MANY[:7])
@@ -41,7 +41,7 @@ def test_negative_scores_leave_first_and_are_told_of_nobody():
     ]
 
 
-def test_nobody_with_a_score_of_nought_leaves():
+def test_no_peer_with_a_score_of_nought_leaves():
     judge = grown(6)
     judge.rate(0, *MANY[:6])
     judge.beat()
@@ -71,7 +71,7 @@ def test_the_others_that_stay_are_drawn_among_all():
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_two_of_those_whom_one_dialled_stay(seed):
+def test_two_dialled_peers_stay(seed):
     """Rules: KEEP-3. They take no place of the best."""
     judge = grown(30, seed=seed, outbound=("p03", "p14"))
     judge.rate(9, "p20", "p21", "p22", "p23")
@@ -126,7 +126,7 @@ def test_dialled_ones_in_backoff_or_with_negative_scores_are_not_grafted():
     assert set(judge.mesh()) - set(MANY[:7]) == {"z"}
 
 
-def test_a_mesh_with_too_few_takes_anybody_or_the_best():
+def test_a_mesh_with_too_few_takes_any_peer_or_the_best():
     """`graft_choice`: at random, or by score (nim)."""
     for choice in ("random", "best"):
         judge = Judge(score=score(), graft_choice=choice, degree_out=0)

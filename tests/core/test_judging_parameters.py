@@ -67,7 +67,7 @@ def test_all_that_is_wrong_is_said_at_once():
     assert "degree_lazy = -1" in wrong
 
 
-def test_a_mesh_of_nobody_is_legal():
+def test_a_mesh_without_peers_is_legal():
     """Go's BootstrapParamsValidate: all D are 0."""
     assert made(**NO_MESH, degree_lazy=64).degree == 0
     assert made(degree_out=3).degree_out == 3
@@ -99,7 +99,7 @@ def test_what_is_written_is_read_again():
     ],
     ids=lambda given: next(iter(given)),
 )
-def test_any_of_it_makes_a_router_that_judges(given):
+def test_any_of_it_makes_a_router_that_scores(given):
     strategy = Gossipsub(GossipsubParameters.from_mapping(given))
     Router(0, strategy, Randomness(1))
     assert strategy.scoring is not None

@@ -38,7 +38,7 @@ def test_flooding_serves_as_many_as_the_rate_does_in_a_heartbeat(size, copies_se
     assert {found["p00"], found["p01"]} == {Via.MESH}
 
 
-def test_one_copy_each_with_topping_up_beside_flooding():
+def test_one_copy_each_with_topping_up_next_to_flooding():
     judge = Judge(score=score(), flood_publish=True, short_mesh="top_up")
     judge.connect(*MANY)
     judge.graft("p00")
@@ -208,7 +208,7 @@ def test_what_cannot_be_is_refused_before_anything_changes(event):
     assert judge.strategy.standing.direct == set()
 
 
-def test_a_message_that_is_ignored_or_rejected_goes_to_nobody():
+def test_a_message_that_is_ignored_or_rejected_goes_to_no_peer():
     """Go's ScoreValidatorEx: the one who sent what is ignored has no score, the other a bad one."""
     judge = Judge(score=score({"invalid_messages_weight": -1}), validate=True)
     judge.connect("b", "c", "d")

@@ -61,7 +61,7 @@ def test_of_the_graylisted_nothing_is_looked_at_but_subscriptions(accepted):
     assert (TOPIC in judge.router.connected["p"].topics) is not accepted
 
 
-def test_at_the_graylists_threshold_a_peer_is_heard():
+def test_at_the_graylists_threshold_a_peer_is_accepted():
     judge = Judge(score=score(thresholds={"graylist": -1000, "publish": -500, "gossip": -100}))
     judge.connect("p")
     judge.rate(-1000, "p")
@@ -241,7 +241,7 @@ def test_broken_promises_count_at_the_heartbeat_after_their_time(tracked, expect
 
 
 @pytest.mark.parametrize(("lazy", "sender"), [(True, "q"), (False, "p")])
-def test_a_promise_is_kept_by_whoever_sends_the_message(lazy, sender):
+def test_a_promise_is_kept_by_a_peer_that_sends_the_message(lazy, sender):
     """Rules: PROMISE-2. Its validation need not be over."""
     judge = Judge(score=score(**MISBEHAVIOUR), validate=lazy)
     judge.connect("p", "q")
@@ -288,7 +288,7 @@ def gated(**given):
     return judge
 
 
-def test_a_bad_source_gets_only_its_control_heard_while_there_is_too_much():
+def test_a_bad_source_gets_only_its_control_accepted_while_there_is_too_much():
     """Rules: JUDGE-1, GATER-2. Of 300 draws nearly all go against it; who sent nothing bad is heard."""
     judge = gated()
     judge.verdict("waits", Verdict.ACCEPT)
@@ -305,7 +305,7 @@ def test_a_bad_source_gets_only_its_control_heard_while_there_is_too_much():
     assert any(isinstance(action, Validate) for action in judge.say("good", message("fine")))
 
 
-def test_all_is_heard_after_a_minute_without_turning_anything_away_and_of_direct_peers_always():
+def test_all_is_accepted_after_a_minute_without_turning_anything_away_and_of_direct_peers_always():
     """Rules: GATER-1, STANDING-1."""
     judge = gated()
     judge.feed(DirectPeerChosen("bad"))
@@ -362,7 +362,7 @@ def test_nothing_but_subscriptions_is_said_to_the_graylisted():
     assert {action.peer for action in later if hasattr(action, "rpc")} == {"q"}
 
 
-def test_the_gater_draws_anew_each_time_and_the_same_again():
+def test_the_gater_draws_again_each_time_and_the_same_again():
     rows = []
     for _ in range(2):
         judge = gated()

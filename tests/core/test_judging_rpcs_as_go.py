@@ -1,4 +1,4 @@
-"""What go, rust, js, nim and jvm do alike with an RPC, and a router that judges does as well."""
+"""Tests of what go, rust, js, nim and jvm do alike with an RPC, and a router that judges does as well."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFICIT = {
 }
 
 
-def test_a_copy_of_a_throttled_message_is_judged_anew():
+def test_a_copy_of_a_throttled_message_is_judged_again():
     """Rules: DELIVERY-9."""
     judge = Judge(score=score(INVALID), validate=True, max_pending_validations=1)
     judge.connect("busy", "early", "first", "copy")

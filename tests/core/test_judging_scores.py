@@ -64,7 +64,7 @@ def test_all_who_brought_an_invalid_message_are_blamed_before_or_after_the_verdi
 
 
 @pytest.mark.parametrize("verdict", [Verdict.IGNORE, Verdict.ACCEPT])
-def test_for_what_is_ignored_or_accepted_nobody_is_blamed(verdict):
+def test_for_what_is_ignored_or_accepted_no_peer_is_blamed(verdict):
     """Rules: DELIVERY-6."""
     judge = Judge(score=score(INVALID), validate=True)
     judge.connect("first", "during", "later")
@@ -75,7 +75,7 @@ def test_for_what_is_ignored_or_accepted_nobody_is_blamed(verdict):
     assert [judge.score(peer) for peer in ("first", "during", "later")] == [0, 0, 0]
 
 
-def test_for_what_finds_no_room_or_topic_nobody_is_blamed():
+def test_for_what_finds_no_room_or_topic_no_peer_is_blamed():
     """Rules: DELIVERY-6. Turned away for want of time, not joined, left before the verdict."""
     judge = Judge(score=score({**INVALID, **FIRST}), validate=True, max_pending_validations=1)
     judge.connect("p", "q")
@@ -248,7 +248,7 @@ def test_what_came_of_a_peer_that_left_with_a_deficit():
     assert judge.mesh() == []
 
 
-def test_every_bound_is_told():
+def test_every_bound_is_reported():
     judge = Judge(
         score=score(),
         gater={

@@ -119,7 +119,7 @@ def test_two_of_any_sort_have_the_message_once(of_a, of_b, publisher):
         (REQUESTS, REQUESTS, False, None),
     ],
 )
-def test_what_goes_to_whom(own, of_peer, features, expected):
+def test_what_goes_to_which_peer(own, of_peer, features, expected):
     """Rules: PARTIAL-2, PARTIAL-3, PARTIAL-5, EXT-3."""
     judge, application = meeting(own)
     meet(judge, "p", of_peer, Features(partial_messages=features))
@@ -148,7 +148,7 @@ def test_what_who_only_supports_parts_tells(sent_before, of_peer, expected):
 
 
 @pytest.mark.parametrize("of_peer", [SUPPORTS, NONE])
-def test_whoever_spoke_of_a_group_is_answered(of_peer):
+def test_a_peer_that_spoke_of_a_group_is_answered(of_peer):
     """Rule: PARTIAL-5. Never with parts, if it requests none; once, and not what was not asked about."""
     judge, _ = meeting(SUPPORTS)
     meet(judge, "p", of_peer, mesh=False)
@@ -158,7 +158,7 @@ def test_whoever_spoke_of_a_group_is_answered(of_peer):
     assert partials(judge.feed(PublishPartial(TOPIC, group_named(8)))) == []
 
 
-def test_who_left_the_topic_without_a_word_about_the_group_hears_no_more_of_it():
+def test_who_left_the_topic_without_a_word_about_the_group_receives_no_more_of_it():
     """Rule: PARTIAL-5."""
     judge, _ = meeting(REQUESTS)
     for peer in ("p", "q"):

@@ -1,4 +1,4 @@
-"""What implementations do otherwise than v1.1: each parameter off and on, by the presets that choose it."""
+"""Tests of what implementations do otherwise than v1.1: each parameter off and on, by the presets that choose it."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_prune_for_a_topic_that_is_not_joined(name, apart):
         ("jvm", 2, {"e", "f"}),
     ],
 )
-def test_whom_a_poor_mesh_grafts(name, median, grafted):
+def test_peers_that_a_poor_mesh_grafts(name, median, grafted):
     """Rules: KEEP-5."""
     judge = like(
         name,
@@ -211,7 +211,7 @@ def test_a_member_that_nothing_speaks_against_stays(what):
 
 
 @pytest.mark.parametrize(("name", "names"), [("go", set()), ("jvm", {"q", "r"})])
-def test_whom_the_prune_for_a_graft_in_a_backoff_names(name, names):
+def test_peers_named_by_the_prune_for_a_graft_in_a_backoff(name, names):
     """Rules: MESH-5."""
     judge = like(name, exchange_peers=16)
     judge.connect("p", "q", "r")
@@ -220,7 +220,7 @@ def test_whom_the_prune_for_a_graft_in_a_backoff_names(name, names):
 
 
 @pytest.mark.parametrize(("name", "names"), [("go", set()), ("jvm", {"q", "r"})])
-def test_whom_the_prune_of_a_member_with_a_negative_score_names(name, names):
+def test_peers_named_by_the_prune_of_a_member_with_a_negative_score(name, names):
     """Rules: KEEP-1."""
     judge = like(name, exchange_peers=16, first_heartbeat_ms=1_000)
     judge.connect("p", "q", "r")

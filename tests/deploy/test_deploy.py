@@ -71,7 +71,7 @@ def test_the_unit_starts_a_node_with_options_that_there_are():
     assert (options["log_json"], options["metrics"], options["rendezvous_point"]) == (True, "127.0.0.1:9464", True)
 
 
-def test_the_container_runs_a_node_as_nobody_special_and_asks_for_its_health():
+def test_the_container_runs_a_node_as_an_ordinary_user_and_asks_for_its_health():
     last = dict(CONTAINER)
     options = options_of(json.loads(last["ENTRYPOINT"]))
     port = options["metrics"].rpartition(":")[2]

@@ -12,7 +12,7 @@ from hearsay.trace.write.run_folder import RunFolder
 
 
 @pytest.mark.parametrize("kind", ["lossy", "queues", "scores", "floodsub", "episub"])
-def test_who_had_it_from_whom_and_when(tmp_path, kind):
+def test_who_had_it_from_which_peer_and_when(tmp_path, kind):
     scenario = scenario_of(kind)
     simulation = Simulation(scenario, folder=RunFolder.create(tmp_path / "run"), check=True)
     assert simulation.run().problems == ()

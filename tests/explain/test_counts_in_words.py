@@ -1,4 +1,4 @@
-"""Who got a message and who was due it, in words: the counts of one answer agree with those of the other."""
+"""Tests of who got a message and who was due it, in words: the counts of one answer agree with those of the other."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_who_got_it_without_being_due_is_counted(tmp_path):
     assert found["why_due_is_unknown"] is None
 
 
-def test_a_topic_that_nobody_is_in(tmp_path):
+def test_a_topic_without_peers(tmp_path):
     file = tmp_path / "nobody.toml"
     file.write_text('[[topics]]\nname = "empty"\nsubscribers_count = 0\n', encoding="utf-8")
     run = simulated(load_scenario(file, "r1", [*SMALL, ("workload.publishers", "any")]), tmp_path / "run")

@@ -24,7 +24,7 @@ def asked(run):
     return next(row.peer for row in rows if row.via is not None and row.via.name == "IWANT")
 
 
-def test_a_path_is_told_step_by_step(run, asked):
+def test_a_path_is_reported_step_by_step(run, asked):
     done = hearsay("explain", run, "--message", "3", "--node", asked, new_process=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"node {asked} got it after" in done.stdout

@@ -21,7 +21,7 @@ OF_A_COPY = (
 
 
 def figures_of(story: Message) -> dict[str, int]:
-    """What the pass of the analysis says of the message."""
+    """Return what the pass of the analysis says of the message."""
     run, members = story.run, memberships_of(story.run)
     eligible = {}
     for topic in np.unique(members.topic).tolist():

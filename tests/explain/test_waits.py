@@ -11,7 +11,7 @@ from hearsay.explain.trace_rows import connections_until
 from hearsay.pipeline.kernels.memberships import memberships_of
 
 
-def test_nobody_waits_for_a_heartbeat_for_who_is_not_there(tmp_path):
+def test_no_peer_waits_for_a_heartbeat_for_who_is_not_there(tmp_path):
     run = simulated(scenario_of("churn"), tmp_path / "run")
     assert run is not None
     heartbeats = 0

@@ -16,7 +16,7 @@ def file_of(target: str) -> Path:
 
 
 def kept(target: str) -> list[bytes]:
-    """What was found worth keeping, crashes that were mended among it, and the seeds."""
+    """Return the kept inputs, fixed crashes among them, and the seeds."""
     path = file_of(target)
     lines = path.read_text(encoding="ascii").splitlines() if path.exists() else []
     return [*seeds(target), *map(b64decode, lines)]

@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def fuzz(name: str, seconds: int) -> bool:
-    """Whether the target withstood so many seconds."""
+    """Return whether the target withstood a number of seconds."""
     folder = CACHE / name
     folder.mkdir(parents=True, exist_ok=True)
     for data in kept(name):

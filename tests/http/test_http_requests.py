@@ -12,7 +12,7 @@ MOST = 40
 
 
 def read(*pieces, most=MOST):
-    """What comes of it: a request, a status, or nothing yet."""
+    """Return what comes of it: a request, a status, or nothing yet."""
     reader = RequestReader(most)
     try:
         for piece in pieces:

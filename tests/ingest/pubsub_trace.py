@@ -118,7 +118,7 @@ def delimited(messages: list[Any]) -> bytes:
 
 
 def parse_delimited(data: bytes, batched: bool = False) -> list[Any]:
-    """What protobuf's own library reads."""
+    """Return what protobuf's own library reads."""
     events, at = [], 0
     while at < len(data):
         length = shift = 0

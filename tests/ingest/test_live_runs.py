@@ -181,7 +181,7 @@ def test_a_damaged_trace_is_named_and_nothing_is_joined(runs, tmp_path):
 
 
 def killed(trace):
-    """What is left of a node that is killed after its first rows: no goodbye, and no seal."""
+    """Return what is left of a node that is killed after its first rows: no goodbye, and no seal."""
     rest = min(folder for folder in trace.iterdir() if folder.name.isdecimal())
     rows = read_rows(rest)
     shutil.rmtree(trace)

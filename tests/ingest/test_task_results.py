@@ -1,4 +1,4 @@
-"""What tasks send back is read as data: the same values, and nothing that runs."""
+"""The results of tasks are read as data: the same values, and nothing that runs."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class Conversation:
         self._is_quiet = False
 
     def play(self, command: str) -> list[str]:
-        """What the command made the routers do."""
+        """Return what the command made the routers do."""
         verb, *words = command.split()
         play: Callable[..., Iterator[str]] = getattr(self, f"_{verb}")
         lines = list(play(*words))
@@ -337,7 +337,7 @@ class Conversation:
 
 
 def chosen_router(router: str, settings: Sequence[str]) -> tuple[RouterKind, RouterParameters]:
-    """What `node` names: a router, its preset, and parameters beside it."""
+    """Return what `node` names: a router, its preset, and its parameters."""
     kind = find_router(router)
     values = dict(setting.split("=") for setting in settings)
     preset = kind.presets[values.pop("preset", next(iter(kind.presets)))]

@@ -160,7 +160,7 @@ class Replay:
         return replace(parameters, first_heartbeat_ms=first_ms, first_heartbeat_spread_ms=0)
 
     def lines_of(self, rows: Rows, topics: Sequence[str]) -> list[list[str]]:
-        """What a trace tells of the time after each command, in the words of a conversation."""
+        """Return what a trace tells of the time after each command, in the words of a conversation."""
         words = _Words(list(self._routers), topics, self._messages)
         found: list[list[str]] = [[] for _ in self._starts_ms]
         for codes in canonical(with_derived(rows)).tolist():

@@ -54,7 +54,7 @@ class Attacker:
         return said
 
     async def until_answered(self):
-        """What the host says until it answers a ping: it has acted on all that was sent before the last."""
+        """Return what the host says until it answers a ping: it has acted on all that was sent before the last."""
         self.send(frame(FrameType.PING, Flag.SYN, 0, 77))
         return await self.until(frame(FrameType.PING, Flag.ACK, 0, 77))
 

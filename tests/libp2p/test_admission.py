@@ -1,4 +1,4 @@
-"""Who a host deals with: the gate of its owner, and places that no address takes alone."""
+"""Tests of who a host deals with: the gate of its owner, and places that no address takes alone."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_the_address_of_a_connected_peer(host):
 
 
 @limited(max_handshakes=16, handshake_patience_s=60)
-async def test_idle_sockets_of_one_address_keep_out_nobody_else(host):
+async def test_idle_sockets_of_one_address_keep_out_no_other_peer(host):
     crowd = [await Attacker.connect(host, "127.0.0.2") for _ in range(20)]
     while host.refused < 4:
         await asyncio.sleep(0)
@@ -100,7 +100,7 @@ async def test_idle_sockets_give_way_to_others_of_their_own_address(host):
 
 
 @limited(max_handshakes=16, handshake_patience_s=0)
-async def test_silent_sockets_of_many_addresses_end_no_handshake_and_keep_out_nobody(host):
+async def test_silent_sockets_of_many_addresses_end_no_handshake_and_keep_out_no_peer(host):
     crowd = [await Attacker.connect(host, f"127.0.1.{1 + number}") for number in range(16)]
     begun = await Attacker.connect(host, "127.0.0.2")
     begun.writer.write(Upgrade(PrivateKey.generate(), True).start())

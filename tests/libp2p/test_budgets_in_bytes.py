@@ -1,4 +1,4 @@
-"""What peers make a host keep is bounded in bytes, and who keeps most goes first."""
+"""The data that peers make a host keep is bounded in bytes, and the peer with most goes first."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def holding(host, held, address="127.0.0.2", streams=1):
 
 
 @limited(stream=150 * KIB)
-async def test_a_stream_that_nobody_reads_ends_at_its_limit(host, held, over):
+async def test_a_stream_that_is_not_read_ends_at_its_limit(host, held, over):
     attacker = await holding(host, held)
     attacker.send(data_frame(1, bytes(PIECE)) * 3)
     await attacker.until(frame(FrameType.WINDOW_UPDATE, Flag.RST, 1, 0))

@@ -150,7 +150,7 @@ async def test_pings_are_answered(one, other):
 
 
 @run
-async def test_a_slow_reader_holds_its_writer_and_nobody_else(one, other):
+async def test_a_slow_reader_holds_its_writer_and_no_other_peer(one, other):
     accepted = Events()
     other.handle("/slow", accepted)
     serve(other, "/echo", echo)
@@ -226,7 +226,7 @@ async def test_streams_of_a_lost_connection_end(one, other):
 
 
 @run
-async def test_a_protocol_nobody_speaks(one, other):
+async def test_a_protocol_no_peer_speaks(one, other):
     peer = await one.dial(other.addresses[0])
     with pytest.raises(MultistreamError, match="none of our protocols"):
         await one.open_stream(peer, ["/a", "/b"])
@@ -251,7 +251,7 @@ async def test_dialing_oneself_is_refused(one, other):
 
 
 @run
-async def test_nobody_there(one, other):
+async def test_no_host_there(one, other):
     address = other.addresses[0]
     await other.close()
     with pytest.raises(DialError, match="refused"):

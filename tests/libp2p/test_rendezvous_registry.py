@@ -1,4 +1,4 @@
-"""What a rendezvous point remembers, whom it tells of, and its bounds; time is a number."""
+"""Tests of what a rendezvous point remembers, the peers that it names, and its bounds; time is a number."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Point:
         return self.registry.answer(PEERS[-1], HOME, asked)
 
     def listed(self, **asked):
-        """Who, in order."""
+        """Return the peers, in order."""
         return registered(self.answer(**asked))
 
     def parts(self, limit=0):
@@ -126,7 +126,7 @@ def test_a_record_is_bounded():
     assert point.register(0) == Status.OK
 
 
-def test_of_two_records_of_a_peer_the_newer_one_is_told():
+def test_of_two_records_of_a_peer_the_newer_one_is_sent():
     point = Point()
     newer = record(0, sequence=2)
     for envelope in (newer, RECORDS[0]):
@@ -134,7 +134,7 @@ def test_of_two_records_of_a_peer_the_newer_one_is_told():
         assert point.answer().records == (newer,)
 
 
-def test_a_peer_without_room_is_refused_and_nobody_else():
+def test_a_peer_without_room_is_refused_and_no_other_peer():
     point = Point(peer_bytes=2 * ENTRY)
     assert [point.register(0, name) for name in ("aaaa", "bbbb", "cccc")] == [Status.OK] * 2 + [Status.UNAVAILABLE]
     assert point.register(1) == Status.OK
@@ -196,7 +196,7 @@ def test_addresses_take_turns_in_an_answer():
         assert {100, 101} < set(point.listed(limit=3)), "whoever begins"
 
 
-def test_chance_says_which_address_is_told_first():
+def test_chance_says_which_address_is_sent_first():
     point = Point()
     for who in range(20):
         point.register(who, at=f"10.0.0.{who}")
@@ -233,7 +233,7 @@ def test_an_answer_fits_the_message_that_who_asks_will_take():
     assert sorted(who for part in parts for who in registered(part)) == list(range(100))
 
 
-def test_a_record_that_fills_an_answer_is_told_alone():
+def test_a_record_that_fills_an_answer_is_sent_alone():
     point = Point(answer_bytes=100)
     for who in range(3):
         point.register(who)

@@ -67,7 +67,7 @@ def test_the_frames_on_the_wire():
     )  # fmt: skip
 
 
-def test_pings_are_answered_and_going_away_is_told():
+def test_pings_are_answered_and_going_away_is_reported():
     dialer, listener = Yamux(True), Yamux(False)
     dialer.ping(77)
     assert listener.receive(dialer.take()) == []
@@ -188,7 +188,7 @@ def test_a_flood_of_pings_ends_the_connection():
         Yamux(False).receive(frame(FrameType.PING, Flag.SYN, 0, 1) * 2000)
 
 
-def test_what_nobody_reads_is_bounded_over_all_streams():
+def test_what_is_not_read_is_bounded_over_all_streams():
     listener = Yamux(False, YamuxLimits(max_unread_bytes=INITIAL_WINDOW * 2))
     opened(listener, 1, 3, 5)
     listener.receive(data_frame(1, bytes(INITIAL_WINDOW)))

@@ -96,7 +96,7 @@ class Forks:
         self._running: dict[int, tuple[Task, float]] = {}
 
     def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Report]]:
-        """What each told, as they end."""
+        """Yield the report of each, as they end."""
         waiting = deque(tasks)
         try:
             while waiting or self._running:
@@ -203,7 +203,7 @@ class Witness:
 
 
 def is_part(name: str, test: str) -> bool:
-    """Whether this is the test, with some parameters, or a method of it; both as pytest names them."""
+    """Return whether this is the test, with some parameters, or a method of it; both as pytest names them."""
     return name == test or name.startswith((f"{test}[", f"{test}::"))
 
 

@@ -65,7 +65,7 @@ _FILES = files_of_tests()
 
 
 def node_id(test: str) -> str:
-    """What pytest calls a test of the page."""
+    """Return what pytest calls a test of the page."""
     file = _FILES[test]
     if file.suffix == ".txt":
         return f"{file.with_name('test_conversations.py').relative_to(TESTS.parent)}::test_conversation[{file.stem}]"

@@ -49,7 +49,7 @@ def rows() -> list[Row]:
 
 
 def default(setting: str) -> object:
-    """What a setting is if nobody says otherwise: a path from a class of limits, or a constant of a module."""
+    """Return the default of a setting: a path from a class of limits, or a constant of a module."""
     first, *path = setting.split(".")
     if first[0].isupper():
         value: object = _class_named(first)

@@ -98,7 +98,7 @@ async def recording_node(path):
 
 
 async def received_on(path, sent, author):
-    """What was sent, as the bytes say it, and what the router got of it."""
+    """Return what was sent, as the bytes say it, and what the router got of it."""
     ids = MessageIds(by_content)
     expected = []
     RECEIVED.clear()

@@ -1,4 +1,4 @@
-"""Who is where, by what others say: the newest signed record, claims beside it, shares of sources."""
+"""Tests of who is where, by what others say: the newest signed record, claims next to it, shares of sources."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_forged_newer_record_changes_nothing():
     assert known.record(PEERS[0]) == RECORDS[0]
 
 
-def test_claims_stand_beside_what_the_peer_has_signed():
+def test_claims_stand_next_to_what_the_peer_has_signed():
     known = book()
     known.claim(PEERS[0], (address(7), address(8)), "b")
     assert where(known, 0) == ["/ip4/10.0.0.7/tcp/4001", "/ip4/10.0.0.8/tcp/4001"]
@@ -71,7 +71,7 @@ def test_no_more_than_eight_addresses_of_a_peer_are_dialled():
     assert len(where(known, 0)) == 8
 
 
-def test_addresses_that_cannot_be_dialled_or_name_somebody_else_are_left_out():
+def test_addresses_that_cannot_be_dialled_or_name_another_peer_are_left_out():
     known = book()
     udp = Multiaddr.parse("/ip4/10.0.0.1/udp/1/quic-v1")
     known.claim(PEERS[0], (udp, address(1).with_peer(PEERS[1]), address(2).with_peer(PEERS[0])), "a")

@@ -75,7 +75,7 @@ def test_who_offends_again_and_again_is_slowed_and_then_put_out(offence, every_s
 
 
 @given(OFFENCES, st.floats(0, 599))
-def test_who_was_put_out_stays_out_for_ten_minutes_and_then_starts_anew(offence, waited_s):
+def test_who_was_put_out_stays_out_for_ten_minutes_and_then_starts_again(offence, waited_s):
     court = Court()
     court.conduct.note(PEERS[0], "192.0.2.1", offence, 100)
     put_out = court.clock.now_s
@@ -128,7 +128,7 @@ def test_what_happens_at_an_address_does_not_touch_another(done):
 
 
 @given(st.lists(st.tuples(st.sampled_from(PEERS), OFFENCES), max_size=200))
-def test_an_address_that_is_not_known_answers_for_nobody(done):
+def test_an_address_that_is_not_known_answers_for_no_peer(done):
     court = Court()
     for peer, offence in done:
         court.conduct.note(peer, "", offence, 100)
@@ -189,7 +189,7 @@ def test_a_graft_that_crossed_a_prune_is_forgiven_and_one_that_comes_again_and_a
     assert early.forgives(PEERS[0], "news"), "after the end of a backoff there may be another"
 
 
-def test_a_peer_that_was_started_anew_cannot_know_of_backoffs():
+def test_a_peer_that_was_started_again_cannot_know_of_backoffs():
     clock = Clock()
     early = EarlyGrafts(clock, 10.0)
     early.forgives(PEERS[0], "news")

@@ -1,4 +1,4 @@
-"""Whose turn it is to be dialled; time is a number."""
+"""Tests of whose turn it is to be dialled; time is a number."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_failures_are_remembered_of_so_many():
         st.tuples(st.integers(0, 30), st.integers(0, 4), st.sampled_from("abc"), st.integers(0, 2)), max_size=150
     )
 )
-def test_shares_hold_whatever_happens_and_nobody_is_lost(steps):
+def test_shares_hold_whatever_happens_and_no_peer_is_lost(steps):
     dials, clock = queue(
         at_once=6, of_source=4, of_address=2, second_tries=2, waiting=12, waiting_of_source=6, rest_s=3
     )

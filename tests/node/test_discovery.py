@@ -117,7 +117,7 @@ async def test_nodes_meet_though_a_rendezvous_point_is_poisoned(stack):
 
 
 @run
-async def test_a_peer_is_reached_behind_addresses_where_nobody_answers(stack):
+async def test_a_peer_is_reached_behind_addresses_where_no_host_answers(stack):
     tarpit = await (await stack.enter_async_context(Tarpit())).open(*range(1, 8))
     honest, host = [await stack.enter_async_context(hosting(listen)) for listen in (True, False)]
     discovery = await stack.enter_async_context(discovering(host, first_try_s=4.0))
@@ -183,7 +183,7 @@ async def test_a_wrong_address_does_not_keep_a_bootstrap_peer_away(stack):
 
 
 @run
-async def test_a_search_hears_of_everybody_in_parts_and_anew_after_some_rounds(stack):
+async def test_a_search_learns_of_everybody_in_parts_and_again_after_some_rounds(stack):
     host, asking = [await stack.enter_async_context(hosting(listen)) for listen in (True, True)]
     point = RendezvousPoint(host)
     records = set()

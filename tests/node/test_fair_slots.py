@@ -29,7 +29,7 @@ class Held:
         self.slots.leave(peer)
 
 
-def test_whoever_takes_all_it_can_leaves_as_much_as_it_has():
+def test_a_peer_that_takes_all_it_can_leaves_as_much_as_it_has():
     for flooders, each in ((1, 32), (2, 22), (3, 16), (4, 13)):
         held = Held(64)
         for number in range(100):

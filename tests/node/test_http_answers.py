@@ -108,7 +108,7 @@ async def test_a_head_that_is_too_long_is_refused_whether_it_ends_or_not():
 
 
 @run
-async def test_who_does_not_finish_a_request_is_told_and_let_go():
+async def test_who_does_not_finish_a_request_is_answered_and_disconnected():
     async with Listening(patience_s=0.05) as server:
         assert read(await server.ask(b"GET /here HTTP/1.1\r\nX: "))[0] == 408
         assert read(await server.ask())[0] == 408

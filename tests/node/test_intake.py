@@ -97,7 +97,7 @@ class DearAuthor:
 
 
 @run
-async def test_a_flood_of_tiny_rpcs_holds_up_nobody_else():
+async def test_a_flood_of_tiny_rpcs_holds_up_no_other_peer():
     async with node_and_bare_hosts(2, parts_at_once=1e9) as (node, topic, flood, honest):
         before = node.statistics.rpcs_received
         flood.stream.write(TINY * 80_000)
@@ -120,7 +120,7 @@ async def test_the_loop_has_its_turn_during_a_flood():
 
 
 @run
-async def test_an_rpc_full_of_forged_messages_holds_up_nobody_else():
+async def test_an_rpc_full_of_forged_messages_holds_up_no_other_peer():
     async with node_and_bare_hosts(2) as (node, topic, forger, honest):
         template = forger.write(b"forged")
         forged = [
@@ -136,7 +136,7 @@ async def test_an_rpc_full_of_forged_messages_holds_up_nobody_else():
 
 
 @run
-async def test_forged_messages_of_dear_keys_are_checked_elsewhere_and_hold_up_nobody():
+async def test_forged_messages_of_expensive_keys_are_checked_elsewhere_and_hold_up_no_peer():
     offences = []
     async with node_and_bare_hosts(2, offences) as (node, topic, forger, honest):
         expensive = DearAuthor()
@@ -153,7 +153,7 @@ async def test_forged_messages_of_dear_keys_are_checked_elsewhere_and_hold_up_no
 
 
 @run
-async def test_messages_of_a_peer_stay_in_order_whoever_checks_them():
+async def test_messages_of_a_peer_stay_in_order_in_every_place_of_checks():
     async with node_and_bare_hosts(1) as (_, topic, sender):
         expensive = DearAuthor()
         messages = [(expensive if number % 3 else sender).write(b"%d" % number) for number in range(90)]
@@ -164,7 +164,7 @@ async def test_messages_of_a_peer_stay_in_order_whoever_checks_them():
 
 
 @run
-async def test_a_forged_copy_of_a_dear_message_does_not_keep_out_the_true_one():
+async def test_a_forged_copy_of_an_expensive_message_does_not_keep_out_the_true_one():
     async with node_and_bare_hosts(3) as (node, topic, forger, honest, other):
         expensive = DearAuthor()
         for number in range(20):
@@ -232,7 +232,7 @@ async def test_a_closed_node_has_no_threads_left():
 
 
 @run
-async def test_tiny_rpcs_beyond_the_allowance_wait_and_are_told_of():
+async def test_tiny_rpcs_beyond_the_allowance_wait_and_are_counted():
     offences = []
     async with node_and_bare_hosts(1, offences, parts_per_s=2000, parts_at_once=3000) as (node, _, flood):
         intake = node._running.links.of[flood.host.peer].intake
@@ -335,7 +335,7 @@ async def most_that_waited_of_two(**limits):
 
 
 @run
-async def test_a_peer_without_room_waits_and_nobody_else_does():
+async def test_a_peer_without_room_waits_and_no_other_peer_does():
     async with node_and_bare_hosts(2) as (node, topic, expensive_one, honest):
         budget = node._running.receiver.waiting_bytes
         budget.reserve(budget.limit)

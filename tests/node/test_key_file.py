@@ -22,7 +22,7 @@ key_file.identity_in(Path(sys.argv[1]))
 """
 
 
-def test_a_key_is_made_once_and_nobody_else_may_read_it(tmp_path):
+def test_a_key_is_made_once_and_no_other_user_may_read_it(tmp_path):
     made = identity_in(tmp_path / "key")
     assert identity_in(tmp_path / "key").seed == made.seed
     assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600

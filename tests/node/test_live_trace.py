@@ -163,7 +163,7 @@ def test_a_copy_withheld_has_the_row_of_one_that_would_have_been_sent(tmp_path, 
     assert [withheld[column] for column in same] == [sent[column] for column in same]
 
 
-def test_a_dial_of_a_named_peer_says_whom_and_for_which_topic(tmp_path, peers):
+def test_a_dial_of_a_named_peer_says_which_peer_and_for_which_topic(tmp_path, peers):
     node, friend, named, _ = peers
     notices = TopicJoined("news"), PeerAdded(friend, "/meshsub/1.1.0"), NamedPeerDialled("news", named)
     live(tmp_path, node, count(1_000_000).__next__, *notices)
@@ -174,7 +174,7 @@ def test_a_dial_of_a_named_peer_says_whom_and_for_which_topic(tmp_path, peers):
     assert names.topic(dial[Column.TOPIC]) == "news"
 
 
-def test_names_of_whom_others_name_are_bounded_and_leave_room_for_ones_own(tmp_path, peers, monkeypatch):
+def test_names_of_peers_that_others_name_are_bounded_and_leave_room_for_ones_own(tmp_path, peers, monkeypatch):
     monkeypatch.setattr(trace_rows, "MAX_PEERS", 6)
     node, friend, *_ = peers
     named = [NamedPeerDialled("own", b"\x00\x01" + bytes([number])) for number in range(10)]

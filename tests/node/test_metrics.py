@@ -65,7 +65,7 @@ async def figures(node):
 
 
 async def figures_where(node, condition):
-    """What is shown as soon as something is so."""
+    """Return what is shown as soon as something is so."""
     while True:
         found = await figures(node)
         if condition(found):

@@ -1,4 +1,4 @@
-"""What becomes of peers that offend again and again, and of honest ones beside them, on real sockets.
+"""Tests of what becomes of peers that offend again and again, and of honest ones next to them, on real sockets.
 
 Attackers come from other addresses of 127.0.0.0/8 than the honest, who are at 127.0.0.1.
 """
@@ -87,7 +87,7 @@ async def peers(*made):
 
 
 @run
-async def test_who_forges_again_and_again_is_put_out_and_nobody_else():
+async def test_who_forges_again_and_again_is_put_out_and_no_other_peer():
     async with Node(config()) as node, peers(Peer(), Peer(), Peer("127.0.0.1")) as (attacker, neighbour, honest):
         await node.join("news")
         news = []
@@ -190,7 +190,7 @@ async def test_memory_of_a_peer_that_hung_up_is_that_of_its_address():
 
 
 @run
-async def test_whoever_cannot_write_an_rpc_is_put_out():
+async def test_a_peer_that_cannot_write_an_rpc_is_put_out():
     async with Node(config()) as node, peers(Peer()) as (attacker,):
         await attacker.meet(node)
         with suppress(StreamClosed, ProtocolError):

@@ -346,7 +346,7 @@ async def test_peer_exchange_joins_those_who_were_pruned():
 
 
 @run
-async def test_a_slow_peer_loses_messages_and_stalls_nobody():
+async def test_a_slow_peer_loses_messages_and_stalls_no_peer():
     limits = NodeLimits(peer_queue_bytes=1 << 20)
     async with (
         Node(config("floodsub", limits=limits)) as one,
@@ -471,7 +471,7 @@ async def test_some_of_a_list_of_rendezvous_points_may_be_dead():
     silent.close()
 
 
-def test_a_peer_with_whom_no_protocol_is_agreed_yet_is_not_called_foreign():
+def test_a_peer_with_which_no_protocol_is_agreed_yet_is_not_called_foreign():
     @run
     async def test():
         async with Node() as other, Node() as node:

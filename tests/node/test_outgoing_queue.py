@@ -1,4 +1,4 @@
-"""What waits to go out: bounded for each peer and for all, and who does not read pays for it."""
+"""The queue of outgoing data is bounded for each peer and for all, and a peer that does not read pays for it."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ async def test_a_relay_of_messages_that_implementations_differ_on_keeps_its_scor
 
 
 @run
-async def test_a_topic_is_scored_anew_at_run_time_and_scores_can_be_watched():
+async def test_a_topic_is_scored_again_at_run_time_and_scores_can_be_watched():
     seen = []
     async with Node(keeping_scores()) as reader, Node(NodeConfig(parameters=QUICK)) as writer:
         topic = await reader.join("news")

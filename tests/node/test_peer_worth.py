@@ -1,4 +1,4 @@
-"""What peers are worth to a node when its host needs a slot."""
+"""Tests of what peers are worth to a node when its host needs a slot."""
 
 from __future__ import annotations
 

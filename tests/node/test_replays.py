@@ -130,7 +130,7 @@ def written(author, *data):
 
 
 def forgotten(node):
-    """Whether nothing counts as seen any more."""
+    """Return whether nothing counts as seen any more."""
     router = node._running.router
     router.seen.expire(node._running.clock())
     return not router.seen.known

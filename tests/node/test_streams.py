@@ -215,7 +215,7 @@ async def test_queues_of_peers_of_an_ipv6_network_share_their_room():
 
 
 @run
-async def test_a_peer_that_connects_again_says_all_anew():
+async def test_a_peer_that_connects_again_says_all_again():
     async with node_and_peer() as (node, peer):
         await peer.open(HELLO)
         await until(lambda: node.topic_peers("news") == 1)

@@ -47,7 +47,7 @@ class Digger:
         return not self.pieces
 
 
-def test_who_comes_while_nobody_waits_begins_at_once():
+def test_who_comes_while_no_peer_waits_begins_at_once():
     world = World()
     for name in "abc":
         world.turns.arrived(Digger(world, name, [SLICE_S / 2]))
@@ -123,7 +123,7 @@ def test_idle_time_earns_nothing():
 
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 40)), max_size=60))
-def test_nobody_uses_more_than_the_allowance(uses):
+def test_no_peer_uses_more_than_the_allowance(uses):
     """Whoever waits as long as it is told has used no more than the burst, the rate, and one use too many."""
     allowance = Allowance(10, 20, 0.0)
     now_s = used = 0.0
@@ -172,7 +172,7 @@ def test_the_line_serves_who_waits_longest():
     assert line.next() is batches[1]
 
 
-def test_a_copy_waits_for_the_same_bytes_and_a_forged_one_holds_up_nobody():
+def test_a_copy_waits_for_the_same_bytes_and_a_forged_one_holds_up_no_peer():
     line = Line(2, lambda _: True)
     true, copy, forged = (Batch([message(1, data)], print) for data in (b"true", b"true", b"forged"))
     for batch in (true, copy, forged):

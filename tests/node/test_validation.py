@@ -93,7 +93,7 @@ async def taken(topic, count):
 
 
 @pytest.mark.parametrize("flooders", [1, 4])
-def test_peers_whose_messages_take_for_ever_hold_up_nobody_elses(flooders):
+def test_peers_whose_messages_take_for_ever_hold_up_no_other_peers(flooders):
     @run
     async def test():
         async with (
@@ -185,7 +185,7 @@ async def test_what_waits_is_bounded_over_all_peers_and_none_is_lost():
 
 
 @run
-async def test_room_that_is_free_again_goes_to_whoever_has_none():
+async def test_room_that_is_free_again_goes_to_a_peer_that_has_none():
     limits = {"max_pending_validations": 13, "pending_validations_per_peer": 2}
     async with visited(8, validation_s=3600, **limits) as (node, topic, gate, strangers):
         *flooders, last, honest = strangers
@@ -221,7 +221,7 @@ async def test_an_rpc_without_room_waits_whole():
 
 
 @run
-async def test_a_message_does_not_wait_behind_the_flood_of_whoever_brought_it_first():
+async def test_a_message_does_not_wait_behind_the_flood_of_a_peer_that_brought_it_first():
     async with visited(2, validation_s=3600) as (node, topic, gate, (flooder, honest)):
         flooder.send(*flood(100), b"news of the day")
         await until(lambda: node._running.validation.pending(flooder.peer) == 101)

@@ -14,7 +14,7 @@ QUICK = {"heartbeat_interval_ms": 100, "first_heartbeat_ms": 20, "first_heartbea
 
 
 async def published_and_unwanted(withdraws: bool) -> tuple[list[bytes], int]:
-    """What arrives of two messages, when the peer says that it has the first one before that has left."""
+    """Return what arrives of two messages, when the peer says that it has the first one before that has left."""
     parameters = {**QUICK, "idontwant_threshold_bytes": 4, "withdraw_unwanted": withdraws}
     async with Node(NodeConfig(parameters=parameters)) as one, Node(NodeConfig(parameters=parameters)) as other:
         topic = await other.join("news")

@@ -55,7 +55,7 @@ def test_metadata_are_two_bitlists_as_in_ethereums_columns():
     assert said_to == [start + bytes([0b01, 1, 0b10, 1]), start + bytes([0b01, 1, 0, 1])]
 
 
-def test_nobody_is_asked_before_it_says_that_it_has_something():
+def test_no_peer_is_asked_before_it_says_that_it_has_something():
     talk = Talk([asking(), asking()])
     talk.follow(0, talk.applications[0].add(TOPIC, GROUP, {}))
     assert talk.metadata_sent(0, 1) == [FORM.encode_claim(GROUP, Claim(0, 0))]
@@ -165,7 +165,7 @@ def test_however_peers_speak_each_part_is_asked_of_one_that_offers_it(steps):
         assert not any(parts & here for parts in asked)
 
 
-def test_nobody_is_asked_for_ever():
+def test_no_peer_is_asked_for_ever():
     """Four peers that promise and never send are asked once each."""
     asks = Asks()
     for peer in "pqrs":

@@ -119,7 +119,7 @@ def test_one_of_three_has_all_and_pushes_it_and_the_others_pass_on_what_is_new()
     assert sorted(node for node, _ in talk.wholes) == [0, 1, 2]
 
 
-def test_nobody_asks_for_what_it_has():
+def test_no_peer_asks_for_what_it_has():
     """One announcement each way and nothing else, however often the group is published again."""
     talk = talk_of(2)
     own(talk, 0, range(4))
@@ -196,7 +196,7 @@ def test_in_any_network_and_order_everybody_gets_everything(network, data, claim
 
 @pytest.mark.parametrize("claims", [Bitmap(), Bitlists()])
 @pytest.mark.parametrize("asks", Asking)
-def test_talk_of_what_nobody_has_comes_to_an_end(asks, claims):
+def test_talk_of_what_no_peer_has_comes_to_an_end(asks, claims):
     """With bitmaps, who asks one peer for each part took its own silence about a part for news, and so for ever."""
     form = counted_parts(8, 8, claims)
     for seed in range(50):
@@ -257,7 +257,7 @@ def test_who_repeats_a_part_gets_no_credit_and_no_second_answer():
     assert exchange.received(partial, 3).events == (PublishPartial(TOPIC, GROUP, (3,)),)
 
 
-def test_what_is_known_beforehand_is_there_when_a_group_is_first_heard_of():
+def test_what_is_known_beforehand_is_there_when_a_group_is_first_seen():
     """Seven of eight parts came by another way; peers are told, and one part is asked for."""
     known = counted(GROUP, range(7))
     exchange = PartsExchange(FORM, known=lambda topic, group: known if group == GROUP else {})

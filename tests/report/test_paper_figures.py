@@ -186,7 +186,7 @@ def test_the_command_draws_runs_and_says_what_cannot_be(tmp_path):
         ("study.toml", False, "and pictures in the same folder; for a paper: --figures DIR"),
     ],
 )
-def test_a_folder_that_has_its_own_report_is_told_of(tmp_path, file, figures, said):
+def test_a_folder_that_has_its_own_report_is_reported(tmp_path, file, figures, said):
     (tmp_path / file).write_text("")
     ended = hearsay("report", tmp_path, *(("--figures", tmp_path / "figures") if figures else ()))
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1), ended.stderr

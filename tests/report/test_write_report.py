@@ -1,4 +1,4 @@
-"""What a report says, from result tables whose figures are known."""
+"""Tests of what a report says, from result tables whose figures are known."""
 
 from __future__ import annotations
 
@@ -485,7 +485,7 @@ def test_what_is_said_below_a_figure_names_its_run(tmp_path):
     assert re.search(r"large\s*: the busiest tenth of the nodes sent", text)
 
 
-def test_runs_of_one_name_are_told_apart(tmp_path):
+def test_runs_of_one_name_stay_distinct(tmp_path):
     runs = [write_run(tmp_path / "a" / "run"), write_run(tmp_path / "b" / "run")]
     labels = {f"run ({run})" for run in runs}
     page = report(tmp_path, *runs, runs[0])

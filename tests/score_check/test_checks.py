@@ -109,7 +109,7 @@ def test_a_check_is_silent_just_this_side_of_its_fault(tmp_path, changes, gone):
 
 
 @pytest.mark.parametrize(("dials", "found"), [("true", True), ("false", False)])
-def test_who_does_not_dial_takes_exchange_from_nobody(tmp_path, dials, found):
+def test_who_does_not_dial_takes_exchange_from_no_peer(tmp_path, dials, found):
     path = tmp_path / "scenario.toml"
     thresholds = "[router.score.thresholds]\naccept_exchange = 0\n"
     text = f'[router]\npreset = "hardening"\naccept_exchange = {dials}\n{thresholds}'

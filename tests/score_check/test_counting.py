@@ -1,4 +1,4 @@
-"""What counters come to over many refreshes is what the core's rule does refresh by refresh."""
+"""Counters after many refreshes are what the core's rule does refresh by refresh."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_it_takes_more_of_what_decays_between_two_heartbeats(tmp_path):
     assert [each.needed["graylist"] for each in counts] == [5, 6]
 
 
-def test_promises_that_nobody_tracks_are_never_broken(tmp_path):
+def test_promises_that_no_router_tracks_are_never_broken(tmp_path):
     path = tmp_path / "scenario.toml"
     path.write_text('[router]\npreset = "nim"\n', encoding="utf-8")
     for subject in (read_subject(path), subject_of_set("nim")):

@@ -1,4 +1,4 @@
-"""What a file says, and every mistake in it as a line with its place."""
+"""Tests of what a file says, and every mistake in it as a line with its place."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_populations_with_other_routers_are_named(tmp_path):
     assert report["router_is_run"] is True
 
 
-def test_it_is_said_when_nobody_runs_the_router(tmp_path):
+def test_it_is_said_when_no_router_runs(tmp_path):
     found = check(read(tmp_path, SCENARIO + OTHERS))
     assert "file.toml: no node runs [router]" in check_text(found)
     assert found.to_json()["router_is_run"] is False
@@ -110,7 +110,7 @@ def test_a_topic_without_traffic_prunes_its_members(tmp_path):
     assert idle == ["news"]
 
 
-def test_the_line_of_a_parameter_of_a_scenario_is_told(tmp_path):
+def test_the_line_of_a_parameter_of_a_scenario_is_reported(tmp_path):
     text = SCENARIO + "[router.score.thresholds]\ngraylist = -5000\n"
     report = next(each for each in check(read(tmp_path, text)).findings if each.check == "thresholds-equal")
     assert (report.place, text.splitlines()[report.line - 1]) == (
@@ -184,7 +184,7 @@ def test_a_mistake_is_a_line_with_its_place(tmp_path, old, new, line):
     assert line in found[0]
 
 
-def test_all_mistakes_are_told_in_the_order_of_the_file(tmp_path):
+def test_mistakes_are_listed_in_the_order_of_the_file(tmp_path):
     text = CLEAN.replace("degree = 8", "degree = 0").replace("topic_cap = 20", "topic_cap = -1")
     assert [each.partition(" =")[0] for each in problems(tmp_path, text)] == [
         "file.toml:3: expect.degree",
@@ -205,5 +205,5 @@ def test_all_mistakes_are_told_in_the_order_of_the_file(tmp_path):
         ("[score]\ntopics = 3\n", "score.topics.0 = 3: must be a table"),
     ],
 )
-def test_what_is_no_file_of_scores_is_told(tmp_path, text, line):
+def test_what_is_no_file_of_scores_is_reported(tmp_path, text, line):
     assert any(line in each for each in problems(tmp_path, text)), problems(tmp_path, text)

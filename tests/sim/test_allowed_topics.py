@@ -40,7 +40,7 @@ def test_nodes_are_in_the_topics_that_their_routers_allow():
         assert topics == ((1, 2) if plan.router_of[node] else (0, 1))
 
 
-def test_a_run_with_two_kinds_of_nodes_delivers_all_and_drops_what_is_not_heard():
+def test_a_run_with_two_kinds_of_nodes_delivers_all_and_drops_what_is_not_accepted():
     rows = []
     result = Simulation(scenario(), check=True, listener=rows.append).run()
     assert result.problems == ()
@@ -56,7 +56,7 @@ def test_a_run_with_two_kinds_of_nodes_delivers_all_and_drops_what_is_not_heard(
         {"timed": [{"at_s": 6, "node": node, "action": "join", "topic": "news"} for node in range(20)]},
     ],
 )
-def test_whoever_is_to_publish_or_join_must_be_allowed_to(changes):
+def test_a_peer_that_is_to_publish_or_join_must_be_allowed_to(changes):
     with pytest.raises(ScenarioError, match=r"router.allowed_topics: node \d+ is to join or publish in '\w+'"):
         make_plan(scenario(**changes))
 

@@ -162,7 +162,7 @@ def test_hundreds_of_thousands_of_copies_may_wait_for_narrow_uplinks():
     assert engine.trace_hash == reference.trace_hash
 
 
-def test_auto_begins_anew_with_the_reference_engine_where_the_array_engine_has_no_room(monkeypatch, tmp_path):
+def test_auto_begins_again_with_the_reference_engine_where_the_array_engine_has_no_room(monkeypatch, tmp_path):
     monkeypatch.setattr(engines, "WORTH_COMPILING", 0)
     monkeypatch.setattr(build, "lines_at_most", lambda least, _bytes: min(least, 200))
     file = tmp_path / "lively.toml"
@@ -258,7 +258,7 @@ def test_a_script_that_lags_gives_the_gossip_of_simsubs_fast_runs():
         assert (abs(fmean(counts) - published["ihave"]) < 4 * stdev(counts)) is fits
 
 
-def test_a_long_run_is_told_before():
+def test_a_long_run_is_announced():
     assert first_line("simulate", "--nodes", "5000", "--messages", "500", "--engine", "reference") == (
         "this takes about 3 min\n"
     )
@@ -288,7 +288,7 @@ def test_a_difference_is_shown_with_its_rows():
 
 
 @pytest.mark.parametrize("delay_ms", [30, 2500])
-def test_what_applications_reject_is_due_to_nobody_in_either_engine(delay_ms):
+def test_what_applications_reject_is_due_to_no_node_in_either_engine(delay_ms):
     """Also where the verdict comes when the window of the message is over."""
     few = LIVELY.replace("messages = 240", "messages = 20").replace("seen_ttl_ms = 6000\n", "")
     assert agree(plan_of(f"{few}\n[validation]\ndelay_ms = {delay_ms}\nreject_share = 0.4\n"))

@@ -55,7 +55,7 @@ def connects(rows: list[TraceRow]) -> int:
     return sum(row.event == TraceEvent.SEND_RPC and row.kind == PartKind.CONNECT for row in rows)
 
 
-def test_whom_a_prune_names_is_dialled_if_the_router_accepts_it(hub):
+def test_a_peer_that_a_prune_names_is_dialled_if_the_router_accepts_it(hub):
     alone, _ = hub()
     assert connections(alone) == {(0, node) for node in range(1, NODES)}
     assert connects(alone) == NODES - 1

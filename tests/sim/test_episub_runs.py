@@ -275,7 +275,7 @@ def test_a_steady_tree_costs_one_copy_per_node_and_is_as_deep_as_flooding():
     assert fmean(last["tree"][3:]) <= fmean(last["flood"][3:]) + 2
 
 
-def test_what_the_application_judges_is_not_asked_for():
+def test_what_the_application_validates_is_not_asked_for():
     """Two thirds of the copies were answers to such GRAFTs, and what PRUNEs and GRAFTs made of the tree, before."""
     copies = Copies()
     made = sound(

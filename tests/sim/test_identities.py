@@ -1,4 +1,4 @@
-"""What nodes are told of each other: who dialled, where peers are, what the application thinks of them."""
+"""Tests of what nodes know of each other: who dialled, where peers are, what the application thinks of them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_episub_dials_by_itself_and_says_so():
     assert all(how != once[peer, node] for (node, peer), how in once.items())
 
 
-def test_nobody_has_an_address_unless_the_scenario_says_so():
+def test_no_node_has_an_address_unless_the_scenario_says_so():
     assert {event.address for _, event in watched().connected} == {""}
 
 
@@ -159,7 +159,7 @@ def test_routers_that_do_not_judge_are_not_asked_to():
     assert watched("gossipsub", ratings="[{rating = 3}]").rated == []
 
 
-def test_identities_change_nothing_where_nobody_looks_at_them():
+def test_identities_change_nothing_where_no_router_looks_at_them():
     plain = Scenario.model_validate({"network": {"nodes": 20}})
     with_identities = {"network": {"nodes": 20}, "addresses": {"nodes_per_address": 2}, "ratings": [{"rating": -9}]}
     hashes = {Simulation(one).run().summary.trace_hash for one in (plain, Scenario.model_validate(with_identities))}

@@ -97,7 +97,7 @@ def test_the_script_hands_full_messages_to_some():
     run({**PARTS, "workload.publishers": "script"})
 
 
-def test_nodes_that_come_back_begin_anew():
+def test_nodes_that_come_back_begin_again():
     summary = simulate(
         scenario_of({**PARTS, "faults.churn.away_share": 0.2, "faults.churn.mean_session_s": 5}),
         check=True,

@@ -101,7 +101,7 @@ def test_a_population_is_a_list_or_a_share_of_the_others():
     assert [node for node, router in enumerate(made.router_of) if router == 2] == [1, 5, 7]
 
 
-def test_a_list_elsewhere_moves_nobody_between_shares():
+def test_a_list_elsewhere_moves_no_node_between_shares():
     """Whoever is not listed has the place in the draw that it has without lists."""
     share = {"share": 0.3, "router": {"preset": "rust"}}
     alone = make_plan(populations(share)).router_of

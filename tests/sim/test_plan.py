@@ -210,7 +210,7 @@ def test_timed_joins_and_leaves_count_for_publishers():
         ),
     ],
 )
-def test_nobody_can_ever_publish(document: dict[str, object], problem: str):
+def test_no_node_can_ever_publish(document: dict[str, object], problem: str):
     with pytest.raises(ScenarioError) as error:
         plan(**document)
     assert error.value.problems == [problem]

@@ -253,7 +253,7 @@ LEAVING_TWICE = {
 UNNOTICED_CRASH = {"faults__crash__0__at_s": 16, "faults__crash__0__share": 0.3, "faults__detection_s": 60}
 
 
-def test_numbers_its_leaves_anew(monkeypatch):
+def test_numbers_its_leaves_again(monkeypatch):
     monkeypatch.setattr(Sequence, "next", lambda self, now: 1)
     reported("LEAVE has number 1, an earlier one had 1", problems(**LEAVING_TWICE))
 

@@ -86,7 +86,7 @@ def test_forwards_what_the_application_refused(monkeypatch):
     reported("sent to .*, which the application refused", found)
 
 
-def test_forwards_what_nobody_wants(monkeypatch):
+def test_forwards_what_no_peer_wants(monkeypatch):
     parameters = {"router__idontwant_threshold_bytes": 10, "validation__delay_ms": 200}
     assert problems(**parameters) == ()
     monkeypatch.setattr(Gossipsub, "who_want", lambda self, peers, *rest: peers)
@@ -127,7 +127,7 @@ def test_grafts_too_early(monkeypatch):
     reported("before the backoff in 'topic' is over", problems(router__preset="v1.1", **keys))
 
 
-def test_takes_nobody_back(monkeypatch):
+def test_takes_no_peer_back(monkeypatch):
     """A mesh is asked for fewer peers while it keeps apart from some, and no longer than that."""
     monkeypatch.setattr(Backoffs, "forbids_graft", lambda self, topic, peer, now: (topic, peer) in self._until)
     monkeypatch.setattr(Backoffs, "expire", lambda *_: None)

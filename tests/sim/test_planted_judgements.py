@@ -125,7 +125,7 @@ def test_publishes_to_who_is_below_the_threshold(monkeypatch):
     reported("message beyond the mesh to .*, whose score -6000.0 is below -5000", found)
 
 
-def test_hears_the_graylisted(monkeypatch):
+def test_accepts_the_graylisted(monkeypatch):
     """Rules: JUDGE-1, THRESHOLD-4."""
     monkeypatch.setattr(Standing, "is_graylisted", lambda self, peer: False)
     found = problems(**rated(-20_000), workload__publishers="subscribers")
@@ -157,7 +157,7 @@ def test_names_others_to_who_has_a_negative_score(monkeypatch):
     reported("PRUNE with names to .*, whose score -1.0 is below 0", problems(**keys))
 
 
-def test_grafts_before_a_told_backoff_is_over(monkeypatch):
+def test_grafts_before_a_received_backoff_is_over(monkeypatch):
     """Rules: BACKOFF-2, BACKOFF-4."""
     monkeypatch.setattr(mesh, "received_backoff", lambda names_a_time, seconds, own, most: own)
     reported("GRAFT to 3, .* us before the backoff in 'topic' is over", problems(**returns(8_000)))

@@ -302,7 +302,7 @@ def test_no_random_run_breaks_an_invariant(router, nodes, degree, messages, loss
 
 
 @pytest.mark.parametrize("engine", ["reference", "array"])
-def test_who_says_goodbye_leaves_its_topics_and_is_heard(tmp_path, engine):
+def test_who_says_goodbye_leaves_its_topics_and_is_accepted(tmp_path, engine):
     """A peer that is there gets the UNSUBSCRIBE and the PRUNE before it loses the connection."""
     keys = {"churn__away_share": 0.1, "churn__mean_session_s": 20, "churn__goodbye": "true"}
     folder = RunFolder.create(tmp_path / "run")
@@ -340,7 +340,7 @@ def test_no_messages():
 
 
 @pytest.mark.parametrize("router", ROUTERS)
-def test_what_applications_reject_is_due_to_nobody(router):
+def test_what_applications_reject_is_due_to_no_node(router):
     """Rejecting loses nothing that was due: half of the messages go no further than who publishes them, and peers."""
     accepting = checked(router=router, validation__delay_ms=1)
     rejecting = checked(router=router, validation__delay_ms=1, validation__reject_share=0.5)

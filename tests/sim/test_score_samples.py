@@ -1,4 +1,4 @@
-"""What routers think of their peers is looked at now and then, and at the end."""
+"""The scores that routers give their peers are sampled now and then, and at the end."""
 
 from __future__ import annotations
 

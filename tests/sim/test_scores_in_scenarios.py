@@ -85,7 +85,7 @@ def test_tables_of_a_preset_need_no_topics(tmp_path):
     assert load_scenario(file) == made
 
 
-def test_scores_are_written_down_only_if_somebody_keeps_them():
+def test_scores_are_written_down_only_if_a_user_keeps_them():
     every = ("scores.every_s", "5")
     assert refused([every], preset="r1") == ["--set scores.every_s=5: no router keeps scores (router.score)"]
     assert load_scenario(None, "r1", [HARDENING, every]).scores.every_us == 5_000_000

@@ -1,4 +1,4 @@
-"""Who dials whom: shape, bounds, and the same draws whether made one by one or many at once."""
+"""Tests of which node dials which: shape, bounds, and the same draws whether made one by one or many at once."""
 
 from pathlib import Path
 

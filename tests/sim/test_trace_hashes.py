@@ -1,4 +1,4 @@
-"""What the simulator does, event for event: whoever changes a line here says why in the commit.
+"""Tests of what the simulator does, event for event: a change of a line here has its reason in the commit.
 
 The hash of a trace covers every row. Both engines give it; episub runs on the reference engine alone.
 """

@@ -1,4 +1,4 @@
-"""Whose messages are invalid, for whom, and how far they get."""
+"""Tests of which messages are invalid, for which nodes, and how far they get."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_an_invalid_message_goes_one_hop(verdict, reason):
     assert {delivered[message] for message in of if message not in invalid} == {30}
 
 
-def test_what_is_invalid_is_due_to_nobody():
+def test_what_is_invalid_is_due_to_no_node():
     _, simulation = rows("[{share = 0.5}]")
     assert simulation.engine.figures().eligible == simulation.engine.figures().reached > 0
 

@@ -1,4 +1,4 @@
-"""What some nodes of the array engine were handed, given to real routers: they do the same."""
+"""Tests of what some nodes of the array engine were handed, given to real routers: they do the same."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_real_routers_do_what_witnesses_did(preset, changes, witnesses):
 
 
 @pytest.mark.thorough
-def test_the_bench_says_what_it_heard(monkeypatch, capsys):
+def test_the_bench_says_what_it_received(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["witness_nodes.py", "--nodes", "60", "--messages", "2", "--witnesses", "5"])
     assert witness_nodes.main() == 0
     assert capsys.readouterr().out.startswith("5 witnesses of 60 nodes, preset r1: ")

@@ -83,7 +83,7 @@ class Soak:
             self._seed += 1
 
     def next(self) -> str:
-        """Who has had least time; of several, whoever is named first."""
+        """Return the one that has had least time; of several, the one that is named first."""
         return min(self.spent_s, key=self.spent_s.__getitem__)
 
     def _turn(self, subject: str, seed: int) -> None:

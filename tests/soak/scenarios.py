@@ -62,7 +62,7 @@ def soak(number: int) -> Counter[str]:
 
 
 def checked(number: int, texts: st.SearchStrategy[str]) -> Counter[str]:
-    """What random scenarios met under the checker, which has found nothing."""
+    """Return what random scenarios met under the checker, which has found nothing."""
     seen: Counter[str] = Counter()
 
     @seed(number)

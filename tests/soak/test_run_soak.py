@@ -29,7 +29,7 @@ def test_a_turn_says_what_it_has_seen_and_two_are_the_same():
     assert said[0].startswith('seen: {"inputs of ')
 
 
-def test_who_had_least_is_next_and_nobody_waits_for_a_second_turn_of_another(capsys):
+def test_who_had_least_is_next_and_no_peer_waits_for_a_second_turn_of_another(capsys):
     costs = {"short": 1.0, "long": 100.0, "middle": 10.0}
     soak = Soak(tuple(costs), 0)
     order = []

@@ -30,7 +30,7 @@ BUDGETS = st.fixed_dictionaries({}, optional={"seeds": ANYTHING, "cases": ANYTHI
 
 
 def problems(load) -> list[str]:
-    """What is said about a file; nothing if it is good."""
+    """Return what is said about a file; nothing if it is good."""
     try:
         load()
     except StudyError as error:

@@ -89,7 +89,7 @@ def write(folder, document):
 
 
 def problems(load) -> list[str]:
-    """What is said; nothing if it is good."""
+    """Return what is said; nothing if it is good."""
     try:
         load()
     except StudyError as error:
@@ -222,7 +222,7 @@ def few_spaces(tuning) -> None:
 
 
 @given(ANY)
-def test_anything_at_all_is_read_or_told_in_lines(tmp_path, document):
+def test_anything_at_all_is_read_or_reported_in_lines(tmp_path, document):
     path = write(tmp_path, document)
     said = problems(lambda: few_spaces(load_tuning(path)))
     assert all(line and "\n" not in line for line in said)
@@ -246,6 +246,6 @@ TEXTS = st.text("0123456789.-[],<>= aeworst_\"'\n", max_size=16)
     bound=TEXTS | st.builds("{}{}{}".format, st.sampled_from([*AIMS[:2], "x"]), st.sampled_from(["<=", ">="]), TEXTS),
     condition=st.none() | st.tuples(st.sampled_from(KEYS), TEXTS),
 )
-def test_what_options_declare_is_read_or_told_in_lines(vary, aim, bound, condition):
+def test_what_options_declare_is_read_or_reported_in_lines(vary, aim, bound, condition):
     said = problems(lambda: few_spaces(declared_tuning("r1", vary, aim, [bound], condition, {}, [])[0]))
     assert all(line and "\n" not in line for line in said)

@@ -115,7 +115,7 @@ def test_mistakes(tmp_path, old, new, said):
     assert any(said in problem for problem in caught.value.problems), caught.value.problems
 
 
-def test_all_mistakes_are_told_at_once(tmp_path):
+def test_all_mistakes_are_reported_at_once(tmp_path):
     path = tmp_path / "budget.toml"
     path.write_text(
         BUDGETS.replace("seeds = 3", "seeds = 0")

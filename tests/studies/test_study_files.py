@@ -1,4 +1,4 @@
-"""What a study file may say, what it comes to, and what is said about mistakes."""
+"""Tests of what a study file may say, what it comes to, and what is said about mistakes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_files_that_a_scenario_names_are_part_of_its_name_and_travel_with_it(tmp
     assert str(tmp_path) not in second.scenario
 
 
-def test_all_mistakes_are_told_at_once_with_file_line_and_range(tmp_path):
+def test_all_mistakes_are_reported_at_once_with_file_line_and_range(tmp_path):
     text = """title = 5
 sead = 3
 engine = "fast"
@@ -112,7 +112,7 @@ values = [[2, 1], [6]]
     ]
 
 
-def test_values_that_no_scenario_can_have_are_told_where_they_stand(tmp_path):
+def test_values_that_no_scenario_can_have_are_reported_where_they_stand(tmp_path):
     text = """[base]
 network.nodes = 0
 

@@ -17,7 +17,7 @@ STUDY, BUDGET, TUNE = study_schema(), budget_schema(), tune_schema()
 
 
 def described(schema: dict) -> dict[str, bool]:
-    """Whether editors are told what a key is for, for all keys of study and budget files themselves."""
+    """Return whether a schema says what a key is for, for all keys of study and budget files themselves."""
     tables = {name: table for name, table in schema["$defs"].items() if name.endswith("Table")}
     keys = {
         f"{name}.{key}": "description" in value

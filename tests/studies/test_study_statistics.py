@@ -1,4 +1,4 @@
-"""What 95 % means: how often intervals hold the truth, on cases whose truth is known."""
+"""Tests of what 95 % means: how often intervals hold the truth, on cases whose truth is known."""
 
 from __future__ import annotations
 

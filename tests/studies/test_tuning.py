@@ -195,7 +195,7 @@ def test_the_command_says_what_to_set_and_how_to_confirm_it(problem, once):
         ("router.x = 3\nrouter.y = 3", ""),
     ],
 )
-def test_what_the_base_is_worth_beside_the_best_is_said(problem, tmp_path, base, said):
+def test_what_the_base_is_worth_next_to_the_best_is_said(problem, tmp_path, base, said):
     path = problem.with_name(f"base-{tmp_path.name}.toml")
     start = problem.read_text().replace("router.degree = 5", base, 1)
     path.write_text(start.replace(RANGE, "values = [3, 4]", 1).replace(RANGE, "values = [1, 2]", 1))
@@ -215,14 +215,14 @@ def test_a_plan_counts_no_more_runs_than_the_combinations_can_have(tmp_path):
     assert "at most 456 runs, about " in hearsay("tune", "r1", *wide, "--dry-run", cwd=tmp_path).stdout
 
 
-def test_a_preset_without_what_is_searched_is_told_of(tmp_path):
+def test_a_preset_without_what_is_searched_is_reported(tmp_path):
     ended = hearsay("tune", "r1", cwd=tmp_path)
     assert (ended.returncode, list(tmp_path.iterdir())) == (2, [])
     assert "r1: is a preset; say what is searched, --vary SECTION.KEY=VALUES and --aim FIGURE" in ended.stderr
 
 
 @pytest.mark.parametrize("values", ["6..4", "4..4", "4..6..0", "4..6..-1"])
-def test_a_range_that_does_not_ascend_is_told_with_its_option(tmp_path, values):
+def test_a_range_that_does_not_ascend_is_reported_with_its_option(tmp_path, values):
     ended = hearsay("tune", "r1", "--vary", f"router.degree={values}", "--aim", "latency_p99_ms", cwd=tmp_path)
     said = f"hearsay: --vary router.degree={values}: write a range from the least to the most, 4..12 or 0..1..0.1\n"
     assert (ended.returncode, ended.stderr) == (2, said)
@@ -284,7 +284,7 @@ def test_mistakes(problem, tmp_path, old, new, said):
     assert any(said in problem for problem in caught.value.problems), caught.value.problems
 
 
-def test_a_step_that_fits_with_no_other_is_told_with_its_place(problem, tmp_path):
+def test_a_step_that_fits_with_no_other_is_reported_with_its_place(problem, tmp_path):
     path = tmp_path / "hill.toml"
     text = problem.read_text().replace(RANGE, "values = [2, 4]", 1)
     path.write_text(text.replace("to = 12", "to = 6"))

@@ -140,7 +140,7 @@ def test_numbers_are_those_of_the_call(problem, found):
         ({"overrides": {"network.nodes": 0}}, "--set network.nodes=0: must be in 1…100000000"),
     ],
 )
-def test_mistakes_beside_a_file(problem, tmp_path, wrong, said):
+def test_mistakes_next_to_a_file(problem, tmp_path, wrong, said):
     with pytest.raises(hearsay.StudyError) as caught:
         hearsay.tune(problem, out=tmp_path / "out", **wrong)
     assert any(line.endswith(said) for line in caught.value.problems), caught.value.problems

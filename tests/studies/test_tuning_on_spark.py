@@ -46,7 +46,7 @@ values = [1, 3, 5]
 
 
 def tuned(path: Path, out: Path, place: OpenPlace) -> dict[str, bytes]:
-    """What a tuning leaves, to the last byte."""
+    """Return what a tuning leaves, to the last byte."""
     tuning = load_tuning(path)
     folder = StudyFolder.open(out)
     try:

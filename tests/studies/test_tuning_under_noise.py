@@ -127,7 +127,7 @@ def test_without_chance_there_are_no_finals(tuning):
     assert "finals" not in searched_words(found)
 
 
-def test_seeds_of_the_finals_are_nobody_elses(tuning):
+def test_seeds_of_the_finals_are_used_nowhere_else(tuning):
     assert len(tuning.final_seeds) == FINAL - SEEDS
     assert not {*tuning.final_seeds} & {*tuning.seeds, *tuning.fresh_seeds}
     assert tuning.never_seen_seed > max(tuning.final_seeds)

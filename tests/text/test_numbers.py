@@ -73,5 +73,5 @@ def test_an_interval_has_one_unit_and_says_what_is_the_same_once(amounts, form, 
 
 
 @given(FORM_NAMES, st.lists(st.integers(0, 1000).map(lambda step: 0.5 + step / 2000), min_size=1, max_size=6))
-def test_figures_side_by_side_are_told_apart(form, values):
+def test_figures_side_by_side_stay_distinct(form, values):
     assert len(set(apart(values, form))) == len(set(values)) or form in ("bytes", "count")

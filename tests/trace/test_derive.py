@@ -122,7 +122,7 @@ def test_all_but_the_first_copy_are_duplicates():
     assert row == TraceRow(27, TraceEvent.DUPLICATE, None, 1, 2, topic=0, message=9, hops=1, bytes=200)
 
 
-def test_a_copy_told_already_is_not_derived_again():
+def test_a_copy_recorded_already_is_not_derived_again():
     copies = (send(0, 1, 5, 1), send(0, 2, 5, 2), send(0, 3, 5, 3))
     delivered = fate(TraceEvent.DELIVER, 1, 5, 1)
     rejected = fate(TraceEvent.REJECT, 2, 5, 2, reason=Reason.THROTTLED)

@@ -21,7 +21,7 @@ NUMBERS = (
 
 
 def printed(folder: Path, code: str) -> str:
-    """What the package in a folder says, with a cache of its own."""
+    """Return what the package in a folder says, with a cache of its own."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -36,7 +36,7 @@ def replace_in(files: Sequence[Path], old: str, new: str) -> None:
 
 
 @pytest.mark.thorough
-def test_an_upgrade_in_place_compiles_anew(tmp_path):
+def test_an_upgrade_in_place_compiles_again(tmp_path):
     copy = copytree(PACKAGE, tmp_path / "hearsay", ignore=ignore_patterns("__pycache__"))
     decoding = sorted((copy / "ingest").glob("*.py"))
     assert printed(tmp_path, NUMBERS) == "(300, 2)"

@@ -91,7 +91,7 @@ def test_verify_finds_a_flipped_bit(run):
         (run / name).write_bytes(data)
 
 
-def test_verify_finds_a_file_nobody_listed(run):
+def test_verify_finds_a_file_that_is_not_listed(run):
     (run / "trace" / "class=rpc" / "part-99999.parquet").write_bytes(b"")
     assert verify(run) == ["trace/class=rpc/part-99999.parquet: not in the manifest"]
 
@@ -141,7 +141,7 @@ def test_no_run_here(tmp_path):
         load_manifest(tmp_path / "nowhere")
 
 
-def test_a_run_that_was_cut_off_is_told_as_that(tmp_path):
+def test_a_run_that_was_cut_off_is_reported_as_that(tmp_path):
     RunFolder.create(tmp_path / "run").write_text_atomic("scenario.toml", "")
     message = r"run is an unfinished run \(no manifest\.json\): it was cut off, or is still being written"
     with pytest.raises(RunFolderError, match=f"{message}$"):

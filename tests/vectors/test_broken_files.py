@@ -78,7 +78,7 @@ S = (*V, "steps", 0)
         ((*V, "steps", 1, "expect", "A", "parts", "P1"), 1, "parts.P1: no such key; there are P5, P6, P7, topics"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_place_and_what_is_allowed(path, to, said):
+def test_what_is_wrong_is_reported_with_its_place_and_what_is_allowed(path, to, said):
     message = fault(changed(*path, to=to))
     assert message.startswith("file: ")
     assert said in message
@@ -152,7 +152,7 @@ def test_a_folder_without_files(tmp_path):
         ("BehaviourPenaltyWeight", -1, "BehaviourPenaltyDecay: must be above 0 when there is a"),
     ],
 )
-def test_parameters_that_cannot_be_are_told_by_their_names_in_vectors(tmp_path, name, value, said):
+def test_parameters_that_cannot_be_are_reported_by_their_names_in_vectors(tmp_path, name, value, said):
     file = tmp_path / "file.json"
     file.write_bytes(changed(*V, "parameters", name, to=value))
     with pytest.raises(VectorError) as caught:
@@ -172,7 +172,7 @@ def test_parameters_that_cannot_be_are_told_by_their_names_in_vectors(tmp_path, 
          "FirstMessageDeliveriesWeight"),
     ],
 )  # fmt: skip
-def test_parameters_of_routers_that_cannot_be_are_told_by_their_names_in_vectors(tmp_path, parameters, said):
+def test_parameters_of_routers_that_cannot_be_are_reported_by_their_names_in_vectors(tmp_path, parameters, said):
     made = json.loads(seeds("vectors")[1])
     if "Score" in parameters:
         topic = {"TopicWeight": 1, "TimeInMeshQuantum": 1_000_000}

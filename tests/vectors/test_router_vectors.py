@@ -32,7 +32,7 @@ STEPS = [step["event"] for step in SOUND["steps"]]
 
 
 def fault(number: int, **expect: Any) -> str | None:
-    """What is found when something else is expected of a step; None takes it away."""
+    """Return what is found when something else is expected of a step; None takes it away."""
     vector = deepcopy(SOUND)
     expected = {**vector["steps"][number].get("expect", {}), **expect}
     vector["steps"][number]["expect"] = {name: value for name, value in expected.items() if value is not None}

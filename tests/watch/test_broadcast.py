@@ -26,7 +26,7 @@ def never_asked(request):
 @pytest.mark.parametrize(
     "frames", [[b"x"] * (MOST_WAITING + 1), [b"x" * MOST_WAITING_BYTES, b"x"]], ids=["many", "large"]
 )
-def test_a_slow_browser_loses_what_waits_and_is_told_the_whole(frames):
+def test_a_slow_browser_loses_what_waits_and_gets_the_whole(frames):
     async def watched():
         viewer = Viewer()
         viewer.begin(b"whole")
@@ -42,7 +42,7 @@ def test_a_slow_browser_loses_what_waits_and_is_told_the_whole(frames):
     assert asyncio.run(watched()) == [b"whole again", b"next", None]
 
 
-def test_who_joins_is_told_the_whole_first():
+def test_who_joins_gets_the_whole_first():
     async def watched():
         broadcast = Broadcast(Picture(DrawnNodes(3)), {"source": "test"}, asyncio.get_running_loop())
         viewer = broadcast.join()
@@ -55,7 +55,7 @@ def test_who_joins_is_told_the_whole_first():
     assert sent.endswith(b"}\n\n")
 
 
-def test_who_joins_before_the_source_has_begun_is_told_what_it_waits_for():
+def test_who_joins_before_the_source_has_begun_learns_what_it_waits_for():
     async def watched():
         broadcast = Broadcast(Picture(DrawnNodes(3)), {}, asyncio.get_running_loop(), "the paint dries")
         early = broadcast.join()

@@ -245,7 +245,7 @@ def test_a_piece_has_so_much_and_no_more(most, more):
 
 
 def first_received(said):
-    """What comes first from a page that says this to who follows it."""
+    """Return what comes first from a page that says this to who follows it."""
 
     def speak():
         stream, _ = server.accept()

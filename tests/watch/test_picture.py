@@ -102,7 +102,7 @@ def test_the_history_of_a_run_is_bounded_and_ends_with_what_is(rows, most, size)
     assert page.state == all_of_it.state
 
 
-def test_a_large_network_is_told_by_cells(rows):
+def test_a_large_network_is_shown_by_cells(rows):
     """Of 25 nodes each has a cell of its own; a time between is that of the rows until then."""
     picture = Picture(DrawnNodes(25, 8))
     picture.take(rows)

@@ -126,7 +126,7 @@ def test_keys_pause_scrub_and_touch(opened):
     assert "rejoin_after_s" in written
 
 
-def test_a_member_alone_has_its_links_told_as_one(opened):
+def test_a_member_alone_has_its_links_shown_as_one(opened):
     alone = scenario(40, ("topics", '[{ name = "t", subscribers_count = 1 }]'))
     with watched(alone, 1.0) as source:
         until_says(opened(source.url), "links-words", "1 member with 0 links")
@@ -236,7 +236,7 @@ def test_a_real_node_is_stopped_after_a_question(opened):
         node.communicate()
 
 
-def test_what_is_not_answered_is_told(opened):
+def test_what_is_not_answered_is_reported(opened):
     with watched(scenario(5), 1.0) as source:
         page = opened(source.url)
         until_says(page, "about", "5 of 5 nodes up")

@@ -78,7 +78,7 @@ def seqno_of(name: str) -> bytes:
 
 
 def content(name: str, author: bytes | None, *, seqno: bytes | None = None, data: bytes | None = None) -> bytes:
-    """What is signed."""
+    """Return what is signed."""
     seqno = seqno_of(name) if seqno is None else seqno
     start = b"" if author is None else bytes_field(1, author)
     return (

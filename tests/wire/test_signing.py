@@ -166,7 +166,7 @@ def test_a_wrong_signature_is_blamed():
     assert (fault.why, fault.reason, fault.forged) == ("its signature is wrong", Reason.BAD_SIGNATURE, True)
 
 
-def test_a_key_beside_an_inlined_one_is_refused_without_blame():
+def test_a_key_next_to_an_inlined_one_is_refused_without_blame():
     """go refuses a key that it cannot read. rust takes the one in the peer id then."""
     message = Author(ALICE, 1).write("t", b"data", STRICT)
     assert fault_of(replace(message, key=ALICE.public.encoded), STRICT) is None

@@ -81,7 +81,7 @@ def test_a_long_ihave_is_cut_between_ids():
 
 
 def control_bytes(rpc: Rpc) -> int:
-    """What go counts: subscriptions and control."""
+    """Return what go counts: subscriptions and control."""
     return len(encode_rpc(replace(rpc, messages=(), partial=None, test=None)))
 
 

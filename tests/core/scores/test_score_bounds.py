@@ -1,4 +1,4 @@
-"""What peers can make grow has bounds, and strangers are no errors."""
+"""All that peers can make grow has bounds, and strangers are no errors."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_strangers_are_no_errors():
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1])
-def test_the_caller_is_told_of_nonsense(value):
+def test_the_caller_gets_an_error_for_nonsense(value):
     made = scorer("A")
     for call in (made.penalise, made.penalise_slow):
         with pytest.raises(ValueError, match="must be in"):

@@ -23,7 +23,7 @@ HALF = 0.5
 
 
 def wrong(make, **values) -> dict[str, str]:
-    """What is said of each field."""
+    """Return what is said of each field."""
     with pytest.raises(ParameterError) as caught:
         make(**values)
     return {violation.field: violation.rule for violation in caught.value.violations}

@@ -1,4 +1,4 @@
-"""What go's tests of scores expect, with their numbers (score_test.go of go-libp2p-pubsub v0.16.0)."""
+"""Tests of what go's tests of scores expect, with their numbers (score_test.go of go-libp2p-pubsub v0.16.0)."""
 
 from __future__ import annotations
 
