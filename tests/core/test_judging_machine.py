@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 from test_router_machines import MALLORY, PEERS, TOPICS, Network, ids, peer_lists, topics
 
-from hearsay.core.language.actions import Send
+from hearsay.core.language.actions import PeerPruned, Send
 from hearsay.core.language.events import DirectPeerChosen, PeerConnected, PeerRated, RpcReceived
 from hearsay.core.language.rpc import Control, Graft, IDontWant, PeerInfo, Prune, Rpc
 from hearsay.core.mesh.parameters import (
@@ -193,7 +195,9 @@ class JudgedNetwork(Network):
         for topic, mesh in strategy.mesh.topics.items():
             assert all(strategy.standing.score(peer) >= 0 for peer in mesh)
             assert len(mesh) <= parameters.degree_high + parameters.degree + parameters.opportunistic_graft_peers
-            left_out = strategy.mesh.candidates(topic)
+            pruned = {said.peer for said in self.said if isinstance(said, PeerPruned) and said.topic == topic}
+            left_out = set(strategy.mesh.candidates(topic)) - pruned
+            """A heartbeat goes by the scores from before its PRUNEs (STANDING-2)."""
             assert len(mesh) >= parameters.degree_low or not left_out
             dialled = [peer for peer in mesh if router.connected[peer].outbound]
             if len(mesh) >= parameters.degree_low and len(dialled) < parameters.degree_out:
@@ -211,3 +215,17 @@ class JudgedNetwork(Network):
 
 def test_whatever_happens_with_scores():
     run_state_machine_as_test(JudgedNetwork)
+
+
+def test_pruned_member_is_candidate_at_the_next_heartbeat_only():
+    """Its deficit is forgotten with the PRUNE, but the heartbeat keeps to the score that it has read (STANDING-2)."""
+    network = JudgedNetwork()
+    words = {"prune_backoff_ms": 0, "graft_choice": GraftChoice.RANDOM}
+    scores = {"mesh_times": MeshTimes.NOW, "deficit_after_prune": False}
+    network.start(2, 0, 0, False, False, False, {"degree_out": False, "graft_on_subscribe": True}, words, scores)
+    strategy = network.routers["a"].strategy
+    members = []
+    while strategy.heartbeat.tick < 4:
+        network.beat("a")
+        members.append(strategy.mesh.topics["news"].ordered)
+    assert [mesh for mesh, _ in groupby(members)] == [(MALLORY,), ("d",), ("d", MALLORY)]
