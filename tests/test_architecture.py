@@ -167,6 +167,7 @@ INSIDE = {
         {"tables"},
     ],
     "explain": [
+        {"rows"},
         {"copies", "link_model", "find"},
         {"trace_rows", "causes"},
         {"links", "message"},

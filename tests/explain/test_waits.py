@@ -7,8 +7,8 @@ from explained_runs import scenario_of, simulated
 from hearsay.explain.message import open_message
 from hearsay.explain.node import explain_node
 from hearsay.explain.path import Step
+from hearsay.explain.rows import members_of
 from hearsay.explain.trace_rows import connections_until
-from hearsay.pipeline.kernels.memberships import memberships_of
 
 
 def test_no_peer_waits_for_a_heartbeat_for_who_is_not_there(tmp_path):
@@ -19,7 +19,7 @@ def test_no_peer_waits_for_a_heartbeat_for_who_is_not_there(tmp_path):
     for message in range(8):
         story = open_message(run, str(message))
         links = connections_until(story.run, story.run.end_us)
-        members = memberships_of(story.run).of_topic(story.history.topic)
+        members = members_of(story.run, story.history.topic)
         for node in set(story.history.deliveries.node.tolist()):
             answer = explain_node(story, node)
             assert answer is not None

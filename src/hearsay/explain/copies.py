@@ -19,8 +19,8 @@ import numpy as np
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import PartKind
+from hearsay.explain.rows import ColumnArrays, Ints, some
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.kernels.columns import ColumnArrays, Ints
 from hearsay.trace.language.order import group_ids
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
 
@@ -191,14 +191,14 @@ def history_of(run: RunFacts, message: int, rows: ColumnArrays) -> History:
 
 
 def _deliveries(rows: ColumnArrays) -> Deliveries:
-    mine = _some(rows, rows[Column.EVENT] == TraceEvent.DELIVER)
+    mine = some(rows, rows[Column.EVENT] == TraceEvent.DELIVER)
     order = np.lexsort((mine[Column.TIME_US], mine[Column.PEER]))
     columns = (Column.PEER, Column.TIME_US, Column.REMOTE, Column.HOPS, Column.VIA)
     return Deliveries(*(mine[column][order].astype(np.int64) for column in columns))
 
 
 def _rejects(rows: ColumnArrays) -> Rejects:
-    mine = _some(rows, rows[Column.EVENT] == TraceEvent.REJECT)
+    mine = some(rows, rows[Column.EVENT] == TraceEvent.REJECT)
     order = np.lexsort((mine[Column.TIME_US], mine[Column.PEER]))
     columns = (Column.PEER, Column.TIME_US, Column.REMOTE, Column.REASON)
     return Rejects(*(mine[column][order].astype(np.int64) for column in columns))
@@ -206,14 +206,14 @@ def _rejects(rows: ColumnArrays) -> Rejects:
 
 def _copies(run: RunFacts, rows: ColumnArrays) -> Copies:
     events, kinds = rows[Column.EVENT], rows[Column.KIND]
-    sent = _some(rows, (events == TraceEvent.SEND_RPC) & (kinds == PartKind.PUBLISH))
-    dropped = _some(rows, (events == TraceEvent.DROP_RPC) & (kinds == PartKind.PUBLISH))
-    never_left = _some(dropped, ~np.isin(dropped[Column.REASON], _SENT_AND_LOST))
-    lost = _some(dropped, np.isin(dropped[Column.REASON], _SENT_AND_LOST))
+    sent = some(rows, (events == TraceEvent.SEND_RPC) & (kinds == PartKind.PUBLISH))
+    dropped = some(rows, (events == TraceEvent.DROP_RPC) & (kinds == PartKind.PUBLISH))
+    never_left = some(dropped, ~np.isin(dropped[Column.REASON], _SENT_AND_LOST))
+    lost = some(dropped, np.isin(dropped[Column.REASON], _SENT_AND_LOST))
     timed = sent[Column.DELAY_US] != NONE
     tables = [
-        _simulated(_some(sent, timed), lost, run.end_us),
-        _recorded(_some(sent, ~timed), _arrivals(rows, run.simulated)),
+        _simulated(some(sent, timed), lost, run.end_us),
+        _recorded(some(sent, ~timed), _arrivals(rows, run.simulated)),
         _unsent(never_left),
     ]
     columns = [np.concatenate([table[place] for table in tables]) for place in range(len(tables[0]))]
@@ -261,7 +261,7 @@ def _recorded(sent: ColumnArrays, came: ColumnArrays) -> list[Ints]:
     arrived = np.full(count, NONE, dtype=np.int64)
     arrived[here] = came[Column.TIME_US][there]
     fate = np.where(arrived == NONE, Fate.UNSEEN, Fate.ARRIVED).astype(np.int64)
-    alone = _some(came, ~np.isin(theirs, mine))
+    alone = some(came, ~np.isin(theirs, mine))
     lonely = len(alone[Column.PEER])
     unknown = np.full(lonely, NONE, dtype=np.int64)
     received = _table(
@@ -282,7 +282,7 @@ def _arrivals(rows: ColumnArrays, simulated: bool) -> ColumnArrays:
     received = known & (events == TraceEvent.RECV_RPC) & (rows[Column.KIND] == PartKind.PUBLISH)
     handled = known & np.isin(events, (TraceEvent.DELIVER, TraceEvent.DUPLICATE, TraceEvent.REJECT))
     handled &= ~np.isin(rows[Column.PEER], rows[Column.PEER][received])
-    return _some(rows, received | handled)
+    return some(rows, received | handled)
 
 
 def _unsent(dropped: ColumnArrays) -> list[Ints]:
@@ -296,10 +296,6 @@ def _unsent(dropped: ColumnArrays) -> list[Ints]:
 def _table(rows: ColumnArrays, sender: Column, receiver: Column, sent: Ints, arrived: Ints, fate: Ints) -> list[Ints]:
     more = (rows[Column.VIA], rows[Column.HOPS], rows[Column.BYTES])
     return [values.astype(np.int64) for values in (rows[sender], rows[receiver], sent, arrived, fate, *more)]
-
-
-def _some(rows: ColumnArrays, chosen: Ints) -> ColumnArrays:
-    return {column: values[chosen] for column, values in rows.items()}
 
 
 def _ranks(groups: Ints) -> Ints:

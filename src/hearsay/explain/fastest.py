@@ -25,7 +25,8 @@ from hearsay.explain.causes import Cause
 from hearsay.explain.copies import Copy, Fate
 from hearsay.explain.message import Message
 from hearsay.explain.path import Path, copy_of
-from hearsay.explain.trace_rows import Connections, MeshLinks, TooManyRows, connections_until, in_topic
+from hearsay.explain.rows import TooManyRows
+from hearsay.explain.trace_rows import Connections, MeshLinks, connections_until, in_topic
 from hearsay.trace.language.schema import NONE
 
 _VERDICTS = (Reason.REJECTED, Reason.IGNORED, Reason.BAD_SIGNATURE, Reason.UNSUPPORTED)

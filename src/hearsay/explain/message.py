@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from heapq import nsmallest
@@ -13,12 +13,9 @@ import numpy as np
 
 from hearsay.core.shell.randomness import Randomness
 from hearsay.explain.copies import History, history_of
+from hearsay.explain.rows import ColumnArrays, Members, members_of, observers_of, select_rows
 from hearsay.explain.trace_rows import last_parts
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs
-from hearsay.pipeline.kernels.columns import ColumnArrays, rows_of_messages
-from hearsay.pipeline.kernels.memberships import memberships_of
-from hearsay.pipeline.kernels.stored_members import Members
-from hearsay.pipeline.metrics.knowledge import observers_of
 from hearsay.sim.plan.draws import natted_nodes
 from hearsay.sim.plan.latency import LatencyModel, make_latency
 from hearsay.sim.scenario.network import Links, Network, Service
@@ -28,7 +25,6 @@ from hearsay.sim.scenario.workload import TopicGroup, Validation
 from hearsay.text.escape import escape
 from hearsay.trace.folder.arrow import DAMAGED
 from hearsay.trace.folder.foreign_parquet import open_foreign
-from hearsay.trace.language.columns import DTYPES
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import NONE, Column
 from hearsay.trace.read.show import Names, load_names
@@ -123,16 +119,7 @@ def find_node(run: RunFacts, names: Names, wanted: str) -> int:
 
 def rows_of_message(run: RunFacts, message: int) -> ColumnArrays:
     """Return all rows of a message; row groups without it are not read."""
-    return _gathered(
-        rows
-        for file in run.files("message")
-        for rows in rows_of_messages(str(run.path / file.name), np.array([message]), COLUMNS)
-    )
-
-
-def _gathered(pieces: Iterable[ColumnArrays]) -> ColumnArrays:
-    found = [{column: np.empty(0, dtype=DTYPES[column]) for column in COLUMNS}, *pieces]
-    return {column: np.concatenate([piece[column] for piece in found]) for column in COLUMNS}
+    return select_rows(run, "message", COLUMNS, message=message)
 
 
 def _has_rows(run: RunFacts, message: int) -> bool:
@@ -339,5 +326,5 @@ def open_message(path: Path, wanted: str, window_us: int | None = None) -> Messa
     in_parts = model is not None and history.topic != NONE and names.topic(history.topic) in model.topics_in_parts
     if in_parts:
         history = replace(history, last_parts=last_parts(run, history))
-    members = memberships_of(run).of_topic(history.topic)
+    members = members_of(run, history.topic)
     return Message(run, names, name, history, model, observers_of(run), members, in_parts)

@@ -1,6 +1,6 @@
 """Nodes that were due a message and never got it, with a reason for each.
 
-A message is due at the nodes that the analysis calls eligible (`pipeline/kernels/eligibility.py`): in the topic from
+A message is due at the nodes that the analysis calls eligible (docs/reference/metrics.md): in the topic from
 the publication to the end of the message's window, without a rejection by their own application. If several reasons
 hold, the first one in `Why` is given: the one that came closest to a delivery.
 """
@@ -20,18 +20,16 @@ from hearsay.explain.copies import Copy, Fate
 from hearsay.explain.message import Message
 from hearsay.explain.node import Sent, outcomes
 from hearsay.explain.requests import Requests, requests_between
+from hearsay.explain.rows import Ints, TooManyRows
 from hearsay.explain.trace_rows import (
     Connections,
     MeshLinks,
     PartialTraffic,
     RefusedRpcs,
     ScoreSamples,
-    TooManyRows,
     connections_until,
     partial_traffic,
 )
-from hearsay.pipeline.kernels.columns import Ints
-from hearsay.pipeline.kernels.eligibility import Eligibility
 from hearsay.text.numbers import plural
 
 _VERDICTS = (int(Reason.REJECTED), int(Reason.IGNORED))
@@ -118,12 +116,8 @@ def due_nodes(message: Message) -> Ints | None:
         return None
     history, run = message.history, message.run
     members = message.members
-    published = np.array([history.published_us])
-    window_end = np.minimum(published + run.window_us, run.end_us)
-    nodes = np.unique(members.node).astype(np.int64)
-    eligible = Eligibility(members.node, members.since_us, members.until_us, run.end_us)
-    count = len(nodes)
-    due = nodes[eligible.holds(nodes, np.repeat(published, count), np.repeat(window_end, count))]
+    window_end_us = min(history.published_us + run.window_us, run.end_us)
+    due = members.node[(members.since_us <= history.published_us) & (members.until_us >= window_end_us)]
     rejecters = _rejecters(message)
     return np.empty(0, dtype=np.int64) if _refused_by_all(message, rejecters) else np.setdiff1d(due, rejecters)
 

@@ -18,15 +18,14 @@ import numpy as np
 from hearsay.core.language.actions import Via
 from hearsay.core.language.rpc import PartKind
 from hearsay.explain.copies import Copy
-from hearsay.explain.trace_rows import LINK_EVENTS, Pair, both_directions, of_pairs, select_rows
+from hearsay.explain.rows import START_US, Members, select_rows
+from hearsay.explain.trace_rows import LINK_EVENTS, Pair, both_directions, of_pairs
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.kernels.stored_members import Members
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
 
 ON_REQUEST = (Via.IWANT, Via.LAZY)
 _COLUMNS = (Column.TIME_US, Column.EVENT, Column.KIND, Column.PEER, Column.REMOTE, Column.DELAY_US)
 _KINDS = (PartKind.IHAVE, PartKind.IWANT, PartKind.GRAFT)
-_START = int(np.iinfo(np.int64).min)
 
 _Key = tuple[int, int, int]
 """Sender, receiver, kind of part."""
@@ -152,7 +151,7 @@ def _link_changes(run: RunFacts, pairs: set[Pair], until_us: int) -> dict[Pair, 
     rows = select_rows(
         run, "node", columns,
         lambda rows: np.isin(rows[Column.EVENT], LINK_EVENTS) & np.isin(rows[Column.PEER], ends),
-        _START, until_us,
+        START_US, until_us,
     )  # fmt: skip
     found: dict[Pair, list[tuple[int, bool]]] = {}
     for time, event, peer, remote in zip(*(rows[column].tolist() for column in columns), strict=True):

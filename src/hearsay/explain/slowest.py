@@ -23,8 +23,7 @@ from hearsay.explain.fastest import Network, fastest_arrivals
 from hearsay.explain.message import Message
 from hearsay.explain.node import is_on_request, requested_paths
 from hearsay.explain.path import Path, Step, path_to
-from hearsay.explain.trace_rows import TooManyRows
-from hearsay.pipeline.kernels.columns import Ints
+from hearsay.explain.rows import Ints, TooManyRows
 from hearsay.text.numbers import milliseconds
 
 MAX_SLOW = 10

@@ -2,51 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hearsay.core.language.rpc import PartKind
 from hearsay.explain.copies import Copy, Fate, History
+from hearsay.explain.rows import START_US, ColumnArrays, Ints, Members, select_rows
 from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.kernels.columns import ColumnArrays, Ints, rows_between, rows_of_messages
-from hearsay.pipeline.kernels.stored_members import Members
-from hearsay.trace.language.columns import DTYPES
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
 
 Pair = tuple[int, int]
 """Sender and receiver."""
 _DROP_DELAY_US = 100_000
 """Longest time between a receive and its drop at a real node."""
-
-
-class TooManyRows(ValueError):
-    """More rows than are kept in memory."""
-
-
-def select_rows(
-    run: RunFacts,
-    trace_class: str,
-    columns: Sequence[Column],
-    keep: Callable[[ColumnArrays], Ints],
-    from_us: int,
-    until_us: int,
-    max_rows: int | None = None,
-) -> ColumnArrays:
-    """Return the rows of a class between two times for which `keep` is true. Raise `TooManyRows` above `max_rows`."""
-    pieces: list[ColumnArrays] = [{column: np.empty(0, dtype=DTYPES[column]) for column in columns}]
-    count = 0
-    for file in run.files(trace_class):
-        if file.min_time_us > until_us or file.max_time_us < from_us:
-            continue
-        for rows in rows_between(str(run.path / file.name), from_us, until_us, columns):
-            kept = keep(rows)
-            pieces.append({column: values[kept] for column, values in rows.items()})
-            count += len(pieces[-1][columns[0]])
-            if max_rows is not None and count > max_rows:
-                raise TooManyRows
-    return {column: np.concatenate([piece[column] for piece in pieces]).astype(np.int64) for column in columns}
 
 
 def both_directions(pairs: Collection[Pair]) -> set[Pair]:
@@ -71,19 +41,16 @@ class RefusedRpcs:
         columns = (Column.TIME_US, Column.EVENT, Column.KIND, Column.PEER, Column.REMOTE, Column.MESSAGE,
                    Column.REASON)  # fmt: skip
         wanted = np.asarray(list(nodes), dtype=np.int64)
-        pieces: list[list[Ints]] = [[np.empty(0, dtype=np.int64)] * 4]
-        for file in run.files("message"):
-            if file.min_time_us > until_us + self._delay_us or file.max_time_us < from_us:
-                continue
-            for rows in rows_of_messages(str(run.path / file.name), np.array([NONE]), columns):
-                times = rows[Column.TIME_US]
-                kept = (rows[Column.EVENT] == TraceEvent.REJECT) & (rows[Column.KIND] == PartKind.PUBLISH)
-                kept &= (times >= from_us) & (times <= until_us + self._delay_us) & np.isin(rows[Column.PEER], wanted)
-                shown = (Column.PEER, Column.REMOTE, Column.TIME_US, Column.REASON)
-                pieces.append([rows[column][kept].astype(np.int64) for column in shown])
-        found = [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
-        order = np.lexsort((found[2], found[1], found[0]))
-        self._node, self._remote, self._time_us, self._reason = (values[order] for values in found)
+        rows = select_rows(
+            run, "message", columns,
+            lambda rows: (rows[Column.EVENT] == TraceEvent.REJECT) & (rows[Column.KIND] == PartKind.PUBLISH)
+            & np.isin(rows[Column.PEER], wanted),
+            from_us, until_us + self._delay_us, message=NONE,
+        )  # fmt: skip
+        order = np.lexsort((rows[Column.TIME_US], rows[Column.REMOTE], rows[Column.PEER]))
+        self._node, self._remote, self._time_us, self._reason = (
+            rows[column][order] for column in (Column.PEER, Column.REMOTE, Column.TIME_US, Column.REASON)
+        )
 
     def reason_of(self, copy: Copy) -> int | None:
         """Return the reason why a copy that arrived was dropped unread; None if it was not."""
@@ -104,7 +71,7 @@ class ScoreSamples:
         rows = select_rows(
             run, "score", columns,
             lambda rows: (rows[Column.EVENT] == TraceEvent.SCORE) & np.isin(rows[Column.REMOTE], wanted),
-            np.iinfo(np.int64).min, until_us,
+            START_US, until_us,
         )  # fmt: skip
         order = np.lexsort((rows[Column.TIME_US], rows[Column.PEER], rows[Column.REMOTE]))
         self._peer, self._scored, self._time_us = (
@@ -207,7 +174,6 @@ _LINK_COLUMNS = (Column.TIME_US, Column.EVENT, Column.PEER, Column.REMOTE)
 LINK_EVENTS = (TraceEvent.ADD_PEER, TraceEvent.REMOVE_PEER, TraceEvent.NODE_DOWN)
 MAX_ROWS = 8_000_000
 """Rows about connections that are kept in memory; the connections of a run with more are not searched."""
-_START = int(np.iinfo(np.int64).min)
 
 _IN = (TraceEvent.GRAFT, TraceEvent.EAGER)
 _OF_TREES = (TraceEvent.EAGER, TraceEvent.LAZY)
@@ -256,8 +222,9 @@ def connections_until(run: RunFacts, until_us: int) -> Connections:
     A connection without an end lasts until the end of the run.
     """
     rows = select_rows(
-        run, "node", _LINK_COLUMNS, lambda rows: np.isin(rows[Column.EVENT], LINK_EVENTS), _START, until_us, MAX_ROWS
-    )
+        run, "node", _LINK_COLUMNS, lambda rows: np.isin(rows[Column.EVENT], LINK_EVENTS), until_us=until_us,
+        max_rows=MAX_ROWS,
+    )  # fmt: skip
     events = rows[Column.EVENT]
     changes = np.isin(events, (TraceEvent.ADD_PEER, TraceEvent.REMOVE_PEER))
     peer, remote, time = (rows[column][changes] for column in (Column.PEER, Column.REMOTE, Column.TIME_US))
@@ -305,7 +272,7 @@ class MeshLinks:
             )
             return kept & (np.isin(rows[Column.PEER], wanted) | np.isin(rows[Column.REMOTE], wanted))
 
-        rows = select_rows(run, "mesh", (*_LINK_COLUMNS, Column.TOPIC), keep, _START, until_us)
+        rows = select_rows(run, "mesh", (*_LINK_COLUMNS, Column.TOPIC), keep, START_US, until_us)
         is_in = np.isin(rows[Column.EVENT], _IN)
         order = np.lexsort((is_in, rows[Column.TIME_US], rows[Column.REMOTE], rows[Column.PEER]))
         self._peer, self._remote, self._time_us = (

@@ -123,11 +123,11 @@ def open_trace_file(path: Path) -> ParquetFile:
     return file
 
 
-def read_group(file: ParquetFile, group: int, path: Path) -> Columns:
+def read_group(file: ParquetFile, group: int, path: Path, columns: Sequence[Column] = tuple(Column)) -> Columns:
     """The columns of one row group, -1 for null."""
     try:
-        table = file.read_row_group(group)
-        return [_values_of(Column(index), array, path) for index, array in enumerate(table.columns)]
+        table = file.read_row_group(group, columns=[COLUMNS[column] for column in columns])
+        return [_values_of(column, table.column(COLUMNS[column]), path) for column in columns]
     except DAMAGED as error:
         raise RunFolderError(f"{path}: row group {group} is damaged ({_first_line(error)})") from error
 
