@@ -168,10 +168,9 @@ INSIDE = {
     ],
     "explain": [
         {"rows"},
-        {"copies", "link_model", "find"},
-        {"trace_rows", "causes"},
-        {"links", "message"},
-        {"requests"},
+        {"copies", "links"},
+        {"causes", "requests"},
+        {"message"},
         {"path"},
         {"node", "fastest"},
         {"slowest", "missing"},

@@ -11,12 +11,12 @@ from explained_runs import SMALL, scenario_of, simulated
 from hearsay.core.language.actions import Via
 from hearsay.explain.answers import Delivery, Explanation
 from hearsay.explain.fastest import Shortcut, shortcut_of
+from hearsay.explain.links import MeshLinks
 from hearsay.explain.message import open_message
 from hearsay.explain.missing import Why, explain_missing
 from hearsay.explain.node import explain_node
 from hearsay.explain.path import Step
 from hearsay.explain.slowest import explain_slowest
-from hearsay.explain.trace_rows import MeshLinks
 from hearsay.sim.scenario.scenario_file import load_scenario
 
 MESHES = ("mesh", "GOSSIP-1", "heartbeat", "IWANT")

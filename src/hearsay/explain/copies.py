@@ -12,14 +12,14 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 
 import numpy as np
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import PartKind
-from hearsay.explain.rows import ColumnArrays, Ints, some
+from hearsay.explain.rows import ColumnArrays, Ints, PairEvents, places_of, some
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.trace.language.order import group_ids
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
@@ -48,7 +48,8 @@ _DROPPED_AS: dict[int, Fate] = {
     Reason.UNWANTED: Fate.UNWANTED,
 }
 _SENT_AND_LOST = (int(Reason.LOST), int(Reason.UNREACHABLE))
-_COPY = (Column.PEER, Column.REMOTE, Column.BYTES, Column.HOPS, Column.VIA)
+_SAME = (Column.PEER, Column.REMOTE, Column.BYTES, Column.HOPS, Column.VIA)
+"""Columns in which a send and its drop are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +84,14 @@ class Copies:
 
     def to(self, node: int) -> slice:
         """Return the places of the copies to a node."""
-        there = _places_of(self.receiver, node)
-        return slice(there.start, there.stop)
+        return places_of(self.receiver, node)
 
     def at(self, place: int) -> Copy:
-        sent, arrived = int(self.sent_us[place]), int(self.arrived_us[place])
-        return Copy(
-            int(self.sender[place]),
-            int(self.receiver[place]),
-            None if sent == NONE else sent,
-            None if arrived == NONE else arrived,
-            Fate(int(self.fate[place])),
-            int(self.via[place]),
-            int(self.hops[place]),
-            int(self.bytes[place]),
+        sender, receiver, sent, arrived, fate, via, hops, size = (
+            int(getattr(self, each.name)[place]) for each in fields(self)
         )
+        sent_us, arrived_us = None if sent == NONE else sent, None if arrived == NONE else arrived
+        return Copy(sender, receiver, sent_us, arrived_us, Fate(fate), via, hops, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,36 +105,18 @@ class Deliveries:
     via: Ints
 
     def of(self, node: int) -> range:
-        return _places_of(self.node, node)
+        there = places_of(self.node, node)
+        return range(there.start, there.stop)
 
     def latest(self, node: int, until_us: int) -> int | None:
         """Return the place of the last delivery at a node by a time."""
-        there = self.of(node)
-        place = int(np.searchsorted(self.time_us[there.start : there.stop], until_us, side="right")) - 1
+        there = places_of(self.node, node)
+        place = int(np.searchsorted(self.time_us[there], until_us, side="right")) - 1
         return None if place < 0 else there.start + place
 
     def first(self) -> Ints:
         """Return the places of the first delivery at each node."""
         return np.flatnonzero(np.diff(self.node, prepend=NONE - 1))
-
-
-@dataclass(frozen=True, slots=True)
-class Rejects:
-    """Copies that nodes rejected, ordered by node and time."""
-
-    node: Ints
-    time_us: Ints
-    remote: Ints
-    reason: Ints
-
-    def of(self, node: int) -> range:
-        return _places_of(self.node, node)
-
-
-def _places_of(nodes: Ints, node: int) -> range:
-    """Return the places of a node in an ascending array."""
-    first, end = np.searchsorted(nodes, [node, node + 1])
-    return range(int(first), int(end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +131,8 @@ class History:
     bytes: int
     copies: Copies
     deliveries: Deliveries
-    rejects: Rejects
+    rejects: PairEvents
+    """Reasons of nodes to reject copies, by node and sender."""
     last_parts: Mapping[int, Copy] = field(default_factory=dict[int, Copy])
     """Partial message that completed a delivery, by the place of the delivery."""
 
@@ -178,97 +155,71 @@ def history_of(run: RunFacts, message: int, rows: ColumnArrays) -> History:
     published = np.flatnonzero(events == TraceEvent.PUBLISH)
     first = published[np.argmin(rows[Column.TIME_US][published])] if len(published) else None
     topics = rows[Column.TOPIC][rows[Column.TOPIC] != NONE]
+    delivered = some(rows, events == TraceEvent.DELIVER)
+    rejected = some(rows, events == TraceEvent.REJECT)
+    in_time = np.lexsort((delivered[Column.TIME_US], delivered[Column.PEER]))
+    of_delivery = (Column.PEER, Column.TIME_US, Column.REMOTE, Column.HOPS, Column.VIA)
+    of_reject = (Column.PEER, Column.REMOTE, Column.TIME_US, Column.REASON)
+    publisher, published_us, size = (
+        NONE if first is None else int(rows[column][first]) for column in (Column.PEER, Column.TIME_US, Column.BYTES)
+    )
     return History(
         message=message,
         topic=int(topics[0]) if len(topics) else NONE,
-        publisher=NONE if first is None else int(rows[Column.PEER][first]),
-        published_us=NONE if first is None else int(rows[Column.TIME_US][first]),
-        bytes=NONE if first is None else int(rows[Column.BYTES][first]),
+        publisher=publisher,
+        published_us=published_us,
+        bytes=size,
         copies=_copies(run, rows),
-        deliveries=_deliveries(rows),
-        rejects=_rejects(rows),
+        deliveries=Deliveries(*(delivered[column][in_time] for column in of_delivery)),
+        rejects=PairEvents.sorted(*(rejected[column] for column in of_reject)),
     )
 
 
-def _deliveries(rows: ColumnArrays) -> Deliveries:
-    mine = some(rows, rows[Column.EVENT] == TraceEvent.DELIVER)
-    order = np.lexsort((mine[Column.TIME_US], mine[Column.PEER]))
-    columns = (Column.PEER, Column.TIME_US, Column.REMOTE, Column.HOPS, Column.VIA)
-    return Deliveries(*(mine[column][order].astype(np.int64) for column in columns))
-
-
-def _rejects(rows: ColumnArrays) -> Rejects:
-    mine = some(rows, rows[Column.EVENT] == TraceEvent.REJECT)
-    order = np.lexsort((mine[Column.TIME_US], mine[Column.PEER]))
-    columns = (Column.PEER, Column.TIME_US, Column.REMOTE, Column.REASON)
-    return Rejects(*(mine[column][order].astype(np.int64) for column in columns))
-
-
 def _copies(run: RunFacts, rows: ColumnArrays) -> Copies:
-    events, kinds = rows[Column.EVENT], rows[Column.KIND]
-    sent = some(rows, (events == TraceEvent.SEND_RPC) & (kinds == PartKind.PUBLISH))
-    dropped = some(rows, (events == TraceEvent.DROP_RPC) & (kinds == PartKind.PUBLISH))
-    never_left = some(dropped, ~np.isin(dropped[Column.REASON], _SENT_AND_LOST))
-    lost = some(dropped, np.isin(dropped[Column.REASON], _SENT_AND_LOST))
-    timed = sent[Column.DELAY_US] != NONE
-    tables = [
-        _simulated(some(sent, timed), lost, run.end_us),
-        _recorded(some(sent, ~timed), _arrivals(rows, run.simulated)),
-        _unsent(never_left),
-    ]
-    columns = [np.concatenate([table[place] for table in tables]) for place in range(len(tables[0]))]
+    is_copy = rows[Column.KIND] == PartKind.PUBLISH
+    sent = some(rows, is_copy & (rows[Column.EVENT] == TraceEvent.SEND_RPC))
+    dropped = some(rows, is_copy & (rows[Column.EVENT] == TraceEvent.DROP_RPC))
+    was_sent = np.isin(dropped[Column.REASON], _SENT_AND_LOST)
+    lost, unsent = some(dropped, was_sent), some(dropped, ~was_sent)
+    is_timed = sent[Column.DELAY_US] != NONE
+    arrived = np.where(is_timed, sent[Column.TIME_US] + sent[Column.DELAY_US], NONE)
+    fate = np.where(is_timed, np.where(arrived < run.end_us, Fate.ARRIVED, Fate.UNDER_WAY), Fate.UNSEEN)
+    here, there = _matches(
+        [arrived, *(sent[column] for column in _SAME)], [lost[Column.TIME_US], *(lost[column] for column in _SAME)],
+        arrived, lost[Column.TIME_US],
+    )  # fmt: skip
+    fate[here] = _fates(lost)[there]
+    came = _arrivals(rows, run.simulated)
+    here, there = _matches(
+        [sent[Column.PEER], sent[Column.REMOTE]], [came[Column.REMOTE], came[Column.PEER]],
+        sent[Column.TIME_US], came[Column.TIME_US],
+    )  # fmt: skip
+    arrived[here], fate[here] = came[Column.TIME_US][there], Fate.ARRIVED
+    alone = some(came, np.setdiff1d(np.arange(len(came[Column.TIME_US])), there))
+    tables = (
+        (sent, Column.PEER, Column.REMOTE, sent[Column.TIME_US], arrived, fate),
+        (alone, Column.REMOTE, Column.PEER, _all(alone, NONE), alone[Column.TIME_US], _all(alone, Fate.ARRIVED)),
+        (unsent, Column.PEER, Column.REMOTE, unsent[Column.TIME_US], _all(unsent, NONE), _fates(unsent)),
+    )
+    columns = [
+        np.concatenate(parts)
+        for parts in zip(*(
+            (table[sender], table[receiver], *times, table[Column.VIA], table[Column.HOPS], table[Column.BYTES])
+            for table, sender, receiver, *times in tables
+        ), strict=True)
+    ]  # fmt: skip
     sender, receiver, left, arrived = columns[:4]
     order = np.lexsort((sender, left, np.where(arrived == NONE, left, arrived), receiver))
     return Copies(*(column[order] for column in columns))
 
 
-def _simulated(sent: ColumnArrays, lost: ColumnArrays, end_us: int) -> list[Ints]:
-    """Return copies with a delay; each drop takes one of the equal sends."""
-    arrival = sent[Column.TIME_US] + sent[Column.DELAY_US]
-    fate = np.where(arrival < end_us, Fate.ARRIVED, Fate.UNDER_WAY).astype(np.int64)
-    if len(lost[Column.TIME_US]):
-        keys = [np.concatenate((arrival, lost[Column.TIME_US]))]
-        keys += [np.concatenate((sent[column], lost[column])).astype(np.int64) for column in _COPY]
-        order, in_order = group_ids(keys)
-        ids = np.empty(len(order), dtype=np.intp)
-        ids[order] = in_order
-        mine, theirs = ids[: len(arrival)], ids[len(arrival) :]
-        fates = np.array([_DROPPED_AS[reason] for reason in lost[Column.REASON].tolist()])
-        by_group = np.argsort(theirs, kind="stable")
-        first = np.searchsorted(theirs[by_group], mine)
-        place = first + _ranks(mine)
-        taken = (place < len(theirs)) & (theirs[by_group[np.minimum(place, len(theirs) - 1)]] == mine)
-        fate[taken] = fates[by_group[place[taken]]]
-    return _table(sent, Column.PEER, Column.REMOTE, sent[Column.TIME_US], arrival, fate)
+def _all(rows: ColumnArrays, value: int) -> Ints:
+    return np.full_like(rows[Column.TIME_US], value)
 
 
-def _recorded(sent: ColumnArrays, came: ColumnArrays) -> list[Ints]:
-    """Match sends and receives of real nodes, each traced by its own end."""
-    keys = [np.concatenate((sent[Column.PEER], came[Column.REMOTE])).astype(np.int64),
-            np.concatenate((sent[Column.REMOTE], came[Column.PEER])).astype(np.int64)]  # fmt: skip
-    count = len(sent[Column.PEER])
-    if not len(keys[0]):
-        nothing = np.empty(0, dtype=np.int64)
-        return _table(sent, Column.PEER, Column.REMOTE, nothing, nothing, nothing)
-    order, in_order = group_ids(keys)
-    ids = np.empty(len(order), dtype=np.int64)
-    ids[order] = in_order
-    pair = ids * len(ids) + np.concatenate((
-        _ranks_in_time(ids[:count], sent[Column.TIME_US]), _ranks_in_time(ids[count:], came[Column.TIME_US])
-    ))  # fmt: skip
-    mine, theirs = pair[:count], pair[count:]
-    _, here, there = np.intersect1d(mine, theirs, return_indices=True)
-    arrived = np.full(count, NONE, dtype=np.int64)
-    arrived[here] = came[Column.TIME_US][there]
-    fate = np.where(arrived == NONE, Fate.UNSEEN, Fate.ARRIVED).astype(np.int64)
-    alone = some(came, ~np.isin(theirs, mine))
-    lonely = len(alone[Column.PEER])
-    unknown = np.full(lonely, NONE, dtype=np.int64)
-    received = _table(
-        alone, Column.REMOTE, Column.PEER, unknown, alone[Column.TIME_US], np.full(lonely, Fate.ARRIVED)
-    )
-    matched = _table(sent, Column.PEER, Column.REMOTE, sent[Column.TIME_US], arrived, fate)
-    return [np.concatenate(both) for both in zip(matched, received, strict=True)]
+def _fates(dropped: ColumnArrays) -> Ints:
+    fates = [_DROPPED_AS.get(reason, Fate.DROPPED) for reason in dropped[Column.REASON].tolist()]
+    return np.array(fates, dtype=np.int64)
 
 
 def _arrivals(rows: ColumnArrays, simulated: bool) -> ColumnArrays:
@@ -285,25 +236,19 @@ def _arrivals(rows: ColumnArrays, simulated: bool) -> ColumnArrays:
     return some(rows, received | handled)
 
 
-def _unsent(dropped: ColumnArrays) -> list[Ints]:
-    fates = [_DROPPED_AS.get(reason, Fate.DROPPED) for reason in dropped[Column.REASON].tolist()]
-    never = np.full(len(fates), NONE, dtype=np.int64)
-    return _table(
-        dropped, Column.PEER, Column.REMOTE, dropped[Column.TIME_US], never, np.array(fates, dtype=np.int64)
-    )
+def _matches(left: list[Ints], right: list[Ints], left_us: Ints, right_us: Ints) -> tuple[Ints, Ints]:
+    """Return the places of pairs with equal keys: the k-th in time on the left with the k-th on the right."""
+    count = len(left_us)
+    order, in_order = group_ids([np.concatenate(both) for both in zip(left, right, strict=True)])
+    ids = np.empty(len(order), dtype=np.int64)
+    ids[order] = in_order
+    pairs = ids * len(ids) + np.concatenate((_ranks(ids[:count], left_us), _ranks(ids[count:], right_us)))
+    _, here, there = np.intersect1d(pairs[:count], pairs[count:], return_indices=True)
+    return here, there
 
 
-def _table(rows: ColumnArrays, sender: Column, receiver: Column, sent: Ints, arrived: Ints, fate: Ints) -> list[Ints]:
-    more = (rows[Column.VIA], rows[Column.HOPS], rows[Column.BYTES])
-    return [values.astype(np.int64) for values in (rows[sender], rows[receiver], sent, arrived, fate, *more)]
-
-
-def _ranks(groups: Ints) -> Ints:
-    """Return the rank of each element in its group, in order of place."""
-    return _ranks_in_time(groups, np.zeros(len(groups), dtype=np.int64))
-
-
-def _ranks_in_time(groups: Ints, times: Ints) -> Ints:
+def _ranks(groups: Ints, times: Ints) -> Ints:
+    """Return the rank in time of each element in its group."""
     order = np.lexsort((times, groups))
     in_order = groups[order]
     ranks = np.empty(len(groups), dtype=np.int64)

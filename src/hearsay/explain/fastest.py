@@ -23,10 +23,10 @@ from hearsay.core.language.actions import Reason, Via
 from hearsay.explain import causes
 from hearsay.explain.causes import Cause
 from hearsay.explain.copies import Copy, Fate
+from hearsay.explain.links import MeshLinks, connections_until, in_topic
 from hearsay.explain.message import Message
 from hearsay.explain.path import Path, copy_of
-from hearsay.explain.rows import TooManyRows
-from hearsay.explain.trace_rows import Connections, MeshLinks, connections_until, in_topic
+from hearsay.explain.rows import TooManyRows, places_of
 from hearsay.trace.language.schema import NONE
 
 _VERDICTS = (Reason.REJECTED, Reason.IGNORED, Reason.BAD_SIGNATURE, Reason.UNSUPPORTED)
@@ -74,11 +74,10 @@ class Network:
         self._copies = [values[order] for values in (
             history.copies.sender, history.copies.receiver, history.copies.sent_us, history.copies.arrived_us
         )]  # fmt: skip
-        self.connections = Connections.none()
         if message.model is not None:
             connections = connections_until(message.run, until_us)
             self.connections = in_topic(connections, message.members, history.publisher)
-        refused = np.isin(history.rejects.reason, _VERDICTS)
+        refused = np.isin(history.rejects.value, _VERDICTS)
         self._refusers = set(history.rejects.node[refused].tolist()) - set(history.deliveries.node.tolist())
         sizes = history.copies.bytes[arrived & (history.copies.bytes > 0)]
         self._own_us = message.model.uplink_us(int(sizes.min())) if message.model is not None and len(sizes) else 0
@@ -87,8 +86,8 @@ class Network:
 
     def from_node(self, node: int, had_us: int) -> Iterator[tuple[int, int, int, bool]]:
         """Yield (receiver, sent, arrived, is real) for each copy that a holder could send."""
-        first, end = np.searchsorted(self._copies[0], [node, node + 1])
-        _, receivers, sent, arrived = (values[first:end].tolist() for values in self._copies)
+        there = places_of(self._copies[0], node)
+        _, receivers, sent, arrived = (values[there].tolist() for values in self._copies)
         for receiver, sent_us, arrived_us in zip(receivers, sent, arrived, strict=True):
             if sent_us >= had_us:
                 yield receiver, sent_us, arrived_us, True
@@ -96,11 +95,9 @@ class Network:
                 yield receiver, had_us, had_us + max(0, arrived_us - sent_us), False
         if self.message.model is None or node in self._refusers:
             return
-        there = self.connections.of(node)
-        columns = (self.connections.other, self.connections.since_us, self.connections.until_us)
-        for receiver, since, until in zip(*(values[there].tolist() for values in columns), strict=True):
+        for receiver, since, until in self.connections.of(node):
             leaves = max(had_us, since)
-            arrives = leaves + self._own_us + self.message.model.line_us(node, receiver)
+            arrives = leaves + self._own_us + self.message.model.latency.base_us(node, receiver)
             if arrives < until:
                 yield receiver, leaves, arrives, False
 

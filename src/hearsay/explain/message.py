@@ -13,8 +13,8 @@ import numpy as np
 
 from hearsay.core.shell.randomness import Randomness
 from hearsay.explain.copies import History, history_of
+from hearsay.explain.requests import last_parts
 from hearsay.explain.rows import ColumnArrays, Members, members_of, observers_of, select_rows
-from hearsay.explain.trace_rows import last_parts
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs
 from hearsay.sim.plan.draws import natted_nodes
 from hearsay.sim.plan.latency import LatencyModel, make_latency
@@ -189,10 +189,6 @@ class LinkModel:
     """Longest time for which a holder may announce a message; None if heartbeats do not limit it."""
     topics_in_parts: frozenset[str]
     """Topics whose messages are sent as partial messages."""
-
-    def line_us(self, a: int, b: int) -> int:
-        """Return the latency between two nodes, without jitter."""
-        return self.latency.base_us(a, b)
 
     def uplink_us(self, size: int) -> int:
         """Return the time that `size` bytes take on the uplink of a node."""

@@ -7,6 +7,7 @@ hold, the first one in `Why` is given: the one that came closest to a delivery.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,21 +16,12 @@ import numpy as np
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.rpc import PartKind
 from hearsay.explain import causes
-from hearsay.explain.causes import Cause
-from hearsay.explain.copies import Copy, Fate
+from hearsay.explain.copies import Fate
+from hearsay.explain.links import MeshLinks, ScoreSamples, connections_until
 from hearsay.explain.message import Message
-from hearsay.explain.node import Sent, outcomes
-from hearsay.explain.requests import Requests, requests_between
+from hearsay.explain.node import Sent, sent_to, unread_rpcs
+from hearsay.explain.requests import REQUESTS, parts_between
 from hearsay.explain.rows import Ints, TooManyRows
-from hearsay.explain.trace_rows import (
-    Connections,
-    MeshLinks,
-    PartialTraffic,
-    RefusedRpcs,
-    ScoreSamples,
-    connections_until,
-    partial_traffic,
-)
 from hearsay.text.numbers import plural
 
 _VERDICTS = (int(Reason.REJECTED), int(Reason.IGNORED))
@@ -70,6 +62,7 @@ _OF_FATE = {
     Fate.WITHDRAWN: Why.UNWANTED,
     Fate.UNWANTED: Why.UNWANTED,
 }
+_UNREAD = (causes.of_reason(Reason.GRAYLISTED), causes.of_reason(Reason.GATED))
 _ORDER = list(Why)
 NO_MEMBERS = "no node was in the topic"
 RULES = {
@@ -110,77 +103,71 @@ class MissingAnswer:
     """Nodes, except the publisher, that got it and were not due it."""
 
 
-def due_nodes(message: Message) -> Ints | None:
-    """Return the nodes that were due the message, ascending; None if unknown."""
-    if why_due_is_unknown(message) is not None:
-        return None
-    history, run = message.history, message.run
-    members = message.members
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """The nodes that were due a message."""
+
+    nodes: Ints
+    """Ascending; none if they are unknown."""
+    unknown: str | None
+    """Why the due nodes are unknown."""
+    rejecters: Ints
+    """Nodes whose application rejected it and did not get it later."""
+    refused_by_all: bool
+
+
+def _due(message: Message) -> _Due:
+    """Return the due nodes, as the analysis does (docs/reference/metrics.md)."""
+    history, members, run = message.history, message.members, message.run
+    rejects, deliveries = history.rejects, history.deliveries
+    rejecters = np.setdiff1d(rejects.node[np.isin(rejects.value, _VERDICTS)], deliveries.node)
+    taken = (deliveries.node != history.publisher) & (deliveries.via != Via.INJECT)
+    refused_by_all = bool(len(rejecters)) and not taken.any()
+    unknown = None
+    if not history.published:
+        unknown = "the trace has no publication of it"
+    elif message.only_one_traced:
+        unknown = "only one node traced, and it does not know what other nodes got"
+    elif not len(members.node):
+        unknown = NO_MEMBERS if run.simulated else "the trace shows no node in the topic"
     window_end_us = min(history.published_us + run.window_us, run.end_us)
-    due = members.node[(members.since_us <= history.published_us) & (members.until_us >= window_end_us)]
-    rejecters = _rejecters(message)
-    return np.empty(0, dtype=np.int64) if _refused_by_all(message, rejecters) else np.setdiff1d(due, rejecters)
-
-
-def why_due_is_unknown(message: Message) -> str | None:
-    """Return why the due nodes are unknown, as the analysis does; None if they are known."""
-    if not message.history.published:
-        return "the trace has no publication of it"
-    if message.only_one_traced:
-        return "only one node traced, and it does not know what other nodes got"
-    if not len(message.members.node):
-        return NO_MEMBERS if message.run.simulated else "the trace shows no node in the topic"
-    return None
+    is_due = (members.since_us <= history.published_us) & (members.until_us >= window_end_us)
+    is_due &= unknown is None and not refused_by_all
+    return _Due(np.setdiff1d(members.node[is_due], rejecters), unknown, rejecters, refused_by_all)
 
 
 def explain_missing(message: Message) -> MissingAnswer:
     """Find the nodes that were due the message and never got it."""
-    due = due_nodes(message)
-    if due is None:
-        return MissingAnswer(None, 0, (), unknown=why_due_is_unknown(message) or "")
+    due = _due(message)
+    if due.unknown is not None:
+        return MissingAnswer(None, 0, (), unknown=due.unknown)
     deliveries, publisher = message.history.deliveries.node, message.history.publisher
-    without = np.setdiff1d(due, deliveries)
-    around = _Surroundings(message, without) if len(without) else None
+    without = np.setdiff1d(due.nodes, deliveries)
     return MissingAnswer(
-        due=len(due),
-        got=len(due) - len(without),
-        missing=tuple(around.of(node) for node in without.tolist()) if around is not None else (),
-        refused_by_all=_refused_by_all(message, _rejecters(message)),
-        publisher_is_due=publisher in due,
-        got_undue=len(np.setdiff1d(deliveries, np.append(due, publisher))),
+        due=len(due.nodes),
+        got=len(due.nodes) - len(without),
+        missing=tuple(_reasons(message, without.tolist())),
+        refused_by_all=due.refused_by_all,
+        publisher_is_due=publisher in due.nodes,
+        got_undue=len(np.setdiff1d(deliveries, np.append(due.nodes, publisher))),
     )
 
 
 def explain_absence(message: Message, node: int) -> tuple[Missing, str | None]:
     """Return why one node never got it, and why it was not due; None if it was due."""
-    due = due_nodes(message)
-    not_due = None
-    if due is None:
-        not_due = f"the due nodes are unknown: {why_due_is_unknown(message)}"
-    elif node not in due:
-        not_due = _why_not_due(message, node)
-    return _Surroundings(message, np.array([node], dtype=np.int64)).of(node), not_due
+    due = _due(message)
+    (missing,) = _reasons(message, [node])
+    if due.unknown is not None:
+        return missing, f"the due nodes are unknown: {due.unknown}"
+    return missing, None if node in due.nodes else _why_not_due(message, node, due)
 
 
-def _rejecters(message: Message) -> Ints:
-    """Return the nodes whose application rejected it and did not get it later."""
-    rejects = message.history.rejects
-    return np.setdiff1d(rejects.node[np.isin(rejects.reason, _VERDICTS)], message.history.deliveries.node)
-
-
-def _refused_by_all(message: Message, rejecters: Ints) -> bool:
-    deliveries = message.history.deliveries
-    taken = (deliveries.node != message.history.publisher) & (deliveries.via != Via.INJECT)
-    return bool(len(rejecters)) and not taken.any()
-
-
-def _why_not_due(message: Message, node: int) -> str:
-    if node in _rejecters(message) or _refused_by_all(message, _rejecters(message)):
+def _why_not_due(message: Message, node: int, due: _Due) -> str:
+    if due.refused_by_all or node in due.rejecters:
         return "applications rejected it"
-    members = message.members
+    members, published_us = message.members, message.history.published_us
     mine = members.node == node
-    published = message.history.published_us
-    there = mine & (members.since_us <= published) & (members.until_us > published)
+    there = mine & (members.since_us <= published_us) & (members.until_us > published_us)
     if not mine.any():
         return "it was never in the topic"
     if not there.any():
@@ -188,157 +175,119 @@ def _why_not_due(message: Message, node: int) -> str:
     return "it left the topic, or went down, before the message's window ended"
 
 
-class _Surroundings:
-    """The surroundings of nodes that never got it: connections, meshes, scores, dropped RPCs."""
-
-    def __init__(self, message: Message, nodes: Ints) -> None:
-        self._message = message
-        start, end = message.history.start_us(), message.run.end_us
-        self._unread = RefusedRpcs(message.run, nodes, start, end)
-        deliveries = message.history.deliveries
-        first = deliveries.first()
-        self._holders = dict(zip(deliveries.node[first].tolist(), deliveries.time_us[first].tolist(), strict=True))
-        if message.history.published:
-            self._holders.setdefault(message.history.publisher, message.history.published_us)
-        alone = [node for node in nodes.tolist() if not self._copies(node)]
-        self._connections: Connections | None = None
-        self._mesh: MeshLinks | None = None
-        self._scores: ScoreSamples | None = None
-        self._requests: Requests | None = None
-        self._partial: PartialTraffic | None = None
-        self._window_end_us = min(start + message.run.window_us, end)
-        if alone:
-            try:
-                self._connections = connections_until(message.run, end)
-            except TooManyRows:
-                return
-            self._mesh = MeshLinks(message.run, message.history.topic, alone, end)
-            self._scores = ScoreSamples(message.run, alone, end)
-            pairs = self._pairs_with_holders(alone)
-            if message.in_parts:
-                self._partial = partial_traffic(message.run, message.history.topic, pairs, start, end)
-                return
-            self._requests = requests_between(message.run, pairs, message.members, start, end)
-
-    def of(self, node: int) -> Missing:
-        message = self._message
-        sent = outcomes(message, self._copies(node), None, None, self._unread)
+def _reasons(message: Message, nodes: Sequence[int]) -> Iterator[Missing]:
+    """Yield the reason for each node that never got it."""
+    history = message.history
+    unread = unread_rpcs(message.run, nodes, history.start_us(), message.run.end_us)
+    copies = {node: sent_to(message, node, unread) for node in nodes}
+    alone = [node for node in nodes if not copies[node]]
+    try:
+        around = _Surroundings(message, alone) if alone else None
+    except TooManyRows:
+        around = None
+    for node, sent in copies.items():
         if sent:
-            found = [(*_why(each), each) for each in sent]
-            why, cause, _ = min(found, key=lambda one: _ORDER.index(one[0]))
-            return Missing(node, why, _summary(sent, cause), tuple(sent))
-        why, detail = self._without_copies(node)
-        return Missing(node, why, detail, ())
+            closest = min(sent, key=lambda each: _ORDER.index(_why_not_delivered(each)))
+            same = sum(each.outcome == closest.outcome for each in sent)
+            count = f"{same} of {len(sent)} copies" if len(sent) > 1 else "1 copy"
+            yield Missing(node, _why_not_delivered(closest), f"{count}: {closest.outcome.words}", sent)
+        elif around is None:
+            yield Missing(node, Why.UNKNOWN, "the run has too many connections to search", ())
+        else:
+            yield Missing(node, *around.why_not_sent(node), ())
 
-    def _pairs_with_holders(self, nodes: list[int]) -> set[tuple[int, int]]:
-        assert self._connections is not None
-        found: set[tuple[int, int]] = set()
-        for node in nodes:
-            others: list[int] = self._connections.other[self._connections.of(node)].tolist()
-            found |= {(node, other) for other in others if other in self._holders}
-        return found
 
-    def _copies(self, node: int) -> list[Copy]:
-        there = self._message.history.copies.to(node)
-        return [self._message.history.copies.at(place) for place in range(there.start, there.stop)]
+def _why_not_delivered(sent: Sent) -> Why:
+    if sent.copy.fate is not Fate.ARRIVED:
+        return _OF_FATE[sent.copy.fate]
+    if not sent.failed:
+        return Why.UNKNOWN_OUTCOME
+    return Why.UNREAD if sent.outcome in _UNREAD else Why.REFUSED
 
-    def _without_copies(self, node: int) -> tuple[Why, str]:
+
+class _Surroundings:
+    """The surroundings of nodes to which no copy was sent: connections to holders, meshes, scores, parts of RPCs."""
+
+    def __init__(self, message: Message, nodes: Sequence[int]) -> None:
+        run, history = message.run, message.history
+        self._message, self._start_us = message, history.start_us()
+        self._window_end_us = min(self._start_us + run.window_us, run.end_us)
+        self._history_us = message.model.history_us if message.model is not None else None
+        deliveries, first = history.deliveries, history.deliveries.first()
+        self._holders = dict(zip(deliveries.node[first].tolist(), deliveries.time_us[first].tolist(), strict=True))
+        if history.published:
+            self._holders.setdefault(history.publisher, history.published_us)
+        self._connections = connections_until(run, run.end_us)
+        self._mesh = MeshLinks(run, history.topic, nodes, run.end_us)
+        self._scores = ScoreSamples(run, nodes, run.end_us)
+        pairs = {
+            (node, other) for node in nodes for other, _, _ in self._connections.of(node) if other in self._holders
+        }
+        kinds, topic = ((PartKind.PARTIAL,), history.topic) if message.in_parts else (REQUESTS, None)
+        self._parts = parts_between(run, pairs, kinds, topic, self._start_us, run.end_us)
+
+    def why_not_sent(self, node: int) -> tuple[Why, str]:
         """Return why no copy was sent to a node."""
-        if self._connections is None:
-            return Why.UNKNOWN, "the run has too many connections to search"
-        start = self._message.history.start_us()
-        there = self._connections.of(node)
-        columns = (self._connections.other, self._connections.since_us, self._connections.until_us)
-        links = [
-            link for link in zip(*(values[there].tolist() for values in columns), strict=True) if link[2] > start
-        ]
+        links = [link for link in self._connections.of(node) if link[2] > self._start_us]
         if not links:
             known = self._message.run.simulated or node in self._message.observers
             return (Why.ALONE, "") if known else (Why.UNKNOWN, "the node did not trace")
         held = [link for link in links if self._holders.get(link[0], link[2]) < link[2]]
         if not held:
-            return Why.NO_HOLDER, f"{len({link[0] for link in links})} peers"
-        history_us = self._message.model.history_us if self._message.model is not None else None
-        in_time = [link for link in held if history_us is None or link[1] <= self._holders[link[0]] + history_us]
+            return Why.NO_HOLDER, f"{len({peer for peer, _, _ in links})} peers"
+        in_time = [
+            (peer, since) for peer, since, _ in held
+            if self._history_us is None or since <= self._holders[peer] + self._history_us
+        ]  # fmt: skip
         if not in_time:
-            soonest = min(since for _, since, _ in held) - start
+            soonest = min(since for _, since, _ in held) - self._start_us
             return Why.TOO_LATE, f"first connection to a holder after {soonest / 1e6:.1f} s"
-        if self._partial is not None:
-            return self._in_parts(self._partial, node, {peer for peer, _, _ in in_time})
-        return self._unchosen(node, [(peer, since) for peer, since, _ in in_time])
-
-    def _in_parts(self, partial: PartialTraffic, node: int, peers: set[int]) -> tuple[Why, str]:
-        """Return why a node got no part: partial messages between it and holders until the end of the window."""
-        until_us = self._window_end_us
-        since = {peer: self._holders[peer] for peer in peers}
-        came = sum(partial.arrived((peer, node), since[peer], until_us) for peer in peers)
-        lost = sum(partial.lost((peer, node), since[peer], until_us) for peer in peers)
-        asked = sum(partial.arrived((node, peer), since[peer], until_us) for peer in peers)
-        unheard = sum(partial.lost((node, peer), since[peer], until_us) for peer in peers)
+        peers = {peer for peer, _ in in_time}
         known = f"connected to {plural(len(peers), 'holder')}"
+        if self._message.in_parts:
+            return self._in_parts(node, peers, known)
+        return self._unchosen(node, in_time, peers, known)
+
+    def _in_parts(self, node: int, peers: set[int], known: str) -> tuple[Why, str]:
+        """Return why a node got no part: partial messages between it and holders until the end of the window."""
+        came = asked = lost = unheard = 0
+        for peer in peers:
+            window = (PartKind.PARTIAL, self._holders[peer], self._window_end_us)
+            came += self._parts.count(peer, node, *window)
+            asked += self._parts.count(node, peer, *window)
+            lost += self._parts.lost(peer, node, *window)
+            unheard += self._parts.lost(node, peer, *window)
         if lost or unheard:
-            return (
-                Why.PARTS_LOST,
-                f"{known}; {lost} from them and {unheard} to them lost, perhaps of other messages",
-            )
+            return Why.PARTS_LOST, f"{known}; {lost} from them and {unheard} to them lost, perhaps of other messages"
         if not asked:
             return Why.PARTS_NOT_ASKED, known
         if not came:
             return Why.PARTS_NOT_SENT, f"{known}; {asked} partial messages from it reached them"
         return Why.UNKNOWN, f"{known}; {came} partial messages from them arrived; their rows name no message"
 
-    def _unchosen(self, node: int, held: list[tuple[int, int]]) -> tuple[Why, str]:
+    def _unchosen(self, node: int, held: list[tuple[int, int]], peers: set[int], known: str) -> tuple[Why, str]:
         """Return why holders did not send it; `held` has holders and the times of their connections."""
-        peers = f"connected to {plural(len({peer for peer, _ in held}), 'holder')}"
-        thresholds = self._message.run.thresholds
-        if self._scores is not None and thresholds is not None:
-            scores = [self._scores.latest(peer, node, max(since, self._holders[peer])) for peer, since in held]
-            known = [score for score in scores if score is not None]
-            if known and max(known) < thresholds.gossip:
-                return Why.LOW_SCORE, f"{peers}; its best score there was {max(known):.1f}"
-        mesh = self._mesh
-        is_tree = mesh is not None and any(mesh.has_tree(peer) for peer, _ in held)
+        thresholds, mesh = self._message.run.thresholds, self._mesh
+        both_us = [(peer, since, max(since, self._holders[peer])) for peer, since in held]
+        if thresholds is not None:
+            scores = [self._scores.latest(peer, node, at_us) for peer, _, at_us in both_us]
+            best = max((score for score in scores if score is not None), default=None)
+            if best is not None and best < thresholds.gossip:
+                return Why.LOW_SCORE, f"{known}; its best score there was {best:.1f}"
+        is_tree = any(mesh.has_tree(peer) for peer in peers)
         request = PartKind.GRAFT if is_tree else PartKind.IWANT
-        lost = self._lost_control(node, held, request)
-        if any(lost):
+        announcements = requests = 0
+        for peer in peers:
+            had_us = self._holders[peer]
+            until_us = self._message.run.end_us if self._history_us is None else had_us + self._history_us
+            announcements += self._parts.lost(peer, node, PartKind.IHAVE, had_us, until_us)
+            requests += self._parts.lost(node, peer, request, had_us, until_us)
+        if announcements or requests:
             why = Why.ANNOUNCEMENTS_LOST if is_tree else Why.GOSSIP_LOST
-            return why, f"{peers}; {lost[0]} IHAVE and {lost[1]} {request.name} between them were lost"
-        if (
-            mesh is None
-            or not mesh.any_mesh
-            or any(mesh.holds(peer, node, max(since, self._holders[peer]), since) for peer, since in held)
-        ):
-            return Why.NOT_SENT, peers
-        return (Why.NO_EAGER_LINK if is_tree else Why.NO_MESH), peers
-
-    def _lost_control(self, node: int, held: list[tuple[int, int]], request: PartKind) -> tuple[int, int]:
-        """Return how many announcements of holders, and requests to them, were lost in time. Rows name no message."""
-        if self._requests is None:
-            return 0, 0
-        history_us = self._message.model.history_us if self._message.model is not None else None
-        lost = [0, 0]
-        for peer in {peer for peer, _ in held}:
-            had = self._holders[peer]
-            until = self._message.run.end_us if history_us is None else had + history_us
-            lost[0] += self._requests.lost(peer, node, PartKind.IHAVE, had, until)
-            lost[1] += self._requests.lost(node, peer, request, had, until)
-        return lost[0], lost[1]
-
-
-def _why(sent: Sent) -> tuple[Why, Cause]:
-    """Return the reason that follows from a copy that was not delivered."""
-    if sent.copy.fate is not Fate.ARRIVED:
-        return _OF_FATE[sent.copy.fate], sent.outcome
-    if not sent.failed:
-        return Why.UNKNOWN_OUTCOME, sent.outcome
-    unread = sent.outcome in (causes.of_reason(Reason.GRAYLISTED), causes.of_reason(Reason.GATED))
-    return (Why.UNREAD if unread else Why.REFUSED), sent.outcome
-
-
-def _summary(sent: list[Sent], cause: Cause) -> str:
-    same = sum(each.outcome == cause for each in sent)
-    count = f"{same} of {len(sent)} copies" if len(sent) > 1 else "1 copy"
-    return f"{count}: {cause.words}"
+            return why, f"{known}; {announcements} IHAVE and {requests} {request.name} between them were lost"
+        if not mesh.any_mesh or any(mesh.holds(peer, node, at_us, since) for peer, since, at_us in both_us):
+            return Why.NOT_SENT, known
+        return (Why.NO_EAGER_LINK if is_tree else Why.NO_MESH), known
 
 
 def by_reason(missing: tuple[Missing, ...]) -> list[tuple[Why, list[Missing]]]:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from hearsay.core.language.rpc import PartKind
 from hearsay.explain import causes
 from hearsay.explain.causes import Cause
 from hearsay.explain.copies import Copy, Fate
 from hearsay.explain.message import Message
 from hearsay.explain.path import Path, path_to
-from hearsay.explain.requests import ON_REQUEST, requests_between
-from hearsay.explain.trace_rows import RefusedRpcs
+from hearsay.explain.requests import ON_REQUEST, Requests
+from hearsay.explain.rows import PairEvents, select_rows
+from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.trace.language.schema import NONE, Column, TraceEvent
 
 FIRST = Cause("the first copy", None)
 DUPLICATE = Cause("a duplicate", None)
 UNKNOWN = Cause("arrived; the trace does not show what the node did with it", None)
+_DROP_DELAY_US = 100_000
+"""Longest time between a receive and its drop at a real node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +63,11 @@ def explain_node(message: Message, node: int) -> NodeAnswer | None:
     if not there:
         return None
     (path,) = requested_paths(message, [there.start])
-    copies = message.history.copies.to(node)
-    sent = [history.copies.at(place) for place in range(copies.start, copies.stop)]
-    last_us = max((copy.arrived_us or 0 for copy in sent), default=0)
-    unread = RefusedRpcs(message.run, [node], history.start_us(), last_us)
+    there_copies = history.copies.arrived_us[history.copies.to(node)]
+    unread = unread_rpcs(message.run, [node], history.start_us(), int(there_copies.max(initial=0)))
     first = path.hops[-1].copy if path.hops else None
-    found = tuple(outcomes(message, sent, first, path.delivered_us, unread))
-    return NodeAnswer(node, path, found, len(there), _joined_us(message, node, path.delivered_us))
+    copies = sent_to(message, node, unread, first, path.delivered_us)
+    return NodeAnswer(node, path, copies, len(there), _joined_us(message, node, path.delivered_us))
 
 
 def _joined_us(message: Message, node: int, delivered_us: int) -> int | None:
@@ -82,7 +85,7 @@ def requested_paths(message: Message, places: Sequence[int]) -> list[Path]:
     if not pairs:
         return paths
     until_us = max(path.delivered_us for path in paths)
-    requests = requests_between(message.run, pairs, message.members, history.start_us(), until_us)
+    requests = Requests(message.run, pairs, message.members, history.start_us(), until_us)
     return [path_to(history, place, message.model, requests) for place in places]
 
 
@@ -90,43 +93,49 @@ def is_on_request(copy: Copy | None) -> bool:
     return copy is not None and copy.via in ON_REQUEST
 
 
-def outcomes(
-    message: Message, sent: list[Copy], first: Copy | None, delivered_us: int | None, unread: RefusedRpcs
-) -> list[Sent]:
-    """Return the outcome of each copy to a node. `first` is the copy that it delivered."""
-    return [Sent(copy, _outcome(message, copy, first, delivered_us, unread)) for copy in sent]
+def unread_rpcs(run: RunFacts, nodes: Collection[int], from_us: int, until_us: int) -> PairEvents:
+    """Return the reasons of nodes to drop RPCs unread, by node and sender: these were graylisted or gated.
+
+    Such a row has no message. It belongs to the copy that came from the same sender at the same time. Real nodes read
+    their clock twice, so a slightly later drop counts too.
+    """
+    columns = (Column.PEER, Column.REMOTE, Column.TIME_US, Column.REASON)
+    wanted = list(nodes)
+    rows = select_rows(
+        run, "message", (*columns, Column.EVENT, Column.KIND, Column.MESSAGE),
+        lambda rows: (rows[Column.EVENT] == TraceEvent.REJECT) & (rows[Column.KIND] == PartKind.PUBLISH)
+        & np.isin(rows[Column.PEER], wanted),
+        from_us, until_us + _DROP_DELAY_US, message=NONE,
+    )  # fmt: skip
+    return PairEvents.sorted(*(rows[column] for column in columns))
 
 
-def _outcome(
-    message: Message, copy: Copy, first: Copy | None, delivered_us: int | None, unread: RefusedRpcs
-) -> Cause:
-    if copy == first:
-        return FIRST
-    if copy.fate is not Fate.ARRIVED:
+def sent_to(
+    message: Message, node: int, unread: PairEvents, first: Copy | None = None, delivered_us: int | None = None
+) -> tuple[Sent, ...]:
+    """Return all copies to a node with their outcomes. `first` is the copy that it delivered."""
+    copies = message.history.copies
+    there = copies.to(node)
+    had_us = delivered_us if first is None or first.arrived_us is None else first.arrived_us
+    sent = (copies.at(place) for place in range(there.start, there.stop))
+    return tuple(Sent(copy, FIRST if copy == first else _outcome(message, copy, had_us, unread)) for copy in sent)
+
+
+def _outcome(message: Message, copy: Copy, had_us: int | None, unread: PairEvents) -> Cause:
+    if copy.fate is not Fate.ARRIVED or copy.arrived_us is None:
         return causes.of_fate(copy.fate)
-    refusal = _refusal(message, copy)
-    if refusal is not None:
-        return causes.of_reason(refusal)
-    dropped_unread = unread.reason_of(copy)
-    if dropped_unread is not None:
-        return causes.of_reason(dropped_unread)
-    begun_us = None if first is None else first.arrived_us
-    had_us = begun_us if begun_us is not None else delivered_us
-    return DUPLICATE if had_us is not None and copy.arrived_us is not None and copy.arrived_us >= had_us else UNKNOWN
-
-
-def _refusal(message: Message, copy: Copy) -> int | None:
-    """Return the reason in the row that rejects this copy; None without one."""
-    rejects = message.history.rejects
-    there = rejects.of(copy.receiver)
-    times, remotes = rejects.time_us[there.start : there.stop], rejects.remote[there.start : there.stop]
-    if copy.arrived_us is None or not len(times):
-        return None
-    mine = remotes == copy.sender
-    if message.model is not None and not message.model.service_us:
-        found = np.flatnonzero(
-            mine & np.isin(times, (copy.arrived_us, copy.arrived_us + message.model.validation_us))
-        )
-    else:
-        found = np.flatnonzero(mine & (times >= copy.arrived_us))
-    return int(rejects.reason[there.start + int(found[0])]) if len(found) else None
+    rejects, model = message.history.rejects, message.model
+    there = rejects.between(copy.receiver, copy.sender)
+    after_us = rejects.time_us[there] - copy.arrived_us
+    fits = after_us >= 0
+    if model is not None and not model.service_us:
+        fits = np.isin(after_us, (0, model.validation_us))
+    refused = rejects.value[there][fits]
+    if not len(refused):
+        there = unread.between(copy.receiver, copy.sender)
+        after_us = unread.time_us[there] - copy.arrived_us
+        longest_us = 0 if message.run.simulated else _DROP_DELAY_US
+        refused = unread.value[there][(after_us >= 0) & (after_us <= longest_us)]
+    if len(refused):
+        return causes.of_reason(int(refused[0]))
+    return DUPLICATE if had_us is not None and copy.arrived_us >= had_us else UNKNOWN

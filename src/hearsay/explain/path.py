@@ -13,6 +13,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -116,15 +117,23 @@ def path_to(history: History, place: int, model: LinkModel | None, requests: Req
     deliveries = history.deliveries
     node, delivered_us = int(deliveries.node[place]), int(deliveries.time_us[place])
     hops: list[Hop] = []
+
+    def add(sender: int, receiver: int, held_us: int, until_us: int, copy: Copy | None) -> None:
+        request = requests.before(copy, held_us) if requests is not None and copy is not None else None
+        ends = [(Step.UNKNOWN, until_us)] if copy is None else _ends(copy, until_us, model, request)
+        hops.insert(0, Hop(sender, receiver, held_us, until_us, copy, tuple(_times(held_us, ends))))
+
+    def found(complete: bool) -> Path:
+        return Path(node, delivered_us, tuple(hops), complete)
+
     seen: set[int] = set()
     at = place
     receiver, until_us = node, delivered_us
     while at not in seen:
         seen.add(at)
-        sender = int(deliveries.remote[at])
         if _is_own(history, at):
-            return Path(node, delivered_us, tuple(reversed(hops)), complete=True)
-        copy = copy_of(history, at, model)
+            return found(True)
+        copy, sender = copy_of(history, at, model), int(deliveries.remote[at])
         if sender == NONE and copy is None:
             break
         sender = sender if copy is None else copy.sender
@@ -132,16 +141,15 @@ def path_to(history: History, place: int, model: LinkModel | None, requests: Req
         delivery, held_us, script = _holding(history, sender, sent_us)
         if held_us is None:
             first_us = sent_us if copy is None or copy.sent_us is not None else copy.arrived_us or until_us
-            hops.append(_hop(sender, receiver, first_us, until_us, copy, model, requests))
+            add(sender, receiver, first_us, until_us, copy)
             break
-        hops.append(_hop(sender, receiver, held_us, until_us, copy, model, requests))
+        add(sender, receiver, held_us, until_us, copy)
         if script is not None:
-            hops.append(_hop(script.sender, sender, history.published_us, held_us, script, model, requests))
-            return Path(node, delivered_us, tuple(reversed(hops)), complete=True)
+            add(script.sender, sender, history.published_us, held_us, script)
         if delivery is None:
-            return Path(node, delivered_us, tuple(reversed(hops)), complete=True)
+            return found(True)
         at, receiver, until_us = delivery, sender, held_us
-    return Path(node, delivered_us, tuple(reversed(hops)), complete=False)
+    return found(False)
 
 
 def copy_of(history: History, place: int, model: LinkModel | None) -> Copy | None:
@@ -149,9 +157,7 @@ def copy_of(history: History, place: int, model: LinkModel | None) -> Copy | Non
     deliveries, copies = history.deliveries, history.copies
     node, delivered = int(deliveries.node[place]), int(deliveries.time_us[place])
     remote, hops, via = int(deliveries.remote[place]), int(deliveries.hops[place]), int(deliveries.via[place])
-    before = NONE
-    if place and deliveries.node[place - 1] == node:
-        before = int(deliveries.time_us[place - 1])
+    before = int(deliveries.time_us[place - 1]) if place and deliveries.node[place - 1] == node else NONE
     there = copies.to(node)
     arrived = copies.arrived_us[there]
     fits = (copies.fate[there] == Fate.ARRIVED) & (arrived <= delivered) & (arrived >= before)
@@ -193,70 +199,41 @@ def _holding(history: History, node: int, until_us: int) -> tuple[int | None, in
     return None, None, None
 
 
-def _hop(
-    sender: int,
-    receiver: int,
-    held_us: int,
-    delivered_us: int,
-    copy: Copy | None,
-    model: LinkModel | None,
-    requests: Requests | None,
-) -> Hop:
-    if copy is None:
-        times = [StepTime(Step.UNKNOWN, held_us, delivered_us)]
+def _times(start_us: int, ends: Iterable[tuple[Step, int | None]]) -> Iterator[StepTime]:
+    """Yield the steps that follow each other and take time; a step whose end is unknown is part of the next one."""
+    for step, end_us in ends:
+        if end_us is not None:
+            if end_us != start_us:
+                yield StepTime(step, start_us, end_us)
+            start_us = end_us
+
+
+def _ends(
+    copy: Copy, delivered_us: int, model: LinkModel | None, request: Request | None
+) -> Iterator[tuple[Step, int | None]]:
+    """Yield the steps of a hop with their ends."""
+    if request is not None:
+        yield Step.ABSENT, request.joined_us
+        yield Step.UNCONNECTED, request.connected_us
+        yield Step.HEARTBEAT if copy.via == Via.IWANT else Step.NEXT_IHAVE, request.announced_us
+        yield Step.ANNOUNCED, request.received_us
+        yield Step.ASKING, request.asked_us
+        yield Step.ASKED, request.reached_us
+    yield Step.HELD if request is None else Step.ANSWERING, copy.sent_us
+    if copy.sent_us is None or copy.arrived_us is None:
+        yield Step.UNKNOWN, copy.arrived_us
+    elif model is None:
+        yield Step.FLIGHT, copy.arrived_us
+    elif model.uplink_bits_per_s and copy.via != Via.INJECT:
+        flight = copy.arrived_us - copy.sent_us
+        own = min(model.uplink_us(copy.bytes), flight)
+        leaves_us = copy.sent_us + max(0, flight - own - model.latency.base_us(copy.sender, copy.receiver))
+        yield Step.QUEUE, leaves_us
+        yield Step.UPLINK, leaves_us + own
+        yield Step.LINE, copy.arrived_us
     else:
-        request = requests.before(copy, held_us) if requests is not None else None
-        times = [*_waiting(copy, held_us, request), *_flight(copy, held_us, model)]
-        times += _handling(copy, delivered_us, model)
-    return Hop(sender, receiver, held_us, delivered_us, copy, tuple(each for each in times if each.took_us))
-
-
-def _waiting(copy: Copy, held_us: int, request: Request | None) -> list[StepTime]:
-    """Return the steps between having the message and sending the copy."""
-    if copy.sent_us is None:
-        return []
-    if request is None:
-        return [StepTime(Step.HELD, held_us, copy.sent_us)]
-    edges = (
-        (Step.ABSENT, request.joined_us),
-        (Step.UNCONNECTED, request.connected_us),
-        (Step.HEARTBEAT if copy.via == Via.IWANT else Step.NEXT_IHAVE, request.announced_us),
-        (Step.ANNOUNCED, request.received_us),
-        (Step.ASKING, request.asked_us),
-        (Step.ASKED, request.reached_us),
-        (Step.ANSWERING, copy.sent_us),
-    )
-    times: list[StepTime] = []
-    start = held_us
-    for step, end in edges:
-        if end is not None:
-            times.append(StepTime(step, start, end))
-            start = end
-    return times
-
-
-def _flight(copy: Copy, held_us: int, model: LinkModel | None) -> list[StepTime]:
+        yield Step.LINE, copy.arrived_us
     if copy.arrived_us is None:
-        return []
-    if copy.sent_us is None:
-        return [StepTime(Step.UNKNOWN, held_us, copy.arrived_us)]
-    if model is None:
-        return [StepTime(Step.FLIGHT, copy.sent_us, copy.arrived_us)]
-    if not model.uplink_bits_per_s or copy.via == Via.INJECT:
-        return [StepTime(Step.LINE, copy.sent_us, copy.arrived_us)]
-    flight = copy.arrived_us - copy.sent_us
-    own = min(model.uplink_us(copy.bytes), flight)
-    queue = max(0, flight - own - model.line_us(copy.sender, copy.receiver))
-    leaves = copy.sent_us + queue
-    return [
-        StepTime(Step.QUEUE, copy.sent_us, leaves),
-        StepTime(Step.UPLINK, leaves, leaves + own),
-        StepTime(Step.LINE, leaves + own, copy.arrived_us),
-    ]
-
-
-def _handling(copy: Copy, delivered_us: int, model: LinkModel | None) -> list[StepTime]:
-    if copy.arrived_us is None:
-        return [StepTime(Step.UNKNOWN, copy.sent_us or delivered_us, delivered_us)]
-    step = Step.HANDLING if model is not None and model.service_us else Step.VALIDATION
-    return [StepTime(step, copy.arrived_us, delivered_us)]
+        yield Step.UNKNOWN, delivered_us
+    else:
+        yield Step.HANDLING if model is not None and model.service_us else Step.VALIDATION, delivered_us

@@ -84,6 +84,33 @@ def some(rows: ColumnArrays, chosen: Ints) -> ColumnArrays:
     return {column: values[chosen] for column, values in rows.items()}
 
 
+def places_of(values: Ints, number: int) -> slice:
+    """Return the places of a number in an ascending array."""
+    first, end = np.searchsorted(values, [number, number + 1])
+    return slice(int(first), int(end))
+
+
+@dataclass(frozen=True, slots=True)
+class PairEvents:
+    """Events of a node that concern another node, ordered by node, other node, time and value."""
+
+    node: Ints
+    other: Ints
+    time_us: Ints
+    value: Ints
+
+    @classmethod
+    def sorted(cls, node: Ints, other: Ints, time_us: Ints, value: Ints) -> PairEvents:
+        order = np.lexsort((value, time_us, other, node))
+        return cls(node[order], other[order], time_us[order], value[order])
+
+    def between(self, node: int, other: int) -> slice:
+        """Return the places of the events of a pair."""
+        mine = places_of(self.node, node)
+        there = places_of(self.other[mine], other)
+        return slice(mine.start + there.start, mine.start + there.stop)
+
+
 def observers_of(run: RunFacts) -> tuple[int, ...]:
     """Return the nodes that traced: all of a simulation, and the real nodes that have rows of their own."""
     if run.simulated:
