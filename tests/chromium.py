@@ -141,6 +141,11 @@ class Page:
         look = f"const look = () => ({condition}) ? done() : requestAnimationFrame(look);"
         self.value(f"new Promise(done => {{ {look} look(); }})")
 
+    def open_sections(self) -> None:
+        """Open all sections, and wait until their charts are drawn."""
+        self.value("for (const section of document.querySelectorAll('details')) section.open = true")
+        self.until("[...document.querySelectorAll('figure .chart')].every(chart => chart.childElementCount)")
+
     def close(self) -> None:
         self._browser.call("Target.closeTarget", targetId=self._target)
 

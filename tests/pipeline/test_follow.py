@@ -17,7 +17,7 @@ from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.pipeline.output.tables import QUALITY
 from hearsay.pipeline.stream.follow import Follower
-from hearsay.report.answers import caveats
+from hearsay.report.first_screen import caveats
 from hearsay.report.runs import open_runs
 from hearsay.trace.language.schema import Column
 from hearsay.trace.read.reader import read_rows

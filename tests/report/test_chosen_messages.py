@@ -109,11 +109,12 @@ def test_a_damaged_trace_costs_its_messages_and_not_the_report(runs, tmp_path):
     (series,) = page.figure("spread")["series"]
     assert len(series["messages"]) == 1
     assert "of 12 messages" in page.text
-    assert "cannot be read" in page.text
+    assert "not a readable Parquet file" in page.text
 
 
 def test_the_keyboard_chooses_another_message(browser, report):
     page = opened(browser, report)
+    page.open_sections()
     (typical,) = page.seen("#spread .message")
     page.value("document.querySelector('#spread .chooser input').focus()")
     page.press("Home")
@@ -139,6 +140,7 @@ def test_the_keyboard_chooses_another_message(browser, report):
 
 def test_what_is_played_is_drawn_where_its_rings_are(browser, report):
     page = opened(browser, report)
+    page.open_sections()
     off = """
         [...document.querySelectorAll('#spread .dot')].filter(dot => {
           const far = Math.hypot(dot.cx.baseVal.value - 500, dot.cy.baseVal.value - 500);
@@ -154,6 +156,7 @@ def test_what_is_played_is_drawn_where_its_rings_are(browser, report):
 
 def test_lists_and_numbers_choose_for_all_runs_side_by_side(browser, runs, tmp_path):
     page = opened(browser, write_report(runs, tmp_path / "both.html"))
+    page.open_sections()
     both = Read((tmp_path / "both.html").read_text(encoding="utf-8")).figure("spread")["series"]
     page.value("(s => { s.value = 'slowest'; s.dispatchEvent(new Event('change')); })"
                "(document.querySelector('#spread .chooser select'))")  # fmt: skip

@@ -8,9 +8,11 @@ import random
 from pathlib import Path
 
 import pytest
-from result_tables import HOSTILE, write_empty_run, write_run
+from result_tables import HOSTILE, write_empty_run, write_run, write_table
 
 from chromium import Page, opened
+from hearsay.pipeline.output.stored_tables import read_table
+from hearsay.pipeline.output.tables import HEADLINE
 from hearsay.report.write import write_report
 from hearsay.text import numbers
 
@@ -27,6 +29,19 @@ def report(tmp_path_factory) -> Path:
     ]
     write_report(runs, folder / "report.html")
     return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def five_routers(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("routers")
+    runs = []
+    for place, router in enumerate(("floodsub", "randomsub", "meshsub", "gossipsub", "episub")):
+        run = write_run(folder / router, slow=1 + place)
+        (line,) = read_table(run, HEADLINE).to_pylist()
+        changed = {"router": router, "latency_p99_ms": 100.0 * (1 + place), "complete": router != "episub"}
+        write_table(run, HEADLINE, [line | changed])
+        runs.append(run)
+    return write_report(runs, folder / "report.html")
 
 
 def choose_topic(page: Page, name: str) -> None:
@@ -46,27 +61,28 @@ def scrub(page: Page, place: int) -> None:
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_a_quiet_page_without_network(browser, report, dark, tmp_path):
     page = opened(browser, report, dark=dark)
+    assert page.value("document.querySelectorAll('figure .chart svg').length") == 2
+    page.open_sections()
     page.screenshot(tmp_path / "page.png")
     assert page.requests() == [report.resolve().as_uri()]
     assert page.complaints() == []
     background = page.value("getComputedStyle(document.body).backgroundColor")
     channels = [int(channel) for channel in background[4:-1].split(",")]
     assert (max(channels) < 80) if dark else (min(channels) > 200)
-    assert page.value("document.querySelectorAll('figure .chart svg').length") >= 11
+    assert page.value("document.querySelectorAll('figure .chart svg').length") >= 7
     assert "The charts need JavaScript." not in page.value("document.body.textContent")
 
 
-def test_answers_and_charts_follow_the_topic(browser, report):
+def test_table_and_charts_follow_the_topic(browser, report):
     page = opened(browser, report)
-    reliability = page.seen("#answer-reliability .answer")
-    assert "2 of 400 due missing" in reliability[0]
+    assert page.seen("#compared tbody td:nth-child(2)")[0].startswith("99.5 %")
     choose_topic(page, "blocks")
-    reliability = page.seen("#answer-reliability .answer")
-    assert reliability[0].startswith(" ring:")
-    assert "1 of 200 due missing" in reliability[0]
-    assert "<b>large&:" in reliability[1]
+    rows = page.seen("#compared tbody tr")
+    assert rows[0].startswith(" ring")
+    assert "99.5 %worst" in rows[0]
+    assert rows[1].startswith(" <b>large&")
     choose_topic(page, SHOWN_HOSTILE)
-    assert len(page.seen("#answer-reliability .answer")) == 1
+    assert len(page.seen("#compared tbody tr")) == 1
     assert page.value("document.querySelectorAll('#latency .series').length") == 1
     assert page.complaints() == []
 
@@ -74,9 +90,10 @@ def test_answers_and_charts_follow_the_topic(browser, report):
 def test_hostile_names_show_as_text(browser, report):
     page = opened(browser, report)
     assert SHOWN_HOSTILE[:40] in page.value("document.getElementById('topic').textContent")
-    assert SHOWN_HOSTILE in page.seen("#compared bdi")
+    page.open_sections()
+    assert SHOWN_HOSTILE in page.seen("#metrics bdi")
     assert "<b>large&" in page.seen(".toolbar bdi")
-    assert page.value("document.querySelectorAll('b, script').length") == 2
+    assert page.value("document.querySelectorAll('b:not(#differ b), script').length") == 2
     page.value("document.querySelector('#latency svg.lines').focus()")
     page.press("End")
     assert any("<b>large&" in text for text in page.seen("#latency .tip"))
@@ -92,6 +109,7 @@ def test_arrow_keys_read_the_chart(browser, report):
     assert said == "latency 20 msring21.1 %<b>large&5.1 %"
     page.press("Escape")
     assert page.seen("#latency .tip") == []
+    page.open_sections()
     page.value("document.querySelector('#picture svg.picture').focus()")
     page.press("Home")
     assert page.seen("#picture .tip") == ["node 0links to 1, 192"]
@@ -102,7 +120,7 @@ def test_a_run_can_be_hidden_and_what_lacks_is_said(browser, report):
     assert page.value("document.querySelectorAll('#latency .series').length") == 2
     page.value("document.querySelector('.toolbar input[data-run=\"0\"]').click()")
     assert page.value("document.querySelectorAll('#latency .series').length") == 1
-    assert not any("ring:" in text for text in page.seen("#answer-reliability .answer"))
+    assert not any("ring" in text for text in page.seen("#compared tbody tr"))
     assert "no rows in the table “latency”" in page.seen("#latency .missing")[0]
     for run in (1, 2):
         page.value(f"document.querySelector('.toolbar input[data-run=\"{run}\"]').click()")
@@ -111,6 +129,7 @@ def test_a_run_can_be_hidden_and_what_lacks_is_said(browser, report):
 
 def test_the_spread_plays_to_its_end_and_scrubs(browser, report):
     page = opened(browser, report)
+    page.open_sections()
     assert page.seen("#spread .missing") == ["This figure shows one topic: choose one above."]
     choose_topic(page, "blocks")
     assert page.seen("#spread .reached")[0] == "20 of 20 drawn deliveries made (100 %)"
@@ -130,6 +149,7 @@ def test_the_spread_plays_to_its_end_and_scrubs(browser, report):
 
 def test_reduced_motion_shows_still_pictures(browser, report):
     page = opened(browser, report, calm=True)
+    page.open_sections()
     choose_topic(page, "blocks")
     scrub(page, 700)
     page.value("""
@@ -145,9 +165,12 @@ def test_reduced_motion_shows_still_pictures(browser, report):
     assert 1000 in stops
 
 
-def test_nothing_is_cut_off_on_a_narrow_screen(browser, report):
-    page = opened(browser, report, width=400)
-    assert page.value("document.documentElement.scrollWidth") <= 400
+@pytest.mark.parametrize("width", [400, 1024, 1400])
+def test_nothing_is_cut_off(browser, report, width):
+    page = opened(browser, report, width=width)
+    assert page.value("document.documentElement.scrollWidth") <= width
+    page.open_sections()
+    assert page.value("document.documentElement.scrollWidth") <= width
     overlapping = """
         [...document.querySelectorAll('svg.lines, svg.histogram')].flatMap(surface => {
           const boxes = [...surface.querySelectorAll('text')].map(text => text.getBoundingClientRect());
@@ -156,6 +179,46 @@ def test_nothing_is_cut_off_on_a_narrow_screen(browser, report):
         }).length
     """
     assert page.value(overlapping) == 0
+
+
+@pytest.mark.parametrize(("width", "screens"), [(1400, 4), (400, 8)])
+def test_the_closed_page_is_short(browser, five_routers, width, screens):
+    page = opened(browser, five_routers, width=width)
+    assert page.value("document.documentElement.scrollHeight") <= screens * 900
+
+
+def test_the_first_screen_has_a_table_two_charts_and_no_prose(browser, five_routers):
+    page = opened(browser, five_routers, width=1400)
+    first = """
+        (selector => [...document.querySelectorAll(selector)].filter(element => {
+          const box = element.getBoundingClientRect();
+          return element.checkVisibility() && box.top < 900 && box.height > 0;
+        }).length)
+    """
+    assert page.value(f"{first}('table')") == 1
+    assert page.value(f"{first}('.chart svg')") == 2
+    assert page.value(f"{first}('p')") == 0
+    ends = "[...document.querySelectorAll('#compared, #latency, #churn')].map(e => e.getBoundingClientRect().bottom)"
+    assert max(page.value(ends)) <= 900
+    assert page.value("document.querySelectorAll('#compared tbody tr').length") == 5
+    assert page.value("document.querySelectorAll('#compared tbody tr:first-child td').length") == 8
+    assert len(page.seen("#compared .best")) >= 2
+    assert page.seen("#compared .badge") == ["incomplete"]
+
+
+def test_every_drawing_has_a_title_and_a_description_and_the_keyboard_reaches_it(browser, report):
+    page = opened(browser, report)
+    choose_topic(page, "blocks")
+    page.open_sections()
+    drawings = "[...document.querySelectorAll('svg')]"
+    assert page.value(f"{drawings}.length") >= 11
+    assert page.value(f"{drawings}.filter(e => !e.querySelector(':scope > title')?.textContent).length") == 0
+    assert page.value(f"{drawings}.filter(e => !e.querySelector(':scope > desc')?.textContent).length") == 0
+    unreachable = f"{drawings}.filter(e => e.tabIndex < 0 && !e.classList.contains('spread')).length"
+    assert page.value(unreachable) == 0
+    assert page.value("document.querySelectorAll('#spread input[type=range]').length") == 1
+    closed = "[...document.querySelectorAll('details')].filter(e => e.querySelector('summary').tabIndex !== 0).length"
+    assert page.value(closed) == 0
 
 
 def test_it_prints(browser, report):

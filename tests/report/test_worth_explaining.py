@@ -109,7 +109,7 @@ def test_what_cannot_be_explained_has_a_reason_and_no_link(runs, tmp_path):
         file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     page = read(write_report([run], tmp_path / "out.html"))
     assert "Worth explaining" in page.text
-    assert "cannot be read" in page.text
+    assert "not a readable Parquet file" in page.text
     assert not any(link.startswith("explained-") for link in links_on(page))
 
 

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hearsay.core.language.actions import Via
+from hearsay.explain.rows import ColumnArrays, select_rows
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs
-from hearsay.pipeline.metrics.spread import TypicalMessage, spread_lines
 from hearsay.pipeline.output.stored_tables import arrow_schema
 from hearsay.pipeline.output.tables import MESSAGES, SPREAD
 from hearsay.report import thinning
@@ -35,6 +36,7 @@ from hearsay.trace.folder.arrow import pa, read_table
 from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.folder.manifest import MANIFEST
 from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.language.schema import NONE, Column, TraceEvent, wire_name
 from hearsay.trace.write.run_folder import DICTIONARIES
 
 MAX_BYTES = 2_000_000
@@ -44,6 +46,10 @@ _DELIVERY_BYTES, _MESSAGE_BYTES = 14, 300
 _COLUMNS = (
     "topic", "message", "publisher", "published_us", "delivered", "ratio", "p50_us", "max_us",
 )  # fmt: skip
+_TRACED = (Column.TIME_US, Column.EVENT, Column.PEER, Column.REMOTE, Column.MESSAGE, Column.HOPS, Column.VIA)
+_SCHEMA = pa.schema(
+    [arrow_schema(SPREAD).field(name) for name in ("message", "node", "remote", "after_us", "hops", "via")]
+)
 TYPICAL = "typical"
 _LISTS = (
     ("slowest", "p50_us", "descending"),
@@ -132,20 +138,44 @@ def _read(one: _Series, chosen: Sequence[int]) -> Iterator[dict[str, Any]]:
     """Yield messages in the order of `chosen`; none if the trace cannot be read."""
     if one.trace is None or not chosen:
         return
-    lines = {line["message"]: line for line in one.known.to_pylist()}
-    wanted = [
-        TypicalMessage(
-            *(lines[each][name] for name in ("topic", "message", "publisher", "published_us", "delivered"))
-        )
-        for each in chosen
-    ]
-    files = [file.name for file in one.trace.files("message")]
-    schema = pa.schema([arrow_schema(SPREAD).field(name) for name in SPREAD.names if name != "run"])
     try:
-        for _, rows in groupby(spread_lines(one.trace, files, wanted), lambda line: line["message"]):
-            yield drawn_spread(pa.Table.from_pylist(list(rows), schema=schema))
+        rows = select_rows(one.trace, "message", _TRACED, lambda rows: _is_delivery_of(rows, chosen))
     except RunFolderError as error:
         one.why_not = str(error)
+        return
+    order = np.lexsort((rows[Column.PEER], rows[Column.TIME_US], rows[Column.MESSAGE]))
+    rows = {column: values[order] for column, values in rows.items()}
+    lines = {line["message"]: line for line in one.known.to_pylist()}
+    for number in chosen:
+        first, end = np.searchsorted(rows[Column.MESSAGE], [number, number + 1])
+        deliveries = _deliveries(lines[number], {column: values[first:end] for column, values in rows.items()})
+        if deliveries:
+            yield drawn_spread(pa.Table.from_pylist(deliveries, schema=_SCHEMA))
+
+
+def _is_delivery_of(rows: ColumnArrays, messages: Sequence[int]) -> NDArray[Any]:
+    return (rows[Column.EVENT] == TraceEvent.DELIVER) & np.isin(rows[Column.MESSAGE], messages)
+
+
+def _deliveries(line: dict[str, Any], rows: ColumnArrays) -> list[dict[str, Any]]:
+    """Return the deliveries of a message as rows of the table `spread`."""
+    names = (Column.PEER, Column.REMOTE, Column.HOPS, Column.VIA, Column.TIME_US)
+    found: list[dict[str, Any]] = []
+    for values in zip(*(rows[name].tolist() for name in names), strict=True):
+        node, remote, hops, via, time_us = (None if value == NONE else value for value in values)
+        # Real nodes report a delivery of their own publication, from themselves and without hops.
+        own = line["publisher"] is not None and node == line["publisher"] and remote in (None, node)
+        found.append(
+            {
+                "message": line["message"],
+                "node": node,
+                "remote": None if own else remote,
+                "after_us": None if line["published_us"] is None else time_us - line["published_us"],
+                "hops": hops or 0 if own else hops,
+                "via": None if via is None else wire_name(Via(via)),
+            }
+        )
+    return found
 
 
 def _packed(one: _Series, drawn: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -95,7 +95,7 @@ def legend(path: MessagePath | FastPath) -> Html:
     names: dict[int, list[str]] = {}
     for step in dict.fromkeys(each.step for hop in path.hops for each in hop.times):
         names.setdefault(_COLOURS[step], []).append(STEPS[step][0])
-    return svg.legend({colour: ", ".join(words) for colour, words in names.items()}, svg.BAR_KEY)
+    return svg.legend({colour: ", ".join(words) for colour, words in names.items()}, marked=False)
 
 
 def _steps(path: MessagePath) -> Iterator[_Stretch]:

@@ -72,6 +72,7 @@ class Figure:
         return {
             "id": self.id,
             "title": self.title,
+            "question": self.question,
             "kind": self.kind,
             "x": None if self.x is None else _axis(self.x),
             "panels": [{"y": _axis(panel.y), "height": panel.height} for panel in self.panels],

@@ -79,11 +79,11 @@ def _long_tail(line: dict[str, Any]) -> bool:
     return bool(line["x"][-1] > LONG_TAIL * max(median, 1))
 
 
-QUIET = "nothing to draw: no node came or went, and every message reached all nodes."
-_NODES, _RATIO = 0, 1
+_RATIO, _NODES = 0, 1
 
 
-def churn_timeline(runs: Sequence[Run]) -> Figure:
+def delivery_over_time(runs: Sequence[Run]) -> Figure:
+    """Draw the delivery ratio by time of publication, and below it the nodes that are up, if nodes come or go."""
     series: list[dict[str, Any]] = []
     for run in runs:
         table = run.read(CHURN, "topic", "second", "nodes_up", "eligible", "delivered")
@@ -91,38 +91,25 @@ def churn_timeline(runs: Sequence[Run]) -> Figure:
         nodes = of_nodes.filter(compute.is_valid(of_nodes.column("nodes_up")))
         of_topics = table.filter(compute.is_valid(table.column("topic")))
         for view in run.views:
-            times, up = _thinned(nodes, lambda group: float(column(group, "nodes_up").min()))
-            series.append({**place(view), "panel": _NODES, "x": times, "y": up, "step": True})
             due = view.rows(of_topics)
             times, ratios = _thinned(due.filter(compute.greater(due.column("eligible"), 0)), _ratio)
             series.append({**place(view), "panel": _RATIO, "x": times, "y": ratios})
-    drawn = [each for each in series if each["x"]]
-    eventful = [each for each in drawn if _is_eventful(each, drawn)]
-    views = {(view.run, view.place): view for run in runs for view in run.views}
-    quiet = {(each["run"], each["topic"]) for each in drawn} - {(each["run"], each["topic"]) for each in eventful}
+            times, up = _thinned(nodes, lambda group: float(column(group, "nodes_up").min()))
+            series.append({**place(view), "panel": _NODES, "x": times, "y": up, "step": True})
+    nodes_move = any(len(set(each["y"])) > 1 for each in series if each["panel"] == _NODES)
     return Figure(
         id="churn",
-        title="Churn timeline",
-        question="What happened when nodes came and went?",
+        title="Delivery over time",
+        question="Which share of the due deliveries did messages published then get?",
         kind="lines",
         source=CHURN,
-        series=eventful,
-        x=Axis("time", "s"),
+        series=[each for each in series if each["x"] and (nodes_move or each["panel"] == _RATIO)],
+        x=Axis("published at", "s"),
         panels=[
-            Panel(Axis("nodes up", "count"), 150),
-            Panel(Axis("delivery ratio of messages published then", "percent", top=1, zoom=True), 150),
+            Panel(Axis("delivery ratio", "percent", top=1, zoom=True), 150 if nodes_move else 240),
+            Panel(Axis("nodes up", "count"), 60),
         ],
-        absent=[(views[key], QUIET) for key in sorted(quiet)],
-        wide=True,
     )
-
-
-def _is_eventful(each: dict[str, Any], drawn: Sequence[dict[str, Any]]) -> bool:
-    """Return whether something happened in the panel of this series, in any run."""
-    others = [other for other in drawn if (other["panel"], other["topic"]) == (each["panel"], each["topic"])]
-    if each["panel"] == _NODES:
-        return any(min(other["y"]) != max(other["y"]) for other in others)
-    return any(min(other["y"]) < 1 for other in others)
 
 
 def _thinned(rows: Any, figure_of: Callable[[Any], float]) -> tuple[list[Any], list[Any]]:

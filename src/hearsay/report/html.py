@@ -122,6 +122,16 @@ def visible(text: str) -> str:
     )
 
 
+def name_shown(name: str) -> Html:
+    """Return a name from outside, isolated, so that its direction does not change the text around it."""
+    return tag("bdi", name, class_="name", title=name)
+
+
+def shortened(name: str, max_length: int) -> str:
+    text = visible(name)
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
+
+
 def capitalized(text: str) -> str:
     return text[:1].upper() + text[1:]
 
@@ -164,6 +174,13 @@ def footer() -> Html:
 
 def section(title: str, id_: str, *content: object) -> Html:
     return tag("section", tag("h2", title), *content, id=id_)
+
+
+def opening(title: str, id_: str, *content: object, about: str = "", class_: str = "") -> Html:
+    """Return a section that opens; `about` is next to its title."""
+    small = tag("small", about) if about else ""
+    summary = tag("summary", tag("h3", title), small)
+    return tag("details", summary, *content, id=id_, class_=f"card opening {class_}".rstrip())
 
 
 def scrolling(content: Html, label: str) -> Html:

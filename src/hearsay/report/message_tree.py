@@ -136,7 +136,7 @@ def message_tree(message: Message, emphasized: Collection[int]) -> Tree | None:
         parts.append(svg.coloured(colours.get(via, _UNKNOWN_COLOUR), svg.dot(x, y, size, words, "mark")))
     label = "Senders and receivers of the message; rings are hops away from the publisher"
     names = {colour: causes.of_via(via) or "" for via, colour in colours.items()}
-    return Tree(svg.picture(_SIDE, _SIDE, parts, label), svg.legend(names, svg.DOT_KEY), len(drawn), len(rows))
+    return Tree(svg.picture(_SIDE, _SIDE, parts, label), svg.legend(names, marked=False), len(drawn), len(rows))
 
 
 def _paths(remote_of: dict[int, int], nodes: Collection[int]) -> set[int]:

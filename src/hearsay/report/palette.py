@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain, count
+
 LIGHT = ("#0067b1", "#c94f00", "#00805c", "#b0478a", "#8a6d00", "#3b8fd0", "#6b4fa0", "#59636e")
 """Colours on a light background; readers with colour blindness can distinguish them."""
 DARK = ("#5aaef2", "#ff9350", "#3ecb9f", "#f08bc8", "#e3c04c", "#a8d8ff", "#b79df0", "#aab4bf")
 COUNT = len(LIGHT)
+ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
+"""Routers by the numbers of their colours, in all reports and figures."""
 MARKS = (
     "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0Z",
     "M-3.2-3.2h6.4v6.4h-6.4Z",
@@ -25,10 +30,22 @@ def css() -> str:
         " ".join(f"--run-{number}: {colour};" for number, colour in enumerate(colours)) for colours in (LIGHT, DARK)
     )
     classes = " ".join(f".run-{number} {{ color: var(--run-{number}); }}" for number in range(COUNT))
+    classes += " ".join(f".mark-{number} {{ clip-path: path('{shape}'); }}" for number, shape in enumerate(MARKS))
     return (
         f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
         f"@media print {{ :root {{ {light} }} }}\n{classes}\n"
     )
+
+
+def numbers_of(routers: Iterable[object]) -> list[int]:
+    """Return a number for the colour and mark of each series; a router in `ROUTERS` has its own the first time."""
+    names = list(routers)
+    own = {names.index(name): number for number, name in enumerate(ROUTERS) if name in names}
+    for place in range(len(names)):
+        if place not in own:
+            free = chain(range(len(ROUTERS), COUNT), count())
+            own[place] = next(number for number in free if number not in own.values())
+    return [own[place] for place in range(len(names))]
 
 
 def mark_of(series: int) -> int:

@@ -1,80 +1,74 @@
-"""The page of a report: answers, runs in a table, figures with their data, definitions.
+"""The page of a report: a first screen with a table and two charts, and below it sections that open.
 
 Rules:
 
 * One file, no network: a policy forbids every request, and only this page's own script and style run.
-* Words are HTML and need no script. Charts are data, drawn by the script of the page.
+* Words are HTML and need no script. Charts are data, drawn by the script of the page when their section is open.
 * An element of one topic has `data-topic`; the script shows the chosen topic, without a script all are shown.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
+from math import isnan
 
 from hearsay.metrics import shown_in, without_unknown
-from hearsay.pipeline.output.tables import QUALITY, MetricTable
-from hearsay.report import palette
-from hearsay.report.answers import QUESTIONS, Question, answer, caveats, summary
+from hearsay.pipeline.output.tables import DISTURBANCES, QUALITY, RESILIENCE
+from hearsay.report import first_screen, palette
 from hearsay.report.figure import Figure
+from hearsay.report.first_screen import named, not_measured
 from hearsay.report.html import (
     Html,
     asset,
-    between,
-    capitalized,
     document,
     footer,
     join,
     json_for_script,
     labelled_row,
+    labelled_table,
+    name_shown,
+    opening,
     row_table,
-    scrolling,
-    section,
+    shortened,
     tag,
     visible,
 )
-from hearsay.report.runs import ALL_TOPICS, SCENARIO, Row, Selection, View, topic_name, trouble
-from hearsay.report.svg import key
+from hearsay.report.runs import ALL_TOPICS, SCENARIO, US_PER_S, Row, Selection, topic_name, trouble
 from hearsay.report.what_ran import Ran, what_ran
-from hearsay.studies.settings import command_of, differing, shared, size_words
-from hearsay.text.numbers import Form, count, figure, plural, seconds
+from hearsay.studies.settings import command_of
+from hearsay.text.numbers import Form, count, percent, plural, seconds
 from hearsay.text.numbers import shown as shown_number
 
 MAX_LINES = 60
 """Rows of the table of runs."""
-PREVIEW_ROWS = 12
-PREVIEW_DIGITS = 6
 _SCRIPTS = ("dom.js", "lines.js", "bars.js", "pictures.js", "spread.js", "page.js")
-_NOT_MEASURED = Html('<span class="faint" title="not measured">n/m</span>')
 _FACTS = (("seed", "seed"), ("engine", "engine"), ("trace hash", "trace_hash"))
-_LINKS = {
-    "latency": "latency",
-    "latency-over-time": "over time",
-    "compared": "table",
-    "churn": "timeline",
-    "copies": "copies",
-    "control": "control",
-    "load": "load",
-    "state": "state",
-}
+FIRST = ("latency", "churn")
+"""Figures of the first screen."""
+_PHASES = ("before", "during", "after")
 
 
 def run_page(selection: Selection, figures: Sequence[Figure], explained: Html) -> str:
     """Return the page of some runs. `explained` is the section of explanations."""
     script = "\n".join(asset(name) for name in _SCRIPTS)
+    first = [each for each in figures if each.id in FIRST]
+    others = [each for each in figures if each.id not in FIRST]
     body = [
-        _marks(),
-        _header(selection),
+        first_screen.header(selection),
         _toolbar(selection),
         tag(
             "main",
-            _caveats(selection),
-            tag("p", summary(selection), class_="card verdict", id="verdict"),
-            _answers(selection, {each.id for each in figures} | {"compared"}),
-            _comparison(selection),
+            first_screen.caveats_section(selection),
+            first_screen.differences(selection),
+            first_screen.overview(selection),
+            tag("div", *(_first_figure(each) for each in first), class_="figures"),
+            tag("h2", "Details"),
+            tag("div", *(_figure(selection, each) for each in others), class_="figures"),
+            _all_metrics(selection),
+            _disturbances(selection),
             explained,
             what_ran([_ran(selection, index) for index in range(len(selection.runs))]),
-            _figures(selection, figures),
             _quality(selection),
             _definitions(),
         ),
@@ -82,25 +76,16 @@ def run_page(selection: Selection, figures: Sequence[Figure], explained: Html) -
         tag("script", _data(selection, figures), type="application/json", id="data"),
     ]
     title = visible(selection.runs[0].label) if len(selection.runs) == 1 else f"{len(selection.runs)} runs"
-    style = asset("page.css") + asset("explain.css")
+    style = asset("page.css") + _bar_widths() + asset("explain.css")
     return document(
         f"{title} – Hearsay report", body, style=style, script=f'"use strict";\n(() => {{\n{script}\n}})();\n'
     )
 
 
-def named(selection: Selection, run: int) -> Html:
-    """Return the mark and the name of a run."""
-    return join([key(run), " ", name_shown(selection.runs[run].label)])
-
-
-def name_shown(name: str) -> Html:
-    """Return a name from outside, isolated, so that its direction does not change the text around it."""
-    return tag("bdi", name, class_="name", title=name)
-
-
-def shortened(name: str, max_length: int) -> str:
-    text = visible(name)
-    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
+def _bar_widths() -> str:
+    """Return a class for each width of a bar, as the policy of the page forbids styles of single elements."""
+    steps = first_screen.BAR_STEPS
+    return "".join(f".w-{step} {{ --share: {step / steps:.2f} }}\n" for step in range(steps + 1))
 
 
 def definitions() -> dict[str, tuple[str, str]]:
@@ -109,46 +94,8 @@ def definitions() -> dict[str, tuple[str, str]]:
     return {name: (entry["word"], entry["text"].strip().replace("\n", " ")) for name, entry in entries.items()}
 
 
-def _marks() -> Html:
-    """Return the shapes that the script refers to."""
-    shapes = "".join(f'<path id="mark-{number}" d="{shape}"/>' for number, shape in enumerate(palette.MARKS))
-    return Html(f'<svg width="0" height="0" class="unseen" aria-hidden="true"><defs>{shapes}</defs></svg>')
-
-
 def _topic_words(selection: Selection, place: int) -> str:
     return f"{selection.topics[place]}: " if len(selection.topics) > 1 else ""
-
-
-def _header(selection: Selection) -> Html:
-    title = tag("h1", "Hearsay report")
-    if len(selection.runs) > 1:
-        return tag("header", title, tag("p", _common_facts(selection), class_="faint"))
-    run = selection.runs[0]
-    row = run.headlines[0] if run.headlines else {"router": None, "nodes": None, "seconds": None}
-    facts = [
-        "router unknown" if row["router"] in (None, "unknown") else str(row["router"]),
-        "nodes unknown" if row["nodes"] is None else plural(row["nodes"], "node"),
-        "length unknown" if row["seconds"] is None else seconds(row["seconds"]),
-        *(size_words(run.settings)[1:] if run.settings else ()),
-        *((f"seed {run.summary['seed']}",) if "seed" in run.summary else ()),
-    ]
-    shown = tag("span", f" {', '.join(facts)}", class_="faint")
-    return tag("header", title, tag("p", named(selection, 0), shown, class_="subject"))
-
-
-def _common_facts(selection: Selection) -> str:
-    """Return what all runs have in common, and in which settings they differ."""
-    known = [run.settings for run in selection.runs if run.settings is not None]
-    facts = [f"{len(selection.runs)} runs"]
-    if len(known) == len(selection.runs):
-        words = size_words(shared(known))
-        keys = differing(known)
-        facts += [f"all with {', '.join(words)}"] if words else []
-        facts += [f"they differ in {', '.join(keys)}" if keys else "with the same settings"]
-    seeds = sorted({run.summary["seed"] for run in selection.runs if isinstance(run.summary.get("seed"), int)})
-    if seeds:
-        facts.append(f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}")
-    return f"{'; '.join(facts)}."
 
 
 def _ran(selection: Selection, index: int) -> Ran:
@@ -177,95 +124,28 @@ def _toolbar(selection: Selection) -> Html:
     return tag("nav", runs, topics, class_="toolbar", aria_label="Runs and topics")
 
 
-def _caveats(selection: Selection) -> Html:
-    items = [
-        tag("li", named(selection, index), ": ", warning)
-        for index, run in enumerate(selection.runs)
-        for warning in caveats(run, [row for row in run.read(QUALITY).to_pylist() if row["rows"]])
-    ]
-    if not items:
-        return Html("")
-    return tag("section", tag("h2", "Caveats"), tag("ul", *items), class_="caveats", id="caveats")
-
-
-def _answers(selection: Selection, shown: Collection[str]) -> Html:
-    """Return the answers, with links to their figures."""
-    articles: list[Html] = []
-    for question in QUESTIONS:
-        links = [tag("a", _LINKS[id_], href=f"#{id_}") for id_ in question.figures if id_ in shown]
-        links.append(tag("a", "definition", href=f"#definition-{question.definition}"))
-        articles.append(
-            tag(
-                "article",
-                tag("h3", question.word, tag("small", question.question)),
-                tag("div", *_sentences(selection, question), class_="words"),
-                tag("p", *between(links, " · "), class_="links"),
-                id=f"answer-{question.word.lower().replace(' ', '-')}",
-            )
-        )
-    return section("Seven answers", "answers", tag("div", *articles, class_="card answers"))
-
-
-def _sentences(selection: Selection, question: Question) -> Iterator[Html]:
-    """Yield the answers topic by topic; runs with the same answer share it."""
-    runs_of: dict[tuple[int, str], list[int]] = {}
-    for run in selection.runs:
-        for view in run.views:
-            runs_of.setdefault((view.place, _answer(selection, question, view)), []).append(view.run)
-    for (place, text), runs in sorted(runs_of.items(), key=lambda item: (item[0][0], item[1])):
-        names = tag("span", *between([named(selection, run) for run in runs], ", "), ":", class_="who")
-        yield tag(
-            "p",
-            names if len(selection.runs) > 1 else "",
-            tag("span", _topic_words(selection, place), class_="topic"),
-            tag("span", text, class_="text"),
-            class_="answer",
-            data_topic=place,
-            data_run=" ".join(map(str, runs)),
-        )
-
-
-def _answer(selection: Selection, question: Question, view: View) -> str:
-    if view.topic is not None or not question.of_one_topic:
-        return answer(question, selection.runs, view)
-    views = selection.runs[view.run].topic_views
-    worst = min(views, key=lambda each: trouble(each.headline))
-    alike = len({each.headline["delivery_ratio"] for each in views}) == 1
-    chosen = "the topic with most messages" if alike else "the topic with the lowest delivery"
-    return f"{topic_name(worst.headline)}, {chosen}: {answer(question, selection.runs, worst)}"
-
-
-def _comparison(selection: Selection) -> Html:
-    """Return the metrics of all runs and topics. No value is marked as the best: one run proves no difference."""
+def _all_metrics(selection: Selection) -> Html:
+    """Return all metrics of all runs and topics."""
     lines = _lines(selection)
     drawn = lines[:MAX_LINES]
     shown = shown_in("report")
     known = (each.name for each in shown if any(row.get(each.column) is not None for _, _, row in drawn))
     metrics = without_unknown(shown, known)
-    topics = len({topic for _, topic, _ in drawn}) > 1
-    names = ["run", *(["topic"] if topics else []), "router"]
-    heads = [*names, "nodes", "messages", *(metric.heading for metric in metrics)]
-    text = range(len(names))
+    heads = ["run", "topic", "router", "nodes", "messages", *(metric.heading for metric in metrics)]
     rows: list[Html] = []
     for run, topic, row in drawn:
-        cells: list[object] = [named(selection, run), *([name_shown(topic)] if topics else [])]
-        cells += [row["router"] or "unknown", _value(row["nodes"], "count"), _value(row["messages"], "count")]
-        cells += [_value(row.get(metric.column), metric.form) for metric in metrics]
-        rows.append(labelled_row(heads, cells, text, data_run=run))
-    notes: list[str] = []
-    if topics:
-        notes.append("Topics with the lowest delivery first. The bytes of a topic are those of its own parts; IWANT "
-                     "names no topic.")  # fmt: skip
-    if any(row.get(metric.column) is None for _, _, row in drawn for metric in metrics):
-        notes.append("n/m: not measured.")
+        cells: list[object] = [named(selection, run), name_shown(topic), row["router"] or "unknown"]
+        cells += [_value(row["nodes"], "count"), _value(row["messages"], "count")]
+        for metric in metrics:
+            value = row.get(metric.column)
+            missing = value is None
+            cells.append(not_measured(selection.runs[run], metric) if missing else shown_number(value, metric.form))
+        rows.append(labelled_row(heads, cells, range(3), data_run=run))
+    notes = ["n/m: not measured.", "Topics with the lowest delivery first."]
     if len(lines) > len(drawn):
         notes.append(f"{count(len(drawn))} of {count(len(lines))} rows.")
-    return section(
-        "Runs side by side" if len(selection.runs) > 1 else "Metrics of the run",
-        "compared",
-        row_table(heads, rows, "Metrics of all runs", text),
-        tag("p", " ".join(notes), class_="faint") if notes else "",
-    )
+    table = row_table(heads, rows, "All metrics of all runs", range(3))
+    return opening("All metrics", "metrics", table, tag("p", " ".join(notes), class_="faint"))
 
 
 def _lines(selection: Selection) -> list[tuple[int, str, Row]]:
@@ -282,29 +162,56 @@ def _lines(selection: Selection) -> list[tuple[int, str, Row]]:
 
 
 def _value(value: float | None, form: Form) -> str:
-    return _NOT_MEASURED if value is None else shown_number(value, form)
+    return "n/m" if value is None else shown_number(value, form)
 
 
-def _figures(selection: Selection, figures: Sequence[Figure]) -> Html:
-    cards = [
-        tag(
-            "figure",
-            tag(
-                "figcaption",
-                tag("h3", each.title),
-                tag("p", each.question, class_="question"),
-                tag("p", each.remark, class_="question") if each.remark else "",
-            ),
-            tag("div", tag("p", "The charts need JavaScript.", class_="faint"), class_="chart"),
-            _notes(selection, each),
-            tag("p", tag("a", "definition", href=f"#definition-{each.source.name}"), class_="links"),
-            _preview(selection, each.source, f"table-{each.id}"),
-            class_="card wide" if each.wide else "card",
-            id=each.id,
-        )
-        for each in figures
-    ]
-    return section("Figures", "figures", tag("div", *cards, class_="figures"))
+def _disturbances(selection: Selection) -> Html:
+    """Return delivery before, during and after each disturbance, or all of them together."""
+    rows: list[Html] = []
+    heads = ["run", "topic", "disturbance", *_PHASES, "healed after"]
+    for index, run in enumerate(selection.runs):
+        names = {row["disturbance"]: row["what"] for row in run.read(DISTURBANCES).to_pylist()}
+        topics = {row["topic"]: topic_name(row) for row in run.headlines}
+        for row in run.read(RESILIENCE).to_pylist():
+            has_own_row = row["disturbance"] is None and row["disturbances"] == 1 and names
+            if row["disturbances"] and row["topic"] in topics and not has_own_row:
+                what = names.get(row["disturbance"], plural(row["disturbances"], "disturbance"))
+                cells: list[object] = [named(selection, index), name_shown(topics[row["topic"]]), what]
+                cells += [_ratio(row[f"ratio_{phase}"]) for phase in _PHASES]
+                cells.append("–" if row["heal_us"] is None else seconds(row["heal_us"] / US_PER_S))
+                rows.append(labelled_row(heads, cells, range(3), data_run=index))
+    if not rows:
+        return Html("")
+    shown = rows[:MAX_LINES]
+    more = tag("p", f"{count(len(shown))} of {count(len(rows))} rows.") if len(rows) > len(shown) else ""
+    table = row_table(heads, shown, "Delivery around disturbances", range(3))
+    return opening("Disturbances", "disturbances", table, more)
+
+
+def _ratio(ratio: float | None) -> str:
+    return "–" if ratio is None or isnan(ratio) else percent(ratio)
+
+
+def _first_figure(shown: Figure) -> Html:
+    """Return a figure of the first screen: its title and its chart."""
+    caption = tag("figcaption", tag("h2", shown.title, " ", _definition(shown)))
+    return tag("figure", caption, _chart(), class_="card", id=shown.id)
+
+
+def _figure(selection: Selection, shown: Figure) -> Html:
+    """Return a section with a figure, which opens."""
+    remark = tag("p", shown.remark) if shown.remark else ""
+    content = tag("figure", remark, _chart(), _notes(selection, shown), _definition(shown))
+    return opening(shown.title, shown.id, content, about=shown.question, class_="wide" if shown.wide else "")
+
+
+def _chart() -> Html:
+    return tag("div", tag("noscript", "The charts need JavaScript."), class_="chart")
+
+
+def _definition(shown: Figure) -> Html:
+    label = f"definition of {shown.title}"
+    return tag("a", "definition", href=f"#definition-{shown.source.name}", aria_label=label, class_="links")
 
 
 def _notes(selection: Selection, shown: Figure) -> Html:
@@ -322,38 +229,14 @@ def _notes(selection: Selection, shown: Figure) -> Html:
     return tag("ul", *notes, class_="notes") if notes else Html("")
 
 
-def _preview(selection: Selection, table: MetricTable, id_: str) -> Html:
-    """Return the first rows of a table for each run."""
-    parts: list[Html] = []
-    total = 0
-    for index, run in enumerate(selection.runs):
-        first, rows = run.preview(table, PREVIEW_ROWS)
-        total += rows
-        shown = f"{count(len(first))} of {plural(rows, 'row')} of metrics/{table.name}"
-        parts.append(tag("p", named(selection, index), f": {shown}"))
-        if rows:
-            columns = [name for name in table.names if name != "run"]
-            head = tag("tr", *(tag("th", name, scope="col") for name in columns))
-            body = [tag("tr", *(_cell(row[name]) for name in columns)) for row in first.to_pylist()]
-            drawn = tag("table", tag("thead", head), tag("tbody", *body))
-            parts.append(scrolling(drawn, f"First rows of {table.name}"))
-    summary_line = tag("summary", f"Data: {table.name} ({plural(total, 'row')})")
-    return tag("details", summary_line, tag("p", f"{capitalized(table.title)}."), *parts, id=id_, class_="data")
-
-
-def _cell(value: object) -> Html:
-    if value is None or value != value:
-        return tag("td", "–", class_="faint number")
-    if isinstance(value, float):
-        return tag("td", figure(value, PREVIEW_DIGITS), class_="number")
-    if isinstance(value, int) and not isinstance(value, bool):
-        return tag("td", str(value), class_="number")
-    return tag("td", name_shown(str(value)))
-
-
 def _quality(selection: Selection) -> Html:
-    meaning = tag("p", definitions()["quality"][1], class_="faint")
-    return section("Quality of the traces", "quality", meaning, _preview(selection, QUALITY, "table-quality"))
+    rows = [
+        [named(selection, index), str(row["check"]), _value(row["rows"], "count"), row["detail"] or ""]
+        for index, run in enumerate(selection.runs)
+        for row in run.read(QUALITY).to_pylist()
+    ]
+    table = labelled_table(["run", "check", "rows", "detail"], rows, "Checks of the traces", (0, 1, 3))
+    return opening("Quality of the traces", "quality", tag("p", definitions()["quality"][1], class_="faint"), table)
 
 
 def _definitions() -> Html:
@@ -362,7 +245,7 @@ def _definitions() -> Html:
         for name, (word, text) in definitions().items()
         for part in (tag("dt", word, id=f"definition-{name}"), tag("dd", text))
     ]
-    return section("Definitions", "definitions", tag("dl", *entries))
+    return opening("Definitions", "definitions", tag("dl", *entries))
 
 
 def _data(selection: Selection, figures: Sequence[Figure]) -> Html:
@@ -371,5 +254,7 @@ def _data(selection: Selection, figures: Sequence[Figure]) -> Html:
             "runs": [shortened(run.label, 40) for run in selection.runs],
             "figures": [each.to_json() for each in figures],
             "overall": selection.overall,
+            "colours": selection.colours,
+            "marks": palette.MARKS,
         }
     )

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
-from itertools import islice
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ from hearsay.pipeline.output.tables import (
     TRAFFIC,
     MetricTable,
 )
+from hearsay.report import palette
 from hearsay.report.html import ReportError
 from hearsay.report.thinning import Floats
 from hearsay.studies.settings import settings_of
@@ -101,21 +101,6 @@ class Run:
     def read(self, table: MetricTable, *columns: str) -> Any:
         """Return a table as Arrow, with some or all columns. A missing table has no rows."""
         return _read(self.folder, table, columns or table.names)
-
-    def preview(self, table: MetricTable, limit: int) -> tuple[Any, int]:
-        """Return the first rows of a table, and the number of all rows."""
-        source = _open(self.folder, table)
-        if source is None:
-            return arrow_schema(table).empty_table(), 0
-        schema = arrow_schema(table)
-        try:
-            batches = (
-                batch for file in source for batch in islice(file.iter_batches(limit, columns=schema.names), 1)
-            )
-            first = _joined((pa.Table.from_batches([batch]) for batch in batches), schema)
-            return first.slice(0, limit), sum(file.metadata.num_rows for file in source)
-        except DAMAGED as error:
-            raise _unreadable(self.folder, table, error) from error
 
     def nodes_of(self, headline: Row) -> int | None:
         """Return the nodes of a topic in the table of balance, or else the nodes of the run."""
@@ -198,6 +183,15 @@ class Selection:
     """With several topics, the first one is all of them together."""
     left_out: int
     """Number of further topics."""
+
+    @cached_property
+    def colours(self) -> list[int]:
+        """Numbers of the runs' colours and marks: those of their routers."""
+        return palette.numbers_of(run.headlines[0]["router"] if run.headlines else None for run in self.runs)
+
+    def colour(self, run: int) -> int:
+        """Return the colour of a run without its mark."""
+        return self.colours[run] % palette.COUNT
 
     @property
     def overall(self) -> bool:

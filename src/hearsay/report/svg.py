@@ -154,8 +154,6 @@ text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: #5b6470 }
 .front { stroke: currentColor; fill: none; stroke-width: 1.6; stroke-dasharray: 5 4 }
 .bound { stroke: currentColor; stroke-width: 1.4; stroke-dasharray: 2 3 }
 """
-BAR_KEY = Html('<rect x="-6" y="-3" width="12" height="6" class="mark"></rect>')
-DOT_KEY = Html('<circle cx="0" cy="0" r="5" class="mark"></circle>')
 
 Point = tuple[float, float]
 
@@ -227,7 +225,7 @@ def time_axis(
 
 
 def picture(width: int, height: int, parts: Iterable[Html], label: str) -> Html:
-    return tag("svg", *parts, viewBox=f"0 0 {width} {height}", role="img", aria_label=label)
+    return tag("svg", tag("title", label), *parts, viewBox=f"0 0 {width} {height}", role="img")
 
 
 def standalone(pictures: Sequence[Html], across: int, entries: Mapping[int, str]) -> str:
@@ -301,17 +299,16 @@ def coloured(number: int, *parts: Html) -> Html:
     return tag("g", *parts, class_=f"run-{number % palette.COUNT}")
 
 
-def legend(entries: Mapping[int, str], shape: Html | None = None) -> Html:
-    """Return the names of colours, each with its mark or another shape."""
-    keys = [tag("span", key(number, shape), " ", words, class_="entry") for number, words in entries.items()]
-    return tag("p", *keys, class_="tools") if keys else Html("")
+def legend(entries: Mapping[int, str], *, marked: bool = True) -> Html:
+    """Return the names of colours, each with its mark or with a bar."""
+    keys = [tag("span", key(number, marked=marked), " ", words, class_="entry") for number, words in entries.items()]
+    return tag("div", *keys, class_="tools") if keys else Html("")
 
 
-def key(number: int, shape: Html | None = None) -> Html:
+def key(number: int, *, marked: bool = True) -> Html:
     """Return the colour and mark of a series, to stand before its name."""
-    drawn = shape or tag("path", d=_shape(number), class_="mark")
-    class_ = f"key run-{number % palette.COUNT}"
-    return tag("svg", drawn, viewBox="-6 -6 12 12", class_=class_, aria_hidden="true")
+    shape = f" mark-{palette.mark_of(number)}" if marked else ""
+    return tag("i", class_=f"key{shape} run-{number % palette.COUNT}", aria_hidden="true")
 
 
 def _shape(number: int) -> str:

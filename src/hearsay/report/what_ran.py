@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hearsay.report.html import Html, join, labelled_table, tag
+from hearsay.report.html import Html, join, labelled_table, opening, tag
 from hearsay.studies.settings import Settings, differing, shared
 from hearsay.text.toml import value_text
 
@@ -31,7 +31,7 @@ def what_ran(all_ran: Sequence[Ran], intro: Iterable[Html] = ()) -> Html:
     rows = [
         [
             ran.name,
-            *(_setting(ran.settings, key) for key in keys),
+            *(setting_words(ran.settings, key) for key in keys),
             *(tag("span", ran.facts[title], class_="name") if title in ran.facts else NO_SETTING for title in facts),
         ]
         for ran in all_ran
@@ -39,15 +39,14 @@ def what_ran(all_ran: Sequence[Ran], intro: Iterable[Html] = ()) -> Html:
     differences = (
         "They differ in: " + ", ".join(keys) + "." if keys else "All settings are the same." if len(known) > 1 else ""
     )
-    return tag(
-        "section",
-        tag("h2", "What ran"),
+    return opening(
+        "What ran",
+        "ran",
         *intro,
         tag("p", differences) if differences else "",
         labelled_table(heads, rows, "Settings that differ"),
         _commands(all_ran),
         _shared(known),
-        id="ran",
     )
 
 
@@ -55,7 +54,7 @@ def command_line(command: str) -> Html:
     return tag("pre", tag("code", command), class_="command", tabindex=0)
 
 
-def _setting(settings: Settings | None, key: str) -> str:
+def setting_words(settings: Settings | None, key: str) -> str:
     if settings is None or key not in settings:
         return NO_SETTING
     value = settings[key]

@@ -22,7 +22,7 @@ from hearsay.explain.slowest import SlowAnswer
 from hearsay.explain.words import heading
 from hearsay.pipeline.output.tables import MESSAGES
 from hearsay.report.explain_page import section_parts
-from hearsay.report.html import Html, labelled_table, section, tag
+from hearsay.report.html import Html, labelled_table, opening, tag
 from hearsay.report.runs import Row, Run, Selection, topic_name
 from hearsay.report.what_ran import command_line
 from hearsay.studies.settings import command_of
@@ -80,7 +80,7 @@ def worth_explaining(
     heads = [head for head in rows[0] if several.get(head, True)]
     cells = [[row[head] for head in heads] for row in rows]
     table = labelled_table(heads, cells, "Messages worth explaining", range(len(heads)))
-    return section("Worth explaining", "explained", table, *explained.values())
+    return opening("Worth explaining", "explained", table, *explained.values())
 
 
 def _notable(place: int, run: Run, runs: int) -> Iterator[_Notable]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from hearsay.report.carried_messages import carry_messages
 from hearsay.report.figure import Figure
 from hearsay.report.figures_cost import control_overhead, copies_per_delivery, load_per_node, state_per_node
-from hearsay.report.figures_delivery import churn_timeline, delivery_cdf, latency_over_time, spread_of_a_message
+from hearsay.report.figures_delivery import delivery_cdf, delivery_over_time, latency_over_time, spread_of_a_message
 from hearsay.report.figures_mesh import degree_histogram, degree_over_time, mesh_picture
 from hearsay.report.figures_standing import (
     connected_by_exchange,
@@ -16,14 +16,16 @@ from hearsay.report.figures_standing import (
     saved_by_idontwant,
     scores_over_time,
 )
+from hearsay.report.first_screen import named
 from hearsay.report.html import ReportError, require_report_or_nothing, write_report_file
-from hearsay.report.run_page import named, run_page
+from hearsay.report.run_page import run_page
 from hearsay.report.runs import Run, open_runs
 from hearsay.report.worth_explaining import worth_explaining
 from hearsay.trace.folder.own_folders import held_by
 
 FIGURES = (
     delivery_cdf,
+    delivery_over_time,
     latency_over_time,
     copies_per_delivery,
     control_overhead,
@@ -31,7 +33,6 @@ FIGURES = (
     state_per_node,
     degree_over_time,
     degree_histogram,
-    churn_timeline,
     scores_over_time,
     promises_over_time,
     saved_by_idontwant,

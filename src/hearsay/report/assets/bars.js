@@ -1,13 +1,4 @@
 // Charts of bars: grouped by category (bars), stacked by run (stacks), upright by number (histogram).
-function legend(box, names, sample) {
-  const tools = html(box, "div", { class: "tools" });
-  names.forEach((name, index) => {
-    const entry = html(tools, "span", { class: "entry" });
-    sample(svg(entry, "svg", { viewBox: "0 0 30 12", "aria-hidden": "true" }), index);
-    entry.append(name);
-  });
-}
-
 function drawBars(box, figure, series) {
   const categories = series[0].categories;
   const all = categories.map((category, place) => ({
@@ -20,9 +11,7 @@ function drawBars(box, figure, series) {
 }
 
 function drawStacks(box, figure, series) {
-  legend(box, figure.measures, (surface, index) => {
-    svg(surface, "rect", { x: 2, y: 1, width: 26, height: 10, class: `bar shade-${index}` });
-  });
+  legend(html(box, "div", { class: "tools" }), figure.measures, "shade");
   const rows = series.map((each) => ({
     label: data.runs[each.run],
     bars: [{ run: each.run, parts: each.values.map((value, index) => ({ value, name: figure.measures[index], shade: index })) }],
@@ -41,8 +30,7 @@ function drawAcross(box, figure, rows, format) {
   const height = rows.reduce((sum, row) => sum + row.bars.length * (thick + 2) + gap, 8) + 36;
   const totals = rows.flatMap((row) => row.bars.map((bar) => bar.parts.reduce((sum, part) => sum + (part.value ?? 0), 0)));
   const scale = linearScale(0, Math.max(...totals), left, width - right, Math.max(2, (width - left - right) / 90));
-  const surface = svg(box, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "bars" });
-  surface.setAttribute("aria-label", `${figure.title}. Arrow keys move along the bars.`);
+  const surface = drawing(box, figure, `0 0 ${width} ${height}`, "bars", `${bars} bars. Arrow keys move along them.`);
   const words = apart(scale.ticks, format);
   for (const [place, tick] of scale.ticks.entries()) {
     svg(surface, "path", { d: `M${scale(tick)} 4V${height - 34}`, class: tick === 0 ? "axis" : "grid" });
@@ -79,8 +67,7 @@ function drawHistogram(box, figure, series) {
   const [left, right, top, bottom, height] = [62, 8, 22, 232, 274];
   const format = formats[figure.panels[0].y.format];
   const categories = series[0].categories;
-  const surface = svg(box, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "histogram" });
-  surface.setAttribute("aria-label", `${figure.title}. Arrow keys move along the bars.`);
+  const surface = drawing(box, figure, `0 0 ${width} ${height}`, "histogram", "Arrow keys move along the bars.");
   const scale = linearScale(0, Math.max(...series.flatMap((each) => each.values)) * 1.05, bottom, top, 4.5);
   svg(surface, "text", { x: 0, y: top - 9 }, figure.panels[0].y.label);
   const words = apart(scale.ticks, format);

@@ -18,12 +18,32 @@ function fill(parent, element, attributes, text) {
   return element;
 }
 
-const colourOf = (run) => `run-${run % COLOURS}`;
-const markOf = (run) => `#mark-${(run + Math.floor(run / COLOURS)) % COLOURS}`;
+const colourOf = (run) => `run-${data.colours[run] % COLOURS}`;
+const markNumber = (run) => (data.colours[run] + Math.floor(data.colours[run] / COLOURS)) % COLOURS;
+const markOf = (run) => data.marks[markNumber(run)];
 
 function key(parent, run) {
-  const box = svg(parent, "svg", { class: `key ${colourOf(run)}`, viewBox: "-6 -6 12 12", "aria-hidden": "true" });
-  svg(box, "use", { href: markOf(run) });
+  html(parent, "i", { class: `key ${colourOf(run)} mark-${markNumber(run)}`, "aria-hidden": "true" });
+}
+
+// Samples of dashes or shades with their names.
+function legend(box, names, sample) {
+  names.forEach((name, index) => {
+    const entry = html(box, "span", { class: "entry" });
+    html(entry, "i", { class: `${sample} ${sample}-${index}`, "aria-hidden": "true" });
+    entry.append(name);
+  });
+}
+
+// The surface of a chart, with its title and description for screen readers.
+let surfaces = 0;
+function drawing(parent, figure, viewBox, name, about, part = "") {
+  surfaces += 1;
+  const [title, description] = [`title-${surfaces}`, `about-${surfaces}`];
+  const surface = svg(parent, "svg", { viewBox, role: "img", class: name, "aria-labelledby": title, "aria-describedby": description });
+  svg(surface, "title", { id: title }, part ? `${figure.title}: ${part}` : figure.title);
+  svg(surface, "desc", { id: description }, `${figure.question} ${about}`);
+  return surface;
 }
 
 // Number formats: those of text/numbers.py, as a test checks.

@@ -9,14 +9,7 @@ function drawLines(box, figure, series) {
   const logY = chosen.y ?? figure.panels[0].y.scale === "log";
 
   const tools = html(box, "div", { class: "tools" });
-  if (figure.measures.length > 1) {
-    figure.measures.forEach((name, index) => {
-      const entry = html(tools, "span", { class: "entry" });
-      const sample = svg(entry, "svg", { viewBox: "0 0 30 12", "aria-hidden": "true" });
-      svg(sample, "path", { d: "M2 6H28", class: `series dash-${index}` });
-      entry.append(name);
-    });
-  }
+  if (figure.measures.length > 1) legend(tools, figure.measures, "dash");
   const toggle = (axis, on, text) => {
     const button = html(tools, "button", { type: "button", "aria-pressed": on, class: axis === "x" ? "push" : "" }, text);
     button.classList.toggle("push", !tools.querySelector("button.push") || axis === "x");
@@ -34,8 +27,8 @@ function drawLines(box, figure, series) {
   const panels = [...figure.panels.entries()].filter(([index]) => series.some((each) => each.panel === index));
   const heights = panels.map(([, panel]) => panel.height);
   const height = heights.reduce((sum, each) => sum + each + gap, 0) + 24;
-  const surface = svg(box, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "lines" });
-  surface.setAttribute("aria-label", `${figure.title}. ${series.length} lines. Arrow keys move along the ${figure.x.label}.`);
+  const about = `${series.length} lines. Arrow keys move along the ${figure.x.label}.`;
+  const surface = drawing(box, figure, `0 0 ${width} ${height}`, "lines", about);
 
   const allX = series.flatMap((each) => each.x);
   const [lowX, highX] = domain(allX, figure.x, logX, figure.x.format === "s");
@@ -121,7 +114,7 @@ function drawSeries(surface, each, scaleX, scaleY, least) {
     const index = Math.min(each.y.length - 1, Math.floor(at));
     if (!inside(each.y[index])) continue;
     const place = `translate(${scaleX(each.x[index])} ${scaleY(each.y[index])})`;
-    svg(group, "use", { href: markOf(each.run), class: "mark", transform: place });
+    svg(group, "path", { d: markOf(each.run), class: "mark", transform: place });
   }
 }
 

@@ -9,10 +9,12 @@ const drawers = {
 };
 const shown = { topic: 0, runs: new Set(data.runs.keys()) };
 
+// A chart in a closed section is drawn when the section opens.
 function redraw(box, figure) {
   box.replaceChildren();
+  if (box.closest("details:not([open])")) return;
   if (figure.ofOneTopic && data.overall && shown.topic === 0) {
-    html(box, "p", { class: "missing" }, "This figure shows one topic: choose one above.");
+    html(box, "div", { class: "missing" }, "This figure shows one topic: choose one above.");
     return;
   }
   const series = figure.series.filter((each) => each.topic === shown.topic && shown.runs.has(each.run));
@@ -25,7 +27,7 @@ function redraw(box, figure) {
     reasons.set(reason, [...(reasons.get(reason) ?? []), data.runs[run]]);
   }
   for (const [reason, names] of reasons) {
-    html(box, "p", { class: "missing" }, data.runs.length > 1 ? `${names.join(", ")}: ${reason}` : reason);
+    html(box, "div", { class: "missing" }, data.runs.length > 1 ? `${names.join(", ")}: ${reason}` : reason);
   }
 }
 
@@ -62,11 +64,12 @@ function offerCopy(command) {
   command.after(button);
 }
 
-// Open the folded element that an address names.
+// Open the section that an address names or that holds what it names.
 function unfold(hash) {
   const named = document.getElementById(hash.slice(1));
-  if (!(named instanceof HTMLDetailsElement) || named.open) return;
-  named.open = true;
+  const closed = named?.closest("details:not([open])");
+  if (!closed) return;
+  closed.open = true;
   named.scrollIntoView();
 }
 
@@ -89,13 +92,19 @@ function start() {
       redrawAll();
     });
   }
-  for (const link of document.querySelectorAll('a[href^="#table-"], a[href^="#explained-"]')) {
-    link.addEventListener("click", () => unfold(link.hash));
+  for (const link of document.querySelectorAll('a[href^="#"]')) link.addEventListener("click", () => unfold(link.hash));
+  for (const figure of data.figures) {
+    const box = document.querySelector(`#${figure.id} .chart`);
+    box.closest("details")?.addEventListener("toggle", () => redraw(box, figure));
   }
   for (const command of document.querySelectorAll(".command")) offerCopy(command);
   redrawAll();
   unfold(location.hash);
   addEventListener("hashchange", () => unfold(location.hash));
+  addEventListener("beforeprint", () => {
+    for (const section of document.querySelectorAll(".opening")) section.open = true;
+    redrawAll();
+  });
   let width = innerWidth;
   let waiting = 0;
   addEventListener("resize", () => {

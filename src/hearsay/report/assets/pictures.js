@@ -19,8 +19,8 @@ function drawMesh(box, figure, series) {
   html(box, "div", { class: "tools" }, `Larger nodes have more links (at most ${most}).`);
   multiples(box, series, (part, each) => {
     const holder = html(part, "div", { class: "chart" });
-    const surface = svg(holder, "svg", { viewBox: `-20 -20 ${SIDE + 40} ${SIDE + 40}`, role: "img", class: "picture" });
-    surface.setAttribute("aria-label", `${figure.title}: ${each.nodes.length} nodes. Arrow keys move from node to node.`);
+    const about = `${each.nodes.length} nodes. Arrow keys move from node to node.`;
+    const surface = drawing(holder, figure, `-20 -20 ${SIDE + 40} ${SIDE + 40}`, "picture", about, data.runs[each.run]);
     const line = (a, b) => `M${each.x[a]} ${each.y[a]}L${each.x[b]} ${each.y[b]}`;
     const neighbours = each.nodes.map(() => []);
     let all = "";

@@ -55,7 +55,7 @@ function drawSpread(box, figure, series) {
       part.replaceChildren();
       const [message, missing] = chooser.messageOf(each);
       html(part, "p", { class: "message", role: "status" }, message ? messageWords(each, message) : missing);
-      return message && { part, message: unpackedMessage(message) };
+      return message && { part, run: each.run, message: unpackedMessage(message) };
     }).filter(Boolean);
     const after = found.flatMap(({ message }) => message.after).sort((a, b) => a - b);
     end = Math.max(after[after.length - 1] ?? 0, 1);
@@ -66,7 +66,7 @@ function drawSpread(box, figure, series) {
     if (found.some(({ message }) => message.vias.includes("iwant"))) notes.push("Hollow: the copy was requested (IWANT).");
     if (bend > 1.5) notes.push("Time runs faster towards the end.");
     words.textContent = notes.join(" ");
-    shows = found.map(({ part, message }) => spreadPicture(part, figure, message));
+    shows = found.map(({ part, run, message }) => spreadPicture(part, figure, run, message));
     seek(1);
   };
   chooser.show();
@@ -200,9 +200,9 @@ function unpackedMessage(message) {
   return { nodes, parents, x, y, ring, rings: message.rings, after, via, vias: message.vias };
 }
 
-function spreadPicture(part, figure, each) {
-  const surface = svg(part, "svg", { viewBox: `-20 -20 ${SIDE + 40} ${SIDE + 40}`, role: "img", class: "picture spread" });
-  surface.setAttribute("aria-label", `${figure.title}: ${each.nodes.length} deliveries in ${each.rings.length - 1} rings.`);
+function spreadPicture(part, figure, run, each) {
+  const about = `${each.nodes.length} deliveries in ${each.rings.length - 1} rings.`;
+  const surface = drawing(part, figure, `-20 -20 ${SIDE + 40} ${SIDE + 40}`, "picture spread", about, data.runs[run]);
   for (const radius of each.rings.slice(1)) {
     svg(surface, "circle", { cx: SIDE / 2, cy: SIDE / 2, r: radius, class: "ring" });
   }

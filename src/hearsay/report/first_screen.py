@@ -1,0 +1,212 @@
+"""The first screen of a report: what the runs have in common, caveats, and a table with a column per question.
+
+Rules:
+
+* The table has a row per run and topic. A bar shows the share of the largest value of its column.
+* The best and the worst value of a column are marked, if the values shown differ. One run each proves no difference.
+* Settings other than those of routers that differ are listed next to the table, and incomplete runs are marked in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hearsay.metrics import BY_NAME, Metric
+from hearsay.pipeline.output.tables import QUALITY
+from hearsay.report.html import Html, between, join, name_shown, scrolling, tag
+from hearsay.report.runs import Row, Run, Selection, View
+from hearsay.report.svg import key
+from hearsay.report.what_ran import setting_words
+from hearsay.studies.settings import differing, shared, size_words
+from hearsay.text.numbers import count, plural, seconds, shown
+
+BAR_STEPS = 50
+"""Widths of bars; the style sheet has a class for each."""
+MAX_DIFFERENCES = 5
+QUESTIONS = (
+    ("delivery_ratio", "delivered", "Does every message arrive?"),
+    ("latency_p50_ms", "p50 latency", "How fast?"),
+    ("latency_p99_ms", "p99 latency", "How late is the last percent?"),
+    ("copies_per_delivery", "copies per delivery", "How many copies arrive?"),
+    ("control_bytes_share", "control share", "How much is overhead?"),
+    ("bytes_per_node", "bytes per node", "How much does a node send?"),
+    ("load_max_over_mean", "load max/mean", "Do all nodes send alike?"),
+    ("state_per_node", "memory per node", "How much does a node keep?"),
+)
+MEASURED_AS = {
+    "delivery_ratio": "delivery",
+    "control_bytes_share": "bytes_out",
+    "bytes_per_node": "bytes_out",
+    "load_max_over_mean": "evenness",
+    "load_gini": "evenness",
+    "hops_mean": "hops",
+    "state_per_node": "state",
+}
+"""Rows of the table `measured` that explain missing metrics."""
+_OF_SIZE = ("network.nodes", "workload.messages")
+_NO_CAVEATS = ("rows", "incomplete")
+_CHECKS = {
+    "orphan_deliveries": "deliveries of messages whose publication is not in the trace",
+    "unpublished_messages": "messages whose publication is not in the trace, so without latency",
+    "repeated_deliveries": "repeated deliveries of a message to a node",
+    "negative_latencies": "messages with a negative median latency, because clocks differ",
+    "ended_without_goodbye": "nodes whose traces stop without a goodbye; they count as down from there",
+    "not_due": "deliveries that were not due",
+    "unknown_eligible": "messages whose eligible nodes are unknown",
+}
+
+
+def named(selection: Selection, run: int) -> Html:
+    """Return the mark and the name of a run."""
+    return join([key(selection.colours[run]), " ", name_shown(selection.runs[run].label)])
+
+
+def header(selection: Selection) -> Html:
+    """Return the title, and the facts that all runs share."""
+    runs = selection.runs
+    facts: list[object] = [named(selection, 0)] if len(runs) == 1 else [f"{len(runs)} runs"]
+    known = [run.settings for run in runs if run.settings is not None]
+    if len(runs) == 1:
+        row = runs[0].headlines[0] if runs[0].headlines else {"router": None, "nodes": None, "seconds": None}
+        facts += [
+            "router unknown" if row["router"] in (None, "unknown") else str(row["router"]),
+            "nodes unknown" if row["nodes"] is None else plural(row["nodes"], "node"),
+            "length unknown" if row["seconds"] is None else seconds(row["seconds"]),
+            *(size_words(known[0])[1:] if known else ()),
+        ]
+    elif len(known) == len(runs):
+        facts += size_words(shared(known))
+    seeds = {run.summary.get("seed") for run in runs}
+    if len(seeds) == 1 and None not in seeds:
+        facts.append(f"seed {seeds.pop()}")
+    return tag("header", tag("h1", "Hearsay report"), tag("ul", *(tag("li", fact) for fact in facts), class_="facts"))
+
+
+def differences(selection: Selection) -> Html:
+    """Return the settings and sizes in which runs differ; those of routers only if all have the same router."""
+    found = list(_differences(selection))
+    if not found:
+        return Html("")
+    more = [tag("li", f"{len(found) - MAX_DIFFERENCES} more")] if len(found) > MAX_DIFFERENCES else []
+    items = [tag("li", tag("b", name), " ", words) for name, words in found[:MAX_DIFFERENCES]]
+    title = "Not only the router differs:" if _routers_differ(selection) else "The runs differ in:"
+    return tag("div", tag("strong", title), tag("ul", *items, *more, class_="facts"), class_="differ", id="differ")
+
+
+def _routers_differ(selection: Selection) -> bool:
+    return len({row["router"] for run in selection.runs for row in run.headlines[:1]}) > 1
+
+
+def _differences(selection: Selection) -> Iterator[tuple[str, Html]]:
+    """Yield what differs, with each value and its runs."""
+    runs = selection.runs
+    rows = [run.headlines[0] if run.headlines else {"nodes": None, "messages": None, "seconds": None} for run in runs]
+    values = {
+        "nodes": ["unknown" if row["nodes"] is None else count(row["nodes"]) for row in rows],
+        "messages": [str(sum(row["messages"] or 0 for row in run.headlines)) for run in runs],
+        "length": ["unknown" if row["seconds"] is None else seconds(row["seconds"]) for row in rows],
+        "seed": [str(run.summary.get("seed", "unknown")) for run in runs],
+    }
+    known = [run.settings for run in runs if run.settings is not None]
+    if len(known) == len(runs):
+        skipped = ("router",) if _routers_differ(selection) else ()
+        for name in differing(known):
+            if name not in _OF_SIZE and name.partition(".")[0] not in skipped:
+                values[name] = [setting_words(settings, name) for settings in known]
+    for name, own in values.items():
+        distinct = list(dict.fromkeys(own))
+        if len(distinct) > 1:
+            parts = [
+                join([each, " (", *between([name_shown(run.label) for run, value in zip(runs, own, strict=True)
+                                           if value == each], ", "), ")"])
+                for each in distinct
+            ]  # fmt: skip
+            yield name, join(between(parts, " · "))
+
+
+def overview(selection: Selection) -> Html:
+    """Return the table: a row per run and topic, a column per question."""
+    columns = [(BY_NAME[name], title, question) for name, title, question in QUESTIONS]
+    heads = [tag("th", title, tag("small", question), scope="col") for _, title, question in columns]
+    rows: list[Html] = []
+    for place in range(len(selection.topics)):
+        views = [view for run in selection.runs for view in run.views if view.place == place]
+        cells = [_cells(selection, views, metric, title) for metric, title, _ in columns]
+        for number, view in enumerate(views):
+            row = [_row_head(selection, view), *(column[number] for column in cells)]
+            rows.append(tag("tr", *row, data_run=view.run, data_topic=place))
+    head = tag("thead", tag("tr", tag("th", "run", scope="col"), *heads))
+    table = tag("table", head, tag("tbody", *rows), class_="labelled overview")
+    return tag("div", scrolling(table, "A row per run, a column per question"), class_="card", id="compared")
+
+
+def _row_head(selection: Selection, view: View) -> Html:
+    run = selection.runs[view.run]
+    parts: list[object] = [named(selection, view.run)]
+    router = str(view.headline["router"] or "unknown")
+    if router != run.label and len(selection.runs) > 1:
+        parts.append(tag("small", f"router {router}" if router == "unknown" else router))
+    if len(selection.topics) > 1:
+        parts.append(tag("small", name_shown(selection.topics[view.place]), class_="topic"))
+    if not is_complete(run):
+        parts.append(tag("small", tag("a", "incomplete", href="#caveats"), class_="badge"))
+    return tag("th", *parts, scope="row")
+
+
+def _cells(selection: Selection, views: Sequence[View], metric: Metric, title: str) -> list[Html]:
+    """Return a column of the table: values with bars, the best and the worst marked."""
+    values = [view.headline.get(metric.column) for view in views]
+    known = [value for value in values if value is not None]
+    largest = max(known, default=0) or 1
+    low, high = (shown(end, metric.form) for end in (min(known, default=0), max(known, default=0)))
+    marks = {} if low == high else {low: "best", high: "worst"} if metric.better == "less" else {
+        high: "best", low: "worst"}  # fmt: skip
+    cells: list[Html] = []
+    for view, value in zip(views, values, strict=True):
+        if value is None:
+            cells.append(tag("td", not_measured(selection.runs[view.run], metric), class_="number", data_label=title))
+            continue
+        words = shown(value, metric.form)
+        mark = marks.get(words)
+        width = f"w-{round(BAR_STEPS * value / largest)} run-{selection.colour(view.run)}"
+        content = [tag("span", words, class_="value"), tag("small", mark, class_=mark) if mark else ""]
+        bar = tag("i", class_=f"amount {width}", aria_hidden="true")
+        cells.append(tag("td", tag("span", *content), bar, class_="number", data_label=title))
+    return cells
+
+
+def not_measured(run: Run, metric: Metric) -> Html:
+    reason = run.why_not(MEASURED_AS.get(metric.name, ""))
+    return tag("span", "n/m", class_="faint", title=f"not measured: {reason}" if reason else "not measured")
+
+
+def is_complete(run: Run) -> bool:
+    return not any(row["complete"] is False for row in run.headlines)
+
+
+def caveats_section(selection: Selection) -> Html:
+    """Return what limits the figures of runs, or nothing."""
+    items = [
+        tag("li", named(selection, place), ": ", warning)
+        for place, run in enumerate(selection.runs)
+        for warning in caveats(run, [row for row in run.read(QUALITY).to_pylist() if row["rows"]])
+    ]
+    if not items:
+        return Html("")
+    title = tag("summary", tag("strong", f"Caveats ({len(items)})"))
+    return tag("details", title, tag("ul", *items), class_="caveats", id="caveats")
+
+
+def caveats(run: Run, checks: Sequence[Row]) -> Iterator[str]:
+    """Yield what limits the figures of a run."""
+    if not is_complete(run):
+        details = [row["detail"] for row in checks if row["check"] == "incomplete"]
+        ended = "was interrupted" if details in ([], [None]) else f"is {details[0]}"
+        yield f"the run {ended}, so the figures end there."
+    if damaged := run.damaged_files:
+        more = f", and {plural(len(damaged) - 1, 'other file')}" if len(damaged) > 1 else ""
+        yield f"the trace differs from its manifest: {damaged[0]}{more}."
+    for row in checks:
+        check = str(row["check"])
+        if check not in _NO_CAVEATS and not check.startswith("drop_"):
+            yield f"{_CHECKS.get(check, check)}: {count(row['rows'])}. {row['detail'] or ''}".strip()
