@@ -9,7 +9,7 @@ from commands import hearsay
 from explained_runs import SMALL, scenario_of, simulated
 
 from hearsay.core.language.actions import Via
-from hearsay.explain.answers import Delivery, Explanation
+from hearsay.explain.answers import explain
 from hearsay.explain.fastest import Shortcut, shortcut_of
 from hearsay.explain.links import MeshLinks
 from hearsay.explain.message import open_message
@@ -50,7 +50,7 @@ def test_no_word_of_another_router(run):
             answer = explain_node(story, int(story.history.deliveries.node[place]))
             assert answer is not None
             shortcut = shortcut_of(story, answer.path)
-            said.append(Explanation(story, Delivery(answer, shortcut)).text())
+            said.append(explain(story, answer.node, False).text())
             steps |= {spell.step for hop in answer.path.hops for spell in hop.times}
             if isinstance(shortcut, Shortcut) and shortcut.why is not None:
                 causes.add((re.sub(r" ?node \d+ ?", "", shortcut.why.words), shortcut.why.rule))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from hearsay.core.language.actions import Via
-from hearsay.explain.causes import Cause
 from hearsay.explain.copies import Copy
 from hearsay.explain.fastest import Shortcut
 from hearsay.explain.message import Message
@@ -18,7 +18,6 @@ from hearsay.trace.language.schema import NONE, wire_name
 
 def node_json(message: Message, answer: NodeAnswer, shortcut: Shortcut | str) -> dict[str, Any]:
     return {
-        **_head(message),
         "node": answer.node,
         "name": message.names.peer(answer.node),
         "delivered_us": answer.path.delivered_us - message.history.start_us(),
@@ -32,7 +31,6 @@ def node_json(message: Message, answer: NodeAnswer, shortcut: Shortcut | str) ->
 def slow_json(message: Message, answer: SlowAnswer) -> dict[str, Any]:
     start = message.history.start_us()
     return {
-        **_head(message),
         "deliveries": answer.deliveries,
         "latecomers": answer.latecomers,
         "median_us": answer.median_us,
@@ -40,17 +38,12 @@ def slow_json(message: Message, answer: SlowAnswer) -> dict[str, Any]:
             {"node": path.node, "delivered_us": path.delivered_us - start, "path": _path(message, path)}
             for path in answer.slow
         ],
-        "in_common": [
-            {"words": trait.words, "slow": trait.slow, "slow_of": trait.slow_of, "others": trait.others,
-             "others_of": trait.others_of}
-            for trait in answer.traits
-        ],
-    }  # fmt: skip
+        "in_common": [asdict(trait) for trait in answer.traits],
+    }
 
 
 def missing_json(message: Message, answer: MissingAnswer) -> dict[str, Any]:
     return {
-        **_head(message),
         "due": answer.due,
         "got": answer.got,
         "publisher_is_due": answer.publisher_is_due,
@@ -63,7 +56,7 @@ def missing_json(message: Message, answer: MissingAnswer) -> dict[str, Any]:
 
 
 def absence_json(message: Message, missing: Missing, not_due: str | None) -> dict[str, Any]:
-    return {**_head(message), "name": message.names.peer(missing.node), "delivered_us": None, "not_due": not_due,
+    return {"name": message.names.peer(missing.node), "delivered_us": None, "not_due": not_due,
             **_missing(message, missing)}  # fmt: skip
 
 
@@ -77,7 +70,7 @@ def _missing(message: Message, missing: Missing) -> dict[str, Any]:
     }
 
 
-def _head(message: Message) -> dict[str, Any]:
+def head(message: Message) -> dict[str, Any]:
     history = message.history
     return {
         "run": message.run.name,
@@ -129,7 +122,7 @@ def _sent(message: Message, sent: Sent) -> dict[str, Any]:
 def _fastest(message: Message, shortcut: Shortcut | str) -> dict[str, Any]:
     if isinstance(shortcut, str):
         return {"unknown": shortcut}
-    start = message.history.start_us()
+    start, missed, why = message.history.start_us(), shortcut.missed, shortcut.why
     return {
         "arrived_us": shortcut.path.arrived_us - start,
         "sooner_us": shortcut.sooner_us,
@@ -139,13 +132,10 @@ def _fastest(message: Message, shortcut: Shortcut | str) -> dict[str, Any]:
              "arrived_us": hop.arrived_us - start, "had_us": hop.had_us - start, "really_sent": hop.is_real}
             for hop in shortcut.path.hops
         ],
-        "parts_at": None if shortcut.missed is None else [shortcut.missed.sender, shortcut.missed.receiver],
-        **_cause(shortcut.why),
+        "parts_at": None if missed is None else [missed.sender, missed.receiver],
+        "why": None if why is None else why.words,
+        "rule": None if why is None else why.rule,
     }  # fmt: skip
-
-
-def _cause(cause: Cause | None) -> dict[str, Any]:
-    return {"why": None if cause is None else cause.words, "rule": None if cause is None else cause.rule}
 
 
 def _known(number: int) -> int | None:

@@ -5,34 +5,23 @@ An explanation has a summary and sections. The terminal, pages, notebooks and re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, assert_never
+from typing import Any
 
 from hearsay.explain import answer_json, words
 from hearsay.explain.fastest import FastPath, Shortcut, shortcut_of
 from hearsay.explain.message import Message
-from hearsay.explain.missing import RULES, Missing, MissingAnswer, by_reason, explain_absence, explain_missing
+from hearsay.explain.missing import explain_absence, explain_missing
 from hearsay.explain.node import NodeAnswer, Sent, explain_node
 from hearsay.explain.path import Path
-from hearsay.explain.slowest import SlowAnswer, explain_slowest
-from hearsay.text.numbers import count, plain, plural
+from hearsay.explain.slowest import explain_slowest
+from hearsay.explain.words import Table
+from hearsay.text.numbers import plain, plural
 from hearsay.text.tables import prose, table_text
 
 MAX_ROWS = 40
 """Rows of a table on the terminal."""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table of words and numbers."""
-
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    left: int
-    """Number of first columns that name a row."""
-    words: tuple[int, ...]
-    """Columns of words; the others have numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,69 +39,18 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
-    """Why a node got the message when it did."""
-
-    node: NodeAnswer
-    shortcut: Shortcut | str
-
-
-@dataclass(frozen=True, slots=True)
-class Absence:
-    """Why a node never got the message."""
-
-    missing: Missing
-    not_due: str | None
-
-
-Answer: TypeAlias = Delivery | Absence | SlowAnswer | MissingAnswer
-
-
-@dataclass(frozen=True, slots=True)
 class Explanation:
     """The answer to a question about a message."""
 
     message: Message
-    answer: Answer
-
-    @property
-    def summary(self) -> str:
-        match self.answer:
-            case Delivery(node, _):
-                return words.node_summary(self.message, node)
-            case Absence(missing, not_due):
-                return words.absence_summary(self.message, missing, not_due)
-            case SlowAnswer():
-                return words.slow_summary(self.message, self.answer)
-            case MissingAnswer():
-                return words.missing_summary(self.answer)
-        assert_never(self.answer)
-
-    @property
-    def sections(self) -> list[Section]:
-        match self.answer:
-            case Delivery(node, shortcut):
-                return list(_delivery(self.message, node, shortcut))
-            case Absence(missing, _):
-                return list(_copies("Copies to it", self.message, missing.copies))
-            case SlowAnswer():
-                return list(_slow(self.message, self.answer))
-            case MissingAnswer():
-                return list(_missing(self.message, self.answer))
-        assert_never(self.answer)
-
-    @property
-    def paths(self) -> list[int]:
-        """Return the nodes whose paths a picture of the whole message emphasizes."""
-        if isinstance(self.answer, Delivery):
-            return list(self.answer.node.path.nodes)
-        return [path.node for path in self.answer.slow] if isinstance(self.answer, SlowAnswer) else []
-
-    @property
-    def table(self) -> Table | None:
-        """Return the main table, for a notebook."""
-        tables = [section.table for section in self.sections if section.table is not None]
-        return tables[-1 if isinstance(self.answer, MissingAnswer) else 0] if tables else None
+    summary: str
+    sections: Sequence[Section]
+    figures: dict[str, Any]
+    """The answer as JSON, without what is known of the message."""
+    table: Table | None
+    """The main table, for a notebook."""
+    paths: Sequence[int] = ()
+    """Nodes whose paths a picture of the whole message emphasizes."""
 
     def text(self) -> str:
         parts = [prose(words.heading(self.message)), prose(self.summary)]
@@ -128,71 +66,75 @@ class Explanation:
         return plain("\n".join([*parts, *(["", *map(prose, unknown)] if unknown else [])]))
 
     def to_json(self) -> dict[str, Any]:
-        match self.answer:
-            case Delivery(node, shortcut):
-                return answer_json.node_json(self.message, node, shortcut)
-            case Absence(missing, not_due):
-                return answer_json.absence_json(self.message, missing, not_due)
-            case SlowAnswer():
-                return answer_json.slow_json(self.message, self.answer)
-            case MissingAnswer():
-                return answer_json.missing_json(self.message, self.answer)
-        assert_never(self.answer)
+        return {**answer_json.head(self.message), **self.figures}
 
 
 def explain(message: Message, node: int | None, missing: bool) -> Explanation:
     """Explain a node, or without one the missing or the slowest deliveries."""
-    if node is not None:
-        found = explain_node(message, node)
-        if found is None:
-            return Explanation(message, Absence(*explain_absence(message, node)))
-        return Explanation(message, Delivery(found, shortcut_of(message, found.path)))
-    return Explanation(message, explain_missing(message) if missing else explain_slowest(message))
+    if node is None:
+        return _missing(message) if missing else _slowest(message)
+    answer = explain_node(message, node)
+    return _absence(message, node) if answer is None else _delivery(message, answer)
 
 
-def _delivery(message: Message, answer: NodeAnswer, shortcut: Shortcut | str) -> Iterator[Section]:
-    path = answer.path
+def _delivery(message: Message, answer: NodeAnswer) -> Explanation:
+    path, shortcut = answer.path, shortcut_of(message, answer.path)
     until_us = message.us_after(path.delivered_us)
-    timeline = Table(words.TIMELINE_HEAD, list(words.timeline_rows(message, answer)), 0, (2,))
-    cost = words.costs(path)
-    yield Section("path", "The path of the first copy", [f"Time by step: {cost}."] if cost else [], table=timeline,
-                  path=path if path.hops else None, until_us=until_us)  # fmt: skip
+    timeline, cost = words.timeline(message, answer), words.costs(path)
     fast = shortcut.path if isinstance(shortcut, Shortcut) and shortcut.sooner_us else None
-    yield Section("fastest", "The fastest path", [words.shortcut_summary(message, shortcut)], path=fast,
-                  until_us=until_us)  # fmt: skip
     others = [each for each in answer.copies if not each.is_first]
     named = f"{plural(len(others), 'other copy', 'other copies')} to {message.node(answer.node)}"
-    yield from _copies(named, message, others)
+    sections = [
+        Section("path", "The path of the first copy", [f"Time by step: {cost}."] if cost else [], table=timeline,
+                path=path if path.hops else None, until_us=until_us),
+        Section("fastest", "The fastest path", [words.shortcut_summary(message, shortcut)], path=fast,
+                until_us=until_us),
+        *_copies(named, message, others),
+    ]  # fmt: skip
+    summary, figures = words.node_summary(message, answer), answer_json.node_json(message, answer, shortcut)
+    return Explanation(message, summary, sections, figures, timeline, path.nodes)
 
 
-def _copies(title: str, message: Message, copies: Sequence[Sent]) -> Iterator[Section]:
-    if copies:
-        table = Table(words.COPY_HEAD, list(words.copy_rows(message, copies)), 5, (0, 3, 4))
-        yield Section("copies", title, table=table)
+def _absence(message: Message, node: int) -> Explanation:
+    missing, not_due = explain_absence(message, node)
+    sections = _copies("Copies to it", message, missing.copies)
+    summary = words.absence_summary(message, missing, not_due)
+    figures = answer_json.absence_json(message, missing, not_due)
+    return Explanation(message, summary, sections, figures, sections[0].table if sections else None)
 
 
-def _slow(message: Message, answer: SlowAnswer) -> Iterator[Section]:
-    if not answer.slow:
-        return
-    rows = list(words.slow_rows(message, answer))
-    yield Section("slowest", "The slowest deliveries", table=Table(words.SLOW_HEAD, rows, 1, (0, 3, 4, 5)))
-    traits = [words.trait_words(trait) for trait in answer.traits]
-    nothing = [] if traits else ["They have nothing in common that others lack."]
-    yield Section("common", "What they have in common", nothing, traits)
-    last = answer.slow[0]
-    if last.hops:
-        title = f"The path to {message.node(last.node)}, the last"
-        yield Section("path", title, [f"{title}: {words.costs(last)}."], path=last,
-                      until_us=message.us_after(last.delivered_us))  # fmt: skip
+def _copies(title: str, message: Message, copies: Sequence[Sent]) -> list[Section]:
+    return [Section("copies", title, table=words.copy_table(message, copies))] if copies else []
 
 
-def _missing(message: Message, answer: MissingAnswer) -> Iterator[Section]:
-    if not answer.missing:
-        return
-    reasons = [(why, RULES.get(why, ""), count(len(nodes))) for why, nodes in by_reason(answer.missing)]
-    yield Section("reasons", "Reasons", table=Table(words.REASON_HEAD, reasons, 2, (0, 1)))
-    rows = list(words.missing_rows(message, answer.missing))
-    yield Section("nodes", "Nodes that never got it", table=Table(words.MISSING_HEAD, rows, 3, (0, 1, 2)))
+def _slowest(message: Message) -> Explanation:
+    answer = explain_slowest(message)
+    sections: list[Section] = []
+    table = None
+    if answer.slow:
+        table, last = words.slow_table(message, answer), answer.slow[0]
+        traits = [words.trait_words(trait) for trait in answer.traits]
+        nothing = [] if traits else ["They have nothing in common that others lack."]
+        sections.append(Section("slowest", "The slowest deliveries", table=table))
+        sections.append(Section("common", "What they have in common", nothing, traits))
+        if last.hops:
+            title = f"The path to {message.node(last.node)}, the last"
+            until_us = message.us_after(last.delivered_us)
+            sections.append(Section("path", title, [f"{title}: {words.costs(last)}."], path=last, until_us=until_us))
+    summary, figures = words.slow_summary(message, answer), answer_json.slow_json(message, answer)
+    return Explanation(message, summary, sections, figures, table, [path.node for path in answer.slow])
+
+
+def _missing(message: Message) -> Explanation:
+    answer = explain_missing(message)
+    sections: list[Section] = []
+    table = None
+    if answer.missing:
+        table = words.missing_table(message, answer.missing)
+        sections.append(Section("reasons", "Reasons", table=words.reason_table(answer.missing)))
+        sections.append(Section("nodes", "Nodes that never got it", table=table))
+    figures = answer_json.missing_json(message, answer)
+    return Explanation(message, words.missing_summary(answer), sections, figures, table)
 
 
 def _table_text(table: Table) -> str:

@@ -84,22 +84,27 @@ class Network:
         self._handling: dict[int, int] = {}
         self._quickest_us = self._quickest()
 
-    def from_node(self, node: int, had_us: int) -> Iterator[tuple[int, int, int, bool]]:
-        """Yield (receiver, sent, arrived, is real) for each copy that a holder could send."""
+    def from_node(self, node: int, had_us: int) -> Iterator[FastHop]:
+        """Yield each copy that a holder could send."""
+        model = self.message.model
         there = places_of(self._copies[0], node)
         _, receivers, sent, arrived = (values[there].tolist() for values in self._copies)
         for receiver, sent_us, arrived_us in zip(receivers, sent, arrived, strict=True):
             if sent_us >= had_us:
-                yield receiver, sent_us, arrived_us, True
-            if self.message.model is None:
-                yield receiver, had_us, had_us + max(0, arrived_us - sent_us), False
-        if self.message.model is None or node in self._refusers:
+                yield self._hop(node, receiver, sent_us, arrived_us, True)
+            if model is None:
+                yield self._hop(node, receiver, had_us, had_us + max(0, arrived_us - sent_us), False)
+        if model is None or node in self._refusers:
             return
         for receiver, since, until in self.connections.of(node):
             leaves = max(had_us, since)
-            arrives = leaves + self._own_us + self.message.model.latency.base_us(node, receiver)
+            arrives = leaves + self._own_us + model.latency.base_us(node, receiver)
             if arrives < until:
-                yield receiver, leaves, arrives, False
+                yield self._hop(node, receiver, leaves, arrives, False)
+
+    def _hop(self, sender: int, receiver: int, sent_us: int, arrived_us: int, is_real: bool) -> FastHop:
+        had_us = arrived_us + self.handling_us(receiver)
+        return FastHop(sender, receiver, sent_us, arrived_us, had_us, is_real)
 
     def handling_us(self, node: int) -> int:
         """Return the time from the arrival of the first copy at a node to its delivery."""
@@ -127,49 +132,36 @@ class Network:
 
 def fastest_path(network: Network, node: int, until_us: int) -> FastPath | None:
     """Return the fastest path to a node by a time; None without a path or a publication."""
+    last = fastest_hops(network, until_us, node)
+    hops: list[FastHop] = []
+    while node in last:
+        hops.insert(0, last[node])
+        node = hops[0].sender
+    return FastPath(tuple(hops)) if hops else None
+
+
+def fastest_hops(network: Network, until_us: int, wanted: int = NONE) -> dict[int, FastHop]:
+    """Return the last hop of the fastest path to each node that could have the message by a time.
+
+    The search ends at the wanted node.
+    """
     history = network.message.history
-    if not history.published or node == history.publisher:
-        return None
-    reached: dict[int, FastHop] = {}
-    had = _search(network, until_us, reached, node)
-    return _traced_back(reached, node, history.publisher) if node in had else None
-
-
-def fastest_arrivals(network: Network, until_us: int) -> dict[int, int]:
-    """Return when each node could have had the message, for nodes that could by a time."""
-    return _search(network, until_us, {}, NONE) if network.message.history.published else {}
-
-
-def _search(network: Network, until_us: int, reached: dict[int, FastHop], wanted: int) -> dict[int, int]:
-    """Return when nodes could have had the message, up to the wanted one; `reached` gets the hops."""
-    history = network.message.history
-    had: dict[int, int] = {}
-    queue: list[tuple[int, int]] = [(history.published_us, history.publisher)]
-    best: dict[int, int] = {history.publisher: history.published_us}
+    last: dict[int, FastHop] = {}
+    queue = [(history.published_us, history.publisher)] if history.published else []
+    done: set[int] = set()
     while queue:
         had_us, sender = heappop(queue)
-        if sender in had:
+        if sender in done:
             continue
-        had[sender] = had_us
+        done.add(sender)
         if sender == wanted:
             break
-        for receiver, sent_us, arrived_us, is_real in network.from_node(sender, had_us):
-            if receiver in had or arrived_us > until_us:
-                continue
-            then_us = arrived_us + network.handling_us(receiver)
-            if then_us <= until_us and then_us < best.get(receiver, until_us + 1):
-                best[receiver] = then_us
-                reached[receiver] = FastHop(sender, receiver, sent_us, arrived_us, then_us, is_real)
-                heappush(queue, (then_us, receiver))
-    return had
-
-
-def _traced_back(reached: dict[int, FastHop], node: int, publisher: int) -> FastPath:
-    hops: list[FastHop] = []
-    while node != publisher:
-        hops.append(reached[node])
-        node = hops[-1].sender
-    return FastPath(tuple(reversed(hops)))
+        for hop in network.from_node(sender, had_us):
+            known = last.get(hop.receiver)
+            if hop.receiver not in done and hop.had_us <= until_us and (known is None or hop.had_us < known.had_us):
+                last[hop.receiver] = hop
+                heappush(queue, (hop.had_us, hop.receiver))
+    return {node: hop for node, hop in last.items() if node in done}
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,18 +193,11 @@ def shortcut_of(message: Message, path: Path) -> Shortcut | str:
     if found is None:
         return "the trace does not show how the message got here from its publisher"
     sooner_us = path.delivered_us - found.arrived_us
-    if not sooner_us:
-        return Shortcut(found, 0, None, None)
-    missed = next((hop for hop in found.hops if not _was_taken(message, hop)), None)
-    if missed is None:
-        return Shortcut(found, sooner_us, None, None)
-    return Shortcut(found, sooner_us, missed, _why_missed(message, missed, _copy_over(message, missed)))
-
-
-def _was_taken(message: Message, hop: FastHop) -> bool:
-    """Return whether a copy took this hop as fast."""
-    copy = _copy_over(message, hop)
-    return copy is not None and copy.fate is Fate.ARRIVED and (copy.arrived_us or 0) <= hop.arrived_us
+    for hop in found.hops if sooner_us else ():
+        copy = _copy_over(message, hop)
+        if copy is None or copy.fate is not Fate.ARRIVED or (copy.arrived_us or 0) > hop.arrived_us:
+            return Shortcut(found, sooner_us, hop, _why_missed(message, hop, copy))
+    return Shortcut(found, sooner_us, None, None)
 
 
 def _copy_over(message: Message, hop: FastHop) -> Copy | None:
@@ -226,9 +211,9 @@ def _why_missed(message: Message, hop: FastHop, copy: Copy | None) -> Cause:
     if copy is not None and copy.fate is not Fate.ARRIVED:
         return causes.of_fate(copy.fate)
     if copy is not None:
-        late_us = (copy.sent_us or hop.sent_us) - hop.sent_us
-        delay = "it was sent later" if 2 * late_us > (copy.arrived_us or 0) - hop.arrived_us else "it took longer"
-        return Cause(f"{delay}: a copy arrived {_ms((copy.arrived_us or 0) - hop.arrived_us)} later", None)
+        sent_later_us, later_us = (copy.sent_us or hop.sent_us) - hop.sent_us, (copy.arrived_us or 0) - hop.arrived_us
+        delay = "it was sent later" if 2 * sent_later_us > later_us else "it took longer"
+        return Cause(f"{delay}: a copy arrived {later_us / 1000:,.1f} ms later", None)
     links = MeshLinks(message.run, message.history.topic, [hop.sender], hop.sent_us)
     receiver, sender = message.node(hop.receiver), message.node(hop.sender)
     if links.any_mesh and not links.holds(hop.sender, hop.receiver, hop.sent_us):
@@ -240,7 +225,3 @@ def _why_missed(message: Message, hop: FastHop, copy: Copy | None) -> Cause:
     if there and int(deliveries.time_us[there.start]) <= hop.arrived_us:
         return Cause(f"{receiver} had it already", None)
     return Cause(f"{sender} did not send it there", None)
-
-
-def _ms(us: int) -> str:
-    return f"{us / 1000:,.1f} ms"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from heapq import nsmallest
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from hearsay.core.shell.randomness import Randomness
 from hearsay.explain.copies import History, history_of
@@ -23,9 +21,7 @@ from hearsay.sim.scenario.tables import read_text
 from hearsay.sim.scenario.toml_text import parse
 from hearsay.sim.scenario.workload import TopicGroup, Validation
 from hearsay.text.escape import escape
-from hearsay.trace.folder.arrow import DAMAGED
-from hearsay.trace.folder.foreign_parquet import open_foreign
-from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.folder.arrow import read_table
 from hearsay.trace.language.schema import NONE, Column
 from hearsay.trace.read.show import Names, load_names
 from hearsay.trace.write.run_folder import DICTIONARIES
@@ -60,30 +56,18 @@ def find_message(run: RunFacts, wanted: str) -> MessageName:
         raise NotInThisRun("--message is empty; give the number of a message or the beginning of its id")
     number = _number(wanted)
     prefix = wanted.lower().removeprefix("0x")
-    begun: list[MessageName] = []
-    known = 0
-    for numbers, ids in _dictionary(run.path):
-        known += len(numbers)
-        if number is not None:
-            for place in np.flatnonzero(numbers == number).tolist():
-                return MessageName(number, ids[place] if ids else None)
-        if ids is not None and prefix and len(begun) <= _MAX_NAMED:
-            begun += [
-                MessageName(one, name) for one, name in zip(numbers.tolist(), ids, strict=True)
-                if name is not None and name.startswith(prefix)
-            ]  # fmt: skip
+    known = _dictionary(run.path)
+    if number is not None and number in known:
+        return MessageName(number, known[number])
+    begun = [MessageName(one, name) for one, name in known.items() if prefix and name and name.startswith(prefix)]
     if len(begun) == 1:
         return begun[0]
     if begun:
-        several = ", ".join(str(one.identifier) for one in begun[:_MAX_NAMED])
-        raise NotInThisRun(
-            f"{escape(wanted)}: several ids begin like this ({several}{_more(begun)}); give more of the id"
-        )
-    if number is not None and _has_rows(run, number):
+        several = ", ".join(str(one.identifier) for one in begun[:_MAX_NAMED]) + ", …" * (len(begun) > _MAX_NAMED)
+        raise NotInThisRun(f"{escape(wanted)}: several ids begin like this ({several}); give more of the id")
+    if number is not None and len(rows_of_message(run, number)[Column.MESSAGE]):
         return MessageName(number, None)
-    raise NotInThisRun(
-        f"{escape(wanted)}: no such message in {run.path}; {_nearest_message(run, number, prefix, known)}"
-    )
+    raise NotInThisRun(f"{escape(wanted)}: no such message in {run.path}; {_nearest_message(known, number, prefix)}")
 
 
 def _number(wanted: str) -> int | None:
@@ -122,53 +106,32 @@ def rows_of_message(run: RunFacts, message: int) -> ColumnArrays:
     return select_rows(run, "message", COLUMNS, message=message)
 
 
-def _has_rows(run: RunFacts, message: int) -> bool:
-    return len(rows_of_message(run, message)[Column.MESSAGE]) > 0
-
-
-def _dictionary(run: Path) -> Iterator[tuple[np.ndarray, list[str | None] | None]]:
-    """Yield numbers and ids from the dictionary of messages, in batches."""
+def _dictionary(run: Path) -> dict[int, str | None]:
+    """Return the ids of messages by number; those of a simulation have none."""
     path = run / DICTIONARIES / "messages.parquet"
     if not path.exists():
-        return
-    try:
-        file = open_foreign(path, ("message", "id"))
-        names: list[str] = file.schema_arrow.names
-        columns = [name for name in ("message", "id") if name in names]
-        for batch in file.iter_batches(columns=columns):
-            ids = batch.column("id").to_pylist() if "id" in columns else None
-            yield batch.column("message").to_numpy(zero_copy_only=False).astype(np.int64), ids
-    except DAMAGED as error:
-        raise RunFolderError(f"{path}: not a readable Parquet file ({str(error).partition(chr(10))[0]})") from error
+        return {}
+    columns = read_table(path)
+    numbers = columns.get("message", [])
+    ids = columns.get("id", [None] * len(numbers))
+    return {number: name for number, name in zip(numbers, ids, strict=True) if number is not None}
 
 
-def _nearest_message(run: RunFacts, number: int | None, prefix: str, known: int) -> str:
+def _nearest_message(known: dict[int, str | None], number: int | None, prefix: str) -> str:
     if not known:
         return "its dictionary names none"
-    has_ids = any(ids is not None for _, ids in _dictionary(run.path))
-    if has_ids:
-        ids = (name for _, some in _dictionary(run.path) for name in some or () if name is not None)
-        near = nsmallest(_MAX_NAMED, ids, key=lambda name: (-_common(name, prefix), name))
-        return f"the nearest are {', '.join(near)}"
+    ids = [name for name in known.values() if name is not None]
+    if ids:
+        return f"the nearest are {', '.join(nsmallest(_MAX_NAMED, ids, lambda name: (-_common(name, prefix), name)))}"
     if number is None:
-        least = min(int(numbers.min()) for numbers, _ in _dictionary(run.path) if len(numbers))
-        most = max(int(numbers.max()) for numbers, _ in _dictionary(run.path) if len(numbers))
+        least, most = min(known), max(known)
         return f"its messages have no ids, only numbers: {least}" + (f" … {most}" if most > least else "")
-    nearest = min(
-        (int(numbers[np.argmin(np.abs(numbers - number))]) for numbers, _ in _dictionary(run.path) if len(numbers)),
-        key=lambda one: abs(one - number),
-    )
-    return f"the nearest is {nearest}"
-
-
-def _more(begun: list[MessageName]) -> str:
-    return ", …" if len(begun) > _MAX_NAMED else ""
+    return f"the nearest is {min(known, key=lambda one: abs(one - number))}"
 
 
 def _common(one: str, other: str) -> int:
     """Return the length of the common beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((place for place, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 _WITHOUT_GOSSIP = ("floodsub", "randomsub", "meshsub")

@@ -290,7 +290,7 @@ class _Surroundings:
         return (Why.NO_EAGER_LINK if is_tree else Why.NO_MESH), known
 
 
-def by_reason(missing: tuple[Missing, ...]) -> list[tuple[Why, list[Missing]]]:
+def by_reason(missing: Sequence[Missing]) -> list[tuple[Why, list[Missing]]]:
     """Group nodes by reason, the most frequent first."""
     groups: dict[Why, list[Missing]] = {}
     for each in missing:

@@ -19,7 +19,7 @@ import numpy as np
 
 from hearsay.core.language.actions import Via
 from hearsay.explain.copies import Fate
-from hearsay.explain.fastest import Network, fastest_arrivals
+from hearsay.explain.fastest import Network, fastest_hops
 from hearsay.explain.message import Message
 from hearsay.explain.node import is_on_request, requested_paths
 from hearsay.explain.path import Path, Step, path_to
@@ -120,7 +120,8 @@ class _Facts:
         if network is not None and message.model is not None:
             links = network.connections
             if len(links.one) <= _SEARCHED_CONNECTIONS and not message.in_parts:
-                self._could_us = fastest_arrivals(network, max(path.delivered_us for path in slow))
+                last = fastest_hops(network, max(path.delivered_us for path in slow))
+                self._could_us = {node: hop.had_us for node, hop in last.items()}
             there = links.since_us <= message.history.start_us()
             mine: list[int] = links.one[there & np.isin(links.one, nodes)].tolist()
             counts = Counter(mine)

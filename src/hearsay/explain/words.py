@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,11 +11,11 @@ from hearsay.explain import causes
 from hearsay.explain.copies import Fate
 from hearsay.explain.fastest import Shortcut
 from hearsay.explain.message import Message
-from hearsay.explain.missing import NO_MEMBERS, RULES, Missing, MissingAnswer, Why
+from hearsay.explain.missing import NO_MEMBERS, RULES, Missing, MissingAnswer, Why, by_reason
 from hearsay.explain.node import NodeAnswer, Sent
 from hearsay.explain.path import Hop, Path, Step, StepTime
 from hearsay.explain.slowest import SlowAnswer, Trait
-from hearsay.text.numbers import figure, milliseconds, percent, plural
+from hearsay.text.numbers import count, figure, milliseconds, percent, plural
 from hearsay.trace.language.schema import NONE
 
 STEPS = {
@@ -38,11 +39,18 @@ STEPS = {
     Step.UNKNOWN: ("unknown", "from {sender} to {receiver}: the trace does not show what took the time{via}"),
 }  # fmt: skip
 """A short name and a sentence for each step."""
-TIMELINE_HEAD = ("after", "took", "")
-COPY_HEAD = ("from", "sent", "arrived", "why", "outcome")
-SLOW_HEAD = ("node", "after", "hops", "from", "why that copy was sent", "longest step")
-REASON_HEAD = ("reason", "rule", "nodes")
-MISSING_HEAD = ("node", "reason", "details")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of words and numbers."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: int
+    """Number of first columns that name a row."""
+    words: tuple[int, ...]
+    """Columns of words; the others have numbers."""
 
 
 def milliseconds_exactly(us: int) -> str:
@@ -136,17 +144,20 @@ def absence_summary(message: Message, missing: Missing, not_due: str | None) -> 
     return f"{words} It was not due it: {not_due}." if not_due else words
 
 
-def timeline_rows(message: Message, answer: NodeAnswer) -> Iterator[tuple[str, str, str]]:
-    """Yield the time, the duration and the event of each step of a path."""
+def timeline(message: Message, answer: NodeAnswer) -> Table:
+    """Return the time, the duration and the event of each step of a path."""
+    rows: list[tuple[str, str, str]] = []
     for number, hop in enumerate(answer.path.hops):
         if number == 0:
             begin = "published it" if answer.path.complete else "had it, or sent it"
-            yield _time(message, hop.held_us), "", f"{message.node(hop.sender)} {begin}"
+            rows.append((_time(message, hop.held_us), "", f"{message.node(hop.sender)} {begin}"))
         for each in hop.times:
-            yield _time(message, each.from_us), milliseconds_exactly(each.took_us), _sentence(message, hop, each)
-        yield _time(message, hop.delivered_us), "", f"{message.node(hop.receiver)} had it"
-    if not answer.path.hops:
-        yield _time(message, answer.path.delivered_us), "", f"{message.node(answer.node)} had it"
+            took = milliseconds_exactly(each.took_us)
+            rows.append((_time(message, each.from_us), took, _sentence(message, hop, each)))
+        rows.append((_time(message, hop.delivered_us), "", f"{message.node(hop.receiver)} had it"))
+    if not rows:
+        rows.append((_time(message, answer.path.delivered_us), "", f"{message.node(answer.node)} had it"))
+    return Table(("after", "took", ""), rows, 0, (2,))
 
 
 def costs(path: Path) -> str:
@@ -168,36 +179,41 @@ def took_by_step(path: Path) -> dict[Step, int]:
     return took
 
 
-def copy_rows(message: Message, copies: Sequence[Sent]) -> Iterator[tuple[str, ...]]:
-    for each in copies:
-        copy = each.copy
-        yield (
-            message.short_name(copy.sender),
-            "" if copy.sent_us is None else _time(message, copy.sent_us),
-            "" if copy.arrived_us is None else _time(message, copy.arrived_us),
-            causes.of_copy(copy) or "",
+def copy_table(message: Message, copies: Sequence[Sent]) -> Table:
+    rows = [
+        (
+            message.short_name(each.copy.sender),
+            "" if each.copy.sent_us is None else _time(message, each.copy.sent_us),
+            "" if each.copy.arrived_us is None else _time(message, each.copy.arrived_us),
+            causes.of_copy(each.copy) or "",
             cause_words(each.outcome),
         )
+        for each in copies
+    ]
+    return Table(("from", "sent", "arrived", "why", "outcome"), rows, 5, (0, 3, 4))
 
 
-def slow_rows(message: Message, answer: SlowAnswer) -> Iterator[tuple[str, ...]]:
+def slow_table(message: Message, answer: SlowAnswer) -> Table:
+    rows: list[tuple[str, ...]] = []
     for path in answer.slow:
         last = path.hops[-1].copy if path.hops else None
         took = took_by_step(path)
         longest = max(took, key=lambda step: took[step], default=None)
-        yield (
-            message.short_name(path.node),
-            _time(message, path.delivered_us),
-            str(len(path.hops)),
-            "" if last is None else message.short_name(last.sender),
-            "" if last is None else causes.of_copy(last) or "",
-            "" if longest is None else f"{STEPS[longest][0]} {milliseconds_exactly(took[longest])}",
-        )
+        sender, why = ("", "") if last is None else (message.short_name(last.sender), causes.of_copy(last) or "")
+        step = "" if longest is None else f"{STEPS[longest][0]} {milliseconds_exactly(took[longest])}"
+        delivered = _time(message, path.delivered_us)
+        rows.append((message.short_name(path.node), delivered, str(len(path.hops)), sender, why, step))
+    return Table(("node", "after", "hops", "from", "why that copy was sent", "longest step"), rows, 1, (0, 3, 4, 5))
 
 
-def missing_rows(message: Message, missing: Sequence[Missing]) -> Iterator[tuple[str, ...]]:
-    for each in missing:
-        yield message.short_name(each.node), each.why, each.detail
+def reason_table(missing: Sequence[Missing]) -> Table:
+    rows = [(why, RULES.get(why, ""), count(len(nodes))) for why, nodes in by_reason(missing)]
+    return Table(("reason", "rule", "nodes"), rows, 2, (0, 1))
+
+
+def missing_table(message: Message, missing: Sequence[Missing]) -> Table:
+    rows = [(message.short_name(each.node), each.why, each.detail) for each in missing]
+    return Table(("node", "reason", "details"), rows, 3, (0, 1, 2))
 
 
 def trait_words(trait: Trait) -> str:
@@ -228,11 +244,11 @@ def _sentence(message: Message, hop: Hop, step_time: StepTime) -> str:
     )
 
 
-def _latecomers(count: int) -> str:
-    if not count:
+def _latecomers(nodes: int) -> str:
+    if not nodes:
         return ""
-    nodes, are = ("1 more node", "is") if count == 1 else (f"{count:,} more nodes", "are")
-    return f" {nodes} that joined the topic after the publication got it as well, and {are} not counted."
+    more, are = ("1 more node", "is") if nodes == 1 else (f"{nodes:,} more nodes", "are")
+    return f" {more} that joined the topic after the publication got it as well, and {are} not counted."
 
 
 def _not_delivered(message: Message) -> str:
@@ -246,9 +262,9 @@ def _not_delivered(message: Message) -> str:
     return f"No node that traced got it{own}.{to} This trace does not show what other nodes got."
 
 
-def _undue(count: int) -> str:
-    if not count:
+def _undue(nodes: int) -> str:
+    if not nodes:
         return ""
-    were, they = ("was", "it was") if count == 1 else ("were", "they were")
-    others = plural(count, "other")
+    were, they = ("was", "it was") if nodes == 1 else ("were", "they were")
+    others = plural(nodes, "other")
     return f" {others} got it and {were} not due it, because {they} not in the topic for the whole of its window."

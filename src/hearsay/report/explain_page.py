@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hearsay.explain.answers import Explanation, Section, Table
+from hearsay.explain.answers import Explanation, Section
 from hearsay.explain.fastest import FastPath
 from hearsay.explain.message import Message
 from hearsay.explain.path import Path as MessagePath
 from hearsay.explain.path import Step
-from hearsay.explain.words import STEPS, heading, milliseconds_exactly
+from hearsay.explain.words import STEPS, Table, heading, milliseconds_exactly
 from hearsay.report import svg
 from hearsay.report.html import (
     Html,

@@ -18,7 +18,7 @@ from typing import Any
 
 from hearsay.explain.answers import Explanation, explain
 from hearsay.explain.message import NotInThisRun, open_message
-from hearsay.explain.slowest import SlowAnswer
+from hearsay.explain.path import Path
 from hearsay.explain.words import heading
 from hearsay.pipeline.output.tables import MESSAGES
 from hearsay.report.explain_page import section_parts
@@ -148,16 +148,17 @@ def _table_row(
 
 
 def _article(notable: _Notable, explanation: Explanation) -> Html:
-    message, answer = explanation.message, explanation.answer
+    message = explanation.message
     title = f"Message {message.name.number}: {'missing' if notable.missing else 'slowest'} deliveries"
     parts = [
         part
         for each in explanation.sections
         for part in (tag("h4", each.title), *section_parts(explanation, each, MAX_NODES))
     ]
-    if isinstance(answer, SlowAnswer) and answer.slow and answer.slow[0].hops:
-        node = shlex.quote(message.names.peer(answer.slow[0].node))
-        parts.append(command_line(f"{notable.command} --node {node}"))
+    for path in (each.path for each in explanation.sections):
+        if isinstance(path, Path):
+            node = shlex.quote(message.names.peer(path.node))
+            parts.append(command_line(f"{notable.command} --node {node}"))
     return tag(
         "details",
         tag("summary", tag("strong", title), " ", tag("span", heading(message), class_="faint")),
