@@ -150,14 +150,11 @@ def _table_row(
 def _article(notable: _Notable, explanation: Explanation) -> Html:
     message = explanation.message
     title = f"Message {message.name.number}: {'missing' if notable.missing else 'slowest'} deliveries"
-    parts = [
-        part
-        for each in explanation.sections
-        for part in (tag("h4", each.title), *section_parts(explanation, each, MAX_NODES))
-    ]
-    for path in (each.path for each in explanation.sections):
-        if isinstance(path, Path):
-            node = shlex.quote(message.names.peer(path.node))
+    parts: list[Html] = []
+    for each in explanation.sections:
+        parts += [tag("h4", each.title), *section_parts(explanation, each, MAX_NODES)]
+        if isinstance(each.path, Path):
+            node = shlex.quote(message.names.peer(each.path.node))
             parts.append(command_line(f"{notable.command} --node {node}"))
     return tag(
         "details",
