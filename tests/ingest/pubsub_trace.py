@@ -7,48 +7,34 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from io import BytesIO
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.proto import parse_length_prefixed, serialize_length_prefixed
 from hypothesis import strategies as st
+from protobuf_classes import FIELD, message_classes
 
 from hearsay.core.language.rpc import PartKind
 from hearsay.trace.language.schema import TraceEvent
 
-OPTIONAL, REPEATED = 1, 3
-INT64, BOOL, STRING, MESSAGE, BYTES, ENUM = 3, 8, 9, 11, 12, 14
-TYPES = [
-    "PUBLISH_MESSAGE",
-    "REJECT_MESSAGE",
-    "DUPLICATE_MESSAGE",
-    "DELIVER_MESSAGE",
-    "ADD_PEER",
-    "REMOVE_PEER",
-    "RECV_RPC",
-    "SEND_RPC",
-    "DROP_RPC",
-    "JOIN",
-    "LEAVE",
-    "GRAFT",
-    "PRUNE",
-    "SEND_RPC_COMPLETED",
-]
-PAYLOADS = [
-    "publishMessage",
-    "rejectMessage",
-    "duplicateMessage",
-    "deliverMessage",
-    "addPeer",
-    "removePeer",
-    "recvRPC",
-    "sendRPC",
-    "dropRPC",
-    "join",
-    "leave",
-    "graft",
-    "prune",
-    "sendRPCCompleted",
-]
+TYPES = {
+    "PUBLISH_MESSAGE": ("publishMessage", TraceEvent.PUBLISH),
+    "REJECT_MESSAGE": ("rejectMessage", TraceEvent.REJECT),
+    "DUPLICATE_MESSAGE": ("duplicateMessage", TraceEvent.DUPLICATE),
+    "DELIVER_MESSAGE": ("deliverMessage", TraceEvent.DELIVER),
+    "ADD_PEER": ("addPeer", TraceEvent.ADD_PEER),
+    "REMOVE_PEER": ("removePeer", TraceEvent.REMOVE_PEER),
+    "RECV_RPC": ("recvRPC", TraceEvent.RECV_RPC),
+    "SEND_RPC": ("sendRPC", TraceEvent.SEND_RPC),
+    "DROP_RPC": ("dropRPC", TraceEvent.DROP_RPC),
+    "JOIN": ("join", TraceEvent.JOIN),
+    "LEAVE": ("leave", TraceEvent.LEAVE),
+    "GRAFT": ("graft", TraceEvent.GRAFT),
+    "PRUNE": ("prune", TraceEvent.PRUNE),
+    "SEND_RPC_COMPLETED": ("sendRPCCompleted", None),
+}
+"""By type, in the order of their numbers: the field with what happened, and the event of the row."""
+NAMES = list(TYPES)
 SHAPES = {
     "PublishMessage": "messageID:bytes=1 topic:string=2",
     "RejectMessage": "messageID:bytes=1 receivedFrom:bytes=2 reason:string=3 topic:string=4",
@@ -73,65 +59,28 @@ SHAPES = {
     "Topic": "topic:string=1",
     "PruneMeta": "topic:string=1 peers:bytes*=2",
     "TraceEvent": "type:Type=1 peerID:bytes=2 timestamp:int64=3 "
-    + " ".join(f"{name}:{name[0].upper() + name[1:]}={number}" for number, name in enumerate(PAYLOADS, 4)),
+    + " ".join(f"{name}:{name[0].upper() + name[1:]}={number}" for number, (name, _) in enumerate(TYPES.values(), 4)),
     "TraceEventBatch": "batch:TraceEvent*=1",
 }
 
-
-def _classes() -> dict[str, Any]:
-    file = descriptor_pb2.FileDescriptorProto(name="trace_for_tests.proto", package="t", syntax="proto2")
-    enum = file.enum_type.add(name="Type")
-    for number, name in enumerate(TYPES):
-        enum.value.add(name=name, number=number)
-    plain = {"bytes": BYTES, "string": STRING, "int64": INT64, "bool": BOOL, "Type": ENUM}
-    for name, shape in SHAPES.items():
-        message = file.message_type.add(name=name)
-        for part in shape.split():
-            field, _, rest = part.partition(":")
-            kind, _, number = rest.partition("=")
-            label = REPEATED if kind.endswith("*") else OPTIONAL
-            kind = kind.rstrip("*")
-            added = message.field.add(name=field, number=int(number), label=label, type=plain.get(kind, MESSAGE))
-            if added.type in (MESSAGE, ENUM):
-                added.type_name = f".t.{kind}"
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"t.{name}")) for name in SHAPES}
-
-
-CLASSES = _classes()
+CLASSES = message_classes("t", SHAPES, {"Type": NAMES})
 Event = CLASSES["TraceEvent"]
 Batch = CLASSES["TraceEventBatch"]
 
 
-def varint(value: int) -> bytes:
-    out = b""
-    while value >= 0x80:
-        out += bytes([value & 0x7F | 0x80])
-        value >>= 7
-    return out + bytes([value])
-
-
 def delimited(messages: list[Any]) -> bytes:
-    encoded = [message.SerializeToString() for message in messages]
-    return b"".join(varint(len(each)) + each for each in encoded)
+    data = BytesIO()
+    for message in messages:
+        serialize_length_prefixed(message, data)
+    return data.getvalue()
 
 
 def parse_delimited(data: bytes, batched: bool = False) -> list[Any]:
     """Return what protobuf's own library reads."""
-    events, at = [], 0
-    while at < len(data):
-        length = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            length |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-        message = (Batch if batched else Event).FromString(data[at : at + length])
+    events: list[Any] = []
+    rest = BytesIO(data)
+    while (message := parse_length_prefixed(Batch if batched else Event, rest)) is not None:
         events += message.batch if batched else [message]
-        at += length
     return events
 
 
@@ -145,7 +94,7 @@ def json_line(event: Any, *, new_names: bool = False, protojson: bool = False) -
     if new_names:
         fields = {RENAMED.get(key, key): value for key, value in fields.items()}
     if protojson:
-        name = TYPES[event.type]
+        name = NAMES[event.type]
         fields["type"] = RENAMED_TYPES.get(name, name) if new_names else name
         fields["timestamp"] = str(event.timestamp)
         if "writeDurationNanos" in fields.get("sendRPCCompleted", {}):
@@ -168,29 +117,12 @@ def _json_value(value: Any) -> Any:
     return _json_of(value) if hasattr(value, "ListFields") else value
 
 
-EVENTS = [
-    TraceEvent.PUBLISH,
-    TraceEvent.REJECT,
-    TraceEvent.DUPLICATE,
-    TraceEvent.DELIVER,
-    TraceEvent.ADD_PEER,
-    TraceEvent.REMOVE_PEER,
-    TraceEvent.RECV_RPC,
-    TraceEvent.SEND_RPC,
-    TraceEvent.DROP_RPC,
-    TraceEvent.JOIN,
-    TraceEvent.LEAVE,
-    TraceEvent.GRAFT,
-    TraceEvent.PRUNE,
-]
-"""By type; SEND_RPC_COMPLETED makes no rows."""
-
-
 def plain_rows(event: Any) -> list[tuple[Any, ...]]:
     """(time, event, kind, peer, remote, topic, message, count, reason) of each row, names as bytes, None for none."""
-    if TYPES[event.type] == "SEND_RPC_COMPLETED":
+    field, row_event = TYPES[NAMES[event.type]]
+    if row_event is None:
         return []
-    payload = getattr(event, PAYLOADS[event.type])
+    payload = getattr(event, field)
 
     def name(message: Any, *fields: str) -> bytes | None:
         for field in fields:
@@ -200,8 +132,8 @@ def plain_rows(event: Any) -> list[tuple[Any, ...]]:
         return None
 
     remote = name(payload, "receivedFrom", "sendTo", "peerID") or None
-    first = (event.timestamp, EVENTS[event.type])
-    if "RPC" not in TYPES[event.type]:
+    first = (event.timestamp, row_event)
+    if "RPC" not in field:
         ids = name(payload, "topic"), name(payload, "messageID")
         return [(*first, None, event.peerID, remote, *ids, None, name(payload, "reason"))]
     parts: list[tuple[PartKind, bytes | None, bytes | None, int]] = []
@@ -226,6 +158,12 @@ _IDS = st.binary(min_size=0, max_size=40) | st.sampled_from([b"peer-%d" % number
 _TEXTS = st.sampled_from(["news", "prices", "", "überall", "a" * 300]) | st.text('aé漢😀"\\\n\0<', max_size=8)
 
 
+VALUES = {
+    FIELD.TYPE_BYTES: _IDS, FIELD.TYPE_STRING: _TEXTS, FIELD.TYPE_BOOL: st.booleans(),
+    FIELD.TYPE_INT64: st.integers(0, 2**63 - 1),
+}  # fmt: skip
+
+
 @st.composite
 def _filled(draw: st.DrawFn, name: str) -> Any:
     message = CLASSES[name]()
@@ -238,7 +176,7 @@ def _filled(draw: st.DrawFn, name: str) -> Any:
                 target.CopyFrom(draw(_filled(field.message_type.name)))
                 target.SetInParent()
         else:
-            values = {BYTES: _IDS, STRING: _TEXTS, BOOL: st.booleans(), INT64: st.integers(0, 2**63 - 1)}[field.type]
+            values = VALUES[field.type]
             if field.is_repeated:
                 getattr(message, field.name).extend(draw(st.lists(values, max_size=4)))
             elif draw(st.integers(0, 9)):
@@ -251,7 +189,7 @@ def events(draw: st.DrawFn) -> Any:
     """Any event that a tracer could write, and some it would not."""
     number = draw(st.integers(0, len(TYPES) - 1))
     event = Event(type=number, peerID=draw(_IDS.filter(bool)), timestamp=draw(st.integers(0, 2**63 - 1)))
-    payload = PAYLOADS[number]
+    payload, _ = TYPES[NAMES[number]]
     getattr(event, payload).CopyFrom(draw(_filled(payload[0].upper() + payload[1:])))
     getattr(event, payload).SetInParent()
     return event

@@ -1,4 +1,4 @@
-"""The compiled decoder against protobuf's own library and plain Python, and against bytes nobody meant."""
+"""The compiled decoder against protobuf's own library and plain Python, and against damaged bytes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
-from pubsub_trace import Batch, Event, delimited, events, json_line, parse_delimited, plain_rows, varint
+from pubsub_trace import Batch, Event, delimited, events, json_line, parse_delimited, plain_rows
 
 from hearsay.ingest.event_decoder import MAX_MESSAGE
 from hearsay.ingest.identifiers import Identifiers
 from hearsay.ingest.parts import BadSource
 from hearsay.ingest.pubsub_traces import decode_pieces, is_batched, looks_like_events, protobuf_of_lines
+from hearsay.libp2p.names import protobuf as varint
 from hearsay.trace.language.schema import NONE, Column
 
 streams = st.lists(events(), min_size=1, max_size=6)
@@ -155,7 +156,7 @@ def test_mutations_are_refused_or_read_right(stream, batched, seed):
 @given(st.lists(events(), min_size=1, max_size=2), st.integers(0, 2**32))
 def test_a_length_that_lies_inside_an_event_is_refused_or_read_right(stream, seed):
     body = mutated(stream[0].SerializeToString(), random.Random(seed))
-    check_against_protobuf(varint(len(body)) + body + delimited(stream[1:]), batched=False)
+    check_against_protobuf(varint.encode(len(body)) + body + delimited(stream[1:]), batched=False)
 
 
 BOUNDS = """

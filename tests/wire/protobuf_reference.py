@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import strategies as st
+from protobuf_classes import message_classes
 
 from hearsay.core.language.rpc import (
     EXPERIMENTAL_FIELDS,
@@ -24,127 +24,58 @@ from hearsay.core.language.rpc import (
     Subscription,
 )
 
-FIELD = descriptor_pb2.FieldDescriptorProto
-TEXT, BYTES, MESSAGE = FIELD.TYPE_STRING, FIELD.TYPE_BYTES, FIELD.TYPE_MESSAGE
 SCHEMA = {
-    "SubOpts": [
-        (1, "subscribe", FIELD.TYPE_BOOL, ""),
-        (2, "topicid", TEXT, ""),
-        (3, "requestsPartial", FIELD.TYPE_BOOL, ""),
-        (4, "supportsSendingPartial", FIELD.TYPE_BOOL, ""),
-    ],
-    "Message": [
-        (1, "from_", BYTES, ""),
-        (2, "data", BYTES, ""),
-        (3, "seqno", BYTES, ""),
-        (4, "topic", TEXT, ""),
-        (5, "signature", BYTES, ""),
-        (6, "key", BYTES, ""),
-    ],
-    "IHave": [(1, "topicID", TEXT, ""), (2, "messageIDs", BYTES, "*")],
-    "IWant": [(1, "messageIDs", BYTES, "*")],
-    "Graft": [(1, "topicID", TEXT, "")],
-    "PeerInfo": [(1, "peerID", BYTES, ""), (2, "signedPeerRecord", BYTES, "")],
-    "Prune": [(1, "topicID", TEXT, ""), (2, "peers", MESSAGE, "PeerInfo"), (3, "backoff", FIELD.TYPE_UINT64, "")],
-    "IDontWant": [(1, "messageIDs", BYTES, "*")],
-    "Features": [
-        (10, "partialMessages", FIELD.TYPE_BOOL, ""),
-        (6492434, "testExtension", FIELD.TYPE_BOOL, ""),
-    ],
-    "Partial": [
-        (1, "topicID", TEXT, ""),
-        (2, "groupID", BYTES, ""),
-        (3, "parts", BYTES, ""),
-        (4, "metadata", BYTES, ""),
-    ],
-    "Control": [
-        (1, "ihave", MESSAGE, "IHave"),
-        (2, "iwant", MESSAGE, "IWant"),
-        (3, "graft", MESSAGE, "Graft"),
-        (4, "prune", MESSAGE, "Prune"),
-        (5, "idontwant", MESSAGE, "IDontWant"),
-        (6, "features", MESSAGE, "Features?"),
-        (EXPERIMENTAL_FIELDS + 1000, "extension", BYTES, "*"),
-    ],
-    "Test": [],
-    "RPC": [
-        (1, "subscriptions", MESSAGE, "SubOpts"),
-        (2, "publish", MESSAGE, "Message"),
-        (3, "control", MESSAGE, "Control?"),
-        (10, "partial", MESSAGE, "Partial?"),
-        (6492434, "testExtension", MESSAGE, "Test?"),
-    ],
+    "Subscription": "subscribe:bool=1 topic:string=2 requests:bool=3 supports:bool=4",
+    "Message": "source:bytes=1 data:bytes=2 seqno:bytes=3 topic:string=4 signature:bytes=5 key:bytes=6",
+    "IHave": "topic:string=1 ids:bytes*=2",
+    "IWant": "ids:bytes*=1",
+    "Graft": "topic:string=1",
+    "PeerInfo": "peer:bytes=1 record:bytes=2",
+    "Prune": "topic:string=1 peers:PeerInfo*=2 backoff_s:uint64=3",
+    "IDontWant": "ids:bytes*=1",
+    "Features": "partial_messages:bool=10 test_extension:bool=6492434",
+    "Partial": "topic:string=1 group:bytes=2 parts:bytes=3 metadata:bytes=4",
+    "Control": "ihave:IHave*=1 iwant:IWant*=2 graft:Graft*=3 prune:Prune*=4 idontwant:IDontWant*=5 "
+    f"features:Features=6 extensions:bytes*={EXPERIMENTAL_FIELDS + 1000}",
+    "ExtensionTest": "",
+    "Rpc": "subscriptions:Subscription*=1 messages:Message*=2 control:Control=3 partial:Partial=10 "
+    "test:ExtensionTest=6492434",
 }
+"""The types and numbers of the specification, with the names that the fields have in our RPC language."""
+CLASSES = message_classes("pubsub", SCHEMA)
+ReferenceRpc = CLASSES["Rpc"]
 
 
-def _rpc_type():
-    file = descriptor_pb2.FileDescriptorProto(name="pubsub.proto", package="pubsub", syntax="proto2")
-    for name, declared in SCHEMA.items():
-        message = file.message_type.add(name=name)
-        for number, field, kind, of in declared:
-            repeated = of and not of.endswith("?")
-            label = FIELD.LABEL_REPEATED if repeated else FIELD.LABEL_OPTIONAL
-            added = message.field.add(name=field, number=number, type=kind, label=label)
-            if kind == MESSAGE:
-                added.type_name = f".pubsub.{of.rstrip('?')}"
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("pubsub.RPC"))
-
-
-ReferenceRpc = _rpc_type()
-
-
-def to_reference(rpc):
-    made = ReferenceRpc()
-    for change in rpc.subscriptions:
-        flags = {PartialUse.REQUESTS: {"requestsPartial": True}, PartialUse.NONE: {}}.get(change.partial, {})
-        if change.partial is not PartialUse.NONE:
-            flags["supportsSendingPartial"] = True
-        made.subscriptions.add(subscribe=change.subscribe, topicid=change.topic, **flags)
-    for message in rpc.messages:
-        made.publish.add(**reference_fields(message))
-    if rpc.control is not None:
-        made.control.SetInParent()
-        for ihave in rpc.control.ihave:
-            made.control.ihave.add(topicID=ihave.topic, messageIDs=ihave.ids)
-        for iwant in rpc.control.iwant:
-            made.control.iwant.add(messageIDs=iwant.ids)
-        for graft in rpc.control.graft:
-            made.control.graft.add(topicID=graft.topic)
-        for prune in rpc.control.prune:
-            added = made.control.prune.add(topicID=prune.topic, backoff=prune.backoff_s)
-            for known in prune.peers:
-                added.peers.add(peerID=known.peer, signedPeerRecord=known.record)
-        for idontwant in rpc.control.idontwant:
-            made.control.idontwant.add(messageIDs=idontwant.ids)
-        made.control.extension.extend(extension.payload for extension in rpc.control.extensions)
-        for features in rpc.control.features:
-            made.control.features.SetInParent()
-            if features.partial_messages:
-                made.control.features.partialMessages = True
-            if features.test_extension:
-                made.control.features.testExtension = True
-    if rpc.test is not None:
-        made.testExtension.SetInParent()
-    if rpc.partial is not None:
-        partial = rpc.partial
-        fields = {"groupID": partial.group, "parts": partial.parts, "metadata": partial.metadata}
-        given_fields = {name: value for name, value in fields.items() if value is not None}
-        made.partial.CopyFrom(type(made.partial)(topicID=partial.topic, **given_fields))
+def to_reference(part):
+    """Return a part of our RPC language as the message with its name."""
+    made = CLASSES[type(part).__name__]()
+    for field in made.DESCRIPTOR.fields:
+        value = _value(part, field.name)
+        if isinstance(value, tuple):
+            getattr(made, field.name).extend(to_reference(each) if field.message_type else each for each in value)
+        elif value is not None and field.message_type:
+            getattr(made, field.name).CopyFrom(to_reference(value))
+            getattr(made, field.name).SetInParent()
+        elif value is not None:
+            setattr(made, field.name, value)
     return made
 
 
-def reference_fields(message):
-    fields = {
-        "from_": message.source,
-        "data": message.data,
-        "seqno": message.seqno,
-        "topic": message.topic,
-        "signature": message.signature,
-        "key": message.key,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
+def _value(part, name):
+    """Return what a field has, None if it is left out."""
+    match part, name:
+        case Subscription(), "requests":
+            return part.partial is PartialUse.REQUESTS or None
+        case Subscription(), "supports":
+            return part.partial is not PartialUse.NONE or None
+        case Features(), _:
+            return getattr(part, name) or None
+        case Control(), "features":
+            return part.features[0] if part.features else None
+        case Control(), "extensions":
+            return tuple(extension.payload for extension in part.extensions)
+        case _:
+            return getattr(part, name)
 
 
 texts = st.text(max_size=20)

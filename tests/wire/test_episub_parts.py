@@ -6,9 +6,9 @@ from dataclasses import fields, replace
 
 import pytest
 from episub_strategy import parts_said
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
+from protobuf_classes import message_classes
 from protobuf_reference import blobs
 
 from hearsay.core.language import episub_parts
@@ -22,7 +22,6 @@ from hearsay.wire.fields import RpcLimits, WireError
 from hearsay.wire.splitting import split_rpc
 
 LIMITS = RpcLimits()
-FIELD = descriptor_pb2.FieldDescriptorProto
 
 topics = st.text(max_size=6)
 peers = st.binary(min_size=1, max_size=8).map(lambda key: bytes((0, len(key))) + key)
@@ -63,25 +62,15 @@ def test_what_is_encoded_is_decoded_and_as_long_as_the_core_says(rpc):
     assert encode_rpc(found.rpc) == data
 
 
-def reference():
-    """`EpisubPart` as `docs/reference/wire.md` declares it."""
-    file = descriptor_pb2.FileDescriptorProto(name="episub.proto", package="episub", syntax="proto2")
-    made = file.message_type.add(name="EpisubPart")
-    many, bytes_, text, number = FIELD.LABEL_REPEATED, FIELD.TYPE_BYTES, FIELD.TYPE_STRING, FIELD.TYPE_UINT64
-    names = ("kind", "topic", "peers", "ttl", "peer", "sequence", "role", "random", "links", "random_links", "rtt_us",
-             "refused", "sketch", "ids", "hops")  # fmt: skip
-    special = {"topic": text, "peers": bytes_, "peer": bytes_, "ids": bytes_}
-    for place, name in enumerate(names, 1):
-        repeated = name in ("topic", "peers", "sketch", "ids", "hops")
-        label = many if repeated else FIELD.LABEL_OPTIONAL
-        field = made.field.add(name=name, number=place, type=special.get(name, number), label=label)
-        field.options.packed = name in ("sketch", "hops")
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("episub.EpisubPart"))
-
-
-EpisubPart = reference()
+EpisubPart = message_classes(
+    "episub",
+    {
+        "EpisubPart": "kind:uint64=1 topic:string*=2 peers:bytes*=3 ttl:uint64=4 peer:bytes=5 sequence:uint64=6 "
+        "role:uint64=7 random:uint64=8 links:uint64=9 random_links:uint64=10 rtt_us:uint64=11 refused:uint64=12 "
+        "sketch:uint64+=13 ids:bytes*=14 hops:uint64+=15"
+    },
+)["EpisubPart"]
+"""As `docs/reference/wire.md` declares it."""
 
 
 @given(said)

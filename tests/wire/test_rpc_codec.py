@@ -53,7 +53,7 @@ def test_what_is_encoded_is_decoded(rpc):
     assert found.rpc == Rpc(rpc.subscriptions, rpc.messages, control, rpc.partial, rpc.test)
     assert found.left_out == 0
     assert [message.encoded for message in found.rpc.messages] == [
-        wire.SerializeToString() for wire in to_reference(rpc).publish
+        wire.SerializeToString() for wire in to_reference(rpc).messages
     ]
 
 
@@ -84,8 +84,8 @@ def test_messages_in_any_order_read_as_protobuf_reads_them(fields):
     body += bytes_field(4, b"topic")
     data = bytes_field(2, body)
     (message,) = decoded(data).rpc.messages
-    reference = ReferenceRpc.FromString(data).publish[0]
-    for name, value in (("from_", message.source), ("seqno", message.seqno), ("signature", message.signature)):
+    reference = ReferenceRpc.FromString(data).messages[0]
+    for name, value in (("source", message.source), ("seqno", message.seqno), ("signature", message.signature)):
         assert value == (getattr(reference, name) if reference.HasField(name) else None)
     assert message.data == reference.data
     reference.DiscardUnknownFields()
@@ -110,7 +110,7 @@ def test_several_control_messages_merge():
     data = bytes_field(3, bytes_field(3, bytes_field(1, b"a"))) + bytes_field(3, bytes_field(3, bytes_field(1, b"b")))
     control = decoded(data).rpc.control
     assert [graft.topic for graft in control.graft] == ["a", "b"]
-    assert [graft.topicID for graft in ReferenceRpc.FromString(data).control.graft] == ["a", "b"]
+    assert [graft.topic for graft in ReferenceRpc.FromString(data).control.graft] == ["a", "b"]
 
 
 def test_parts_that_say_nothing_are_left_out_and_counted():
@@ -129,7 +129,7 @@ def test_parts_that_say_nothing_are_left_out_and_counted():
 def test_topics_need_not_be_ascii():
     rpc = Rpc((Subscription("グループ/ü", True),))
     assert decoded(encode_rpc(rpc)).rpc == rpc
-    assert ReferenceRpc.FromString(encode_rpc(rpc)).subscriptions[0].topicid == "グループ/ü"
+    assert ReferenceRpc.FromString(encode_rpc(rpc)).subscriptions[0].topic == "グループ/ü"
 
 
 @pytest.mark.parametrize(

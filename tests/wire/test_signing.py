@@ -43,7 +43,7 @@ def test_what_is_signed_is_accepted_and_forwarded_as_it_was():
 
 def test_the_signature_covers_prefix_and_all_fields_but_signature_and_key():
     message = Author(ALICE, 7).write("t", b"data", STRICT)
-    reference = ReferenceRpc.FromString(encode_rpc(Rpc(messages=(message,)))).publish[0]
+    reference = ReferenceRpc.FromString(encode_rpc(Rpc(messages=(message,)))).messages[0]
     signature = reference.signature
     reference.ClearField("signature")
     assert ALICE.public.verify(signature, b"libp2p-pubsub:" + reference.SerializeToString())
