@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import exp, fsum, inf, lgamma, log, log1p, pi, sqrt
-from statistics import NormalDist
+from math import exp, fsum, inf, lgamma, log, log1p, sqrt
 
 _TINY = 1e-300
 _CLOSE = 1e-14
-_MOST_STEPS = 200
 _MOST_TERMS = 10_000
 
 
@@ -27,25 +25,12 @@ def quantile(share: float, freedom: float) -> float:
     if share <= 0.5:
         return 0.0
     outside = 2 * (1 - share)
-    low, high = 0.0, max(1.0, NormalDist().inv_cdf(share))
+    low, high = 0.0, 1.0
     while two_sided_p(high, freedom) > outside:
         low, high = high, high * 2
-    # Newton's steps, and a halving where one would leave the bracket.
-    value = high
-    for _ in range(_MOST_STEPS):
-        surplus = two_sided_p(value, freedom) - outside
-        low, high = (value, high) if surplus > 0 else (low, value)
-        step = surplus / (2 * _density(value, freedom))
-        after = value + step if low < value + step < high else (low + high) / 2
-        if abs(after - value) <= _CLOSE * value:
-            return after
-        value = after
-    return value
-
-
-def _density(t: float, freedom: float) -> float:
-    logarithm = lgamma((freedom + 1) / 2) - lgamma(freedom / 2) - log(freedom * pi) / 2
-    return exp(logarithm - (freedom + 1) / 2 * log1p(t * t / freedom))
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if two_sided_p(middle, freedom) > outside else (low, middle)
+    return high
 
 
 def _incomplete_beta(x: float, a: float, b: float) -> float:

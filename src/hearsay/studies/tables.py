@@ -25,29 +25,28 @@ from hearsay.studies.study_file import Study
 from hearsay.text.toml import shown_value
 from hearsay.trace.folder.arrow import pa
 
-_FIGURE_FIELDS = [(figure.name, pa.int64() if figure.is_count else pa.float64()) for figure in FIGURES]
-_NAMES = [("run", pa.string()), ("point", pa.string()), ("seed", pa.int64())]
-_RESOURCE_FIELDS = [
-    ("engine", pa.string()),
-    ("events", pa.int64()),
-    ("wall_s", pa.float64()),
-    ("cpu_s", pa.float64()),
-    ("peak_bytes", pa.int64()),
-    ("started", pa.float64()),
-    ("host", pa.string()),
-    ("pid", pa.int64()),
-]
-_SENT = pa.list_(pa.struct([("kind", pa.string()), ("parts", pa.int64())]))
-_LATENCIES = pa.list_(pa.struct([("up_to_ms", pa.int64()), ("deliveries", pa.int64())]))
 
+def fields(text: str) -> list[tuple[str, Any]]:
+    """Return columns by their names and types: "run string, seed int64"."""
+    return [(name, pa.type_for_alias(kind)) for name, kind in (column.split() for column in text.split(", "))]
+
+
+_FIGURE_FIELDS = [(figure.name, pa.int64() if figure.is_count else pa.float64()) for figure in FIGURES]
+_NAMES = fields("run string, point string, seed int64")
+_RESOURCE_FIELDS = fields(
+    "engine string, events int64, wall_s double, cpu_s double, peak_bytes int64, started double, "
+    "host string, pid int64"
+)
+MEAN = fields("mean double, low double, high double")
+_SENT, _LATENCY = fields("kind string, parts int64"), fields("up_to_ms int64, deliveries int64")
 RESULTS = pa.schema(
     [
         *_NAMES,
-        ("error", pa.string()),
+        *fields("error string"),
         *_FIGURE_FIELDS,
-        ("trace_hash", pa.string()),
-        ("sent_by_kind", _SENT),
-        ("latencies", _LATENCIES),
+        *fields("trace_hash string"),
+        ("sent_by_kind", pa.list_(pa.struct(_SENT))),
+        ("latencies", pa.list_(pa.struct(_LATENCY))),
         *_RESOURCE_FIELDS,
     ]
 )
@@ -69,18 +68,12 @@ def tables_of(study: Study, points: Sequence[Point], results: Mapping[str, Row])
         "resources": [row for _, row in found],
     }
     schemas = {
-        "runs": [*_NAMES, *keys, ("error", pa.string()), *_FIGURE_FIELDS, ("trace_hash", pa.string())],
-        "points": [
-            ("point", pa.string()),
-            *keys,
-            ("figure", pa.string()),
-            ("seeds", pa.int64()),
-            *((name, pa.float64()) for name in ("mean", "low", "high")),
-        ],
-        "sent": [*_NAMES, ("kind", pa.string()), ("parts", pa.int64())],
-        "latency": [*_NAMES, ("up_to_ms", pa.int64()), ("deliveries", pa.int64())],
+        "runs": [*_NAMES, *keys, *fields("error string"), *_FIGURE_FIELDS, *fields("trace_hash string")],
+        "points": [*fields("point string"), *keys, *fields("figure string, seeds int64"), *MEAN],
+        "sent": [*_NAMES, *_SENT],
+        "latency": [*_NAMES, *_LATENCY],
         "resources": [*_NAMES, *_RESOURCE_FIELDS],
-    }
+    }  # fmt: skip
     return {name: pa.Table.from_pylist(lines[name], schema=pa.schema(schemas[name])) for name in TABLES}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from hearsay.studies.comparison import ComparisonRequest, FigureComparison, compare
 from hearsay.studies.packs import BY_NAME, Row
 from hearsay.studies.statistics import Mean, mean_of
-from hearsay.studies.tables import axis_columns, values_at
+from hearsay.studies.tables import axis_columns, fields, values_at
 from hearsay.studies.tuning.effects import explained
 from hearsay.studies.tuning.optimiser import Ended, is_beaten, keeps_bounds
 from hearsay.studies.tuning.search import Searched, Tried
@@ -90,16 +90,8 @@ def tried_table(tuning: Tuning, searches: Sequence[Searched]) -> Any:
     """A row per point and condition, in the order they were tried. Figures are means over its seeds."""
     keys, at = axis_columns(tuning.study)
     figures = [(f"{name}{end}", pa.float64()) for name in tuning.figures for end in ("", "_low", "_high")]
-    schema = [
-        ("point", pa.string()),
-        *keys,
-        ("seeds", pa.int64()),
-        ("ended", pa.string()),
-        ("bound", pa.string()),
-        ("keeps_bounds", pa.bool_()),
-        ("best", pa.bool_()),
-        *figures,
-    ]
+    tried = fields("seeds int64, ended string, bound string, keeps_bounds bool, best bool")
+    schema = [*fields("point string"), *keys, *tried, *figures]
     rows = [{**at(each.point), **row} for found in searches for each, row in _rows(found)]
     return pa.Table.from_pylist(rows, schema=pa.schema(schema))
 

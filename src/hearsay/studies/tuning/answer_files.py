@@ -15,7 +15,7 @@ from hearsay.studies.folder import StudyFolder
 from hearsay.studies.packs import Row
 from hearsay.studies.points import Point
 from hearsay.studies.statistics import Mean, mean_of
-from hearsay.studies.tables import axis_columns, values_at
+from hearsay.studies.tables import MEAN, axis_columns, fields, values_at
 from hearsay.studies.tuning.answer import FOLDER, Answer
 from hearsay.studies.tuning.effects import fronts
 from hearsay.studies.tuning.tune import Tuned
@@ -30,31 +30,20 @@ ANSWER_TABLES = ("answer", "front", "importance")
 def answer_tables(tuning: Tuning, answers: Sequence[Answer]) -> dict[str, Any]:
     """All of them by name; a condition without an answer has no row in `answer`."""
     keys, at = axis_columns(tuning.study)
-    condition = [("condition", pa.string())]
-    figure = ("figure", pa.string())
-    numbers = pa.float64()
+    condition = fields("condition string")
     schemas = {
         "answer": [
-            *condition,
-            *keys,
-            figure,
-            ("seeds", pa.int64()),
-            *((name, numbers) for name in ("mean", "low", "high")),
-            *((name, numbers) for name in ("base_mean", "difference", "difference_low", "difference_high")),
-            ("verdict", pa.string()),
+            *condition, *keys, *fields("figure string, seeds int64"), *MEAN,
+            *fields("base_mean double, difference double, difference_low double, difference_high double"),
+            *fields("verdict string"),
         ],
         "front": [
-            *condition,
-            ("point", pa.string()),
-            *keys,
-            ("bounded", pa.string()),
-            *((f"bounded_{name}", numbers) for name in ("mean", "low", "high")),
-            *((f"aim_{name}", numbers) for name in ("mean", "low", "high")),
-            ("eligible", pa.bool_()),
-            ("on_front", pa.bool_()),
+            *condition, *fields("point string"), *keys,
+            *fields("bounded string, bounded_mean double, bounded_low double, bounded_high double"),
+            *fields("aim_mean double, aim_low double, aim_high double, eligible bool, on_front bool"),
         ],
-        "importance": [*condition, figure, ("axis", pa.string()), ("share", numbers)],
-    }
+        "importance": [*condition, *fields("figure string, axis string, share double")],
+    }  # fmt: skip
     rows: dict[str, list[Row]] = {
         "answer": [{**at(point), **row} for answer in answers for point, row in _answer_rows(answer)],
         "front": [{**at(point), **row} for answer in answers for point, row in _front_rows(answer)],

@@ -159,11 +159,6 @@ def load_tuning(path: Path, changes: Document | None = None) -> Tuning:
     return _tuning(file, places, path.parent, path.stem)
 
 
-def tuning_of(document: Document, places: Places, folder: Path, name: str) -> Tuning:
-    """The same from a document that stands in no file."""
-    return _tuning(checked(document, places, TuneFile, folder), places, folder, name)
-
-
 def _tuning(file: TuneFile, places: Places, folder: Path, name: str) -> Tuning:
     fresh = tuple(range(max(file.seeds) + 1, max(file.seeds) + 1 + file.fresh_seeds))
     finals = _TIMES_SEEDS * len(file.seeds) if file.final_seeds is None else file.final_seeds
@@ -217,23 +212,6 @@ def declared_tuning(
 
     `others` are keys at the top of the file, `settings` those of the base scenario.
     """
-    document = _document(scenario, vary, aim, bounds, condition, others, said)
-    text = tomli_w.dumps(document)
-    asked = text + "\n".join(f"{key}={value}" for key, value in settings)
-    name = f"{Path(scenario).stem}-{sha256(asked.encode()).hexdigest()[:8]}"
-    return tuning_of(document, Places("what is asked", {}), Path(), name).with_settings(settings), text
-
-
-def _document(
-    scenario: str,
-    vary: Sequence[tuple[str, str]],
-    aim: str | None,
-    bounds: Sequence[str],
-    condition: tuple[str, str] | None,
-    others: Document,
-    said: Said,
-) -> Document:
-    """The document that a file would have."""
     problems: list[str] = []
     document: Document = {**others}
     if aim is None:
@@ -266,7 +244,12 @@ def _document(
         document["bounds"] = bounded
     if problems:
         raise StudyError(problems)
-    return document
+    text = tomli_w.dumps(document)
+    asked = text + "\n".join(f"{key}={value}" for key, value in settings)
+    name = f"{Path(scenario).stem}-{sha256(asked.encode()).hexdigest()[:8]}"
+    places = Places("what is asked", {})
+    table = checked(document, places, TuneFile, Path())
+    return _tuning(table, places, Path(), name).with_settings(settings), text
 
 
 def _axis(option: str, key: str, values: str, problems: list[str]) -> Document:
