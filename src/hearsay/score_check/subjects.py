@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from math import exp
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.scores.named_sets import (
@@ -41,6 +42,7 @@ from hearsay.sim.scenario.toml_text import Document, KeyPath, parse_file
 from hearsay.sim.scenario.workload import TimedKind
 from hearsay.text.toml import shown_value
 
+T = TypeVar("T")
 _SLOT_S = SLOT_MS / 1000
 _ETHEREUM = Expectations(degree=8, heartbeat_ms=700, round_trip_ms=100)
 _EXPECTED: Mapping[str, Expectations] = {
@@ -200,24 +202,18 @@ def read_subject(path: Path) -> Subject:
 
 
 def _subject(document: Document, file: str, lines: Mapping[str, int], problems: list[str]) -> Subject | None:
-    score, expected, there = None, None, None
     violations: list[Violation] = []
-    try:
-        score = ScoreSet.from_mapping(_table(document, "score"))
-    except ParameterError as error:
-        violations += [Violation(f"score.{each.field}", each.value, each.rule) for each in error.violations]
-    try:
-        expected, there = _expected(_table(document, "expect"))
-    except ParameterError as error:
-        violations += [Violation(f"expect.{each.field}", each.value, each.rule) for each in error.violations]
+    score = _made(lambda: ScoreSet.from_mapping(_table(document, "score")), "score.", violations)
+    expect = _made(lambda: _expected(_table(document, "expect")), "expect.", violations)
     named = Subject(file, ScoreSet(), Expectations(), (), lines=lines)
     placed = [(named.line_of(each.field), each) for each in violations]
     for line, each in sorted(placed, key=lambda one: one[0]):
         place = f"{file}:{line}" if line else file
         said = "" if each.value is None else f" = {shown_value(each.value)}"
         problems.append(f"{place}: {each.field.rstrip('.')}{said}: {each.rule}")
-    if score is None or expected is None:
+    if score is None or expect is None:
         return None
+    expected, there = expect
     groups, unmet = grouped(score, there, "score") if there else (groups_of_all(score, "score"), [])
     return Subject(file, score, expected, groups, unmet, lines=lines)
 
@@ -226,11 +222,7 @@ def _expected(values: Mapping[str, object]) -> tuple[Expectations, list[Topics]]
     own = {key: value for key, value in values.items() if key != "topics"}
     wrong: list[Violation] = []
     there: dict[str, Topics] = {}
-    expected = None
-    try:
-        expected = Expectations.from_mapping(own)
-    except ParameterError as error:
-        wrong += error.violations
+    expected = _made(lambda: Expectations.from_mapping(own), "", wrong)
     for number, table in _tables(values.get("topics", []), wrong):
         rest = dict(table)
         name = rest.pop("topic", None)
@@ -239,16 +231,22 @@ def _expected(values: Mapping[str, object]) -> tuple[Expectations, list[Topics]]
             continue
         if name in there:
             wrong.append(Violation(f"topics.{number}.topic", name, "is there twice"))
-        try:
-            traffic = Traffic.from_mapping(rest)
-        except ParameterError as error:
-            wrong += [Violation(f"topics.{number}.{each.field}", each.value, each.rule) for each in error.violations]
-            continue
-        rate = traffic.messages_per_s if "messages_per_s" in rest else None
-        there[name] = Topics(name, {name: traffic.count}, rate)
+        traffic = _made(partial(Traffic.from_mapping, rest), f"topics.{number}.", wrong)
+        if traffic is not None:
+            rate = traffic.messages_per_s if "messages_per_s" in rest else None
+            there[name] = Topics(name, {name: traffic.count}, rate)
     if expected is None or wrong:
         raise ParameterError(tuple(wrong))
     return expected, list(there.values())
+
+
+def _made(make: Callable[[], T], above: str, wrong: list[Violation]) -> T | None:
+    """Return what is made, or None after adding the violations with the path above their fields."""
+    try:
+        return make()
+    except ParameterError as error:
+        wrong += [Violation(f"{above}{each.field}", each.value, each.rule) for each in error.violations]
+        return None
 
 
 def _table(document: Mapping[str, object], name: str) -> Mapping[str, object]:
