@@ -6,7 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hearsay.report import svg
-from hearsay.report.html import Html, asset, document, footer, join, labelled_table, section, tag, write_report_file
+from hearsay.report.html import (
+    Html,
+    asset,
+    document,
+    footer,
+    join,
+    labelled_table,
+    opening,
+    section,
+    tag,
+    write_report_file,
+)
 from hearsay.report.svg import Scale, round_step, scale_of_values
 from hearsay.report.what_ran import Ran, command_line, what_ran
 from hearsay.studies.comparison import (
@@ -28,6 +39,13 @@ from hearsay.studies.what_ran import simulate_command
 from hearsay.text.numbers import MINUS, probability, relative, shown
 
 MAX_HASHES = 50
+_FOREST_NOTE = "Bars: 95 % intervals. Grey: differences that fewer than 80 of 100 such comparisons would detect."
+_AXIS = "B − A, in percent of A's mean (delivered: percentage points)"
+_TABLE_NOTE = (
+    "Each interval alone holds the true difference in 95 of 100 cases. The verdicts are corrected for the number "
+    "of metrics (Holm): at most 5 of 100 comparisons of equal sides call any metric better or worse. "
+    "“Would see” is the difference that 80 of 100 such comparisons would detect."
+)
 _COLOURS = {Verdict.BETTER: 2, Verdict.WORSE: 1}
 
 
@@ -39,22 +57,20 @@ def write_comparison_report(
     out: Path,
 ) -> None:
     names = asked.names
-    sides = tag("p", tag("b", "A: "), names[0], Html("<br>"), tag("b", "B: "), names[1])
-    header = tag(
-        "header",
-        tag("h1", "Comparison"),
-        tag("p", overall_words(lines, names), class_="card verdict", id="verdict"),
-        sides,
-        *(tag("p", words, class_="faint conditions") for words in asked.conditions),
-    )
-    differences = tag("div", _forest(lines), _forest_note(), class_="card")
+    sides = [tag("li", tag("b", f"{side} "), name) for side, name in zip("AB", names, strict=True)]
+    facts = tag("ul", *sides, *(tag("li", words, class_="conditions") for words in asked.conditions), class_="facts")
+    differences = tag("div", _forest(lines), tag("small", _FOREST_NOTE, class_="faint"), class_="card")
+    verdict = tag("p", overall_words(lines, names), class_="card verdict", id="verdict")
+    unasked, note = (tag("p", words, class_="faint") for words in (unasked_words(lines), _TABLE_NOTE))
     sections = [
         section("Difference between B and A", "differences", differences),
-        section("Metrics", "figures", _table(lines), tag("p", unasked_words(lines), class_="faint"), _note()),
-        section("Seed by seed", "seeds", tag("div", *_strips(lines, points, results), class_="multiples")),
+        verdict,
+        section("Metrics", "figures", _table(lines)),
+        opening("How to read the table", "reading", unasked, note),
+        opening("Seed by seed", "seeds", tag("div", *_strips(lines, points, results), class_="multiples")),
         _what_ran(asked, points, results),
     ]
-    body = [header, tag("main", *sections), footer()]
+    body = [tag("header", tag("h1", "Comparison"), facts), tag("main", *sections), footer()]
     title = f"{names[1]} against {names[0]} – Hearsay comparison"
     write_report_file(out, document(title, body, style=asset("page.css") + asset("study.css")))
 
@@ -79,7 +95,7 @@ def _what_ran(asked: ComparisonRequest, points: Sequence[Point], results: Mappin
     ran = what_ran(both_sides, intro)
     table = labelled_table(["side", "seed", "trace hash"], hashes, "Trace hashes", (0, 1, 2))
     kept = tag("p", "The hash identifies the trace of a run; tables/runs.parquet has all hashes.")
-    return join([ran, tag("details", tag("summary", "Trace hashes"), kept, table, class_="data")])
+    return join([ran, opening("Trace hashes", "hashes", kept, table)])
 
 
 def _seed_words(seeds: Sequence[int]) -> str:
@@ -95,18 +111,21 @@ def _forest(lines: Sequence[FigureComparison]) -> Html:
     def across(share: float) -> str:
         return f"{(share / far + 1) * 50:.2f}%"
 
-    step = round_step(far / 2)
-    ticks = [number * step for number in range(-2, 3) if abs(number * step) < far * 0.9]
+    step = round_step(far / 4)
+    ticks = [number * step for number in range(-4, 5) if abs(number * step) < far * 0.95]
     grid = [_upright(across(share), "axis" if share == 0 else "grid") for share in ticks]
     rows: list[Html] = []
     for line, reach in zip(lines, reaches, strict=True):
         name = tag("div", tag("b", line.figure.title), tag("small", short_verdict(line)), class_="who")
-        words = tag("div", interval_words(line) if reach is not None else "not measured", class_="interval")
+        words = interval_words(line) if reach is not None else "not measured"
         drawn = [*grid, *_reach(line, reach, across)] if reach is not None else grid
-        picture = tag("svg", *drawn, role="img", aria_label=f"{line.figure.title}: {verdict_words(line)}")
-        rows.append(tag("div", name, picture, words, class_="difference"))
+        titles = tag("title", f"{line.figure.title}: {words}"), tag("desc", verdict_words(line))
+        picture = tag("svg", *titles, *drawn, role="img", tabindex=0)
+        rows.append(tag("div", name, picture, tag("div", words, class_="interval"), class_="difference"))
     labels = [tag("text", _tick_words(share), x=across(share), y=14, text_anchor="middle") for share in ticks]
-    scale = tag("div", tag("span"), tag("svg", *labels, aria_hidden="true"), tag("span"), class_="difference scale")
+    labels.append(tag("text", _AXIS, x="50%", y=32, text_anchor="middle", class_="value"))
+    titles = tag("title", "Axis of the intervals"), tag("desc", _AXIS)
+    scale = tag("div", tag("span"), tag("svg", *titles, *labels, role="img"), tag("span"), class_="difference scale")
     return tag("div", *rows, scale, class_="differences chart")
 
 
@@ -151,25 +170,6 @@ def _table(lines: Sequence[FigureComparison]) -> Html:
         p = "–" if line.difference is None else probability(line.difference.p)
         rows.append([line.figure.title, *side_words(line), interval_words(line), p, verdict_words(line)])
     return labelled_table(heads, rows, "Metrics of both sides", (0, 5))
-
-
-def _forest_note() -> Html:
-    return tag(
-        "p",
-        "Bars are 95 % intervals, in shares of A's mean (delivered: in percentage points). "
-        "Grey: differences that fewer than 80 of 100 such comparisons would detect.",
-        class_="faint",
-    )
-
-
-def _note() -> Html:
-    return tag(
-        "p",
-        "Each interval alone holds the true difference in 95 of 100 cases. The verdicts are corrected for the number "
-        "of metrics (Holm): at most 5 of 100 comparisons of equal sides call any metric better or worse. "
-        "“Would see” is the difference that 80 of 100 such comparisons would detect.",
-        class_="faint",
-    )
 
 
 def _strips(lines: Sequence[FigureComparison], points: Sequence[Point], results: Mapping[str, Row]) -> list[Html]:

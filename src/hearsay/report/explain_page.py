@@ -85,7 +85,8 @@ def path_picture(message: Message, path: MessagePath | FastPath, until_us: int) 
             drawn = svg.line(x, start, end_x, end, "flight control" if each.is_control else "flight")
         parts.append(svg.coloured(each.colour, tag("title", each.words), drawn))
     parts += [svg.dot(across(us), down(lane), 4.5, words, "had") for lane, us, words in held]
-    return svg.picture(_WIDTH, height, parts, f"The path to {message.node(path.nodes[-1])}")
+    about = f"A lane for each of {len(names)} nodes, from the publication to {scale.ticks[-1][1]} after it."
+    return svg.picture(_WIDTH, height, parts, f"The path to {message.node(path.nodes[-1])}", about)
 
 
 def legend(path: MessagePath | FastPath) -> Html:

@@ -134,9 +134,12 @@ def message_tree(message: Message, emphasized: Collection[int]) -> Tree | None:
         words = f"{message.node(node)} after {milliseconds_exactly(message.us_after(time_us))}{sender}"
         size = 5 if node in bold or node == publisher else 3
         parts.append(svg.coloured(colours.get(via, _UNKNOWN_COLOUR), svg.dot(x, y, size, words, "mark")))
-    label = "Senders and receivers of the message; rings are hops away from the publisher"
+    title = "Senders and receivers of the message"
+    about = f"Rings are hops away from the publisher; {len(drawn)} of {len(rows)} nodes are drawn."
     names = {colour: causes.of_via(via) or "" for via, colour in colours.items()}
-    return Tree(svg.picture(_SIDE, _SIDE, parts, label), svg.legend(names, marked=False), len(drawn), len(rows))
+    return Tree(
+        svg.picture(_SIDE, _SIDE, parts, title, about), svg.legend(names, marked=False), len(drawn), len(rows)
+    )
 
 
 def _paths(remote_of: dict[int, int], nodes: Collection[int]) -> set[int]:

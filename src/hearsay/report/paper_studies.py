@@ -65,7 +65,7 @@ def _curves(charts: StudyCharts, facets: Sequence[Facet], metric: Metric) -> Any
     handles: dict[int, Any] = {}
     for axes, facet in zip(grid, facets, strict=False):
         for curve in facet.curves:
-            handles[curve.number] = _curve(axes, places, curve, metric, factor)
+            handles[curve.colour] = _curve(axes, places, curve, metric, factor)
         axes.set_title(shown(facet.title), loc="left")
         axes.set_xlabel(shown(axis.name))
         axes.set_ylabel(labelled(metric.title, unit))
@@ -87,14 +87,14 @@ def _curves(charts: StudyCharts, facets: Sequence[Facet], metric: Metric) -> Any
 
 
 def _curve(axes: Any, places: Sequence[float], curve: Curve, metric: Metric, factor: float) -> Any:
-    colour = COLOURS[curve.number % len(COLOURS)]
+    colour = COLOURS[curve.colour % len(COLOURS)]
     x = [places[step] for step, _ in curve.means]
     ends = [bounds_of(mean, metric) for _, mean in curve.means]
     if all(ends):
         low, high = np.asarray(ends).T * factor
         axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
     y = [mean.mean * factor for _, mean in curve.means]
-    (drawn,) = axes.plot(x, y, color=colour, marker=MARKS[curve.number % len(MARKS)])
+    (drawn,) = axes.plot(x, y, color=colour, marker=MARKS[curve.colour % len(MARKS)])
     return drawn
 
 
@@ -135,21 +135,25 @@ def _maps(charts: StudyCharts, facets: Sequence[Facet], metric: Metric) -> Any:
 def _front(charts: StudyCharts) -> Any:
     drawn = sheet(TWO_COLUMNS, 3.6)
     axes = drawn.subplots()
-    handles: list[Any] = []
+    handles: dict[int, Any] = {}
     for number, front in enumerate(charts.drawn_fronts):
-        colour, mark = COLOURS[number % len(COLOURS)], MARKS[number % len(MARKS)]
         members = front.members
         x, y = [spot.copies.mean for spot in members], [spot.speed.mean for spot in members]
-        handles += axes.plot(x, y, color=colour, marker=mark)
+        axes.plot(x, y, color=COLOURS[number % len(COLOURS)] if charts.routers is None else "#888888", zorder=1)
         for spot in front.spots:
+            place = charts.colour_of(spot.point, number)
+            colour, mark = COLOURS[place % len(COLOURS)], MARKS[place % len(MARKS)]
+            look = {"color": colour, "marker": mark, "linestyle": "none"}
             face = colour if spot.is_candidate else "white"
-            axes.plot(spot.copies.mean, spot.speed.mean, color=colour, marker=mark, markerfacecolor=face)
+            axes.plot(spot.copies.mean, spot.speed.mean, markerfacecolor=face, **look)
+            handles[place] = axes.plot([], [], **look)[0]
     axes.set_xlabel(BY_NAME[COPIES].title)
     axes.set_ylabel(labelled(BY_NAME[SPEED].title, "ms"))
     axes.margins(0.1)
     _name_spots(axes, charts, charts.drawn_fronts)
-    if len(handles) > 1:
-        legend(drawn, handles, [shown(charts.where(front.condition)) for front in charts.drawn_fronts])
+    names = {place: name for place, name in charts.front_legend.items() if place in handles}
+    if len(names) > 1:
+        legend(drawn, [handles[place] for place in names], [shown(name) for name in names.values()])
     return drawn
 
 
@@ -157,13 +161,10 @@ def _name_spots(axes: Any, charts: StudyCharts, fronts: Sequence[Front]) -> None
     """Name the points of fronts, where a name overlaps no other."""
     taken: list[tuple[float, float]] = []
     for front in fronts:
-        chosen = [axis for axis in range(len(charts.axes)) if axis not in front.condition]
         for spot in front.spots:
             place = spot.copies.mean, spot.speed.mean
             x, y = axes.transData.transform(place)
-            name = charts.choice_name(spot.point, front)
-            if len(chosen) == 1:
-                name = charts.axes[chosen[0]].labels[spot.point.steps[chosen[0]]]
+            name = charts.name_of(spot.point, front)
             if all(abs(x - left) > _NAME_PIXELS or abs(y - low) > _LINE_PIXELS for left, low in taken):
                 taken.append((x, y))
                 axes.annotate(shown(name, 24), place, xytext=(4, 3), textcoords="offset points", fontsize=6)

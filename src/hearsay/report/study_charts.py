@@ -19,6 +19,7 @@ from functools import cached_property
 from itertools import product
 
 from hearsay.metrics import BY_NAME, Metric
+from hearsay.report import palette
 from hearsay.studies.axes import Axis
 from hearsay.studies.packs import COMPARED, COSTS
 from hearsay.studies.points import Point
@@ -46,6 +47,8 @@ class Curve:
     """A metric along the x axis, for one step of the axis of lines."""
 
     number: int
+    """The step on the axis of lines."""
+    colour: int
     means: list[tuple[int, Mean]]
     """The step on the x axis, and the mean over seeds."""
 
@@ -116,10 +119,13 @@ class StudyCharts:
         if self.lines is None:
             return {}
         axis = self.axes[self.lines]
-        return {
-            number: label if axis.numbers is None else f"{axis.name} {label}"
-            for number, label in enumerate(axis.labels)
-        }
+        labels = [label if axis.numbers is None else f"{axis.name} {label}" for label in axis.labels]
+        return dict(zip(self.colours, labels, strict=True))
+
+    @cached_property
+    def colours(self) -> list[int]:
+        """The numbers of colours and marks of lines: those of routers, if the lines are routers."""
+        return [0] if self.lines is None else colours_of(self.axes[self.lines])
 
     def curves(self, metric: Metric) -> list[Facet]:
         """Return a facet for each picture; none if the metric was not measured."""
@@ -161,10 +167,25 @@ class StudyCharts:
         last = len(self.fronts) - 1
         return [self.fronts[number * last // (MAX_FRONTS - 1)] for number in range(MAX_FRONTS)]
 
+    @cached_property
+    def routers(self) -> int | None:
+        """The axis of routers; None if no step is a router by its name."""
+        return next(
+            (number for number, axis in enumerate(self.axes) if set(axis.labels) & set(palette.ROUTERS)), None
+        )
+
     @property
     def front_legend(self) -> dict[int, str]:
+        """Return the names of colours: of routers, or else of conditions."""
+        if self.routers is not None:
+            axis = self.axes[self.routers]
+            return dict(zip(colours_of(axis), axis.labels, strict=True))
         named = [self.where(front.condition) for front in self.drawn_fronts]
         return dict(enumerate(named)) if any(named) else {}
+
+    def colour_of(self, point: Point, front: int) -> int:
+        """Return the colour and mark of a point: of its router, or else of its condition."""
+        return front if self.routers is None else colours_of(self.axes[self.routers])[point.steps[self.routers]]
 
     def where(self, steps: Steps) -> str:
         """Return steps in words: "loss.rate 0.2, router.degree 6"."""
@@ -173,9 +194,17 @@ class StudyCharts:
     def point_name(self, point: Point) -> str:
         return self.where(all_steps(point))
 
-    def choice_name(self, point: Point, front: Front) -> str:
-        """Return the steps of a point that its condition leaves open."""
-        return self.where({axis: step for axis, step in all_steps(point).items() if axis not in front.condition})
+    def axes_named(self, front: Front) -> list[int]:
+        """Return the axes whose steps name points: those that no colour shows."""
+        shown = front.condition if self.routers is None else {self.routers}
+        return [axis for axis in range(len(self.axes)) if axis not in shown]
+
+    def name_of(self, point: Point, front: Front) -> str:
+        """Return the steps that name a point; a single one without its axis."""
+        named = self.axes_named(front)
+        if len(named) == 1:
+            return self.axes[named[0]].labels[point.steps[named[0]]]
+        return self.where({axis: point.steps[axis] for axis in named})
 
     def mean_at(self, point: Point, metric: str) -> Mean | None:
         return mean_of(values_at(point, self.swept.results, metric))
@@ -189,7 +218,7 @@ class StudyCharts:
             means = [(point.steps[self.x], self.mean_at(point, metric.name)) for point in points]
             known = [(step, mean) for step, mean in means if mean is not None]
             if known:
-                found.append(Curve(number, known))
+                found.append(Curve(number, self.colours[number], known))
         return found
 
     def _spots(self, points: Sequence[Point]) -> list[Spot]:
@@ -215,6 +244,12 @@ def combinations(axes: Sequence[Axis], numbers: Sequence[int]) -> list[Steps]:
     """Return all combinations of steps of some axes."""
     ranges = [range(len(axes[number].steps)) for number in numbers]
     return [dict(zip(numbers, steps, strict=True)) for steps in product(*ranges)]
+
+
+def colours_of(axis: Axis) -> list[int]:
+    """Return a number for the colour and mark of each step."""
+    are_routers = set(axis.labels) & set(palette.ROUTERS)
+    return palette.numbers_of(axis.labels) if are_routers else list(range(len(axis.steps)))
 
 
 def choices(study: Study) -> list[int]:

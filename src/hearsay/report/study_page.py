@@ -1,8 +1,8 @@
-"""The report of a sweep: findings in words, speed against copies, curves, heat maps, and a table of all points."""
+"""The report of a sweep: speed against copies, curves, heat maps, and a table of all points."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +17,14 @@ from hearsay.report.html import (
     join,
     labelled_table,
     make_folder,
+    opening,
     scrolling,
     section,
     tag,
     write_report_file,
     write_text,
 )
-from hearsay.report.study_charts import SLACK, StudyCharts, at, mean_words
+from hearsay.report.study_charts import SLACK, StudyCharts, mean_words
 from hearsay.report.study_svg import curve_pictures, map_pictures, pareto_picture
 from hearsay.report.what_ran import Ran, command_line, what_ran
 from hearsay.studies.packs import COMPARED, FIGURES
@@ -31,7 +32,7 @@ from hearsay.studies.points import Point
 from hearsay.studies.settings import command_of, settings_of, shared, size_words
 from hearsay.studies.statistics import Mean
 from hearsay.studies.sweep import Swept
-from hearsay.text.numbers import FORMS, percent, plural, shown
+from hearsay.text.numbers import percent, plural, shown
 
 MAX_ROWS = 400
 MAX_SEEDS = 20
@@ -85,8 +86,7 @@ def _page(swept: Swept, drawn: _Pictures, command: str | None) -> str:
         tag(
             "header",
             tag("h1", study.title),
-            tag("p", study.question, class_="subject") if study.question else "",
-            tag("p", _facts(swept), class_="faint"),
+            tag("ul", *(tag("li", fact) for fact in _facts(swept)), class_="facts"),
         ),
         tag("main", *_sections(swept, drawn, command)),
         footer(),
@@ -94,40 +94,36 @@ def _page(swept: Swept, drawn: _Pictures, command: str | None) -> str:
     return document(f"{study.title} – Hearsay study", body, style=asset("page.css") + asset("study.css"))
 
 
-def _facts(swept: Swept) -> str:
+def _facts(swept: Swept) -> list[str]:
+    study, seeds = swept.study, swept.study.seeds
     finished = len(swept.results) - len(swept.failures)
-    axes = ", ".join(f"{axis.name} ({len(axis.steps)})" for axis in swept.study.axes) or "no axes"
-    seeds = swept.study.seeds
     listed = f"{seeds[0]}…{seeds[-1]}" if len(seeds) > 2 else ", ".join(map(str, seeds))
-    named = f"seed{'s' * (len(seeds) > 1)} {listed}"
-    common = shared([settings_of(point.scenario) for point in swept.points])
-    size = "".join(f"{words}; " for words in size_words(common))
-    return f"{plural(finished, 'run')} at {plural(len(swept.points), 'point')}; {size}axes: {axes}; {named}."
+    return [
+        *([study.question] if study.question else []),
+        f"{plural(finished, 'run')} at {plural(len(swept.points), 'point')}",
+        *size_words(shared([settings_of(point.scenario) for point in swept.points])),
+        *(f"{axis.name}: {plural(len(axis.steps), 'step')}" for axis in study.axes),
+        f"{'seeds' if len(seeds) > 1 else 'seed'} {listed}",
+    ]
 
 
 def _sections(swept: Swept, drawn: _Pictures, command: str | None) -> Iterator[Html]:
     if swept.failures or len(swept.results) < sum(len(point.seeds) for point in swept.points):
         yield _caveats(swept)
-    findings = (_finding(text, details) for text, details in _findings(drawn.charts))
-    yield section("Findings", "findings", tag("ul", *findings, class_="card words"))
     if drawn.front is not None:
         yield _front(drawn.charts, drawn.front)
     legend = drawn.charts.legend
     if drawn.charts.axes:
-        yield _pictures("Curves", "curves", drawn.curves, legend, _curve_note(drawn.charts))
+        yield section("Curves", "curves", *_pictures("curves", drawn.curves, legend, _curve_note(drawn.charts)))
         if any(drawn.maps.values()):
             words = "Each cell has the mean over seeds and the reach of its 95 % interval."
-            yield _pictures("Heat maps", "maps", drawn.maps, {}, words)
+            yield opening("Heat maps", "maps", *_pictures("maps", drawn.maps, {}, words))
         if any(drawn.costs.values()):
             words = "These depend on the machine and on its load."
-            yield _pictures("Cost of the runs", "costs", drawn.costs, legend, words)
+            yield opening("Cost of the runs", "costs", *_pictures("costs", drawn.costs, legend, words))
     yield _table(drawn.charts)
     yield _what_ran(drawn.charts, command)
     yield _definitions()
-
-
-def _finding(text: str, details: Sequence[str]) -> Html:
-    return tag("li", text, tag("ul", *(tag("li", each) for each in details), class_="faint") if details else "")
 
 
 def _caveats(swept: Swept) -> Html:
@@ -143,23 +139,24 @@ def _caveats(swept: Swept) -> Html:
 
 
 def _front(charts: StudyCharts, picture: Html) -> Html:
-    words = tag("ul", *(tag("li", text) for text in _front_words(charts)), class_="words")
-    note = f"Pareto front. Hollow markers: delivery below the best by more than {percent(SLACK)}."
+    note = f"Dashed: Pareto front. Hollow: delivery below the best by more than {percent(SLACK)}."
+    if named := charts.axes_named(charts.fronts[0]):
+        note += f" Labels: {', '.join(charts.axes[axis].name for axis in named)}."
     if len(charts.drawn_fronts) < len(charts.fronts):
         note += f" {len(charts.drawn_fronts)} of {len(charts.fronts)} conditions are drawn."
     drawn = scrolling(tag("div", picture, class_="chart front"), "Speed against copies")
-    card = tag("div", svg.legend(charts.front_legend), drawn, tag("p", note, class_="faint"), words, class_="card")
-    return section("Speed against copies", "front", card)
+    legend = svg.legend(charts.front_legend)
+    return section("Speed against copies", "front", tag("div", legend, drawn, tag("small", note), class_="card"))
 
 
-def _pictures(title: str, id_: str, groups: Mapping[str, list[Html]], entries: Mapping[int, str], note: str) -> Html:
+def _pictures(id_: str, groups: Mapping[str, list[Html]], entries: Mapping[int, str], note: str) -> list[Html]:
     cards = [
         tag(
             "figure",
             tag(
                 "figcaption",
                 tag("h3", capitalized(BY_NAME[name].title)),
-                tag("p", BY_NAME[name].meaning, class_="question"),
+                tag("div", BY_NAME[name].meaning, class_="question"),
             ),
             tag("div", *(tag("div", picture, class_="chart") for picture in group), class_="multiples"),
             class_="card wide" if len(group) > 1 else "card",
@@ -168,8 +165,7 @@ def _pictures(title: str, id_: str, groups: Mapping[str, list[Html]], entries: M
         for name, group in groups.items()
         if group
     ]
-    figures = tag("div", *cards, class_="figures")
-    return section(title, id_, svg.legend(entries), tag("p", note, class_="faint"), figures)
+    return [svg.legend(entries), tag("small", note, class_="faint"), tag("div", *cards, class_="figures")]
 
 
 def _curve_note(charts: StudyCharts) -> str:
@@ -188,7 +184,7 @@ def _table(charts: StudyCharts) -> Html:
         rows.append([*(cells or ["all"]), *(mean_cell(charts.mean_at(point, each.name), each) for each in metrics)])
     note = "Means over seeds; the interval shows on hover. tables/ has all metrics of all runs."
     more = len(points) - len(rows)
-    return section(
+    return opening(
         "All points",
         "points",
         labelled_table(heads, rows, "Metrics of all points", range(max(1, len(axes)))),
@@ -219,7 +215,7 @@ def _what_ran(charts: StudyCharts, command: str | None) -> Html:
         for point in swept.points[:MAX_ROWS]
     ]
     note = tag("p", "tables/runs.parquet has the trace hash of every run. In the study's folder:")
-    commands = tag("details", tag("summary", "Commands that repeat a point"), note, tag("ul", *points), class_="data")
+    commands = opening("Commands that repeat a point", "commands", note, tag("ul", *points))
     return join([what_ran([Ran(tag("b", study.title), common, facts)], intro), commands])
 
 
@@ -236,52 +232,4 @@ def _definitions() -> Html:
             tag("dd", f"{capitalized(metric.meaning)}."),
         )
     ]
-    return section("Definitions", "definitions", tag("dl", *entries))
-
-
-def _findings(charts: StudyCharts) -> Iterator[tuple[str, list[str]]]:
-    """Yield the extremes of each metric, and its change along each axis."""
-    for metric in map(BY_NAME.__getitem__, COMPARED):
-        means = [(point, charts.mean_at(point, metric.name)) for point in charts.swept.points]
-        known = [(point, mean.mean) for point, mean in means if mean is not None]
-        if known:
-            along = [_along(charts, metric, axis) for axis in range(len(charts.axes))]
-            yield _extremes(charts, metric, known), [text for text in along if text]
-
-
-def _extremes(charts: StudyCharts, metric: Metric, known: Sequence[tuple[Point, float]]) -> str:
-    show, name = FORMS[metric.form], capitalized(metric.title)
-    low, high = min(known, key=lambda one: one[1]), max(known, key=lambda one: one[1])
-    if low[1] == high[1]:
-        return f"{name}: {show(low[1])} everywhere."
-    from_, to = charts.point_name(low[0]), charts.point_name(high[0])
-    return f"{name}: from {show(low[1])} ({from_}) to {show(high[1])} ({to})."
-
-
-def _along(charts: StudyCharts, metric: Metric, number: int) -> str:
-    """Return the mean over all points of each step, the first to the last; only complete steps count."""
-    axis, show = charts.axes[number], FORMS[metric.form]
-    steps: list[tuple[str, float]] = []
-    for step, label in enumerate(axis.labels):
-        means = [charts.mean_at(point, metric.name) for point in at(charts.swept.points, {number: step})]
-        known = [mean.mean for mean in means if mean is not None]
-        if known and len(known) == len(means):
-            steps.append((label, sum(known) / len(known)))
-    if len(steps) < 2 or len({show(value) for _, value in steps}) == 1:
-        return ""
-    over = ", averaged over the other axes" if len(charts.axes) > 1 else ""
-    return f"Along {axis.name}{over}: {', '.join(f'{show(value)} at {label}' for label, value in steps)}."
-
-
-def _front_words(charts: StudyCharts) -> Iterator[str]:
-    """Yield the points on each front."""
-    for front in charts.fronts:
-        condition = charts.where(front.condition)
-        members = [
-            f"{charts.choice_name(spot.point, front)} "
-            f"({FORMS['number'](spot.copies.mean)} copies, {FORMS['ms'](spot.speed.mean)})"
-            for spot in front.members
-        ]
-        out = sum(not spot.is_candidate for spot in front.spots)
-        left_out = f" {out} that deliver over {percent(SLACK)} less than the best are left out." if out else ""
-        yield f"{f'{condition}: ' if condition else ''}{'; '.join(members)}.{left_out}"
+    return opening("Definitions", "definitions", tag("dl", *entries))

@@ -19,6 +19,8 @@ from hearsay.studies.tuning.search import Searched, Tried
 from hearsay.text.numbers import FORMS
 
 _CELL, _ROW = 74, 40
+_NEUTRAL = 7
+"""Colour that stands for no router."""
 _LIGHT = 0.55
 """Shade above which words on a cell are white."""
 
@@ -34,7 +36,7 @@ def curve_pictures(charts: StudyCharts, facets: Sequence[Facet], metric: Metric)
         plot = svg.Plot(x_scale, y_scale, 340, 220, metric.title, charts.x_axis.name, part=facet.title)
         for curve in facet.curves:
             name = "" if charts.lines is None else f"{charts.axes[charts.lines].labels[curve.number]}: "
-            plot.add(svg.coloured(curve.number, *_curve(plot, places, curve, metric, name)))
+            plot.add(svg.coloured(curve.colour, *_curve(plot, places, curve, metric, name)))
         pictures.append(plot.svg(f"{metric.title}{f' – {facet.title}' if facet.title else ''}"))
     return pictures
 
@@ -49,7 +51,7 @@ def _curve(plot: svg.Plot, places: Sequence[float], curve: Curve, metric: Metric
     centres = [plot.place(places[step], mean.mean) for step, mean in curve.means]
     parts.append(svg.polyline(centres, "line"))
     for place, (_, mean) in zip(centres, curve.means, strict=True):
-        parts.append(svg.mark(curve.number, place, f"{name}{mean_words(mean, metric)}"))
+        parts.append(svg.mark(curve.colour, place, f"{name}{mean_words(mean, metric)}"))
     return parts
 
 
@@ -89,7 +91,8 @@ def _map(charts: StudyCharts, facet: Facet, metric: Metric, low: float, high: fl
                 cells.append(svg.text(reach, x + _CELL / 2, y + 32, class_=value, anchor="middle"))
     parts.append(svg.coloured(0, *cells))
     parts.append(svg.text(across.name, left + _CELL * len(across.steps) / 2, height - 8, anchor="middle"))
-    return svg.picture(width, height, parts, f"{metric.title}{f' – {facet.title}' if facet.title else ''}")
+    title = f"{metric.title}{f' – {facet.title}' if facet.title else ''}"
+    return svg.picture(width, height, parts, title, f"A row for each {down.name}, a column for each {across.name}.")
 
 
 def pareto_picture(charts: StudyCharts) -> Html | None:
@@ -104,19 +107,20 @@ def pareto_picture(charts: StudyCharts) -> Html | None:
     plot = svg.Plot(x, y, 700, 400, speed.title, copies.title)
     labels: list[tuple[str, svg.Point]] = []
     for number, front in enumerate(fronts):
-        parts = [svg.polyline([plot.place(spot.copies.mean, spot.speed.mean) for spot in front.members], "front")]
+        line = svg.polyline([plot.place(spot.copies.mean, spot.speed.mean) for spot in front.members], "front")
+        plot.add(svg.coloured(_NEUTRAL if charts.routers is not None else number, line))
         for spot in front.spots:
             centre = plot.place(spot.copies.mean, spot.speed.mean)
             across = [plot.place(end, spot.speed.mean) for end in _ends(spot.copies)]
             along = [plot.place(spot.copies.mean, end) for end in _ends(spot.speed)]
-            parts += [svg.line(*low, *high, "reach") for low, high in (across, along)]
             words = (
                 f"{charts.point_name(spot.point)}: {mean_words(spot.speed, speed)}, "
                 f"{mean_words(spot.copies, copies)} copies, {spot.delivered:.2%} delivered"
             )
-            parts.append(svg.mark(number, centre, words, hollow=not spot.is_candidate))
-            labels.append((charts.choice_name(spot.point, front), centre))
-        plot.add(svg.coloured(number, *parts))
+            colour = charts.colour_of(spot.point, number)
+            mark = svg.mark(colour, centre, words, hollow=not spot.is_candidate)
+            plot.add(svg.coloured(colour, *(svg.line(*low, *high, "reach") for low, high in (across, along)), mark))
+            labels.append((charts.name_of(spot.point, front), centre))
     plot.add(*_labels(labels, plot.width))
     return plot.svg("p99 latency against copies per delivery")
 

@@ -167,6 +167,9 @@ class Plot:
         """`title` names the figure, `part` one picture of several; a page that has the title hides it."""
         self.width, self.height = width, height
         self._x, self._y = x, y
+        axes = [(title, y.ticks), *([(x_label, x.ticks)] if x_label else [])]
+        ends = [f"{name} from {ticks[0][1]} to {ticks[-1][1]}" for name, ticks in axes if ticks]
+        self._about = f"Axes: {'; '.join(ends)}."
         self._left, self._top = 12 + 7 * max((len(words) for _, words in y.ticks), default=3), 26
         self._right = max(14.0, *(LETTER * len(words) - (1 - share) * width for share, words in x.ticks))
         self._bottom = 40 if x_label else 24
@@ -194,7 +197,7 @@ class Plot:
         self._parts += parts
 
     def svg(self, label: str) -> Html:
-        return picture(self.width, self.height, self._parts, label)
+        return picture(self.width, self.height, self._parts, label, self._about)
 
     def _across(self, share: float) -> float:
         return self._left + share * (self.width - self._left - self._right)
@@ -224,8 +227,10 @@ def time_axis(
     yield from tick_labels([(min(at, full_width - 4 * len(words)), words) for at, words in ticks], bottom + 16)
 
 
-def picture(width: int, height: int, parts: Iterable[Html], label: str) -> Html:
-    return tag("svg", tag("title", label), *parts, viewBox=f"0 0 {width} {height}", role="img")
+def picture(width: int, height: int, parts: Iterable[Html], title: str, about: str) -> Html:
+    """Return a picture that screen readers read and that the keyboard reaches."""
+    words = tag("title", title), tag("desc", about)
+    return tag("svg", *words, *parts, viewBox=f"0 0 {width} {height}", role="img", tabindex=0)
 
 
 def standalone(pictures: Sequence[Html], across: int, entries: Mapping[int, str]) -> str:
