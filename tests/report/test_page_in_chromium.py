@@ -172,7 +172,7 @@ def test_nothing_is_cut_off(browser, report, width):
     page.open_sections()
     assert page.value("document.documentElement.scrollWidth") <= width
     overlapping = """
-        [...document.querySelectorAll('svg.lines, svg.histogram')].flatMap(surface => {
+        [...document.querySelectorAll('svg.lines, svg.bars')].flatMap(surface => {
           const boxes = [...surface.querySelectorAll('text')].map(text => text.getBoundingClientRect());
           return boxes.flatMap((a, i) => boxes.slice(i + 1).filter(b =>
             a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3));

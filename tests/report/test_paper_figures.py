@@ -64,7 +64,7 @@ def test_lines_of_runs_differ_without_colours(tmp_path):
         if figure.kind != "lines" or not series:
             continue
         with styled():
-            sheet = drawn_sheet(figure, series, labels)
+            sheet = drawn_sheet(figure, series, selection)
             sheet.draw_without_rendering()
         drawn += 1
         for axes in sheet.axes:
@@ -82,19 +82,18 @@ def test_lines_of_runs_differ_without_colours(tmp_path):
 @pytest.mark.thorough
 def test_bars_differ_without_colours(tmp_path):
     selection = open_runs([write_run(tmp_path / name) for name in ("one", "two", "three")])
-    labels = [run.label for run in selection.runs]
     looked_at: dict[str, set[str]] = {}
     for figure in figures_of(selection.runs):
         series = [each for each in figure.series if each["topic"] == 0]
-        if figure.kind in ("bars", "histogram", "stacks") and series:
+        if figure.kind == "bars" and series:
             with styled():
-                sheet = drawn_sheet(figure, series, labels)
+                sheet = drawn_sheet(figure, series, selection)
             (axes,) = sheet.axes
-            looked_at[figure.kind] = {str(group[0].get_hatch()) for group in axes.containers}
+            looked_at[figure.id] = {str(group[0].get_hatch()) for group in axes.containers}
             in_legend = {str(handle.get_hatch()) for handle in sheet.legends[0].legend_handles}
-            assert in_legend == looked_at[figure.kind]
+            assert in_legend == looked_at[figure.id]
             assert len(in_legend) == len(axes.containers) > 1
-    assert set(looked_at) == {"bars", "histogram", "stacks"}
+    assert set(looked_at) == {"copies", "control"}
 
 
 def test_names_of_topics_are_names_of_files(tmp_path):

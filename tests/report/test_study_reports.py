@@ -147,7 +147,7 @@ def test_a_study_begins_with_its_chart(browser, written, width):
 def test_a_comparison_begins_with_its_intervals(browser, compared, width):
     page = opened(browser, compared, width=width)
     assert page.value("document.querySelector('main svg').getBoundingClientRect().top") < 400
-    assert "B − A, in percent of A's mean" in page.seen(".scale")[0]
+    assert "B − A, % of A's mean" in page.seen(".scale")[0]
     assert page.value("document.querySelectorAll('.scale text').length") >= 4
     require_whole_pictures(page, width)
 

@@ -40,12 +40,6 @@ def test_sorted_load_keeps_the_ends_and_counts_idle_nodes(values, nodes):
     assert ranks[0] == 0
 
 
-def test_the_share_of_the_busiest():
-    values = np.array([70.0] + [10.0] * 3)
-    assert thinning.share_of_busiest(values, 10, 0.1) == 0.7
-    assert thinning.share_of_busiest(np.zeros(3), 3, 0.1) is None
-
-
 @given(st.lists(st.floats(-1e9, 1e9), max_size=2000))
 def test_buckets_hold_everything_once_in_order_of_time(times):
     groups = thinning.buckets(np.array(times))

@@ -40,7 +40,7 @@ from hearsay.text.numbers import MINUS, probability, relative, shown
 
 MAX_HASHES = 50
 _FOREST_NOTE = "Bars: 95 % intervals. Grey: differences that fewer than 80 of 100 such comparisons would detect."
-_AXIS = "B − A, in percent of A's mean (delivered: percentage points)"
+_AXIS = "B − A, % of A's mean (delivered: points)"
 _TABLE_NOTE = (
     "Each interval alone holds the true difference in 95 of 100 cases. The verdicts are corrected for the number "
     "of metrics (Holm): at most 5 of 100 comparisons of equal sides call any metric better or worse. "

@@ -16,7 +16,7 @@ from hearsay.pipeline.output.tables import MetricTable
 from hearsay.report.runs import View
 from hearsay.trace.folder.arrow import pa
 
-Kind = Literal["lines", "bars", "stacks", "histogram", "mesh", "spread"]
+Kind = Literal["lines", "bars", "mesh", "spread"]
 Format = Literal["ms", "s", "percent", "bytes", "count", "number"]
 
 
@@ -36,13 +36,13 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One plot of a chart of lines. Series refer to it by its place."""
+    """One plot of a chart of lines. Series refer to it by its place, 0 if they do not say."""
 
     y: Axis
     height: int = 240
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Figure:
     """A chart. Each series has `run` and `topic` (its place); its other keys depend on the kind."""
 
@@ -51,22 +51,32 @@ class Figure:
     question: str
     kind: Kind
     source: MetricTable
-    series: list[dict[str, Any]]
     x: Axis | None = None
     panels: Sequence[Panel] = ()
     measures: Sequence[str] = ()
-    """Names of dashes (lines) or shades (stacks), by their numbers in series."""
+    """Names of dashes, by their numbers in series."""
+    series: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     notes: list[tuple[View, str]] = field(default_factory=list[tuple[View, str]])
     absent: list[tuple[View, str]] = field(default_factory=list[tuple[View, str]])
     """Reasons why views have no series, other than that nothing was measured."""
     wide: bool = False
     of_one_topic: bool = False
     """The chart cannot show all topics together."""
-    remark: str = ""
-    """A warning for readers who compare runs."""
-
     why_empty: str = ": not measured, or there were none"
     """Why the table may have no rows for a run."""
+
+    def add(self, view: View, **keys: Any) -> None:
+        """Add a series; numbers of lines and bars are rounded."""
+        for name in {"x", "y", "low", "high", "values"} & keys.keys() if self.kind in ("lines", "bars") else ():
+            keys[name] = numbers(keys[name])
+        self.series.append({**place(view), **keys})
+
+    def note(self, view: View, words: str) -> None:
+        self.notes.append((view, words))
+
+    def lack(self, view: View, reason: str) -> None:
+        """Say why a view has no series."""
+        self.absent.append((view, reason))
 
     def to_json(self) -> dict[str, Any]:
         return {

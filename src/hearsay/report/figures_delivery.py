@@ -10,7 +10,7 @@ import numpy as np
 
 from hearsay.pipeline.output.tables import CHURN, LATENCY, MESSAGES, SPREAD
 from hearsay.report import thinning
-from hearsay.report.figure import Axis, Figure, Panel, column, numbers, place
+from hearsay.report.figure import Axis, Figure, Panel, column
 from hearsay.report.message_tree import radial_tree
 from hearsay.report.runs import US_PER_S, Run
 from hearsay.trace.folder.arrow_compute import compute
@@ -19,28 +19,37 @@ LONG_TAIL = 12
 
 
 def delivery_cdf(runs: Sequence[Run]) -> Figure:
-    series: list[dict[str, Any]] = []
+    figure = Figure(
+        id="latency",
+        title="Delivery latency",
+        question="Which share of the deliveries took at most this time?",
+        kind="lines",
+        source=LATENCY,
+        panels=[Panel(Axis("share of deliveries", "percent", top=1))],
+    )
     for run in runs:
         table = run.read(LATENCY, "topic", "latency_us", "deliveries")
         for view in run.views:
             rows = view.rows(table)
             latencies, shares = thinning.cdf(column(rows, "latency_us") / 1000, column(rows, "deliveries"))
             if len(latencies):
-                series.append({**place(view), "panel": 0, "x": numbers(latencies), "y": numbers(shares)})
-    return Figure(
-        id="latency",
-        title="Delivery latency",
-        question="Which share of the deliveries took at most this time?",
-        kind="lines",
-        source=LATENCY,
-        series=series,
-        x=Axis("latency", "ms", "log" if any(_long_tail(line) for line in series) else "linear", can_be_log=True),
-        panels=[Panel(Axis("share of deliveries", "percent", top=1))],
-    )
+                figure.add(view, x=latencies, y=shares)
+    has_tail = any(_long_tail(line) for line in figure.series)
+    figure.x = Axis("latency", "ms", "log" if has_tail else "linear", can_be_log=True)
+    return figure
 
 
 def latency_over_time(runs: Sequence[Run]) -> Figure:
-    series: list[dict[str, Any]] = []
+    figure = Figure(
+        id="latency-over-time",
+        title="Latency over time",
+        question="Did messages become slower during the run?",
+        kind="lines",
+        source=MESSAGES,
+        x=Axis("published at", "s"),
+        panels=[Panel(Axis("latency of a message", "ms", can_be_log=True))],
+        measures=["p50", "p99"],
+    )
     for run in runs:
         table = run.read(MESSAGES, "topic", "published_us", "p50_us", "p99_us")
         for view in run.views:
@@ -48,29 +57,11 @@ def latency_over_time(runs: Sequence[Run]) -> Figure:
             measured = rows.filter(~np.isnan(column(rows, "p50_us")))
             times = (column(measured, "published_us") - run.start_us) / US_PER_S
             groups = thinning.buckets(times)
-            for measure, (name, pick) in enumerate((("p50_us", np.median), ("p99_us", np.max))):
-                if groups:
-                    values = column(measured, name) / 1000
-                    series.append(
-                        {
-                            **place(view),
-                            "panel": 0,
-                            "measure": measure,
-                            "x": numbers(float(times[group].mean()) for group in groups),
-                            "y": numbers(float(pick(values[group])) for group in groups),
-                        }
-                    )
-    return Figure(
-        id="latency-over-time",
-        title="Latency over time",
-        question="Did messages become slower during the run?",
-        kind="lines",
-        source=MESSAGES,
-        series=series,
-        x=Axis("published at", "s"),
-        panels=[Panel(Axis("latency of a message", "ms", can_be_log=True))],
-        measures=["p50", "p99"],
-    )
+            for measure, (name, pick) in enumerate((("p50_us", np.median), ("p99_us", np.max)) if groups else ()):
+                values = column(measured, name) / 1000
+                x = [float(times[group].mean()) for group in groups]
+                figure.add(view, measure=measure, x=x, y=[float(pick(values[group])) for group in groups])
+    return figure
 
 
 def _long_tail(line: dict[str, Any]) -> bool:
@@ -84,7 +75,14 @@ _RATIO, _NODES = 0, 1
 
 def delivery_over_time(runs: Sequence[Run]) -> Figure:
     """Draw the delivery ratio by time of publication, and below it the nodes that are up, if nodes come or go."""
-    series: list[dict[str, Any]] = []
+    figure = Figure(
+        id="churn",
+        title="Delivery over time",
+        question="Which share of the due deliveries did messages published then get?",
+        kind="lines",
+        source=CHURN,
+        x=Axis("published at", "s"),
+    )
     for run in runs:
         table = run.read(CHURN, "topic", "second", "nodes_up", "eligible", "delivered")
         of_nodes = table.filter(compute.is_null(table.column("topic")))
@@ -93,32 +91,21 @@ def delivery_over_time(runs: Sequence[Run]) -> Figure:
         for view in run.views:
             due = view.rows(of_topics)
             times, ratios = _thinned(due.filter(compute.greater(due.column("eligible"), 0)), _ratio)
-            series.append({**place(view), "panel": _RATIO, "x": times, "y": ratios})
+            figure.add(view, panel=_RATIO, x=times, y=ratios)
             times, up = _thinned(nodes, lambda group: float(column(group, "nodes_up").min()))
-            series.append({**place(view), "panel": _NODES, "x": times, "y": up, "step": True})
-    nodes_move = any(len(set(each["y"])) > 1 for each in series if each["panel"] == _NODES)
-    return Figure(
-        id="churn",
-        title="Delivery over time",
-        question="Which share of the due deliveries did messages published then get?",
-        kind="lines",
-        source=CHURN,
-        series=[each for each in series if each["x"] and (nodes_move or each["panel"] == _RATIO)],
-        x=Axis("published at", "s"),
-        panels=[
-            Panel(Axis("delivery ratio", "percent", top=1, zoom=True), 150 if nodes_move else 240),
-            Panel(Axis("nodes up", "count"), 60),
-        ],
-    )
+            figure.add(view, panel=_NODES, x=times, y=up, step=True)
+    nodes_move = any(len(set(each["y"])) > 1 for each in figure.series if each["panel"] == _NODES)
+    figure.series = [each for each in figure.series if each["x"] and (nodes_move or each["panel"] == _RATIO)]
+    ratio = Panel(Axis("delivery ratio", "percent", top=1, zoom=True), 150 if nodes_move else 240)
+    figure.panels = [ratio, Panel(Axis("nodes up", "count"), 60)]
+    return figure
 
 
-def _thinned(rows: Any, figure_of: Callable[[Any], float]) -> tuple[list[Any], list[Any]]:
+def _thinned(rows: Any, figure_of: Callable[[Any], float]) -> tuple[list[float], list[float]]:
     """Return the first second of each group of rows, and a value of the group."""
     seconds = column(rows, "second")
     groups = thinning.buckets(seconds)
-    return numbers(float(seconds[group][0]) for group in groups), numbers(
-        figure_of(rows.take(group)) for group in groups
-    )
+    return [float(seconds[group][0]) for group in groups], [figure_of(rows.take(group)) for group in groups]
 
 
 def _ratio(rows: Any) -> float:
@@ -130,39 +117,28 @@ MAX_DELIVERIES = 1000
 SIDE = 1000
 TURN = 8192
 """Parts of a full turn."""
-DIFFERENT = (
-    "Each run starts with the message whose median latency is typical, and these are different messages with other "
-    "publishers: compare how the rings fill, not the places of nodes."
-)
 HOPS = "Rings are hops away from the publisher."
 HOPS_UNKNOWN = "Rings follow the senders in the traces; real nodes do not measure hops."
 
 
 def spread_of_a_message(runs: Sequence[Run]) -> Figure:
-    series: list[dict[str, Any]] = []
-    shown: dict[int, set[int]] = {}
     unknown = any(run.why_not("hops") for run in runs)
-    for run in runs:
-        table = run.read(SPREAD, "topic", "message", "node", "remote", "after_us", "hops", "via")
-        for view in run.topic_views:
-            rows = view.rows(table)
-            if not len(rows):
-                continue
-            typical = drawn_spread(rows)
-            series.append({**place(view), "messages": [typical]})
-            shown.setdefault(view.place, set()).add(typical["number"])
-    different = any(len(each) > 1 for each in shown.values())
-    return Figure(
+    figure = Figure(
         id=ID,
         title="How one message spread",
         question=f"Which node sent it to which, and when? {HOPS_UNKNOWN if unknown else HOPS}",
         kind="spread",
         of_one_topic=True,
         source=SPREAD,
-        series=series,
-        remark=DIFFERENT if different else "",
         wide=True,
     )
+    for run in runs:
+        table = run.read(SPREAD, "topic", "message", "node", "remote", "after_us", "hops", "via")
+        for view in run.topic_views:
+            rows = view.rows(table)
+            if len(rows):
+                figure.add(view, messages=[drawn_spread(rows)])
+    return figure
 
 
 def drawn_spread(rows: Any) -> dict[str, Any]:

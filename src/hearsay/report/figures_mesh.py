@@ -11,12 +11,11 @@ import numpy as np
 from hearsay.graph_layout import force_layout, sample_of_nodes
 from hearsay.pipeline.output.tables import DEGREES, MESH, MESH_LINKS, TREE_LAYER
 from hearsay.report import thinning
-from hearsay.report.figure import Axis, Figure, Panel, column, numbers, place
-from hearsay.report.runs import US_PER_S, Row, Run, View
+from hearsay.report.figure import Axis, Figure, Panel, column
+from hearsay.report.runs import US_PER_S, Row, Run
 from hearsay.text.numbers import count, percent, plural
 from hearsay.trace.folder.arrow_compute import compute
 
-MAX_BARS = 30
 NO_MESH = "no mesh: no node has a link."
 NO_MESH_ROWS = ": floodsub and randomsub have no mesh, or it was not measured"
 _LINKS, _TREE = 0, 1
@@ -27,9 +26,16 @@ _PANELS = (
 
 
 def degree_over_time(runs: Sequence[Run]) -> Figure:
-    series: list[dict[str, Any]] = []
-    notes: list[tuple[View, str]] = []
-    absent: list[tuple[View, str]] = []
+    figure = Figure(
+        id="mesh",
+        title="Mesh degree over time",
+        question="Does the mesh form, and does it last? Episub has neighbours and a tree instead.",
+        kind="lines",
+        of_one_topic=True,
+        why_empty=NO_MESH_ROWS,
+        source=MESH,
+        x=Axis("time", "s"),
+    )
     for run in runs:
         table = run.read(MESH)
         for view in run.topic_views:
@@ -38,40 +44,30 @@ def degree_over_time(runs: Sequence[Run]) -> Figure:
                     continue
                 rows = rows.sort_by("time_us")
                 if not compute.max(rows.column("degree_max")).as_py():
-                    absent.append((view, NO_MESH))
+                    figure.lack(view, NO_MESH)
                     continue
                 look = _last_look(rows.slice(len(rows) - 1).to_pylist()[0])
-                notes.append((view, f"tree {look}" if panel == _TREE else look))
+                figure.note(view, f"tree {look}" if panel == _TREE else look)
                 rows = rows.take(thinning.evenly(len(rows), thinning.BUCKETS))
-                series.append(
-                    {
-                        **place(view),
-                        "panel": panel,
-                        "x": numbers((column(rows, "time_us") - run.start_us) / US_PER_S),
-                        "y": numbers(column(rows, "degree_mean")),
-                        "low": numbers(column(rows, "degree_min")),
-                        "high": numbers(column(rows, "degree_max")),
-                    }
-                )
-    return Figure(
-        id="mesh",
-        title="Mesh degree over time",
-        question="Does the mesh form, and does it last? Episub has neighbours and a tree instead.",
+                degrees = {"y": "degree_mean", "low": "degree_min", "high": "degree_max"}
+                lines = {name: column(rows, degree) for name, degree in degrees.items()}
+                figure.add(view, panel=panel, x=(column(rows, "time_us") - run.start_us) / US_PER_S, **lines)
+    figure.panels = _PANELS[: 1 + max((one["panel"] for one in figure.series), default=_LINKS)]
+    return figure
+
+
+def degrees_at_the_end(runs: Sequence[Run]) -> Figure:
+    figure = Figure(
+        id="degrees",
+        title="Mesh degrees at the end",
+        question="Which share of the nodes has at most so many links?",
         kind="lines",
         of_one_topic=True,
         why_empty=NO_MESH_ROWS,
-        source=MESH,
-        series=series,
-        x=Axis("time", "s"),
-        panels=_PANELS[: 1 + max((one["panel"] for one in series), default=_LINKS)],
-        notes=notes,
-        absent=absent,
+        source=DEGREES,
+        x=Axis("links of a node at the last sampled time", "count"),
+        panels=[Panel(Axis("share of the nodes", "percent", top=1))],
     )
-
-
-def degree_histogram(runs: Sequence[Run]) -> Figure:
-    found: list[tuple[View, dict[int, float]]] = []
-    absent: list[tuple[View, str]] = []
     for run in runs:
         table = run.read(DEGREES, "topic", "layer", "time_us", "degree", "nodes")
         for view in run.topic_views:
@@ -79,39 +75,12 @@ def degree_histogram(runs: Sequence[Run]) -> Figure:
             if not len(rows):
                 continue
             last = rows.filter(compute.equal(rows.column("time_us"), compute.max(rows.column("time_us"))))
-            degrees, nodes = column(last, "degree"), column(last, "nodes")
-            if not degrees.any():
-                absent.append((view, NO_MESH))
-            elif nodes.sum():
-                pairs = zip(degrees.astype(int).tolist(), (nodes / nodes.sum()).tolist(), strict=True)
-                found.append((view, dict(pairs)))
-    highest = max((max(shares) for _, shares in found), default=0)
-    width = highest // MAX_BARS + 1
-    starts = range(0, highest + 1, width)
-    categories = [str(start) if width == 1 else f"{start}–{start + width - 1}" for start in starts]
-    series = [
-        {
-            **place(view),
-            "categories": categories,
-            "values": numbers(
-                sum(shares.get(degree, 0.0) for degree in range(start, start + width)) for start in starts
-            ),
-        }
-        for view, shares in found
-    ]
-    return Figure(
-        id="degrees",
-        title="Mesh degrees at the end",
-        question="How many links do nodes have?",
-        kind="histogram",
-        of_one_topic=True,
-        why_empty=NO_MESH_ROWS,
-        source=DEGREES,
-        series=series,
-        x=Axis("links of a node at the last sampled time", "count"),
-        panels=[Panel(Axis("share of the nodes", "percent"))],
-        absent=absent,
-    )
+            degrees, shares = thinning.cdf(column(last, "degree"), column(last, "nodes"))
+            if degrees.any():
+                figure.add(view, x=[float(degrees[0]), *degrees], y=[0.0, *shares], step=True)
+            else:
+                figure.lack(view, NO_MESH)
+    return figure
 
 
 def links_in(rows: Any) -> Any:
@@ -142,9 +111,16 @@ SIDE = 1000
 
 
 def mesh_picture(runs: Sequence[Run]) -> Figure:
-    series: list[dict[str, Any]] = []
-    notes: list[tuple[View, str]] = []
-    absent: list[tuple[View, str]] = []
+    figure = Figure(
+        id="picture",
+        title="The mesh at the end",
+        question="The mesh, or the tree of episub. Hover over a node to see its links.",
+        kind="mesh",
+        of_one_topic=True,
+        why_empty=NO_MESH_ROWS,
+        source=MESH_LINKS,
+        wide=True,
+    )
     for run in runs:
         links = run.read(MESH_LINKS, "topic", "layer", "node", "remote")
         members = run.read(MESH, "topic", "layer", "time_us", "members", "degree_max")
@@ -154,26 +130,14 @@ def mesh_picture(runs: Sequence[Run]) -> Figure:
             last = links_in(view.rows(members)).sort_by("time_us").to_pylist()[-1:]
             if drawn is None:
                 if last and not last[0]["degree_max"]:
-                    absent.append((view, NO_MESH))
+                    figure.lack(view, NO_MESH)
                 continue
-            series.append({**place(view), **drawn})
+            figure.add(view, **drawn)
             nodes = len(drawn["nodes"])
             if last and (last[0]["members"] or 0) > nodes:
                 total = count(last[0]["members"])
-                notes.append((view, f"{count(nodes)} of {total} nodes are drawn: a sample of those with links"))
-    return Figure(
-        id="picture",
-        title="The mesh at the end",
-        question="The mesh, or the tree of episub. Hover over a node to see its links.",
-        kind="mesh",
-        of_one_topic=True,
-        why_empty=NO_MESH_ROWS,
-        source=MESH_LINKS,
-        series=series,
-        notes=notes,
-        absent=absent,
-        wide=True,
-    )
+                figure.note(view, f"{count(nodes)} of {total} nodes are drawn: a sample of those with links")
+    return figure
 
 
 def _picture(links: Any) -> dict[str, Any] | None:

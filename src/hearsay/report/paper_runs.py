@@ -12,6 +12,7 @@ import numpy as np
 
 from hearsay.report.figure import Figure
 from hearsay.report.figures_delivery import TURN
+from hearsay.report.palette import mark_of
 from hearsay.report.paper import (
     COLOURS,
     COLUMN,
@@ -55,13 +56,12 @@ def write_run_figures(runs: Sequence[Path], folder: Path) -> list[Path]:
 
 def _run_sheets(selection: Selection) -> Iterator[tuple[str, Any]]:
     """Yield each chart with the name of its file; with several topics, the name has the topic."""
-    labels = [run.label for run in selection.runs]
     names = _file_names(selection.topics)
     for figure in figures_of(selection.runs):
         for place, name in enumerate(names):
             series = [each for each in figure.series if each["topic"] == place]
             if series:
-                yield f"{figure.id}-{name}" if len(names) > 1 else figure.id, drawn_sheet(figure, series, labels)
+                yield f"{figure.id}-{name}" if len(names) > 1 else figure.id, drawn_sheet(figure, series, selection)
 
 
 def _file_names(topics: Sequence[str]) -> list[str]:
@@ -73,12 +73,12 @@ def _file_names(topics: Sequence[str]) -> list[str]:
     return names
 
 
-def drawn_sheet(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
-    """Draw a figure. `series` are those of one topic, `runs` the labels of all runs."""
+def drawn_sheet(figure: Figure, series: Series, runs: Selection) -> Any:
+    """Draw a figure. `series` are those of one topic."""
     return _DRAW[figure.kind](figure, series, runs)
 
 
-def _lines(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
+def _lines(figure: Figure, series: Series, runs: Selection) -> Any:
     used = sorted({_panel(each) for each in series})
     heights = [max(1.0, figure.panels[number].height / _PANEL_PIXELS) for number in used]
     entries = _runs_in(series, runs), _measures_in(figure, series)
@@ -94,7 +94,7 @@ def _lines(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
         factor = spread_axis(axes, "y", y, _highest(here, "y", "high"))
         across = unit_of(figure.x.format, _highest(series, "x"))[0]
         for each in here:
-            _line(axes, each, across, factor, len(runs))
+            _line(axes, each, across, factor, runs)
         if y.top is not None and not y.zoom:
             axes.set_ylim(0, y.top * factor * 1.02)
         elif y.scale == "linear" and not y.zoom and _lowest(here) >= 0:
@@ -102,36 +102,38 @@ def _lines(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
     spread_axis(grid[-1], "x", figure.x, _highest(series, "x"))
     for axes, height in zip(grid, heights, strict=True):
         axes.set_ylabel(in_two_lines(axes.get_ylabel(), height))
-    _legend(drawn, entries, len(runs))
+    _legend(drawn, entries, runs)
     return drawn
 
 
-def _line(axes: Any, each: dict[str, Any], across: float, factor: float, runs: int) -> None:
+def _line(axes: Any, each: dict[str, Any], across: float, factor: float, runs: Selection) -> None:
     run, dashes = _run(each), DASHES[each.get("measure", 0) % len(DASHES)]
     x = _values(each["x"]) * across
     if "low" in each:
         low, high = (_values(each[name]) * factor for name in ("low", "high"))
-        axes.fill_between(x, low, high, color=_colour(run), alpha=0.15, linewidth=0)
-    axes.plot(x, _values(each["y"]) * factor, color=_colour(run), linestyle=dashes, **_mark(run, runs, len(x) == 1))
+        axes.fill_between(x, low, high, color=_colour(runs, run), alpha=0.15, linewidth=0)
+    look = _mark(run, runs, len(x) == 1)
+    axes.plot(x, _values(each["y"]) * factor, color=_colour(runs, run), linestyle=dashes, **look)
 
 
-def _mark(run: int, runs: int, alone: bool = False) -> dict[str, Any]:
+def _mark(run: int, runs: Selection, alone: bool = False) -> dict[str, Any]:
     """Return the mark of a run's lines, at some points of a line, so that runs differ without colours.
 
     The first runs have the largest marks, and each run has them at other points, so that none covers another.
     """
-    if runs == 1:
+    count = len(runs.runs)
+    if count == 1:
         return {"marker": "." if alone else None}
-    apart = _MARKS_APART * run / runs
-    size = _LARGEST_MARK - (_LARGEST_MARK - _SMALLEST_MARK) * run / (runs - 1)
+    apart = _MARKS_APART * run / count
+    size = _LARGEST_MARK - (_LARGEST_MARK - _SMALLEST_MARK) * run / (count - 1)
     return {
-        "marker": MARKS[(run + run // len(COLOURS)) % len(MARKS)],
+        "marker": MARKS[mark_of(runs.colours[run])],
         "markersize": size,
         "markevery": (apart, _MARKS_APART),
     }
 
 
-def _bars(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
+def _bars(figure: Figure, series: Series, runs: Selection) -> Any:
     categories: list[str] = series[0]["categories"]
     entries = _runs_in(series, runs)
     drawn = sheet(COLUMN, 0.7 + 0.14 * len(categories) * max(1.6, len(series)) + _LEGEND * bool(entries))
@@ -141,70 +143,24 @@ def _bars(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
     thick = 0.8 / len(series)
     for place, each in enumerate(series):
         at = np.arange(len(categories)) + (place - (len(series) - 1) / 2) * thick
-        axes.barh(at, _values(each["values"]) * factor, thick, **_bar(_run(each), len(runs)))
+        axes.barh(at, _values(each["values"]) * factor, thick, **_bar(_run(each), runs))
     axes.set_yticks(range(len(categories)), [shown(name) for name in categories])
     axes.invert_yaxis()
     axes.grid(False, axis="y")
-    _bar_legend(drawn, entries, len(runs))
-    return drawn
-
-
-def _bar(run: int, runs: int) -> dict[str, Any]:
-    """Return the style of a run's bars: hatches tell runs apart without colours."""
-    hatch = HATCHES[run % len(HATCHES)] if runs > 1 else ""
-    return {"facecolor": _colour(run), "edgecolor": "white", "linewidth": 0.3, "hatch": hatch}
-
-
-def _bar_legend(drawn: Any, entries: Sequence[tuple[int, str]], runs: int) -> None:
     patches: Any = import_module("matplotlib.patches")
     handles = [patches.Patch(**_bar(run, runs)) for run, _ in entries]
     if handles:
         legend(drawn, handles, [name for _, name in entries])
-
-
-def _stacks(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
-    """Draw a bar for each run; its parts have other colours than runs."""
-    present = [number for number in range(len(figure.measures)) if any(each["values"][number] for each in series)]
-    drawn = sheet(COLUMN, 0.75 + 0.3 * len(series) + _LEGEND * max(1, (len(present) + 1) // 2))
-    axes = drawn.subplots()
-    assert figure.x is not None
-    spread_axis(axes, "x", figure.x, 1.0)
-    starts = np.zeros(len(series))
-    handles: list[Any] = []
-    for number in present:
-        parts = np.nan_to_num(_values([each["values"][number] for each in series]))
-        colour = COLOURS[(number + 2) % len(COLOURS)]
-        hatch = HATCHES[number % len(HATCHES)]
-        bar = {"facecolor": colour, "edgecolor": "white", "hatch": hatch, "linewidth": 0.5}
-        handles.append(axes.barh(range(len(series)), parts, 0.6, left=starts, **bar))
-        starts += parts
-    axes.set_yticks(range(len(series)), [shown(runs[_run(each)], 24) for each in series])
-    axes.invert_yaxis()
-    axes.grid(False, axis="y")
-    legend(drawn, handles, [figure.measures[number] for number in present])
     return drawn
 
 
-def _histogram(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
-    categories: list[str] = series[0]["categories"]
-    entries = _runs_in(series, runs)
-    drawn = sheet(COLUMN, 2.2 + _LEGEND * bool(entries))
-    axes = drawn.subplots()
-    assert figure.x is not None
-    factor = spread_axis(axes, "y", figure.panels[0].y, _highest(series, "values"))
-    spread_axis(axes, "x", figure.x, 1.0)
-    thick = 0.84 / len(series)
-    for place, each in enumerate(series):
-        at = np.arange(len(categories)) + (place - (len(series) - 1) / 2) * thick
-        axes.bar(at, np.nan_to_num(_values(each["values"])) * factor, thick, **_bar(_run(each), len(runs)))
-    every = max(1, len(categories) // 12 + (len(categories) % 12 > 0))
-    axes.set_xticks(range(0, len(categories), every), categories[::every])
-    axes.grid(False, axis="x")
-    _bar_legend(drawn, entries, len(runs))
-    return drawn
+def _bar(run: int, runs: Selection) -> dict[str, Any]:
+    """Return the style of a run's bars: hatches tell runs apart without colours."""
+    hatch = HATCHES[run % len(HATCHES)] if len(runs.runs) > 1 else ""
+    return {"facecolor": _colour(runs, run), "edgecolor": "white", "linewidth": 0.3, "hatch": hatch}
 
 
-def _mesh(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
+def _mesh(figure: Figure, series: Series, runs: Selection) -> Any:
     def fill(axes: Any, each: dict[str, Any]) -> Any:
         ends = np.asarray(each["links"], dtype=int).reshape(-1, 2)
         x, y = _values(each["x"]), _values(each["y"])
@@ -214,7 +170,7 @@ def _mesh(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
     return _pictures(series, runs, fill, "links of a node")
 
 
-def _spread(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
+def _spread(figure: Figure, series: Series, runs: Selection) -> Any:
     """Draw the spread of a message; colours are times."""
 
     def fill(axes: Any, each: dict[str, Any]) -> Any:
@@ -235,7 +191,7 @@ def _spread(figure: Figure, series: Series, runs: Sequence[str]) -> Any:
     return _pictures(series, runs, fill, labelled("after publication", "ms"))
 
 
-def _pictures(series: Series, runs: Sequence[str], fill: Callable[[Any, dict[str, Any]], Any], words: str) -> Any:
+def _pictures(series: Series, runs: Selection, fill: Callable[[Any, dict[str, Any]], Any], words: str) -> Any:
     """Draw a square for each run, two in a row, each with its own colour scale."""
     across = min(2, len(series))
     down = -(-len(series) // across)
@@ -247,15 +203,16 @@ def _pictures(series: Series, runs: Sequence[str], fill: Callable[[Any, dict[str
         dots = fill(axes, each)
         axes.set_aspect("equal")
         axes.set_axis_off()
-        if len(runs) > 1:
-            axes.set_title(shown(runs[_run(each)], 40), loc="left")
+        if len(runs.runs) > 1:
+            axes.set_title(shown(runs.runs[_run(each)].label, 40), loc="left")
         drawn.colorbar(dots, ax=axes, location="bottom", shrink=0.7, aspect=30, pad=0.02, label=words)
     return drawn
 
 
-def _runs_in(series: Series, runs: Sequence[str]) -> list[tuple[int, str]]:
+def _runs_in(series: Series, runs: Selection) -> list[tuple[int, str]]:
     """Return the runs of a legend: none for a single run."""
-    return [(run, shown(runs[run], 40)) for run in sorted({_run(each) for each in series})] if len(runs) > 1 else []
+    there = sorted({_run(each) for each in series}) if len(runs.runs) > 1 else []
+    return [(run, shown(runs.runs[run].label, 40)) for run in there]
 
 
 def _measures_in(figure: Figure, series: Series) -> list[tuple[int, str]]:
@@ -263,11 +220,13 @@ def _measures_in(figure: Figure, series: Series) -> list[tuple[int, str]]:
     return [(number, figure.measures[number]) for number in used] if len(figure.measures) > 1 else []
 
 
-def _legend(drawn: Any, entries: tuple[list[tuple[int, str]], list[tuple[int, str]]], marked: int = 1) -> None:
+def _legend(drawn: Any, entries: tuple[list[tuple[int, str]], list[tuple[int, str]]], shown_runs: Selection) -> None:
     """Add a legend: runs by colour and mark, measures by dashes."""
     runs, measures = entries
     axes = drawn.axes[0]
-    handles = [axes.plot([], [], color=_colour(run), linewidth=2, **_mark(run, marked))[0] for run, _ in runs]
+    handles = [
+        axes.plot([], [], color=_colour(shown_runs, run), linewidth=2, **_mark(run, shown_runs))[0] for run, _ in runs
+    ]
     colour = "#444444" if runs else COLOURS[0]
     handles += [axes.plot([], [], color=colour, linestyle=DASHES[number % len(DASHES)])[0] for number, _ in measures]
     words = [name for _, name in (*runs, *measures)]
@@ -283,8 +242,8 @@ def _panel(each: dict[str, Any]) -> int:
     return int(each.get("panel", 0))
 
 
-def _colour(run: int) -> str:
-    return COLOURS[run % len(COLOURS)]
+def _colour(runs: Selection, run: int) -> str:
+    return COLOURS[runs.colour(run)]
 
 
 def _values(values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -303,11 +262,9 @@ def _all_values(series: Series, names: Sequence[str]) -> list[float]:
     return [value for each in series for name in names for value in each.get(name, ()) if value is not None]
 
 
-_DRAW: dict[str, Callable[[Figure, Series, Sequence[str]], Any]] = {
+_DRAW: dict[str, Callable[[Figure, Series, Selection], Any]] = {
     "lines": _lines,
     "bars": _bars,
-    "stacks": _stacks,
-    "histogram": _histogram,
     "mesh": _mesh,
     "spread": _spread,
 }

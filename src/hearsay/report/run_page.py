@@ -200,8 +200,7 @@ def _first_figure(shown: Figure) -> Html:
 
 def _figure(selection: Selection, shown: Figure) -> Html:
     """Return a section with a figure, which opens."""
-    remark = tag("p", shown.remark) if shown.remark else ""
-    content = tag("figure", remark, _chart(), _notes(selection, shown), _definition(shown))
+    content = tag("figure", _chart(), _notes(selection, shown), _definition(shown))
     return opening(shown.title, shown.id, content, about=shown.question, class_="wide" if shown.wide else "")
 
 

@@ -27,7 +27,7 @@ from hearsay.report.html import (
 from hearsay.report.study_charts import SLACK, StudyCharts, mean_words
 from hearsay.report.study_svg import curve_pictures, map_pictures, pareto_picture
 from hearsay.report.what_ran import Ran, command_line, what_ran
-from hearsay.studies.packs import COMPARED, FIGURES
+from hearsay.studies.packs import COMPARED
 from hearsay.studies.points import Point
 from hearsay.studies.settings import command_of, settings_of, shared, size_words
 from hearsay.studies.statistics import Mean
@@ -123,7 +123,6 @@ def _sections(swept: Swept, drawn: _Pictures, command: str | None) -> Iterator[H
             yield opening("Cost of the runs", "costs", *_pictures("costs", drawn.costs, legend, words))
     yield _table(drawn.charts)
     yield _what_ran(drawn.charts, command)
-    yield _definitions()
 
 
 def _caveats(swept: Swept) -> Html:
@@ -221,15 +220,3 @@ def _what_ran(charts: StudyCharts, command: str | None) -> Html:
 
 def _point_command(point: Point) -> str:
     return command_of(["simulate", f"scenarios/{point.name}.toml", "--seed", point.seeds[0]])
-
-
-def _definitions() -> Html:
-    entries = [
-        part
-        for metric in FIGURES
-        for part in (
-            tag("dt", metric.title, id=f"definition-{metric.name}"),
-            tag("dd", f"{capitalized(metric.meaning)}."),
-        )
-    ]
-    return opening("Definitions", "definitions", tag("dl", *entries))

@@ -41,13 +41,6 @@ def sorted_load(values: Floats, nodes: int) -> tuple[Floats, Floats]:
     return ranks / max(1, len(loads) - 1), loads[ranks]
 
 
-def share_of_busiest(values: Floats, nodes: int, part: float) -> float | None:
-    """Return the share of the load on the busiest `part` of the nodes; None without load."""
-    total = float(values.sum())
-    busiest = max(1, round(max(nodes, len(values)) * part))
-    return float(np.sort(values)[::-1][:busiest].sum()) / total if total > 0 else None
-
-
 def buckets(times: Floats) -> list[NDArray[np.int64]]:
     """Return the places of values in groups of adjacent times: at most `BUCKETS`, in order of time."""
     if not len(times):

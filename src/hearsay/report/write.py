@@ -9,7 +9,7 @@ from hearsay.report.carried_messages import carry_messages
 from hearsay.report.figure import Figure
 from hearsay.report.figures_cost import control_overhead, copies_per_delivery, load_per_node, state_per_node
 from hearsay.report.figures_delivery import delivery_cdf, delivery_over_time, latency_over_time, spread_of_a_message
-from hearsay.report.figures_mesh import degree_histogram, degree_over_time, mesh_picture
+from hearsay.report.figures_mesh import degree_over_time, degrees_at_the_end, mesh_picture
 from hearsay.report.figures_standing import (
     connected_by_exchange,
     promises_over_time,
@@ -32,7 +32,7 @@ FIGURES = (
     load_per_node,
     state_per_node,
     degree_over_time,
-    degree_histogram,
+    degrees_at_the_end,
     scores_over_time,
     promises_over_time,
     saved_by_idontwant,

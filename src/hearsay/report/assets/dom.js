@@ -26,11 +26,11 @@ function key(parent, run) {
   html(parent, "i", { class: `key ${colourOf(run)} mark-${markNumber(run)}`, "aria-hidden": "true" });
 }
 
-// Samples of dashes or shades with their names.
-function legend(box, names, sample) {
+// Samples of dashes with their names.
+function legend(box, names) {
   names.forEach((name, index) => {
     const entry = html(box, "span", { class: "entry" });
-    html(entry, "i", { class: `${sample} ${sample}-${index}`, "aria-hidden": "true" });
+    html(entry, "i", { class: `dash dash-${index}`, "aria-hidden": "true" });
     entry.append(name);
   });
 }

@@ -9,7 +9,7 @@ function drawLines(box, figure, series) {
   const logY = chosen.y ?? figure.panels[0].y.scale === "log";
 
   const tools = html(box, "div", { class: "tools" });
-  if (figure.measures.length > 1) legend(tools, figure.measures, "dash");
+  if (figure.measures.length > 1) legend(tools, figure.measures);
   const toggle = (axis, on, text) => {
     const button = html(tools, "button", { type: "button", "aria-pressed": on, class: axis === "x" ? "push" : "" }, text);
     button.classList.toggle("push", !tools.querySelector("button.push") || axis === "x");
@@ -24,7 +24,7 @@ function drawLines(box, figure, series) {
 
   const gap = 34;
   // Leave out panels without series.
-  const panels = [...figure.panels.entries()].filter(([index]) => series.some((each) => each.panel === index));
+  const panels = [...figure.panels.entries()].filter(([index]) => series.some((each) => (each.panel ?? 0) === index));
   const heights = panels.map(([, panel]) => panel.height);
   const height = heights.reduce((sum, each) => sum + each + gap, 0) + 24;
   const about = `${series.length} lines. Arrow keys move along the ${figure.x.label}.`;
@@ -36,7 +36,7 @@ function drawLines(box, figure, series) {
   const wordsX = apart(scaleX.ticks, formatX);
   let top = 22;
   const scalesY = panels.map(([index, panel], at) => {
-    const mine = series.filter((each) => each.panel === index);
+    const mine = series.filter((each) => (each.panel ?? 0) === index);
     const values = mine.flatMap((each) => each.y.concat(each.low ?? [], each.high ?? []));
     const [low, high] = domain(values, panel.y, logY, false);
     const bottom = top + panel.height;
@@ -132,11 +132,11 @@ function addCursor(box, surface, figure, series, scaleX, formatX, [top, bottom])
     cursor.setAttribute("visibility", "visible");
     const lines = series.map((each) => {
       const at = nearest(each.x, grid[index]);
-      const format = formats[figure.panels[each.panel].y.format];
+      const format = formats[figure.panels[each.panel ?? 0].y.format];
       const shown = (value) => (value === null || value === undefined ? "none" : format(value));
       let amount = shown(each.y[at]);
       if (each.low) amount += ` (${shown(each.low[at])} to ${shown(each.high[at])})`;
-      const measure = figure.measures[each.measure] ?? (figure.panels.length > 1 ? figure.panels[each.panel].y.label : "");
+      const measure = figure.measures[each.measure] ?? (figure.panels.length > 1 ? figure.panels[each.panel ?? 0].y.label : "");
       return { run: each.run, name: [data.runs[each.run], measure].filter(Boolean).join(", "), amount };
     });
     const scaled = (x / surface.viewBox.baseVal.width) * surface.clientWidth;

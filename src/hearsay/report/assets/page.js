@@ -2,8 +2,6 @@
 const drawers = {
   lines: drawLines,
   bars: drawBars,
-  stacks: drawStacks,
-  histogram: drawHistogram,
   mesh: drawMesh,
   spread: drawSpread,
 };
