@@ -85,7 +85,7 @@ class Browser:
             self.events.append(self._next(method, end_s))
 
     def close(self) -> None:
-        """At once: asked to close, it puts a profile in order for seconds that nobody reads again."""
+        """Kill it: a browser that is asked to close first writes its profile for seconds, which no test reads."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         os.close(self._write)
@@ -163,7 +163,7 @@ class Page:
             self._call("Input.dispatchKeyEvent", type=kind, key=key)
 
     def block(self, addresses: str) -> None:
-        """What the page asks for there gets no answer from now on; `*` stands for anything."""
+        """From now on, do not answer requests of the page to these addresses; `*` stands for anything."""
         self._call("Network.setBlockedURLs", urls=[addresses])
 
     def screenshot(self, file: Path, selector: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What all tests share: their order, what they may not leave behind, and Spark with its daemons, started once."""
+"""Shared by all tests: their order, a check for leftovers, and Spark with its daemons, which start once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ profiles.register()
 
 
 def pytest_configure() -> None:
-    """Who starts the tests in the background has them ignore SIGINT, and every process they start inherits that."""
+    """Undo that tests in the background ignore SIGINT: every process that they start would inherit it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ[leftovers.MARK] = leftovers.own_mark()
@@ -45,7 +45,7 @@ def pytest_collection_finish() -> None:
 
 
 def collect_garbage() -> None:
-    """What is no garbage before the first test, or after a module, mostly stays: nobody need look at it again."""
+    """Exempt objects that exist now from later collections: most of them stay until the end."""
     gc.collect()
     gc.freeze()
 

@@ -1,4 +1,4 @@
-"""What a test module leaves behind: processes that go on, and ports on which this process still listens.
+"""Leftovers of a test module: processes that go on, and ports on which this process still listens.
 
 Every process that a test starts inherits a mark in its environment, and keeps it when its parent has gone. The JVM
 and the daemons of Spark that a whole session of tests shares are started under another mark; the server that commands
@@ -21,7 +21,7 @@ from hearsay.pipeline.spark import session
 
 MARK = "HEARSAY_STARTED_BY"
 PATIENCE_S = 10
-"""A process that was told to end may take so long."""
+"""The time that a process may take to end."""
 INTERNET = (socket.AF_INET, socket.AF_INET6)
 _kept_ports: set[int] = set()
 
@@ -43,7 +43,7 @@ def for_the_whole_session() -> Iterator[None]:
 
 
 def processes() -> list[str]:
-    """Those that a test started and that do not end, each as a line."""
+    """Return a line for each process that a test started and that does not end."""
     return [line_of(pid) for pid in sorted(marked()) if not ends_within(pid, PATIENCE_S)]
 
 
@@ -58,7 +58,7 @@ def all_processes() -> list[int]:
 
 
 def jvm_of_this_process() -> list[int]:
-    """PySpark keeps its JVM for life, whoever starts it, and the JVM its workers."""
+    """PySpark never ends its JVM, and the JVM never ends its workers."""
     jvm = session._jvm
     return [] if jvm is None else [jvm.pid, *descendants(jvm.pid)]
 
@@ -72,7 +72,7 @@ def line_of(pid: int) -> str:
 
 
 def read(pid: int, name: str) -> bytes:
-    """Nothing when the process has ended or is somebody else's."""
+    """Return nothing when the process has ended or is another user's."""
     try:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
@@ -80,7 +80,7 @@ def read(pid: int, name: str) -> bytes:
 
 
 def ports() -> set[int]:
-    """Those on which this process listens, by TCP, except for those of the session."""
+    """Return the TCP ports on which this process listens, without those of the session."""
     found = set()
     for file in Path("/proc/self/fd").iterdir():
         try:

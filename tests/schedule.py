@@ -1,7 +1,7 @@
 """Which test files run on one worker, and which begin.
 
 A worker takes whole files, so that what the tests of a file share is made once. Files that share more than that, such
-as a session of Spark or compiled kernels, are taken together. What takes long comes first; short files fill the end.
+as a session of Spark or compiled kernels, are taken together. Long files come first; short files fill the end.
 
 xdist's own groups (`--dist loadgroup`) do not work with this pytest: they are written into names that it no longer
 reads, and every test goes anywhere.
@@ -105,7 +105,7 @@ def file_of(name: str) -> str:
 
 
 def rank(name: str) -> tuple[int, int]:
-    """Of a test, by its name: longest first. Other files are mixed: those of one folder wait for the same things."""
+    """Return a test's place by its name: longest first. Other files are mixed: a folder's files wait for the same."""
     file = file_of(name)
     return RANKS.get(file, len(RANKS)), 0 if file in RANKS else crc32(file.encode())
 

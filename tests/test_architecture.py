@@ -92,7 +92,7 @@ def imported(path: Path) -> set[str]:
 
 
 def room_of(path: Path) -> str:
-    """A folder, or a file beside the folders."""
+    """A folder, or a file next to the folders."""
     return path.relative_to(SOURCE).with_suffix("").parts[0]
 
 

@@ -1,4 +1,4 @@
-"""A browser that says much and answers nothing: whoever asks it is told so."""
+"""A browser that sends events and never answers: the caller gets an error that says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every rule of a router stands once, by its id; somebody shows or tests it and, if kernels run it, breaks it there.
+"""Each rule of a router stands once, by its id; conversations or tests show it, and mutants break it in kernels.
 
 A rule stands as a bullet `* MESH-3: …` of a module docstring in `core`. Conversations cite the rules that they show
 (`# Rules: MESH-3.`), tests those that they hold, in a docstring, kernels those that they follow, and faults planted
@@ -30,7 +30,7 @@ STANDS = re.compile(rf"^\* ({ID})[:,] (.*(?:\n  .*)*)", re.MULTILINE)
 
 @cache
 def docstrings(folder: Path) -> list[tuple[Path, str]]:
-    """Those of files that have an id somewhere."""
+    """Return the docstrings of files that have an id somewhere."""
     found = []
     for file in sorted(folder.rglob("*.py")):
         text = file.read_text(encoding="utf-8")
@@ -97,7 +97,7 @@ def test_a_rule_stands_once():
 @pytest.mark.parametrize(
     "citations",
     [shown, held, compiled, broken, mentioned],
-    ids=["shown", "tested", "compiled", "broken", "told"],
+    ids=["shown", "tested", "compiled", "broken", "mentioned"],
 )
 def test_what_is_cited_stands_somewhere(citations):
     assert {rule: file for rule, file in citations().items() if rule not in rules()} == {}

@@ -22,7 +22,7 @@ def area(width: int) -> str:
 
     text = """two
 lines"""
-    return os.fspath(Path(text)) * width  # a comment beside code
+    return os.fspath(Path(text)) * width  # a comment after code
 '''
 
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/design/walkthroughs.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 EXAMPLE = re.compile(r"\bGRAFT-6\b|\bgraft_answers?\b")
-"""What the rule of the example is called wherever it stands or is followed."""
+"""The id of the example's rule, at its definition and in all that follows it."""
 
 
 def steps(page: str, heading: str) -> list[tuple[str, list[str]]]:

@@ -21,7 +21,7 @@ API = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
 
 
 def deeper(program: str) -> set[str]:
-    """Modules of ours that a program imports beside the front door."""
+    """Modules of ours that a program imports in addition to `hearsay` itself."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(program)):
         if isinstance(node, ast.Import):

@@ -54,8 +54,8 @@ def test_rows_are_those_of_the_trace_with_names_behind_the_numbers(run):
 def test_rows_of_what_is_not_there_are_refused_by_name(run):
     with pytest.raises(ValueError, match="'delivered' is not one of publish, deliver"):
         run.rows(events=["delivered"])
-    with pytest.raises(hearsay.RunFolderError, match="no peer is called 'nobody'"):
-        run.rows(peers=["nobody"])
+    with pytest.raises(hearsay.RunFolderError, match="no peer is called 'stranger'"):
+        run.rows(peers=["stranger"])
 
 
 def test_a_table_is_what_every_library_takes(run):

@@ -1,6 +1,6 @@
 """The promised interface stands in `snapshots/`, and a change of it is a line there.
 
-`RENEW=1 .venv/bin/python -m pytest tests/api/test_snapshots.py` writes them anew; docs/reference/stability.md says
+`RENEW=1 .venv/bin/python -m pytest tests/api/test_snapshots.py` renews them; docs/reference/stability.md says
 what a change means.
 """
 

@@ -5,8 +5,8 @@ Rules:
 * A command is a process of its own: its arguments, folder, environment, standard streams and exit are those that a
   fresh Python would have. Only its imports are done.
 * A fork keeps the thread that asked for it and no other, so no import may start a thread.
-* A keeper between the server and the command waits for its end and tells it to who asked. The server waits for
-  nobody, and ends with the process that started it.
+* A keeper process between the server and the command waits for the command's end and reports it to the process that
+  asked. The server waits for no process, and ends with the one that started it.
 
 Started by `prepared_commands.py`, as `command_server.py FD`: the socket on which requests come.
 """
@@ -52,7 +52,7 @@ def prepare() -> None:
 
 def next_command(requests: socket.socket) -> dict[str, object] | None:
     """Returns with a request in each process that becomes a command, and with none in the server at its end."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for keepers
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for keepers
     while True:
         request, given, _, _ = socket.recv_fds(requests, LONGEST_REQUEST, STREAMS + 1)
         if not request:
@@ -68,14 +68,14 @@ def next_command(requests: socket.socket) -> dict[str, object] | None:
 
 
 def is_command(asked: socket.socket, streams: list[int]) -> bool:
-    """True in the process that becomes the command. The other one tells its pid and its exit code, and ends."""
+    """Return True in the process that becomes the command. The other one reports its pid and exit code, and ends."""
     pid = os.fork()
     if pid == 0:
         asked.close()
         return True
     for number in streams:
         os.close(number)
-    with suppress(BrokenPipeError):  # who asked may have ended before the command
+    with suppress(BrokenPipeError):  # the process that asked may have ended before the command
         asked.send(b"%d" % pid)
         _, status = os.waitpid(pid, 0)
         asked.send(b"%d" % os.waitstatus_to_exitcode(status))
@@ -83,7 +83,7 @@ def is_command(asked: socket.socket, streams: list[int]) -> bool:
 
 
 def become(arguments: list[str], folder: str, environment: dict[str, str], streams: list[int]) -> None:
-    """Take on all that a process gets from who starts it."""
+    """Take on all that a process inherits from the one that starts it."""
     for number, given in enumerate(streams):
         os.dup2(given, number)
         os.close(given)
@@ -98,7 +98,7 @@ def become(arguments: list[str], folder: str, environment: dict[str, str], strea
 
 
 def open_streams() -> None:
-    """Anew: they remember whether they can be sought in."""
+    """Open the streams again, because stream objects remember whether they can seek."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         server: TextIOWrapper = getattr(sys, name)
         unbuffered = isinstance(server.buffer, RawIOBase)
@@ -115,7 +115,7 @@ class LastExit:
     """Python ends as always, but takes no modules apart, which would take longer than most commands."""
 
     def __init__(self) -> None:
-        """What is registered first is called last."""
+        """Register `leave` before anything else: the first registered is called last."""
         self.code = 1
         atexit.register(self.leave)
 

@@ -21,7 +21,7 @@ from prepared_commands import Command, can_become
 
 HEARSAY = Path(sys.executable).with_name("hearsay")
 FORKED = {"cwd", "env", "stdin", "stdout", "stderr"}
-"""What a forked command can be given."""
+"""The options that a forked command takes."""
 _LONGEST_S = 300
 Process: TypeAlias = "Command | subprocess.Popen[str]"
 

@@ -17,7 +17,7 @@ BEYOND_NOTHING = (
     "typing_inspection",
 )  # fmt: skip
 MAIN = "from hearsay.cli.main import main; main()"
-"""What `python -S` runs with the path of such an installation."""
+"""The program for `python -S` with the path of such an installation."""
 
 
 def path_without(folder: Path, without: tuple[str, ...]) -> str:

@@ -28,7 +28,7 @@ SERVER = Path(__file__).with_name("command_server.py")
 READ_AT_IMPORT = ("HEARSAY_CHECKED_KERNELS", "HOME", "LANG", "LC_", "NUMBA_", "PYTHON", "XDG_")
 """Variables that are heeded as Python starts or a module is imported, but for these:"""
 READ_LATER = ("PYTHONPATH",)
-"""What PYTHONPATH adds, the server adds."""
+"""The server itself adds the entries of PYTHONPATH."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 MAX_REPORT_BYTES = 32
 
@@ -71,7 +71,7 @@ def servers() -> list[int]:
 
 
 def end_server() -> None:
-    """What it has forked goes on."""
+    """End the server; commands that it has forked go on."""
     for _ in servers():
         server().requests.close()
         server().process.wait()

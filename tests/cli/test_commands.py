@@ -151,7 +151,7 @@ def test_a_simulation_that_cannot_be_says_what_would_do(arguments, error):
     assert (done.returncode, done.stderr, done.stdout) == (2, f"hearsay: {error}\n", "")
 
 
-def test_threads_that_nobody_uses_are_told_of_and_a_fanout_of_no_messages_is_not():
+def test_unused_threads_are_reported_and_a_fanout_of_no_messages_is_not():
     done = hearsay("simulate", "--nodes", 5, "--connect", 2, "--messages", 0, "--engine", "reference", "--threads", 3)
     assert (done.returncode, "fanout:" in done.stdout) == (0, False)
     assert "--threads 3: the reference engine has one; more are the array engine's\n" in done.stderr
@@ -209,7 +209,7 @@ def test_a_run_folder_that_cannot_be_written_fails_before_the_run(tmp_path):
 
 
 def test_a_folder_with_other_things_is_left_alone(tmp_path):
-    (tmp_path / "letter.txt").write_text("dear", encoding="utf-8")
+    (tmp_path / "letter.txt").write_text("hello", encoding="utf-8")
     done = hearsay("simulate", *SMALL, "--out", tmp_path)
     assert (done.returncode, "not a run folder" in done.stderr) == (1, True)
     assert [entry.name for entry in tmp_path.iterdir()] == ["letter.txt"]

@@ -61,7 +61,7 @@ def routers(tmp_path, monkeypatch):
             r"with an action that cannot be performed at .*",
         ),
         ("failing_routers:STUMBLES", 1, r".*KeyError: 'missing' \(failing_routers\.py:18, in __init__\).*"),
-        ("failing_routers:NOBODY", 2, ".* cannot be loaded: module 'failing_routers' has no attribute 'NOBODY'"),
+        ("failing_routers:MISSING", 2, ".* cannot be loaded: module 'failing_routers' has no attribute 'MISSING'"),
         ("unreadable_routers:A", 2, r".* cannot be loaded: SyntaxError: .* \(unreadable_routers.py, line 1\)"),
     ],
 )  # fmt: skip

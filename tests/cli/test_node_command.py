@@ -308,7 +308,7 @@ def test_a_signal_that_is_said_again_at_once_ends_a_node_in_good_order(tmp_path,
         with suppress(ProcessLookupError):
             one.process.send_signal(number)
         until = time.monotonic() + 0.0003
-        while time.monotonic() < until:  # the node hears each by itself, and one as it still takes in the first
+        while time.monotonic() < until:  # signals arrive one by one, also during the first
             pass
     _, errors = one.process.communicate(timeout=30)
     assert one.process.returncode == 128 + number, errors

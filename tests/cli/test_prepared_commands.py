@@ -67,9 +67,9 @@ def forked(*arguments: object, **options) -> Command:
 
 def test_it_has_the_folder_the_variables_and_the_streams_that_it_was_given(tmp_path):
     (tmp_path / "here.toml").write_text("nodes = 5", encoding="utf-8")
-    with (tmp_path / "told").open("w") as file:
+    with (tmp_path / "errors").open("w") as file:
         code = forked("simulate", "here.toml", cwd=tmp_path, stderr=file).wait(60)
-    assert (code, "here.toml:1: nodes" in (tmp_path / "told").read_text()) == (2, True)
+    assert (code, "here.toml:1: nodes" in (tmp_path / "errors").read_text()) == (2, True)
     environment = {**os.environ, "HEARSAY_SPARK_HEAP": "none"}
     errors = hearsay("analyze", tmp_path, env=environment).stderr
     assert errors.startswith("hearsay: HEARSAY_SPARK_HEAP = 'none': ")
@@ -95,7 +95,7 @@ def test_what_is_heeded_as_python_starts_asks_for_a_fresh_one():
         forked("--version", env={"PATH": "/bin"}, stdout=subprocess.PIPE).wait(60)
 
 
-def test_one_that_goes_on_is_found_and_so_is_a_server_of_nobody():
+def test_a_leftover_process_is_found_and_so_is_a_server_without_owner():
     node = forked("node", stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     assert node.stderr.readline().startswith("listening: ")
     (server,) = servers()

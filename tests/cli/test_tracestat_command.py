@@ -1,4 +1,4 @@
-"""A trace of go-libp2p-pubsub, imported and told as its own tracestat tells it, by the real commands."""
+"""A trace of go-libp2p-pubsub, imported and printed as its own tracestat prints it, by the real commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command that writes, pointed at what is somebody else's: refused in a line, and not a byte has changed."""
+"""Commands that write refuse files of other programs and users in one line, and change no byte of them."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_file_in_place_of_the_folder_stays(inputs, tmp_path, writer):
 @pytest.mark.parametrize("writer", ["simulate", "node", "analyze", "sweep"])
 def test_a_folder_that_may_not_be_written_is_refused_in_a_line(inputs, tmp_path, writer):
     if os.geteuid() == 0 and not shutil.which("setpriv"):
-        pytest.skip("root may write everywhere, and there is no setpriv to be somebody else")
+        pytest.skip("root may write everywhere, and there is no setpriv to become another user")
     locked = tmp_path / "locked"
     locked.mkdir()
     (locked / "theirs").mkdir(mode=0o555)
@@ -225,7 +225,7 @@ def test_a_node_does_not_go_on_with_a_simulated_run(inputs, tmp_path):
 
 def test_a_file_that_is_no_report_is_not_overwritten(inputs, tmp_path):
     letter = tmp_path / "letter.html"
-    letter.write_text('<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"><title>Dear', encoding="utf-8")
+    letter.write_text('<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"><title>Hello', encoding="utf-8")
     (tmp_path / "pipe").symlink_to(letter)
     before = seen(tmp_path)
     for target in (letter, tmp_path / "pipe"):

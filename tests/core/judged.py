@@ -167,7 +167,7 @@ class Judge:
 
 
 def sent(actions: Iterable[Action], kind: type) -> list[tuple[object, Any]]:
-    """Which parts of a kind go to whom."""
+    """Return the sent parts of a kind, each with the peer that it goes to."""
     return [
         (action.peer, part)
         for action in actions
@@ -187,7 +187,7 @@ def copies(actions: Iterable[Action]) -> list[tuple[object, object]]:
 
 
 def ways(actions: Iterable[Action]) -> dict[object, Via]:
-    """Why whoever gets one message gets it."""
+    """Return why each peer gets the message, by peer."""
     return {action.peer: action.vias[0] for action in actions if isinstance(action, Send) and action.vias}
 
 

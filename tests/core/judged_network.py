@@ -1,4 +1,4 @@
-"""Routers of gossipsub 1.1 that are joined by links of a millisecond, on one clock, beside peers that only answer."""
+"""Routers of gossipsub 1.1 on one clock, joined by links of a millisecond, and peers that only answer."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class JudgedNetwork:
         """They take every GRAFT, and say nothing else."""
         self.links: set[tuple[str, str]] = set()
         self.got: defaultdict[str, set[object]] = defaultdict(set)
-        """Who has delivered what."""
+        """The messages that each router has delivered."""
         self.copies_from: defaultdict[str, set[object]] = defaultdict(set)
-        """From whom somebody got a copy of a message."""
+        """The peers that each router got a copy of a message from."""
         self._queue: list[tuple[Micros, int, str, Event]] = []
         self._count = 0
 

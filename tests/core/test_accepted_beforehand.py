@@ -1,4 +1,4 @@
-"""Messages that the application has accepted before the router hears of them."""
+"""Messages that the application has accepted before the router gets them."""
 
 from __future__ import annotations
 

@@ -60,13 +60,13 @@ class Overlay(RuleBasedStateMachine):
         self.parameters = EPISUB_KIND.parameters.from_mapping(values)
         self.routers = {name: create(EPISUB_KIND, name, self.parameters, Randomness(5)) for name in PEERS}
         self.lines: set[tuple[str, str]] = set()
-        """Who regards whom as connected: (router, peer)."""
+        """Pairs (router, peer) where the router takes the peer for connected."""
         self.under_way: defaultdict[tuple[str, str], deque[object]] = defaultdict(deque)
         self.owed: deque[tuple[str, object]] = deque()
-        """What routers asked their driver for and did not get yet."""
+        """Requests of routers to their driver that it has not yet fulfilled."""
         self.published = 0
         self.fed: set[str] = set()
-        """Routers that were told something since they were looked at; nothing else changes a router."""
+        """Routers that got an event since the last check; nothing else changes a router."""
         for name in PEERS:
             self.feed(name, Join("news"))
 

@@ -78,7 +78,7 @@ def test_nothing_of_a_lost_connection_ends_the_next_one():
 
 
 def test_thirty_topics_joined_at_once_leave_the_passive_lists_alone():
-    """As many dials as are wanted cannot be under way at once; nobody is taken for dead because of that."""
+    """The wanted number of dials cannot be under way at once; no peer is taken for dead because of that."""
     node = Node(max_dials=4, probe_count=4, probe_interval_ms=1000)
     node.feed(PeerConnected("a", EPISUB))
     topics = [f"topic{number}" for number in range(30)]

@@ -1,4 +1,4 @@
-"""The extensions control of v1.3: what go-libp2p-pubsub's tests expect, with their numbers, and who is told what."""
+"""The extensions control of v1.3: the expectations of go-libp2p-pubsub's tests, and which peers it is sent to."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_peer_that_comes_again_says_it_again():
     ],
 )
 def test_who_is_sent_what(given, protocol, said):
-    """Rule: EXT-1. Neither a peer of an older version, nor anybody where there is nothing to tell (go)."""
+    """Rule: EXT-1. It is not sent to a peer of an older version, nor when there is nothing to announce (go)."""
     made = of_parameters(**given)
     actions = made.handle(PeerConnected("p", protocol), 0)
     assert [part for _, part in sent(actions, Features)] == said

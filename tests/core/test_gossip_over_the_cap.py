@@ -1,4 +1,4 @@
-"""More ids than an IHAVE may have: nobody's messages are left out everywhere."""
+"""More ids than an IHAVE may have: no node's messages are left out everywhere."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def test_nothing_is_kept_of_an_empty_one_or_of_who_is_gone():
 
 
 def test_copies_that_wait_need_not_be_sent_with_withdraw_unwanted():
-    """Rules: IDONTWANT-4. Of ids that are too many nothing is said."""
+    """Rules: IDONTWANT-4. Ids beyond the limit are left out."""
     for withdraw in (True, False):
         made = router([("b", MESHSUB_12)], withdraw_unwanted=withdraw, max_ids_per_idontwant=2)
         asked = [action for action in says(made, "b", "m1", "m2", "m3") if isinstance(action, Withdraw)]

@@ -1,4 +1,4 @@
-"""What GRAFT and PRUNE get from a router with scores: go-libp2p-pubsub's tests with their numbers, and the rules."""
+"""Answers of a router with scores to GRAFT and PRUNE: go-libp2p-pubsub's tests with their numbers, and the rules."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_full_mesh_refuses_with_the_names_of_others_that_are_welcome():
 
 @pytest.mark.parametrize("when", ["always", "quota", "never"])
 def test_peers_that_a_full_mesh_takes_in(when):
-    """Rules: KEEP-6. go and js: all who were dialled; nim: two; rust: nobody."""
+    """Rules: KEEP-6. go and js keep all peers that were dialled, nim keeps two, rust none."""
     judge = full(outbound_when_full=when)
     judge.connect("q1", "q2", "q3", outbound=True)
     judge.graft("q1", "q2", "q3")
@@ -150,7 +150,7 @@ def test_peers_that_a_full_mesh_takes_in(when):
 
 @pytest.mark.parametrize("topics", [("nowhere", TOPIC), (TOPIC, "nowhere")])
 def test_after_a_graft_out_of_place_no_peer_is_named_in_its_rpc(topics):
-    """Go's protection against those who ask for names: an unknown topic beside a full mesh, whichever comes first."""
+    """Go's protection against peers that collect names: an unknown topic and a full mesh, in either order."""
     judge = full()
     judge.say("p24", Subscription("other", True))
     assert pruned(judge.say("p24", *map(Graft, topics))) == [("p24", 60, [])]
@@ -166,7 +166,7 @@ def test_no_peer_is_named_to_others_either_only_while_that_rpc_lasts():
     assert all(len(named) == 3 for _, _, named in pruned(judge.feed(Leave(TOPIC))))
 
 
-def test_a_member_that_says_graft_again_still_is_told_of_others():
+def test_a_member_that_sends_graft_again_still_gets_the_names_of_others():
     judge = full()
     judge.feed(Join("second"))
     for peer in MANY[13:25]:
@@ -177,7 +177,7 @@ def test_a_member_that_says_graft_again_still_is_told_of_others():
 
 
 def test_a_direct_peers_graft():
-    """Rules: GRAFT-8. go answers with a PRUNE that names nobody, rust with nothing."""
+    """Rules: GRAFT-8. go answers with a PRUNE that names no peer, rust does not answer."""
     for answer, expected in (("prune", [("p", 60, [])]), ("ignore", [])):
         judge = Judge(score=score(), exchange_peers=3, direct_graft=answer)
         judge.feed(DirectPeerChosen("p"))
@@ -284,7 +284,7 @@ def test_of_a_thousand_names_sixteen_are_dialled_drawn_among_all():
     ],
 )
 def test_how_many_are_dialled_is_said_apart_from_how_many_are_named(given, expected):
-    """Rules: MESH-6. Go names nobody unasked, and dials 16 of those whom others name."""
+    """Rules: MESH-6. Go names no peer unless it is asked, and dials 16 of those that others name."""
     named = tuple(PeerInfo(f"x{number:02}") for number in range(30))
     judge = Judge(score=score(), **given)
     judge.connect("p")

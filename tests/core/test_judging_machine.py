@@ -134,7 +134,7 @@ class JudgedNetwork(Network):
             **({"gater": GATER} if gated else {}),
         }
         self.twins = {}
-        """Routers that are told the same."""
+        """Routers that get the same events."""
         self.ticks = dict.fromkeys(PEERS, 0)
         super().start(low, extra, more, coalesce, validate, 0, 0)
         kind = ROUTERS[self.kind]

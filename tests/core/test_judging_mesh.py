@@ -1,4 +1,4 @@
-"""Who stays in the mesh of a router with scores, and who enters it: go-libp2p-pubsub's tests, and the rules."""
+"""Peers that stay in or enter the mesh of a router with scores: go-libp2p-pubsub's tests, and the rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MANY = [f"p{number:02}" for number in range(40)]
 
 
 def grown(count, outbound=(), **given):
-    """A router whose mesh has so many members, before its heartbeat; more than D_high of them dialled by it."""
+    """A router before its heartbeat, whose mesh has this number of members; it dialled more than D_high of them."""
     given.setdefault("degree_high", 12)
     judge = Judge(**{"score": score(), "full_mesh": "accept", **given})
     for peer in MANY[:count]:
@@ -138,7 +138,7 @@ def test_a_mesh_with_too_few_takes_any_peer_or_the_best():
 
 
 def test_a_mesh_runs_dry_when_all_scores_are_negative():
-    """Interaction of D_low and scores: nobody is good enough to be grafted."""
+    """Interaction of D_low and scores: no peer's score is high enough for a GRAFT."""
     judge = grown(6)
     judge.connect(*MANY[6:20])
     judge.rate(-1, *MANY[:20])
@@ -151,7 +151,7 @@ def test_a_mesh_runs_dry_when_all_scores_are_negative():
 
 
 def opportunity(scores, threshold=1.0, **given):
-    """A mesh with members of these scores, and better peers beside it."""
+    """A mesh with members of these scores, and better peers outside it."""
     thresholds = {"opportunistic_graft": threshold}
     judge = grown(
         len(scores),
@@ -235,7 +235,7 @@ def test_a_direct_peer_is_in_no_mesh():
 
 
 def test_places_by_address_hold_without_scores():
-    """Rules: PLACES-1, PLACES-2, in a router that judges by something else than scores."""
+    """Rules: PLACES-1, PLACES-2, in a router that ranks peers by something other than scores."""
     judge = Judge(flood_publish=True, places_per_address=2, degree_score=0, degree_out=0)
     judge.connect(*MANY[:20], address="10.0.0.1")
     judge.connect("a", "b", "c", "d")

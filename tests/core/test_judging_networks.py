@@ -17,7 +17,7 @@ TWENTY = [f"n{number:02}" for number in range(20)]
 
 
 def dense(net, names, degree=10):
-    """Each dials so many of the others, drawn."""
+    """Each router dials a number of the others, drawn by chance."""
     draws = random.Random(1)
     for name in names:
         for peer in draws.sample(sorted(set(names) - {name}), degree):
@@ -176,8 +176,8 @@ THRESHOLDS = {"gossip": -10, "publish": -100, "graylist": -10_000, "accept_excha
     ],
 )
 def test_nodes_that_know_a_bootstrapper_alone_become_a_network(bootstrapper, nodes, given, rating):
-    """Rules: MESH-6, THRESHOLD-5. They come one after another, and believe whom they rate high alone, which nobody
-    else reaches. Once the bootstrapper is gone their meshes connect them, and each message reaches all."""
+    """Rules: MESH-6, THRESHOLD-5. Nodes come one after another, and accept names only from the bootstrapper, which
+    they rate high. Once the bootstrapper is gone their meshes connect them, and each message reaches all."""
     presets = ROUTERS["gossipsub"].presets
     net = JudgedNetwork()
     net.add("boot", **values_of(presets[bootstrapper], argument_of(presets, bootstrapper, {})))

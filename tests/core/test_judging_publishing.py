@@ -1,4 +1,4 @@
-"""Whom a router with scores sends messages to: flood publishing, fan-out, direct peers, peers that only flood."""
+"""Peers that a router with scores publishes to: flood publishing, fan-out, direct peers, peers that only flood."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_topping_up_leaves_out_low_scores():
 
 
 def test_flooding_does_not_ask_who_wants_it():
-    """The mesh is asked (IDONTWANT-4), those beside it are not (go)."""
+    """Members of the mesh get IDONTWANT (IDONTWANT-4), peers outside it do not (go)."""
     judge = Judge(score=score(), flood_publish=True, idontwant_threshold_bytes=1)
     judge.connect("p", "q", protocol=MESHSUB_12)
     judge.graft("p")

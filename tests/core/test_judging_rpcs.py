@@ -1,4 +1,4 @@
-"""What a router with scores looks at in the RPCs of a peer: thresholds, limits of gossip, promises, the gater."""
+"""Checks of a router with scores on the RPCs of a peer: thresholds, limits of gossip, promises, the gater."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def gated(**given):
 
 
 def test_a_bad_source_gets_only_its_control_accepted_while_there_is_too_much():
-    """Rules: JUDGE-1, GATER-2. Of 300 draws nearly all go against it; who sent nothing bad is heard."""
+    """Rules: JUDGE-1, GATER-2. Nearly all of 300 draws go against it, none against a peer that sent nothing bad."""
     judge = gated()
     judge.verdict("waits", Verdict.ACCEPT)
     accepted = 0

@@ -1,4 +1,4 @@
-"""Tests of what go, rust, js, nim and jvm do alike with an RPC, and a router that judges does as well."""
+"""RPCs that go, rust, js, nim and jvm handle alike, and that a router with scores handles as they do."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def parts(judge, peer, topic=TOPIC):
 
 def test_near_first_copies_count_for_members():
     """Rules: DELIVERY-1, DELIVERY-2, DELIVERY-3. Before the verdict all do, however long it takes; then those within
-    ten milliseconds; after that none, and none twice. Who is no member gets nothing for it."""
+    ten milliseconds; after that none, and none twice. A peer outside the mesh gets no credit."""
     judge = Judge(score=score({**MESH_DELIVERIES, **FIRST}), validate=True, first_heartbeat_ms=100_000)
     judge.connect("first", "during", "soon", "late", "outside")
     judge.graft("first", "during", "soon", "late")

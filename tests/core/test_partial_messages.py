@@ -268,7 +268,7 @@ def test_what_did_not_leave_is_sent_again(in_mesh):
     judge.feed(SendFailed("p", sent))
     again = judge.feed(PublishPartial(TOPIC, GROUP)) if in_mesh else judge.beat()
     assert partials(again) == [("p", b"parts", b"metadata")]
-    judge.feed(SendFailed("p", Rpc(partial=Partial(TOPIC, b"never heard of", b"parts"))))
+    judge.feed(SendFailed("p", Rpc(partial=Partial(TOPIC, b"unknown", b"parts"))))
 
 
 def test_gossip_in_place_of_ihave():

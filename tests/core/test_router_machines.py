@@ -1,6 +1,6 @@
 """A few real routers, random events, hostile peers: what must always hold.
 
-Links deliver in order. Whoever is not a router is `mallory`, who says anything at all.
+Links deliver in order. The only peer that is no router is `mallory`, which sends anything at all.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ MALLORY = "mallory"
 topics = st.sampled_from([*TOPICS, "nowhere"])
 ids = st.integers(0, 30).map(lambda number: f"m{number}")
 id_lists = st.lists(ids, max_size=8).map(tuple)
-peer_lists = st.lists(st.sampled_from([*PEERS, MALLORY, "nobody"]), max_size=6).map(tuple)
+peer_lists = st.lists(st.sampled_from([*PEERS, MALLORY, "stranger"]), max_size=6).map(tuple)
 episub_parts = parts_said(
     topics=topics,
     id_lists=id_lists,
     announced=st.tuples(id_lists, st.lists(st.integers(0, 1 << 40), max_size=8).map(tuple)),
-    peers=st.sampled_from([*PEERS, MALLORY, "nobody"]),
+    peers=st.sampled_from([*PEERS, MALLORY, "stranger"]),
     peer_lists=peer_lists,
     numbers=st.integers(0, 9),
     sketches=st.lists(st.integers(0, 1 << 70), max_size=4).map(tuple),
@@ -94,7 +94,7 @@ SMALL_LIMITS = {
 class Network(RuleBasedStateMachine):
     kind = "floodsub"
     more: Mapping[str, object] = {}
-    """Parameters beside those that are drawn."""
+    """Parameters in addition to those that are drawn."""
 
     @initialize(low=st.integers(0, 2), extra=st.integers(0, 2), more=st.integers(0, 2), coalesce=st.booleans(),
                 validate=st.booleans(), option=st.integers(0, 2), ready=st.integers(0, 3))  # fmt: skip

@@ -79,7 +79,7 @@ def test_who_comes_to_a_mesh_full_of_one_address_finds_a_place(seed):
         node.handle(RpcReceived(name, GRAFT), 2)
         assert name in mesh(node)
     assert len(mesh(node)) == 12
-    assert set(known) <= set(mesh(node)), "nobody with a place of its own has given way"
+    assert set(known) <= set(mesh(node)), "no peer with a place of its own has given way"
     assert of_one(mesh(node)) == 2
     refused = node.handle(RpcReceived("name 59", GRAFT), 3)
     assert any(isinstance(action, PartDropped) for action in refused)

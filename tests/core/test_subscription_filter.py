@@ -1,4 +1,4 @@
-"""What routers hear of topics that they have nothing to do with; go-libp2p-pubsub's own cases and their numbers.
+"""Subscriptions to topics that a router does not use; go-libp2p-pubsub's own cases and their numbers.
 
 Rules: SHELL-8.
 """

@@ -252,7 +252,7 @@ def test_the_ihaves_of_one_rpc(name, accepted):
 
 @pytest.mark.parametrize(("name", "rpcs"), [("go", 10), ("jvm", 10)])
 def test_ihaves_of_many_rpcs(name, rpcs):
-    """Rules: GOSSIP-14. The next heartbeat counts anew."""
+    """Rules: GOSSIP-14. The next heartbeat starts a new count."""
     judge = like(name, first_heartbeat_ms=1_000)
     judge.connect("p")
     asked = [len(sent(judge.say("p", IHave(TOPIC, (f"m{number}",))), IWant)) for number in range(12)]

@@ -1,4 +1,4 @@
-"""What `deploy/` and `action.yml` say: held to verifiers, to the options that there are and to the lock; and run."""
+"""`deploy/` and `action.yml` are checked by verifiers and against the options and the lock file, and are run."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ FOREVER = 1 << 60
 
 
 def draw_lines_once(latency: LatencyModel) -> None:
-    """A latency is drawn anew whenever somebody asks, and in a search each is asked for again and again."""
+    """Keep drawn latencies: the model draws at every call, and a search asks for each many times."""
     latency.base_us = cache(latency.base_us)
 
 

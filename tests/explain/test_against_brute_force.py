@@ -24,7 +24,7 @@ def compare(run: Path, scenario: Scenario) -> int:
         try:
             story = open_message(run, str(message))
         except ValueError:
-            continue  # it was to be published after the end, or by nobody
+            continue  # it was to be published after the end, or by no node
         if not story.history.published:
             continue
         assert story.model is not None

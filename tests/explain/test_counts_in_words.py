@@ -83,14 +83,14 @@ def test_who_got_it_without_being_due_is_counted(tmp_path):
 
 
 def test_a_topic_without_peers(tmp_path):
-    file = tmp_path / "nobody.toml"
+    file = tmp_path / "no_subscriber.toml"
     file.write_text('[[topics]]\nname = "empty"\nsubscribers_count = 0\n', encoding="utf-8")
     run = simulated(load_scenario(file, "r1", [*SMALL, ("workload.publishers", "any")]), tmp_path / "run")
     assert answers(run, 1) == ("Only its publisher got it.", "It was not due at any node: no node was in the topic.")
 
 
 def test_the_trace_of_one_node_does_not_speak_for_others(tmp_path):
-    """Of a live network only what the publisher traced is imported."""
+    """Only the publisher's trace of a live network is imported."""
     with gzip.open(LIVE, "rt", encoding="utf-8") as lines:
         mine = [line for line in lines if json.loads(line)["peerID"] == PUBLISHER]
     (tmp_path / "one.json").write_text("".join(mine), encoding="utf-8")

@@ -39,7 +39,7 @@ def test_who_was_sent_a_copy_had_an_eager_link(run):
 
 @pytest.mark.thorough
 def test_no_word_of_another_router(run):
-    """Of every delivery of every message, and of what the slowest have in common."""
+    """Explain every delivery of every message, and the common causes of the slowest."""
     said: list[str] = []
     causes: set[tuple[str, str | None]] = set()
     steps: set[Step] = set()

@@ -24,7 +24,7 @@ def run(tmp_path_factory):
 
 
 def test_the_guide_says_what_the_command_says(run, monkeypatch):
-    """`RENEW=1` writes it, as it is where nobody says how wide the terminal is."""
+    """`RENEW=1` writes the guide, with output for a terminal of unknown width."""
     monkeypatch.delenv("COLUMNS", raising=False)
     text = GUIDE.read_text(encoding="utf-8")
 

@@ -26,7 +26,7 @@ def run(request, tmp_path_factory):
 
 
 def test_paths_follow_the_deliveries_to_the_publisher(run):
-    """Each hop is one that a delivery names, and each copy one that somebody received."""
+    """Each hop is named by a delivery, and a node received each copy."""
     for message in range(10):
         story = open_message(run, str(message))
         rows = list(iter_rows(run, messages=[message]))

@@ -100,7 +100,7 @@ IN_PARTS = (Why.PARTS_LOST, Why.PARTS_NOT_ASKED, Why.PARTS_NOT_SENT, Why.UNKNOWN
 
 
 def why_by_rows(all_rows: list[TraceRow], story, node: int) -> tuple[Why, list[int]] | None:
-    """Why a node has no part that made a message whole, searched in all rows; None where nobody around it had it."""
+    """Search all rows for why a node lacks a part of a message; None where no neighbour had it."""
     start = story.history.published_us
     until = min(start + story.run.window_us, story.run.end_us)
     rows = [row for row in all_rows if row.remote is not None]

@@ -1,4 +1,4 @@
-"""Missing deliveries: the due nodes are those of a search in all rows, and each reason was made to hold."""
+"""Missing deliveries: a search in all rows finds the same due nodes, and each reason is caused on purpose."""
 
 from __future__ import annotations
 

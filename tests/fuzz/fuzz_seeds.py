@@ -200,6 +200,6 @@ def _unpacked(name: str, lines: int | None = None) -> bytes:
 
 
 def _events(step: int) -> list[bytes]:
-    """Some events of a recorded trace, delimited: every so many lines of its JSON, put into protobuf."""
+    """Some events of a recorded trace, delimited: one line in `step` of its JSON, put into protobuf."""
     lines = [line for line in _unpacked("go-0.16.json.gz").splitlines(True)[: 20 * step : step] if json.loads(line)]
     return list(protobuf_of_lines(lines))

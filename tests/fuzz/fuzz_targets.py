@@ -94,7 +94,7 @@ def protobuf_fields(data: bytes) -> None:
 
 @target
 def vectors(data: bytes) -> None:
-    """What is read can be read again."""
+    """Vectors that were read can be read again from their JSON."""
     with suppress(VectorError):
         found = parse_vectors(data, "file")
         assert parse_vectors(json.dumps(found).encode(), "file") == found
@@ -139,7 +139,7 @@ def noise_bytes(data: bytes) -> None:
 
 @target
 def noise_payload(data: bytes) -> None:
-    """What a peer that knows Noise may put where its identity belongs."""
+    """The bytes stand where the identity of a peer belongs, in a right handshake."""
     handshake, peer = Handshake(OURS, True), XX(False, STATIC)
     peer.read(handshake.start()[2:])
     message = peer.write(data[:8000])
@@ -281,7 +281,7 @@ def trace_traced(data: bytes) -> None:
 
 @target
 def trace_file(data: bytes) -> None:
-    """Any file at all: what it is, is told from its bytes."""
+    """Any file at all: its format is recognised by its bytes."""
     _read_file(data)
 
 

@@ -27,7 +27,7 @@ except NothingImported as nothing:
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 MORE_KIB = 200 << 10
-"""What an import may take beyond its libraries, in KiB."""
+"""Memory that an import may take in addition to its libraries, in KiB."""
 
 
 def imported(file: Path, run: Path) -> tuple[str, int]:

@@ -15,7 +15,7 @@ from hearsay.trace.folder.manifest import TraceFile, WrittenTrace
 
 
 class Runs:
-    """What a hostile server would send: a pickle that writes a file when it is read."""
+    """A pickle as a hostile server would send it: reading it writes a file."""
 
     def __init__(self, target: Path) -> None:
         self.target = target

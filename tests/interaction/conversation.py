@@ -1,4 +1,4 @@
-"""Plays the scripts of this folder: real routers, joined by links that deliver when told to.
+"""Plays the scripts of this folder: real routers, joined by links that deliver by command.
 
 A script is prose (lines that start with `#`), commands (lines that start with `> `) and, after each command, what it
 made the routers do, or `(nothing)`. Time is milliseconds and moves only by command.
@@ -14,7 +14,7 @@ made the routers do, or `(nothing)`. Time is milliseconds and moves only by comm
     join|leave NAME TOPIC
     parts NAME TOPIC supports|requests an application of partial messages, which sends all it is asked for (`Sends`)
     part NAME TOPIC GROUP              the application has news of a group
-    publish NAME TOPIC ID [BYTES]      a message, of so many bytes
+    publish NAME TOPIC ID [BYTES]      a message of this size
     deliver                            hand over all RPCs under way, and those they cause, until it is quiet
     drop A B                           lose what is under way from A to B
     fail A B                           what is under way from A to B did not leave: tell A
@@ -131,7 +131,7 @@ PROTOCOLS = {
 
 
 class Sends:
-    """An application that tells everybody that it has `all`, and sends it to those who have not said so."""
+    """An application that announces `all` to every peer, and sends it to peers that have not announced it."""
 
     def parts_for(self, topic: TopicId, group: bytes, peer: PartialPeer) -> PartsFor:
         metadata = None if peer.told else b"all"
@@ -139,7 +139,7 @@ class Sends:
 
 
 SILENT = ("node", "hand", "wait", "quiet", "loud")
-"""Commands that no router hears of."""
+"""Commands that cause no event for a router."""
 
 
 class Conversation:
@@ -431,7 +431,7 @@ def _action_line(name: str, action: Action) -> str | None:
         case DeliverPartial():
             return f"{name} hands over {_shown_partial(action.partial)} from {action.received_from}"
         case ExtensionTestReceived():
-            return f"{name} hears the test message of {action.peer}"
+            return f"{name} gets the test message of {action.peer}"
         case RemindOfPartial():
             return f"{name} reminds of {action.group.decode()} in {action.topic}"
         case Validate():
@@ -474,7 +474,7 @@ def _action_line(name: str, action: Action) -> str | None:
         case OverlayChanged(OverlayChange.LAZY):
             return f"{name} makes {action.peer} lazy in {action.topic}"
         case NamedPeerDialled():
-            return f"{name} was told of {action.peer} in {action.topic}"
+            return f"{name} learns of {action.peer} in {action.topic}"
         case PeerAdded() | TopicJoined() | TopicLeft():
             return None
         case _:

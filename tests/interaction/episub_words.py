@@ -10,7 +10,7 @@
     IHAVE tree TOPIC ID@HOPS …          GRAFT tree TOPIC [ID …]
     PRUNE tree TOPIC
 
-`#1` is the sequence number of whoever started the walk; `LINKS/RANDOM` counts the speaker's links.
+`#1` is the sequence number of the peer that started the walk; `LINKS/RANDOM` counts the speaker's links.
 """
 
 from __future__ import annotations

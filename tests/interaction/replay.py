@@ -39,7 +39,7 @@ SENT = re.compile(r"(?P<who>\w+ -> \w+): (?P<parts>.+?)(?P<via>( \(\w+\))?)")
 
 
 class Unplayable(Exception):
-    """What a run of the simulator cannot do."""
+    """A command that a run of the simulator cannot do."""
 
 
 class Replay:
@@ -47,7 +47,7 @@ class Replay:
         self._routers: dict[str, tuple[RouterKind, RouterParameters]] = {}
         self._dials: list[tuple[str, str]] = []
         self._joined: defaultdict[str, list[str]] = defaultdict(list)
-        """By topic, before anybody connects."""
+        """By topic, before any connection."""
         self._timed: list[tuple[int, str, str, str]] = []
         self._cuts: list[tuple[int, str, str]] = []
         self._beats: dict[str, list[int]] = {}
@@ -57,7 +57,7 @@ class Replay:
         self._starts_ms = [0]
         """When each command was said; all until the first `deliver` are one."""
         self.expected: list[list[str]] = [[]]
-        """What the conversation says after each, in the order of the alphabet."""
+        """The lines of the conversation after each, in the order of the alphabet."""
         conversation = Conversation()
         for line in script.splitlines():
             if line.startswith("> ") and line.split()[1] not in SAYS_NOTHING:

@@ -3,8 +3,8 @@
     python tests/kernel_mutants/run_kernel_mutants.py [--scenarios 300] [--seed 1] [--only NAME …] [--json FILE]
 
 The scenarios are run by the reference engine once, then by the array engine with each fault in turn, until one gives
-another trace, raises, or does not come to an end. What saw a fault comes first for the next one. Prints how many
-scenarios each fault took, and the survivors; the exit code is 1 if there is one that mutants.toml does not explain,
+another trace, raises, or does not come to an end. The scenario that saw a fault comes first for the next one. Prints
+how many scenarios each fault took, and the survivors; the exit code is 1 if mutants.toml does not explain one,
 and 2 if the engines differ without any fault, or a fault is seen that is explained as unseen.
 """
 

@@ -1,4 +1,4 @@
-"""What runs in the copy of the package: scenarios by the reference engine once, by the planted kernels often."""
+"""Runs in the copy of the package: scenarios by the reference engine once, by the planted kernels often."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Case:
     text: str
     plan: Plan
     summary: dict[str, object]
-    """Of the reference engine; the hash of the trace is in it."""
+    """The reference engine's; the hash of the trace is in it."""
 
 
 def cases(count: int, first_seed: int, most_events: int) -> Iterator[Case]:
-    """The corners, and so many random scenarios, of which the reference engine made a summary."""
+    """Yield the corners and `count` random scenarios, each with the reference engine's summary."""
     numbers = count_from(first_seed * _FAR_APART)
     corners = (_case(text, plan_of(text), most_events) for text in corner_scenarios())
     yield from (case for case in corners if case is not None)

@@ -12,7 +12,7 @@ from hearsay.libp2p.names.keys import PrivateKey
 
 
 class Attacker:
-    """Speaks correctly up to yamux, and then whatever it is told to."""
+    """Speaks correctly up to yamux, and then sends the frames of the test."""
 
     def __init__(self, reader, writer):
         self.reader = reader
@@ -21,7 +21,7 @@ class Attacker:
 
     @classmethod
     async def connect(cls, host, address="127.0.0.1", receive_buffer=None):
-        """From any address of 127.0.0.0/8; with a small buffer, the kernel takes little for who does not read."""
+        """From any address of 127.0.0.0/8; with a small buffer, the kernel takes little for a reader that stops."""
         connecting = socket.socket()
         connecting.setblocking(False)
         if receive_buffer is not None:

@@ -292,7 +292,7 @@ async def test_parallel_dials_to_one_peer_share_a_connection(one, other):
 
 @run
 async def test_a_dial_that_is_given_up_is_no_dial_any_more_and_another_address_is_tried(one, other):
-    """At the first address somebody accepts connections and says nothing."""
+    """At the first address a server accepts connections and sends nothing."""
     ended = asyncio.Event()
 
     async def silent(reader, writer):

@@ -234,7 +234,7 @@ async def test_connections_that_never_shake_hands_are_limited(host, held):
 
 @attack(HostLimits(connection=ConnectionLimits(yamux=YamuxLimits(max_unread_bytes=4 << 20))))
 async def test_the_memory_of_a_hostile_connection_is_bounded(host, held):
-    """Streams that nobody reads: the heap grows by about what is received, and not beyond the limit."""
+    """No application reads the streams: the heap grows by about the received bytes, and not beyond the limit."""
     attacker = await (await Attacker.connect(host)).upgrade()
     attacker.send(*[opening(2 * number + 1, "/hold") for number in range(64)])
     while len(held) < 64:

@@ -1,4 +1,4 @@
-"""Rates: so many at once, then so many a second; time is a number."""
+"""Rates: a burst at once, then a number a second; time is a number."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ PADDING = (Multiaddr.parse("/dns4/" + "a" * 200 + "/tcp/1"),) * 17
 def attack(**limits):
     """Run a coroutine function with a point that knows forty padded records, and a host that is connected to it.
 
-    In the end somebody else still gets an answer.
+    In the end another peer still gets an answer.
     """
 
     def decorate(test):
@@ -96,7 +96,7 @@ async def test_who_reads_gets_all_answers_in_order(point, host, attacker):
     (stream,) = await streams_to(host.peer, attacker, 1)
     stream.write(QUESTION * 60)
     stream.finish()
-    assert len(set(await answers_of(stream, 60))) > 1  # whom chance tells first differs
+    assert len(set(await answers_of(stream, 60))) > 1  # chance decides which peers come first
     assert await stream.read() == b""
     await until(lambda: not point._streams)
 

@@ -154,7 +154,7 @@ def test_in_a_full_address_the_peer_that_registered_most_gives_way():
 
 
 def test_where_all_is_full_the_greatest_address_gives_way():
-    """Forty registrations from one address leave room for whoever comes from another one."""
+    """Forty registrations from one address leave room for peers of another one."""
     point = Point(bytes=40 * ENTRY)
     for who in range(40):
         point.register(who, at=AWAY)
@@ -193,7 +193,7 @@ def test_addresses_take_turns_in_an_answer():
         point.register(who, at=AWAY)
     point.register(101, at="10.0.0.2")
     for _ in range(20):
-        assert {100, 101} < set(point.listed(limit=3)), "whoever begins"
+        assert {100, 101} < set(point.listed(limit=3)), "the first peers"
 
 
 def test_chance_says_which_address_is_sent_first():

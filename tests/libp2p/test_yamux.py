@@ -204,7 +204,7 @@ def test_resets_free_what_was_unread():
     assert listener._unread == 3
     assert listener.receive(frame(FrameType.WINDOW_UPDATE, Flag.RST, 1, 0)) == [Reset(1)]
     assert (listener._unread, listener._streams) == (0, {})
-    listener.send(1, b"nobody is there")
+    listener.send(1, b"no stream is there")
     listener.take()
     assert listener.take() == b""
 

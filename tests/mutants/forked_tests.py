@@ -4,8 +4,8 @@ Rules:
 
 * The process that forks has never imported the package or a test: each fork imports them from the copy it is given.
 * A fork keeps the thread that forked and no other, so no import may start a thread.
-* What a fork tells is what pytest told it, test by test; one that does not end in time is killed with all that it
-  started, and what it had told until then counts.
+* A fork reports pytest's outcome of each test; one that does not end in time is killed with all that it started, and
+  its reports until then count.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ PREPARED = (
     "nacl.signing", "numpy", "prometheus_client.openmetrics.parser", "pyarrow.dataset", "pyarrow.parquet", "pydantic",
     "xdist.scheduler",
 )  # fmt: skip
-"""What tests and package import of others. A name that is missing costs time and nothing else."""
+"""Modules of other packages that tests and package import. A missing name costs time and nothing else."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 OPTIONS = (
     "-q", "-rfE", "--tb=line", "--disable-warnings", "-p", "no:cacheprovider", "-p", "no:unraisableexception",
     "--hypothesis-profile=mutants",
 )  # fmt: skip
 TURNS = 600
-"""Of its loop that a test may wait: six seconds, or more on a busy machine (`tests/node/waiting.py`)."""
+"""Turns of its loop that a test may wait: six seconds, or more on a busy machine (`tests/node/waiting.py`)."""
 LOOK_AGAIN_S = 0.005
 IN_VAIN = "in vain"
 SOUND = "sound"
@@ -88,7 +88,7 @@ def prepare() -> None:
 
 
 class Forks:
-    """Of this process, so many at a time; `folder` has the sound package, and is theirs."""
+    """Forks of this process, `jobs` at a time; `folder` has the sound package, and belongs to them."""
 
     def __init__(self, folder: Path, jobs: int) -> None:
         self._folder = folder
@@ -122,7 +122,7 @@ class Forks:
                     continue
                 self._end(pid)
             self._running.pop(pid, None)
-            result = _report(self._folder / f"{task.name}.told")
+            result = _report(self._folder / f"{task.name}.report")
             result.said = (self._folder / f"{task.name}.said").read_text(encoding="utf-8", errors="replace")
             result.took_s = monotonic() - began
             shutil.rmtree(self._folder / task.name, ignore_errors=True)
@@ -166,7 +166,7 @@ def _become(task: Task, folder: Path) -> NoReturn:
         os.environ.update(environment(package))
         sys.path[:0] = path
         os.chdir(TESTS.parent)
-        with (folder / f"{task.name}.told").open("w", encoding="utf-8", buffering=1) as file:
+        with (folder / f"{task.name}.report").open("w", encoding="utf-8", buffering=1) as file:
             code = pytest.main([*OPTIONS, *task.tests], plugins=[Witness(file, task.tests)])
             tested = find_spec("hearsay")
             copy = "" if tested is None else Path(str(tested.origin)).parents[1].name

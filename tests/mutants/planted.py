@@ -1,6 +1,6 @@
 """Mutants: the defences of the node, each broken by a change of its source.
 
-`*.toml` beside this file lists them: a file below `src/hearsay`, a text that occurs in it once, what takes its place,
+`*.toml` in this folder lists them: a file below `src/hearsay`, a text that occurs in it once, what takes its place,
 and the tests that must fail then. Where one line stands behind another, `also` changes that one too.
 """
 
@@ -47,12 +47,12 @@ FOLDER = Path(__file__).parent
 
 
 def mutants() -> list[Mutant]:
-    """All of them, in the order of their files."""
+    """Return all mutants, in the order of their files."""
     return [mutant for file in sorted(FOLDER.glob("*.toml")) for mutant in mutants_of(file.stem)]
 
 
 def mutants_of(name: str) -> list[Mutant]:
-    """Those of one file."""
+    """Return the mutants of one file."""
     given = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     return [_mutant(**each) for each in given["mutant"]]
 

@@ -32,7 +32,7 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """Of all tables with these columns."""
+    """Return the rows of all tables with these columns."""
     found = []
     reading = False
     for line in PAGE.read_text(encoding="utf-8").splitlines():

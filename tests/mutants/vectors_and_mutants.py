@@ -1,4 +1,4 @@
-"""Which changes of the source the test vectors find by themselves: whatever file of mutants is named.
+"""Finds the changes of the source that the test vectors find by themselves, for each named file of mutants.
 
 python tests/mutants/vectors_and_mutants.py [scores judging …]
 """
@@ -38,7 +38,7 @@ def found_by_vectors(mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]
 
 
 def run_vectors(package: Path) -> int:
-    """The exit code. Nothing is kept of compiled files, which may be told apart by their seconds alone."""
+    """Return the exit code. Nothing is compiled to files: two of the same second look equal."""
     return subprocess.run(
         [sys.executable, "-B", "-m", "hearsay", "vectors", VECTORS],
         env=environment(package), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120,

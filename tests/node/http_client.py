@@ -11,7 +11,7 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class _Received:
-    """What `http.client` asks of a socket."""
+    """A socket, as far as `http.client` uses it."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -42,7 +42,7 @@ class RecordingRouter(Router):
 
 @dataclass
 class Sent:
-    """RPCs of one peer: what it says beside messages, and how many messages each has."""
+    """RPCs of one peer: their parts without messages, and how many messages each has."""
 
     rpcs: list[Rpc]
     counts: list[int]

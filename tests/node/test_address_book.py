@@ -80,7 +80,7 @@ def test_addresses_that_cannot_be_dialled_or_name_another_peer_are_left_out():
     assert PEERS[1] not in known.peers
 
 
-def test_a_source_that_tells_of_many_displaces_only_what_it_told_itself():
+def test_a_source_of_many_addresses_displaces_only_its_own():
     known = book(source_peers=5)
     known.learn(RECORDS[0], "honest")
     for who in range(10, 40):
@@ -97,8 +97,8 @@ def test_when_all_places_are_taken_the_source_with_most_loses_its_oldest():
     assert set(known.peers) == {*PEERS[2:8], *PEERS[10:14]}
 
 
-def test_telling_of_a_peer_again_does_not_take_it_from_who_told_first():
-    """Else a flood could first take over what others told, and then displace it."""
+def test_naming_a_peer_again_does_not_take_it_from_its_first_source():
+    """Else a flood could first take over the entries of others, and then displace them."""
     known = book(source_peers=3)
     known.learn(RECORDS[0], "honest")
     known.learn(sealed(0, 2), "flood")

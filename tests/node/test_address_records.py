@@ -1,4 +1,4 @@
-"""Signed addresses beside the names of peers: how many are read."""
+"""Signed addresses next to the names of peers: how many are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Demerits fade, addresses answer for their peers and for nobody else, honest peers are never put out."""
+"""Demerits fade, addresses answer for their own peers alone, honest peers are never put out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Clock:
 
 
 class Court:
-    """A conduct with a clock in hand, and whom it has put out."""
+    """A conduct with a clock in hand, and the peers that it has put out."""
 
     def __init__(self, **limits):
         self.clock = Clock()
@@ -103,7 +103,7 @@ def test_an_address_whose_peers_are_put_out_one_after_the_other_is_kept_out():
         court.conduct.note(peer, "192.0.2.1", Offence.FORGED, 100)
     assert court.out == [*PEERS[:8], "192.0.2.1"]
     assert court.conduct.kept_out(None, "192.0.2.1").peer is None
-    assert court.conduct.kept_out(PEERS[20], "192.0.2.1") is not None, "whoever comes from there"
+    assert court.conduct.kept_out(PEERS[20], "192.0.2.1") is not None, "any peer of this address"
 
 
 def test_an_address_of_many_offenders_is_slowed():

@@ -220,7 +220,7 @@ def test_shares_hold_whatever_happens_and_no_peer_is_lost(steps):
 
 
 def test_dials_of_an_address_have_a_rate():
-    """Peers that end at once leave places free, and yet nobody makes a node flood an address."""
+    """Peers that end at once leave places free, and yet no peer makes a node flood an address."""
     dials, clock = queue(address_rate=Rate(4, 2.0))
     for number in range(40):
         dials.add(peer(number), (Multiaddr.parse(f"/ip4/10.0.7.1/tcp/{4001 + number}"),), f"source {number % 4}")

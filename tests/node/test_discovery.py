@@ -1,4 +1,4 @@
-"""Finding peers where somebody names wrong addresses: tarpits accept connections and stay silent."""
+"""Finding peers where attackers name wrong addresses: tarpits accept connections and stay silent."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def register(point, peer, record, address):
 
 @run
 async def test_nodes_meet_though_a_rendezvous_point_is_poisoned(stack):
-    """Forty-five registrations before them and as many after, with forty addresses each where nobody answers."""
+    """Forty-five registrations before them and as many after, with forty addresses each where no peer answers."""
     tarpit = await (await stack.enter_async_context(Tarpit())).open(*range(1, 41))
     host = await stack.enter_async_context(hosting())
     point = RendezvousPoint(host)

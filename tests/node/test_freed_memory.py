@@ -1,4 +1,4 @@
-"""What was freed below something that stays goes back to the system; in a process of its own, whose heap is known."""
+"""Memory freed below a block that stays goes back to the system; in a process of its own, whose heap is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What peers send is handled in turns: a flood of one holds up nobody else, and nothing of an honest one is lost."""
+"""RPCs of peers are handled in turns: a flood of one holds up no other peer, and loses nothing of an honest one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Bare:
 
 @asynccontextmanager
 async def node_and_bare_hosts(count, offences=None, **limits):
-    """A node in the topic `news` that puts nobody out, and bare hosts connected to it."""
+    """A node in the topic `news` that puts no peer out, and bare hosts connected to it."""
     async with Node(NodeConfig(limits=NodeLimits(topic_queue=100_000, **limits))) as node:
         noted = [] if offences is None else offences
         node._held_peers.offended = lambda *offence: noted.append(offence)
@@ -291,7 +291,7 @@ async def test_what_a_peer_has_checked_at_a_time_is_bounded():
 
 
 async def most_that_waited_of_one(**limits):
-    """Bytes that were reserved for a peer whose hundred messages all have dear signatures; all arrive."""
+    """Bytes reserved for a peer whose hundred messages all have expensive signatures; all arrive."""
     async with node_and_bare_hosts(1, **limits) as (node, topic, one):
         expensive = DearAuthor()
         for number in range(100):

@@ -219,7 +219,7 @@ def test_names_are_written_when_there_are_new_ones(tmp_path, peers):
             trace._write()
             await trace._written()
             files.append((tmp_path / "dictionary" / "peers.parquet").stat().st_ino)
-        assert set(load_names(tmp_path / "00001").peers) == {0, 1}, "a piece names whom it speaks of"
+        assert set(load_names(tmp_path / "00001").peers) == {0, 1}, "a piece names the peers in its rows"
         await trace.close()
         return files
 

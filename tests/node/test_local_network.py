@@ -26,7 +26,7 @@ from hearsay.node.node import Node
 PEER = peer_id_of(PrivateKey.generate().public)
 
 
-def test_two_nodes_find_each_other_and_nothing_told_them():
+def test_two_nodes_find_each_other_without_an_address():
     pytest.importorskip("zeroconf")
 
     async def work():

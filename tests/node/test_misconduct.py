@@ -39,7 +39,7 @@ def config(*, conduct=None, parameters=QUICK, **more):
 
 
 class Peer:
-    """A host that writes whatever it is told to a node, from an address of its own."""
+    """A host that sends the test's RPCs to a node, from an address of its own."""
 
     def __init__(self, address="127.0.0.2", identity=None, protocol=MESHSUB):
         self.address = address
@@ -319,7 +319,7 @@ async def test_who_grafts_in_backoff_again_and_again_is_put_out():
 
 
 FEW_ROUNDS = 50
-"""Of GRAFTs by all sybils; honest nodes need three. Over thousands some come in by chance, whatever the rule."""
+"""GRAFTs by all sybils; honest nodes need three. In thousands some succeed by chance, with any rule."""
 
 
 @run

@@ -108,7 +108,7 @@ async def test_large_messages_and_topics_that_are_not_ascii():
 async def test_publishing_says_what_became_of_it():
     async with Node(config()) as one, Node(config()) as other:
         topic = await one.join("news")
-        alone = await topic.publish(b"nobody hears")
+        alone = await topic.publish(b"no peer yet")
         assert (alone.sent, alone.dropped, alone.waiting) == (0, 0, False)
         kept = await topic.publish(b"later", wait_for_peers=True)
         assert kept.waiting

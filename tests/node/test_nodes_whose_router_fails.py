@@ -1,4 +1,4 @@
-"""A router from outside that raises ends its node in good order, and everybody who waits for it hears why."""
+"""A router from outside that raises ends its node in good order, and each waiting caller gets the reason."""
 
 from __future__ import annotations
 

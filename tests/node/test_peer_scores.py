@@ -169,7 +169,7 @@ async def test_a_router_that_keeps_no_scores_says_so():
     async with Node(NodeConfig(parameters=QUICK)) as node:
         assert node.scores.all == {}
         with pytest.raises(UsageError, match="keeps no scores"):
-            node.scores.rate(b"somebody", 1)
+            node.scores.rate(b"stranger", 1)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hearsay.node.incoming.verification import Batch, Line
 
 
 class World:
-    """A clock that goes on while somebody works, and a loop."""
+    """A clock that advances while work is done, and a loop."""
 
     def __init__(self):
         self.now_s = 0.0
@@ -124,7 +124,7 @@ def test_idle_time_earns_nothing():
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 40)), max_size=60))
 def test_no_peer_uses_more_than_the_allowance(uses):
-    """Whoever waits as long as it is told has used no more than the burst, the rate, and one use too many."""
+    """A caller that waits as long as it must has used no more than the burst, the rate, and one use too many."""
     allowance = Allowance(10, 20, 0.0)
     now_s = used = 0.0
     for pause_s, count in uses:

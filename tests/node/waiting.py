@@ -1,6 +1,6 @@
-"""Tests that run in an event loop and wait for what they want to see; those that wait in vain end, and fail.
+"""Tests that run in an event loop and wait for a condition; those that wait in vain end, and fail.
 
-What a test may wait is counted in turns of its loop, not in seconds: both ends of a conversation are in one loop, and
+A test's patience is counted in turns of its loop, not in seconds: both ends of a conversation are in one loop, and
 while they work it does not turn idly. On a busy machine the same turns take longer.
 """
 

@@ -18,11 +18,11 @@ class Talk:
         pairs = permutations(self.applications, 2) if links is None else links
         self.links = {link for pair in pairs for link in (tuple(pair), tuple(pair)[::-1])}
         self.supports = set(supports)
-        """Those that send parts and request none."""
+        """Peers that send parts and request none."""
         self.outside = set(outside)
-        """Links whose first does not have the second in its mesh: it speaks to it only of what it was told about."""
+        """Links whose first peer lacks the second in its mesh: it sends about groups that the second mentioned."""
         self.known = {}
-        """By speaker, hearer and group: last metadata heard, last metadata told, note."""
+        """By sender, receiver and group: last metadata received, last metadata sent, note."""
         self.under_way = {link: deque() for link in sorted(self.links)}
         self.sent = []
         self.wholes = []

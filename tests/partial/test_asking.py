@@ -94,7 +94,7 @@ def test_who_is_asked_for_least_takes_what_another_did_not_send():
     assert [asks.of(peer) for peer in ("p", "q", "r")] == [0, 0b10, 0b01]
 
 
-def test_what_nobody_else_offers_is_not_waited_for_and_asked_again_when_it_is_offered_again():
+def test_parts_of_no_other_peer_are_not_awaited_and_are_requested_when_offered_again():
     asks = Asks()
     asks.offered("p", 0b1, ALL)
     assert [asks.beat(), asks.beat(), asks.beat()] == [[], ["p"], []]
@@ -129,7 +129,7 @@ def test_what_peers_say_takes_no_more_memory_than_there_is_for_it():
 
 
 def test_a_bitmap_cannot_say_it_and_everything_comes_all_the_same():
-    """What a bitmap lacks, all send: parts come more than once, and the message is whole once."""
+    """All peers send the parts that a bitmap lacks: parts come more than once, and the message is whole once."""
     form = counted_parts(8, 8, Bitmap())
     talk = Talk([PartsExchange(form, asks=Asking.ONE) for _ in range(3)])
     for node in (1, 2):

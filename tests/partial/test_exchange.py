@@ -46,7 +46,7 @@ def has(talk, node, group=GROUP):
 
 
 UNHEARD = None
-"""What a node has of a group that it has not heard of."""
+"""The parts that a node has of an unknown group."""
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_who_is_not_in_the_mesh_is_sent_a_partial_message_and_gets_all():
 
 
 def test_each_of_two_pushes_a_message_of_its_own_eagerly():
-    """go: h1 has all the data and eager pushes. h2 has the next message also eager pushes. Nobody has to ask."""
+    """go: h1 has all the data and eager pushes. h2 has the next message also eager pushes. No peer has to ask."""
     talk = Talk([PartsExchange(FORM, eager=True) for _ in range(2)])
     groups = [group_named(1), group_named(2)]
     for node, group in enumerate(groups):
@@ -258,7 +258,7 @@ def test_who_repeats_a_part_gets_no_credit_and_no_second_answer():
 
 
 def test_what_is_known_beforehand_is_there_when_a_group_is_first_seen():
-    """Seven of eight parts came by another way; peers are told, and one part is asked for."""
+    """Seven of eight parts came by another way; peers get metadata, and one part is requested."""
     known = counted(GROUP, range(7))
     exchange = PartsExchange(FORM, known=lambda topic, group: known if group == GROUP else {})
     assert exchange.received(Partial(TOPIC, GROUP, None, b"\xff"), 3) == Outcome((PublishPartial(TOPIC, GROUP),))
@@ -287,7 +287,7 @@ def test_the_oldest_group_goes_when_there_are_too_many():
 
 
 def test_what_is_remembered_of_senders_is_bounded():
-    """Of further ones nothing is: they may be sent a part that they have, and take no memory."""
+    """Nothing is kept about further peers: they may be sent a part that they have, and take no memory."""
     exchange = PartsExchange(FORM)
     exchange.add(TOPIC, GROUP, counted(GROUP, [0]))
     partial = Partial(TOPIC, GROUP, FORM.encode(GROUP, counted(GROUP, [0])), None)

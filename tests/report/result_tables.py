@@ -1,4 +1,4 @@
-"""Writes result tables as an analysis does, without one: a small network whose figures a test can reckon."""
+"""Writes result tables as an analysis does, without one: a small network whose figures a test can compute."""
 
 from __future__ import annotations
 

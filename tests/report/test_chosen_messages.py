@@ -1,4 +1,4 @@
-"""The page carries the messages of a run, and whoever looks at it chooses which one is played."""
+"""The page carries the messages of a run, and the reader chooses which one is played."""
 
 from __future__ import annotations
 

@@ -326,7 +326,7 @@ def test_the_line_of_all_topics_is_that_of_the_topic_where_there_is_one(tmp_path
 
 
 def simulated(folder: Path, router: str) -> Path:
-    """A run folder's scenario and summary beside made-up tables."""
+    """A run folder with a scenario, a summary and made-up tables."""
     command = ["simulate", "--preset", "r1", "--router", router, "--nodes", "9", "--messages", "1", "--trace", "none"]
     done = run_command(*command, "--out", folder)
     assert done.returncode == 0, done.stderr

@@ -1,7 +1,7 @@
-"""Sets of parameters that some implementations refuse: each rule finds its fault, and takes what is just right.
+"""Parameters that some implementations refuse: each rule finds its fault, and accepts values at its bound.
 
-What go refuses is in `tests/core/scores/test_score_parameters.py`; here is what rust and js (which always look at the
-whole set), nim and jvm refuse beyond that.
+`tests/core/scores/test_score_parameters.py` has the refusals of go; here are the further ones of rust and js (which
+always check the whole set), nim and jvm.
 """
 
 from __future__ import annotations

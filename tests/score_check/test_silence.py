@@ -1,7 +1,7 @@
 """Tests of who is silent in a topic and never found: the classes of networks, by their numbers (arXiv 2212.05197).
 
 The weights of the generator of 2020 find a peer that is silent in exactly one scored topic; Lighthouse's find it in
-one topic of three; Prysm and Filecoin score no deliveries, and nobody finds it in a topic that is not scored.
+one topic of three; Prysm and Filecoin score no deliveries, and no peer finds it in a topic that is not scored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Routers dial: those whom a PRUNE names, and direct peers."""
+"""Routers dial the peers that a PRUNE names, and direct peers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_filecoins_nodes_are_led_to_one_another_by_a_bootstrap_node_that_they_be
 
 
 def dials(rows: list[TraceRow]) -> Counter[tuple[int, int | None, int | None]]:
-    """By time, who dials and whom, of all but the last seconds, whose dials may not arrive."""
+    """Return time, dialler and dialled of all but the last seconds, whose dials may not arrive."""
     found = [row for row in rows if row.event == TraceEvent.DIAL and row.time_us < 15_000_000]
     return Counter((row.time_us, row.peer, row.remote) for row in found)
 
@@ -100,7 +100,7 @@ def test_each_dial_of_a_named_peer_is_a_row_and_nothing_else_is(hub):
 
 
 class Credulous(Floodsub):
-    """It has been told of peers that nobody knows."""
+    """It dials peers that no node knows."""
 
     def joined(self, topic):
         self.shell.actions += [NamedPeerDialled(topic, who) for who in (-1, 2, 3, 10_000)]
@@ -109,7 +109,7 @@ class Credulous(Floodsub):
 CREDULOUS = RouterKind("credulous", FloodsubParameters, Credulous, {"r1": {}})
 
 
-def test_who_is_nobody_has_no_number_in_the_row():
+def test_an_unknown_peer_has_no_number_in_the_row():
     dial_rows = []
     keys = [("network.nodes", "3"), ("network.degree", "1"), ("workload.messages", "0")]
     scenario = load_scenario(None, "r1", keys, router=f"{__name__}:CREDULOUS")
@@ -128,7 +128,7 @@ def test_who_takes_no_connection_is_not_reached(hub):
 
 
 class Wild(Floodsub):
-    """It dials whoever comes to its mind."""
+    """It dials names that it makes up."""
 
     def joined(self, topic):
         self.shell.due = self.shell.now + 1_000_000
@@ -162,7 +162,7 @@ def watched(router, **keys):
     return watcher, simulation
 
 
-def test_who_is_nobody_cannot_be_dialled_and_dials_have_a_bound():
+def test_an_unknown_peer_cannot_be_dialled_and_dials_have_a_bound():
     watcher, _ = watched(f"{__name__}:WILD", network__nodes=4, network__degree=0, workload__messages=0)
     for node in range(4):
         failed = [peer for failing, now, peer in watcher.failed if failing == node]

@@ -30,7 +30,7 @@ JUDGE = RouterKind("judge", FloodsubParameters, Judge, {"r1": {}})
 
 
 class Events:
-    """Watches what connections and ratings the routers of a run are told of."""
+    """Records the connections and ratings that the routers of a run get."""
 
     def __init__(self):
         self.connected = []
@@ -152,7 +152,7 @@ def test_a_population_is_rated():
     overrides = [("network.nodes", "20"), ("population", population)]
     runs = make_plan(load_scenario(None, "r1", overrides)).router_of
     assert {peer for _, peer, _ in events.rated} == {node for node in range(20) if runs[node] == 1}
-    assert all(runs[node] == 0 for node, _, _ in events.rated)  # randomsub judges nobody
+    assert all(runs[node] == 0 for node, _, _ in events.rated)  # randomsub rates no peer
 
 
 def test_routers_that_do_not_judge_are_not_asked_to():

@@ -1,4 +1,4 @@
-"""Latencies: symmetric, within bounds, the same whoever asks; region files and their mistakes."""
+"""Latencies: symmetric, within bounds, the same in any order of calls; region files and their mistakes."""
 
 from pathlib import Path
 from statistics import fmean, median

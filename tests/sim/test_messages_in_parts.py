@@ -60,7 +60,7 @@ def test_eager_publishers_are_quicker():
 
 
 def test_who_lacks_one_part_of_many_is_sent_one():
-    """Of 16 parts 15 came by another way; what is sent is near a sixteenth of the full messages."""
+    """15 of 16 parts came by another way; the sent bytes are near a sixteenth of the full messages."""
     full, parts = run(FULL), run(LACKING_ONE)
     assert parts.bytes_out["mean"] < full.bytes_out["mean"] / 8
 
@@ -88,7 +88,7 @@ def test_who_asks_one_peer_for_each_part_is_sent_each_once():
 
 
 def test_what_is_lost_is_asked_of_another():
-    """With a share of all parts lost nobody is without a message in the end, although each part is asked of one."""
+    """With a share of all parts lost every node gets every message, although it asks one peer for each part."""
     summary = run({**PARTS, "topics.0.partial.asks": "one", "loss.rate": 0.05, "linger_s": 20})
     assert summary.sent["partial"] > summary.messages * (summary.nodes - 1)
 

@@ -102,7 +102,7 @@ def test_a_population_is_a_list_or_a_share_of_the_others():
 
 
 def test_a_list_elsewhere_moves_no_node_between_shares():
-    """Whoever is not listed has the place in the draw that it has without lists."""
+    """A node that is not listed has the place in the draw that it has without lists."""
     share = {"share": 0.3, "router": {"preset": "rust"}}
     alone = make_plan(populations(share)).router_of
     with_list = make_plan(populations(share, {"listed": [0], "router": {"preset": "nim"}})).router_of

@@ -83,21 +83,21 @@ class Clique(Strategy):
 
 
 class OneSided(Clique):
-    """A node with an odd number counts nobody as its own."""
+    """A node with an odd number counts no peer as its own."""
 
     def peerings(self):
         yield from () if int(self.shell.node) % 2 else super().peerings()
 
 
 class Shy(Clique):
-    """It counts nobody as its own."""
+    """It counts no peer as its own."""
 
     def peerings(self):
         yield from ()
 
 
 class Hoarder(Clique):
-    """It forgets nobody."""
+    """It forgets no peer."""
 
     def peer_removed(self, peer):
         self.gone.add(peer.id)

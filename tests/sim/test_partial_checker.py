@@ -74,9 +74,9 @@ class Watched:
             self.feed(PeerConnected(peer, MESHSUB_13))
             control = Control(graft=(Graft(TOPIC),), features=(can,))
             self.feed(RpcReceived(peer, Rpc((Subscription(TOPIC, True, use),), (), control)))
-        self.feed(PeerConnected("beside", MESHSUB_13))
+        self.feed(PeerConnected("nearby", MESHSUB_13))
         fourth = Subscription(TOPIC, True, PartialUse.REQUESTS)
-        self.feed(RpcReceived("beside", Rpc((fourth,), (), Control(features=(CAN,)))))
+        self.feed(RpcReceived("nearby", Rpc((fourth,), (), Control(features=(CAN,)))))
 
     def feed(self, event: Event) -> list[Action]:
         actions = self._router.handle(event, self._now)
@@ -90,7 +90,7 @@ class Watched:
         self.feed(Publish(Message("m1", TOPIC, b"x", "me")))
         self.feed(RpcReceived("neither", Rpc(messages=(Message("m2", TOPIC, b"xyz", "author"),))))
         self.feed(PublishPartial(TOPIC, b"1"))
-        for peer, group in (("requests", b"2"), ("requests", b"3"), ("supports", b"3"), ("beside", b"4")):
+        for peer, group in (("requests", b"2"), ("requests", b"3"), ("supports", b"3"), ("nearby", b"4")):
             self.feed(RpcReceived(peer, Rpc(partial=Partial(TOPIC, group, None, b"x"))))
         self.feed(PublishPartial(TOPIC, b"3"))
         self._now = self._router.deadline()
@@ -119,7 +119,7 @@ def test_what_supporters_tell_each_other_is_a_parameter(monkeypatch, to, said):
 UNNEEDED = "IDONTWANT of m2, of which it would send parts,"
 FAULTS = [
     (Partials, "without", lambda self, peers, topic: peers, "message m1, in place of parts, to requests"),
-    (Partials, "gossip", lambda self, topic, peers: list(peers), "IHAVE of 't', in place of parts, to beside"),
+    (Partials, "gossip", lambda self, topic, peers: list(peers), "IHAVE of 't', in place of parts, to nearby"),
     (Partials, "gets_parts", lambda self, peer, topic: True, "parts that it does not request to supports"),
     (Partials, "spares", lambda self, peer, topic: False, f"{UNNEEDED} to supports"),
     (Partials, "is_told", lambda self, peer, topic: True, f"{NOT_FOR_IT} to neither"),

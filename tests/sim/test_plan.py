@@ -277,7 +277,7 @@ def test_churn_is_stationary():
         assert len(up_at(made, time_s * 1_000_000)) == pytest.approx(2100, rel=0.05)
     downs = [fault for fault in made.faults if isinstance(fault, NodeDown)]
     assert all(fault.goodbye for fault in downs)
-    # Of the nodes that are up, one in 20 goes down each second.
+    # One in 20 of the nodes that are up goes down each second.
     assert len(downs) == pytest.approx(2100 * made.end_us / 20_000_000, rel=0.05)
 
 

@@ -1,6 +1,6 @@
 """One line of a kernel changed: the engines no longer agree, and `hearsay trace diff` says where they part.
 
-The change is made in a copy of the package, which is compiled anew. Nearly all of that time is numba's own, so that
+The change is made in a copy of the package, which is compiled again. Nearly all of that time is numba's own, so that
 leaving out LLVM's optimising makes it no shorter.
 """
 

@@ -21,7 +21,7 @@ from hearsay.sim.scenario.scenario_file import load_scenario
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneMore(GossipsubParameters):
-    """A parameter that somebody adds, and no kernel knows of."""
+    """A new parameter that no kernel knows of."""
 
     degree_of_doubt: int = integer(0, low=0)
 

@@ -1,4 +1,4 @@
-"""Whole runs: the same on every machine, sound under every fault, and told the same by summary and trace."""
+"""Whole runs: the same on every machine, sound under every fault, with equal figures in summary and trace."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ topic = "topic"
 
 
 def test_backoffs_of_v11_are_said_and_kept(tmp_path):
-    """Who leaves says ten seconds; who rejoins keeps to them, and is in the mesh again when they are over."""
+    """A leaving node sends a backoff of ten seconds; after rejoining it waits until the end, and is in the mesh."""
     file = tmp_path / "rejoined.toml"
     file.write_text(LEFT_AND_REJOINED, encoding="utf-8")
     rows: list[TraceRow] = []
@@ -367,7 +367,7 @@ def test_an_outside_router_plugs_in_by_its_import_path(monkeypatch):
 
 
 def published_router(folder: Path, target: str) -> None:
-    """What an installed package leaves behind that publishes the router `outside`."""
+    """The files of an installed package that publishes the router `outside`."""
     about = folder / "outside-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")

@@ -64,7 +64,7 @@ def test_its_own_kind_forwards_it():
     taken = [row for row in found if row.event == TraceEvent.DELIVER and row.message in invalid]
     assert {row.peer for row in taken} == set(range(1, 11))
     assert len(taken) > 3 * len(invalid)
-    assert any(row.remote not in (None, of[row.message or 0]) for row in taken), "nobody forwarded any"
+    assert any(row.remote not in (None, of[row.message or 0]) for row in taken), "no node forwarded any"
 
 
 def test_topics_and_shares_of_messages():

@@ -13,7 +13,7 @@ INPUTS = 1500
 
 
 def soak(number: int) -> Counter[str]:
-    """One parser, and so many inputs that follow from the number."""
+    """Try one parser with inputs that follow from the number."""
     name = list(TARGETS)[number % len(TARGETS)]
     chance = Random(number)
     corpus = kept(name)

@@ -44,7 +44,7 @@ def scenario_texts(draw: st.DrawFn) -> str:
         lines.append(f"[[faults.crash]]\nat_s = {pick(3.1, 6)}\n{pick(*who_crashes(nodes))}\n{pick('', BACK)}")
     if draw(st.booleans()):
         lines.append(f"[[faults.partition]]\nat_s = {pick(3.2, 5)}\nheal_s = {pick(6, 9)}\nshare = 0.4")
-    says_hello = preset != "simsub"  # without a hello nobody would learn who leaves
+    says_hello = preset != "simsub"  # without a hello no peer would learn who leaves
     for number in range(draw(st.integers(0, 6)) if says_hello else 0):
         at_s = 3 + draw(st.integers(0, 7000)) / 1000
         node, action = draw(st.integers(0, nodes - 1)), ("leave", "join")[number % 2]

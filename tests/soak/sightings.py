@@ -1,7 +1,7 @@
-"""What a soak saw at least once: every kind of row, and moments that are hard to meet.
+"""Counts what a soak saw at least once: every kind of row, and moments that are hard to meet.
 
-A trace of the reference engine is listened to row by row. Moments that were never met are listed too: what random
-scenarios do not reach, nobody has tried.
+It gets the trace of the reference engine row by row. Moments that were never met are listed too, because random
+scenarios have not tried them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What may stand anywhere in a file of a study, a budget or a tuning, and tables of it."""
+"""Any values in a file of a study, a budget or a tuning, and tables of them."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ AXES = tables("key", "keys", "values", "from", "to", "step", "count", "spacing",
 
 
 def good_axes(*keys: str) -> st.SearchStrategy[dict[str, object]]:
-    """Of keys that there are."""
+    """An axis with one of these keys, and any values."""
     return st.fixed_dictionaries({"key": st.sampled_from(keys), "values": ANYTHING})

@@ -1,4 +1,4 @@
-"""What an episub peer may say, from strategies for what it says it of."""
+"""Any part that an episub peer may send, made from strategies for its fields."""
 
 from __future__ import annotations
 

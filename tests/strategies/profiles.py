@@ -1,7 +1,7 @@
 """How much hypothesis tries: a profile says it, and no test does.
 
-`quick` is `make test`, `thorough` is `make test-all`, and both try the same examples each time. `soak` looks for what
-nobody has seen yet, and prints what brings it back. `mutants` asks only whether a test fails, and makes nothing
+`quick` is `make test`, `thorough` is `make test-all`, and both try the same examples each time. `soak` looks for
+new failures, and prints what brings one back. `mutants` asks only whether a test fails, and makes nothing
 smaller. Choose with `--hypothesis-profile=NAME`.
 """
 
@@ -28,5 +28,5 @@ def register() -> None:
 
 
 def examples(times: float) -> settings:
-    """So many times the examples of the profile."""
+    """Return settings with the profile's number of examples times a factor."""
     return settings(max_examples=round(times * settings.default.max_examples))

@@ -96,7 +96,7 @@ def height(x: int, y: int) -> float:
 
 
 def write_problem(folder: Path, text: str = TUNING, module: str = "hill_router") -> Path:
-    """The file, and beside it the router, whose module has this name."""
+    """Write the file, and next to it the router as a module with this name."""
     (folder / f"{module}.py").write_text(ROUTER)
     sys.modules.pop(module, None)
     path = folder / "hill.toml"

@@ -33,9 +33,9 @@ LOSSES = 3
 class Kill:
     victim: str
     results: int
-    """Once so many packs more are kept than before …"""
+    """Packs that must have been kept since the start …"""
     delay_s: float
-    """… and so many seconds."""
+    """… and seconds that must have passed after that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def command(study: Path, out: Path) -> list[str]:
 
 
 def sweep(study: Path, out: Path) -> subprocess.CompletedProcess[str]:
-    """A sweep that nobody kills."""
+    """Run a sweep without a kill."""
     return subprocess.run(command(study, out), capture_output=True, text=True, env=environment(), timeout=_RUN_S)
 
 

@@ -60,7 +60,7 @@ def test_what_breaks_is_named_with_how_far(tmp_path):
 
 @pytest.mark.parametrize("bound", ["at_most", "at_least"])
 def test_what_must_stay_within(bound):
-    """Of 1…10 ms: the mean, the end of its interval, what nine of ten have, the worst."""
+    """For 1…10 ms: the mean, the end of its interval, the 90th percentile, the worst."""
     point = Point("p", (0,), tuple(range(1, 11)), "", (), 1.0)
     results = {point.run(seed): {"error": None, "latency_p99_ms": float(seed)} for seed in point.seeds}
 

@@ -1,4 +1,4 @@
-"""SIGKILL of the JVM, the driver and a worker: the sweep that goes on has the tables of one that nobody disturbed."""
+"""SIGKILL of the JVM, the driver and a worker: the sweep that goes on has the tables of one without a kill."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ def test_what_a_killed_process_had_in_the_making_goes_when_the_folder_is_opened_
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "letters").mkdir()
-    (tmp_path / "letters" / "dear.txt").write_text("Dear …")
+    (tmp_path / "letters" / "letter.txt").write_text("Hello …")
     with pytest.raises(StudyFolderError, match="is not empty and not the folder of a study; choose another"):
         StudyFolder.open(tmp_path / "letters")
     with pytest.raises(StudyFolderError, match="is in the way, it is no folder"):
-        StudyFolder.open(tmp_path / "letters" / "dear.txt")
+        StudyFolder.open(tmp_path / "letters" / "letter.txt")

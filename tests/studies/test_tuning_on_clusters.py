@@ -1,6 +1,6 @@
 """Tuning on a standalone cluster and over Spark Connect: killed and gone on with, the same as in processes here.
 
-The router is one from outside, which lies beside the file and travels to the tasks.
+The router is one from outside, which lies next to the file and travels to the tasks.
 """
 
 from __future__ import annotations

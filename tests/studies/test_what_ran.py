@@ -1,4 +1,4 @@
-"""What ran: settings that differ, folders that do not meet, and commands that give the same scenario again."""
+"""Records of runs: settings that differ, folders of their own, and commands that give the same scenario again."""
 
 from __future__ import annotations
 

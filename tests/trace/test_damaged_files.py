@@ -96,7 +96,7 @@ def test_an_empty_file_and_one_of_zeros_are_refused(run, whole):
 
 
 def test_a_flipped_bit_among_the_rows_is_never_read_as_another_row(run, whole):
-    """Pages have checksums, their headers have none. Most of these hold statistics that nobody reads; a flip
+    """Pages have checksums, their headers have none. Most of these hold statistics that no reader uses; a flip
     there goes unseen, and one in the count of a dictionary is seen by the manifest alone."""
     good = read(run, whole)
     refused = 0

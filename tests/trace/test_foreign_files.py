@@ -1,4 +1,4 @@
-"""Files that anybody may have made: no reader waits for ever, and none takes more memory than the file is worth."""
+"""Files from any source: no reader waits for ever, and none takes more memory than the file is worth."""
 
 from __future__ import annotations
 

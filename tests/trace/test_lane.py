@@ -37,7 +37,7 @@ def test_tasks_are_done_elsewhere():
 
 
 def test_so_many_may_wait_and_no_more():
-    """Submitting a third task of two returns once the first is done, which nobody else waits for."""
+    """Submitting a third task of two returns once the first is done, which no other caller waits for."""
     may_go, first_done = Event(), Event()
     lane = Lane("test", 2)
 

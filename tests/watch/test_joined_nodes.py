@@ -274,7 +274,7 @@ def test_a_line_is_so_long_and_no_longer(beyond):
 
 
 class Hasty(RemoteNode):
-    """Has said all before anybody looks at it."""
+    """Sends all its rows before any reader connects."""
 
     def __init__(self, *pieces):
         super().__init__("http://127.0.0.1:1/token/")

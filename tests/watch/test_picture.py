@@ -34,7 +34,7 @@ def rows():
 
 
 class Page:
-    """What a browser keeps, in plain sets and sums."""
+    """The state that a browser keeps, in plain sets and sums."""
 
     def __init__(self):
         self.nodes, self.topics, self.up, self.links = [], [], set(), set()
@@ -103,7 +103,7 @@ def test_the_history_of_a_run_is_bounded_and_ends_with_what_is(rows, most, size)
 
 
 def test_a_large_network_is_shown_by_cells(rows):
-    """Of 25 nodes each has a cell of its own; a time between is that of the rows until then."""
+    """25 nodes are shown by cells; a time between rows has the density of the rows until then."""
     picture = Picture(DrawnNodes(25, 8))
     picture.take(rows)
     for spread in picture.spreads.by_number.values():

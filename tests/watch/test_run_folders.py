@@ -117,7 +117,7 @@ def test_a_run_without_its_trace_or_a_file_is_said_in_a_line(tmp_path):
         (("empty", "--nodes", "5"), 2, "--nodes goes with a simulation"),
         (("empty", "--set", "network.nodes=5"), 2, "--set and --engine go with a simulation"),
         (("nowhere.toml",), 2, "nowhere.toml"),
-        (("--preset", "nobody"), 2, "nobody"),
+        (("--preset", "missing"), 2, "missing"),
         (("--preset", "r1", "--pace", "never"), 2, "neither max nor in 0.01x…1000x"),
         (("--preset", "r1", "--pace", "nanx"), 2, "neither max nor in 0.01x…1000x"),
         (("--preset", "r1", "--at", "here"), 2, "write [HOST:]PORT"),

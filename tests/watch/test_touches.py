@@ -1,4 +1,4 @@
-"""What is done to a simulation on the page is in its scenario, and whoever simulates that gets the same run."""
+"""Clicks on the page of a simulation are saved in its scenario, and a simulation of that is the same run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets the page and who does not: token, host, origin, bounds; what a page is told before there is a picture."""
+"""Access to the page: token, host, origin, bounds; the first frames before there is a picture."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Case:
     """In a network without signatures."""
     before: bytes = b""
     after: bytes = b""
-    """In the RPC, beside the message."""
+    """In the RPC, before or after the message."""
 
     @property
     def rpc(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Our verdict on each message of the corpus beside those of go, rust and js, as they are kept.
+"""Our verdict on each message of the corpus, compared with the recorded ones of go, rust and js.
 
 `interop/test_message_verdicts.py` asks them again.
 """
@@ -48,7 +48,7 @@ def test_the_corpus_is_the_one_that_was_judged(cases):
 
 
 def test_what_is_taken_is_taken_by_all(cases):
-    """What is relayed counts. That is no RPC, and no unknown fields where messages have no signatures."""
+    """Only relayed messages count: not the RPC around one, nor unknown fields where messages have no signatures."""
     verdicts = read_verdicts()
     for case in cases:
         if case.before or case.after or reason(case) is not None:

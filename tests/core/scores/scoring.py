@@ -25,7 +25,7 @@ def scorer(*peers: str, peer: dict[str, Any] | None = None, **topic: Any) -> Sco
 
 
 def deliver(made: Scorer, peer: str, count: int, now: int = 0, prefix: str = "") -> None:
-    """So many messages that this peer is first to bring, and that are accepted at once."""
+    """Deliver a number of messages that this peer is first to send; they are accepted at once."""
     for number in range(count):
         message = f"{prefix}{peer}-{number}"
         made.validate(TOPIC, message, now)

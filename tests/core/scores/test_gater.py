@@ -26,12 +26,12 @@ PARAMETERS = replace(GO, threshold=0.1, global_decay=0.9, source_decay=0.999)
 
 
 def let_in(gater: Gater, peer: str = "A", now: int = 0, draws: int = 1000) -> int:
-    """How often out of so many draws."""
+    """Return how many of a number of draws let the peer in."""
     return sum(gater.lets_in(peer, now, lambda n=n: CHANCE.draw(Purpose.REJECT, n)) for n in range(draws))
 
 
 def troubled(bad: int = 100) -> Gater:
-    """The node turned messages away, and A sent so many that were ignored, and as many invalid ones."""
+    """The node turned messages away; A sent `bad` messages that were ignored, and as many invalid ones."""
     gater = Gater(PARAMETERS)
     gater.connect("A", ADDRESS)
     gater.validate()
@@ -96,7 +96,7 @@ def test_peers_of_an_address_share_its_chance():
     gater.connect("E")
     gater.reject("D", Reason.REJECTED, 0)
     assert let_in(gater, "B") < 10
-    assert [let_in(gater, "C"), let_in(gater, "E"), let_in(gater, "nobody")] == [1000, 1000, 1000]
+    assert [let_in(gater, "C"), let_in(gater, "E"), let_in(gater, "stranger")] == [1000, 1000, 1000]
     assert let_in(gater, "D") < 1000
 
 

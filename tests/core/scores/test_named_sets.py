@@ -113,7 +113,7 @@ def test_filecoin():
 
 
 def test_lighthouse_does_not_make_up_for_rare_messages():
-    """What lacks is squared with the topic's weight alone: of 1 000 000 validators (Lighthouse, 2026)."""
+    """Missing deliveries are squared with the topic's weight alone, for 1 000 000 validators (Lighthouse, 2026)."""
     made = named_set("lighthouse")
     lost = {
         topic: made.topics[topic].topic_weight

@@ -226,7 +226,7 @@ def test_a_peer_moves():
     for peer in "AB":
         made.connect(peer, ["1.2.3.4"])
     made.set_addresses("B", ["1.2.3.5"])
-    made.set_addresses("nobody", ["1.2.3.4"])
+    made.set_addresses("stranger", ["1.2.3.4"])
     assert [made.score(peer, 0) for peer in "AB"] == [0, 0]
 
 
@@ -235,7 +235,7 @@ def test_slow_peers(weight, score):
     """Not squared. Rules: SCORE-10, COUNTER-2."""
     made = scorer("A", peer={"slow_peer_weight": weight, "slow_peer_threshold": 2, "slow_peer_decay": 0.5})
     made.penalise_slow("A", 4)
-    made.penalise_slow("nobody")
+    made.penalise_slow("stranger")
     assert made.score("A", 0) == score
     made.refresh(0)
     assert made.score("A", 0) == 0

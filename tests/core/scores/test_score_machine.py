@@ -79,7 +79,7 @@ def scorer(differences) -> Scorer:
 
 
 class ScorerMachine(RuleBasedStateMachine):
-    """Two scorers. The second hears what concerns one peer alone later, and the last peer's first, and is asked for
+    """Two scorers. The second gets events of single peers later, those of the last peer first, and is asked for
     scores only at the end.
     """
 
@@ -168,7 +168,7 @@ class ScorerMachine(RuleBasedStateMachine):
 
     @rule()
     def everything_fades(self):
-        """But addresses and what the application says, when nobody is in a mesh."""
+        """Except addresses and the application's ratings, when no peer is in a mesh."""
         now = self.now = self.now + 4_000_000
         for peer in "ABCDE":
             for topic in SCORED:

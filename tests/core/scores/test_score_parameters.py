@@ -1,4 +1,4 @@
-"""What parameters of scores are refused, with go's numbers (score_params_test.go of go-libp2p-pubsub v0.16.0).
+"""Refused parameters of scores, with go's numbers (score_params_test.go of go-libp2p-pubsub v0.16.0).
 
 The application's callback that go looks for is a call here, so nothing can be missing. Thresholds that are all 0 pass
 in both modes, so they have none.

@@ -1,4 +1,4 @@
-"""What go's scores were after each of many calls, to the last bit (interop/go_scores/record.py recorded them)."""
+"""go's scores after each of many calls, to the last bit (recorded by interop/go_scores/record.py)."""
 
 from __future__ import annotations
 
