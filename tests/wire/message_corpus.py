@@ -7,25 +7,25 @@ which one it took. `interop/test_message_verdicts.py` asks the implementations a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha1, sha256, sha512
 
+import curve25519 as curve
 from cryptography.hazmat.primitives.asymmetric import ec
 from signers import (
     ECDSA,
     ED25519,
     NULL,
     ORDERS,
-    RSA,
     SECP256K1,
-    Curve25519,
     Edwards,
     Elliptic,
     Rsa,
     Signer,
     bit_string,
+    digest_info,
     dss,
     integer,
     item,
@@ -77,20 +77,14 @@ def seqno_of(name: str) -> bytes:
     return sha256(name.encode()).digest()[:8]
 
 
-def content(name: str, author: bytes | None, *, seqno: bytes | None = None, data: bytes | None = None) -> bytes:
+def body_of(author: bytes | None, data: bytes | None, seqno: bytes | None) -> bytes:
     """Return what is signed."""
-    seqno = seqno_of(name) if seqno is None else seqno
-    start = b"" if author is None else bytes_field(1, author)
-    return (
-        start
-        + bytes_field(2, name.encode() if data is None else data)
-        + bytes_field(3, seqno)
-        + bytes_field(4, TOPIC)
-    )
+    values = (author, data, seqno, TOPIC)
+    return b"".join(bytes_field(number, value) for number, value in enumerate(values, 1) if value is not None)
 
 
-def signed(name: str, author: bytes | None, sign: Sign, key: bytes | None = None, **parts: bytes) -> Case:
-    body = content(name, author, **parts)
+def signed(name: str, author: bytes | None, sign: Sign, key: bytes | None = None, seqno: bytes | None = None) -> Case:
+    body = body_of(author, name.encode(), seqno_of(name) if seqno is None else seqno)
     tail = b"" if key is None else bytes_field(6, key)
     return Case(name, body + bytes_field(5, sign(PREFIX + body)) + tail)
 
@@ -99,15 +93,6 @@ def usual(name: str, signer: Signer, sign: Sign | None = None) -> Case:
     """With author and key as libp2p has them."""
     key = signer.encoded
     return signed(name, peer_of(key), sign or signer.sign, None if len(key) <= 42 else key)
-
-
-def made_from(key: Signer, sign: Sign) -> Callable[[str, bytes, bytes], Case]:
-    """A case with the key in another form: where the bytes go, and whose peer id stands there."""
-
-    def make(name: str, encoded: bytes, author: bytes) -> Case:
-        return signed(name, author, sign, encoded)
-
-    return make
 
 
 def kinds() -> dict[str, Signer]:
@@ -167,10 +152,9 @@ def key_cases() -> Iterator[Case]:
             yield signed(f"{kind}, {form}, the id of the bytes", peer_of(bytes_of_form), key.sign, bytes_of_form)
             if short and len(bytes_of_form) < 100:
                 yield signed(f"{kind}, {form}, inlined", identity(bytes_of_form), key.sign)
-        yield signed(
-            f"{kind}, hashed and inlined swapped", hashed(encoded) if short else identity(encoded), key.sign, encoded
-        )
-        yield signed(f"{kind}, swapped and without a key", hashed(encoded) if short else identity(encoded), key.sign)
+        swapped = hashed(encoded) if short else identity(encoded)
+        yield signed(f"{kind}, hashed and inlined swapped", swapped, key.sign, encoded)
+        yield signed(f"{kind}, swapped and without a key", swapped, key.sign)
         for name, change in {
             "no signature": lambda right: b"",
             "a byte after the signature": lambda right: right + b"\0",
@@ -186,8 +170,17 @@ def key_cases() -> Iterator[Case]:
         )
 
 
+def data_cases(kind: str, key: Signer, wrong: Mapping[str, bytes], *, inlined: bool = True) -> Iterator[Case]:
+    """The key with other data, under three ids."""
+    for name, data in wrong.items():
+        encoded = Signer(key.type, data).encoded
+        yield signed(f"{kind}: {name}, the id of the key", peer_of(key.encoded), key.sign, encoded)
+        yield signed(f"{kind}: {name}, the id of the bytes", hashed(encoded), key.sign, encoded)
+        if inlined:
+            yield signed(f"{kind}: {name}, inlined", identity(encoded), key.sign)
+
+
 def edwards_cases() -> Iterator[Case]:
-    curve = Curve25519
     eighth = curve.decode(bytes.fromhex(curve.OF_ORDER_8))
     scalar = number_from("scalar") % curve.L
     point = curve.times(scalar, curve.BASE)
@@ -226,7 +219,7 @@ def edwards_cases() -> Iterator[Case]:
 
 
 def _with_small_r(scalar: int, key: bytes, small: bytes, what: bytes) -> bytes:
-    s = Curve25519.challenge(small, key, what) * scalar % Curve25519.L
+    s = curve.challenge(small, key, what) * scalar % curve.L
     return small + s.to_bytes(32, "little")
 
 
@@ -287,18 +280,14 @@ def secp256k1_cases() -> Iterator[Case]:
         "x of no point": b"\2" + (5).to_bytes(32, "big"),
         "SPKI": spki(oid("ec") + oid(ec.SECP256K1), key.point()),
     }
-    for name, data in wrong.items():
-        encoded = Signer(SECP256K1, data).encoded
-        yield signed(f"secp256k1 point: {name}, the id of the key", peer_of(key.encoded), key.sign, encoded)
-        yield signed(f"secp256k1 point: {name}, the id of the bytes", hashed(encoded), key.sign, encoded)
-        yield signed(f"secp256k1 point: {name}, inlined", identity(encoded), key.sign)
+    yield from data_cases("secp256k1 point", key, wrong)
 
 
 def ecdsa_cases() -> Iterator[Case]:
     key = Elliptic.of("points", ec.SECP256R1)
     yield from dss_cases("p256", key)
-    for curve in ORDERS:
-        yield usual(f"ecdsa on {curve.name}", Elliptic.of("curves", curve))
+    for known in ORDERS:
+        yield usual(f"ecdsa on {known.name}", Elliptic.of("curves", known))
     named = oid("ec") + oid(ec.SECP256R1)
     point = key.point()
     good = spki(named, point)
@@ -321,11 +310,7 @@ def ecdsa_cases() -> Iterator[Case]:
         "an indefinite length": b"\x30\x80" + good[2:] + b"\0\0",
         "js's form": item(0x30, integer(1), item(0xA0, oid(ec.SECP256R1)), item(0xA1, bit_string(point))),
     }
-    for name, data in wrong.items():
-        encoded = Signer(ECDSA, data).encoded
-        yield signed(f"p256 SPKI: {name}, the id of the key", peer_of(key.encoded), key.sign, encoded)
-        yield signed(f"p256 SPKI: {name}, the id of the bytes", hashed(encoded), key.sign, encoded)
-        yield signed(f"p256 SPKI: {name}, inlined", identity(encoded), key.sign)
+    yield from data_cases("p256 SPKI", key, wrong)
     js = Signer(ECDSA, wrong["js's form"]).encoded
 
     def side_by_side(what: bytes) -> bytes:
@@ -345,7 +330,6 @@ def rsa_cases() -> Iterator[Case]:
     pkcs1 = item(0x30, number, integer(key.exponent))
     algorithm = oid("rsa") + NULL
     good = spki(algorithm, pkcs1)
-    size = key.size
     wrong = {
         "no NULL": spki(oid("rsa"), pkcs1),
         "PSS": spki(oid("pss"), pkcs1),
@@ -371,44 +355,32 @@ def rsa_cases() -> Iterator[Case]:
         "a long length": b"\x30\x83\0" + good[2:],
         "an indefinite length": b"\x30\x80" + good[4:] + b"\0\0",
     }
-    for name, data in wrong.items():
-        encoded = Signer(RSA, data).encoded
-        yield signed(f"rsa SPKI: {name}, the id of the key", peer_of(key.encoded), key.sign, encoded)
-        yield signed(f"rsa SPKI: {name}, the id of the bytes", hashed(encoded), key.sign, encoded)
-    yield signed(
-        "rsa, another kind around the key", hashed(Signer(ECDSA, good).encoded), key.sign, Signer(ECDSA, good).encoded
+    yield from data_cases("rsa SPKI", key, wrong, inlined=False)
+    other_kind = Signer(ECDSA, good).encoded
+    yield signed("rsa, another kind around the key", hashed(other_kind), key.sign, other_kind)
+
+    sha1_info = bytes.fromhex("3021300906052b0e03021a05000414")
+    sha512_info = bytes.fromhex("3051300d060960864801650304020305000440")
+    without_null = bytes.fromhex("302f300b06096086480165030402010420")
+    yield from (
+        usual(f"rsa signature: {name}", key, sign)
+        for name, sign in {
+            "info without NULL": lambda what: key.raw(key.padded(without_null + sha256(what).digest())),
+            "no info": lambda what: key.raw(key.padded(sha256(what).digest())),
+            "SHA-1": lambda what: key.raw(key.padded(sha1_info + sha1(what).digest())),
+            "SHA-512": lambda what: key.raw(key.padded(sha512_info + sha512(what).digest())),
+            "type 2": lambda what: key.raw(b"\0\2" + key.padded(digest_info(what))[2:]),
+            "other padding": lambda what: key.raw(key.padded(digest_info(what), b"\xfe")),
+            "junk after a short padding": lambda what: key.raw(
+                (b"\0\1" + b"\xff" * 8 + b"\0" + digest_info(what)).ljust(key.size, b"\0")
+            ),
+            "plus the modulus": lambda what: (int.from_bytes(key.sign(what), "big") + key.modulus).to_bytes(
+                key.size + 1, "big"
+            ),
+            "a zero before": lambda what: b"\0" + key.sign(what),
+            "SHA-256 as the bytes themselves": lambda what: key.padded(digest_info(what)),
+        }.items()
     )
-
-    def padded(middle: bytes, what: bytes, fill: bytes = b"\xff") -> bytes:
-        tail = b"\0" + middle + sha256(what).digest()
-        return b"\0\1" + fill * (size - 2 - len(tail)) + tail
-
-    info = bytes.fromhex("3031300d060960864801650304020105000420")
-    without_null = bytes.fromhex("302f300b0609608648016503040201" + "0420")
-    for name, sign in {
-        "info without NULL": lambda what: key.raw(padded(without_null, what)),
-        "no info": lambda what: key.raw(padded(b"", what)),
-        "SHA-1": lambda what: key.raw(_with_tail(size, "3021300906052b0e03021a05000414", sha1(what).digest())),
-        "SHA-512": lambda what: key.raw(
-            _with_tail(size, "3051300d060960864801650304020305000440", sha512(what).digest())
-        ),
-        "type 2": lambda what: key.raw(b"\0\2" + padded(info, what)[2:]),
-        "other padding": lambda what: key.raw(padded(info, what, b"\xfe")),
-        "junk after a short padding": lambda what: key.raw(
-            (b"\0\1" + b"\xff" * 8 + b"\0" + info + sha256(what).digest()).ljust(size, b"\0")
-        ),
-        "plus the modulus": lambda what: (int.from_bytes(key.sign(what), "big") + key.modulus).to_bytes(
-            size + 1, "big"
-        ),
-        "a zero before": lambda what: b"\0" + key.sign(what),
-        "SHA-256 as the bytes themselves": lambda what: padded(info, what),
-    }.items():
-        yield usual(f"rsa signature: {name}", key, sign)
-
-
-def _with_tail(size: int, info: str, digest: bytes) -> bytes:
-    tail = b"\0" + bytes.fromhex(info) + digest
-    return b"\0\1" + b"\xff" * (size - 2 - len(tail)) + tail
 
 
 def author_cases() -> Iterator[Case]:
@@ -475,47 +447,40 @@ UNKNOWN = {
 }
 
 
+FIELD_FORMS: dict[str, Callable[[int, bytes], tuple[bytes, bytes, bytes]]] = {
+    "twice": lambda number, field: (bytes_field(number, b"other"), field, b""),
+    "twice, the wrong one last": lambda number, field: (b"", field, bytes_field(number, b"other")),
+    "first": lambda number, field: (field, b"", b""),
+    "a long length": lambda number, field: (b"", field[:1] + bytes((field[1] | 0x80, 0)) + field[2:], b""),
+    "a long tag": lambda number, field: (b"", bytes((field[0] | 0x80, 0)) + field[1:], b""),
+    "absent": lambda number, field: (b"", b"", b""),
+    "empty": lambda number, field: (b"", bytes_field(number, b""), b""),
+}
+"""Before all fields, in place of the field, and after all fields."""
+
+
 def field_cases() -> Iterator[Case]:
     for kind, more in UNKNOWN.items():
         for how in ("not signed", "signed"):
             name = f"unknown field: {kind}, {how}"
             key = Edwards.of(name)
-            body = content(name, peer_of(key.encoded))
+            body = body_of(peer_of(key.encoded), name.encode(), seqno_of(name))
             signature = key.sign(PREFIX + body + (more if how == "signed" else b""))
             yield Case(name, body + bytes_field(5, signature) + more)
     key = Edwards.of("fields")
     author = peer_of(key.encoded)
 
     def parts(name: str) -> list[bytes]:
-        body = content(name, author)
+        body = body_of(author, name.encode(), seqno_of(name))
         values = (author, name.encode(), seqno_of(name), TOPIC, key.sign(PREFIX + body))
         return [bytes_field(number, value) for number, value in enumerate(values, 1)]
 
     for number, what in enumerate(("author", "data", "number", "topic", "signature"), 1):
-        name = f"twice: {what}"
-        yield Case(name, bytes_field(number, b"other") + b"".join(parts(name)))
-        name = f"twice, the wrong one last: {what}"
-        yield Case(name, b"".join(parts(name)) + bytes_field(number, b"other"))
-        name = f"first: {what}"
-        ordered = parts(name)
-        yield Case(name, ordered.pop(number - 1) + b"".join(ordered))
-        name = f"a long length: {what}"
-        ordered = parts(name)
-        field = ordered[number - 1]
-        ordered[number - 1] = field[:1] + bytes((field[1] | 0x80, 0)) + field[2:]
-        yield Case(name, b"".join(ordered))
-        name = f"a long tag: {what}"
-        ordered = parts(name)
-        ordered[number - 1] = bytes((number << 3 | 2 | 0x80, 0)) + ordered[number - 1][1:]
-        yield Case(name, b"".join(ordered))
-        name = f"absent: {what}"
-        ordered = parts(name)
-        del ordered[number - 1]
-        yield Case(name, b"".join(ordered))
-        name = f"empty: {what}"
-        ordered = parts(name)
-        ordered[number - 1] = bytes_field(number, b"")
-        yield Case(name, b"".join(ordered))
+        for how, form in FIELD_FORMS.items():
+            name = f"{how}: {what}"
+            there = parts(name)
+            before, there[number - 1], after = form(number, there[number - 1])
+            yield Case(name, before + b"".join(there) + after)
     name = "backwards"
     yield Case(name, b"".join(reversed(parts(name))))
     name = "cut off"
@@ -535,17 +500,12 @@ def emptiness_cases() -> Iterator[Case]:
         ("data is absent, signed as empty", None, b""),
     ):
         key = Edwards.of(what)
-        author, rest = bytes_field(1, peer_of(key.encoded)), bytes_field(3, seqno_of(what)) + bytes_field(4, TOPIC)
-
-        def body(data: bytes | None, author: bytes = author, rest: bytes = rest) -> bytes:
-            return author + (b"" if data is None else bytes_field(2, data)) + rest
-
-        yield Case(what, body(sent) + bytes_field(5, key.sign(PREFIX + body(signed_as))))
+        author, seqno = peer_of(key.encoded), seqno_of(what)
+        signature = key.sign(PREFIX + body_of(author, signed_as, seqno))
+        yield Case(what, body_of(author, sent, seqno) + bytes_field(5, signature))
     key = Edwards.of("no number")
-    body_without = (
-        bytes_field(1, peer_of(key.encoded)) + bytes_field(2, b"no number is signed") + bytes_field(4, TOPIC)
-    )
-    yield Case("no number is signed", body_without + bytes_field(5, key.sign(PREFIX + body_without)))
+    body = body_of(peer_of(key.encoded), b"no number is signed", None)
+    yield Case("no number is signed", body + bytes_field(5, key.sign(PREFIX + body)))
 
 
 def unsigned_cases() -> Iterator[Case]:

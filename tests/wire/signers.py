@@ -27,7 +27,6 @@ ORDERS = {
     ec.SECP521R1: int("1" + "f" * 65 + "a51868783bf2f966b7fcc0148f709a5d03bb5c9b8899c47aebb6fb71e91386409", 16),
     ec.BrainpoolP256R1: 0xA9FB57DBA1EEA9BC3E660A909D838D718C397AA3B561A6F7901E0E82974856A7,
 }
-SHA256_INFO = bytes.fromhex("3031300d060960864801650304020105000420")
 OIDS = {
     "rsa": "06092a864886f70d010101",
     "pss": "06092a864886f70d01010a",
@@ -73,6 +72,11 @@ def oid(name: object) -> bytes:
 
 def bit_string(body: bytes, unused: int = 0) -> bytes:
     return item(3, bytes((unused,)), body)
+
+
+def digest_info(content: bytes) -> bytes:
+    """Return the content's SHA-256 with its name, as RSA signs it."""
+    return bytes.fromhex("3031300d060960864801650304020105000420") + sha256(content).digest()
 
 
 @dataclass(frozen=True)
@@ -191,9 +195,12 @@ class Rsa(Signer):
             total += root * pow(others, -1, prime) * others
         return (total % self.modulus).to_bytes(self.size, "big")
 
-    def sign(self, content: bytes, info: bytes = SHA256_INFO) -> bytes:
-        tail = b"\0" + info + sha256(content).digest()
-        return self.raw(b"\0\1" + b"\xff" * (self.size - 2 - len(tail)) + tail)
+    def padded(self, tail: bytes, fill: bytes = b"\xff") -> bytes:
+        """Return the tail in the padding of PKCS 1."""
+        return b"\0\1" + fill * (self.size - 3 - len(tail)) + b"\0" + tail
+
+    def sign(self, content: bytes) -> bytes:
+        return self.raw(self.padded(digest_info(content)))
 
 
 def spki_of_rsa(modulus: int, exponent: int) -> bytes:
@@ -221,57 +228,3 @@ def _is_prime(number: int) -> bool:
         else:
             return False
     return True
-
-
-class Curve25519:
-    """Just enough of Ed25519 to sign for points of any order."""
-
-    P = (1 << 255) - 19
-    L = (1 << 252) + 27742317777372353535851937790883648493
-    D = -121665 * pow(121666, -1, P) % P
-    BASE = (15112221349535400772501151409588531511454012693041857206046113283949847762202, 4 * pow(5, -1, P) % P)
-    OF_ORDER_8 = "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"
-
-    @classmethod
-    def add(cls, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-        (x1, y1), (x2, y2) = a, b
-        t = cls.D * x1 * x2 * y1 * y2
-        return (
-            (x1 * y2 + x2 * y1) * pow(1 + t, -1, cls.P) % cls.P,
-            (y1 * y2 + x1 * x2) * pow(1 - t, -1, cls.P) % cls.P,
-        )
-
-    @classmethod
-    def times(cls, scalar: int, point: tuple[int, int]) -> tuple[int, int]:
-        found = (0, 1)
-        while scalar:
-            if scalar & 1:
-                found = cls.add(found, point)
-            point = cls.add(point, point)
-            scalar >>= 1
-        return found
-
-    @staticmethod
-    def encode(point: tuple[int, int]) -> bytes:
-        return (point[1] | (point[0] & 1) << 255).to_bytes(32, "little")
-
-    @classmethod
-    def decode(cls, encoded: bytes) -> tuple[int, int]:
-        y = int.from_bytes(encoded, "little")
-        sign, y = y >> 255, (y & (1 << 255) - 1) % cls.P
-        square = (y * y - 1) * pow(cls.D * y * y + 1, -1, cls.P) % cls.P
-        x = pow(square, (cls.P + 3) // 8, cls.P)
-        if x * x % cls.P != square:
-            x = x * pow(2, (cls.P - 1) // 4, cls.P) % cls.P
-        return (x if x & 1 == sign else -x % cls.P), y
-
-    @classmethod
-    def challenge(cls, r: bytes, key: bytes, content: bytes) -> int:
-        return int.from_bytes(sha512(r + key + content).digest(), "little")
-
-    @classmethod
-    def sign(cls, scalar: int, key: bytes, content: bytes, r_plus: tuple[int, int] = (0, 1)) -> bytes:
-        """As the owner of `scalar` for any encoding of the key, with a point added to R."""
-        nonce = number_from("r", scalar, key.hex(), content.hex()) % cls.L
-        r = cls.encode(cls.add(cls.times(nonce, cls.BASE), r_plus))
-        return r + ((nonce + cls.challenge(r, key, content) * scalar) % cls.L).to_bytes(32, "little")
