@@ -55,15 +55,12 @@ from hearsay.core.language.actions import (
     OverlayChange,
     OverlayChanged,
     PartDropped,
-    PeerAdded,
     PeerGrafted,
     PeerPruned,
     PeerRemoved,
     Ping,
     RemindOfPartial,
     Send,
-    TopicJoined,
-    TopicLeft,
     Validate,
     Withdraw,
 )
@@ -138,6 +135,22 @@ class Sends:
         return PartsFor(None if peer.heard == b"all" or peer.note else b"all", metadata, note=True)
 
 
+EVENTS: dict[str, Callable[..., Event]] = {
+    "rate": lambda peer, rating: PeerRated(peer, float(rating)),
+    "direct": DirectPeerChosen,
+    "undirect": lambda peer: DirectPeerChosen(peer, False),
+    "join": Join,
+    "leave": Leave,
+    "parts": lambda topic, use: PartialsChosen(topic, PartialUse(use), Sends()),
+    "part": lambda topic, group: PublishPartial(topic, group.encode()),
+    "found": lambda topic, *peers: ContactsFound(topic, peers),
+    "unreachable": DialFailed,
+    "rtt": lambda peer, milliseconds: RoundTripMeasured(peer, int(milliseconds) * 1000),
+    "accept": lambda number: MessageValidated(number, Verdict.ACCEPT),
+    "reject": lambda number: MessageValidated(number, Verdict.REJECT),
+    "ignore": lambda number: MessageValidated(number, Verdict.IGNORE),
+}
+"""Commands that are one event for the router that they name first, made from their other words."""
 SILENT = ("node", "hand", "wait", "quiet", "loud")
 """Commands that cause no event for a router."""
 
@@ -154,28 +167,28 @@ class Conversation:
     def play(self, command: str) -> list[str]:
         """Return what the command made the routers do."""
         verb, *words = command.split()
-        play: Callable[..., Iterator[str]] = getattr(self, f"_{verb}")
-        lines = list(play(*words))
+        if verb in EVENTS:
+            name, *rest = words
+            lines = list(self._feed(name, EVENTS[verb](*rest)))
+        else:
+            play: Callable[..., Iterator[str] | None] = getattr(self, f"_{verb}")
+            lines = list(play(*words) or ())
         if self._is_quiet or verb in SILENT:
             return []
         return lines or ["(nothing)"]
 
-    def _quiet(self) -> Iterator[str]:
+    def _quiet(self) -> None:
         self._is_quiet = True
-        yield from ()
 
-    def _loud(self) -> Iterator[str]:
+    def _loud(self) -> None:
         self._is_quiet = False
-        yield from ()
 
-    def _node(self, name: str, router: str, *settings: str) -> Iterator[str]:
+    def _node(self, name: str, router: str, *settings: str) -> None:
         kind, parameters = chosen_router(router, settings)
         self._routers[name] = create(kind, name, parameters, Randomness(1), self._now)
-        yield from ()
 
-    def _hand(self, name: str, protocol: str = "meshsub") -> Iterator[str]:
+    def _hand(self, name: str, protocol: str = "meshsub") -> None:
         self._hands[name] = (PROTOCOLS[protocol],)
-        yield from ()
 
     def _connect(self, a: str, b: str, *words: str) -> Iterator[str]:
         outbound = "outbound" in words
@@ -185,15 +198,6 @@ class Conversation:
                 protocol = negotiate(self._protocols(one), self._protocols(other))
                 assert protocol is not None
                 yield from self._feed(one, PeerConnected(other, protocol, (), of_other, dialled))
-
-    def _rate(self, name: str, peer: str, rating: str) -> Iterator[str]:
-        yield from self._feed(name, PeerRated(peer, float(rating)))
-
-    def _direct(self, name: str, peer: str) -> Iterator[str]:
-        yield from self._feed(name, DirectPeerChosen(peer))
-
-    def _undirect(self, name: str, peer: str) -> Iterator[str]:
-        yield from self._feed(name, DirectPeerChosen(peer, False))
 
     def _scores(self, name: str) -> Iterator[str]:
         for peer, parts in self._routers[name].strategy.scores():
@@ -205,18 +209,6 @@ class Conversation:
         for one, other in ((a, b), (b, a)):
             if one in self._routers:
                 yield from self._feed(one, PeerDisconnected(other))
-
-    def _join(self, name: str, topic: str) -> Iterator[str]:
-        yield from self._feed(name, Join(topic))
-
-    def _parts(self, name: str, topic: str, use: str) -> Iterator[str]:
-        yield from self._feed(name, PartialsChosen(topic, PartialUse(use), Sends()))
-
-    def _part(self, name: str, topic: str, group: str) -> Iterator[str]:
-        yield from self._feed(name, PublishPartial(topic, group.encode()))
-
-    def _leave(self, name: str, topic: str) -> Iterator[str]:
-        yield from self._feed(name, Leave(topic))
 
     def _publish(self, name: str, topic: str, number: str, size: str = "0") -> Iterator[str]:
         data = number.encode().ljust(int(size), b"\0")
@@ -243,33 +235,14 @@ class Conversation:
     def _say(self, a: str, b: str, *words: str) -> Iterator[str]:
         yield from self._feed(b, RpcReceived(a, self._parsed(a, " ".join(words))))
 
-    def _found(self, name: str, topic: str, *peers: str) -> Iterator[str]:
-        yield from self._feed(name, ContactsFound(topic, peers))
-
-    def _unreachable(self, a: str, b: str) -> Iterator[str]:
-        yield from self._feed(a, DialFailed(b))
-
-    def _rtt(self, a: str, b: str, milliseconds: str) -> Iterator[str]:
-        yield from self._feed(a, RoundTripMeasured(b, int(milliseconds) * 1000))
-
-    def _wait(self, span_ms: str) -> Iterator[str]:
+    def _wait(self, span_ms: str) -> None:
         self._now += int(span_ms) * 1000
-        yield from ()
 
     def _beat(self, name: str) -> Iterator[str]:
         due = self._routers[name].deadline()
         assert due is not None
         self._now = max(self._now, due)
         yield from self._feed(name, TimerFired())
-
-    def _accept(self, name: str, number: str) -> Iterator[str]:
-        yield from self._feed(name, MessageValidated(number, Verdict.ACCEPT))
-
-    def _reject(self, name: str, number: str) -> Iterator[str]:
-        yield from self._feed(name, MessageValidated(number, Verdict.REJECT))
-
-    def _ignore(self, name: str, number: str) -> Iterator[str]:
-        yield from self._feed(name, MessageValidated(number, Verdict.IGNORE))
 
     def _state(self, name: str) -> Iterator[str]:
         state = self._routers[name].inspect()
@@ -419,63 +392,48 @@ def _shown_features(features: Features) -> str:
     return "CAN" + " partial" * features.partial_messages + " test" * features.test_extension
 
 
+TEXTS: dict[object, str] = {
+    ExtensionTestReceived: "gets the test message of {0.peer}",
+    Validate: "asks the application about {0.message.id}",
+    DuplicateReceived: "has seen {0.message_id} before",
+    CopyWithheld: "keeps {0.message.id} from {0.peer}, who does not want it",
+    PeerGrafted: "grafts {0.peer} into {0.topic}",
+    PeerPruned: "prunes {0.peer} from {0.topic}",
+    PeerRemoved: "forgets {0.peer}",
+    Dial: "dials {0.peer}",
+    Withdraw: "need not send {0.message_id} to {0.peer}",
+    Disconnect: "hangs up on {0.peer}",
+    Ping: "pings {0.peer}",
+    FindContacts: "looks for {0.count} contacts in {0.topic}",
+    NamedPeerDialled: "learns of {0.peer} in {0.topic}",
+    OverlayChange.NEIGHBOR_UP: "has {0.peer} as a neighbour in {0.topic}",
+    OverlayChange.NEIGHBOR_DOWN: "has {0.peer} as a neighbour in {0.topic} no more",
+    OverlayChange.PASSIVE_ADDED: "remembers {0.peer} for {0.topic}",
+    OverlayChange.PASSIVE_REMOVED: "takes {0.peer} off the passive list of {0.topic}",
+    OverlayChange.EAGER: "makes {0.peer} eager in {0.topic}",
+    OverlayChange.LAZY: "makes {0.peer} lazy in {0.topic}",
+}
+"""By the class of an action, or by the change of an overlay."""
+
+
 def _action_line(name: str, action: Action) -> str | None:
+    """Return what the router does, None for an action that is not shown."""
     match action:
         case Send():
             why = "".join(f" ({via.name.lower()})" for via in dict.fromkeys(action.vias))
             return f"{name} -> {action.peer}: {_shown(action.rpc)}{why}"
         case Deliver():
-            return f"{name} delivers {action.message.id}" + (
-                f" from {action.received_from}" if action.received_from is not None else ""
-            )
+            source = "" if action.received_from is None else f" from {action.received_from}"
+            return f"{name} delivers {action.message.id}{source}"
         case DeliverPartial():
             return f"{name} hands over {_shown_partial(action.partial)} from {action.received_from}"
-        case ExtensionTestReceived():
-            return f"{name} gets the test message of {action.peer}"
         case RemindOfPartial():
             return f"{name} reminds of {action.group.decode()} in {action.topic}"
-        case Validate():
-            return f"{name} asks the application about {action.message.id}"
-        case DuplicateReceived():
-            return f"{name} has seen {action.message_id} before"
         case MessageRejected():
             return f"{name} does not use {action.message.id}: {action.reason.name.lower()}"
         case PartDropped():
             kind, reason = action.kind.name, action.reason.name.lower()
             return f"{name} drops {action.count} {kind} of {action.peer}: {reason}"
-        case CopyWithheld():
-            return f"{name} keeps {action.message.id} from {action.peer}, who does not want it"
-        case PeerGrafted():
-            return f"{name} grafts {action.peer} into {action.topic}"
-        case PeerPruned():
-            return f"{name} prunes {action.peer} from {action.topic}"
-        case PeerRemoved():
-            return f"{name} forgets {action.peer}"
-        case Dial():
-            return f"{name} dials {action.peer}"
-        case Withdraw():
-            return f"{name} need not send {action.message_id} to {action.peer}"
-        case Disconnect():
-            return f"{name} hangs up on {action.peer}"
-        case Ping():
-            return f"{name} pings {action.peer}"
-        case FindContacts():
-            return f"{name} looks for {action.count} contacts in {action.topic}"
-        case OverlayChanged(OverlayChange.NEIGHBOR_UP):
-            return f"{name} has {action.peer} as a neighbour in {action.topic}"
-        case OverlayChanged(OverlayChange.NEIGHBOR_DOWN):
-            return f"{name} has {action.peer} as a neighbour in {action.topic} no more"
-        case OverlayChanged(OverlayChange.PASSIVE_ADDED):
-            return f"{name} remembers {action.peer} for {action.topic}"
-        case OverlayChanged(OverlayChange.PASSIVE_REMOVED):
-            return f"{name} takes {action.peer} off the passive list of {action.topic}"
-        case OverlayChanged(OverlayChange.EAGER):
-            return f"{name} makes {action.peer} eager in {action.topic}"
-        case OverlayChanged(OverlayChange.LAZY):
-            return f"{name} makes {action.peer} lazy in {action.topic}"
-        case NamedPeerDialled():
-            return f"{name} learns of {action.peer} in {action.topic}"
-        case PeerAdded() | TopicJoined() | TopicLeft():
-            return None
         case _:
-            return None
+            text = TEXTS.get(action.change if isinstance(action, OverlayChanged) else type(action))
+            return None if text is None else f"{name} {text.format(action)}"

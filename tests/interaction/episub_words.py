@@ -34,61 +34,50 @@ from hearsay.core.language.episub_parts import (
     Topics,
 )
 
+PARTS: dict[type, tuple[str, str]] = {
+    GetNodes: ("GETNODES", "topic"),
+    Nodes: ("NODES", "topic ttl= peers*"),
+    GetTopics: ("GETTOPICS", ""),
+    Topics: ("TOPICS", "topics*"),
+    EpisubJoin: ("JOIN", "topic peer ttl= sequence#"),
+    ForwardJoin: ("FORWARDJOIN", "topic peer ttl= sequence#"),
+    EpisubLeave: ("LEAVE", "topic source ttl= sequence#"),
+    Shuffle: ("SHUFFLE", "topic peer ttl= sequence# peers*"),
+    ShuffleReply: ("SHUFFLEREPLY", "topic sequence# peers*"),
+    EpisubGraft: ("GRAFT tree", "topic ids*"),
+    EpisubPrune: ("PRUNE tree", "topic"),
+}
+"""Names, and the fields in their order; `*` takes all further words. Other parts have forms of their own."""
+
 
 def shown(part: EpisubPart) -> str:
-    return " ".join(map(str, _words(part)))
-
-
-def _words(part: EpisubPart) -> list[object]:
-    name = type(part).__name__.upper().removeprefix("EPISUB")
     match part:
-        case GetNodes():
-            return [name, part.topic]
-        case GetTopics():
-            return [name]
-        case Topics():
-            return [name, *part.topics]
-        case Nodes():
-            return [name, part.topic, f"ttl={part.ttl}", *part.peers]
-        case EpisubJoin() | ForwardJoin():
-            return [name, part.topic, part.peer, f"ttl={part.ttl}", f"#{part.sequence}"]
         case Neighbor():
             rtt = [f"rtt={part.rtt_us // 1000}"] if part.rtt_us else []
-            counts = f"{part.links}/{part.random_links}"
             link = "random" if part.random else "near"
-            return [name, part.topic, part.role.name.lower(), link, counts, *rtt, *part.peers]
+            start = ["NEIGHBOR", part.topic, part.role.name.lower(), link, f"{part.links}/{part.random_links}"]
+            words = [*start, *rtt, *part.peers]
         case Disconnect():
-            return [name, part.topic, *(["refused"] if part.refused else [])]
-        case EpisubLeave():
-            return [name, part.topic, part.source, f"ttl={part.ttl}", f"#{part.sequence}"]
-        case Shuffle():
-            return [name, part.topic, part.peer, f"ttl={part.ttl}", f"#{part.sequence}", *part.peers]
-        case ShuffleReply():
-            return [name, part.topic, f"#{part.sequence}", *part.peers]
+            words = ["DISCONNECT", part.topic, *(["refused"] if part.refused else [])]
         case EpisubIHave():
             summaries = [f"{known}@{hops}" for known, hops in zip(part.ids, part.hops, strict=True)]
-            return [name, "tree", part.topic, *summaries]
-        case EpisubGraft():
-            return [name, "tree", part.topic, *part.ids]
-        case EpisubPrune():
-            return [name, "tree", part.topic]
+            words = ["IHAVE tree", part.topic, *summaries]
+        case _:
+            name, fields = PARTS[type(part)]
+            words = [name]
+            for field in fields.split():
+                value = getattr(part, field.rstrip("=#*"))
+                words += (
+                    value
+                    if field.endswith("*")
+                    else [{"=": f"{field}{value}", "#": f"#{value}"}.get(field[-1], value)]
+                )
+    return " ".join(map(str, words))
 
 
 def parsed(words: list[str]) -> EpisubPart | None:
     """The part that these words say; None if they are not episub's."""
     match words:
-        case ["GETNODES", topic]:
-            return GetNodes(topic)
-        case ["GETTOPICS"]:
-            return GetTopics()
-        case ["TOPICS", *topics]:
-            return Topics(tuple(topics))
-        case ["NODES", topic, ttl, *peers]:
-            return Nodes(topic, tuple(peers), _number(ttl))
-        case ["JOIN", topic, peer, ttl, sequence]:
-            return EpisubJoin(topic, peer, _number(ttl), _number(sequence))
-        case ["FORWARDJOIN", topic, peer, ttl, sequence]:
-            return ForwardJoin(topic, peer, _number(ttl), _number(sequence))
         case ["NEIGHBOR", topic, role, link, counts, *rest]:
             links, random_links = map(int, counts.split("/"))
             rtt_us = sum(_number(word) * 1000 for word in rest if word.startswith("rtt="))
@@ -96,21 +85,26 @@ def parsed(words: list[str]) -> EpisubPart | None:
             return Neighbor(topic, Role[role.upper()], link == "random", links, random_links, rtt_us, peers)
         case ["DISCONNECT", topic, *refused]:
             return Disconnect(topic, bool(refused))
-        case ["LEAVE", topic, source, ttl, sequence]:
-            return EpisubLeave(topic, source, _number(ttl), _number(sequence))
-        case ["SHUFFLE", topic, peer, ttl, sequence, *peers]:
-            return Shuffle(topic, peer, tuple(peers), _number(ttl), _number(sequence))
-        case ["SHUFFLEREPLY", topic, sequence, *peers]:
-            return ShuffleReply(topic, tuple(peers), _number(sequence))
         case ["IHAVE", "tree", topic, *summaries]:
             pairs = [summary.split("@") for summary in summaries]
             return EpisubIHave(topic, tuple(known for known, _ in pairs), tuple(int(hops) for _, hops in pairs))
-        case ["GRAFT", "tree", topic, *ids]:
-            return EpisubGraft(topic, tuple(ids))
-        case ["PRUNE", "tree", topic]:
-            return EpisubPrune(topic)
         case _:
+            for kind, (name, fields) in PARTS.items():
+                start = name.split()
+                if words[: len(start)] == start:
+                    return kind(**_values(fields.split(), words[len(start) :]))
             return None
+
+
+def _values(fields: list[str], words: list[str]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    if fields and fields[-1].endswith("*"):
+        last = fields.pop()
+        values[last.rstrip("*")] = tuple(words[len(fields) :])
+        words = words[: len(fields)]
+    for field, word in zip(fields, words, strict=True):
+        values[field.rstrip("=#")] = _number(word) if field[-1] in "=#" else word
+    return values
 
 
 def _number(word: str) -> int:
