@@ -7,7 +7,7 @@ import json
 from collections import Counter
 
 from hypothesis import strategies as st
-from scenarios import checked
+from scenarios import checked, leaves_and_joins, picker
 
 from hearsay.core.scores.named_sets import named_set
 
@@ -30,9 +30,7 @@ reject_weight = 16"""
 def judging_texts(draw: st.DrawFn) -> str:
     """Settings under which every invariant must hold."""
 
-    def pick(*values: object) -> object:
-        return draw(st.sampled_from(values))
-
+    pick = picker(draw)
     nodes = draw(st.integers(2, 30))
     lines = [
         f"seed = {draw(st.integers(0, 1 << 40))}\nwarmup_s = {pick(3, 8)}\nlinger_s = {pick(5, 12)}",
@@ -56,17 +54,11 @@ def judging_texts(draw: st.DrawFn) -> str:
     for _ in range(draw(st.integers(0, 2))):
         rating = pick(-20_000, -4_500, -1, 0.5, 100)
         lines.append(f"[[ratings]]\nrating = {rating}\nshare = {pick(0.1, 0.5)}")
-    for number in range(draw(st.integers(0, 6))):
-        at_s = 3 + draw(st.integers(0, 7000)) / 1000
-        node, action = draw(st.integers(0, nodes - 1)), ("leave", "join")[number % 2]
-        lines.append(f'[[timed]]\nat_s = {at_s}\nnode = {node}\naction = "{action}"\ntopic = "topic"')
-    return "\n".join(lines)
+    return "\n".join([*lines, *leaves_and_joins(draw, nodes)])
 
 
 def _router(draw: st.DrawFn, nodes: int) -> list[str]:
-    def pick(*values: object) -> object:
-        return draw(st.sampled_from(values))
-
+    pick = picker(draw)
     preset = draw(st.sampled_from(JUDGING_PRESETS))
     lines = [
         f'[router]\nkind = "gossipsub"\npreset = "{preset}"',

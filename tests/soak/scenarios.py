@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,13 +19,16 @@ EXAMPLES = 15
 BACK = "rejoin_after_s = 1"
 
 
+def picker(draw: st.DrawFn) -> Callable[..., object]:
+    """Return a function that draws one of its arguments."""
+    return lambda *values: draw(st.sampled_from(values))
+
+
 @st.composite
 def scenario_texts(draw: st.DrawFn) -> str:
     """Settings under which every invariant must hold."""
 
-    def pick(*values: object) -> object:
-        return draw(st.sampled_from(values))
-
+    pick = picker(draw)
     kind = draw(st.sampled_from(sorted(ROUTERS)))
     preset = draw(st.sampled_from(sorted(find_router(kind).presets)))
     nodes = draw(st.integers(1, 40))
@@ -45,11 +49,14 @@ def scenario_texts(draw: st.DrawFn) -> str:
     if draw(st.booleans()):
         lines.append(f"[[faults.partition]]\nat_s = {pick(3.2, 5)}\nheal_s = {pick(6, 9)}\nshare = 0.4")
     says_hello = preset != "simsub"  # without a hello no peer would learn who leaves
-    for number in range(draw(st.integers(0, 6)) if says_hello else 0):
+    return "\n".join([*lines, *(leaves_and_joins(draw, nodes) if says_hello else ())])
+
+
+def leaves_and_joins(draw: st.DrawFn, nodes: int) -> Iterator[str]:
+    for number in range(draw(st.integers(0, 6))):
         at_s = 3 + draw(st.integers(0, 7000)) / 1000
         node, action = draw(st.integers(0, nodes - 1)), ("leave", "join")[number % 2]
-        lines.append(f'[[timed]]\nat_s = {at_s}\nnode = {node}\naction = "{action}"\ntopic = "topic"')
-    return "\n".join(lines)
+        yield f'[[timed]]\nat_s = {at_s}\nnode = {node}\naction = "{action}"\ntopic = "topic"'
 
 
 def who_crashes(nodes: int) -> tuple[str, str, str]:

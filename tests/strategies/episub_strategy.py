@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import fields
+from typing import Any, get_args
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
@@ -19,30 +20,18 @@ def parts_said(
     peer_lists: SearchStrategy[tuple[Any, ...]],
     numbers: SearchStrategy[int],
     sketches: SearchStrategy[tuple[int, ...]],
-) -> SearchStrategy[episub_parts.Part]:
-    """Any part; `announced` are the ids and the hops of an IHAVE."""
-    return (
-        st.builds(lambda topic, both: episub_parts.EpisubIHave(topic, *both), topics, announced)
-        | st.builds(episub_parts.EpisubGraft, topics, id_lists)
-        | st.builds(episub_parts.EpisubPrune, topics)
-        | st.builds(episub_parts.GetNodes, topics)
-        | st.builds(episub_parts.Nodes, topics, peer_lists, numbers)
-        | st.builds(episub_parts.GetTopics)
-        | st.builds(episub_parts.Topics, st.lists(topics, max_size=3).map(tuple))
-        | st.builds(episub_parts.EpisubJoin, topics, peers, numbers, numbers)
-        | st.builds(episub_parts.ForwardJoin, topics, peers, numbers, numbers)
-        | st.builds(
-            episub_parts.Neighbor,
-            topics,
-            st.sampled_from(episub_parts.Role),
-            st.booleans(),
-            numbers,
-            numbers,
-            numbers,
-            peer_lists,
-        )
-        | st.builds(episub_parts.Disconnect, topics, st.booleans())
-        | st.builds(episub_parts.EpisubLeave, topics, peers, numbers, numbers)
-        | st.builds(episub_parts.Shuffle, topics, peers, peer_lists, numbers, numbers, sketches)
-        | st.builds(episub_parts.ShuffleReply, topics, peer_lists, numbers, sketches)
+) -> SearchStrategy[episub_parts.EpisubPart]:
+    """Any part, drawn by the names of its fields; `announced` are the ids and the hops of an IHAVE."""
+    by_field: dict[str, SearchStrategy[Any]] = {
+        "topic": topics, "topics": st.lists(topics, max_size=3).map(tuple), "ids": id_lists, "peer": peers,
+        "source": peers, "peers": peer_lists, "role": st.sampled_from(episub_parts.Role), "random": st.booleans(),
+        "refused": st.booleans(), "sketch": sketches,
+    }  # fmt: skip
+    parts: dict[type, SearchStrategy[Any]] = {
+        kind: st.builds(kind, **{each.name: by_field.get(each.name, numbers) for each in fields(kind)})
+        for kind in get_args(episub_parts.EpisubPart)
+    }
+    parts[episub_parts.EpisubIHave] = st.builds(
+        lambda topic, both: episub_parts.EpisubIHave(topic, *both), topics, announced
     )
+    return st.one_of(*parts.values())

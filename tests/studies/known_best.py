@@ -126,25 +126,16 @@ class KeptProcesses:
 
 
 def tuned(
-    path: Path,
+    tuning: Tuning | Path,
     out: Path,
     listen: Callable[[Progress], None] = lambda _: None,
     *,
     again: bool = False,
     place: OpenPlace = lambda _: processes(2),
 ) -> Tuned:
-    """Tuned in processes of this machine, with what it leaves in its folder."""
-    return tuned_here(load_tuning(path), out, listen, again=again, place=place)
-
-
-def tuned_here(
-    tuning: Tuning,
-    out: Path,
-    listen: Callable[[Progress], None] = lambda _: None,
-    *,
-    again: bool = False,
-    place: OpenPlace = lambda _: processes(2),
-) -> Tuned:
+    """Tune in processes of this machine, with the files that this leaves in its folder."""
+    if isinstance(tuning, Path):
+        tuning = load_tuning(tuning)
     folder = StudyFolder.open(out)
     try:
         done = Tune(spaces(tuning), folder, place, listen, again=again).run()

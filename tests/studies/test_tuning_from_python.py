@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from known_best import HEAVIEST, RANGE, command, height, tuned, tuned_here, write_problem
+from known_best import HEAVIEST, RANGE, command, height, tuned, write_problem
 
 import hearsay
 from hearsay.studies.tuning.tune_file import declared_tuning
@@ -113,7 +113,7 @@ def test_without_a_file_it_is_what_the_options_say(tmp_path, monkeypatch):
     settings = [(key, str(value)) for key, value in SMALL.items()]
     tuning, text = declared_tuning("r1", vary, AIM, BOUNDS, None, {**NUMBERS}, settings)
     monkeypatch.chdir(tmp_path)
-    tuned_here(tuning, tmp_path / "sweeps" / f"tune-{tuning.name}")
+    tuned(tuning, tmp_path / "sweeps" / f"tune-{tuning.name}")
     found = hearsay.tune("r1", SMALL, vary=VARY, aim=AIM, bounds=BOUNDS, **NUMBERS)
     assert (found.made, found.folder.name) == (0, f"tune-{tuning.name}")
     assert (found.folder / "tune.toml").read_text() == text
