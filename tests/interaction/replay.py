@@ -161,14 +161,41 @@ class Replay:
 
     def lines_of(self, rows: Rows, topics: Sequence[str]) -> list[list[str]]:
         """Return what a trace tells of the time after each command, in the words of a conversation."""
-        words = _Words(list(self._routers), topics, self._messages)
         found: list[list[str]] = [[] for _ in self._starts_ms]
         for codes in canonical(with_derived(rows)).tolist():
             row = TraceRow.from_codes(codes)
             place = sum(start * 1000 <= row.time_us for start in self._starts_ms) - 1
-            if row.time_us < (self._now_ms + COMMAND_MS) * 1000 and (line := words.lines_of(row)):
+            if row.time_us < (self._now_ms + COMMAND_MS) * 1000 and (line := self._line(row, topics)):
                 found[place].append(line)
         return [sorted(lines) for lines in found]
+
+    def _line(self, row: TraceRow, topics: Sequence[str]) -> str | None:
+        """None for what conversations do not tell."""
+        names = list(self._routers)
+        who = "" if row.peer is None else names[row.peer]
+        other = "" if row.remote is None else names[row.remote]
+        topic = "" if row.topic is None else topics[row.topic]
+        message = "" if row.message is None else self._messages[row.message]
+        reason = "" if row.reason is None else wire_name(row.reason)
+        match row.event:
+            case TraceEvent.SEND_RPC if row.kind is not PartKind.CONNECT:
+                return f"{who} -> {other}: {_part(row, topic, message)}"
+            case TraceEvent.DELIVER:
+                return f"{who} delivers {message}" + (f" from {other}" if other else "")
+            case TraceEvent.DUPLICATE:
+                return f"{who} has seen {message} before"
+            case TraceEvent.REJECT if row.kind is PartKind.PUBLISH and message:
+                return f"{who} does not use {message}: {reason}"
+            case TraceEvent.REJECT if row.kind is not None:
+                return f"{who} drops {row.count} {row.kind.name} of {other}: {reason}"
+            case TraceEvent.GRAFT:
+                return f"{who} grafts {other} into {topic}"
+            case TraceEvent.PRUNE:
+                return f"{who} prunes {other} from {topic}"
+            case TraceEvent.REMOVE_PEER:
+                return f"{who} forgets {other}"
+            case _:
+                return None
 
 
 def _seconds(ms: int) -> str:
@@ -195,49 +222,14 @@ def _as_in_a_trace(line: str) -> Iterator[str]:
                 yield f"{sent['who']}: {part}"
 
 
-class _Words:
-    """Rows in the words of conversations."""
-
-    def __init__(self, names: Sequence[str], topics: Sequence[str], messages: Sequence[str]) -> None:
-        self._names = names
-        self._topics = topics
-        self._messages = messages
-
-    def lines_of(self, row: TraceRow) -> str | None:
-        """None for what conversations do not tell."""
-        who = "" if row.peer is None else self._names[row.peer]
-        other = "" if row.remote is None else self._names[row.remote]
-        topic = "" if row.topic is None else self._topics[row.topic]
-        message = "" if row.message is None else self._messages[row.message]
-        reason = "" if row.reason is None else wire_name(row.reason)
-        match row.event:
-            case TraceEvent.SEND_RPC if row.kind is not PartKind.CONNECT:
-                return f"{who} -> {other}: {self._part(row, topic, message)}"
-            case TraceEvent.DELIVER:
-                return f"{who} delivers {message}" + (f" from {other}" if other else "")
-            case TraceEvent.DUPLICATE:
-                return f"{who} has seen {message} before"
-            case TraceEvent.REJECT if row.kind is PartKind.PUBLISH and message:
-                return f"{who} does not use {message}: {reason}"
-            case TraceEvent.REJECT if row.kind is not None:
-                return f"{who} drops {row.count} {row.kind.name} of {other}: {reason}"
-            case TraceEvent.GRAFT:
-                return f"{who} grafts {other} into {topic}"
-            case TraceEvent.PRUNE:
-                return f"{who} prunes {other} from {topic}"
-            case TraceEvent.REMOVE_PEER:
-                return f"{who} forgets {other}"
-            case _:
-                return None
-
-    def _part(self, row: TraceRow, topic: str, message: str) -> str:
-        match row.kind:
-            case PartKind.PUBLISH:
-                via = f" ({wire_name(row.via)})" if row.via is not None else ""
-                return f"MESSAGE {message} in {topic}{via}"
-            case PartKind.IHAVE:
-                return f"IHAVE {topic}, {row.count} ids"
-            case PartKind.IWANT:
-                return f"IWANT {row.count} ids"
-            case _:
-                return f"{row.kind.name if row.kind else ''} {topic}"
+def _part(row: TraceRow, topic: str, message: str) -> str:
+    match row.kind:
+        case PartKind.PUBLISH:
+            via = f" ({wire_name(row.via)})" if row.via is not None else ""
+            return f"MESSAGE {message} in {topic}{via}"
+        case PartKind.IHAVE:
+            return f"IHAVE {topic}, {row.count} ids"
+        case PartKind.IWANT:
+            return f"IWANT {row.count} ids"
+        case _:
+            return f"{row.kind.name if row.kind else ''} {topic}"

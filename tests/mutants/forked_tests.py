@@ -22,8 +22,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
+from multiprocessing import get_context
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkProcess
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 from traceback import print_exc
 from typing import NoReturn, TextIO
 
@@ -45,7 +48,7 @@ OPTIONS = (
 )  # fmt: skip
 TURNS = 600
 """Turns of its loop that a test may wait: six seconds, or more on a busy machine (`tests/node/waiting.py`)."""
-LOOK_AGAIN_S = 0.005
+FORK = get_context("fork")
 IN_VAIN = "in vain"
 SOUND = "sound"
 """The copy in which nothing is changed."""
@@ -93,51 +96,45 @@ class Forks:
     def __init__(self, folder: Path, jobs: int) -> None:
         self._folder = folder
         self._jobs = jobs
-        self._running: dict[int, tuple[Task, float]] = {}
 
     def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Report]]:
         """Yield the report of each, as they end."""
         waiting = deque(tasks)
+        running: dict[int, tuple[Task, ForkProcess, float]] = {}
         try:
-            while waiting or self._running:
-                while waiting and len(self._running) < self._jobs:
-                    self._begin(waiting.popleft())
-                yield from self._ended()
-                sleep(LOOK_AGAIN_S)
+            while waiting or running:
+                while waiting and len(running) < self._jobs:
+                    task = waiting.popleft()
+                    process = FORK.Process(target=_become, args=(task, self._folder))
+                    process.start()
+                    running[process.sentinel] = task, process, monotonic()
+                next_limit = min(began + task.limit_s for task, _, began in running.values())
+                wait(list(running), max(0, next_limit - monotonic()))
+                for sentinel, (task, process, began) in list(running.items()):
+                    if not process.is_alive() or monotonic() - began >= task.limit_s:
+                        _end(process)
+                        del running[sentinel]
+                        yield task, _report(task, self._folder, monotonic() - began)
         finally:
-            for pid in list(self._running):
-                self._end(pid)
+            for _, process, _ in running.values():
+                _end(process)
 
-    def _begin(self, task: Task) -> None:
-        pid = os.fork()
-        if pid == 0:
-            _become(task, self._folder)
-        self._running[pid] = task, monotonic()
 
-    def _ended(self) -> Iterator[tuple[Task, Report]]:
-        for pid, (task, began) in list(self._running.items()):
-            ended, _ = os.waitpid(pid, os.WNOHANG)
-            if not ended:
-                if monotonic() - began < task.limit_s:
-                    continue
-                self._end(pid)
-            self._running.pop(pid, None)
-            result = _report(self._folder / f"{task.name}.report")
-            result.said = (self._folder / f"{task.name}.said").read_text(encoding="utf-8", errors="replace")
-            result.took_s = monotonic() - began
-            shutil.rmtree(self._folder / task.name, ignore_errors=True)
-            yield task, result
-
-    def _end(self, pid: int) -> None:
+def _end(process: ForkProcess) -> None:
+    """Kill a process that goes on, with all that it started."""
+    if process.is_alive():
         with suppress(ProcessLookupError):  # it may not lead a group yet
-            os.killpg(pid, signal.SIGKILL)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        del self._running[pid]
+            assert process.pid is not None
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+    process.join()
 
 
-def _report(file: Path) -> Report:
-    result = Report()
+def _report(task: Task, folder: Path, took_s: float) -> Report:
+    said = (folder / f"{task.name}.said").read_text(encoding="utf-8", errors="replace")
+    result = Report(said=said, took_s=took_s)
+    shutil.rmtree(folder / task.name, ignore_errors=True)
+    file = folder / f"{task.name}.report"
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         match json.loads(line):
             case {"test": str(test), "outcome": str(outcome), "seconds": float(seconds)}:

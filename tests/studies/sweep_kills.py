@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from time import monotonic
 
-from kills import LOOK_AGAIN_S, VICTIMS, descendants, ends_within, environment, find, gone
+from kills import LOOK_AGAIN_S, VICTIMS, Outcome, descendants, ends_within, environment, find, gone
 
 _RUN_S = 300
 
@@ -36,13 +36,6 @@ class Kill:
     """Packs that must have been kept since the start …"""
     delay_s: float
     """… and seconds that must have passed after that."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    hit: bool
-    code: int
-    errors: str
 
 
 def seeded_kills(seed: int, count: int) -> list[Kill]:
