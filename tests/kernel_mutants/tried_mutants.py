@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count as count_from
 from itertools import islice
+from multiprocessing import get_context
+from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
-from time import monotonic, sleep
 
 from planted_kernels import PLACE, Mutant, mutants
 
@@ -25,7 +24,8 @@ from hearsay.sim.results.summary import summarise
 
 LONGEST_S = 10
 """For one scenario, which takes a tenth of a second."""
-SAME, OTHER, RAISED = 0, 1, 2
+SAME, OTHER, RAISED = 0, 3, 4
+FORK = get_context("fork")
 _FAR_APART = 1_000_000
 """Two seeds have no scenario in common."""
 
@@ -99,58 +99,28 @@ def _report(took: dict[Mutant, int | None]) -> int:
 
 
 def _scenarios_until_seen(mutant: Mutant, known: list[Case]) -> tuple[int | None, str]:
-    """A fault may write where it must not, or go on for ever: each is tried in a process of its own."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(reading)
-        _try(mutant, known, lambda: os.write(writing, b"."))
-    os.close(writing)
-    os.set_blocking(reading, False)
-    try:
-        return _watch(pid, reading)
-    finally:
-        os.close(reading)
+    """The scenario that saw the fault, and by what. A fault may write where it must not, or go on for ever: each is
+    tried in a process of its own."""
+    tried = FORK.Value("i", 0)
+    process = FORK.Process(target=_try, args=(mutant, known, tried))
+    process.start()
+    before = -1
+    while process.is_alive() and before < tried.value:
+        before = tried.value
+        process.join(LONGEST_S)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        return before + 1, "goes on"
+    how = {SAME: "survives", OTHER: "differs", RAISED: "raises"}.get(process.exitcode or SAME, "dies")
+    return None if process.exitcode == SAME else tried.value + 1, how
 
 
-def _watch(pid: int, reading: int) -> tuple[int | None, str]:
-    """The scenario that saw the fault, and by what."""
-    tried = 0
-    last = monotonic()
-    while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        tried, last = _count(reading, tried, last)
-        if done:
-            code = os.waitstatus_to_exitcode(status)
-            if code == SAME:
-                return None, "survives"
-            return tried + 1, {OTHER: "differs", RAISED: "raises"}.get(code, "dies")
-        if monotonic() - last > LONGEST_S:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            return tried + 1, "goes on"
-        sleep(0.002)
-
-
-def _count(reading: int, tried: int, last: float) -> tuple[int, float]:
-    try:
-        more = len(os.read(reading, 1 << 16))
-    except BlockingIOError:
-        return tried, last
-    return (tried + more, monotonic()) if more else (tried, last)
-
-
-def _try(mutant: Mutant, known: list[Case], tell: Callable[[], object]) -> None:
-    """Does not return."""
-    code = SAME
+def _try(mutant: Mutant, known: list[Case], tried: Synchronized[int]) -> None:
     try:
         for case in known:
             if differs(mutant.number, case):
-                code = OTHER
-                break
-            tell()
-    except BaseException:
-        code = RAISED
-    finally:
-        sys.stdout.flush()
-        os._exit(code)
+                sys.exit(OTHER)
+            tried.value += 1
+    except Exception:
+        sys.exit(RAISED)
