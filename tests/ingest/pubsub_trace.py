@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from io import BytesIO
 from typing import Any
 
+from google.protobuf.json_format import MessageToDict
 from google.protobuf.proto import parse_length_prefixed, serialize_length_prefixed
 from hypothesis import strategies as st
 from protobuf_classes import FIELD, message_classes
@@ -85,36 +85,21 @@ def parse_delimited(data: bytes, batched: bool = False) -> list[Any]:
 
 
 RENAMED = {"addPeer": "onNewOutboundStream", "removePeer": "onClosedOutboundStream"}
+LONG_NUMBERS = {"timestamp", "writeDurationNanos"}
+"""Texts for protojson."""
 RENAMED_TYPES = {"ADD_PEER": "ON_NEW_OUTBOUND_STREAM", "REMOVE_PEER": "ON_CLOSED_OUTBOUND_STREAM"}
 
 
 def json_line(event: Any, *, new_names: bool = False, protojson: bool = False) -> bytes:
     """The event as Go's encoder writes it, or as protojson does."""
-    fields = _json_of(event)
+    fields = MessageToDict(event, preserving_proto_field_name=True, use_integers_for_enums=not protojson)
+    if not protojson:
+        for message in (fields, fields.get("sendRPCCompleted", {})):
+            message.update((name, int(message[name])) for name in LONG_NUMBERS & message.keys())
     if new_names:
         fields = {RENAMED.get(key, key): value for key, value in fields.items()}
-    if protojson:
-        name = NAMES[event.type]
-        fields["type"] = RENAMED_TYPES.get(name, name) if new_names else name
-        fields["timestamp"] = str(event.timestamp)
-        if "writeDurationNanos" in fields.get("sendRPCCompleted", {}):
-            fields["sendRPCCompleted"]["writeDurationNanos"] = str(event.sendRPCCompleted.writeDurationNanos)
+        fields["type"] = RENAMED_TYPES.get(fields["type"], fields["type"])
     return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
-
-
-def _json_of(message: Any) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    for field, value in message.ListFields():
-        many = isinstance(value, (list, tuple)) or hasattr(value, "append")
-        values = [_json_value(each) for each in (value if many else [value])]
-        fields[field.name] = values if many else values[0]
-    return fields
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return b64encode(value).decode()
-    return _json_of(value) if hasattr(value, "ListFields") else value
 
 
 def plain_rows(event: Any) -> list[tuple[Any, ...]]:

@@ -38,7 +38,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import episub_words
+import control_words
 
 from hearsay.core.language.actions import (
     Action,
@@ -96,17 +96,11 @@ from hearsay.core.language.rpc import (
     MESHSUB_13,
     RANDOMSUB,
     Control,
+    ControlPart,
     ExtensionTest,
-    Features,
-    Graft,
-    IDontWant,
-    IHave,
-    IWant,
     Message,
     Partial,
     PartialUse,
-    PeerInfo,
-    Prune,
     Rpc,
     Subscription,
 )
@@ -271,13 +265,13 @@ class Conversation:
     def _parsed(self, speaker: str, text: str) -> Rpc:
         subscriptions: list[Subscription] = []
         messages: list[Message] = []
-        control: defaultdict[str, list[object]] = defaultdict(list)
+        control: list[ControlPart] = []
         partial: Partial | None = None
         test: ExtensionTest | None = None
         for part in text.split("; "):
-            said = episub_words.parsed(part.split())
-            if said is not None:
-                control["episub"].append(said)
+            control_part = control_words.parsed(part.split())
+            if control_part is not None:
+                control.append(control_part)
                 continue
             match part.split():
                 case ["SUBSCRIBE" | "UNSUBSCRIBE" as word, topic, *use]:
@@ -289,23 +283,11 @@ class Conversation:
                     default = Message(number, topic, number.encode(), speaker)
                     message = self._messages.setdefault(number, default)
                     messages.append(replace(message, hops=int(rest[1])) if rest else message)
-                case ["IHAVE", topic, *ids]:
-                    control["ihave"].append(IHave(topic, tuple(ids)))
-                case ["IWANT", *ids]:
-                    control["iwant"].append(IWant(tuple(ids)))
-                case ["GRAFT", topic]:
-                    control["graft"].append(Graft(topic))
-                case ["PRUNE", topic, *more]:
-                    control["prune"].append(_prune(topic, *more))
-                case ["CAN", *names]:
-                    control["features"].append(Features("partial" in names, "test" in names))
                 case ["TEST"]:
                     test = ExtensionTest()
-                case ["IDONTWANT", *ids]:
-                    control["idontwant"].append(IDontWant(tuple(ids)))
                 case _:
                     raise ValueError(f"not a part of an RPC: {part}")
-        made = Control(**{kind: tuple(parts) for kind, parts in control.items()}) if control else None  # type: ignore[arg-type]
+        made = Control.of(control) if control else None
         return Rpc(tuple(subscriptions), tuple(messages), made, partial, test)
 
 
@@ -350,30 +332,13 @@ def _shown(rpc: Rpc) -> str:
     if rpc.test is not None:
         parts.append("TEST")
     if rpc.control is not None:
-        parts += [f"IHAVE {ihave.topic} {' '.join(map(str, ihave.ids))}" for ihave in rpc.control.ihave]
-        parts += [f"IWANT {' '.join(map(str, iwant.ids))}" for iwant in rpc.control.iwant]
-        parts += [f"GRAFT {graft.topic}" for graft in rpc.control.graft]
-        parts += [_shown_prune(prune) for prune in rpc.control.prune]
-        parts += [_shown_features(features) for features in rpc.control.features]
-        parts += [f"IDONTWANT {' '.join(map(str, part.ids))}" for part in rpc.control.idontwant]
-        parts += map(episub_words.shown, rpc.control.episub)
+        parts += map(control_words.shown, rpc.control.parts())
     return "; ".join(parts)
 
 
 def _shown_message(message: Message) -> str:
     hops = "" if message.hops is None else f" after {message.hops} hops"
     return f"MESSAGE {message.id} in {message.topic}{hops}"
-
-
-def _prune(topic: str, backoff: str | None = None, *others: str) -> Prune:
-    """`PRUNE TOPIC [SECONDSs [PEER …]]`"""
-    peers = tuple(map(PeerInfo, others))
-    return Prune(topic, None if backoff is None else int(backoff.removesuffix("s")), peers)
-
-
-def _shown_prune(prune: Prune) -> str:
-    backoff = "" if prune.backoff_s is None else f" {prune.backoff_s}s"
-    return f"PRUNE {prune.topic}{backoff}" + "".join(f" {known.peer}" for known in prune.peers)
 
 
 def _shown_subscription(change: Subscription) -> str:
@@ -385,11 +350,6 @@ def _shown_partial(partial: Partial) -> str:
     """`PARTIAL TOPIC GROUP PARTS METADATA`, a dash for what is not there."""
     values = ["-" if value is None else value.decode() for value in (partial.parts, partial.metadata)]
     return f"PARTIAL {partial.topic} {partial.group.decode()} {' '.join(values)}"
-
-
-def _shown_features(features: Features) -> str:
-    """The extensions control: `CAN [partial] [test]`."""
-    return "CAN" + " partial" * features.partial_messages + " test" * features.test_extension
 
 
 TEXTS: dict[object, str] = {

@@ -212,19 +212,5 @@ def spki(algorithm: bytes, key: bytes, unused: int = 0) -> bytes:
 
 
 def _is_prime(number: int) -> bool:
-    if any(number % small == 0 for small in (3, 5, 7, 11, 13, 17, 19, 23)):
-        return False
-    odd, twos = number - 1, 0
-    while odd % 2 == 0:
-        odd, twos = odd // 2, twos + 1
-    for base in (2, 3, 5, 7, 11):
-        value = pow(base, odd, number)
-        if value in (1, number - 1):
-            continue
-        for _ in range(twos - 1):
-            value = value * value % number
-            if value == number - 1:
-                break
-        else:
-            return False
-    return True
+    """Fermat's test, which is enough for numbers that come from hashes."""
+    return all(pow(base, number - 1, number) == 1 for base in (2, 3, 5, 7, 11))

@@ -1,4 +1,10 @@
-"""How scripts write what episub's peers say to each other.
+"""The control parts of RPCs in the words of scripts.
+
+    IHAVE TOPIC [ID …]                  IWANT [ID …]
+    GRAFT TOPIC                         PRUNE TOPIC [SECONDSs [PEER …]]
+    IDONTWANT [ID …]                    CAN [partial] [test]
+
+Episub's parts:
 
     GETNODES TOPIC                      NODES TOPIC ttl=6 [PEER …]
     GETTOPICS                           TOPICS [TOPIC …]
@@ -21,7 +27,6 @@ from hearsay.core.language.episub_parts import (
     EpisubIHave,
     EpisubJoin,
     EpisubLeave,
-    EpisubPart,
     EpisubPrune,
     ForwardJoin,
     GetNodes,
@@ -32,6 +37,16 @@ from hearsay.core.language.episub_parts import (
     Shuffle,
     ShuffleReply,
     Topics,
+)
+from hearsay.core.language.rpc import (
+    ControlPart,
+    Features,
+    Graft,
+    IDontWant,
+    IHave,
+    IWant,
+    PeerInfo,
+    Prune,
 )
 
 PARTS: dict[type, tuple[str, str]] = {
@@ -46,12 +61,21 @@ PARTS: dict[type, tuple[str, str]] = {
     ShuffleReply: ("SHUFFLEREPLY", "topic sequence# peers*"),
     EpisubGraft: ("GRAFT tree", "topic ids*"),
     EpisubPrune: ("PRUNE tree", "topic"),
+    IHave: ("IHAVE", "topic ids*"),
+    IWant: ("IWANT", "ids*"),
+    Graft: ("GRAFT", "topic"),
+    IDontWant: ("IDONTWANT", "ids*"),
 }
 """Names, and the fields in their order; `*` takes all further words. Other parts have forms of their own."""
 
 
-def shown(part: EpisubPart) -> str:
+def shown(part: ControlPart) -> str:
     match part:
+        case Prune():
+            backoff = [] if part.backoff_s is None else [f"{part.backoff_s}s"]
+            words = ["PRUNE", part.topic, *backoff, *(known.peer for known in part.peers)]
+        case Features():
+            words = ["CAN", *["partial"] * part.partial_messages, *["test"] * part.test_extension]
         case Neighbor():
             rtt = [f"rtt={part.rtt_us // 1000}"] if part.rtt_us else []
             link = "random" if part.random else "near"
@@ -75,9 +99,14 @@ def shown(part: EpisubPart) -> str:
     return " ".join(map(str, words))
 
 
-def parsed(words: list[str]) -> EpisubPart | None:
-    """The part that these words say; None if they are not episub's."""
+def parsed(words: list[str]) -> ControlPart | None:
+    """Return the part with these words, None if it is no control part."""
     match words:
+        case ["PRUNE", topic, *more] if topic != "tree":
+            backoff_s = int(more[0].removesuffix("s")) if more else None
+            return Prune(topic, backoff_s, tuple(map(PeerInfo, more[1:])))
+        case ["CAN", *names]:
+            return Features("partial" in names, "test" in names)
         case ["NEIGHBOR", topic, role, link, counts, *rest]:
             links, random_links = map(int, counts.split("/"))
             rtt_us = sum(_number(word) * 1000 for word in rest if word.startswith("rtt="))
