@@ -1,6 +1,6 @@
-"""A real headless Chromium, spoken to through its debugging pipe: no package, no port, no network.
+"""A real headless Chromium, controlled through its debugging pipe: no package, no port, no network.
 
-A test that asks for `browser` is left out where no Chromium is installed, and says so.
+A test that asks for `browser` is skipped with a warning where no Chromium is installed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FLAGS = (
     "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
 PATIENCE_S = 90
-"""For an answer, however much else the browser says meanwhile."""
+"""Time for an answer, regardless of other messages of the browser."""
 
 
 def find_chromium() -> str | None:
@@ -186,7 +186,7 @@ class Page:
         return [event["params"]["request"]["url"] for event in sent]
 
     def complaints(self) -> list[Any]:
-        """Errors and warnings of the console, and what broke the page's own policy."""
+        """Return errors and warnings of the console, and violations of the page's own policy."""
         wanted = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
         return [event["params"] for event in self._browser.events if event.get("method") in wanted]
 

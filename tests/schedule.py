@@ -1,4 +1,4 @@
-"""Which test files run on one worker, and which begin.
+"""The order of test files, and the files that run on one worker.
 
 A worker takes whole files, so that what the tests of a file share is made once. Files that share more than that, such
 as a session of Spark or compiled kernels, are taken together. Long files come first; short files fill the end.

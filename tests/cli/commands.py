@@ -1,8 +1,8 @@
-"""The real command for tests: run to its end, or watched and sent a signal on the way.
+"""The real command for tests: run to its end, or watched until a signal is sent.
 
 A command is forked from a process that has its imports done (`prepared_commands.py`), unless the environment or an
-option asks for what only a fresh Python does. `new_process=True` asks for that too. So the tests measure what a start
-costs, loads and inherits, and run each command once in a new process.
+option needs a fresh Python. `new_process=True` starts one, too: tests use it to measure the time, imports and
+environment of a start, and to run each command once in a new process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An installation that lacks packages of this one: what extras bring."""
+"""An installation that lacks the packages of extras."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAIN = "from hearsay.cli.main import main; main()"
 
 
 def path_without(folder: Path, without: tuple[str, ...]) -> str:
-    """For PYTHONPATH: packages of this installation without some, as links in the folder, without its .pth files."""
+    """Return a PYTHONPATH: links to the packages of this installation without some, and without its .pth files."""
     for entry in Path(get_path("purelib")).iterdir():
         if not entry.name.lower().startswith(without) and entry.suffix != ".pth":
             (folder / entry.name).symlink_to(entry)

@@ -26,7 +26,7 @@ from kills import heed_signals
 
 SERVER = Path(__file__).with_name("command_server.py")
 READ_AT_IMPORT = ("HEARSAY_CHECKED_KERNELS", "HOME", "LANG", "LC_", "NUMBA_", "PYTHON", "XDG_")
-"""Variables that are heeded as Python starts or a module is imported, but for these:"""
+"""Variables that Python reads when it starts or imports a module, except these:"""
 READ_LATER = ("PYTHONPATH",)
 """The server itself adds the entries of PYTHONPATH."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}

@@ -1,4 +1,4 @@
-"""A router of gossipsub 1.1 among peers that are played by hand, with go's numbers."""
+"""A router of gossipsub 1.1 with go's parameters, and peers that the test plays."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MS: Micros = 1_000
 SECOND: Micros = 1_000_000
 TOPIC = "t"
 MOST_AT_ONCE = 100
-"""Timers at one moment, before one is taken to be due for ever."""
+"""Timers that may fire at one moment; more mean that one is due without end."""
 
 GO: dict[str, Any] = {
     "degree": 6,

@@ -31,7 +31,7 @@ class JudgedNetwork:
         self.now: Micros = 0
         self.routers: dict[str, Router] = {}
         self.squatters: set[str] = set()
-        """They take every GRAFT, and say nothing else."""
+        """Peers that accept every GRAFT, and send nothing else."""
         self.links: set[tuple[str, str]] = set()
         self.got: defaultdict[str, set[object]] = defaultdict(set)
         """The messages that each router has delivered."""

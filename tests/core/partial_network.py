@@ -30,7 +30,7 @@ EXTENSION_ALONE = "extension"
 
 
 class CountingExchange(PartsExchange):
-    """Knows how often it was asked what a peer that was chosen for gossip is sent."""
+    """Counts how often a router asked for the parts for a peer that it chose for gossip."""
 
     gossiped = 0
 

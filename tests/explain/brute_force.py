@@ -1,4 +1,4 @@
-"""The path of a first copy and the fastest one, searched in all rows of a run, in plain Python and without haste."""
+"""The path of a first copy and the fastest path, searched in all rows of a run in plain, slow Python."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Rows:
         return sorted({row.peer for row in self._events(message, TraceEvent.DELIVER) if row.peer is not None})
 
     def _copies(self, message: int) -> list[dict[str, Any]]:
-        """All copies that left, each with what became of it."""
+        """Return all copies that were sent, each with its fate."""
         lost = [
             row for row in self._events(message, TraceEvent.DROP_RPC)
             if row.reason in (Reason.LOST, Reason.UNREACHABLE)
@@ -74,7 +74,7 @@ class Rows:
         return self.of_message[message, event]
 
     def path(self, message: int, node: int) -> list[dict[str, Any]]:
-        """Hops in the order of time: who from, the copy, when the sender had it, when it was delivered."""
+        """Return the hops in the order of time: the copy, when its sender had the message, when it was delivered."""
         published = self.publication(message)
         arrived = [copy for copy in self.copies(message) if copy["fate"] == "arrived"]
         delivery, before = self.deliveries(message, node)[0], -1
@@ -167,7 +167,7 @@ class Rows:
         return found
 
     def fastest(self, message: int) -> dict[int, int]:
-        """When each node could have had the message: rounds over all links and copies until nothing changes."""
+        """Return when each node could have the message: rounds over all links and copies until none changes."""
         published = self.publication(message)
         assert published.peer is not None
         assert published.topic is not None

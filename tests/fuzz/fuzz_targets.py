@@ -1,8 +1,8 @@
-"""One function per parser: it takes any bytes and fails only where the parser breaks its word.
+"""One function per parser: it takes any bytes and fails only where the parser breaks its contract.
 
-The word of a parser is in its module: a value or its own error, nothing else. Where a value can be written again, the
-target also checks that reading it back gives the same value. `test_corpus.py` feeds them the kept corpus,
-`run_fuzzers.py` lets atheris look for more.
+The contract of a parser is in its module: it returns a value or raises its own error, nothing else. Where a value can
+be written again, the target also checks that reading it back gives the same value. `test_corpus.py` feeds them the
+kept corpus, `run_fuzzers.py` lets atheris look for more.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`keep_smallest.py TARGET FOLDER`: of the inputs in a folder keep the few that matter, smallest first.
+"""`keep_smallest.py TARGET FOLDER`: keep the few inputs of a folder that reach something new, smallest first.
 
-An input matters if it leads from one line of ours to another as none before did. This is counted with Python's own
-tracing, since libFuzzer's merge cannot start atheris again.
+An input reaches something new if it leads from one line of ours to another as no input before it did. This is
+counted with Python's own tracing, since libFuzzer's merge cannot start atheris again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Step = tuple[str, int, int]
 
 
 def steps_of(target: Target, data: bytes) -> set[Step]:
-    """From which line to which, in which file."""
+    """Return the steps that a target takes: file, line before, line."""
     steps: set[Step] = set()
 
     def entered(frame: FrameType, event: str, argument: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`make fuzz`: atheris looks for inputs on which a parser breaks its word.
+"""`make fuzz`: atheris looks for inputs on which a parser breaks its contract.
 
     python tests/fuzz/run_fuzzers.py [--seconds N] [--keep] [TARGET …]
 

@@ -1,6 +1,6 @@
-"""Pubsub traces written by someone else: protobuf's own library, and descriptors made here from the .proto's text.
+"""Pubsub traces written by protobuf's own library, from declarations of the messages.
 
-`plain_rows` says in slow plain Python what an event means; the decoder must agree.
+`plain_rows` makes the rows of an event in slow, plain Python; the decoder must agree.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A conversation as a run of the simulator: its commands at times, and what the trace tells of the time after each.
+"""A conversation as a run of the simulator: its commands at times, and the rows of the trace after each.
 
-That can be done where all peers are routers that have kernels, those who connect do so before anything is delivered,
-and chance has nothing to choose: it is drawn with the names of peers, and in a run they have numbers. Until `deliver`
+This works for conversations in which all peers are routers with kernels, connect before anything is delivered, and
+leave nothing to chance: draws depend on the names of peers, which are numbers in a run. Until `deliver`
 all RPCs are under way, because commands are a millisecond apart. A node's heartbeats come when the script says
 `beat`: the first by its parameter, the others because the clock of the script moves on to when they are due.
 
@@ -160,7 +160,7 @@ class Replay:
         return replace(parameters, first_heartbeat_ms=first_ms, first_heartbeat_spread_ms=0)
 
     def lines_of(self, rows: Rows, topics: Sequence[str]) -> list[list[str]]:
-        """Return what a trace tells of the time after each command, in the words of a conversation."""
+        """Return the rows of a trace after each command, in the words of a conversation."""
         found: list[list[str]] = [[] for _ in self._starts_ms]
         for codes in canonical(with_derived(rows)).tolist():
             row = TraceRow.from_codes(codes)
@@ -170,7 +170,7 @@ class Replay:
         return [sorted(lines) for lines in found]
 
     def _line(self, row: TraceRow, topics: Sequence[str]) -> str | None:
-        """None for what conversations do not tell."""
+        """Return a row in the words of a conversation, None for a row that conversations do not show."""
         names = list(self._routers)
         who = "" if row.peer is None else names[row.peer]
         other = "" if row.remote is None else names[row.remote]
@@ -203,7 +203,7 @@ def _seconds(ms: int) -> str:
 
 
 def _as_in_a_trace(line: str) -> Iterator[str]:
-    """A line of a conversation as what a trace holds of it: a line for every part of an RPC."""
+    """Reduce a line of a conversation to what a trace has of it: a line for every part of an RPC."""
     sent = SENT.fullmatch(line)
     if sent is None:
         yield line

@@ -1,4 +1,4 @@
-"""Faults in kernels, all in one build: which of them is there is a number in the world.
+"""Faults in kernels, all in one build: a number in the world switches one of them on.
 
 Each mutant is an expression that stands for another one, or a statement that is left out, in one function of a kernel
 that is given the world. In a copy of the package `(becomes if w[79] == 3 else text)` takes the expression's place, so
@@ -37,9 +37,9 @@ class Mutant:
     becomes: str | None
     """None: the statement is left out."""
     rule: str | None
-    """The one that no longer holds, by its id."""
+    """The id of the rule that no longer holds."""
     unseen: str | None
-    """Why no comparison can see it, where none can."""
+    """The reason why no comparison can see it, for such a mutant."""
 
 
 def mutants() -> list[Mutant]:
@@ -53,7 +53,7 @@ def mutants() -> list[Mutant]:
 
 
 def place_in(source: str, mutant: Mutant) -> int:
-    """Where the text starts; raises ValueError unless it is there once, in a function that has the world."""
+    """Return where the text starts; raises ValueError unless it is there once, in a function that gets the world."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name == mutant.function:
             if node.args.args[0].arg != "w":
@@ -70,7 +70,7 @@ def place_in(source: str, mutant: Mutant) -> int:
 
 
 def planted(source: str, wanted: list[Mutant]) -> str:
-    """The source with all these mutants in it, each asleep."""
+    """Return the source with all these mutants in it, each switched off."""
     by_place: defaultdict[tuple[int, str], list[Mutant]] = defaultdict(list)
     for mutant in wanted:
         by_place[place_in(source, mutant), mutant.text].append(mutant)
@@ -91,7 +91,7 @@ def planted(source: str, wanted: list[Mutant]) -> str:
 
 
 def plant(package: Path) -> None:
-    """All mutants into a copy of the package."""
+    """Write all mutants into a copy of the package."""
     by_file: defaultdict[str, list[Mutant]] = defaultdict(list)
     for mutant in mutants():
         by_file[mutant.file].append(mutant)
@@ -101,7 +101,7 @@ def plant(package: Path) -> None:
 
 
 def planted_copy() -> Path:
-    """A folder for PYTHONPATH, in which the package has all mutants; made once, so that it is compiled once."""
+    """Return a folder for PYTHONPATH, in which the package has all mutants; made and compiled once."""
     sources = blake2b(KEPT.digest(SOURCE).encode() + LIST.read_bytes(), digest_size=8)
     folder = COPIES / sources.hexdigest()
     if not folder.exists():

@@ -1,4 +1,4 @@
-"""A peer that means harm, for tests: a socket, the upgrade, and frames of any kind."""
+"""A hostile peer for tests: a socket, the upgrade, and frames of any kind."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Attacker:
         self.writer.write(self.channel.seal(b"".join(frames)))
 
     async def until_closed(self):
-        """All that the host still says, as plaintext."""
+        """Return all that the host still sends, as plaintext."""
         said = b""
         try:
             while data := await self.reader.read(65536):
@@ -54,7 +54,7 @@ class Attacker:
         return said
 
     async def until_answered(self):
-        """Return what the host says until it answers a ping: it has acted on all that was sent before the last."""
+        """Return what the host sends until it answers a ping; by then it has handled all earlier frames."""
         self.send(frame(FrameType.PING, Flag.SYN, 0, 77))
         return await self.until(frame(FrameType.PING, Flag.ACK, 0, 77))
 

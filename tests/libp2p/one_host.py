@@ -11,7 +11,7 @@ from hearsay.libp2p.mux.stream import Stream, StreamClosed
 
 
 def with_host(limits=None):
-    """A test of a coroutine function that takes the host."""
+    """Make a test of a coroutine function that takes the host."""
 
     def decorate(test):
         async def bounded():

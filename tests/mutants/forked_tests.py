@@ -56,7 +56,7 @@ SOUND = "sound"
 
 @dataclass(frozen=True)
 class Task:
-    """Tests by the names that pytest gives them, and what is different in the package: texts by file."""
+    """Tests by the names that pytest gives them, and the changed files of the package with their texts."""
 
     name: str
     tests: tuple[str, ...]
@@ -67,11 +67,11 @@ class Task:
 @dataclass
 class Report:
     code: int | None = None
-    """pytest's; none if it did not come to its end."""
+    """pytest's exit code; None if the fork was killed before its end."""
     failed: set[str] = field(default_factory=set[str])
     passed: set[str] = field(default_factory=set[str])
     in_vain: set[str] = field(default_factory=set[str])
-    """Failed because what they wait for does not happen: their patience ended, not they."""
+    """Failed tests that waited in vain for a condition, until their patience ended."""
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     copy: str = ""
     """The folder's name of the package that was tested."""
@@ -177,7 +177,8 @@ def _become(task: Task, folder: Path) -> NoReturn:
 
 
 class Witness:
-    """A plugin of pytest that writes down what becomes of each test; to fail for some parameters is enough."""
+    """A plugin of pytest that records the outcome of each test, and skips the rest of one that failed for some
+    parameters."""
 
     def __init__(self, file: TextIO, tests: Sequence[str]) -> None:
         self._file = file
@@ -205,14 +206,14 @@ def is_part(name: str, test: str) -> bool:
 
 
 def environment(package: Path) -> dict[str, str]:
-    """For programs that are to use this copy of the package."""
+    """Return the environment of programs that use this copy of the package."""
     path = os.pathsep.join((str(package), str(Path(__file__).parent)))
     storage = {"HYPOTHESIS_STORAGE_DIRECTORY": str(package)}
     return {**os.environ, "PYTHONPATH": path, "COLUMNS": "160", "HEARSAY_TURNS_OF_A_TEST": str(TURNS), **storage}
 
 
 def link_but(changed: Mapping[str, str], made: Path, sound: Path) -> None:
-    """A folder that is like the sound one, except that these files have other texts. All else is linked."""
+    """Make a folder like the sound one, except that these files have other texts. All other files are links."""
     made.mkdir(parents=True)
     inside: dict[str, dict[str, str]] = {}
     for file, text in changed.items():

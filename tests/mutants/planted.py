@@ -30,8 +30,10 @@ class Mutant:
     tests: tuple[str, ...]
 
     def plant(self, source: Path) -> dict[str, str]:
-        """The files that change, as they stand below this copy of the package; `ValueError` if a text is not there
-        once."""
+        """Return the changed files of this copy of the package with their new texts.
+
+        Raises `ValueError` unless each old text occurs once.
+        """
         changed: dict[str, str] = {}
         for change in self.changes:
             before = changed.get(change.file) or (source / change.file).read_text(encoding="utf-8")

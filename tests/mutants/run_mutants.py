@@ -3,8 +3,8 @@
     python tests/mutants/run_mutants.py [--only NAME …] [--jobs N] [--seconds N]
 
 The package is copied, and the tests that are named run against the copy: first as it is, then with one change. A
-mutant is killed when every one of its tests fails. One that survives is a defence that no test holds; then, when a
-test does not end by itself, and when a mutant is no program any more, the exit code is 1.
+mutant is killed when every one of its tests fails. A mutant that survives shows a defence that no test checks. The
+exit code is 1 when one survives, when a test does not end by itself, and when a mutant is not a valid program.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Unsound(Exception):
 
 
 def sound_tests(forks: Forks, tests: Sequence[str]) -> dict[str, float]:
-    """How long each test needs when all is well."""
+    """Return the seconds that each test needs in the unchanged package."""
     files: defaultdict[str, list[str]] = defaultdict(list)
     for test in tests:
         files[node_id(test).partition("::")[0]].append(test)
@@ -88,7 +88,7 @@ def sound_tests(forks: Forks, tests: Sequence[str]) -> dict[str, float]:
 
 
 def survivors(forks: Forks, chosen: Sequence[Mutant], limit_s: Callable[[str], float]) -> Iterator[str]:
-    """The names of mutants that are not killed; what becomes of each is printed."""
+    """Print the verdict on each mutant, and yield the names of those that are not killed."""
     width = max(len(each.name) for each in chosen)
     by_name = {each.name: each for each in chosen}
     for task, report in forks.run(tasks_of(chosen, limit_s)):

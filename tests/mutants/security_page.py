@@ -1,4 +1,4 @@
-"""The rows of docs/reference/security.md: what is bounded, by how much, which setting says so, and its tests."""
+"""The rows of docs/reference/security.md: a quantity, its bound, the setting of the bound, and its tests."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ FOUND = 1
 
 
 def found_by_vectors(mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]:
-    """Each with whether a vector does not hold any more; without a change all do."""
+    """Yield each mutant, and whether a vector fails with it; without a change all vectors hold."""
     with TemporaryDirectory(prefix="hearsay-vectors-") as folder:
         package = Path(folder)
         shutil.copytree(SOURCE, package / "hearsay", ignore=shutil.ignore_patterns("__pycache__"))

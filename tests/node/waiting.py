@@ -13,12 +13,12 @@ from contextlib import asynccontextmanager
 
 TURN_S = 0.01
 TURNS = int(os.environ.get("HEARSAY_TURNS_OF_A_TEST", "12000"))
-"""Mutants are given fewer, which their tests need without a change in no case."""
+"""Mutants get fewer turns; their tests never need as many when the package is unchanged."""
 
 
 @asynccontextmanager
 async def patience() -> AsyncIterator[None]:
-    """`TimeoutError` when it is at its end; what closes then has as many turns again."""
+    """Raise `TimeoutError` after the turns of a test; closing may then take as many turns again."""
     async with _turns(2 * TURNS), _turns(TURNS):
         yield
 
@@ -44,7 +44,7 @@ async def _turns(left: int) -> AsyncIterator[None]:
 
 
 def run(test: Callable[[], Coroutine[object, object, None]]) -> Callable[[], None]:
-    """A test of a coroutine function without arguments. It is no lambda, which a mark would take for its argument."""
+    """Make a test of a coroutine function without arguments; no lambda, which a mark would take for its argument."""
 
     async def bounded():
         async with patience():
@@ -57,6 +57,6 @@ def run(test: Callable[[], Coroutine[object, object, None]]) -> Callable[[], Non
 
 
 async def until(condition):
-    """Let the loop run until something is so; the test's patience bounds it."""
+    """Let the loop run until a condition holds; the patience of the test bounds it."""
     while not condition():
         await asyncio.sleep(0.005)

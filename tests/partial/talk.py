@@ -1,4 +1,4 @@
-"""Applications that talk to each other, with what routers remember for them, and RPCs that arrive in any order."""
+"""Applications that exchange parts, with the state that routers keep for them, and RPCs that arrive in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small simulated runs with result tables made of their rows, without an analysis."""
+"""Small simulated runs whose result tables are made from their rows, without an analysis."""
 
 from __future__ import annotations
 

@@ -100,5 +100,5 @@ def toml(value: object) -> str:
 
 
 def soak(number: int) -> Counter[str]:
-    """The scenarios of this number; what they met."""
+    """Run the scenarios of this number, and return counts of what they met."""
     return checked(number, judging_texts())

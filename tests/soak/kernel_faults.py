@@ -1,7 +1,7 @@
-"""Some faults planted into kernels, against random scenarios: which of them does the comparison of the engines see?
+"""Some faults planted into kernels, against a few random scenarios: counts those that the comparison of engines sees.
 
-That a fault is not seen by so few scenarios is no failure. But it is one when the engines differ without any fault,
-or a fault is seen that is explained as unseen.
+A fault that these scenarios do not show is no failure. It is one when the engines differ without any fault, or when a
+fault is seen that is explained as unseen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kept inputs of a parser, changed at random: it must keep its word. `make fuzz` looks with more skill."""
+"""Kept inputs of a parser, changed at random: it must keep its contract. `make fuzz` is guided by coverage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def soak(number: int) -> Counter[str]:
 
 
 def changed(data: bytes, corpus: list[bytes], chance: Random) -> bytes:
-    """Bits flipped, bytes cut out, put in, said twice, or the end of another input."""
+    """Flip bits, cut out, insert or repeat bytes, or take the end of another input."""
     made = bytearray(data)
     for _ in range(chance.randint(1, 4)):
         at = chance.randint(0, len(made))

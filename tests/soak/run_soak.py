@@ -1,12 +1,12 @@
-"""`make soak SECONDS=n`: looks as long as one likes for what no test has met yet.
+"""`make soak SECONDS=n`: searches at random, for a given time, for failures that no test has found.
 
     python tests/soak/run_soak.py [--seconds 600] [--seed N] [--only NAME …]
     python tests/soak/run_soak.py --only NAME --seed N --once
 
 Subjects take turns: the one that has had least time is next, with the next seed, in a process of its own. Turns are
-short, and those that are shortest come first, so that five minutes are enough for all of them. A failure is printed
-with the line that brings it back; a turn that does not end is one. At the end, after Ctrl-C too, a table says what
-was done, and what was seen at least once. The exit code is 1 when anything failed.
+short, and the shortest come first, so that five minutes are enough for all of them. A failure is printed with the
+command that repeats it; a turn that does not end is a failure. At the end, also after Ctrl-C, a table shows the turns
+and what they saw. The exit code is 1 when a turn failed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Soak:
         self._first_seed = seed
         self._seed = seed
         self.failed: list[str] = []
-        """The lines that bring the failures back."""
+        """The commands that repeat the failures."""
 
     def run(self, seconds: float) -> None:
         """The last turn may take longer."""
@@ -115,7 +115,7 @@ class Soak:
 
 
 def outcome_of(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
-    """The exit code and all that was said; whatever a turn has started ends with it."""
+    """Return the exit code and the output; every process that a turn has started ends with it."""
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True,

@@ -1,4 +1,4 @@
-"""Random scenarios of all routers under the checker, each listened to for what it meets."""
+"""Random scenarios of all routers under the checker, with counts of the rows and moments in their traces."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def who_crashes(nodes: int) -> tuple[str, str, str]:
 
 
 def soak(number: int) -> Counter[str]:
-    """The scenarios of this number; what they met."""
+    """Run the scenarios of this number, and return counts of what they met."""
     return checked(number, scenario_texts())
 
 

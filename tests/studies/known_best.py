@@ -1,7 +1,7 @@
-"""A problem whose best is known: a router that sends so much control with each message as a formula says.
+"""A tuning with a known best answer: a formula says how much control a router sends with each message.
 
-With `NODES` nodes that all hear everything, control per delivery is ((x − 7)² + (y − 3)² + 1) / NODES, and the first
-of its parts carries x times `LOAD` bytes. y must not be above x.
+With `NODES` nodes that all receive every message, control per delivery is ((x − 7)² + (y − 3)² + 1) / NODES, and the
+first of its parts carries x times `LOAD` bytes. y must not be above x.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def write_problem(folder: Path, text: str = TUNING, module: str = "hill_router")
 
 
 class KeptProcesses:
-    """A place for one search after the other; one that is stopped ends the processes, and the next begins others."""
+    """Processes that several searches share; a search that is stopped ends them, and the next starts others."""
 
     def __init__(self) -> None:
         self._opened: Processes | None = None
@@ -146,7 +146,7 @@ def tuned(
 
 
 def command(path: Path, out: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """The command where the router lies."""
+    """Run the command in the folder with the router."""
     words = [sys.executable, "-m", "hearsay", "tune", str(path), "--out", str(out), *options]
     return subprocess.run(
         words,
@@ -160,7 +160,7 @@ def command(path: Path, out: Path, *options: str, **variables: str) -> subproces
 
 
 def left_by(out: Path) -> dict[str, bytes]:
-    """All that follows from file and runs, to the last byte."""
+    """Return the bytes of the output files that depend on the tuning and its runs alone."""
     kept = [*(out / "answer").iterdir(), *(out / "scenarios").iterdir()]
     kept += [file for file in (out / "tables").iterdir() if file.stem != "resources"]
     return {str(file.relative_to(out)): file.read_bytes() for file in kept}

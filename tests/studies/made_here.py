@@ -1,4 +1,4 @@
-"""Runs made in this process, without Spark: what a sweep would have kept."""
+"""Runs of a study made in this process, without Spark, with the results that a sweep would keep."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def assert_tables_of_runs_made_here(folder: Path, study_file: Path) -> None:
 
 @cache
 def _made_here(text: str) -> dict[str, Row]:
-    """Once for each study, which several tests sweep in their own ways."""
+    """Run each study once, because several tests sweep it in their own ways."""
     with TemporaryDirectory() as folder:
         study = load_study(write_study(Path(folder), text))
     return results_of(study, points_of(study))

@@ -1,4 +1,4 @@
-"""A simulation that is watched, in the process of the test, with its server on a loop of its own thread."""
+"""A watched simulation in the process of the test, whose server has a thread and a loop of its own."""
 
 from __future__ import annotations
 
