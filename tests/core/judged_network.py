@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from heapq import heappop, heappush
+from collections import defaultdict, deque
 from typing import Any
 
 from judged import GO, MS, TOPIC, message, rpc
@@ -37,8 +36,8 @@ class JudgedNetwork:
         """The messages that each router has delivered."""
         self.copies_from: defaultdict[str, set[object]] = defaultdict(set)
         """The peers that each router got a copy of a message from."""
-        self._queue: list[tuple[Micros, int, str, Event]] = []
-        self._count = 0
+        self._under_way: deque[tuple[Micros, str, RpcReceived]] = deque()
+        """In the order of their arrival, since all links are equally long."""
 
     def add(self, *names: str, **given: Any) -> None:
         parameters = GossipsubParameters.from_mapping({**GO, **given})
@@ -89,15 +88,13 @@ class JudgedNetwork:
 
     def _send(self, source: str, destination: str, said: Any) -> None:
         if destination in self.routers:
-            self._count += 1
-            heappush(self._queue, (self.now + MS, self._count, destination, RpcReceived(source, said)))
+            self._under_way.append((self.now + MS, destination, RpcReceived(source, said)))
 
     def run(self, until: Micros) -> None:
         while True:
             due, name = min((router.deadline() or until + 1, name) for name, router in self.routers.items())
-            if self._queue and self._queue[0][0] <= min(due, until):
-                self.now, _, destination, event = heappop(self._queue)
-                assert isinstance(event, RpcReceived)
+            if self._under_way and self._under_way[0][0] <= min(due, until):
+                self.now, destination, event = self._under_way.popleft()
                 if (destination, str(event.peer)) in self.links:
                     self.feed(destination, event)
             elif due <= until:

@@ -16,10 +16,8 @@ OF_ORDER_8 = "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"
 def add(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
     (x1, y1), (x2, y2) = a, b
     t = D * x1 * x2 * y1 * y2
-    return (
-        (x1 * y2 + x2 * y1) * pow(1 + t, -1, P) % P,
-        (y1 * y2 + x1 * x2) * pow(1 - t, -1, P) % P,
-    )
+    x, y = (x1 * y2 + x2 * y1) * pow(1 + t, -1, P), (y1 * y2 + x1 * x2) * pow(1 - t, -1, P)
+    return x % P, y % P
 
 
 def times(scalar: int, point: tuple[int, int]) -> tuple[int, int]:
