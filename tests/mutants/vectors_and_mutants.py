@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from forked_tests import environment
+from forked_tests import SOUND, environment, link_but
 from planted import SOURCE, Mutant, mutants_of
 
 VECTORS = SOURCE.parents[1] / "vectors"
@@ -23,18 +23,14 @@ FOUND = 1
 def found_by_vectors(mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]:
     """Yield each mutant, and whether a vector fails with it; without a change all vectors hold."""
     with TemporaryDirectory(prefix="hearsay-vectors-") as folder:
-        package = Path(folder)
-        shutil.copytree(SOURCE, package / "hearsay", ignore=shutil.ignore_patterns("__pycache__"))
-        if run_vectors(package):
+        sound = Path(folder, SOUND)
+        shutil.copytree(SOURCE, sound / "hearsay", ignore=shutil.ignore_patterns("__pycache__"))
+        if run_vectors(sound):
             raise RuntimeError("vectors do not hold before anything is changed")
         for mutant in mutants:
-            changed = mutant.plant(package / "hearsay")
-            kept = {name: (package / "hearsay" / name).read_text(encoding="utf-8") for name in changed}
-            for texts, look in ((changed, True), (kept, False)):
-                for name, text in texts.items():
-                    (package / "hearsay" / name).write_text(text, encoding="utf-8")
-                if look:
-                    yield mutant, run_vectors(package) == FOUND
+            package = Path(folder, mutant.name)
+            link_but(mutant.plant(SOURCE), package / "hearsay", sound / "hearsay")
+            yield mutant, run_vectors(package) == FOUND
 
 
 def run_vectors(package: Path) -> int:
