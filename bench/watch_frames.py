@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from statistics import median
 from time import monotonic
@@ -27,7 +27,7 @@ NODES = (100, 1000)
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from chromium import Page, browsing, find_chromium  # noqa: E402
+from chromium import Browser, Page, find_chromium  # noqa: E402
 
 
 @contextmanager
@@ -86,7 +86,7 @@ def drawn(url: str, profile: Path) -> str:
     program = find_chromium()
     if program is None:
         return "| no Chromium is installed"
-    with browsing(program, profile) as browser:
+    with closing(Browser(program, profile)) as browser:
         page = Page(browser, dark=False, width=1280, calm=False)
         page.visit(url)
         page.until("document.getElementById('frames').textContent.includes('median of 120')")

@@ -15,7 +15,7 @@ import subprocess
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -208,18 +208,9 @@ def browser(tmp_path_factory) -> Iterator[Browser]:
         )
         pytest.skip("NOT TESTED IN A BROWSER: no Chromium is installed")
     profile = tmp_path_factory.mktemp("profile")
-    with browsing(program, profile) as browser:
+    with closing(Browser(program, profile)) as browser:
         yield browser
     shutil.rmtree(profile, ignore_errors=True)
-
-
-@contextmanager
-def browsing(program: str, profile: Path) -> Iterator[Browser]:
-    browser = Browser(program, profile)
-    try:
-        yield browser
-    finally:
-        browser.close()
 
 
 def opened(browser: Browser, file: Path, *, dark: bool = False, width: int = 1280, calm: bool = False) -> Page:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 import chromium
@@ -16,7 +18,7 @@ def test_events_are_no_answer(asked, tmp_path, monkeypatch):
     program.write_text('#!/bin/sh\nwhile printf \'{"method":"Network.dataReceived"}\\0\' >&4; do :; done\n')
     program.chmod(0o755)
     with (
-        chromium.browsing(str(program), tmp_path / "profile") as browser,
+        closing(chromium.Browser(str(program), tmp_path / "profile")) as browser,
         pytest.raises(AssertionError, match="no answer"),
     ):
         asked(browser)
