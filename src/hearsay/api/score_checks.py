@@ -9,7 +9,7 @@ from typing import Any
 from hearsay.core.scores.named_sets import NAMES
 from hearsay.core.shell.parameters import ParameterError
 from hearsay.score_check.check import Checked, check
-from hearsay.score_check.check_text import check_text, finding_cells, finding_head, summary
+from hearsay.score_check.check_text import FINDING_HEAD, check_text, finding_cells, summary
 from hearsay.score_check.checks.all_checks import IDS, chosen
 from hearsay.score_check.findings import ScoreFinding, Severity
 from hearsay.score_check.subject import Subject
@@ -41,7 +41,7 @@ class ScoreCheck:
         return check_text(self._checked)
 
     def _repr_html_(self) -> str:
-        return html_table(finding_head(), finding_cells(self._checked), summary(self._checked), left=4)
+        return html_table(FINDING_HEAD, finding_cells(self._checked), summary(self._checked), left=4)
 
 
 def check_scores(

@@ -221,11 +221,6 @@ class Message:
             name = f"{SHORTENED}{name[-_SHOWN_LENGTH:]}"
         return f"node {name}" if name.isdecimal() else name
 
-    @property
-    def only_one_traced(self) -> bool:
-        """Return whether the trace is that of one real node."""
-        return not self.run.simulated and len(self.observers) == 1
-
     def short_name(self, node: int) -> str:
         """Return the name of a node for a table or a path."""
         return self.node(node).removeprefix("node ")

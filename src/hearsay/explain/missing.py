@@ -126,7 +126,7 @@ def _due(message: Message) -> _Due:
     unknown = None
     if not history.published:
         unknown = "the trace has no publication of it"
-    elif message.only_one_traced:
+    elif not run.simulated and len(message.observers) == 1:
         unknown = "only one node traced, and it does not know what other nodes got"
     elif not len(members.node):
         unknown = NO_MEMBERS if run.simulated else "the trace shows no node in the topic"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,14 +46,12 @@ class Trait:
     others_of: int
 
     @property
-    def is_typical(self) -> bool:
-        share = self.slow / self.slow_of
-        rest = self.others / self.others_of if self.others_of else 0.0
-        return self.slow >= _MIN_COUNT and share >= _MIN_SHARE and share >= _MIN_RATIO * rest
+    def share(self) -> float:
+        return self.slow / self.slow_of
 
     @property
-    def difference(self) -> float:
-        return self.slow / self.slow_of - (self.others / self.others_of if self.others_of else 0.0)
+    def share_of_others(self) -> float:
+        return self.others / self.others_of if self.others_of else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +94,12 @@ def _latecomers(message: Message) -> Ints:
 def _traits(message: Message, slow: Sequence[Path], others: Sequence[Path]) -> Iterator[Trait]:
     if not slow:
         return
-    sides: list[Counter[str]] = []
     facts = _Facts(message, slow, others)
-    for paths in (slow, others):
-        sides.append(Counter(words for path in paths for words in facts.of(path)))
-    found = [Trait(words, sides[0][words], len(slow), sides[1][words], len(others)) for words in sides[0]]
-    typical = [trait for trait in found if trait.is_typical]
-    yield from sorted(typical, key=lambda trait: (-trait.difference, trait.words))
+    mine, theirs = (Counter(words for path in paths for words in facts.of(path)) for paths in (slow, others))
+    found = [Trait(words, mine[words], len(slow), theirs[words], len(others)) for words in mine]
+    for trait in sorted(found, key=lambda trait: (trait.share_of_others - trait.share, trait.words)):
+        if trait.slow >= _MIN_COUNT and trait.share >= max(_MIN_SHARE, _MIN_RATIO * trait.share_of_others):
+            yield trait
 
 
 class _Facts:
@@ -113,19 +111,16 @@ class _Facts:
         nodes = [path.node for path in (*slow, *others)]
         self._could_us: dict[int, int] = {}
         self._links: dict[int, int] = {}
-        try:
-            network = Network(message, max(path.delivered_us for path in slow))
-        except TooManyRows:
-            network = None
-        if network is not None and message.model is not None:
-            links = network.connections
-            if len(links.one) <= _SEARCHED_CONNECTIONS and not message.in_parts:
-                last = fastest_hops(network, max(path.delivered_us for path in slow))
-                self._could_us = {node: hop.had_us for node, hop in last.items()}
-            there = links.since_us <= message.history.start_us()
-            mine: list[int] = links.one[there & np.isin(links.one, nodes)].tolist()
-            counts = Counter(mine)
-            self._links = {node: counts[node] for node in nodes}
+        until_us = max(path.delivered_us for path in slow)
+        with suppress(TooManyRows):
+            if message.model is not None:
+                network = Network(message, until_us)
+                links = network.connections
+                if len(links.one) <= _SEARCHED_CONNECTIONS and not message.in_parts:
+                    self._could_us = {node: hop.had_us for node, hop in fastest_hops(network, until_us).items()}
+                there = links.since_us <= message.history.start_us()
+                counts: Counter[int] = Counter(links.one[there & np.isin(links.one, nodes)].tolist())
+                self._links = {node: counts[node] for node in nodes}
         could = [self._could_us[path.node] for path in others if path.node in self._could_us]
         self._far_us = int(np.percentile(could, 75)) if could else None
         self._few = int(np.median(list(self._links.values()))) // 2 if self._links else None

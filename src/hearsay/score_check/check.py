@@ -30,7 +30,8 @@ class Checked:
         return self.worth.subject
 
     def at_least(self, severity: Severity) -> list[ScoreFinding]:
-        return [each for each in self.findings if each.severity.is_at_least(severity)]
+        enough = list(Severity)[list(Severity).index(severity) :]
+        return [each for each in self.findings if each.severity in enough]
 
     def counts(self) -> dict[str, int]:
         """How many findings there are of each severity, the heaviest first."""

@@ -13,6 +13,7 @@ from hearsay.text.numbers import count, figure, plain, plural, seconds
 from hearsay.text.tables import table_text
 
 _MOST_ROWS = 40
+FINDING_HEAD = ("severity", "check", "topic", "what was found")
 SILENCE_HEAD = ("topic", "silence in it", "then at", "below 0 after joining", "after stopping")
 OFFENCE_HEAD = ("number of", "below 0", *LEVELS[1:], "forgiven after", "forgotten after")
 
@@ -21,10 +22,6 @@ def finding_line(subject: str, found: ScoreFinding) -> str:
     """As compilers have it: place, severity, what, and which check says so."""
     place = f"{subject}:{found.line}" if found.line else subject
     return escape(plain(f"{place}: {found.severity}: {found.words} [{found.check}]"))
-
-
-def finding_head() -> tuple[str, ...]:
-    return ("severity", "check", "topic", "what was found")
 
 
 def finding_cells(checked: Checked) -> list[tuple[str, ...]]:

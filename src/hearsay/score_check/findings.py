@@ -21,10 +21,6 @@ class Severity(StrEnum):
     ERROR = "error"
     """Honest peers are harmed, or harm goes unpunished that the parameters mean to punish."""
 
-    def is_at_least(self, other: Severity) -> bool:
-        order = list(Severity)
-        return order.index(self) >= order.index(other)
-
 
 @dataclass(frozen=True, slots=True)
 class Remark:

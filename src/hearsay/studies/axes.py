@@ -11,7 +11,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, cast
 
-from pydantic import ConfigDict, Field, PlainValidator, ValidationInfo, field_validator
+from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, ValidationInfo, field_validator
 
 from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.scenario import Scenario
@@ -244,7 +244,7 @@ class AxisTable(FileTable):
         return tuple(_label(self._step(value)[0]) for value in values)
 
 
-def each_key_on_one_axis(axes: tuple[AxisTable, ...]) -> tuple[AxisTable, ...]:
+def _each_key_on_one_axis(axes: tuple[AxisTable, ...]) -> tuple[AxisTable, ...]:
     owners: dict[str, str] = {}
     found: list[Violation] = []
     for number, axis in enumerate(axes):
@@ -256,6 +256,9 @@ def each_key_on_one_axis(axes: tuple[AxisTable, ...]) -> tuple[AxisTable, ...]:
     if found:
         raise violated(tuple(found))
     return axes
+
+
+Axes = Annotated[tuple[AxisTable, ...], AfterValidator(_each_key_on_one_axis)]
 
 
 def axis_of_values(key: str, values: Sequence[object], place: str) -> Axis:

@@ -33,6 +33,12 @@ class Budget:
     at_most: float | None
     judge: str
 
+    def excess(self, value: float) -> float:
+        """Return how far a value lies outside, 0 within."""
+        below = self.at_least - value if self.at_least is not None else 0.0
+        above = value - self.at_most if self.at_most is not None else 0.0
+        return max(0.0, below, above)
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -54,11 +60,7 @@ class Judgement:
     @property
     def excess(self) -> float:
         """How far the value lies outside, 0 within."""
-        if self.value is None:
-            return 0.0
-        below = self.budget.at_least - self.value if self.budget.at_least is not None else 0.0
-        above = self.value - self.budget.at_most if self.budget.at_most is not None else 0.0
-        return max(0.0, below, above)
+        return 0.0 if self.value is None else self.budget.excess(self.value)
 
     @property
     def held(self) -> bool:

@@ -88,7 +88,8 @@ def perform(task: Task, traces: Path | None = None) -> Row:
     try:
         with TemporaryDirectory(prefix="hearsay-run-") as folder:
             scenario = _scenario(Path(folder), task)
-            summary = _summary(scenario, task, traces)
+            out = None if traces is None else traces / task.run
+            summary = run_on_fitting_engine(scenario, task.engine, out=out, threads=task.threads).summary
         row |= headline(summary)
         row["trace_hash"] = summary.trace_hash
         row["sent_by_kind"] = [{"kind": kind, "parts": count} for kind, count in sorted(summary.sent.items())]
@@ -99,11 +100,6 @@ def perform(task: Task, traces: Path | None = None) -> Row:
     row["wall_s"], row["cpu_s"] = perf_counter() - clock, process_time() - cpu
     row |= {"started": started, "peak_bytes": _peak_bytes(), "host": socket.gethostname(), "pid": os.getpid()}
     return row
-
-
-def _summary(scenario: Scenario, task: Task, traces: Path | None) -> Summary:
-    out = None if traces is None else traces / task.run
-    return run_on_fitting_engine(scenario, task.engine, out=out, threads=task.threads).summary
 
 
 def failed(task: Task, error: str) -> Row:

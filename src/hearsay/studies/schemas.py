@@ -5,6 +5,7 @@ A base takes the keys of a scenario, so its schema contains the sections of a sc
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from hearsay.sim.scenario.schema import FileSchema, scenario_schema
@@ -13,18 +14,6 @@ from hearsay.studies.budgets import BudgetFile
 from hearsay.studies.checked_file import FileTable
 from hearsay.studies.study_file import StudyFile
 from hearsay.studies.tuning.tune_file import TuneFile
-
-
-def study_schema() -> dict[str, Any]:
-    return _schema(StudyFile)
-
-
-def budget_schema() -> dict[str, Any]:
-    return _schema(BudgetFile)
-
-
-def tune_schema() -> dict[str, Any]:
-    return _schema(TuneFile)
 
 
 def _schema(model: type[FileTable]) -> dict[str, Any]:
@@ -36,3 +25,6 @@ def _schema(model: type[FileTable]) -> dict[str, Any]:
     own["additionalProperties"] = False
     definitions = {**scenario["$defs"], **schema["$defs"]}
     return {"$schema": scenario["$schema"], **schema, "$defs": definitions}
+
+
+study_schema, budget_schema, tune_schema = (partial(_schema, model) for model in (StudyFile, BudgetFile, TuneFile))

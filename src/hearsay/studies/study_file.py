@@ -23,13 +23,13 @@ from math import prod
 from pathlib import Path
 from typing import Annotated, cast
 
-from pydantic import Field, PlainValidator, field_validator
+from pydantic import Field, PlainValidator
 
 from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.scenario import MAX_SEED
 from hearsay.sim.scenario.toml_text import parse_value
 from hearsay.sim.scenario.values import Flag, PerhapsEmptyText, broken, integer_in, one_of, violated
-from hearsay.studies.axes import Axis, AxisTable, Base, BaseTable, Setting, axis_of_values, each_key_on_one_axis
+from hearsay.studies.axes import Axes, Axis, Base, BaseTable, Setting, axis_of_values
 from hearsay.studies.checked_file import FileTable, StudyError, read_checked
 from hearsay.text.toml import shown_value
 
@@ -121,17 +121,12 @@ class StudyFile(RunsFile):
     """Question of the study, shown below the title of reports."""
     base: BaseTable = BaseTable()
     """The scenario that all runs start from: a preset or a file, and keys of a scenario."""
-    axes: tuple[AxisTable, ...] = ()
+    axes: Axes = ()
     """Axes, whose values are combined with each other."""
     seeds: Seeds = (1, 2, 3, 4, 5)
     """Number of seeds, from 1, or an array of seeds; every point runs with each."""
     traces: Flag = False
     """True to keep the run folders."""
-
-    @field_validator("axes")
-    @classmethod
-    def _each_key_on_one_axis(cls, axes: tuple[AxisTable, ...]) -> tuple[AxisTable, ...]:
-        return each_key_on_one_axis(axes)
 
 
 def load_study(path: Path) -> Study:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hearsay.score_check.findings import Remark
 from hearsay.score_check.silence import Silence, Verdict, active_after_s, most_silent, silences, total_topics
-from hearsay.score_check.worth import TopicWorth, Worth, refreshes_until
+from hearsay.score_check.worth import Worth, refreshes_until
 from hearsay.text.numbers import count, figure, plural, seconds
 
 _NAMED = 3
@@ -116,19 +116,15 @@ def failure_fades(worth: Worth) -> Iterator[Remark]:
 
 def mirrors(worth: Worth) -> Iterator[Remark]:
     trip = worth.subject.expected.round_trip_ms
-    for topic in _expecting(worth):
+    for topic in worth.topics:
         window = topic.parameters.mesh_deliveries_window_ms
-        if trip and window >= trip:
+        if topic.expects and trip and window >= trip:
             words = (
                 f"a copy counts for {count(window)} ms, and a round trip to a near peer takes "
                 f"{count(trip)} ms: a peer gets credit for echoing a message"
             )
             figures = {"window_ms": window, "round_trip_ms": trip}
             yield Remark(words, "mesh_deliveries_window_ms", topic.group, figures)
-
-
-def _expecting(worth: Worth) -> Iterator[TopicWorth]:
-    return (topic for topic in worth.topics if topic.expects)
 
 
 def _with(worth: Worth, verdict: Verdict) -> Iterator[Silence]:

@@ -103,7 +103,7 @@ def _is_broken(bound: Budget, point: Point, results: Mapping[str, Row], all_seed
     values = values_at(point, results, bound.figure.name)
     if len(values) < len(point.seeds):
         return True
-    outside = sum(_is_outside(bound, value) for value in values)
+    outside = sum(bound.excess(value) > 0 for value in values)
     match bound.judge:
         case "worst":
             return outside > 0
@@ -116,11 +116,6 @@ def _is_broken(bound: Budget, point: Point, results: Mapping[str, Row], all_seed
                 return False
             below = bound.at_least is not None and mean.high < bound.at_least
             return below or (bound.at_most is not None and mean.low > bound.at_most)
-
-
-def _is_outside(bound: Budget, value: float) -> bool:
-    below = bound.at_least is not None and value < bound.at_least
-    return below or (bound.at_most is not None and value > bound.at_most)
 
 
 _ATTEMPTS_EACH = 20

@@ -154,7 +154,8 @@ class _Search:
         back = sorted(self._eliminated_by_disqualified(), key=self._promise)[:BATCH]
         for each in back:
             each.ended = each.beaten_by = None
-        left = self._left() - sum(self._next_rung(each) - len(each.point.seeds) for each in back)
+        had = [len(each.point.seeds) for each in back]
+        left = self._left() - sum(next(rung for rung in self._rungs if rung > seeds) - seeds for seeds in had)
         room = min(BATCH - len(back), max(0, left) // self._rungs[0])
         asked = self._optimiser.ask(room) if room > 0 else []
         new = [Tried(steps, self._space.point(steps, ())) for steps in asked]
@@ -166,9 +167,6 @@ class _Search:
         tried, results = self._found.tried, self._found.results
         fallen = {each.steps for each in tried if not keeps_bounds(self._tuning, each.point, results)}
         return [each for each in tried if each.beaten_by in fallen]
-
-    def _next_rung(self, tried: Tried) -> int:
-        return next(count for count in self._rungs if count > len(tried.point.seeds))
 
     def _left(self) -> int:
         return self._tuning.runs - self._found.runs

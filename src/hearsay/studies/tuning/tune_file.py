@@ -20,7 +20,7 @@ from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import find_scenario
 from hearsay.sim.scenario.toml_text import Document, parse_value
 from hearsay.sim.scenario.values import broken, integer_in
-from hearsay.studies.axes import Axis, AxisTable, Base, BaseTable, Setting, each_key_on_one_axis
+from hearsay.studies.axes import Axes, Axis, AxisTable, Base, BaseTable, Setting
 from hearsay.studies.budgets import BoundsOfFigures, Budget
 from hearsay.studies.checked_file import Places, StudyError, checked, read_checked
 from hearsay.studies.comparison import LAST_FIRST_SEED
@@ -108,7 +108,7 @@ class TuneFile(RunsFile):
     """The figure to make best: the least of it, or the most where more is better."""
     base: BaseTable = BaseTable()
     """The scenario that all runs start from: a preset or a file, and keys of a scenario."""
-    axes: tuple[AxisTable, ...] = ()
+    axes: Axes = ()
     """Axes of the search. Combinations that are not a valid scenario are skipped."""
     bounds: BoundsOfFigures = Field(default={})
     """Bounds of metrics, by name."""
@@ -124,11 +124,6 @@ class TuneFile(RunsFile):
     """Maximum runs of the search in each condition, without the finals."""
     search_seed: Annotated[int, integer_in(0, (1 << 32) - 1)] = 1
     """Another one takes another way through the combinations."""
-
-    @field_validator("axes")
-    @classmethod
-    def _axes(cls, axes: tuple[AxisTable, ...]) -> tuple[AxisTable, ...]:
-        return each_key_on_one_axis(axes)
 
     @field_validator("seeds")
     @classmethod
