@@ -160,8 +160,8 @@ def scripts(stage: Stage) -> Iterator[Script]:
         broken = min(most, needed[BROKEN_PROMISES] or most)
         yield Script("broken promises", f"breaks {plural(broken, 'promise')} at every heartbeat for a third of the "
                      "time", breaks_promises=broken)  # fmt: skip
-    if worth.peer.address_weight:
-        others = min(_MOST_SHARING, int(needed[SHARING_PEERS] or worth.peer.address_threshold + 3)) - 1
+    if worth.peer.shared_address_weight:
+        others = min(_MOST_SHARING, int(needed[SHARING_PEERS] or worth.peer.shared_address_threshold + 3)) - 1
         yield Script(
             "shared address", f"has {others} others at its address for a third of the time", shares_with=others
         )

@@ -99,7 +99,7 @@ def _broken_promises(worth: Worth) -> Offence:
         return worth.score(worth.all_topics, 0.0, count)
 
     for refreshes in _refreshes_before_heartbeats(worth) if each else ():
-        before = left(before, peer.misbehaviour_decay, refreshes, peer.zero)
+        before = left(before, peer.misbehaviour_decay, refreshes, peer.decay_to_zero)
         for name, level in levels(worth).items():
             if needed[name] is None and score(before + each) < level:
                 more = first_that(lambda count, level=level, before=before: score(before + count) < level) or 0
@@ -144,7 +144,7 @@ def _forgiven(
 ) -> tuple[float | None, float | None]:
     if not counted:
         return None, None
-    zero = worth.peer.zero
+    zero = worth.peer.decay_to_zero
     back = first_that(lambda refreshes: score(left(counted, decay, refreshes, zero)) >= 0.0)
     gone = refreshes_until(counted, decay, zero)
     return None if back is None else back * worth.interval_s, gone * worth.interval_s

@@ -70,7 +70,7 @@ def active_after_s(worth: Worth, topic: TopicWorth) -> float:
 
 def _after_stopping_s(worth: Worth, topic: TopicWorth) -> float | None:
     """Return the time after which its deliveries, and the score they gave, have decayed."""
-    own, zero = topic.numbers, worth.peer.zero
+    own, zero = topic.numbers, worth.peer.decay_to_zero
     others = worth.all_topics - topic.most + topic.in_mesh
 
     def caught(refreshes: int) -> bool:

@@ -8,7 +8,8 @@ from math import ceil, log
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.rules.scores import parts
-from hearsay.core.scores.score_parameters import PeerNumbers, TopicNumbers, TopicScoreParameters
+from hearsay.core.scores.declarations import QuantumRounding
+from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbers, TopicScoreParameters
 from hearsay.core.shell.parameters import MAX_TIME_MS
 from hearsay.score_check.subject import Subject, TopicGroup
 
@@ -102,7 +103,7 @@ class TopicWorth:
 @dataclass(frozen=True, slots=True)
 class Worth:
     subject: Subject
-    peer: PeerNumbers
+    peer: PeerScoreParameters
     topics: Sequence[TopicWorth]
     all_topics: float
     """Maximum of all topics, before the cap."""
@@ -126,9 +127,9 @@ class Worth:
         """From the sum of all topics, the peers at an address, and what P7 counts."""
         peer = self.peer
         return parts.total(
-            parts.capped_topics(topics, peer.topic_cap),
+            parts.capped_topics(topics, float(peer.topic_cap)),
             0.0,
-            parts.excess_square(shared, peer.address_threshold) * peer.address_weight,
+            parts.excess_square(shared, peer.shared_address_threshold) * peer.shared_address_weight,
             parts.excess_square(misbehaviour, peer.misbehaviour_threshold) * peer.misbehaviour_weight,
             0.0,
         )
@@ -142,7 +143,7 @@ class Worth:
         if topic.per_refresh is None:
             return None
         own = topic.numbers
-        return settles_at(topic.per_refresh * share, own.mesh_decay, own.mesh_cap, self.peer.zero)
+        return settles_at(topic.per_refresh * share, own.mesh_decay, own.mesh_cap, self.peer.decay_to_zero)
 
     def deficit(self, topic: TopicWorth, deliveries: float) -> float:
         """P3 of an active member, times the topic's weight."""
@@ -160,19 +161,20 @@ def worth_of(subject: Subject) -> Worth:
     topics = tuple(_topics(subject))
     most = sum(each.most * each.group.count for each in topics)
     usual = sum((each.in_mesh + each.usual_first) * each.group.count for each in topics)
-    return Worth(subject, subject.score.peer.numbers(), topics, most, usual)
+    return Worth(subject, subject.score.peer, topics, most, usual)
 
 
 def _topics(subject: Subject) -> Iterator[TopicWorth]:
-    peer = subject.score.peer.numbers()
-    interval_s = subject.score.peer.decay_interval_ms / 1000
+    peer = subject.score.peer
+    interval_s = peer.decay_interval_ms / 1000
+    whole = peer.time_in_mesh_quanta is QuantumRounding.WHOLE
     for group, parameters in subject.scored:
         own = parameters.numbers()
-        time = parts.time_in_mesh(A_MONTH, own.quantum, own.time_in_mesh_cap, peer.whole_quanta)
+        time = parts.time_in_mesh(A_MONTH, own.quantum, own.time_in_mesh_cap, whole)
         rate = None if group.messages_per_s is None else group.messages_per_s * interval_s
         usual = own.first_cap
         if rate is not None:
-            usual = settles_at(rate / subject.expected.degree, own.first_decay, own.first_cap, peer.zero)
+            usual = settles_at(rate / subject.expected.degree, own.first_decay, own.first_cap, peer.decay_to_zero)
         lacking = parts.deficit_square(0.0, own.mesh_threshold) * own.mesh_weight
         yield TopicWorth(
             group,

@@ -22,8 +22,8 @@ from hearsay.core.rules.scores import parts as counters
 from hearsay.core.rules.scores import parts as mesh_times
 from hearsay.core.rules.scores.deliveries import OPEN
 from hearsay.core.rules.scores.parts import excess_square, is_forgotten
-from hearsay.core.scores.declarations import Ipv6Counting
-from hearsay.core.scores.score_parameters import PeerNumbers, TopicNumbers
+from hearsay.core.scores.declarations import Ipv6Counting, MeshTimes
+from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbers
 
 
 class TopicCounters:
@@ -50,14 +50,14 @@ class TopicCounters:
         self.mesh_time = 0
         self._active = False
 
-    def prune(self, topic: TopicNumbers, peer: PeerNumbers, now: Micros) -> None:
+    def prune(self, topic: TopicNumbers, peer: PeerScoreParameters, now: Micros) -> None:
         active = self.is_active(topic, peer, now)
         if mesh_times.counts_as_failure(active, self.member, peer.second_prune_counts):
             self.failures += parts.deficit_square(self.mesh, topic.mesh_threshold)
         self.member = False
         self._active = mesh_times.stays_active(active, peer.deficit_after_prune)
 
-    def go_away(self, topic: TopicNumbers, peer: PeerNumbers, now: Micros) -> None:
+    def go_away(self, topic: TopicNumbers, peer: PeerScoreParameters, now: Micros) -> None:
         """The peer disconnects and is kept."""
         self.first = 0.0
         if self.member:
@@ -74,14 +74,14 @@ class TopicCounters:
     def blame(self) -> None:
         self.invalid += 1.0
 
-    def time_in_mesh(self, peer: PeerNumbers, now: Micros) -> Micros:
+    def time_in_mesh(self, peer: PeerScoreParameters, now: Micros) -> Micros:
         if not self.member:
             return 0
-        return now - self.grafted if peer.mesh_time_of_now else self.mesh_time
+        return now - self.grafted if peer.mesh_times is MeshTimes.NOW else self.mesh_time
 
-    def is_active(self, topic: TopicNumbers, peer: PeerNumbers, now: Micros) -> bool:
+    def is_active(self, topic: TopicNumbers, peer: PeerScoreParameters, now: Micros) -> bool:
         """True if mesh deliveries are expected."""
-        if peer.mesh_time_of_now and self.member:
+        if peer.mesh_times is MeshTimes.NOW and self.member:
             return mesh_times.is_active(now - self.grafted, topic.activation)
         return self._active
 
@@ -125,9 +125,9 @@ class PeerCounters:
         for counted in self.topics.values():
             counted.worth = None
 
-    def decay(self, peer: PeerNumbers) -> None:
-        self.misbehaviour = counters.decayed(self.misbehaviour, peer.misbehaviour_decay, peer.zero)
-        self.slow = counters.decayed(self.slow, peer.slow_decay, peer.zero)
+    def decay(self, peer: PeerScoreParameters) -> None:
+        self.misbehaviour = counters.decayed(self.misbehaviour, peer.misbehaviour_decay, peer.decay_to_zero)
+        self.slow = counters.decayed(self.slow, peer.slow_peer_decay, peer.decay_to_zero)
 
     @property
     def is_blameless(self) -> bool:

@@ -58,32 +58,6 @@ class TopicNumbers(NamedTuple):
     invalid_decay: float = 0.0
 
 
-class PeerNumbers(NamedTuple):
-    """Parameters of the peer as the rules compute with them, and the differences of implementations."""
-
-    topic_cap: float = 0.0
-    application_weight: float = 0.0
-    address_weight: float = 0.0
-    address_threshold: int = 0
-    misbehaviour_weight: float = 0.0
-    misbehaviour_threshold: float = 0.0
-    misbehaviour_decay: float = 0.0
-    slow_weight: float = 0.0
-    slow_threshold: float = 0.0
-    slow_decay: float = 0.0
-    zero: float = 0.01
-    retain: Micros = 0
-    whole_quanta: bool = True
-    mesh_time_of_now: bool = False
-    deficit_after_prune: bool = False
-    second_prune_counts: bool = False
-    blame_members_only: bool = False
-    retain_positive: bool = False
-    return_is_fresh: bool = False
-    decay_while_away: bool = False
-    delivery_ttl: Micros = 120_000_000
-
-
 _PEER_GROUPS = (
     group("shared_address_weight", "shared_address_threshold", shared_address_threshold=1),
     group("misbehaviour_weight", "misbehaviour_threshold", "misbehaviour_decay", misbehaviour_decay=0),
@@ -173,31 +147,6 @@ class PeerScoreParameters(GroupedParameters):
     @property
     def decay_interval_us(self) -> Micros:
         return self.decay_interval_ms * 1000
-
-    def numbers(self) -> PeerNumbers:
-        return PeerNumbers(
-            topic_cap=float(self.topic_cap),
-            application_weight=float(self.application_weight),
-            address_weight=float(self.shared_address_weight),
-            address_threshold=self.shared_address_threshold,
-            misbehaviour_weight=float(self.misbehaviour_weight),
-            misbehaviour_threshold=float(self.misbehaviour_threshold),
-            misbehaviour_decay=float(self.misbehaviour_decay),
-            slow_weight=float(self.slow_peer_weight),
-            slow_threshold=float(self.slow_peer_threshold),
-            slow_decay=float(self.slow_peer_decay),
-            zero=float(self.decay_to_zero),
-            retain=self.retain_ms * 1000,
-            delivery_ttl=self.delivery_ttl_ms * 1000,
-            whole_quanta=self.time_in_mesh_quanta is QuantumRounding.WHOLE,
-            mesh_time_of_now=self.mesh_times is MeshTimes.NOW,
-            deficit_after_prune=self.deficit_after_prune,
-            second_prune_counts=self.second_prune_counts,
-            blame_members_only=self.invalid_copies is InvalidCopies.MEMBERS,
-            retain_positive=self.retained_scores is RetainedScores.ALL,
-            return_is_fresh=self.retained_scores is RetainedScores.UNTIL_RETURN,
-            decay_while_away=self.decay_while_away,
-        )
 
 
 _TOPIC_GROUPS = (

@@ -15,6 +15,7 @@ from hearsay.core.language.state import PeerParts, ScoreParts, TopicParts
 from hearsay.core.rules.scores import deliveries, parts
 from hearsay.core.rules.scores import parts as retention
 from hearsay.core.rules.scores.parts import is_graylisted
+from hearsay.core.scores.declarations import InvalidCopies, MeshTimes, QuantumRounding, RetainedScores
 from hearsay.core.scores.records import DeliveryRecords, PeerCounters, RetainedPeers, SharedAddresses, TopicCounters
 from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbers
 from hearsay.core.shell.parameters import MAX_COUNT
@@ -28,7 +29,8 @@ class Scorer:
 
     def __init__(self, parameters: PeerScoreParameters, topics: Mapping[TopicId, TopicNumbers]) -> None:
         self._parameters = parameters
-        self._numbers = parameters.numbers()
+        self._times_are_now = parameters.mesh_times is MeshTimes.NOW
+        self._counts_whole_quanta = parameters.time_in_mesh_quanta is QuantumRounding.WHOLE
         self._topics = dict(topics)
         self._peers: dict[PeerId, PeerCounters] = {}
         """Connected ones, and those that are kept."""
@@ -36,7 +38,7 @@ class Scorer:
         self._addresses = SharedAddresses(
             parameters.shared_address_allowed, parameters.ipv6_addresses, parameters.max_addresses_per_peer
         )
-        self._deliveries = DeliveryRecords(self._numbers.delivery_ttl, parameters.max_deliveries)
+        self._deliveries = DeliveryRecords(parameters.delivery_ttl_ms * 1000, parameters.max_deliveries)
         self._application: dict[PeerId, float] = {}
         """Ratings by the application; 0 is not kept."""
 
@@ -45,7 +47,7 @@ class Scorer:
         if found is not None and not found.connected:
             self._retained.take_back(peer)
             found.connected = True
-            if self._numbers.return_is_fresh:
+            if self._parameters.retained_scores is RetainedScores.UNTIL_RETURN:
                 found = None
         if found is None:
             self._peers[peer] = PeerCounters()
@@ -53,21 +55,22 @@ class Scorer:
 
     def set_addresses(self, peer: PeerId, addresses: Iterable[str]) -> None:
         """Where a known peer is now (P6)."""
-        if peer in self._peers and self._numbers.address_weight:
+        if peer in self._peers and self._parameters.shared_address_weight:
             self._addresses.place(peer, addresses)
 
     def disconnect(self, peer: PeerId, now: Micros) -> None:
         found = self._peers.get(peer)
         if found is None or not found.connected:
             return
-        if not retention.is_kept(self.score(peer, now), self._numbers.retain_positive, self._numbers.retain):
+        own = self._parameters
+        if not retention.is_kept(self.score(peer, now), own.retained_scores is RetainedScores.ALL, own.retain_ms):
             self._forget(peer)
             return
         found.connected = False
         found.change()
         for topic, counted in found.topics.items():
-            counted.go_away(self._topics[topic], self._numbers, now)
-        evicted = self._retained.keep(peer, now + self._numbers.retain, found.is_blameless)
+            counted.go_away(self._topics[topic], own, now)
+        evicted = self._retained.keep(peer, now + own.retain_ms * 1000, found.is_blameless)
         if evicted is not None:
             self._forget(evicted)
 
@@ -81,7 +84,7 @@ class Scorer:
         counted = self._counted(peer, topic)
         if counted is not None:
             self._peers[peer].least = None
-            counted.prune(self._topics[topic], self._numbers, now)
+            counted.prune(self._topics[topic], self._parameters, now)
 
     def validate(self, topic: TopicId, message: MessageId, now: Micros) -> None:
         """A message is validated. A throttled one is not seen, so its next copy is validated again."""
@@ -187,15 +190,15 @@ class Scorer:
 
     def refresh(self, now: Micros) -> None:
         """Let counters decay and times go on; due every `decay_interval_ms`."""
-        numbers = self._numbers
+        own = self._parameters
         for peer in self._retained.expire(now):
             self._forget(peer)
         for found in self._peers.values():
-            if found.connected or numbers.decay_while_away:
-                found.decay(numbers)
+            if found.connected or own.decay_while_away:
+                found.decay(own)
                 found.change()
                 for topic, counted in found.topics.items():
-                    counted.decay(self._topics[topic], numbers.zero)
+                    counted.decay(self._topics[topic], own.decay_to_zero)
                     counted.refresh_mesh_time(self._topics[topic], now)
         self._deliveries.expire(now)
 
@@ -205,7 +208,7 @@ class Scorer:
         if found is None:
             return 0.0
         changes = self._addresses.changes
-        if found.score is None or found.neighbourhood != changes or self._numbers.mesh_time_of_now:
+        if found.score is None or found.neighbourhood != changes or self._times_are_now:
             found.score = found.least = parts.total(*self._peer_parts(peer, found, now))
             found.neighbourhood = changes
         return found.score
@@ -214,7 +217,7 @@ class Scorer:
         """Asked for every RPC. Credit only raises a score, so most often nothing needs to be summed."""
         found = self._peers.get(peer)
         if found is not None and found.neighbourhood == self._addresses.changes:
-            least = None if self._numbers.mesh_time_of_now else found.least
+            least = None if self._times_are_now else found.least
             if least is not None and not is_graylisted(least, graylist):
                 return False
         return is_graylisted(self.score(peer, now), graylist)
@@ -243,35 +246,35 @@ class Scorer:
 
     def _peer_parts(self, peer: PeerId, found: PeerCounters, now: Micros) -> Weighted:
         """As `PeerParts` has them; a plain tuple is quicker to make."""
-        numbers = self._numbers
-        misbehaviour = parts.excess_square(found.misbehaviour, numbers.misbehaviour_threshold)
-        slow = parts.excess(found.slow, numbers.slow_threshold)
-        shared = self._addresses.excess(peer, numbers.address_threshold)
+        own = self._parameters
+        misbehaviour = parts.excess_square(found.misbehaviour, own.misbehaviour_threshold)
+        slow = parts.excess(found.slow, own.slow_peer_threshold)
+        shared = self._addresses.excess(peer, own.shared_address_threshold)
         return (
             self._sum_of_topics(found, now),
-            self._application.get(peer, 0.0) * numbers.application_weight,
-            shared * numbers.address_weight,
-            misbehaviour * numbers.misbehaviour_weight,
-            slow * numbers.slow_weight,
+            self._application.get(peer, 0.0) * own.application_weight,
+            shared * own.shared_address_weight,
+            misbehaviour * own.misbehaviour_weight,
+            slow * own.slow_peer_weight,
         )
 
     def _sum_of_topics(self, found: PeerCounters, now: Micros) -> float:
         summed = 0.0
         for topic, counted in found.topics.items():
-            if counted.worth is None or self._numbers.mesh_time_of_now:
+            if counted.worth is None or self._times_are_now:
                 weighted = self._topic_parts(topic, counted, now)
                 counted.worth = parts.topic_sum(*weighted, self._topics[topic].weight)
             summed += counted.worth
-        return parts.capped_topics(summed, self._numbers.topic_cap)
+        return parts.capped_topics(summed, float(self._parameters.topic_cap))
 
     def _topic_parts(self, topic: TopicId, counted: TopicCounters, now: Micros) -> Weighted:
         """As `TopicParts` has them."""
-        own, numbers = self._topics[topic], self._numbers
-        time = counted.time_in_mesh(numbers, now)
-        active = counted.is_active(own, numbers, now)
+        own, of_peer = self._topics[topic], self._parameters
+        time = counted.time_in_mesh(of_peer, now)
+        active = counted.is_active(own, of_peer, now)
         deficit = parts.deficit_square(counted.mesh, own.mesh_threshold) if active else 0.0
         return (
-            parts.time_in_mesh(time, own.quantum, own.time_in_mesh_cap, numbers.whole_quanta)
+            parts.time_in_mesh(time, own.quantum, own.time_in_mesh_cap, self._counts_whole_quanta)
             * own.time_in_mesh_weight,
             counted.first * own.first_weight,
             deficit * own.mesh_weight,
@@ -299,7 +302,8 @@ class Scorer:
 
     def _blame_copy(self, peer: PeerId, topic: TopicId) -> None:
         counted = self._counted(peer, topic)
-        if counted is not None and deliveries.is_blamed(counted.member, self._numbers.blame_members_only):
+        members_only = self._parameters.invalid_copies is InvalidCopies.MEMBERS
+        if counted is not None and deliveries.is_blamed(counted.member, members_only):
             self._peers[peer].least = None
             counted.blame()
             self._retained.blame(peer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hearsay.core.scores.declarations import MeshTimes
 from hearsay.score_check.checks.on_thresholds import scores_anything
 from hearsay.score_check.findings import Remark
 from hearsay.score_check.worth import TopicWorth, Worth
@@ -95,7 +96,7 @@ def negligible(worth: Worth) -> Iterator[Remark]:
 
 
 def topic_cap_never_binds(worth: Worth) -> Iterator[Remark]:
-    cap = worth.peer.topic_cap
+    cap = float(worth.peer.topic_cap)
     if worth.topics and cap and worth.all_topics <= cap:
         words = f"topic_cap ({figure(cap)}) never binds: all topics together give {figure(worth.all_topics)} at most"
         yield Remark(words, "topic_cap", None, {"cap": cap, "all_topics": worth.all_topics})
@@ -114,7 +115,7 @@ def activation_within_a_refresh(worth: Worth) -> Iterator[Remark]:
     interval = worth.subject.score.peer.decay_interval_ms
     for topic in worth.topics:
         activation = topic.parameters.mesh_deliveries_activation_ms
-        if topic.expects and activation < interval and not worth.peer.mesh_time_of_now:
+        if topic.expects and activation < interval and worth.peer.mesh_times is not MeshTimes.NOW:
             words = (
                 f"deliveries are expected after {count(activation)} ms, and a refresh, which sees "
                 f"to that, comes every {count(interval)} ms"

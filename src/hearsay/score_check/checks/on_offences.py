@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hearsay.core.rules.scores.parts import may_be_in_mesh
+from hearsay.core.scores.declarations import RetainedScores
 from hearsay.score_check.findings import Remark
 from hearsay.score_check.offences import GRAFTS, SHARING_PEERS, offences_of_the_peer
 from hearsay.score_check.worth import TopicWorth, Worth, first_that
@@ -72,23 +73,23 @@ def misbehaviour_never_adds_up(worth: Worth) -> Iterator[Remark]:
 
 
 def addresses_unpunished(worth: Worth) -> Iterator[Remark]:
-    if not worth.peer.address_weight:
+    if not worth.peer.shared_address_weight:
         yield Remark("peers that share an address lose nothing (P6)", "shared_address_weight")
 
 
 def address_is_a_household(worth: Worth) -> Iterator[Remark]:
-    peer = worth.peer
-    if peer.address_weight and peer.address_threshold <= 1:
+    weight = float(worth.peer.shared_address_weight)
+    if weight and worth.peer.shared_address_threshold <= 1:
         pair = worth.score(worth.all_topics, 2.0)
         words = (
-            f"two peers at one address, a household, lose {figure(-peer.address_weight)} each; at their best they "
+            f"two peers at one address, a household, lose {figure(-weight)} each; at their best they "
             f"are at {figure(pair)}"
         )
-        yield Remark(words, "shared_address_threshold", None, {"one": peer.address_weight, "score": pair})
+        yield Remark(words, "shared_address_threshold", None, {"one": weight, "score": pair})
 
 
 def forgotten_in_backoff(worth: Worth) -> Iterator[Remark]:
-    retain_s, backoff_s = worth.peer.retain / 1_000_000, worth.subject.expected.prune_backoff_ms / 1000
+    retain_s, backoff_s = worth.peer.retain_ms / 1000, worth.subject.expected.prune_backoff_ms / 1000
     if retain_s < backoff_s:
         kept = f"kept for {seconds(retain_s)}" if retain_s else "not kept"
         words = (
@@ -99,17 +100,17 @@ def forgotten_in_backoff(worth: Worth) -> Iterator[Remark]:
 
 
 def return_is_fresh(worth: Worth) -> Iterator[Remark]:
-    if worth.peer.return_is_fresh:
+    if worth.peer.retained_scores is RetainedScores.UNTIL_RETURN:
         words = 'a returning peer starts with a new score (retained_scores = "until-return"): no penalty lasts'
         yield Remark(words, "retained_scores")
 
 
 def gone_at_once(worth: Worth) -> Iterator[Remark]:
     """A count of 1 that is 0 after one refresh is remembered for less than it takes to see two of it."""
-    zero = worth.peer.zero
+    zero = worth.peer.decay_to_zero
     for name, decay, weight in (
         ("misbehaviour_decay", worth.peer.misbehaviour_decay, worth.peer.misbehaviour_weight),
-        ("slow_peer_decay", worth.peer.slow_decay, worth.peer.slow_weight),
+        ("slow_peer_decay", worth.peer.slow_peer_decay, worth.peer.slow_peer_weight),
     ):
         if weight and decay < zero:
             yield Remark(_gone(name, decay, zero), name, None, {"decay": decay, "zero": zero})
@@ -122,8 +123,7 @@ def gone_at_once(worth: Worth) -> Iterator[Remark]:
             ("invalid_messages_decay", own.invalid_decay, own.invalid_weight),
         ):
             if weight and decay < zero:
-                words = f"{_gone(name, decay, zero)}"
-                yield Remark(words, name, topic.group, {"decay": decay, "zero": zero})
+                yield Remark(_gone(name, decay, zero), name, topic.group, {"decay": decay, "zero": zero})
 
 
 def patience(worth: Worth) -> Iterator[Remark]:
@@ -131,7 +131,7 @@ def patience(worth: Worth) -> Iterator[Remark]:
     found = {each.name: each for each in offences_of_the_peer(worth)}
     for name, parameter, on in (
         (GRAFTS, "misbehaviour_weight", worth.peer.misbehaviour_weight),
-        (SHARING_PEERS, "shared_address_weight", worth.peer.address_weight),
+        (SHARING_PEERS, "shared_address_weight", worth.peer.shared_address_weight),
     ):
         number = found[name].needed["negative"]
         if on and number is not None and number > 10 * _PATIENCE:

@@ -104,7 +104,7 @@ def failure_fades(worth: Worth) -> Iterator[Remark]:
         own = topic.numbers
         if not (topic.expects and own.failure_weight and backoff_s):
             continue
-        lasts = refreshes_until(own.mesh_threshold**2, own.failure_decay, worth.peer.zero) * worth.interval_s
+        lasts = refreshes_until(own.mesh_threshold**2, own.failure_decay, worth.peer.decay_to_zero) * worth.interval_s
         if lasts < backoff_s:
             words = (
                 f"what leaving the mesh silent costs (P3b) is forgotten after {seconds(lasts)}, "

@@ -153,7 +153,7 @@ def opportunity_off(worth: Worth) -> Iterator[Remark]:
 
 def scores_anything(worth: Worth) -> bool:
     peer = worth.peer
-    return bool(worth.topics or peer.address_weight or peer.misbehaviour_weight or peer.slow_weight)
+    return bool(worth.topics or peer.shared_address_weight or peer.misbehaviour_weight or peer.slow_peer_weight)
 
 
 def _has_unbounded_harm(worth: Worth) -> bool:
@@ -162,4 +162,4 @@ def _has_unbounded_harm(worth: Worth) -> bool:
         for topic in worth.topics
     )
     peer = worth.peer
-    return any(of_topics) or bool(peer.address_weight or peer.misbehaviour_weight or peer.slow_weight)
+    return any(of_topics) or bool(peer.shared_address_weight or peer.misbehaviour_weight or peer.slow_peer_weight)
