@@ -16,7 +16,7 @@ from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
 from hearsay.core.scores.declarations import decay_over
 from hearsay.core.scores.gater import GaterParameters
-from hearsay.core.shell.parameters import ParameterError, argument_of, values_of
+from hearsay.core.shell.parameters import ParameterError, preset_values
 
 GO_GATER = GaterParameters(
     threshold=0.33,
@@ -34,7 +34,7 @@ IMPLEMENTATIONS = ("go", "rust", "js", "nim", "jvm")
 
 
 def preset(name, **given):
-    values = values_of(GOSSIPSUB.presets[name], argument_of(GOSSIPSUB.presets, name, given))
+    _, values = preset_values(GOSSIPSUB.presets, name, given)
     made = GOSSIPSUB.parameters.from_mapping(values)
     assert isinstance(made, GossipsubParameters)
     return made

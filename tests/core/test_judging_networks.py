@@ -11,7 +11,7 @@ from judged_network import JudgedNetwork
 
 from hearsay.core.language.events import DirectPeerChosen, PeerRated
 from hearsay.core.registry import ROUTERS
-from hearsay.core.shell.parameters import argument_of, values_of
+from hearsay.core.shell.parameters import preset_values
 
 TWENTY = [f"n{number:02}" for number in range(20)]
 
@@ -180,8 +180,8 @@ def test_nodes_that_know_a_bootstrapper_alone_become_a_network(bootstrapper, nod
     they rate high. Once the bootstrapper is gone their meshes connect them, and each message reaches all."""
     presets = ROUTERS["gossipsub"].presets
     net = JudgedNetwork()
-    net.add("boot", **values_of(presets[bootstrapper], argument_of(presets, bootstrapper, {})))
-    net.add(*TWENTY, **{**values_of(presets[nodes], argument_of(presets, nodes, {})), **given})
+    net.add("boot", **preset_values(presets, bootstrapper, {})[1])
+    net.add(*TWENTY, **{**preset_values(presets, nodes, {})[1], **given})
     net.join("boot")
     for name in TWENTY:
         net.feed(name, PeerRated("boot", rating))

@@ -9,7 +9,7 @@ from hearsay.core.language.actions import PeerGrafted, PeerPruned, Reason
 from hearsay.core.language.events import DirectPeerChosen
 from hearsay.core.language.rpc import Graft, IHave, IWant, Prune, Subscription
 from hearsay.core.registry import ROUTERS
-from hearsay.core.shell.parameters import argument_of, values_of
+from hearsay.core.shell.parameters import preset_values
 
 PRESETS = ROUTERS["gossipsub"].presets
 JUDGED = {"misbehaviour_weight": -1, "misbehaviour_decay": 0.99, "decay_interval_ms": 3_600_000}
@@ -17,7 +17,7 @@ JUDGED = {"misbehaviour_weight": -1, "misbehaviour_decay": 0.99, "decay_interval
 
 def like(name: str, **given) -> Judge:
     """A router of a preset with a score that the test can move, in the topic `t`; heartbeats far away."""
-    values = {**values_of(PRESETS[name], argument_of(PRESETS, name, {})), "first_heartbeat_ms": 600_000}
+    values = {**preset_values(PRESETS, name, {})[1], "first_heartbeat_ms": 600_000}
     return Judge(**{**values, "score": score(**JUDGED), **given})
 
 

@@ -10,9 +10,7 @@ import click
 from hearsay.cli.arguments import GivenPath
 from hearsay.cli.ending import CommandFailed, print_json
 from hearsay.cli.spark_steps import chosen_place
-from hearsay.cli.study_session import make_runs, spark_options, tell_failures
-
-FOLDER = "sweeps"
+from hearsay.cli.study_session import FOLDER, make_runs, spark_options, tell_failures
 
 
 @click.command("check")

@@ -10,7 +10,7 @@ import click
 from hearsay.cli.arguments import GivenPath, Whole, settings_of
 from hearsay.cli.ending import CommandFailed, WrongInput, print_json
 from hearsay.cli.spark_steps import chosen_place
-from hearsay.cli.study_session import make_runs, spark_options, tell_failures, tell_missing
+from hearsay.cli.study_session import FOLDER, make_runs, spark_options, tell_failures, tell_missing
 
 if TYPE_CHECKING:
     from hearsay.api.comparisons import Comparison
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from hearsay.studies.points import Point
     from hearsay.studies.study_file import Study
 
-FOLDER = "sweeps"
 LAST_FIRST_SEED = 10**15
 
 

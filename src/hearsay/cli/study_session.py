@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from hearsay.studies.study_file import Study
     from hearsay.studies.sweep import Sweep, Swept
 
+FOLDER = "sweeps"
+"""The folder of studies where a command is not told another."""
 PLAIN_EVERY_S = 5.0
 MOST_ERRORS = 5
 

@@ -12,13 +12,11 @@ import click
 from hearsay.cli.arguments import GivenPath, Whole, settings_of
 from hearsay.cli.ending import CommandFailed, WrongInput, print_json
 from hearsay.cli.spark_steps import chosen_place
-from hearsay.cli.study_session import make_runs, spark_options, tell_failures, tell_missing
+from hearsay.cli.study_session import FOLDER, make_runs, spark_options, tell_failures, tell_missing
 
 if TYPE_CHECKING:
     from hearsay.studies.study_file import Study
     from hearsay.studies.sweep import Sweep, Swept
-
-FOLDER = "sweeps"
 
 
 @click.command("sweep")

@@ -12,6 +12,7 @@ from hearsay.cli.arguments import GivenPath, Whole, settings_of
 from hearsay.cli.ending import CommandFailed, WrongInput, print_json
 from hearsay.cli.spark_steps import chosen_place
 from hearsay.cli.study_session import (
+    FOLDER,
     naming_what_is_kept,
     place_of_study,
     progress_of,
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from hearsay.studies.tuning.space import Space
     from hearsay.studies.tuning.tune import Tuned
     from hearsay.studies.tuning.tune_file import Tuning
-
-FOLDER = "sweeps"
 
 
 @click.command("tune")

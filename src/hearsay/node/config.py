@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from hearsay.core.registry import RouterKind, find_router
-from hearsay.core.shell.parameters import RouterParameters, argument_of, arguments, merged, values_of
+from hearsay.core.shell.parameters import RouterParameters, arguments, merged, preset_values
 from hearsay.libp2p.host.host import HostLimits
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.multiaddr import Multiaddr
@@ -177,7 +177,7 @@ class NodeConfig:
         if preset not in kind.presets:
             raise ValueError(f"router {kind.name} has no preset {preset!r}; there are {', '.join(kind.presets)}")
         here: dict[str, object] = {"hello": True, "coalesce": True, "validate": True}
-        base = values_of(kind.presets[preset], argument_of(kind.presets, preset, self.parameters))
+        _, base = preset_values(kind.presets, preset, self.parameters)
         made_from = arguments(kind.presets)
         own = {name: value for name, value in self.parameters.items() if name not in made_from}
         values = {**merged({**base, **self._bounds(kind)}, own), **here}

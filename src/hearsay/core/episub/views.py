@@ -32,7 +32,7 @@ from hearsay.core.episub.parameters import EpisubParameters, ViewSizes
 from hearsay.core.language.actions import OverlayChange, OverlayChanged
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.rules.mixing import extend
-from hearsay.core.shell.randomness import Purpose, below, key_of, sample
+from hearsay.core.shell.randomness import Purpose, below, key_of, sample, shuffled
 from hearsay.core.shell.strategy import Shell
 
 SKETCH_SIZE = 32
@@ -164,8 +164,7 @@ class Views:
 
     def shuffled(self, purpose: Purpose, candidates: Iterable[PeerId], *words: int) -> list[PeerId]:
         """`candidates` in an order that chance alone decides."""
-        state = self._draw(purpose, *words)
-        return sorted(candidates, key=lambda peer: (extend(state, key_of(peer)), peer))
+        return shuffled(self._draw(purpose, *words), candidates)
 
     def add_active(self, peer: PeerId, random: bool) -> None:
         known = self.passive.get(peer)

@@ -293,10 +293,7 @@ def message_footprint(message: Message) -> int:
     size = MESSAGE_BYTES + len(message.data) + length_of(message.id) + length_of(message.topic)
     if message.source is not None:
         size += length_of(message.source)
-    if message.seqno is not None:
-        size += len(message.seqno)
-    if message.signature is not None:
-        size += len(message.signature)
-    if message.key is not None:
-        size += len(message.key)
-    return size if message.encoded is None else size + len(message.encoded)
+    for part in (message.seqno, message.signature, message.key, message.encoded):
+        if part is not None:
+            size += len(part)
+    return size

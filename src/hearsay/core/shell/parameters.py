@@ -302,13 +302,6 @@ class MadePreset(Mapping[str, object]):
     default: int
     make: Callable[[int], Values]
 
-    def made(self, number: object) -> Values:
-        """The parameters for a number; `ParameterError` if it is none of the right size."""
-        if not isinstance(number, int) or isinstance(number, bool) or not self.low <= number <= self.high:
-            rule = f"must be an integer in {self.low}…{self.high}"
-            raise ParameterError((Violation(self.argument, number, rule),))
-        return self.make(number)
-
     def __getitem__(self, name: str) -> object:
         return self.make(self.default)[name]
 
@@ -324,34 +317,28 @@ def arguments(presets: Mapping[str, Values]) -> dict[str, MadePreset]:
     return {preset.argument: preset for preset in presets.values() if isinstance(preset, MadePreset)}
 
 
-def argument_of(presets: Mapping[str, Values], name: str | None, values: Values) -> dict[str, int]:
-    """The preset's argument with its value, given or not; nothing if it has none.
+def preset_values(presets: Mapping[str, Values], name: str, given: Values) -> tuple[dict[str, int], Values]:
+    """Return the argument of a preset with its value, given or not, and the parameters that the preset sets.
 
-    `ParameterError` names an invalid argument, or a preset that does not exist.
+    A preset that is not made from a number has no argument. `ParameterError` names an invalid one.
     """
-    preset = presets.get(name) if name is not None else None
+    preset = presets[name]
     own = preset.argument if isinstance(preset, MadePreset) else None
     wrong = [
-        Violation(argument, values[argument], f"is for the presets {_having(presets, argument)}")
+        Violation(argument, given[argument], f"is for the presets {', '.join(_made_from(presets, argument))}")
         for argument in arguments(presets)
-        if argument in values and argument != own
+        if argument in given and argument != own
     ]
     if wrong:
         raise ParameterError(tuple(wrong))
     if not isinstance(preset, MadePreset):
-        return {}
-    number = values.get(preset.argument, preset.default)
-    preset.made(number)
-    assert isinstance(number, int)
-    return {preset.argument: number}
+        return {}, preset
+    number = given.get(preset.argument, preset.default)
+    if not isinstance(number, int) or isinstance(number, bool) or not preset.low <= number <= preset.high:
+        rule = f"must be an integer in {preset.low}…{preset.high}"
+        raise ParameterError((Violation(preset.argument, number, rule),))
+    return {preset.argument: number}, preset.make(number)
 
 
-def values_of(preset: Values, argument: Mapping[str, int]) -> Values:
-    """The values of a preset with its argument."""
-    return preset.made(argument[preset.argument]) if isinstance(preset, MadePreset) else preset
-
-
-def _having(presets: Mapping[str, Values], argument: str) -> str:
-    return ", ".join(
-        name for name, preset in presets.items() if isinstance(preset, MadePreset) and preset.argument == argument
-    )
+def _made_from(presets: Mapping[str, Values], argument: str) -> list[str]:
+    return [name for name, each in presets.items() if isinstance(each, MadePreset) and each.argument == argument]

@@ -35,20 +35,13 @@ class _Column:
     value: _Value | None = None
 
 
-def _us(name: str) -> _Value:
-    def microseconds(given: Any) -> int:
-        return getattr(given, name) * 1000
-
-    return microseconds
-
-
 def _by_time(given: Any) -> bool:
     return getattr(given, "seen_by", SeenBy.TIME) is SeenBy.TIME
 
 
 _SHARED = (
     _Column(at.HELLO, ("hello",)),
-    _Column(at.ANNOUNCE_AGAIN, ("announce_again_ms",), _us("announce_again_ms")),
+    _Column(at.ANNOUNCE_AGAIN, ("announce_again_ms",)),
     _Column(at.COALESCE, ("coalesce",)),
     _Column(at.VALIDATE, ("validate",)),
     _Column(at.SEEN_TTL, ("seen_ttl_ms",), lambda given: given.seen_ttl_us if _by_time(given) else 0),
@@ -66,12 +59,12 @@ _MESHSUB = (
     _Column(at.REFUSE_FROM, ("degree_high", "full_mesh"), lambda given: given.refuse_from),
     _Column(at.EXCHANGE, ("exchange_peers",)),
     _Column(at.UNKNOWN_GRAFT_PRUNES, ("unknown_graft",), lambda given: given.unknown_graft is UnknownGraft.PRUNE),
-    _Column(at.INTERVAL, ("heartbeat_interval_ms",), _us("heartbeat_interval_ms")),
-    _Column(at.FIRST_BEAT, ("first_heartbeat_ms",), _us("first_heartbeat_ms")),
-    _Column(at.BEAT_SPREAD, ("first_heartbeat_spread_ms",), _us("first_heartbeat_spread_ms")),
-    _Column(at.BACKOFF, ("prune_backoff_ms",), _us("prune_backoff_ms")),
-    _Column(at.UNSUBSCRIBE_BACKOFF, ("unsubscribe_backoff_ms",), _us("unsubscribe_backoff_ms")),
-    _Column(at.MAX_BACKOFF, ("max_backoff_ms",), _us("max_backoff_ms")),
+    _Column(at.INTERVAL, ("heartbeat_interval_ms",)),
+    _Column(at.FIRST_BEAT, ("first_heartbeat_ms",)),
+    _Column(at.BEAT_SPREAD, ("first_heartbeat_spread_ms",)),
+    _Column(at.BACKOFF, ("prune_backoff_ms",)),
+    _Column(at.UNSUBSCRIBE_BACKOFF, ("unsubscribe_backoff_ms",)),
+    _Column(at.MAX_BACKOFF, ("max_backoff_ms",)),
     _Column(at.BACKOFF_SLACK, ("backoff_slack_heartbeats",), lambda given: given.backoff_slack_us),
     _Column(at.MAX_BACKOFFS, ("max_backoffs",)),
 )
@@ -89,7 +82,7 @@ _GOSSIPSUB = (
         ("seen_by", "history_length"),
         lambda given: 0 if _by_time(given) else given.history_length,
     ),
-    _Column(at.FANOUT_TTL, ("fanout_ttl_ms",), _us("fanout_ttl_ms")),
+    _Column(at.FANOUT_TTL, ("fanout_ttl_ms",)),
     _Column(at.FANOUT_AT_PUBLISH, ("fanout_top_up",), lambda given: given.fanout_top_up is FanoutTopUp.PUBLISH),
     _Column(at.TOP_UP_MESH, ("short_mesh",), lambda given: given.short_mesh is ShortMesh.TOP_UP),
     _Column(at.GRAFT_ON_MISSING, ("graft_on_missing",)),
@@ -117,5 +110,7 @@ def columns_of(router: str, parameters: RouterParameters) -> NDArray[np.int64]:
     line = np.zeros(at.PARAMETERS, dtype=np.int64)
     line[at.ROUTER_KIND] = WITH_KERNELS.index(router)
     for column in columns:
-        line[column.place] = column.value(parameters) if column.value else getattr(parameters, column.names[0])
+        name = column.names[0]
+        unit = 1000 if name.endswith("_ms") else 1
+        line[column.place] = column.value(parameters) if column.value else unit * getattr(parameters, name)
     return line

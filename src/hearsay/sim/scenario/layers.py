@@ -131,7 +131,7 @@ class Layers:
         with suppress(ParameterError):
             table = _value_at(self.document, path[:place])
             choice = RouterChoice.from_mapping(cast("Document", table) if isinstance(table, dict) else {})
-            found = _value_at(choice.preset_values(), path[place:number])
+            found = _value_at(choice.base, path[place:number])
             if isinstance(found, list):
                 _put(self.document, path[:number], deepcopy(cast("list[object]", found)), label)
 

@@ -24,10 +24,9 @@ from hearsay.core.shell.parameters import (
     Parameters,
     RouterParameters,
     Violation,
-    argument_of,
     arguments,
     merged,
-    values_of,
+    preset_values,
 )
 from hearsay.sim.scenario.values import MILLION, NodeNumber, Section, Share, broken, scaled, unknown_key, violated
 
@@ -159,6 +158,8 @@ class RouterChoice:
     parameters: RouterParameters
     argument: Mapping[str, int] = field(default_factory=dict[str, int], hash=False)
     """The argument of the preset and its value; empty for a preset without one."""
+    base: Mapping[str, object] = field(default_factory=dict[str, object], hash=False, compare=False, repr=False)
+    """The parameters that the preset sets."""
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, object]) -> Self:
@@ -180,8 +181,7 @@ class RouterChoice:
         argument: dict[str, int] = {}
         if isinstance(preset, str) and preset in definition.presets:
             try:
-                argument = argument_of(definition.presets, preset, values)
-                base = values_of(definition.presets[preset], argument)
+                argument, base = preset_values(definition.presets, preset, values)
             except ParameterError as error:
                 violations += error.violations
         elif preset is not None:
@@ -193,11 +193,7 @@ class RouterChoice:
             raise ParameterError((*violations, *error.violations)) from None
         if violations:
             raise ParameterError(tuple(violations))
-        return cls(kind, cast("str | None", preset), definition, parameters, argument)
-
-    def preset_values(self) -> Mapping[str, object]:
-        """Return the parameters that the preset sets."""
-        return {} if self.preset is None else values_of(self.definition.presets[self.preset], self.argument)
+        return cls(kind, cast("str | None", preset), definition, parameters, argument, base)
 
     def to_mapping(self) -> dict[str, object]:
         """Return the table with every parameter."""

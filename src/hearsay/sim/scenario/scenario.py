@@ -210,7 +210,7 @@ class Scenario(Section):
             score = getattr(choice.parameters, "score", None)
             scored = scored or score is not None or choice.kind not in ROUTERS
             if isinstance(score, ScoreSet):
-                known = {ANY_TOPIC, *_scored_topics(choice.preset_values())}
+                known = {ANY_TOPIC, *_scored_topics(choice.base)}
                 for number, table in enumerate(score.topics):
                     if table not in known and not any(role_of(name, {table: None}) for name in self.topic_names):
                         yield from self._unknown_topic(f"{key}.score.topics.{number}.topic", table)
