@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hearsay.studies.sweep import Sweep, Swept
 
 FOLDER = "sweeps"
-"""The folder of studies where a command is not told another."""
+"""The folder of studies without `--out`."""
 PLAIN_EVERY_S = 5.0
 MOST_ERRORS = 5
 
