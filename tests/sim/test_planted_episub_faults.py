@@ -239,7 +239,7 @@ def test_takes_a_full_table_of_dials_for_a_death(monkeypatch):
     def round(self, count):
         for peer in sorted(self._views.passive)[:count]:
             if not self._connections.meet(peer, self._views.topic, lambda: None, lambda: None):
-                self._gone(peer)
+                self._views.remove_passive(peer)
 
     monkeypatch.setattr(PassiveProbes, "round", round)
     reported("left the passive list untried", problems(router__max_dials=1))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hearsay.cli.arguments import require_distinct
-from hearsay.cli.ending import CommandFailed
+from hearsay.cli.ending import CommandFailed, print_json
 from hearsay.metrics import Metric, shown_in, value_at, without_unknown
 from hearsay.text.numbers import shown
 from hearsay.text.tables import prose, table_text
@@ -116,8 +114,7 @@ def analyzed_on_spark(where: Where, runs: list[RunFacts], outputs: dict[str, Pat
 def show_answers(lines: list[dict[str, Any]], outputs: Sequence[Path], as_json: bool) -> None:
     """The answers on stdout, for a program or for people."""
     if as_json:
-        json.dump(lines, sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        print_json(lines)
         return
     from hearsay.pipeline.output.stored_tables import read_table
     from hearsay.pipeline.output.tables import QUALITY

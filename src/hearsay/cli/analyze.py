@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,9 +11,6 @@ from hearsay.cli.analysis import analyzed_on_spark, load_readable, show_answers
 from hearsay.cli.arguments import GivenPath, Real
 from hearsay.cli.ending import CommandFailed, WrongInput
 from hearsay.extras import require_extra
-
-if TYPE_CHECKING:
-    from hearsay.pipeline.input.run_facts import RunFacts
 
 
 @click.command("analyze")
@@ -37,11 +34,11 @@ def command(**options: Any) -> None:
     """Analyse run folders: metric tables in RUN/metrics, the answers on the terminal."""
     from hearsay.cli.spark_steps import chosen_place, require_settings, start_spark_ahead
 
-    if options["shape"] == "tracestat" and options["follow"]:
-        raise WrongInput("--follow keeps tables fresh; --format tracestat makes none")
-    if options["shape"] == "tracestat" and options["as_json"]:
-        raise WrongInput("--json gives the answers; --format tracestat is text alone")
     if options["shape"] == "tracestat":
+        if options["follow"]:
+            raise WrongInput("--follow keeps tables fresh; --format tracestat makes none")
+        if options["as_json"]:
+            raise WrongInput("--json gives the answers; --format tracestat is text alone")
         _tracestat(options["runs"], options["allow_bad"])
         return
     where = chosen_place(options["master"], options["remote"])
@@ -58,7 +55,8 @@ def command(**options: Any) -> None:
         raise WrongInput("--until-complete goes with --follow")
     start_spark_ahead(where, options["runs"])
     runs, bad = load_readable(options["runs"], window_us)
-    outputs = _outputs(runs, options["out"])
+    out = options["out"]
+    outputs = {run.name: run.path if out is None else out / run.name for run in runs}
     lines: list[dict[str, Any]] = []
     _name_bad(bad)
     if runs:
@@ -91,7 +89,3 @@ def _name_bad(bad: list[str]) -> None:
 def _answer_for(bad: list[str], good: int, allow_bad: bool) -> None:
     if bad and not allow_bad:
         raise CommandFailed(f"{len(bad)} of {len(bad) + good} runs could not be read; --allow-bad accepts that")
-
-
-def _outputs(runs: list[RunFacts], out: Path | None) -> dict[str, Path]:
-    return {run.name: run.path if out is None else out / run.name for run in runs}

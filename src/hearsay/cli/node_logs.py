@@ -16,7 +16,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from datetime import UTC, datetime
 from io import StringIO
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -76,12 +76,12 @@ class _Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         text = escape(record.getMessage())
         if record.name == NEWS.name:
-            return _encodable(text)
+            return encodable(text, sys.stderr)
         when = _time(record).strftime("%Y-%m-%dT%H:%M:%SZ")
         lines = [f"{when} {record.levelname.lower()} {record.name}: {text}"]
         if record.exc_info:
             lines += [f"  | {escape(line)}" for line in self.formatException(record.exc_info).split("\n")]
-        return _encodable("\n".join(lines))
+        return encodable("\n".join(lines), sys.stderr)
 
 
 class _JsonLines(logging.Formatter):
@@ -102,6 +102,7 @@ def _time(record: logging.LogRecord) -> datetime:
     return datetime.fromtimestamp(record.created, UTC)
 
 
-def _encodable(text: str) -> str:
-    encoding = sys.stderr.encoding or "utf-8"
+def encodable(text: str, stream: TextIO) -> str:
+    """The text with what a stream cannot show as escapes."""
+    encoding = stream.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)

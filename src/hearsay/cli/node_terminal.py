@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from hearsay.cli.ending import CommandFailed, WrongInput, system_words
-from hearsay.cli.node_logs import tell
+from hearsay.cli.node_logs import encodable, tell
 from hearsay.cli.published_lines import PublishedLines, shown_topic
 from hearsay.cli.signals import first_signal_of_loop
 from hearsay.extras import MissingExtra, require_extra
@@ -162,7 +162,8 @@ class _Terminal:
             return
         who = (message.author_text or "unknown")[-8:]
         where = f"{shown_topic(message.topic)} " if len(self.subscribe) > 1 else ""
-        _show(f"{where}{who}: {message.data.decode('utf-8', 'surrogateescape')}")
+        shown = escape(f"{where}{who}: {message.data.decode('utf-8', 'surrogateescape')}")
+        print(encodable(shown, sys.stdout), flush=True)
 
     async def _report(self, node: Node) -> None:
         """A status line when peers or mesh change."""
@@ -178,8 +179,3 @@ class _Terminal:
                 status = {"event": "status", "peers": now[0], "mesh": mesh}
                 self.say(status, f"peers: {now[0]}" + (f"; mesh: {links}" if links else ""))
             await asyncio.sleep(STATUS_S)
-
-
-def _show(text: str) -> None:
-    encoding = sys.stdout.encoding or "utf-8"
-    print(escape(text).encode(encoding, "backslashreplace").decode(encoding), flush=True)

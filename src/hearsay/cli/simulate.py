@@ -195,7 +195,7 @@ def _run(
 
 
 def say_if_it_compiles() -> str | None:
-    """The value of an option, if it is given."""
+    """Say so if the array engine must be compiled first; return what was said."""
     from hearsay.sim.array.machine.compiling import KEPT
 
     if KEPT.is_there:

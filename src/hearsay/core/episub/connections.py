@@ -29,8 +29,8 @@ from hearsay.core.shell.strategy import Shell
 @dataclass(frozen=True, slots=True)
 class _Errand:
     topic: TopicId
-    ready: Callable[[], None]
-    failed: Callable[[], None]
+    ready: Callable[[], object]
+    failed: Callable[[], object]
     due: Micros
 
 
@@ -50,7 +50,7 @@ class Connections:
         """Until when an answer is waited for."""
         self._going: PeerId | None = None
 
-    def meet(self, peer: PeerId, topic: TopicId, ready: Callable[[], None], failed: Callable[[], None]) -> bool:
+    def meet(self, peer: PeerId, topic: TopicId, ready: Callable[[], object], failed: Callable[[], object]) -> bool:
         """False when too many dials are under way."""
         shell = self._shell
         connected = shell.connected.get(peer) if peer != self._going else None
@@ -132,12 +132,7 @@ class Connections:
     def forget_topic(self, topic: TopicId) -> None:
         """Drop the errands of a topic that was left."""
         for peer in list(self._errands):
-            others = [errand for errand in self._errands[peer] if errand.topic != topic]
-            if others:
-                self._errands[peer] = others
-            else:
-                del self._errands[peer]
-                self._review(peer)
+            self._keep(peer, [errand for errand in self._errands[peer] if errand.topic != topic])
 
     def sweep(self) -> None:
         """Give up what waited too long, tell of who is silent, hang up what was idle too long."""
@@ -146,12 +141,7 @@ class Connections:
             waiting = self._errands.get(peer, [])
             overdue = [errand for errand in waiting if errand.due <= now]
             if overdue:
-                kept = [errand for errand in waiting if errand.due > now]
-                if kept:
-                    self._errands[peer] = kept
-                else:
-                    del self._errands[peer]
-                    self._review(peer)
+                self._keep(peer, [errand for errand in waiting if errand.due > now])
                 for errand in overdue:
                     errand.failed()
         for peer in sorted(peer for peer, due in self._pinging.items() if due <= now):
@@ -175,6 +165,13 @@ class Connections:
     def _fail(self, peer: PeerId) -> None:
         for errand in self._errands.pop(peer, ()):
             errand.failed()
+
+    def _keep(self, peer: PeerId, errands: list[_Errand]) -> None:
+        if errands:
+            self._errands[peer] = errands
+        else:
+            del self._errands[peer]
+            self._review(peer)
 
     def _review(self, peer: PeerId) -> None:
         connected = self._shell.connected.get(peer)

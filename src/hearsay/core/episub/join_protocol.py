@@ -176,10 +176,9 @@ class JoinProtocol(TopicPart):
             met = self._connections.meet(
                 part.peer, self._topic, lambda: self._take_in(part), lambda: self._pass_on(sender, part)
             )
-            if not met:
-                self._pass_on(sender, part)
-        else:
-            self._pass_on(sender, part)
+            if met:
+                return
+        self._pass_on(sender, part)
 
     def on_forward_join(self, sender: PeerId, part: ForwardJoin) -> None:
         ttl = max(0, min(part.ttl, self._parameters.join_ttl))
@@ -190,7 +189,10 @@ class JoinProtocol(TopicPart):
         if self._parameters.overlay is Overlay.HYPARVIEW:
             if (ttl == 0 or not onward) and joiner not in self._views.active:
                 met = self._connections.meet(
-                    joiner, self._topic, lambda: self._link(joiner), lambda: self._views.add_passive(joiner)
+                    joiner,
+                    self._topic,
+                    lambda: self._neighbours.take_in(joiner, random=True),
+                    lambda: self._views.add_passive(joiner),
                 )
                 if not met:
                     self._views.add_passive(joiner)
@@ -235,9 +237,6 @@ class JoinProtocol(TopicPart):
             others = [self._views.choose(Purpose.FORWARD_JOIN, others, key_of(joiner), part.sequence)]
         for peer in others:
             self._shell.outbox.episub(peer, ForwardJoin(self._topic, joiner, ttl, part.sequence))
-
-    def _link(self, joiner: PeerId) -> None:
-        self._neighbours.take_in(joiner, random=True)
 
     def _pass_on(self, sender: PeerId, part: EpisubJoin) -> None:
         onward = self._views.neighbours(part.peer, sender)

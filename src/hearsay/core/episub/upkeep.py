@@ -143,7 +143,7 @@ class PassiveProbes(TopicPart):
         views = self._views
         for peer in views.some(Purpose.PROBE, sorted(views.passive), count):
             self._connections.meet(
-                peer, views.topic, lambda peer=peer: self._examine(peer), lambda peer=peer: self._gone(peer)
+                peer, views.topic, lambda peer=peer: self._examine(peer), lambda peer=peer: views.remove_passive(peer)
             )
 
     def on_topics(self, sender: PeerId, part: Topics) -> None:
@@ -153,9 +153,6 @@ class PassiveProbes(TopicPart):
     def _examine(self, peer: PeerId) -> None:
         self._shell.outbox.episub(peer, GetTopics())
         self._connections.ping(peer)
-
-    def _gone(self, peer: PeerId) -> None:
-        self._views.remove_passive(peer)
 
 
 _PINGS_PER_ROUND = 2

@@ -186,10 +186,7 @@ class GroupedParameters(Parameters, ABC):
     def groups(cls) -> tuple[Group, ...]:
         """The groups, in the order of reported mistakes."""
 
-    def violations(self) -> Iterator[Violation]:
-        found = tuple(self.field_violations())
-        yield from found
-        faulty = {violation.field for violation in found}
+    def _rules_between(self, faulty: set[str]) -> Iterator[Violation]:
         if "validation" not in faulty:
             for each in self.groups():
                 if faulty.isdisjoint(each.fields):

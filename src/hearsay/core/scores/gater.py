@@ -58,10 +58,7 @@ class GaterParameters(Parameters):
     max_retained_addresses: int = integer(10_000, low=1)
     """Addresses without connected peers that are remembered."""
 
-    def violations(self) -> Iterator[Violation]:
-        found = tuple(self.field_violations())
-        yield from found
-        faulty = {violation.field for violation in found}
+    def _rules_between(self, faulty: set[str]) -> Iterator[Violation]:
         for name, least in _LEAST:
             value = getattr(self, name)
             if name not in faulty and (value < least or value <= 0):

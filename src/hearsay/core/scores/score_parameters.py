@@ -260,10 +260,7 @@ class ScoreThresholds(Parameters):
     opportunistic_graft: float = amount()
     """A mesh with a median below it grafts peers with better scores."""
 
-    def violations(self) -> Iterator[Violation]:
-        found = tuple(self.field_violations())
-        yield from found
-        faulty = {violation.field for violation in found}
+    def _rules_between(self, faulty: set[str]) -> Iterator[Violation]:
         for lower, upper in (("publish", "gossip"), ("graylist", "publish")):
             value, limit = getattr(self, lower), getattr(self, upper)
             if faulty.isdisjoint((lower, upper)) and value > limit:

@@ -304,9 +304,7 @@ class Scorer:
         counted = self._counted(peer, topic)
         members_only = self._parameters.invalid_copies is InvalidCopies.MEMBERS
         if counted is not None and deliveries.is_blamed(counted.member, members_only):
-            self._peers[peer].least = None
-            counted.blame()
-            self._retained.blame(peer)
+            self.blame(peer, topic)
 
     def _forget(self, peer: PeerId) -> None:
         del self._peers[peer]

@@ -108,7 +108,8 @@ class Parameters:
 
     def violations(self) -> Iterator[Violation]:
         found = tuple(self.field_violations())
-        yield from found or self.cross_rules()
+        yield from found
+        yield from self._rules_between({violation.field for violation in found})
 
     def field_violations(self) -> Iterator[Violation]:
         for declared in fields(self):
@@ -116,6 +117,11 @@ class Parameters:
             rule = broken_rule(declared, value)
             if rule is not None:
                 yield Violation(declared.name, value, rule)
+
+    def _rules_between(self, faulty: set[str]) -> Iterator[Violation]:
+        """Yield the broken rules between fields; the faulty ones are those outside their own range."""
+        if not faulty:
+            yield from self.cross_rules()
 
     def cross_rules(self) -> Iterator[Violation]:
         """Rules between fields; asked only when every field is in its own range."""

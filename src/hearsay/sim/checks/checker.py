@@ -34,7 +34,6 @@ from hearsay.core.language.actions import (
     PeerGrafted,
     Send,
     Validate,
-    Via,
 )
 from hearsay.core.language.events import (
     Event,
@@ -55,15 +54,14 @@ from hearsay.core.language.rpc import Prune
 from hearsay.core.shell.guarantees import Promises
 from hearsay.core.shell.inspection import knows
 from hearsay.core.shell.router import Router
-from hearsay.sim.checks.overlay_checker import OverlayChecker
-from hearsay.sim.checks.partial_checker import PartialChecker
+from hearsay.sim.checks.overlay_checker import OverlayChecker, in_flight
+from hearsay.sim.checks.partial_checker import ASKED_FOR, PartialChecker
 from hearsay.sim.checks.score_checker import ScoreChecker, ignores_peer
 from hearsay.sim.checks.unwanted_ids import UnwantedIds
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.nodes import Network, SimNode
 
 MAX_REPORTED = 20
-_ASKED_FOR = (Via.IWANT, Via.LAZY)
 _SECOND_US = 1_000_000
 """PRUNE has whole seconds, rounded up."""
 
@@ -183,7 +181,7 @@ class Checker:
         if self._control_may_be_lost:
             return
         self._overlay.finished(run)
-        under_way = _control_under_way(run)
+        under_way = in_flight(run, lambda control: control.graft or control.prune, (EventKind.SEND_FAILED,))
         for node in run.nodes:
             if node.router is None or self._records[node.id].promises.mesh is None:
                 continue
@@ -286,7 +284,7 @@ class Checker:
                 self._problem(now, node, f"message {message.id} sent to {peer}, which the application refused")
             if not published and record.unwanted.forbids(peer, message.id, record.beat):
                 self._problem(now, node, f"message {message.id} sent to {peer}, which does not want it")
-            if via in _ASKED_FOR:
+            if via in ASKED_FOR:
                 self._kept(node, record, message.id, now)
                 continue
             if peer == record.came_from.get(message.id) and not published:
@@ -428,16 +426,3 @@ def _has_idontwant(action: Send) -> bool:
 def _is_urgent(action: Send) -> bool:
     """Return whether an RPC has only IDONTWANT, which goes ahead of all others (OUT-3)."""
     return _has_idontwant(action) and not action.rpc.messages and not action.rpc.subscriptions
-
-
-def _control_under_way(run: Network) -> set[tuple[int, int]]:
-    """Return the pairs of sender and receiver with a GRAFT or PRUNE that is in flight or waits."""
-    pairs: set[tuple[int, int]] = set()
-    for _, node, kind, source, _, _, event, _ in run.waiting():
-        if kind == EventKind.RPC_RECEIVED:
-            control = event.rpc.control
-            if control is not None and (control.graft or control.prune):
-                pairs.add((source, node))
-        elif kind == EventKind.SEND_FAILED:
-            pairs.add((node, source))
-    return pairs

@@ -19,7 +19,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -45,6 +45,7 @@ from hearsay.core.language.events import (
     RpcReceived,
 )
 from hearsay.core.language.identifiers import Micros, TopicId
+from hearsay.core.language.rpc import Control
 from hearsay.core.language.state import OverlayState
 from hearsay.core.shell.guarantees import OverlayPromise
 from hearsay.core.shell.router import Router
@@ -137,7 +138,7 @@ class OverlayChecker:
         self._views(node, node.router, node.router.strategy.overlays(), now)
 
     def finished(self, run: Network) -> None:
-        under_way = _episub_under_way(run)
+        under_way = in_flight(run, lambda control: control.episub, _CONNECTION_NEWS)
         for node in run.nodes:
             if node.router is not None and node.id in self._records:
                 overlays = node.router.strategy.overlays()
@@ -294,14 +295,16 @@ def _halves(one: Set[Any], other: Set[Any], whole: Set[Any]) -> bool:
     return one <= whole and other <= whole and one.isdisjoint(other) and len(one) + len(other) == len(whole)
 
 
-def _episub_under_way(run: Network) -> set[tuple[int, int]]:
-    """Return the pairs of sender and receiver with a part of episub or news of a connection that is in flight."""
+def in_flight(
+    run: Network, concerns: Callable[[Control], object], news: Collection[EventKind]
+) -> set[tuple[int, int]]:
+    """Return the pairs of sender and receiver with such a control message or news that is in flight or waits."""
     pairs: set[tuple[int, int]] = set()
     for _, node, kind, source, _, _, event, _ in run.waiting():
         if kind == EventKind.RPC_RECEIVED:
             control = event.rpc.control
-            if control is not None and control.episub:
+            if control is not None and concerns(control):
                 pairs.add((source, node))
-        elif kind in _CONNECTION_NEWS:
+        elif kind in news:
             pairs.add((node, source))
     return pairs

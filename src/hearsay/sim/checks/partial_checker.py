@@ -30,7 +30,7 @@ from hearsay.core.shell.guarantees import PartialPromise
 from hearsay.sim.reference.nodes import SimNode
 
 _NONE, _SUPPORTS, _REQUESTS = PartialUse.NONE, PartialUse.SUPPORTS, PartialUse.REQUESTS
-_ASKED_FOR = (Via.IWANT, Via.LAZY)
+ASKED_FOR = (Via.IWANT, Via.LAZY)
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ class PartialChecker:
     def _misled(self, record: _Record, promise: PartialPromise, send: Send) -> Iterator[str]:
         """Yield what a peer should not be sent."""
         for message, via in zip(send.rpc.messages, send.vias, strict=True):
-            if via not in _ASKED_FOR and record.gets_parts(send.peer, message.topic):
+            if via not in ASKED_FOR and record.gets_parts(send.peer, message.topic):
                 yield f"message {message.id}, in place of parts,"
         if send.rpc.control is not None:
             for ihave in send.rpc.control.ihave:

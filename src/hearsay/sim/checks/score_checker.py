@@ -126,10 +126,14 @@ class ScoreChecker:
                     self._problem(now, node, f"mesh of {topic!r} holds {peer}, which {why}")
             dialled = sum(router.connected[peer].outbound for peer in mesh)
             if len(mesh) >= promise.degree_low and dialled < promise.degree_out:
+                others = [peer for peer in router.peers.in_topic(topic).native.ordered if peer not in mesh]
                 left = [
                     peer
-                    for peer in _dialled_outside(router, topic, mesh)
-                    if scores.get(peer, 0.0) >= 0 and peer not in promise.direct and may_graft(topic, peer)
+                    for peer in others
+                    if router.connected[peer].outbound
+                    and scores.get(peer, 0.0) >= 0
+                    and peer not in promise.direct
+                    and may_graft(topic, peer)
                 ]
                 if left:
                     self._problem(now, node, f"mesh of {topic!r} has {dialled} dialled peers, and could have {left}")
@@ -152,11 +156,12 @@ class ScoreChecker:
         peer = action.peer
         score = best(peer)
         whose = f"{peer}, whose score {score} is below"
-        if score < promise.gossip and _is_gossip(action):
+        control = action.rpc.control
+        is_gossip = Via.IWANT in action.vias or (control is not None and control.ihave)
+        if score < promise.gossip and is_gossip:
             self._problem(now, node, f"gossip with {whose} {promise.gossip}")
         if score < promise.publish and any(via in _BEYOND_THE_MESH for via in action.vias):
             self._problem(now, node, f"message beyond the mesh to {whose} {promise.publish}")
-        control = action.rpc.control
         if control is None:
             return
         self._asked[node.id].add(peer, control.iwant, now)
@@ -175,25 +180,11 @@ def ignores_peer(node: SimNode, promise: StandingPromise, peer: Any) -> bool:
 
 def _required_score(promise: StandingPromise, event: Event, entered: PeerGrafted) -> float:
     """Return the score that a peer needs to enter a mesh; less is enough for its own GRAFT than for being grafted."""
-    by_itself = isinstance(event, RpcReceived) and event.peer == entered.peer and _has_graft(event, entered)
+    control = event.rpc.control if isinstance(event, RpcReceived) and event.peer == entered.peer else None
+    by_itself = control is not None and any(graft.topic == entered.topic for graft in control.graft)
     return promise.enters if by_itself else 0.0
-
-
-def _has_graft(event: RpcReceived, entered: PeerGrafted) -> bool:
-    control = event.rpc.control
-    return control is not None and any(graft.topic == entered.topic for graft in control.graft)
 
 
 def _scores(node: SimNode) -> dict[Any, float]:
     assert node.router is not None
     return {peer: parts.score for peer, parts in node.router.strategy.scores()}
-
-
-def _is_gossip(action: Send) -> bool:
-    control = action.rpc.control
-    return Via.IWANT in action.vias or (control is not None and bool(control.ihave))
-
-
-def _dialled_outside(router: Router, topic: Any, mesh: list[Any]) -> list[Any]:
-    native = router.peers.in_topic(topic).native.ordered
-    return [peer for peer in native if peer not in mesh and router.connected[peer].outbound]

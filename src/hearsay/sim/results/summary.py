@@ -108,15 +108,11 @@ def _lines(summary: Summary) -> Iterator[str]:
         yield "no messages: nothing to deliver, no latency"
     else:
         yield from _delivery(summary)
-    yield from _bytes(summary)
-    yield f"simulated: {seconds(summary.simulated_seconds)}, {summary.events:,} events"
-    yield f"trace hash: {summary.trace_hash}"
-
-
-def _bytes(summary: Summary) -> Iterator[str]:
     sent, share = summary.bytes_out, summary.uplink_share["mean"]
     uplink = "" if share is None else f"  {percent(share)} of its uplink"
     yield f"sent per node: mean {size(sent['mean'])}  max {size(sent['max'])}{uplink}"
+    yield f"simulated: {seconds(summary.simulated_seconds)}, {summary.events:,} events"
+    yield f"trace hash: {summary.trace_hash}"
 
 
 def _delivery(summary: Summary) -> Iterator[str]:
