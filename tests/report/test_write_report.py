@@ -204,9 +204,9 @@ def test_neighbours_and_tree_are_shown_where_there_is_no_mesh(tmp_path):
     page = report(tmp_path, run)
     mesh = page.figure("mesh")
     assert [(line["panel"], line["y"]) for line in mesh["series"]] == [(0, [7]), (1, [2])]
-    assert [panel["y"]["label"].split(":")[0] for panel in mesh["panels"]] == [
-        "links per node",
-        "links of the tree per node",
+    assert [panel["y"]["label"] for panel in mesh["panels"]] == [
+        "links per node (mean and range)",
+        "tree links per node (mean and range)",
     ]
     assert "tree at the end: connected" in page.text
     (degrees,) = page.figure("degrees")["series"]

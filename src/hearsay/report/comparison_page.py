@@ -19,7 +19,7 @@ from hearsay.report.html import (
     write_report_file,
 )
 from hearsay.report.svg import Scale, round_step, scale_of_values
-from hearsay.report.what_ran import Ran, command_line, what_ran
+from hearsay.report.what_ran import Ran, command_line, seed_words, what_ran
 from hearsay.studies.comparison import (
     ComparisonRequest,
     FigureComparison,
@@ -83,7 +83,7 @@ def _what_ran(asked: ComparisonRequest, points: Sequence[Point], results: Mappin
         rows = [results[run] for run in point.runs if run in results]
         engines = sorted({row["engine"] for row in rows if row.get("engine")})
         facts = {
-            "seeds": _seed_words(point.seeds),
+            "seeds": seed_words(point.seeds),
             "runs finished": str(sum(row["error"] is None for row in rows)),
             "engine": ", ".join(engines) or "unknown",
         }
@@ -96,10 +96,6 @@ def _what_ran(asked: ComparisonRequest, points: Sequence[Point], results: Mappin
     table = labelled_table(["side", "seed", "trace hash"], hashes, "Trace hashes", (0, 1, 2))
     kept = tag("p", "The hash identifies the trace of a run; tables/runs.parquet has all hashes.")
     return join([ran, opening("Trace hashes", "hashes", kept, table)])
-
-
-def _seed_words(seeds: Sequence[int]) -> str:
-    return f"{seeds[0]}…{seeds[-1]}" if len(seeds) > 2 else ", ".join(map(str, seeds))
 
 
 def _forest(lines: Sequence[FigureComparison]) -> Html:

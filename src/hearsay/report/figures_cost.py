@@ -11,7 +11,7 @@ from hearsay.report.runs import US_PER_S, Run, View, total
 from hearsay.text.numbers import seconds
 from hearsay.trace.folder.arrow_compute import compute
 
-COPY_FATES = ("first copy", "first copy, requested by IWANT", "duplicate", "rejected")
+COPY_FATES = ("first copy", "first copy, by IWANT", "duplicate", "rejected")
 PAYLOAD = "publish"
 CONTROL_KINDS_SHOWN = 12
 

@@ -20,8 +20,8 @@ NO_MESH = "no mesh: no node has a link."
 NO_MESH_ROWS = ": floodsub and randomsub have no mesh, or it was not measured"
 _LINKS, _TREE = 0, 1
 _PANELS = (
-    Panel(Axis("links per node: mean; band from minimum to maximum", "number")),
-    Panel(Axis("links of the tree per node: mean; band from minimum to maximum", "number")),
+    Panel(Axis("links per node (mean and range)", "number")),
+    Panel(Axis("tree links per node (mean and range)", "number")),
 )
 
 

@@ -191,31 +191,18 @@ def labelled_table(
     heads: Sequence[str], rows: Iterable[Sequence[object]], label: str, text: Collection[int] = (0,)
 ) -> Html:
     """Return a table that becomes a list on a narrow screen. Columns in `text` have words, the others numbers."""
-    return row_table(heads, (labelled_row(heads, row, text) for row in rows), label, text)
-
-
-def row_table(heads: Sequence[str], rows: Iterable[Html], label: str, text: Collection[int]) -> Html:
-    """Return a table of rows made by `labelled_row`."""
-    head = [tag("th", title, scope="col", class_=_kind(place, text)) for place, title in enumerate(heads)]
-    return scrolling(tag("table", tag("thead", tag("tr", *head)), tag("tbody", *rows), class_="labelled"), label)
-
-
-def labelled_row(
-    heads: Sequence[str], cells: Sequence[object], text: Collection[int] = (0,), **attributes: int | str
-) -> Html:
-    first, *others = cells
-    named = [
-        tag("td", cell, class_=_kind(place, text), data_label=heads[place]) for place, cell in enumerate(others, 1)
-    ]
-    return tag("tr", tag("th", first, scope="row"), *named, **attributes)
+    kinds = [None if place in text else "number" for place in range(len(heads))]
+    head = [tag("th", title, scope="col", class_=kind) for title, kind in zip(heads, kinds, strict=True)]
+    body: list[Html] = []
+    for first, *others in rows:
+        columns = zip(others, kinds[1:], heads[1:], strict=True)
+        named = [tag("td", cell, class_=kind, data_label=title) for cell, kind, title in columns]
+        body.append(tag("tr", tag("th", first, scope="row"), *named))
+    return scrolling(tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body), class_="labelled"), label)
 
 
 def asset(name: str) -> str:
     return files("hearsay.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _kind(place: int, text: Collection[int]) -> str | None:
-    return None if place in text else "number"
 
 
 def _source_hash(text: str) -> str:

@@ -17,7 +17,6 @@ from hearsay.report.paper import (
     in_two_lines,
     labelled,
     legend,
-    logarithmic,
     require_matplotlib,
     sheet,
     shown,
@@ -25,14 +24,16 @@ from hearsay.report.paper import (
     unit_of,
     write_sheets,
 )
-from hearsay.report.study_charts import COPIES, SPEED, Curve, Facet, Front, StudyCharts, bounds_of, extent
+from hearsay.report.study_charts import COPIES, SPEED, Curve, Facet, StudyCharts, bounds_of, extent, front_scales
+from hearsay.report.svg import Scale, scale_of_axis, scale_of_values
 from hearsay.studies.sweep import Swept
-from hearsay.text.numbers import FORMS
+from hearsay.text.numbers import FORMS, plain
 
 _HEIGHT = 2.1
 _NAME_PIXELS, _LINE_PIXELS = 70, 10
 """Room for a name, at 100 pixels per inch."""
-_LOG_FROM = 30
+_EDGE = 0.03
+"""Share of the axes outside of their scales."""
 
 
 def write_study_figures(swept: Swept, folder: Path) -> list[Path]:
@@ -56,46 +57,42 @@ def study_sheets(swept: Swept) -> Iterator[tuple[str, Any]]:
 
 
 def _curves(charts: StudyCharts, facets: Sequence[Facet], metric: Metric) -> Any:
-    values = extent(facets, metric)
     names = {number: shown(name) for number, name in charts.legend.items()}
     drawn, grid = _grid(len(facets), bool(names))
-    factor, unit = unit_of(metric.form, max(values))
-    axis = charts.x_axis
-    places = range(len(axis.steps)) if axis.numbers is None else axis.numbers
+    x, places = scale_of_axis(charts.x_axis)
+    y = scale_of_values(extent(facets, metric), metric.form)
     handles: dict[int, Any] = {}
     for axes, facet in zip(grid, facets, strict=False):
         for curve in facet.curves:
-            handles[curve.colour] = _curve(axes, places, curve, metric, factor)
+            across = [x.at(places[step]) for step, _ in curve.means]
+            handles[curve.colour] = _curve(axes, across, y, curve, metric)
+        _mark_scales(axes, x, y)
         axes.set_title(shown(facet.title), loc="left")
-        axes.set_xlabel(shown(axis.name))
-        axes.set_ylabel(labelled(metric.title, unit))
-        if axis.numbers is None:
-            axes.set_xticks(range(len(axis.steps)), [shown(label, 20) for label in axis.labels])
-        elif axis.numbers[0] > 0 and axis.numbers[-1] / axis.numbers[0] >= _LOG_FROM:
-            logarithmic(axes, "x")
-        if min(values) > 0 and max(values) / min(values) >= _LOG_FROM and metric.form != "percent":
-            logarithmic(axes, "y")
-        elif 0 <= min(values) < 0.6 * max(values):
-            axes.set_ylim(bottom=0)
-        if metric.form == "percent" and max(values) <= 1:
-            bottom, top = axes.get_ylim()
-            axes.set_ylim(bottom, min(top, 100 + 0.02 * (100 - bottom)))
+        axes.set_xlabel(shown(charts.x_axis.name))
+        axes.set_ylabel(metric.title)
     if names:
         order = sorted(handles)
         legend(drawn, [handles[number] for number in order], [names[number] for number in order])
     return drawn
 
 
-def _curve(axes: Any, places: Sequence[float], curve: Curve, metric: Metric, factor: float) -> Any:
+def _curve(axes: Any, across: Sequence[float], y: Scale, curve: Curve, metric: Metric) -> Any:
     colour = COLOURS[curve.colour % len(COLOURS)]
-    x = [places[step] for step, _ in curve.means]
-    ends = [bounds_of(mean, metric) for _, mean in curve.means]
-    if all(ends):
-        low, high = np.asarray(ends).T * factor
-        axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
-    y = [mean.mean * factor for _, mean in curve.means]
-    (drawn,) = axes.plot(x, y, color=colour, marker=MARKS[curve.colour % len(MARKS)])
+    known = [ends for ends in (bounds_of(mean, metric) for _, mean in curve.means) if ends is not None]
+    if len(known) == len(across):
+        low, high = ([y.at(ends[side]) for ends in known] for side in (0, 1))
+        axes.fill_between(across, low, high, color=colour, alpha=0.18, linewidth=0)
+    up = [y.at(mean.mean) for _, mean in curve.means]
+    (drawn,) = axes.plot(across, up, color=colour, marker=MARKS[curve.colour % len(MARKS)])
     return drawn
+
+
+def _mark_scales(axes: Any, x: Scale, y: Scale) -> None:
+    """Show the ticks of scales from 0 to 1, which are those of the pages."""
+    for which, scale in (("x", x), ("y", y)):
+        getattr(axes, f"set_{which}lim")(-_EDGE, 1 + _EDGE)
+        places, words = zip(*scale.ticks, strict=True)
+        getattr(axes, f"set_{which}ticks")(places, [shown(plain(each), 20) for each in words])
 
 
 def _maps(charts: StudyCharts, facets: Sequence[Facet], metric: Metric) -> Any:
@@ -135,39 +132,39 @@ def _maps(charts: StudyCharts, facets: Sequence[Facet], metric: Metric) -> Any:
 def _front(charts: StudyCharts) -> Any:
     drawn = sheet(TWO_COLUMNS, 3.6)
     axes = drawn.subplots()
+    x, y = front_scales(charts.drawn_fronts)
     handles: dict[int, Any] = {}
     for number, front in enumerate(charts.drawn_fronts):
-        members = front.members
-        x, y = [spot.copies.mean for spot in members], [spot.speed.mean for spot in members]
-        axes.plot(x, y, color=COLOURS[number % len(COLOURS)] if charts.routers is None else "#888888", zorder=1)
+        line = [x.at(spot.copies.mean) for spot in front.members], [y.at(spot.speed.mean) for spot in front.members]
+        axes.plot(*line, color=COLOURS[number % len(COLOURS)] if charts.routers is None else "#888888", zorder=1)
         for spot in front.spots:
             place = charts.colour_of(spot.point, number)
             colour, mark = COLOURS[place % len(COLOURS)], MARKS[place % len(MARKS)]
             look = {"color": colour, "marker": mark, "linestyle": "none"}
             face = colour if spot.is_candidate else "white"
-            axes.plot(spot.copies.mean, spot.speed.mean, markerfacecolor=face, **look)
+            axes.plot(x.at(spot.copies.mean), y.at(spot.speed.mean), markerfacecolor=face, **look)
             handles[place] = axes.plot([], [], **look)[0]
+    _mark_scales(axes, x, y)
     axes.set_xlabel(BY_NAME[COPIES].title)
-    axes.set_ylabel(labelled(BY_NAME[SPEED].title, "ms"))
-    axes.margins(0.1)
-    _name_spots(axes, charts, charts.drawn_fronts)
+    axes.set_ylabel(BY_NAME[SPEED].title)
+    _name_spots(axes, charts, x, y)
     names = {place: name for place, name in charts.front_legend.items() if place in handles}
     if len(names) > 1:
         legend(drawn, [handles[place] for place in names], [shown(name) for name in names.values()])
     return drawn
 
 
-def _name_spots(axes: Any, charts: StudyCharts, fronts: Sequence[Front]) -> None:
+def _name_spots(axes: Any, charts: StudyCharts, x: Scale, y: Scale) -> None:
     """Name the points of fronts, where a name overlaps no other."""
     taken: list[tuple[float, float]] = []
-    for front in fronts:
+    for front in charts.drawn_fronts:
         for spot in front.spots:
-            place = spot.copies.mean, spot.speed.mean
-            x, y = axes.transData.transform(place)
-            name = charts.name_of(spot.point, front)
-            if all(abs(x - left) > _NAME_PIXELS or abs(y - low) > _LINE_PIXELS for left, low in taken):
-                taken.append((x, y))
-                axes.annotate(shown(name, 24), place, xytext=(4, 3), textcoords="offset points", fontsize=6)
+            place = x.at(spot.copies.mean), y.at(spot.speed.mean)
+            across, up = axes.transData.transform(place)
+            if all(abs(across - left) > _NAME_PIXELS or abs(up - low) > _LINE_PIXELS for left, low in taken):
+                taken.append((across, up))
+                name = shown(charts.name_of(spot.point, front), 24)
+                axes.annotate(name, place, xytext=(4, 3), textcoords="offset points", fontsize=6)
 
 
 def _grid(facets: int, with_legend: bool, height: float = _HEIGHT) -> tuple[Any, Any]:

@@ -25,11 +25,9 @@ from hearsay.report.html import (
     footer,
     join,
     json_for_script,
-    labelled_row,
     labelled_table,
     name_shown,
     opening,
-    row_table,
     shortened,
     tag,
     visible,
@@ -132,7 +130,7 @@ def _all_metrics(selection: Selection) -> Html:
     known = (each.name for each in shown if any(row.get(each.column) is not None for _, _, row in drawn))
     metrics = without_unknown(shown, known)
     heads = ["run", "topic", "router", "nodes", "messages", *(metric.heading for metric in metrics)]
-    rows: list[Html] = []
+    rows: list[list[object]] = []
     for run, topic, row in drawn:
         cells: list[object] = [named(selection, run), name_shown(topic), row["router"] or "unknown"]
         cells += [_value(row["nodes"], "count"), _value(row["messages"], "count")]
@@ -140,11 +138,11 @@ def _all_metrics(selection: Selection) -> Html:
             value = row.get(metric.column)
             missing = value is None
             cells.append(not_measured(selection.runs[run], metric) if missing else shown_number(value, metric.form))
-        rows.append(labelled_row(heads, cells, range(3), data_run=run))
+        rows.append(cells)
     notes = ["n/m: not measured.", "Topics with the lowest delivery first."]
     if len(lines) > len(drawn):
         notes.append(f"{count(len(drawn))} of {count(len(lines))} rows.")
-    table = row_table(heads, rows, "All metrics of all runs", range(3))
+    table = labelled_table(heads, rows, "All metrics of all runs", range(3))
     return opening("All metrics", "metrics", table, tag("p", " ".join(notes), class_="faint"))
 
 
@@ -167,7 +165,7 @@ def _value(value: float | None, form: Form) -> str:
 
 def _disturbances(selection: Selection) -> Html:
     """Return delivery before, during and after each disturbance, or all of them together."""
-    rows: list[Html] = []
+    rows: list[list[object]] = []
     heads = ["run", "topic", "disturbance", *_PHASES, "healed after"]
     for index, run in enumerate(selection.runs):
         names = {row["disturbance"]: row["what"] for row in run.read(DISTURBANCES).to_pylist()}
@@ -179,12 +177,12 @@ def _disturbances(selection: Selection) -> Html:
                 cells: list[object] = [named(selection, index), name_shown(topics[row["topic"]]), what]
                 cells += [_ratio(row[f"ratio_{phase}"]) for phase in _PHASES]
                 cells.append("–" if row["heal_us"] is None else seconds(row["heal_us"] / US_PER_S))
-                rows.append(labelled_row(heads, cells, range(3), data_run=index))
+                rows.append(cells)
     if not rows:
         return Html("")
     shown = rows[:MAX_LINES]
     more = tag("p", f"{count(len(shown))} of {count(len(rows))} rows.") if len(rows) > len(shown) else ""
-    table = row_table(heads, shown, "Delivery around disturbances", range(3))
+    table = labelled_table(heads, shown, "Delivery around disturbances", range(3))
     return opening("Disturbances", "disturbances", table, more)
 
 

@@ -20,6 +20,7 @@ from itertools import product
 
 from hearsay.metrics import BY_NAME, Metric
 from hearsay.report import palette
+from hearsay.report.svg import Scale, scale_of_values
 from hearsay.studies.axes import Axis
 from hearsay.studies.packs import COMPARED, COSTS
 from hearsay.studies.points import Point
@@ -125,7 +126,9 @@ class StudyCharts:
     @cached_property
     def colours(self) -> list[int]:
         """The numbers of colours and marks of lines: those of routers, if the lines are routers."""
-        return [0] if self.lines is None else colours_of(self.axes[self.lines])
+        if self.lines is None:
+            return [0 if self.routers is None else palette.NEUTRAL]
+        return colours_of(self.axes[self.lines])
 
     def curves(self, metric: Metric) -> list[Facet]:
         """Return a facet for each picture; none if the metric was not measured."""
@@ -276,6 +279,20 @@ def bounds_of(mean: Mean, metric: Metric) -> tuple[float, float] | None:
         return None
     highest = 1.0 if metric.form == "percent" and mean.mean <= 1 else mean.high
     return max(0.0, mean.low), min(highest, mean.high)
+
+
+def ends_of(mean: Mean) -> tuple[float, float]:
+    """Return the confidence interval from 0 on; the mean itself with one seed."""
+    return (mean.mean, mean.mean) if mean.low is None or mean.high is None else (max(0.0, mean.low), mean.high)
+
+
+def front_scales(fronts: Sequence[Front]) -> tuple[Scale, Scale]:
+    """Return the scales of copies and latency."""
+    spots = [spot for front in fronts for spot in front.spots]
+    copies = [end for spot in spots for end in ends_of(spot.copies)]
+    return scale_of_values(copies, "number"), scale_of_values(
+        [end for spot in spots for end in ends_of(spot.speed)], "ms"
+    )
 
 
 def extent(facets: Sequence[Facet], metric: Metric) -> list[float]:

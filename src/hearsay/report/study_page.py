@@ -26,7 +26,7 @@ from hearsay.report.html import (
 )
 from hearsay.report.study_charts import SLACK, StudyCharts, mean_words
 from hearsay.report.study_svg import curve_pictures, map_pictures, pareto_picture
-from hearsay.report.what_ran import Ran, command_line, what_ran
+from hearsay.report.what_ran import Ran, command_line, seed_words, what_ran
 from hearsay.studies.packs import COMPARED
 from hearsay.studies.points import Point
 from hearsay.studies.settings import command_of, settings_of, shared, size_words
@@ -77,7 +77,9 @@ def write_study_report(swept: Swept, out: Path, pictures: Path, command: str | N
     for name, group, legend in drawn.files():
         if group:
             make_folder(pictures)
-            write_text(pictures / f"{name}.svg", svg.standalone(group, across, legend))
+            write_text(
+                pictures / f"{name}.svg", svg.standalone(f"{swept.study.title}: {name}", group, across, legend)
+            )
 
 
 def _page(swept: Swept, drawn: _Pictures, command: str | None) -> str:
@@ -97,13 +99,12 @@ def _page(swept: Swept, drawn: _Pictures, command: str | None) -> str:
 def _facts(swept: Swept) -> list[str]:
     study, seeds = swept.study, swept.study.seeds
     finished = len(swept.results) - len(swept.failures)
-    listed = f"{seeds[0]}…{seeds[-1]}" if len(seeds) > 2 else ", ".join(map(str, seeds))
     return [
         *([study.question] if study.question else []),
         f"{plural(finished, 'run')} at {plural(len(swept.points), 'point')}",
         *size_words(shared([settings_of(point.scenario) for point in swept.points])),
         *(f"{axis.name}: {plural(len(axis.steps), 'step')}" for axis in study.axes),
-        f"{'seeds' if len(seeds) > 1 else 'seed'} {listed}",
+        f"{'seeds' if len(seeds) > 1 else 'seed'} {seed_words(seeds)}",
     ]
 
 

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hearsay.metrics import BY_NAME, Metric
-from hearsay.report import svg
+from hearsay.report import palette, svg
 from hearsay.report.html import Html, tag
-from hearsay.report.study_charts import COPIES, SPEED, Curve, Facet, StudyCharts, bounds_of, extent, mean_words
+from hearsay.report.study_charts import (
+    COPIES,
+    SPEED,
+    Curve,
+    Facet,
+    StudyCharts,
+    bounds_of,
+    ends_of,
+    extent,
+    front_scales,
+    mean_words,
+)
 from hearsay.report.svg import scale_of_axis, scale_of_values
 from hearsay.studies.budgets import Budget
 from hearsay.studies.statistics import Mean, mean_of
@@ -19,8 +30,6 @@ from hearsay.studies.tuning.search import Searched, Tried
 from hearsay.text.numbers import FORMS
 
 _CELL, _ROW = 74, 40
-_NEUTRAL = 7
-"""Colour that stands for no router."""
 _LIGHT = 0.55
 """Shade above which words on a cell are white."""
 
@@ -98,21 +107,19 @@ def _map(charts: StudyCharts, facet: Facet, metric: Metric, low: float, high: fl
 def pareto_picture(charts: StudyCharts) -> Html | None:
     """Draw latency against copies, with the front of each condition."""
     fronts = charts.drawn_fronts
-    spots = [spot for front in fronts for spot in front.spots]
-    if not spots:
+    if not any(front.spots for front in fronts):
         return None
     copies, speed = BY_NAME[COPIES], BY_NAME[SPEED]
-    x = scale_of_values([end for spot in spots for end in _ends(spot.copies)], "number")
-    y = scale_of_values([end for spot in spots for end in _ends(spot.speed)], "ms")
+    x, y = front_scales(fronts)
     plot = svg.Plot(x, y, 700, 400, speed.title, copies.title)
     labels: list[tuple[str, svg.Point]] = []
     for number, front in enumerate(fronts):
         line = svg.polyline([plot.place(spot.copies.mean, spot.speed.mean) for spot in front.members], "front")
-        plot.add(svg.coloured(_NEUTRAL if charts.routers is not None else number, line))
+        plot.add(svg.coloured(palette.NEUTRAL if charts.routers is not None else number, line))
         for spot in front.spots:
             centre = plot.place(spot.copies.mean, spot.speed.mean)
-            across = [plot.place(end, spot.speed.mean) for end in _ends(spot.copies)]
-            along = [plot.place(spot.copies.mean, end) for end in _ends(spot.speed)]
+            across = [plot.place(end, spot.speed.mean) for end in ends_of(spot.copies)]
+            along = [plot.place(spot.copies.mean, end) for end in ends_of(spot.speed)]
             words = (
                 f"{charts.point_name(spot.point)}: {mean_words(spot.speed, speed)}, "
                 f"{mean_words(spot.copies, copies)} copies, {spot.delivered:.2%} delivered"
@@ -139,10 +146,6 @@ def _labels(labels: Sequence[tuple[str, svg.Point]], width: int) -> list[Html]:
                 drawn.append(svg.text(words, left, bottom, class_="label"))
                 break
     return drawn
-
-
-def _ends(mean: Mean) -> tuple[float, float]:
-    return (mean.mean, mean.mean) if mean.low is None or mean.high is None else (max(0.0, mean.low), mean.high)
 
 
 ON_FRONT, START, BEST, OTHER = 0, 1, 2, 7

@@ -233,7 +233,7 @@ def picture(width: int, height: int, parts: Iterable[Html], title: str, about: s
     return tag("svg", *words, *parts, viewBox=f"0 0 {width} {height}", role="img", tabindex=0)
 
 
-def standalone(pictures: Sequence[Html], across: int, entries: Mapping[int, str]) -> str:
+def standalone(title: str, pictures: Sequence[Html], across: int, entries: Mapping[int, str]) -> str:
     """Return pictures of one size as one SVG file, with style and legend."""
     width, height = _size(pictures[0])
     top = 26 if entries else _GAP
@@ -251,7 +251,8 @@ def standalone(pictures: Sequence[Html], across: int, entries: Mapping[int, str]
         at += 30 + 6.8 * len(words)
     colours = "".join(f".run-{number} {{ color: {colour} }} " for number, colour in enumerate(palette.LIGHT))
     style = tag("style", Html(_STYLE + colours))
-    body = join([style, Html('<rect width="100%" height="100%" fill="#fff"/>'), *placed])
+    about = tag("desc", f"{len(pictures)} pictures, each with its own title.")
+    body = join([tag("title", title), about, style, Html('<rect width="100%" height="100%" fill="#fff"/>'), *placed])
     attributes = f'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {full_width} {full_height}" width="{full_width}"'
     return f"<svg {attributes}>{body}</svg>\n"
 

@@ -22,7 +22,7 @@ from hearsay.report.html import (
 )
 from hearsay.report.study_page import mean_cell
 from hearsay.report.study_svg import ENDED_ENTRIES, FRONT_ENTRIES, search_picture, tuned_front
-from hearsay.report.what_ran import Ran, command_line, what_ran
+from hearsay.report.what_ran import Ran, command_line, seed_words, what_ran
 from hearsay.studies.comparison import by_itself_words
 from hearsay.studies.packs import BY_NAME
 from hearsay.studies.settings import settings_of
@@ -68,7 +68,7 @@ def write_tune_report(
     )
     for name, (drawn, entries) in _standing_alone(answers).items():
         make_folder(pictures)
-        write_text(pictures / f"{name}.svg", svg.standalone(drawn, 2, entries))
+        write_text(pictures / f"{name}.svg", svg.standalone(f"{tuning.title}: {name}", drawn, 2, entries))
 
 
 def _standing_alone(answers: Sequence[Answer]) -> dict[str, tuple[list[Html], Mapping[int, str]]]:
@@ -182,8 +182,7 @@ def _what_ran(answers: Sequence[Answer], commands: Mapping[str, str]) -> Html:
     ran: list[Ran] = []
     for answer in answers:
         label = f" ({answer.searched.label})" if answer.searched.label else ""
-        seeds = answer.searched.tuning.seeds
-        facts = {"seeds": f"{seeds[0]}…{seeds[-1]}"}
+        facts = {"seeds": seed_words(answer.searched.tuning.seeds)}
         ran.append(Ran(tag("b", f"start{label}"), settings_of(answer.searched.start.scenario), facts))
         if answer.best is not None:
             ran.append(Ran(tag("b", f"best{label}"), settings_of(answer.best.point.scenario), facts))

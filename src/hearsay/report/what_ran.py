@@ -50,6 +50,10 @@ def what_ran(all_ran: Sequence[Ran], intro: Iterable[Html] = ()) -> Html:
     )
 
 
+def seed_words(seeds: Sequence[int]) -> str:
+    return f"{seeds[0]}…{seeds[-1]}" if len(seeds) > 2 else ", ".join(map(str, seeds))
+
+
 def command_line(command: str) -> Html:
     return tag("pre", tag("code", command), class_="command", tabindex=0)
 

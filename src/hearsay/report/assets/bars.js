@@ -6,7 +6,7 @@ function drawBars(box, figure, series) {
       label,
       bars: series.map((each) => ({ run: each.run, value: each.values[place] })).filter((bar) => bar.value !== null),
     }))
-    .filter((row) => row.bars.length);
+    .filter((row) => row.bars.some((bar) => bar.value > 0));
   const width = Math.max(300, box.clientWidth);
   const longest = Math.max(...rows.map((row) => row.label.length));
   const left = Math.min(width * 0.4, longest * 7 + 14);
