@@ -209,4 +209,4 @@ def test_reports_say_what_was_not_measured(traces, answers, tmp_path):
 
 def test_the_same_as_dataframes(spark, traces, answers):
     runs = {name: traces / name for name in ("ada", "two", "three", "go", "killed")}
-    assert_stored_tables(spark, runs, WINDOW_S * 1_000_000)
+    assert_stored_tables(spark, runs, round(WINDOW_S * 1_000_000))

@@ -2,18 +2,20 @@
 
 `read` reads nothing but what describes a run (manifest, summary, scenario); Spark reads the rows when a table is
 computed. Each class of the trace (docs/reference/trace.md) is one DataFrame over all runs, with the columns of the
-file and four of its run:
+file and six of its run:
 
 | column | type | meaning |
 | --- | --- | --- |
 | run | string | name of the run, unique in this trace |
 | run_start_us, run_end_us | bigint | where the clock of the run starts and ends |
+| window_us | bigint | how long a node must stay after a message to be eligible for it |
+| stretch_s | bigint | seconds of a line of the tables that follow a run over time |
 | simulated | boolean | a simulation records everything; real nodes record what they saw |
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow
 
 from hearsay.pipeline.input.run_facts import SCRIPT_ROLE, TRACED_ROLE, RunFacts, load_runs
+from hearsay.pipeline.spark.session import ONE_PARTITION_BELOW
 from hearsay.trace.language.columns import CODED, DTYPES
 from hearsay.trace.language.schema import CLASSES, COLUMNS, Column
 from hearsay.trace.write.run_folder import DICTIONARIES
@@ -41,15 +44,22 @@ ROW_DDL = ", ".join(
     for column, name in zip(Column, COLUMNS, strict=True)
 )
 """The columns of every class, as its files have them."""
-_OF_RUN = "run string, run_start_us bigint, run_end_us bigint, simulated boolean"
-_RUNS_DDL = f"{_OF_RUN}, window_us bigint, router string, rows bigint, complete boolean, still_written boolean, \
+_OF_RUN = "run string, run_start_us bigint, run_end_us bigint, simulated boolean, window_us bigint, stretch_s bigint"
+_RUNS_DDL = f"{_OF_RUN}, router string, rows bigint, complete boolean, still_written boolean, \
 uplink_bits_per_s bigint, gossip_threshold double, publish_threshold double, graylist_threshold double"
+
+
+_PLANNED_DDL = "run string, place int, kind string, what string, since_us bigint, until_us bigint"
+MAX_LINES = 3_600
+WIDTHS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
     """The rows of one or several runs, and what describes these."""
 
+    names: tuple[str, ...]
+    """The names of the runs."""
     runs: DataFrame
     """A row per run: its clock, window, router and thresholds."""
     topics: DataFrame
@@ -64,6 +74,15 @@ class Trace:
     node: DataFrame
     score: DataFrame
     exchange: DataFrame
+
+    one_partition: bool
+    """Small enough for one task."""
+
+    def local(self, arrow: Any) -> DataFrame:
+        """Return rows that are in memory."""
+        spark: Any = self.runs.sparkSession
+        frame: DataFrame = spark.createDataFrame(arrow)
+        return frame.coalesce(1) if self.one_partition else frame
 
     def query(self, text: str, **frames: DataFrame) -> DataFrame:
         """Return the result of a SQL text that names DataFrames in braces: those of the trace, and `frames`."""
@@ -85,14 +104,19 @@ def trace_of(spark: SparkSession, runs: Sequence[RunFacts]) -> Trace:
         for run in runs
         for number, one in enumerate(run.disturbances)
     ]
+    small = sum(run.rows for run in runs) < ONE_PARTITION_BELOW
+
+    def whole(frame: DataFrame) -> DataFrame:
+        return frame.coalesce(1) if small else frame
+
     return Trace(
-        runs=_few(spark, [_facts_row(run) for run in runs], _RUNS_DDL),
-        topics=_few(spark, topics, "run string, topic int, topic_name string"),
-        nodes=_nodes(spark, runs),
-        planned=_few(
-            spark, planned, "run string, place int, kind string, what string, since_us bigint, until_us bigint"
-        ),
-        **{name: _class_rows(spark, runs, name) for name in CLASSES},
+        one_partition=small,
+        names=tuple(run.name for run in runs),
+        runs=whole(_few(spark, [_facts_row(run) for run in runs], _RUNS_DDL)),
+        topics=whole(_few(spark, topics, "run string, topic int, topic_name string")),
+        nodes=whole(_nodes(spark, runs)),
+        planned=whole(_few(spark, planned, _PLANNED_DDL)),
+        **{name: whole(_class_rows(spark, runs, name)) for name in CLASSES},
     )
 
 
@@ -111,13 +135,19 @@ def _names_in(text: str) -> set[str]:
 def _facts_row(run: RunFacts) -> tuple[Any, ...]:
     bounds = run.thresholds
     return (
-        *_of_run(run), run.window_us, run.router, run.rows, run.manifest.complete, run.still_written,
+        *_of_run(run), run.router, run.rows, run.manifest.complete, run.still_written,
         run.uplink_bits_per_s, bounds and bounds.gossip, bounds and bounds.publish, bounds and bounds.graylist,
     )  # fmt: skip
 
 
-def _of_run(run: RunFacts) -> tuple[str, int, int, bool]:
-    return run.name, run.start_us, run.end_us, run.simulated
+def _of_run(run: RunFacts) -> tuple[str, int, int, bool, int, int]:
+    return run.name, run.start_us, run.end_us, run.simulated, run.window_us, stretch_s(run.end_us - run.start_us)
+
+
+def stretch_s(length_us: int) -> int:
+    """Return the seconds of a stretch: one, or in a long run as many as keep a table below `MAX_LINES`."""
+    least = -(-length_us // (MAX_LINES * 1_000_000))
+    return next((width for width in WIDTHS_S if width >= least), least)
 
 
 def _class_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str) -> DataFrame:
@@ -135,11 +165,25 @@ def _class_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str)
 
 
 def _constants(run: RunFacts) -> list[str]:
-    name = run.name.replace("\\", "\\\\").replace("'", "\\'")
-    return [
-        f"'{name}' as run", f"{run.start_us}L as run_start_us", f"{run.end_us}L as run_end_us",
-        f"{str(run.simulated).lower()} as simulated",
-    ]  # fmt: skip
+    names = [field.split()[0] for field in _OF_RUN.split(", ")]
+    return [f"{_literal(value)} as {name}" for value, name in zip(_of_run(run), names, strict=True)]
+
+
+def _literal(value: str | int) -> str:
+    match value:
+        case str():
+            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        case bool():
+            return str(value).lower()
+        case int():
+            return f"{value}L"
+
+
+def of_runs(runs: Collection[str], count: int) -> str:
+    """Return SQL for whether a row is of one of these runs, out of `count`."""
+    if len(runs) in (0, count):
+        return str(bool(runs)).lower()
+    return f"run in ({', '.join(map(_literal, sorted(runs)))})"
 
 
 def _nodes(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:

@@ -3,14 +3,17 @@
     tables = Tables(read(spark, ["runs/first", "runs/second"]))
     tables["messages"].where("ratio < 1").show()
 
-A table is computed when it is first used, together with the tables that it reads. Those are kept in Spark
-(`localCheckpoint`), so that plans stay short.
+A table is computed when it is first used, together with the tables that it reads. Spark keeps those that grow with
+the rows of the trace (`localCheckpoint`), so that plans stay short. The others are small, whatever the trace holds;
+they come to the driver, which reads them from memory from then on.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hearsay.pipeline.output.tables import TABLES
 from hearsay.pipeline.questions import (
@@ -28,7 +31,6 @@ from hearsay.pipeline.questions import (
     scores,
     spread,
     state,
-    stretches,
     traffic,
 )
 
@@ -37,169 +39,208 @@ if TYPE_CHECKING:
 
     from hearsay.pipeline.rows import Trace
 
+Result = TypeVar("Result")
+THREADS = 3
+
+
+def _kept(make: Callable[[Tables], DataFrame]) -> property:
+    """A DataFrame that grows with the rows: Spark keeps it."""
+    return property(lambda tables: tables.once(make.__name__, lambda: make(tables).localCheckpoint()))
+
+
+def _small(make: Callable[[Tables], DataFrame]) -> property:
+    """A table that is small for any trace: the driver keeps it."""
+    return property(lambda tables: tables.once(make.__name__, lambda: tables.collected(make.__name__, make(tables))))
+
 
 class Tables:
     """All tables of the runs of a trace, by name."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
+        self._lock = Lock()
+        self._results: dict[str, Future[Any]] = {}
+        self.arrow: dict[str, Any] = {}
+        """The small tables that were computed, as Arrow tables."""
 
     def __getitem__(self, name: str) -> DataFrame:
         """Return a table with the columns, order and types that are declared for it."""
         if name not in TABLES:
             raise KeyError(f"no table {name!r}; there are {', '.join(TABLES)}")
         table: DataFrame = getattr(self, name)
-        return table.selectExpr(*(f"cast({column} as {kind}) as {column}" for column, kind in TABLES[name].columns))
+        return table if name in self.arrow else _declared(name, table)
 
-    @cached_property
+    def once(self, name: str, make: Callable[[], Result]) -> Result:
+        """Return what `make` returns; it is called once, also if several threads ask."""
+        with self._lock:
+            found = self._results.get(name)
+            future = self._results.setdefault(name, Future())
+        if found is None:
+            try:
+                future.set_result(make())
+            except BaseException as error:
+                future.set_exception(error)
+        return future.result()
+
+    def collected(self, name: str, frame: DataFrame) -> DataFrame:
+        """Return a table that the driver keeps from now on."""
+        declared: Any = _declared(name, frame)
+        self.arrow[name] = declared.toArrow()
+        return self._trace.local(self.arrow[name])
+
+    def arrow_of(self, name: str) -> Any:
+        """Return a small table as an Arrow table."""
+        getattr(self, name)
+        return self.arrow[name]
+
+    def compute(self, names: Sequence[str]) -> None:
+        """Compute these properties, several at once: while one is planned, tasks of another run."""
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="tables") as threads:
+            for made in [threads.submit(getattr, self, name) for name in names]:
+                made.result()
+
+    @_kept
     def memberships(self) -> DataFrame:
-        return memberships.memberships(self._trace).localCheckpoint()
+        return memberships.memberships(self._trace)
 
-    @cached_property
+    @_kept
     def observers(self) -> DataFrame:
         """The nodes whose events the trace records."""
-        return memberships.observers(self._trace).localCheckpoint()
+        return memberships.observers(self._trace)
 
-    @cached_property
+    @_small
     def measured(self) -> DataFrame:
-        return measured.measured(self._trace, self.observers).localCheckpoint()
-
-    @cached_property
-    def known(self) -> DataFrame:
-        """`measured` with a column per figure."""
-        return measured.known(self._trace, self.measured).localCheckpoint()
-
-    @cached_property
-    def sent(self) -> DataFrame:
-        """Sums over all rows of a message."""
-        return messages.sent(self._trace).localCheckpoint()
-
-    @cached_property
-    def receipts(self) -> DataFrame:
-        """Deliveries and rejects, each with what is known of its message."""
-        return messages.receipts(self._trace, self.sent, self.memberships).localCheckpoint()
-
-    @cached_property
-    def messages(self) -> DataFrame:
-        return messages.messages(
-            self._trace, self.sent, self.receipts, self.memberships, self.known
-        ).localCheckpoint()
-
-    @cached_property
-    def latency(self) -> DataFrame:
-        return latency.latency(self._trace, self.receipts).localCheckpoint()
-
-    @cached_property
-    def traffic(self) -> DataFrame:
-        return traffic.traffic(self._trace, self.known).localCheckpoint()
-
-    @cached_property
-    def control(self) -> DataFrame:
-        return traffic.control(self._trace, self.traffic).localCheckpoint()
-
-    @cached_property
-    def balance(self) -> DataFrame:
-        return traffic.balance(
-            self._trace, self.traffic, self.memberships, self.observers, self.known
-        ).localCheckpoint()
-
-    @cached_property
-    def links(self) -> DataFrame:
-        """When which link of a mesh, an active view or a tree existed."""
-        return mesh.links(self._trace).localCheckpoint()
-
-    @cached_property
-    def drawn(self) -> DataFrame:
-        """The lines of `mesh`, `degrees` and `mesh_links`."""
-        return mesh.drawn(self._trace, self.links, self.memberships, self.observers).localCheckpoint()
+        return measured.measured(self._trace, self.observers)
 
     @property
+    def known(self) -> measured.Known:
+        """For each figure the SQL of whether it is known in the run of a row."""
+        return measured.known(self._trace, self.arrow_of("measured"))
+
+    @_kept
+    def sent(self) -> DataFrame:
+        """Sums over all rows of a message."""
+        return messages.sent(self._trace)
+
+    @_kept
+    def receipts(self) -> DataFrame:
+        """Deliveries and rejects, each with what is known of its message."""
+        return messages.receipts(self._trace, self.sent, self.memberships)
+
+    @_kept
+    def messages(self) -> DataFrame:
+        return messages.messages(self._trace, self.sent, self.receipts, self.memberships, self.known)
+
+    @_kept
+    def latency(self) -> DataFrame:
+        return latency.latency(self._trace, self.receipts)
+
+    @_kept
+    def traffic(self) -> DataFrame:
+        return traffic.traffic(self._trace, self.known)
+
+    @_small
+    def control(self) -> DataFrame:
+        return traffic.control(self._trace, self.traffic)
+
+    @_small
+    def balance(self) -> DataFrame:
+        return traffic.balance(self._trace, self.traffic, self.memberships, self.observers, self.known)
+
+    @_kept
+    def links(self) -> DataFrame:
+        """When which link of a mesh, an active view or a tree existed."""
+        return mesh.links(self._trace)
+
+    @_kept
+    def drawn(self) -> DataFrame:
+        """The lines of `mesh`, `degrees` and `mesh_links`."""
+        return mesh.drawn(self._trace, self.links, self.memberships, self.observers)
+
+    @_small
     def mesh(self) -> DataFrame:
         return mesh.mesh(self.drawn)
 
-    @property
+    @_small
     def degrees(self) -> DataFrame:
         return mesh.degrees(self.drawn)
 
-    @property
+    @_small
     def mesh_links(self) -> DataFrame:
         return mesh.mesh_links(self.drawn)
 
-    @cached_property
-    def stretches(self) -> DataFrame:
-        """The width of a stretch of time in each run."""
-        return stretches.stretches(self._trace).localCheckpoint()
-
-    @property
+    @_small
     def churn(self) -> DataFrame:
-        return churn.churn(self._trace, self.messages, self.stretches, self.known)
+        return churn.churn(self._trace, self.messages, self.known)
 
-    @cached_property
+    @_kept
     def changes(self) -> DataFrame:
         """Nodes that go up or down, and connections that end."""
-        return resilience.changes(self._trace).localCheckpoint()
+        return resilience.changes(self._trace)
 
-    @cached_property
+    @_small
     def disturbances(self) -> DataFrame:
-        return resilience.disturbances(self._trace, self.changes, self.messages).localCheckpoint()
+        return resilience.disturbances(self._trace, self.changes, self.messages)
 
-    @cached_property
+    @_small
     def resilience(self) -> DataFrame:
         spans = resilience.spans(self._trace, self.changes, self.messages, self.disturbances)
-        return resilience.resilience(self._trace, spans.localCheckpoint(), self.messages).localCheckpoint()
+        return resilience.resilience(self._trace, spans.localCheckpoint(), self.messages)
 
-    @cached_property
+    @_small
     def state(self) -> DataFrame:
-        return state.state(self._trace).localCheckpoint()
+        return state.state(self._trace)
 
-    @cached_property
+    @_kept
     def parts(self) -> DataFrame:
         """Parts of RPCs by stretch of time and fate."""
-        return agreements.parts(self._trace, self.stretches).localCheckpoint()
+        return agreements.parts(self._trace)
 
-    @property
+    @_small
     def refusals(self) -> DataFrame:
         return agreements.refusals(self._trace, self.parts)
 
-    @property
+    @_small
     def promises(self) -> DataFrame:
         return agreements.promises(self._trace, self.parts)
 
-    @property
+    @_small
     def idontwant(self) -> DataFrame:
         return agreements.idontwant(self._trace, self.parts)
 
-    @property
+    @_small
     def exchange(self) -> DataFrame:
-        return exchange.exchange(self._trace, self.stretches)
+        return exchange.exchange(self._trace)
 
-    @property
+    @_small
     def scores(self) -> DataFrame:
         return scores.scores(self._trace)
 
-    @property
+    @_small
     def worst_peers(self) -> DataFrame:
         return scores.worst_peers(self._trace)
 
-    @property
+    @_small
     def spread(self) -> DataFrame:
         return spread.spread(self._trace, self.messages, self.receipts)
 
-    @property
+    @_small
     def quality(self) -> DataFrame:
         return quality.quality(self._trace, self.messages, self.parts, self.changes)
 
-    @property
+    @_small
     def headline(self) -> DataFrame:
-        percentiles = latency.percentiles(self._trace, self.receipts, self.latency).localCheckpoint()
-        shares = traffic.control_shares(self._trace, self.control, self.known).localCheckpoint()
         return headline.headline(
             self._trace,
             self.observers,
             self.messages,
-            percentiles,
-            shares,
+            latency.percentiles(self._trace, self.receipts, self.latency),
+            traffic.control_shares(self._trace, self.control, self.known),
             self.balance,
             self.state,
             self.resilience,
         )
+
+
+def _declared(name: str, table: DataFrame) -> DataFrame:
+    return table.selectExpr(*(f"cast({column} as {kind}) as {column}" for column, kind in TABLES[name].columns))

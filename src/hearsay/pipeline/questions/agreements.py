@@ -7,10 +7,10 @@ from pyspark.sql import DataFrame
 from hearsay.pipeline.questions.messages import ARRIVES
 from hearsay.pipeline.rows import Trace
 
-_COLUMNS = "run, run_start_us, run_end_us, event, kind, via, reason, bytes, count, delay_us, time_us"
+_COLUMNS = "run, run_start_us, run_end_us, stretch_s, event, kind, via, reason, bytes, count, delay_us, time_us"
 
 
-def parts(trace: Trace, stretches: DataFrame) -> DataFrame:
+def parts(trace: Trace) -> DataFrame:
     """Return the parts of RPCs that the tables of this module count: by stretch, fate, kind, via and reason, their
     rows, counts and bytes. A part that arrives is counted when it is sent, and when it arrives."""
     rows = " union all ".join(
@@ -27,12 +27,10 @@ def parts(trace: Trace, stretches: DataFrame) -> DataFrame:
           from ({rows})),
         placed as (
           select *, if(fate = 'arrived' and event = 'send_rpc', time_us + delay_us, time_us) as at from fates)
-        select f.run, (at - f.run_start_us) div (seconds * 1000000) * seconds as second, seconds,
+        select run, (at - run_start_us) div (stretch_s * 1000000) * stretch_s as second, stretch_s as seconds,
                fate, kind, via, reason, count(*) as rows,
                sum(greatest(coalesce(count, 0), 0)) as count, sum(greatest(coalesce(bytes, 0), 0)) as bytes
-        from placed f join {{stretches}} s on f.run = s.run
-        group by f.run, 2, seconds, fate, kind, via, reason""",
-        stretches=stretches,
+        from placed group by run, 2, stretch_s, fate, kind, via, reason"""
     )
 
 

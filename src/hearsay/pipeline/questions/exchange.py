@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from hearsay.pipeline.rows import Trace
 
 
-def exchange(trace: Trace, stretches: DataFrame) -> DataFrame:
+def exchange(trace: Trace) -> DataFrame:
     """Return the table `exchange`.
 
     A connection comes of a dial if the dial is the last event before it that the node recorded of this peer, and the
@@ -17,10 +17,10 @@ def exchange(trace: Trace, stretches: DataFrame) -> DataFrame:
     return trace.query(
         """
         with placed as (
-          select run, time_us, event, peer, remote,
+          select run, run_start_us, stretch_s, time_us, event, peer, remote,
                  array_position(array('node_up', 'remove_peer', 'dial', 'add_peer'), event) as place
-          from (select run, time_us, event, peer, remote from {exchange}
-                union all select n.run, time_us, event, peer, remote from {node} n
+          from (select run, run_start_us, stretch_s, time_us, event, peer, remote from {exchange}
+                union all select n.run, run_start_us, stretch_s, time_us, event, peer, remote from {node} n
                           left semi join (select distinct run from {exchange}) e on n.run = e.run)
           where event in ('node_up', 'remove_peer', 'dial', 'add_peer')),
         lives as (
@@ -34,10 +34,11 @@ def exchange(trace: Trace, stretches: DataFrame) -> DataFrame:
           select *, row_number() over (partition by run, peer order by time_us, remote) as rank
           from dialled where connects),
         counts as (
-          select run, time_us, 1 as dials, 0 as connections, 0 as nodes from dialled where event = 'dial'
-          union all select run, time_us, 0, 1, if(rank = 1, 1, 0) from ranked)
-        select c.run, (time_us - run_start_us) div (seconds * 1000000) * seconds as second, seconds,
+          select run, run_start_us, stretch_s, time_us, 1 as dials, 0 as connections, 0 as nodes
+          from dialled where event = 'dial'
+          union all select run, run_start_us, stretch_s, time_us, 0, 1, if(rank = 1, 1, 0) from ranked)
+        select run, (time_us - run_start_us) div (stretch_s * 1000000) * stretch_s as second,
+               stretch_s as seconds,
                sum(dials) as dials, sum(connections) as connections, sum(nodes) as nodes
-        from counts c join {stretches} s on c.run = s.run group by c.run, 2, seconds""",
-        stretches=stretches,
+        from counts group by run, 2, stretch_s"""
     )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pyspark.sql import DataFrame
 
-from hearsay.pipeline.rows import Trace
+from hearsay.pipeline.rows import Trace, of_runs
 
+Known = Mapping[str, str]
 FIGURES = ("delivery", "hops", "bytes_out", "bytes_in", "evenness", "mesh_shape", "nodes_up", "state")
 _REASONS = """
     case figure
@@ -47,7 +51,8 @@ def measured(trace: Trace, observers: DataFrame) -> DataFrame:
     )
 
 
-def known(trace: Trace, measured: DataFrame) -> DataFrame:
-    """Return `measured` with a row per run and a boolean column per figure."""
-    columns = ", ".join(f"max(measured and figure = '{figure}') as {figure}" for figure in FIGURES)
-    return trace.query(f"select run, {columns} from {{measured}} group by run", measured=measured)
+def known(trace: Trace, measured: Any) -> Known:
+    """Return for each figure the SQL of whether it is known in the run of a row."""
+    rows = measured.to_pylist()
+    runs = {figure: {row["run"] for row in rows if row["figure"] == figure and row["measured"]} for figure in FIGURES}
+    return {figure: of_runs(those, len(trace.names)) for figure, those in runs.items()}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from hearsay.pipeline.questions.measured import Known
 from hearsay.pipeline.rows import Trace
 
 ARRIVES = "(event = 'send_rpc' and time_us + delay_us < run_end_us)"
@@ -25,17 +26,17 @@ def sent(trace: Trace) -> DataFrame:
     duplicates and rejects that the trace records."""
     return trace.query(f"""
         with sums as (
-          select run, message, min(topic) as topic,
+          select run, run_end_us, window_us, message, min(topic) as topic,
                  min(if(event = 'publish', time_us, null)) as published_us,
                  min_by(if(event = 'publish', peer, null), if(event = 'publish', time_us, null)) as publisher,
                  min_by(if(event = 'publish', bytes, null), if(event = 'publish', time_us, null)) as bytes,
                  sum(if(event = 'send_rpc' and delay_us is not null, 1, 0)) as sent,
                  sum(case when {ARRIVES} then 1 when {VANISHES} then -1 else 0 end) as arrived,
                  sum(if(event = 'duplicate', 1, 0)) as recorded, sum(if(event = 'reject', 1, 0)) as rejected
-          from {{message}} where message is not null group by run, message)
-        select s.*, window_us,
+          from {{message}} where message is not null group by run, run_end_us, window_us, message)
+        select * except (run_end_us),
                if(published_us is null, null, least(published_us + window_us, run_end_us)) as window_end_us
-        from sums s join {{runs}} r on s.run = r.run""")
+        from sums""")
 
 
 def receipts(trace: Trace, sent: DataFrame, memberships: DataFrame) -> DataFrame:
@@ -146,9 +147,7 @@ _FIRSTS = f"""transform(
 """SQL for the latency of the earliest delivery at each node: one that went down and came back may have two."""
 
 
-def messages(
-    trace: Trace, sent: DataFrame, receipts: DataFrame, memberships: DataFrame, known: DataFrame
-) -> DataFrame:
+def messages(trace: Trace, sent: DataFrame, receipts: DataFrame, memberships: DataFrame, known: Known) -> DataFrame:
     """Return the table `messages`, and how many deliveries of a message at a node were not the first (`repeated`)."""
     summed = trace.query(
         f"""
@@ -174,7 +173,8 @@ def messages(
         taken=taken(trace, receipts),
     )
     percentiles = ", ".join(f"{percentile('latencies', each)} as p{each}_us" for each in (50, 90, 99))
-    times = ", ".join(f"if(k.delivery, {reached(each)}, null) as t{each}_us" for each in (50, 90, 99, 100))
+    delivery = known["delivery"]
+    times = ", ".join(f"if({delivery}, {reached(each)}, null) as t{each}_us" for each in (50, 90, 99, 100))
     return trace.query(
         f"""
         with counted as (
@@ -183,13 +183,12 @@ def messages(
                  if(sent > 0, greatest(arrived - away - rejected - handed_over, 0), recorded) as duplicates
           from {{summed}})
         select run, topic, message, publisher, published_us, bytes,
-               if(k.delivery, eligible, null) as eligible,
-               if(k.delivery and eligible is not null, on_time, null) as delivered_eligible,
-               if(k.delivery, on_time / nullif(greatest(eligible, 0), 0), null) as ratio,
+               if({delivery}, eligible, null) as eligible,
+               if({delivery} and eligible is not null, on_time, null) as delivered_eligible,
+               if({delivery}, on_time / nullif(greatest(eligible, 0), 0), null) as ratio,
                delivered, away, copies, duplicates, rejected, by_iwant, {percentiles},
                get(latencies, size(latencies) - 1) as max_us, {times}, hops_sum, hops_max,
                copies / nullif(away, 0) as copies_per_delivery, repeated
-        from counted join {{known}} k using (run)""",
+        from counted""",
         summed=summed,
-        known=known,
     )

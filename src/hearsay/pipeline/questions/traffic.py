@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from hearsay.pipeline.questions.measured import Known
 from hearsay.pipeline.questions.messages import ARRIVES, VANISHES
 from hearsay.pipeline.rows import Trace
 
@@ -13,7 +14,7 @@ _BOTH_IN = ", ".join(f"0 as {name}_out, coalesce({name}, 0) as {name}_in" for na
 _SUMS = ", ".join(f"sum({name}_out) as {name}_out, sum({name}_in) as {name}_in" for name in _SIDES)
 
 
-def traffic(trace: Trace, known: DataFrame) -> DataFrame:
+def traffic(trace: Trace, known: Known) -> DataFrame:
     """Return the table `traffic`: parts, ids and bytes by topic, node and kind, both ways."""
     pieces: list[str] = []
     for name, kind, ids in (("message", "'publish'", "1"), ("rpc", "kind", "greatest(coalesce(count, 0), 0)")):
@@ -37,10 +38,9 @@ def traffic(trace: Trace, known: DataFrame) -> DataFrame:
         with sides as ({" union all ".join(pieces)}),
         summed as (
           select run, topic, node, kind, {_SUMS} from sides where kind is not null group by run, topic, node, kind)
-        select run, topic, node, kind, parts_out, ids_out, if(k.bytes_out, s.bytes_out, null) as bytes_out,
-               parts_in, ids_in, if(k.bytes_in, s.bytes_in, null) as bytes_in
-        from summed s join {{known}} k using (run)""",
-        known=known,
+        select run, topic, node, kind, parts_out, ids_out, if({known["bytes_out"]}, bytes_out, null) as bytes_out,
+               parts_in, ids_in, if({known["bytes_in"]}, bytes_in, null) as bytes_in
+        from summed"""
     )
 
 
@@ -57,18 +57,18 @@ def control(trace: Trace, traffic: DataFrame) -> DataFrame:
     )
 
 
-def control_shares(trace: Trace, control: DataFrame, known: DataFrame) -> DataFrame:
+def control_shares(trace: Trace, control: DataFrame, known: Known) -> DataFrame:
     """Return the share of control by topic: all bytes but those of publish parts, over all bytes.
 
     Parts that name no topic are shared out over the topics in proportion to the ids of their IHAVEs, which they
     answer; without IHAVE in proportion to bytes.
     """
     return trace.query(
-        """
+        f"""
         with sums as (
           select run, topic, sum(bytes) as total, sum(if(kind <> 'publish', bytes, 0)) as control,
                  sum(if(kind = 'ihave', ids, 0)) as announced
-          from {control} group by run, topic),
+          from {{control}} group by run, topic),
         loose as (select run, sum(total) as loose from sums where topic is null group by run),
         whole as (
           select run, sum(total) as named, sum(announced) as announced
@@ -77,15 +77,15 @@ def control_shares(trace: Trace, control: DataFrame, known: DataFrame) -> DataFr
           select s.*, coalesce(l.loose, 0)
                       * coalesce(s.announced / nullif(w.announced, 0), s.total / nullif(w.named, 0), 0D) as extra
           from sums s join whole w using (run) left join loose l using (run) where topic is not null)
-        select run, topic, if(k.bytes_out, (control + extra) / nullif(total + extra, 0D), null) as control_bytes_share
-        from extras join {known} k using (run)""",
+        select run, topic,
+               if({known["bytes_out"]}, (control + extra) / nullif(total + extra, 0D), null) as control_bytes_share
+        from extras""",
         control=control,
-        known=known,
     )
 
 
 def balance(
-    trace: Trace, traffic: DataFrame, memberships: DataFrame, observers: DataFrame, known: DataFrame
+    trace: Trace, traffic: DataFrame, memberships: DataFrame, observers: DataFrame, known: Known
 ) -> DataFrame:
     """Return the table `balance`: how evenly the bytes sent are spread over nodes, by topic and (topic null) in all.
 
@@ -93,15 +93,15 @@ def balance(
     2 * sum(rank * bytes) / (nodes * sum) - (nodes + 1) / nodes, ranks from 1 in ascending order of bytes.
     """
     return trace.query(
-        """
+        f"""
         with amounts as (
-          select run, topic, node, coalesce(bytes_out, 0) as bytes, true as of_topic from {traffic}
-          union all select run, topic, node, 0, true from {memberships}
-          union all select run, null, node, coalesce(bytes_out, 0), false from {traffic}
-          union all select run, null, node, 0, false from {observers}),
+          select run, topic, node, coalesce(bytes_out, 0) as bytes, true as of_topic from {{traffic}}
+          union all select run, topic, node, 0, true from {{memberships}}
+          union all select run, null, node, coalesce(bytes_out, 0), false from {{traffic}}
+          union all select run, null, node, 0, false from {{observers}}),
         sums as (
           select a.run, topic, node, sum(bytes) as bytes
-          from amounts a left semi join {observers} o on a.run = o.run and a.node = o.node
+          from amounts a left semi join {{observers}} o on a.run = o.run and a.node = o.node
           where topic is not null or not of_topic group by a.run, topic, node),
         ranked as (
           select *, cast(row_number() over (partition by run, topic order by bytes) as decimal(10)) as rank
@@ -110,14 +110,13 @@ def balance(
           select run, topic, count(*) as nodes, sum(bytes) as total, max(bytes) as most,
                  cast(sum(rank * cast(bytes as decimal(19))) as double) as weighted
           from ranked group by run, topic)
-        select run, topic, nodes, if(k.bytes_out, total / nodes, null) as bytes_mean,
-               if(k.bytes_out, most, null) as bytes_max,
-               if(k.evenness, most / nullif(total / nodes, 0D), null) as max_over_mean,
-               if(k.evenness and total > 0,
+        select run, topic, nodes, if({known["bytes_out"]}, total / nodes, null) as bytes_mean,
+               if({known["bytes_out"]}, most, null) as bytes_max,
+               if({known["evenness"]}, most / nullif(total / nodes, 0D), null) as max_over_mean,
+               if({known["evenness"]} and total > 0,
                   2D * weighted / (cast(nodes as double) * nullif(total, 0)) - (nodes + 1D) / nodes, null) as gini
-        from totals join {known} k using (run)""",
+        from totals""",
         traffic=traffic,
         memberships=memberships,
         observers=observers,
-        known=known,
     )

@@ -49,8 +49,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SMALL_ROWS = 3_000_000
+ONE_PARTITION_BELOW = 500_000
+"""Rows that one task reads as fast as several do."""
 _MANY_ROWS = 1_000_000_000
-FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:MetaspaceSize=256m")
+"""Without the last, Java collects all garbage while it loads Spark's classes."""
 _THROUGHPUT = ("-XX:+UseParallelGC",)
 _PORTS = {"sc": 15002, "spark": 7077}
 _REACH_S = 5
@@ -87,7 +90,7 @@ def spark_session(
     for address in filter(None, (where.remote, where.master)):
         _require_listener(address)
     if where.remote is not None:
-        session = _remote_session(where.remote, rows < SMALL_ROWS, say)
+        session = _remote_session(where.remote, rows, say)
     else:
         session = _session_here(where.master, rows, say, cores_per_task)
     work = Path(tempfile.mkdtemp(prefix="hearsay-package-"))
@@ -193,7 +196,6 @@ def _profile(rows: int) -> Sequence[str]:
 
 def _session_here(master: str | None, rows: int, say: Callable[[str], None], cores_per_task: int) -> SparkSession:
     _require_pyspark()
-    small = rows < SMALL_ROWS
     jvm = _jvm_here(master, rows)
     if not jvm.is_up:
         say(f"starting Spark ({master or 'embedded'}, {jvm.java})")
@@ -206,7 +208,9 @@ def _session_here(master: str | None, rows: int, say: Callable[[str], None], cor
     slots, embedded = cores(), master is None
     is_here = master is None or master.startswith("local")
     settings = {
-        **_of_the_session(small, embedded),
+        **_of_the_session(rows, embedded),
+        # Every sum and sort takes a page at once; the default is 64 MiB, which take longer to clear than to fill.
+        "spark.buffer.pageSize": "256k" if rows < SMALL_ROWS else "",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.default.parallelism": str(slots) if embedded else "",
@@ -244,11 +248,23 @@ def _created(builder: Any, jvm: Jvm) -> Any:
             raise
 
 
-def _of_the_session(small: bool, embedded: bool) -> dict[str, str]:
-    """What a running server lets a session choose. How many parts large work has, a cluster knows better."""
-    partitions = cores() if small else 2 * cores()
+def _of_the_session(rows: int, embedded: bool) -> dict[str, str]:
+    """What a running server lets a session choose. How many parts large work has, a cluster knows better.
+
+    Planning takes most of the time of a small trace. Its rows are one partition (`pipeline.rows`): joins and sums
+    need no shuffle and no broadcast, and the rules that look for less to read find nothing.
+    """
+    small, whole = rows < SMALL_ROWS, rows < ONE_PARTITION_BELOW
+    partitions = 1 if whole else cores() if small else 2 * cores()
     return {
         **({"spark.sql.shuffle.partitions": str(partitions)} if small or embedded else {}),
+        **(
+            {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.join.preferSortMergeJoin": "false"}
+            if whole
+            else {}
+        ),
+        "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+        "spark.sql.constraintPropagation.enabled": str(not small).lower(),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.adaptive.enabled": "false" if small else "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -259,7 +275,7 @@ def _of_the_session(small: bool, embedded: bool) -> dict[str, str]:
     }
 
 
-def _remote_session(remote: str, small: bool, say: Callable[[str], None]) -> SparkSession:
+def _remote_session(remote: str, rows: int, say: Callable[[str], None]) -> SparkSession:
     _require_pyspark()
     from pyspark.sql import SparkSession
 
@@ -267,7 +283,7 @@ def _remote_session(remote: str, small: bool, say: Callable[[str], None]) -> Spa
     builder: Any = SparkSession.builder.remote(remote)
     try:
         session = builder.create() if remote.startswith("sc://") else _session_on_kept_server(builder)
-        for name, value in _of_the_session(small, embedded=False).items():
+        for name, value in _of_the_session(rows, embedded=False).items():
             session.conf.set(name, value)
         session.range(1).collect()
         return session
