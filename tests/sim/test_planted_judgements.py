@@ -91,6 +91,31 @@ score = {value_text(score)}
     assert Simulation(load_scenario(file), check=True).run().problems == ()
 
 
+def test_a_mesh_need_not_graft_a_peer_whose_backoff_is_not_removed_yet(tmp_path):
+    """Rules: BACKOFF-2. With the preset `go` an expired backoff forbids a GRAFT until it is removed."""
+    file = tmp_path / "scenario.toml"
+    file.write_text(f"""
+seed = 0
+warmup_s = 3
+linger_s = 5
+network = {{ nodes = 17, degree = 1 }}
+workload = {{ messages = 0 }}
+faults = {{ detection_s = 0.001 }}
+[router]
+kind = "gossipsub"
+preset = "go"
+prune_backoff_ms = 1000
+unsubscribe_backoff_ms = 1000
+degree = 2
+degree_low = 2
+degree_high = 3
+degree_score = 1
+degree_out = 1
+score = {value_text({**FEW, "topics": [TOPIC | DELIVERIES]})}
+""")
+    assert Simulation(load_scenario(file), check=True).run().problems == ()
+
+
 def test_keeps_who_has_a_negative_score(monkeypatch):
     """Rules: KEEP-1."""
     monkeypatch.setattr(Standing, "is_welcome", lambda self, peer: True)

@@ -39,6 +39,7 @@ from hearsay.core.mesh.extensions.features import FeatureBook
 from hearsay.core.mesh.extensions.partials import Partials
 from hearsay.core.mesh.fanout import Fanout
 from hearsay.core.mesh.gossip import Gossip
+from hearsay.core.mesh.mesh import EXPIRE_EVERY
 from hearsay.core.mesh.meshsub import MeshStrategy
 from hearsay.core.mesh.message_memory import MessageCache, Unwanted
 from hearsay.core.mesh.parameters import GossipsubParameters, SeenBy, ShortMesh
@@ -396,5 +397,10 @@ class Gossipsub(MeshStrategy):
         mesh = MeshPromise(lowest=lowest, highest=promised.mesh.highest + beyond)
         backoff = promised.backoff
         if backoff is not None:
-            backoff = replace(backoff, early_us=parameters.early_graft_ms * 1000)
+            kept = EXPIRE_EVERY + 1 if parameters.backoff_until_forgotten else 0
+            backoff = replace(
+                backoff,
+                early_us=parameters.early_graft_ms * 1000,
+                kept_us=kept * parameters.heartbeat_interval_ms * 1000,
+            )
         return replace(promised, mesh=mesh, backoff=backoff, standing=self.standing.promise())

@@ -34,6 +34,8 @@ class BackoffPromise:
     """Longest time for a PRUNE of the router's own."""
     slack_us: Micros
     """Time after the end of a backoff in which the router still waits."""
+    kept_us: Micros = 0
+    """Time after that in which a backoff that is not removed yet still forbids the router's GRAFT."""
     remembered: int
     """Backoffs that are remembered at least."""
     early_us: Micros = 0

@@ -389,7 +389,8 @@ class Checker:
         backoff = record.promises.backoff
         if backoff is None:
             return True
-        return now >= record.apart_until.get((topic, peer), -backoff.slack_us) + backoff.slack_us
+        waits_us = backoff.slack_us + backoff.kept_us
+        return now >= record.apart_until.get((topic, peer), -waits_us) + waits_us
 
     def _remnants(self, node: SimNode, router: Router, peer: Any, now: Micros) -> None:
         if knows(router, router.strategy, peer):
