@@ -18,6 +18,7 @@ Line = tuple[Any, ...]
 def assert_stored_tables(spark, folders: Mapping[str, Path], window_us: int | None = None) -> None:
     """All tables of all these runs, in one trace: integers and text equal, others to 1e-9."""
     made = Tables(read(spark, list(folders.values()), window_us))
+    made.compute(list(TABLES))
     assert len({path.name for path in folders.values()}) == len(folders)
     different: dict[str, tuple[Line, Line]] = {}
     for name, table in TABLES.items():

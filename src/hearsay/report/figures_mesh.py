@@ -60,7 +60,7 @@ def degrees_at_the_end(runs: Sequence[Run]) -> Figure:
     figure = Figure(
         id="degrees",
         title="Mesh degrees at the end",
-        question="Which share of the nodes has at most so many links?",
+        question="What share of the nodes has at most this many links?",
         kind="lines",
         of_one_topic=True,
         why_empty=NO_MESH_ROWS,

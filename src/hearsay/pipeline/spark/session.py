@@ -249,7 +249,7 @@ def _created(builder: Any, jvm: Jvm) -> Any:
 
 
 def _of_the_session(rows: int, embedded: bool) -> dict[str, str]:
-    """What a running server lets a session choose. How many parts large work has, a cluster knows better.
+    """Return the settings that a running server lets a session choose. A cluster sets the partitions of large work.
 
     Planning takes most of the time of a small trace. Its rows are one partition (`pipeline.rows`): joins and sums
     need no shuffle and no broadcast, and the rules that look for less to read find nothing.
