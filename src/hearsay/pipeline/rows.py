@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow
 
 from hearsay.pipeline.input.run_facts import SCRIPT_ROLE, TRACED_ROLE, RunFacts, load_runs
-from hearsay.pipeline.spark.session import ONE_PARTITION_BELOW
+from hearsay.pipeline.spark.settings import ONE_PARTITION_BELOW
 from hearsay.trace.language.columns import CODED, DTYPES
 from hearsay.trace.language.schema import CLASSES, COLUMNS, Column
 from hearsay.trace.write.run_folder import DICTIONARIES

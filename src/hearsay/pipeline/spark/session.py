@@ -35,6 +35,7 @@ from hearsay.pipeline.spark.java_home import java_home
 from hearsay.pipeline.spark.jvm import Jvm, JvmFailed, NoJava, find_java, python_of_workers, spark_home, start_jvm
 from hearsay.pipeline.spark.package_zip import zip_package
 from hearsay.pipeline.spark.place import HEAP, SparkUnavailable, Where, cores, heap, shown
+from hearsay.pipeline.spark.settings import SMALL_ROWS, settings_for
 from hearsay.pipeline.spark.started_jvm import (
     FIRST_JAVA,
     UNFINISHED,
@@ -48,9 +49,6 @@ from hearsay.pipeline.spark.started_jvm import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SMALL_ROWS = 3_000_000
-ONE_PARTITION_BELOW = 500_000
-"""Rows that one task reads as fast as several do."""
 _MANY_ROWS = 1_000_000_000
 FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:MetaspaceSize=256m")
 """Without the last, Java collects all garbage while it loads Spark's classes."""
@@ -208,7 +206,7 @@ def _session_here(master: str | None, rows: int, say: Callable[[str], None], cor
     slots, embedded = cores(), master is None
     is_here = master is None or master.startswith("local")
     settings = {
-        **_of_the_session(rows, embedded),
+        **settings_for(rows, embedded),
         # Every sum and sort takes a page at once; the default is 64 MiB, which take longer to clear than to fill.
         "spark.buffer.pageSize": "256k" if rows < SMALL_ROWS else "",
         "spark.ui.enabled": "false",
@@ -248,33 +246,6 @@ def _created(builder: Any, jvm: Jvm) -> Any:
             raise
 
 
-def _of_the_session(rows: int, embedded: bool) -> dict[str, str]:
-    """Return the settings that a running server lets a session choose. A cluster sets the partitions of large work.
-
-    Planning takes most of the time of a small trace. Its rows are one partition (`pipeline.rows`): joins and sums
-    need no shuffle and no broadcast, and the rules that look for less to read find nothing.
-    """
-    small, whole = rows < SMALL_ROWS, rows < ONE_PARTITION_BELOW
-    partitions = 1 if whole else cores() if small else 2 * cores()
-    return {
-        **({"spark.sql.shuffle.partitions": str(partitions)} if small or embedded else {}),
-        **(
-            {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.join.preferSortMergeJoin": "false"}
-            if whole
-            else {}
-        ),
-        "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
-        "spark.sql.constraintPropagation.enabled": str(not small).lower(),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.adaptive.enabled": "false" if small else "true",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.parquet.compression.codec": "zstd",
-        "spark.sql.maxConcurrentOutputFileWriters": "64",
-        "spark.sql.codegen.wholeStage": "false" if small else "true",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN" if small else "FALLBACK",
-    }
-
-
 def _remote_session(remote: str, rows: int, say: Callable[[str], None]) -> SparkSession:
     _require_pyspark()
     from pyspark.sql import SparkSession
@@ -283,7 +254,7 @@ def _remote_session(remote: str, rows: int, say: Callable[[str], None]) -> Spark
     builder: Any = SparkSession.builder.remote(remote)
     try:
         session = builder.create() if remote.startswith("sc://") else _session_on_kept_server(builder)
-        for name, value in _of_the_session(rows, embedded=False).items():
+        for name, value in settings_for(rows, embedded=False).items():
             session.conf.set(name, value)
         session.range(1).collect()
         return session

@@ -1,0 +1,33 @@
+"""Settings of Spark SQL, chosen by the number of trace rows: one plan for all sizes, and these differ.
+
+Planning takes most of the time of a small trace. Its rows are one partition (`pipeline.rows`): joins and sums need no
+shuffle and no broadcast, and the rules that look for less to read find nothing.
+"""
+
+from __future__ import annotations
+
+from hearsay.pipeline.spark.place import cores
+
+SMALL_ROWS = 3_000_000
+ONE_PARTITION_BELOW = 500_000
+"""Rows that one task reads as fast as several do."""
+
+
+def settings_for(rows: int, embedded: bool) -> dict[str, str]:
+    """Return settings for an analysis of so many rows. A cluster sets the partitions of large work."""
+    small, whole = rows < SMALL_ROWS, rows < ONE_PARTITION_BELOW
+    partitions = 1 if whole else cores() if small else 2 * cores()
+    return {
+        **({"spark.sql.shuffle.partitions": str(partitions)} if small or embedded else {}),
+        "spark.sql.autoBroadcastJoinThreshold": "-1" if whole else "10MB",
+        "spark.sql.join.preferSortMergeJoin": str(not whole).lower(),
+        "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+        "spark.sql.constraintPropagation.enabled": str(not small).lower(),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.adaptive.enabled": str(not small).lower(),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.parquet.compression.codec": "zstd",
+        "spark.sql.maxConcurrentOutputFileWriters": "64",
+        "spark.sql.codegen.wholeStage": str(not small).lower(),
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN" if small else "FALLBACK",
+    }
