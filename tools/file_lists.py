@@ -1,4 +1,7 @@
-"""Every room and every file, from the first lines of docstrings: writes docs/design/files.md."""
+"""Every subpackage with the first sentence of its docstring: writes docs/design/files.md.
+
+python tools/file_lists.py
+"""
 
 from __future__ import annotations
 
@@ -8,29 +11,30 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hearsay"
 PAGE = ROOT / "docs" / "design" / "files.md"
-_HEAD = """# Rooms and files
+_HEAD = """# Subpackages
 
-Made by `python tools/file_lists.py` from the first line of every docstring. How the rooms hang together:
-[ARCHITECTURE](../../ARCHITECTURE.md).
+| below `src/hearsay/` | subject |
+| --- | --- |
+"""
+_FOOT = """
+`python tools/file_lists.py` writes this page from the first sentences of docstrings.
+[ARCHITECTURE](../../ARCHITECTURE.md) lists the packages, their order and what they import.
+The first line of a file states its subject.
 """
 
 
-def first_line(path: Path) -> str:
+def first_sentence(path: Path) -> str:
+    """Return the first sentence of a module's docstring."""
     lines = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n\n")[0].split("\n")
-    return " ".join(line.strip() for line in lines)
+    sentence, _, _ = " ".join(line.strip() for line in lines).partition(". ")
+    return f"{sentence.removesuffix('.')}."
 
 
 def page() -> str:
-    parts = [_HEAD]
-    for folder in sorted({path.parent for path in SOURCE.rglob("*.py")} - {SOURCE}):
-        place = folder.relative_to(SOURCE).as_posix()
-        depth = "##" if "/" not in place else "###"
-        parts.append(f"{depth} {place}\n\n{first_line(folder / '__init__.py')}\n")
-        files = [path for path in sorted(folder.glob("*.py")) if path.name != "__init__.py"]
-        if files:
-            rows = "\n".join(f"| `{path.name}` | {first_line(path)} |" for path in files)
-            parts.append(f"| file | subject |\n| --- | --- |\n{rows}\n")
-    return "\n".join(parts)
+    """Return the page: a row for each folder below a package."""
+    files = sorted(SOURCE.glob("*/*/**/__init__.py"))
+    rows = (f"| `{file.parent.relative_to(SOURCE).as_posix()}/` | {first_sentence(file)} |\n" for file in files)
+    return _HEAD + "".join(rows) + _FOOT
 
 
 if __name__ == "__main__":
