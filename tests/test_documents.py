@@ -116,11 +116,6 @@ def test_the_files_that_pages_of_the_root_name_exist():
     assert missing == []
 
 
-def test_the_program_of_the_readme(capsys):
-    exec("\n".join(blocks("../README.md", "python")), {})
-    assert capsys.readouterr().out
-
-
 def test_links_of_the_glossary_say_the_names_of_their_files():
     links = re.findall(
         r"\[(\w+\.py)\]\([^)]*?(\w+\.py)\)", (DOCS / "reference/glossary.md").read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from conversation_pages import conversations, index, rules_page
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 ROOT_PAGES = {
-    "README.md": "index.md",
+    "README.md": "project/readme.md",
     "ARCHITECTURE.md": "design/architecture.md",
     "CONTRIBUTING.md": "project/contributing.md",
     "RELEASING.md": "project/releasing.md",
