@@ -1,10 +1,9 @@
-"""Runs the commands of docs/questions.md and writes below each what it printed, and how long it took.
+"""Runs the commands of docs/questions.md and prints the lines of the page that they do not print any more.
 
-    python bench/questions.py [--only NUMBER…]
+    python bench/questions.py [NUMBER…]
 
-The page is written by hand, but for what the commands printed and how long they took, between `<!-- run -->` and
-`<!-- end -->`. The commands of a question run in an empty folder with a copy of `studies/`, so they make all their
-runs. The output is left as it is, but for the lines that say where files are and repeat the command.
+A block `text` below a command has lines of its output. The commands of a question run in an empty folder with a copy
+of `studies/`, so they make all their runs. The exit code is 1 if a line is missing.
 """
 
 from __future__ import annotations
@@ -16,122 +15,80 @@ import shlex
 import shutil
 import subprocess
 import sys
-import textwrap
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
-from record import BUSY, ROOT, commit, machine
-
+ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "questions.md"
 COLUMNS = 112
-CUT = ("A: ", "B: ", "both: ", "again: ", "tables: ", "report: ")
-"""How lines begin that are left out."""
-SECTION = re.compile(r"^## (?P<number>\d+)\. .*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-_RUN = re.compile(
-    r"(?<=<!-- run -->\n)```\n(?P<command>.*?)\n(?:\n.*?)?```\n(?:\n.*?\n\n)?(?=<!-- end -->)", re.DOTALL
-)
-_WHERE = re.compile(r"(?<=<!-- where -->\n).*?(?=<!-- end -->)", re.DOTALL)
+_SECTION = re.compile(r"^## (?P<number>\d+)\. .*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_RUN = re.compile(r"^```sh\n(?P<command>.*?)\n```\n\n```text\n(?P<printed>.*?)\n```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Question:
-    """A section of the page: its number, and the commands in it as they are written."""
+class Run:
+    """A command of the page, and lines that it prints."""
 
-    number: int
-    commands: tuple[str, ...]
+    command: str
+    lines: tuple[str, ...]
 
-
-def questions(page: str) -> list[Question]:
-    """The questions that have commands."""
-    found: list[Question] = []
-    for section in SECTION.finditer(page):
-        commands = tuple(run["command"] for run in _RUN.finditer(section[0]))
-        if commands:
-            found.append(Question(int(section["number"]), commands))
-    return found
+    @property
+    def words(self) -> list[str]:
+        """The arguments of hearsay."""
+        program, *words = shlex.split(self.command.replace("\\\n", " "))
+        if program != "hearsay":
+            raise ValueError(f"{program}: a command of the page begins with hearsay")
+        return words
 
 
-def words_of(command: str) -> list[str]:
-    """The arguments of hearsay, as a shell would give them."""
-    program, *words = shlex.split(command.replace("\\\n", " "))
-    if program != "hearsay":
-        raise ValueError(f"{program}: a command of the page begins with hearsay")
-    return words
+def questions(page: str) -> dict[int, list[Run]]:
+    """Return the runs of each question by its number; a question without an answer has none."""
+    return {
+        int(section["number"]): [
+            Run(run["command"], tuple(run["printed"].splitlines())) for run in _RUN.finditer(section[0])
+        ]
+        for section in _SECTION.finditer(page)
+    }
 
 
-def answers(question: Question) -> Iterator[tuple[str, str, float]]:
-    """Each command with what it printed and the seconds it took."""
+def missing(runs: Sequence[Run]) -> list[str]:
+    """Run the commands of a question and return the lines of the page that they do not print."""
+    lines: list[str] = []
     with TemporaryDirectory(prefix="hearsay-questions-") as folder:
         shutil.copytree(ROOT / "studies", Path(folder) / "studies")
-        for command in question.commands:
-            started = perf_counter()
+        for run in runs:
             printed = subprocess.run(
-                [sys.executable, "-m", "hearsay", *words_of(command)],
+                [sys.executable, "-m", "hearsay", *run.words],
                 cwd=folder,
                 env={**os.environ, "COLUMNS": str(COLUMNS)},
                 check=True,
                 stdout=subprocess.PIPE,
                 text=True,
             ).stdout
-            yield command, printed, perf_counter() - started
+            there = {line.rstrip() for line in printed.splitlines()}
+            lines += [line for line in run.lines if line not in there]
+    return lines
 
 
-def shown(printed: str) -> str:
-    """Without the lines that are cut and without empty ones next to each other; long ones in several."""
-    lines = [line.rstrip() for line in printed.splitlines() if not line.startswith(CUT)]
-    lines = [textwrap.fill(line, COLUMNS) if len(line) > COLUMNS else line for line in lines]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n")
-
-
-def with_answer(page: str, command: str, printed: str, took: str) -> str:
-    """The page with what a command printed, and the time it took, below it."""
-
-    def answered(run: re.Match[str]) -> str:
-        return f"```\n{command}\n\n{shown(printed)}\n```\n\n{took}\n\n" if run["command"] == command else run[0]
-
-    return _RUN.sub(answered, page)
-
-
-def with_place(page: str, taken_s: float, busy: float) -> str:
-    """The page with the machine, date and commit of a run of all its commands."""
-    facts = {
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "commit": commit(),
-        "all commands together": f"{taken_s / 60:.0f} min",
-        "machine": machine(),
-        "load average before": f"{busy:.1f}",
-    }
-    rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
-    warning = BUSY if busy > len(os.sched_getaffinity(0)) else ""
-    return _WHERE.sub(lambda _: f"\n| | |\n| --- | --- |\n{rows}\n\n{warning}", page, count=1)
-
-
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    all_of_them = questions(PAGE.read_text(encoding="utf-8"))
-    parser.add_argument(
-        "--only", nargs="+", type=int, metavar="NUMBER", help="these questions; the table of the page stays"
-    )
-    only = parser.parse_args().only
-    if unknown := set(only or ()) - {question.number for question in all_of_them}:
+    parser.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="these questions; all by default")
+    answered = {number: runs for number, runs in questions(PAGE.read_text(encoding="utf-8")).items() if runs}
+    numbers = parser.parse_args().numbers or list(answered)
+    if unknown := set(numbers) - set(answered):
         parser.error(f"no such question with commands: {', '.join(map(str, sorted(unknown)))}")
-    alone = f", by itself on {datetime.now(UTC):%Y-%m-%d} at {commit()}" if only else ""
-    busy, taken_s = os.getloadavg()[0], 0.0
-    for question in all_of_them:
-        if only and question.number not in only:
-            continue
-        print(f"question {question.number} …", file=sys.stderr, flush=True)
-        for command, printed, took_s in answers(question):
-            taken_s += took_s
-            page = PAGE.read_text(encoding="utf-8")
-            PAGE.write_text(with_answer(page, command, printed, f"Took {took_s:.0f} s{alone}."), encoding="utf-8")
-    if not only:
-        PAGE.write_text(with_place(PAGE.read_text(encoding="utf-8"), taken_s, busy), encoding="utf-8")
+    changed = 0
+    for number in numbers:
+        started = perf_counter()
+        lines = missing(answered[number])
+        print(f"question {number}: {perf_counter() - started:.0f} s, {len(lines)} lines differ", flush=True)
+        print("".join(f"  {line}\n" for line in lines), end="", flush=True)
+        changed += len(lines)
+    return 1 if changed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

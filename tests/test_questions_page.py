@@ -1,4 +1,4 @@
-"""docs/questions.md: its commands are commands, and what stands below them is what they print."""
+"""docs/questions.md: its commands are commands, and the lines below them are what they print."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import questions
 PAGE = questions.PAGE.read_text(encoding="utf-8")
 ASKED = questions.questions(PAGE)
 UNANSWERED = {4, 5, 9}
-RUNS_NOTHING = {"simulate": "--show-scenario", "sweep": "--dry-run", "compare": "--dry-run", "tune": "--dry-run"}
+RUNS_NOTHING = {"sweep": "--dry-run", "compare": "--dry-run"}
 
 
 @pytest.fixture(scope="module")
@@ -22,52 +22,29 @@ def folder(tmp_path_factory):
     return place
 
 
-@pytest.mark.parametrize("command", [command for question in ASKED for command in question.commands])
-def test_a_command_of_the_page_would_run(command, folder):
-    words = questions.words_of(command)
-    done = hearsay(*words, RUNS_NOTHING[words[0]], cwd=folder)
+@pytest.mark.parametrize("run", [run for runs in ASKED.values() for run in runs], ids=lambda run: run.words[1])
+def test_a_command_of_the_page_would_run(run, folder):
+    done = hearsay(*run.words, RUNS_NOTHING[run.words[0]], cwd=folder)
     assert done.returncode == 0, done.stderr
 
 
-def test_all_questions_stand_on_the_page_and_all_but_three_are_answered():
-    numbers = [int(section["number"]) for section in questions.SECTION.finditer(PAGE)]
-    assert numbers == list(range(1, 16))
-    assert [question.number for question in ASKED] == [number for number in numbers if number not in UNANSWERED]
+def test_all_questions_are_on_the_page_and_all_but_three_are_answered():
+    assert [*ASKED] == [*range(1, 16)]
+    assert {number for number, runs in ASKED.items() if not runs} == UNANSWERED
+    assert sum(map(len, ASKED.values())) == PAGE.count("```sh\nhearsay ")
 
 
-def test_every_command_has_been_run():
-    commands = [command for question in ASKED for command in question.commands]
-    assert len(commands) == len(set(commands)) == PAGE.count("<!-- run -->\n") == PAGE.count("\nTook ")
-    assert PAGE.count("<!-- end -->") == len(commands) + 1
-    assert questions.with_place(PAGE, 1, 0) != PAGE
-
-
-def test_only_what_was_printed_is_replaced():
-    page = (
-        "## 1. Why?\n\nBy hand.\n\n<!-- run -->\n```\nhearsay sweep a \\\n    --seeds 2\n```\n<!-- end -->\n\nSo.\n"
-    )
-    (question,) = questions.questions(page)
-    assert questions.words_of(question.commands[0]) == ["sweep", "a", "--seeds", "2"]
-    once = questions.with_answer(page, question.commands[0], "A: x\n\n1 2 \n\n\nagain: hearsay\n", "Took 1 s.")
-    assert once == page.replace("2\n```\n", "2\n\n1 2\n```\n\nTook 1 s.\n\n")
-    assert questions.with_answer(once, question.commands[0], "3\n", "Took 2 s.") == once.replace("1 2", "3").replace(
-        "Took 1", "Took 2"
-    )
-    assert questions.questions(once) == [question]
+def test_a_run_is_a_command_with_lines_of_its_output():
+    page = "## 1. Why?\n\n```sh\nhearsay sweep a \\\n    --seeds 2\n```\n\n```text\nx  1\ny  2\n```\n\n## 2. How?\n"
+    asked = questions.questions(page)
+    assert asked == {1: [questions.Run("hearsay sweep a \\\n    --seeds 2", ("x  1", "y  2"))], 2: []}
+    assert asked[1][0].words == ["sweep", "a", "--seeds", "2"]
 
 
 @pytest.mark.thorough
 def test_a_question_asked_again_has_the_same_answer():
-    """The one whose answer takes the least CPU."""
-    question = next(question for question in ASKED if question.number == 13)
-    for command, printed, took_s in questions.answers(question):
-        assert f"```\n{command}\n\n{questions.shown(printed)}\n```\n" in PAGE
-        assert took_s > 0
-
-
-def test_a_page_without_a_place_gets_one_and_loses_nothing():
-    words = "\nWhat it says.\n\n<!-- run -->\n<!-- end -->\n"
-    page = questions.with_place(f"<!-- where -->\n<!-- end -->{words}", 60.0, 0.5)
-    assert page.startswith("<!-- where -->\n\n| | |\n| --- | --- |\n| date |")
-    assert page.partition("<!-- end -->")[2] == words
-    assert questions.with_place(page, 60.0, 0.5) == page
+    """The one whose answer takes the least CPU; a line that is not printed is found."""
+    (run,) = ASKED[13]
+    assert questions.missing([questions.Run(run.command, (*run.lines, "a line of another run"))]) == [
+        "a line of another run"
+    ]
