@@ -82,7 +82,7 @@ METRICS = (
            _EVERYWHERE | _views("verdict"), "copies_per_delivery", "copies_per_delivery", short="copies"),
     Metric("control_per_delivery", "control per delivery", "number", "less",
            "control parts sent (all but messages, subscriptions and hellos) over deliveries",
-           _views("study", "compared"), section=_STUDIES),
+           _views("study", "compared"), short="control parts", section=_STUDIES),
     Metric("control_bytes_share", "control", "percent", "less", "control bytes over all bytes sent",
            _views("report", "terminal"), "control_bytes_share", "control_bytes_share"),
     Metric("bytes_per_node", "sent per node", "bytes", "less", "mean number of bytes that a node sent",

@@ -160,7 +160,7 @@ def test_a_comparison_says_what_holds_on_both_sides_and_keeps_its_own_folder(tmp
         assert f"both: with {', '.join(asked.both)}\nseeds: 3, the same on both sides" in done.stdout
         assert f"again: {asked.command}\n" in done.stdout
         table = done.stdout.split("\n\n")[2]
-        assert "B − A (95 % interval)   verdict" in table
+        assert "B − A (95 % interval)          verdict" in table
         assert "sent per node" in table
         assert max(map(len, table.splitlines())) <= 80
         assert f"report: sweeps/{asked.folder_name}/report.html" in done.stdout
@@ -176,5 +176,12 @@ def test_nothing_to_compare_is_a_usage_error(tmp_path):
 def test_an_interval_without_0_that_is_no_difference_says_why():
     line = line_of("control_per_delivery", [3.0, 3.2, 3.1, 2.9], [2.7, 3.0, 2.7, 2.6], Verdict.UNDETECTED)
     assert by_itself_words([line]) == ""
-    why = "its own interval leaves 0 out, which by chance one of several figures may do."
-    assert by_itself_words([replace(line, by_itself=True)]) == f"Control per delivery: {why}"
+    alone = replace(line, by_itself=True)
+    assert by_itself_words([alone]) == (
+        "Control per delivery is not significant although its interval leaves 0 out: "
+        "with 1 metrics, one such interval may be chance."
+    )
+    hops = replace(line_of("hops_mean", [3.0, 3.2], [2.9, 3.0], Verdict.UNDETECTED), by_itself=True)
+    assert by_itself_words([alone, hops, line]).startswith(
+        "Control per delivery and hops are not significant although their intervals leave 0 out: with 3 metrics"
+    )

@@ -16,13 +16,13 @@ from hearsay.studies.checked_file import StudyError
 from hearsay.studies.comparison import (
     ComparisonRequest,
     FigureComparison,
-    by_itself_words,
     overall_words,
     verdict_words,
 )
+from hearsay.studies.factorial import Effect, effects, planned
 from hearsay.studies.folder import StudyFolder, read_table
 from hearsay.studies.packs import Row
-from hearsay.studies.study_text import compared_cells, compared_text
+from hearsay.studies.study_text import compared_cells, comparison_text
 from hearsay.studies.tables import TABLES
 from hearsay.text.numbers import plain
 from hearsay.text.tables import html_table
@@ -36,6 +36,10 @@ class Comparison:
     figures: Sequence[FigureComparison]
     failed_runs: Sequence[Row]
     folder: Path
+    changed: Sequence[str] = ()
+    """The settings that B changes."""
+    effects: Sequence[Effect] = ()
+    """Each metric's main effects and interactions, if the comparison is factorial."""
 
     @property
     def words(self) -> str:
@@ -68,28 +72,31 @@ class Comparison:
             "paired": not self.asked.unpaired,
             "command": self.asked.command,
             "words": self.words,
-            "figures": [
-                {
-                    "figure": line.figure.name,
-                    "verdict": str(line.verdict),
-                    "words": plain(verdict_words(line)),
-                    "detectable": line.detectable,
-                    **({} if line.difference is None else asdict(line.difference)),
-                }
-                for line in self.figures
+            "figures": [_line_json(line) for line in self.figures],
+            "changed": list(self.changed),
+            "factorial": [
+                {"effect": each.kind, "settings": [self.changed[place] for place in each.of], **_line_json(each.line)}
+                for each in self.effects
             ],
         }
 
     def __str__(self) -> str:
-        a, b = self.asked.names
-        notes = by_itself_words(self.figures)
-        lines = [self.words, "", f"A: {a}", f"B: {b}", *self.asked.conditions, "", compared_text(self.figures)]
-        return plain("\n".join([*lines, *([notes] if notes else [])]))
+        return comparison_text(self.asked, self.figures, self.changed, self.effects)
 
     def _repr_html_(self) -> str:
         a, b = self.asked.names
         head, rows = compared_cells(self.figures)
         return html_table(head, rows, f"A: {a} · B: {b} · {', '.join(self.asked.conditions)}")
+
+
+def _line_json(line: FigureComparison) -> dict[str, Any]:
+    return {
+        "figure": line.figure.name,
+        "verdict": str(line.verdict),
+        "words": plain(verdict_words(line)),
+        "detectable": line.detectable,
+        **({} if line.difference is None else asdict(line.difference)),
+    }
 
 
 def compare(
@@ -106,38 +113,28 @@ def compare(
     remote: str | None = None,
     progress: Progresses | None = None,
     first_seed: int = 1,
+    factorial: bool = False,
 ) -> Comparison:
     """Compare two scenarios, each a file or a preset; without `b`, `a` with `a` changed by `changes`.
 
     Runs are made on Spark, or where it is not installed in processes of this machine. `changes` are keys of B, `both`
-    those of both sides. Seeds begin with `first_seed`; unpaired sides have seeds of their own. Runs and tables are in
-    `out`, without in `sweeps/compare-A-B`.
+    those of both sides. Seeds begin with `first_seed`; unpaired sides have seeds of their own. `factorial` runs
+    each of two or three changed settings alone, too. Runs and tables are in `out`, without in `sweeps/compare-A-B`.
     """
-    if b is None and not changes and paired:
-        raise StudyError(["nothing to compare: name a second scenario, or say in changes what is different"])
     if not 2 <= seeds <= comparison.MOST_SEEDS:
         raise StudyError([f"seeds = {seeds}: must be in 2…{comparison.MOST_SEEDS}"])
     if not 0 <= first_seed <= comparison.LAST_FIRST_SEED:
         raise StudyError([f"first_seed = {first_seed}: must be in 0…{comparison.LAST_FIRST_SEED}"])
-    of_b, of_both = texts_of(changes), texts_of(both)
+    of_b, of_both = (tuple(f"{key}={value}" for key, value in texts_of(given)) for given in (changes, both))
     asked = ComparisonRequest(
-        str(a),
-        None if b is None else str(b),
-        tuple(f"{key}={value}" for key, value in of_b),
-        tuple(f"{key}={value}" for key, value in of_both),
-        seeds,
-        not paired,
-        engine,
-        first_seed,
+        str(a), None if b is None else str(b), of_b, of_both, seeds, not paired, engine, first_seed, factorial
     )
-    base_a = comparison.side(str(a)).with_settings(of_both)
-    base_b = comparison.side(str(a if b is None else b)).with_settings([*of_both, *of_b])
-    study, points = comparison.sides(
-        base_a, base_b, asked.names, seeds, same_seeds=paired, engine=engine, first_seed=first_seed
-    )
+    plan = planned(asked)
     folder = StudyFolder.open(FOLDER / asked.folder_name if out is None else Path(out))
     try:
-        swept = make_runs(study, points, folder, Where(master, remote), progress)
+        swept = make_runs(plan.study, plan.points, folder, Where(master, remote), progress)
     finally:
         folder.release()
-    return Comparison(asked, comparison.compare(points, swept.results), swept.failures, folder.path)
+    lines = comparison.compare(plan.points, swept.results)
+    found = effects(plan.points, swept.results, lines) if factorial else []
+    return Comparison(asked, lines, swept.failures, folder.path, plan.changed, found)

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hearsay.cli.arguments import GivenPath, Whole, settings_of
-from hearsay.cli.ending import CommandFailed, WrongInput, print_json
+from hearsay.cli.ending import CommandFailed, print_json
 from hearsay.cli.spark_steps import chosen_place
 from hearsay.cli.study_session import FOLDER, make_runs, spark_options, tell_failures, tell_missing
-
-if TYPE_CHECKING:
-    from hearsay.api.comparisons import Comparison
-    from hearsay.studies.comparison import ComparisonRequest
-    from hearsay.studies.points import Point
-    from hearsay.studies.study_file import Study
 
 LAST_FIRST_SEED = 10**15
 
@@ -29,6 +23,7 @@ LAST_FIRST_SEED = 10**15
               help="First seed (default 1). Use fresh seeds to confirm a result.")  # fmt: skip
 @click.option("--set", "changes", multiple=True, metavar="SECTION.KEY=VALUE", help="Change a key of B.")
 @click.option("--both", multiple=True, metavar="SECTION.KEY=VALUE", help="Change a key of A and B.")
+@click.option("--factorial", is_flag=True, help="Run each of 2 or 3 changed settings alone, too.")
 @click.option("--unpaired", is_flag=True, help="Use different seeds for A and B.")
 @click.option("--engine", type=click.Choice(["auto", "reference", "array"]), default="auto", show_default=True)
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
@@ -43,71 +38,39 @@ def command(**options: Any) -> None:
     """
     from hearsay.api.comparisons import Comparison
     from hearsay.report.comparison_page import write_comparison_report
-    from hearsay.studies.comparison import compare
+    from hearsay.studies.comparison import ComparisonRequest, compare
+    from hearsay.studies.factorial import effects, planned
     from hearsay.studies.folder import StudyFolder
+    from hearsay.studies.study_text import comparison_text
     from hearsay.studies.sweep import Sweep
+    from hearsay.text.tables import prose
 
     where = chosen_place(options["master"], options["remote"])
-    asked = _asked(options)
-    names = asked.names
-    study, points = _sides(options, names)
+    changes, both = (
+        tuple(f"{key}={value}" for key, value in settings_of(options[name], option))
+        for name, option in (("changes", "--set"), ("both", "--both"))
+    )
+    rest = {name: options[name] for name in ("seeds", "unpaired", "engine", "first_seed", "factorial")}
+    asked = ComparisonRequest(options["a"], options["b"], changes, both, **rest)
+    plan = planned(asked)
     place: Path = options["out"] or Path(FOLDER) / asked.folder_name
     folder = StudyFolder.look(place) if options["dry_run"] else StudyFolder.open(place)
-    sweep = Sweep(study, points, folder)
+    sweep = Sweep(plan.study, plan.points, folder)
     if options["dry_run"]:
-        click.echo(f"{names[1]} against {names[0]}: {sweep.runs} runs")
+        click.echo(f"{asked.names[1]} against {asked.names[0]}: {sweep.runs} runs")
         tell_missing(sweep)
         return
     swept = make_runs(sweep, where)
-    lines = compare(points, swept.results)
+    lines = compare(plan.points, swept.results)
+    found = effects(plan.points, swept.results, lines) if asked.factorial else []
     report = folder.path / "report.html"
-    write_comparison_report(lines, asked, points, swept.results, report)
-    _tell(Comparison(asked, lines, swept.failures, folder.path), report, options["as_json"])
+    write_comparison_report(lines, asked, plan.points, swept.results, report, plan.changed, found)
+    comparison = Comparison(asked, lines, swept.failures, folder.path, plan.changed, found)
+    if options["as_json"]:
+        print_json({**comparison.to_json(), "report": str(report)})
+    else:
+        click.echo(comparison_text(asked, lines, plan.changed, found, prose))
+        click.echo(f"\nagain: {asked.command}\ntables: {report.parent / 'tables'}\nreport: {report}")
     tell_failures(swept.failures)
     if swept.failures:
         raise CommandFailed(f"{len(swept.failures)} of {sweep.runs} runs failed and count on neither side")
-
-
-def _asked(options: dict[str, Any]) -> ComparisonRequest:
-    from hearsay.studies.comparison import ComparisonRequest
-
-    return ComparisonRequest(
-        options["a"],
-        options["b"],
-        tuple(options["changes"]),
-        tuple(options["both"]),
-        options["seeds"],
-        options["unpaired"],
-        options["engine"],
-        options["first_seed"],
-    )
-
-
-def _sides(options: dict[str, Any], names: tuple[str, str]) -> tuple[Study, list[Point]]:
-    from hearsay.studies.comparison import side, sides
-
-    if options["b"] is None and not options["changes"] and not options["unpaired"]:
-        raise WrongInput("nothing to compare: name a second scenario, or say with --set what is different")
-    both = settings_of(options["both"], "--both")
-    a = side(options["a"]).with_settings(both)
-    b = side(options["b"] or options["a"]).with_settings([*both, *settings_of(options["changes"])])
-    same_seeds = not options["unpaired"]
-    seeds, first, engine = options["seeds"], options["first_seed"], options["engine"]
-    return sides(a, b, names, seeds, same_seeds=same_seeds, engine=engine, first_seed=first)
-
-
-def _tell(comparison: Comparison, report: Path, as_json: bool) -> None:
-    if as_json:
-        print_json({**comparison.to_json(), "report": str(report)})
-        return
-    from hearsay.studies.comparison import by_itself_words, overall_words, unasked_words
-    from hearsay.studies.study_text import compared_text
-    from hearsay.text.tables import prose
-
-    lines, asked = comparison.figures, comparison.asked
-    names = asked.names
-    for line in (overall_words(lines, names), "", f"A: {names[0]}", f"B: {names[1]}", *asked.conditions):
-        click.echo(prose(line))
-    notes = [prose(words) for words in (by_itself_words(lines), unasked_words(lines)) if words]
-    click.echo("\n".join(["", compared_text(lines), *notes, ""]))
-    click.echo(f"again: {asked.command}\ntables: {report.parent / 'tables'}\nreport: {report}")

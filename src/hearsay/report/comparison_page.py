@@ -24,6 +24,7 @@ from hearsay.studies.comparison import (
     ComparisonRequest,
     FigureComparison,
     Verdict,
+    by_itself_words,
     interval_words,
     overall_words,
     short_verdict,
@@ -31,6 +32,7 @@ from hearsay.studies.comparison import (
     unasked_words,
     verdict_words,
 )
+from hearsay.studies.factorial import LETTERS, Effect, changed_words, noticed, side_names, unnoticed_words
 from hearsay.studies.packs import Row
 from hearsay.studies.points import Point
 from hearsay.studies.settings import settings_of
@@ -41,6 +43,11 @@ from hearsay.text.numbers import MINUS, probability, relative, shown
 MAX_HASHES = 50
 _FOREST_NOTE = "Bars: 95 % intervals. Grey: differences that fewer than 80 of 100 such comparisons would detect."
 _AXIS = "B − A, % of A's mean (delivered: points)"
+_EFFECT_AXIS = "change, % of A's mean (of a share: points)"
+_EFFECTS_NOTE = (
+    "On average: over the sides with and without the other settings. ×: what settings change together beyond the sum "
+    "of what each changes. The verdicts are corrected for the number of all these tests (Holm)."
+)
 _TABLE_NOTE = (
     "Each interval alone holds the true difference in 95 of 100 cases. The verdicts are corrected for the number "
     "of metrics (Holm): at most 5 of 100 comparisons of equal sides call any metric better or worse. "
@@ -55,19 +62,25 @@ def write_comparison_report(
     points: Sequence[Point],
     results: Mapping[str, Row],
     out: Path,
+    changed: Sequence[str] = (),
+    found: Sequence[Effect] = (),
 ) -> None:
     names = asked.names
     sides = [tag("li", tag("b", f"{side} "), name) for side, name in zip("AB", names, strict=True)]
     facts = tag("ul", *sides, *(tag("li", words, class_="conditions") for words in asked.conditions), class_="facts")
-    differences = tag("div", _forest(lines), tag("small", _FOREST_NOTE, class_="faint"), class_="card")
-    verdict = tag("p", overall_words(lines, names), class_="card verdict", id="verdict")
+    forest = _forest([(line.figure.title, short_verdict(line), line) for line in lines], _AXIS)
+    differences = tag("div", forest, tag("small", _FOREST_NOTE, class_="faint"), class_="card")
+    words = [overall_words(lines, names), changed_words(asked, changed), by_itself_words(lines)]
+    verdict = tag("div", *(tag("p", sentence) for sentence in words if sentence), class_="card verdict", id="verdict")
     unasked, note = (tag("p", words, class_="faint") for words in (unasked_words(lines), _TABLE_NOTE))
+    strips = tag("div", *_strips(lines, (points[0], points[-1]), results), class_="multiples")
     sections = [
         section("Difference between B and A", "differences", differences),
         verdict,
+        *([_effects(changed, found)] if found else []),
         section("Metrics", "figures", _table(lines)),
         opening("How to read the table", "reading", unasked, note),
-        opening("Seed by seed", "seeds", tag("div", *_strips(lines, points, results), class_="multiples")),
+        opening("Seed by seed", "seeds", strips),
         _what_ran(asked, points, results),
     ]
     body = [tag("header", tag("h1", "Comparison"), facts), tag("main", *sections), footer()]
@@ -79,7 +92,7 @@ def _what_ran(asked: ComparisonRequest, points: Sequence[Point], results: Mappin
     """Return the settings of both sides, the command, and the trace hash of every run."""
     both_sides: list[Ran] = []
     hashes: list[list[object]] = []
-    for side, point in zip("AB", points, strict=True):
+    for side, point in zip(side_names(len(points)), points, strict=True):
         rows = [results[run] for run in point.runs if run in results]
         engines = sorted({row["engine"] for row in rows if row.get("engine")})
         facts = {
@@ -98,9 +111,25 @@ def _what_ran(asked: ComparisonRequest, points: Sequence[Point], results: Mappin
     return join([ran, opening("Trace hashes", "hashes", kept, table)])
 
 
-def _forest(lines: Sequence[FigureComparison]) -> Html:
-    """Draw the difference of each metric on one scale, in shares of the width, so that words keep their size."""
-    reaches = [_relative(line) for line in lines]
+def _effects(changed: Sequence[str], found: Sequence[Effect]) -> Html:
+    """Draw each setting alone, the main effects and the interactions, with an axis for each metric."""
+    legend = [tag("li", tag("b", f"{letter} "), text) for letter, text in zip(LETTERS, changed, strict=False)]
+    charts = [
+        tag(
+            "div",
+            tag("h3", title),
+            _forest([(e.name, e.verdict, e.line) for e in of_metric], _EFFECT_AXIS),
+            class_="card",
+        )
+        for title, of_metric in noticed(found).items()
+    ]
+    words = [tag("p", text, class_="faint") for text in (unnoticed_words(found), _EFFECTS_NOTE) if text]
+    return section("Effect of each setting", "effects", tag("ul", *legend, class_="facts"), *charts, *words)
+
+
+def _forest(named: Sequence[tuple[str, str, FigureComparison]], axis: str) -> Html:
+    """Draw named intervals with verdicts on one scale, in shares of the width, so that words keep their size."""
+    reaches = [_relative(line) for _, _, line in named]
     bounds = [bound for reach in reaches if reach is not None for bound in reach]
     far = max((abs(bound) for bound in bounds), default=0.0) * 1.1 or 0.01
 
@@ -111,16 +140,16 @@ def _forest(lines: Sequence[FigureComparison]) -> Html:
     ticks = [number * step for number in range(-4, 5) if abs(number * step) < far * 0.95]
     grid = [_upright(across(share), "axis" if share == 0 else "grid") for share in ticks]
     rows: list[Html] = []
-    for line, reach in zip(lines, reaches, strict=True):
-        name = tag("div", tag("b", line.figure.title), tag("small", short_verdict(line)), class_="who")
+    for (title, verdict, line), reach in zip(named, reaches, strict=True):
+        name = tag("div", tag("b", title), tag("small", verdict), class_="who")
         words = interval_words(line) if reach is not None else "not measured"
         drawn = [*grid, *_reach(line, reach, across)] if reach is not None else grid
-        titles = tag("title", f"{line.figure.title}: {words}"), tag("desc", verdict_words(line))
+        titles = tag("title", f"{title}: {words}"), tag("desc", verdict_words(line))
         picture = tag("svg", *titles, *drawn, role="img", tabindex=0)
         rows.append(tag("div", name, picture, tag("div", words, class_="interval"), class_="difference"))
     labels = [tag("text", _tick_words(share), x=across(share), y=14, text_anchor="middle") for share in ticks]
-    labels.append(tag("text", _AXIS, x="50%", y=32, text_anchor="middle", class_="value"))
-    titles = tag("title", "Axis of the intervals"), tag("desc", _AXIS)
+    labels.append(tag("text", axis, x="50%", y=32, text_anchor="middle", class_="value"))
+    titles = tag("title", "Axis of the intervals"), tag("desc", axis)
     scale = tag("div", tag("span"), tag("svg", *titles, *labels, role="img"), tag("span"), class_="difference scale")
     return tag("div", *rows, scale, class_="differences chart")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 
 from hearsay.metrics import Metric
 from hearsay.sim.scenario.scenario_error import ScenarioError
@@ -60,35 +61,53 @@ def side(name: str) -> Base:
 
 
 def sides(
-    a: Base, b: Base, names: tuple[str, str], seeds: int, *, same_seeds: bool, engine: str, first_seed: int = 1
+    a: Base,
+    b: Base,
+    names: tuple[str, str],
+    seeds: int,
+    *,
+    same_seeds: bool,
+    engine: str,
+    first_seed: int = 1,
+    between: Mapping[str, Base] = MappingProxyType({}),
 ) -> tuple[Study, list[Point]]:
-    """The runs of both sides, as a study of two points."""
+    """The runs of both sides, and of those `between` them by their names, as a study of as many points."""
     first = tuple(range(first_seed, first_seed + seeds))
     second = first if same_seeds else tuple(range(first_seed + seeds, first_seed + 2 * seeds))
-    axis = axis_of_values("side", names if names[0] != names[1] else ("A", "B"), "")
+    ends = names if names[0] != names[1] else ("A", "B")
+    axis = axis_of_values("side", [ends[0], *between, ends[1]], "")
     study = Study(f"{names[0]} and {names[1]}", f"{names[0]} and {names[1]}", "", a, (axis,), first, engine)
-    return study, [point_of(a.scenario(), first, (0,)), point_of(b.scenario(), second, (1,))]
+    points = [point_of(base.scenario(), first, (step,)) for step, base in enumerate((a, *between.values()))]
+    return study, [*points, point_of(b.scenario(), second, (len(points),))]
 
 
 def compare(
     points: Sequence[Point], results: Mapping[str, Row], figures: Sequence[str] = COMPARED
 ) -> list[FigureComparison]:
-    """Figure by figure, as they are named, without those that only other scenarios have."""
-    a, b = points
+    """Compare the first point with the last by these metrics, without those that only other scenarios have."""
+    a, b = points[0], points[-1]
     figures = [
         name
         for name in figures
         if not BY_NAME[name].optional or values_by_seed(a, results, name) or values_by_seed(b, results, name)
     ]
-    differences = [_difference(a, b, results, name) for name in figures]
-    known = [difference for difference in differences if difference is not None]
+    lines = judged([(BY_NAME[name], _difference(a, b, results, name)) for name in figures])
+    return [
+        replace(line, means=(_mean(a, results, line.figure.name), _mean(b, results, line.figure.name)))
+        if line.difference is None
+        else line
+        for line in lines
+    ]
+
+
+def judged(differences: Sequence[tuple[Metric, Difference | None]]) -> list[FigureComparison]:
+    """Judge differences together: by Holm's method, at most 5 of 100 such families of equals have a verdict."""
+    known = [difference for _, difference in differences if difference is not None]
     calls = iter(holm([difference.p for difference in known]))
     found: list[FigureComparison] = []
-    for name, difference in zip(figures, differences, strict=True):
-        figure = BY_NAME[name]
+    for figure, difference in differences:
         if difference is None:
-            means = _mean(a, results, name), _mean(b, results, name)
-            found.append(FigureComparison(figure, None, Verdict.UNKNOWN, 0.0, means=means))
+            found.append(FigureComparison(figure, None, Verdict.UNKNOWN, 0.0))
             continue
         called = next(calls)
         least = difference.detectable(len(known))
@@ -139,6 +158,7 @@ class ComparisonRequest:
     unpaired: bool = False
     engine: str = "auto"
     first_seed: int = 1
+    factorial: bool = False
 
     @property
     def names(self) -> tuple[str, str]:
@@ -183,12 +203,14 @@ class ComparisonRequest:
             words += ["--first-seed", self.first_seed]
         if self.unpaired:
             words.append("--unpaired")
+        if self.factorial:
+            words.append("--factorial")
         if self.engine != "auto":
             words += ["--engine", self.engine]
         return command_of(words)
 
 
-_SHORT = {Verdict.EQUAL: "the same", Verdict.UNDETECTED: "not seen"}
+_SHORT = {Verdict.EQUAL: "the same", Verdict.UNDETECTED: "not significant"}
 
 
 def verdict_words(line: FigureComparison) -> str:
@@ -201,10 +223,7 @@ def verdict_words(line: FigureComparison) -> str:
     if line.verdict is Verdict.EQUAL:
         return "no difference: the same on every seed"
     if line.verdict is Verdict.UNDETECTED:
-        text = f"no difference detectable with {difference.seeds} seeds (would see {_amount(line, line.detectable)})"
-        if line.by_itself:
-            text += "; its own interval leaves 0 out, which by chance one of several figures may do"
-        return text
+        return f"no difference detectable with {difference.seeds} seeds (would see {_amount(line, line.detectable)})"
     low, high = sorted((abs(difference.low), abs(difference.high)))
     least, most = _amount(line, low), _amount(line, high)
     if line.figure.form == "percent":
@@ -220,12 +239,15 @@ def short_verdict(line: FigureComparison) -> str:
 
 
 def by_itself_words(lines: Sequence[FigureComparison]) -> str:
-    """Which intervals leave 0 out although no difference is seen, and why; nothing if none does."""
+    """Explain the intervals that leave 0 out without a significant difference; empty if there are none."""
     titles = [line.figure.title for line in lines if line.verdict is Verdict.UNDETECTED and line.by_itself]
     if not titles:
         return ""
-    whose = "its own interval leaves" if len(titles) == 1 else "their own intervals leave"
-    return f"{_capital(_listed(titles))}: {whose} 0 out, which by chance one of several figures may do."
+    which = "is not significant although its interval leaves" if len(titles) == 1 else (
+        "are not significant although their intervals leave"
+    )  # fmt: skip
+    measured = sum(line.difference is not None for line in lines)
+    return f"{_capital(_listed(titles))} {which} 0 out: with {measured} metrics, one such interval may be chance."
 
 
 def overall_words(lines: Sequence[FigureComparison], names: tuple[str, str]) -> str:

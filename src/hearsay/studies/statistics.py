@@ -135,11 +135,14 @@ def paired(a: Sequence[float], b: Sequence[float], level: float = LEVEL) -> Diff
     """Seed by seed; both sides in the order of their seeds, at least two."""
     if len(a) != len(b) or len(a) < 2:
         raise ValueError("pairs need two or more observations, as many on either side")
-    differences = [after - before for before, after in zip(a, b, strict=True)]
+    return of_differences([after - before for before, after in zip(a, b, strict=True)], _mean(a), level)
+
+
+def of_differences(differences: Sequence[float], mean_a: float, level: float = LEVEL) -> Difference:
+    """A value per seed, at least two: a difference, or a contrast of several sides; `mean_a` is the first side's."""
     mean = _mean(differences)
-    error = standard_error(_variance(differences, mean), len(a))
-    mean_a = _mean(a)
-    return _difference(len(a), True, mean_a, mean_a + mean, error, len(a) - 1, level)
+    error = standard_error(_variance(differences, mean), len(differences))
+    return _difference(len(differences), True, mean_a, mean_a + mean, error, len(differences) - 1, level)
 
 
 def unpaired(a: Sequence[float], b: Sequence[float], level: float = LEVEL) -> Difference:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from hearsay.studies.comparison import FigureComparison, interval_words, short_verdict, side_words
+from hearsay.studies.comparison import (
+    ComparisonRequest,
+    FigureComparison,
+    by_itself_words,
+    interval_words,
+    overall_words,
+    short_verdict,
+    side_words,
+    unasked_words,
+)
+from hearsay.studies.factorial import LETTERS, Effect, changed_words, noticed, unnoticed_words
 from hearsay.studies.packs import BY_NAME, COMPARED
 from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
-from hearsay.text.numbers import between, shown
+from hearsay.text.numbers import between, plain, shown
 from hearsay.text.tables import table_text
 
 MOST_LINES = 60
@@ -56,9 +66,43 @@ def points_text(swept: Swept, figures: Sequence[str] = ()) -> str:
 def compared_cells(lines: Sequence[FigureComparison]) -> Cells:
     """Both sides figure by figure, how far they differ, and the verdict."""
     head = ["", "A", "B", "B − A (95 % interval)", "verdict"]
-    rows = [[line.figure.title, *side_words(line), interval_words(line), short_verdict(line)] for line in lines]
+    rows = [[line.figure.heading, *side_words(line), interval_words(line), short_verdict(line)] for line in lines]
     return head, rows
 
 
 def compared_text(lines: Sequence[FigureComparison]) -> str:
     return table_text(*compared_cells(lines))
+
+
+def comparison_text(
+    asked: ComparisonRequest,
+    lines: Sequence[FigureComparison],
+    changed: Sequence[str],
+    found: Sequence[Effect],
+    sentence: Callable[[str], str] = plain,
+) -> str:
+    """Return all of a comparison. `sentence` sets what is no table."""
+    a, b = asked.names
+    words = [overall_words(lines, asked.names), changed_words(asked, changed)]
+    notes = [by_itself_words(lines), unasked_words(lines)]
+    paragraphs = [
+        "\n".join(sentence(line) for line in words if line),
+        "\n".join(sentence(line) for line in (f"A: {a}", f"B: {b}", *asked.conditions)),
+        "\n".join([compared_text(lines), *(sentence(note) for note in notes if note)]),
+    ]
+    return "\n\n".join([*paragraphs, *_effects_text(changed, found, sentence)])
+
+
+def _effects_text(changed: Sequence[str], found: Sequence[Effect], sentence: Callable[[str], str]) -> Iterator[str]:
+    if not found:
+        return
+    yield "\n".join(sentence(f"{letter}: {text}") for letter, text in zip(LETTERS, changed, strict=False))
+    rows = [
+        [each.line.figure.heading, each.name, interval_words(each.line), each.verdict]
+        for effects in noticed(found).values()
+        for each in effects
+    ]
+    if rows:
+        yield table_text(["", "", "change (95 % interval)", "verdict"], rows, left=2)
+    if words := unnoticed_words(found):
+        yield sentence(words)

@@ -22,7 +22,7 @@ _LEAST_SHARE = 0.005
 _AGAINST_BEST = {
     Verdict.WORSE: "does better than the best of what was tried",
     Verdict.EQUAL: "does as well as the best",
-    Verdict.UNDETECTED: "is not seen to do worse than the best",
+    Verdict.UNDETECTED: "does not do significantly worse than the best",
 }
 """Words about the base, by the verdict on the aim of the best."""
 

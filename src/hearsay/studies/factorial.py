@@ -1,0 +1,195 @@
+"""Comparisons of several changed settings: the sides that a request needs, and a factorial's effects.
+
+A factorial of k settings has 2^k sides: A, each subset of the settings, and B with all of them. Effects are contrasts
+of the sides, computed seed by seed:
+
+* `change`: the side with some of the settings against A.
+* `main`: the change by a setting, averaged over the sides with and without the others.
+* `interaction`: what settings change together beyond the sum of what each changes (of three, beyond their pairs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from math import fsum
+from typing import Literal, TypeAlias
+
+from hearsay.metrics import Metric
+from hearsay.studies.axes import Setting
+from hearsay.studies.checked_file import StudyError
+from hearsay.studies.comparison import (
+    ComparisonRequest,
+    FigureComparison,
+    Verdict,
+    judged,
+    short_verdict,
+    side,
+    sides,
+)
+from hearsay.studies.packs import Row
+from hearsay.studies.points import Point, point_of
+from hearsay.studies.settings import differing, settings_of
+from hearsay.studies.statistics import Difference, of_differences
+from hearsay.studies.study_file import Study
+from hearsay.studies.tables import values_by_seed
+from hearsay.text.numbers import plain, plural
+from hearsay.text.toml import value_text
+
+LETTERS = "XYZ"
+"""Names of the settings, in their order."""
+MAX_NAMED = 5
+
+Kind: TypeAlias = Literal["change", "main", "interaction"]
+_INTERACTIONS = {
+    Verdict.BETTER: "better than sum",
+    Verdict.WORSE: "worse than sum",
+    Verdict.EQUAL: "the sum",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The points of a comparison: A first, B last. `changed` has the settings that B changes as text."""
+
+    study: Study
+    points: Sequence[Point]
+    changed: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    kind: Kind
+    of: tuple[int, ...]
+    """The places of its settings among those that B changes."""
+    line: FigureComparison
+
+    @property
+    def name(self) -> str:
+        letters = [LETTERS[place] for place in self.of]
+        if self.kind == "interaction":
+            return " × ".join(letters)
+        if self.kind == "main":
+            return f"{letters[0]} on average"
+        return f"{letters[0]} alone" if len(letters) == 1 else " and ".join(letters)
+
+    @property
+    def verdict(self) -> str:
+        words = _INTERACTIONS if self.kind == "interaction" else {}
+        return words.get(self.line.verdict, short_verdict(self.line))
+
+
+def planned(asked: ComparisonRequest) -> Planned:
+    """Return the sides of a comparison; raise `StudyError` if there is nothing to compare."""
+    if asked.b is None and not asked.changes and not asked.unpaired:
+        raise StudyError(["nothing to compare: name a second scenario, or settings that B changes (--set, changes)"])
+    both, changes = _pairs(asked.both), _pairs(asked.changes)
+    a = side(asked.a).with_settings(both)
+    b = side(asked.a if asked.b is None else asked.b).with_settings([*both, *changes])
+    seeds = {"same_seeds": not asked.unpaired, "first_seed": asked.first_seed}
+    sides_with = partial(sides, a, b, asked.names, asked.seeds, engine=asked.engine, **seeds)
+    study, points = sides_with()
+    settings = list(dict(changes).items()) if asked.b is None else _differences(*points)
+    changed = [f"{key}={value if isinstance(value, str) else value_text(value)}" for key, value in settings]
+    if not asked.factorial:
+        return Planned(study, points, changed)
+    if asked.unpaired:
+        raise StudyError(["factorial: all sides need the same seeds, so not with unpaired"])
+    if not 2 <= len(settings) <= len(LETTERS):
+        raise StudyError([plain(f"factorial: B changes {plural(len(settings), 'setting')}; must be 2 or 3")])
+    if point_of(a.with_settings(settings).scenario(), points[0].seeds, ()).name != points[-1].name:
+        raise StudyError(["factorial: A does not become B by its settings one by one; name them with --set"])
+    between = {
+        f"{asked.names[0]} with {', '.join(changed[place] for place in subset)}": a.with_settings(
+            [settings[place] for place in subset]
+        )
+        for subset in subsets(len(settings))[1:-1]
+    }
+    try:
+        return Planned(*sides_with(between=between), changed)
+    except StudyError as error:
+        raise StudyError(
+            f"factorial: a setting without the others: {problem}" for problem in error.problems
+        ) from None
+
+
+def subsets(count: int) -> list[tuple[int, ...]]:
+    """The settings that each side of a factorial has: none first, all last."""
+    return [subset for size in range(count + 1) for subset in combinations(range(count), size)]
+
+
+def side_names(points: int) -> list[str]:
+    """Short names of the sides: A, X, Y, B."""
+    between = subsets(points.bit_length() - 1)[1:-1]
+    return ["A", *("".join(LETTERS[place] for place in subset) for subset in between), "B"]
+
+
+def effects(points: Sequence[Point], results: Mapping[str, Row], lines: Sequence[FigureComparison]) -> list[Effect]:
+    """Return each metric's effects, judged together. The change by all settings is judged already, in `lines`."""
+    every = subsets(len(points).bit_length() - 1)
+    contrasts: list[tuple[Kind, tuple[int, ...], list[float]]] = [
+        ("change", subset, [float(other == subset) - float(not other) for other in every]) for subset in every[1:-1]
+    ]
+    for subset in every[1:]:
+        scale = 2.0 ** (len(every[-1]) - len(subset))
+        weights = [(-1) ** len({*subset} - {*other}) / scale for other in every]
+        contrasts.append(("main" if len(subset) == 1 else "interaction", subset, weights))
+    figures = [line.figure for line in lines]
+    family = judged(
+        [(figure, _contrast(points, results, figure, weights)) for figure in figures for *_, weights in contrasts]
+    )
+    found: list[Effect] = []
+    for place, whole in enumerate(lines):
+        own = family[place * len(contrasts) : (place + 1) * len(contrasts)]
+        each = [Effect(kind, subset, line) for (kind, subset, _), line in zip(contrasts, own, strict=True)]
+        found += [*each[: len(every) - 2], Effect("change", every[-1], whole), *each[len(every) - 2 :]]
+    return found
+
+
+def noticed(found: Sequence[Effect]) -> dict[str, list[Effect]]:
+    """Return the effects by the title of their metric, where any is significant."""
+    by_title: dict[str, list[Effect]] = {}
+    for effect in found:
+        by_title.setdefault(effect.line.figure.title, []).append(effect)
+    significant = (Verdict.BETTER, Verdict.WORSE)
+    return {t: each for t, each in by_title.items() if any(e.line.verdict in significant for e in each)}
+
+
+def changed_words(asked: ComparisonRequest, changed: Sequence[str]) -> str:
+    """Warn if the difference between the sides belongs to several settings at once."""
+    if len(changed) < 2 or asked.factorial:
+        return ""
+    keys = [text.partition("=")[0] for text in changed]
+    named = ", ".join(keys[:MAX_NAMED]) + (f" and {len(keys) - MAX_NAMED} more" if len(keys) > MAX_NAMED else "")
+    words = f"B changes {len(changed)} settings ({named}): the differences belong to all of them together."
+    offered = len(changed) <= len(LETTERS) and not asked.unpaired
+    return f"{words} --factorial runs each alone, too." if offered else words
+
+
+def unnoticed_words(found: Sequence[Effect]) -> str:
+    """Name the metrics without a significant effect."""
+    shown = noticed(found)
+    titles = [title for title in dict.fromkeys(each.line.figure.title for each in found) if title not in shown]
+    return f"No significant effect in: {', '.join(titles)}." if titles else ""
+
+
+def _contrast(
+    points: Sequence[Point], results: Mapping[str, Row], figure: Metric, weights: Sequence[float]
+) -> Difference | None:
+    values = [values_by_seed(point, results, figure.name) for point in points]
+    seeds = [seed for seed in points[0].seeds if all(seed in each for each in values)]
+    if len(seeds) < 2:
+        return None
+    changes = [fsum(w * each[seed] for w, each in zip(weights, values, strict=True)) for seed in seeds]
+    return of_differences(changes, fsum(values[0][seed] for seed in seeds) / len(seeds))
+
+
+def _differences(a: Point, b: Point) -> list[Setting]:
+    before, after = settings_of(a.scenario), settings_of(b.scenario)
+    return [(key, after[key]) for key in differing([before, after]) if key in after]
+
+
+def _pairs(given: Sequence[str]) -> list[Setting]:
+    return [(key, value) for key, _, value in (text.partition("=") for text in given)]
