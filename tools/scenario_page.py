@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from hearsay.sim.scenario.schema import scenario_schema
 
+EXAMPLES: Mapping[str, str] = tomllib.loads(
+    Path(__file__).with_name("scenario_examples.toml").read_text(encoding="utf-8")
+)
+"""TOML by section, or by router for its own keys."""
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "scenario.md"
 _MADE = re.compile(r"(<!-- made: keys -->\n).*?(<!-- end -->)", re.DOTALL)
 _LIMITS = {
-    10**6: "10⁶", 10**8: "10⁸", 10**8 - 1: "10⁸ − 1", 10**9: "10⁹", -(10**9): "−10⁹", 1 << 40: "2⁴⁰",
-    (1 << 63) - 1: "2⁶³ − 1", 30 * 24 * 3600 * 1000: "30 days",
+    10**6: "10⁶", 10**8: "10⁸", 10**8 - 1: "10⁸−1", 10**9: "10⁹", -(10**9): "−10⁹", 1 << 40: "2⁴⁰",
+    (1 << 63) - 1: "2⁶³−1", 30 * 24 * 3600 * 1000: "30 d",
 }  # fmt: skip
 _BASES = {"randomsub": "floodsub", "meshsub": "floodsub", "gossipsub": "meshsub", "episub": "floodsub"}
 """The router whose parameters a router has too; only its others are listed."""
@@ -36,12 +41,14 @@ def _routers(kinds: list[Mapping[str, Any]]) -> Iterator[str]:
     for name, kind in known.items():
         base = known[_BASES[name]]["properties"] if name in _BASES else {}
         own = {key: rules for key, rules in kind["properties"].items() if rules != base.get(key) and key != "kind"}
-        words = f", in addition to those of {_BASES[name]}" if name in _BASES else ""
-        yield from _tables({**kind, "properties": own}, {}, "router", f'`kind = "{name}"`{words}')
+        words = f"Also those of {_BASES[name]}" if name in _BASES else "Every router has these"
+        yield from _tables({**kind, "properties": own}, {}, "router", words, name)
 
 
-def _tables(table: Mapping[str, Any], schema: Mapping[str, Any], path: str, meaning: str) -> Iterator[str]:
-    """Yield a heading and a table of keys, then those of the tables in it."""
+def _tables(
+    table: Mapping[str, Any], schema: Mapping[str, Any], path: str, meaning: str, router: str = ""
+) -> Iterator[str]:
+    """Yield heading, example and keys of a table, then those of the tables in it."""
     rows: list[str] = []
     inner: list[str] = []
     for key, rules in table["properties"].items():
@@ -54,12 +61,17 @@ def _tables(table: Mapping[str, Any], schema: Mapping[str, Any], path: str, mean
             inner += _tables(element, schema, f"[{place}]", rules.get("description") or element["description"])
         else:
             required = "required" if key in table.get("required", ()) else _default(rules)
-            rows.append(f"| `{key}` | {_values(found)} | {required} | {rules['description']} |")
-    heading = f"### `[{path}]`" if path else "### Top of the file"
-    yield f"{heading}\n\n{meaning.removesuffix('.')}.\n"
+            rows.append(f"|`{key}`|{required}|{_values(found)}|{rules['description'].removesuffix('.')}|")
+    yield f"### {_heading(path, router)}\n\n```toml\n{EXAMPLES[router or path]}```\n\n{meaning.removesuffix('.')}.\n"
     if rows:
-        yield "\n".join(["| key | values | default | meaning |", "| --- | --- | --- | --- |", *rows, ""])
+        yield "\n".join(["|key|default|values|meaning|", "|-|-|-|-|", *rows, ""])
     yield from inner
+
+
+def _heading(path: str, router: str) -> str:
+    if router:
+        return f"`[{path}]` with kind `{router}`"
+    return f"`[{path.replace('[topics].', 'topics.')}]`" if path else "Top of the file"
 
 
 def _resolved(rules: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -69,14 +81,14 @@ def _resolved(rules: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[st
 
 def _values(rules: Mapping[str, Any]) -> str:
     if "enum" in rules:
-        return ", ".join(f"`{word}`" for word in rules["enum"])
+        return " ".join(f"`{word}`" for word in rules["enum"])
     if "anyOf" in rules:
-        return "a table"
+        return "table"
     if "minimum" in rules:
-        return f"{_limit(rules['minimum'])} … {_limit(rules['maximum'])}"
+        return f"{_limit(rules['minimum'])}…{_limit(rules['maximum'])}"
     if rules["type"] == "array":
-        return "a list"
-    return {"boolean": "true, false", "string": "text"}[rules["type"]]
+        return "list"
+    return {"boolean": "boolean", "string": "text"}[rules["type"]]
 
 
 def _limit(value: float) -> str:
@@ -94,7 +106,7 @@ def _default(rules: Mapping[str, Any]) -> str:
         case dict():
             return ""
         case number:
-            return str(number)
+            return f"{number:g}" if isinstance(number, float) else str(number)
 
 
 if __name__ == "__main__":

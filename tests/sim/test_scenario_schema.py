@@ -12,7 +12,7 @@ import scenario_page
 from hearsay.core.registry import ROUTERS
 from hearsay.core.scores.score_parameters import TopicScoreParameters
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.scenario_file import preset_names, preset_text
+from hearsay.sim.scenario.scenario_file import load_scenario, preset_names, preset_text
 from hearsay.sim.scenario.schema import scenario_schema
 
 SCHEMA = scenario_schema()
@@ -90,3 +90,10 @@ def test_every_key_has_a_description():
 
 def test_the_page_of_keys_is_up_to_date():
     assert scenario_page.PAGE.read_text(encoding="utf-8") == scenario_page.page(), "run tools/scenario_page.py"
+
+
+@pytest.mark.parametrize("place", scenario_page.EXAMPLES)
+def test_the_example_of_a_section_is_a_scenario(place, tmp_path):
+    file = tmp_path / "example.toml"
+    file.write_text(scenario_page.EXAMPLES[place], encoding="utf-8")
+    assert isinstance(load_scenario(file), Scenario)
