@@ -6,8 +6,7 @@ if it is not there: 3 GB of disk and two minutes for each 100 million events.
 
     python bench/pipeline_sizes.py [EVENTS…]               # 50,000,000
     python bench/pipeline_sizes.py EVENTS… --small-heap    # each also with 512 MiB, a twentieth for Spark's sums,
-                                                           # which Spark makes here of runs of any size and which
-                                                           # must spill; tables are compared row by row
+                                                           # which must spill; tables are compared row by row
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from typing import Any
 
 import duckdb
 
-from hearsay.pipeline import large_runs
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
@@ -74,8 +72,6 @@ def analysed(folder: Path, out: Path, environment: dict[str, str]) -> Analysis:
 def analyse_here(folder: Path, out: Path) -> None:
     """Run in a process of its own: the figures are printed as JSON."""
     (run,) = load_runs([folder])
-    if os.environ.get(HEAP) == SMALL_HEAP:
-        large_runs.ADDED_UP_BY_ONE_TASK = 0
     with spark_session(Where(), run.rows, lambda _: None) as session:
         start = perf_counter()
         analyze(session, [run], {run.name: out}, lambda text: print(text, file=sys.stderr, flush=True))

@@ -3,7 +3,7 @@
 A new metric needs a line in `METRICS`, its formula in the page of its `section`, and its computation:
 
 * With the view `study`: `studies/packs.py`, from the summary of a run (`sim/results/summary.py`).
-* With a `column`: a module of `pipeline/metrics/`, joined by `headline.py` there; over all topics, `report/runs.py`.
+* With a `column`: a query in `pipeline/questions/`, joined by `headline.py` there; over all topics, `report/runs.py`.
 """
 
 from __future__ import annotations

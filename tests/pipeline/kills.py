@@ -15,9 +15,9 @@ from time import monotonic
 
 DRIVER, JVM, WORKER = "driver", "jvm", "worker"
 VICTIMS = (DRIVER, JVM, WORKER)
-LINES = {"batch": 2, "stream": 3}
+LINES = {"batch": 3, "stream": 2}
 """How many lines of progress a run says at least before its last."""
-DELAY_S = {"batch": 1.0, "stream": 12.0}
+DELAY_S = {"batch": 2.0, "stream": 6.0}
 _RUN_S = 240
 LOOK_AGAIN_S = 0.02
 """Nobody is told of the processes that another one starts."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from growing_run import assert_same_tables
 
+from hearsay.pipeline import rows
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
-from hearsay.pipeline.kernels.eligibility import Eligibility
-from hearsay.pipeline.kernels.mesh_snapshots import GRAFT, links_of, snapshot
-from hearsay.pipeline.metrics.churn import MOST_LINES
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
+from hearsay.pipeline.questions.graph_snapshots import draw
+from hearsay.pipeline.rows import MAX_LINES
 from hearsay.trace.language.schema import TraceEvent, TraceRow
 from hearsay.trace.write.run_folder import RunFolder
 from hearsay.trace.write.writer import TraceWriter
@@ -48,7 +50,7 @@ def test_a_trace_of_months_has_as_many_lines_as_one_of_an_hour(spark, tmp_path):
     ])  # fmt: skip
     analyze(spark, load_runs([path]), {"months": path}, lambda _: None)
     lines = [row for row in read_table(path, tables.CHURN).to_pylist() if row["topic"] is None]
-    assert 0 < len(lines) <= MOST_LINES
+    assert 0 < len(lines) <= MAX_LINES
     lines.sort(key=lambda row: row["second"])
     assert [row["second"] for row in lines] == [place * lines[0]["seconds"] for place in range(len(lines))]
     assert (lines[0]["nodes_up"], sum(row["came"] for row in lines)) == (2, 2)
@@ -60,22 +62,28 @@ def test_a_trace_of_months_has_as_many_lines_as_one_of_an_hour(spark, tmp_path):
     assert all(row["time_us"] > BEGINS_US for row in read_table(path, tables.MESH).to_pylist())
 
 
-def test_memberships_weeks_apart_are_told_apart():
-    month = 30 * DAY_US
-    nodes, since = np.array([5, 5]), np.array([BEGINS_US, BEGINS_US + 2 * month])
-    until = since + month
-    members = Eligibility(nodes, since, until, end_us=BEGINS_US + 4 * month)
-    asked = BEGINS_US + np.array([month // 2, month + month // 2, 2 * month + month // 2])
-    assert members.holds(np.array([5, 5, 5]), asked, asked + 1).tolist() == [True, False, True]
-    assert members.count(asked, asked + 1).tolist() == [1, 0, 1]
-
-
 def test_links_to_nodes_that_did_not_trace_count_and_leave_the_shape_unknown():
-    times, changes = np.array([1, 1, 1]), np.full(3, GRAFT)
-    links = links_of(times, changes, np.array([0, 0, 1]), np.array([1, 9, 0]))
-    members = observed = np.array([0, 1])
-    seen = snapshot(links, members, 5, diameter=True, observed=observed)
-    assert (seen.links, seen.degree_max, seen.degree_min) == (3, 2, 1)
-    assert (seen.components, seen.largest_share, seen.diameter) == (None, None, None)
-    whole = snapshot(links, members, 5, diameter=True)
-    assert (whole.links, whole.degree_max, whole.components, whole.diameter) == (2, 1, 1, 1)
+    links = {
+        "node": [0, 0, 1],
+        "remote": [1, 9, 0],
+        "since_us": [1] * 3,
+        "until_us": [9] * 3,
+        "unknown": [False, True, False],
+    }
+    there = {"node": [0, 1], "since_us": [0, 0], "until_us": [9, 9], "times": [[5]] * 2, "end_us": [9] * 2}
+    seen, whole = (
+        draw(pa.table(alive), pa.table({**there, "has_shape": [True] * 2}))[0]
+        for alive in (links, {name: [values[0], values[2]] for name, values in links.items()})
+    )
+    assert (seen["links"], seen["degree_max"], seen["degree_min"]) == (3, 2, 1)
+    assert not seen.keys() & {"components", "largest_share", "diameter"}
+    assert (whole["links"], whole["degree_max"], whole["components"], whole["diameter"]) == (2, 1, 1, 1)
+
+
+def test_a_large_trace_has_the_tables_of_a_small_one(spark, two_runs, tmp_path, monkeypatch):
+    """Its tables that grow with the rows lie in files between, which Spark writes."""
+    monkeypatch.setattr(rows, "ONE_PARTITION_BELOW", 0)
+    runs = load_runs(list(two_runs.values()))
+    analyze(spark, runs, {run.name: tmp_path / run.name for run in runs}, lambda _: None)
+    for name, whole in two_runs.items():
+        assert_same_tables(whole, tmp_path / name)

@@ -16,8 +16,6 @@ from hearsay.core.language.rpc import Message, Rpc, Subscription
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.node.live_trace import LiveTrace
-from hearsay.pipeline.input.run_facts import load_runs
-from hearsay.pipeline.metrics.peer_exchange import exchange_lines
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.sim.scenario.scenario_file import load_scenario
@@ -136,8 +134,6 @@ def test_a_connection_that_something_else_came_before_did_not_come_of_the_dial(r
 
 def test_a_run_without_such_rows_has_no_lines(runs):
     assert stored(runs["plain"]) == {}
-    (plain,) = load_runs([runs["plain"]])
-    assert list(exchange_lines(plain)) == []
 
 
 def test_the_same_as_dataframes(spark, runs):

@@ -11,10 +11,8 @@ import pytest
 from rows_strategy import many_rows
 from written_runs import write_run
 
-from hearsay.pipeline.kernels.columns import read_columns
-from hearsay.pipeline.stream.file_notes import read_notes
+from hearsay.trace.folder.arrow import open_trace_file, read_group
 from hearsay.trace.language.errors import RunFolderError
-from hearsay.trace.language.schema import Column
 from hearsay.trace.read.diff import diff_runs
 from hearsay.trace.read.reader import iter_rows
 from hearsay.trace.read.verify import verify
@@ -47,16 +45,16 @@ def flipped(data: bytes, place: int) -> bytes:
     return data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :]
 
 
-def read(run: Path, data: bytes) -> tuple[list[list[int]], int] | None:
-    """The rows and how many the notes say, or None if a follower and a task refuse the file by its name."""
+def read(run: Path, data: bytes) -> list[list[list[int]]] | None:
+    """The columns of each group of rows, or None if the file is refused by its name."""
     (run / FILE).write_bytes(data)
     try:
-        columns = read_columns(str(run / FILE), list(Column))
-        rows = read_notes(run, FILE)[0].rows
+        file = open_trace_file(run / FILE)
+        groups = [read_group(file, group, run / FILE) for group in range(file.num_row_groups)]
     except RunFolderError as error:
         said = str(error)
     else:
-        return [columns[column].tolist() for column in Column], rows
+        return [[column.tolist() for column in group] for group in groups]
     assert FILE in said
     return None
 

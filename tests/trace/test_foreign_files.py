@@ -19,7 +19,6 @@ from hearsay import foreign_files
 from hearsay.foreign_files import MAX_KEY_PARTS, MAX_TOML_BYTES, open_regular, parse_json, parse_toml, read_bytes
 from hearsay.ingest.parts import BadSource
 from hearsay.ingest.sources import recognise
-from hearsay.pipeline.kernels.columns import read_columns
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.tables import MAX_TABLE_BYTES, read_text
 from hearsay.trace.folder import arrow_compute, foreign_parquet
@@ -29,7 +28,6 @@ from hearsay.trace.folder.arrow_compute import read_plain
 from hearsay.trace.folder.foreign_parquet import open_foreign
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.language.errors import RunFolderError
-from hearsay.trace.language.schema import Column
 from hearsay.trace.read.reader import read_rows
 from hearsay.trace.read.show import load_names
 from hearsay.trace.read.verify import verify
@@ -65,8 +63,6 @@ def test_only_regular_files_are_read(tmp_path, run, what):
     replaced(run / FILE, what)
     with pytest.raises(RunFolderError, match=refused):
         read_rows(run)
-    with pytest.raises(RunFolderError, match=refused):
-        read_columns(str(run / FILE), list(Column))
     manifest = json.loads((run / "manifest.json").read_text())
     for file in manifest["files"]:
         file["bytes"] = 0
@@ -245,11 +241,10 @@ def test_names_of_columns_and_events_are_escaped_and_cut(tmp_path, run):
     table = pq.read_table(run / FILE)
     events = pa.array(["\x1b]0;" + "e" * (1 << 20)] * table.num_rows).dictionary_encode()
     pq.write_table(table.set_column(1, "event", events), run / FILE)
-    for read in (lambda: read_columns(str(run / FILE), list(Column)), lambda: read_rows_of(run / FILE)):
-        with pytest.raises(RunFolderError, match="unknown event") as caught:
-            read()
-        assert str(caught.value).isprintable()
-        assert len(str(caught.value)) < 1200
+    with pytest.raises(RunFolderError, match="unknown event") as caught:
+        read_rows_of(run / FILE)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 1200
 
 
 def read_rows_of(file: Path) -> None:

@@ -16,10 +16,10 @@ from hearsay.cli.ending import CommandFailed, WrongInput
 def follow(options: dict[str, Any], window_us: int | None) -> None:
     """Follow one run until it is complete, or for ever."""
     from hearsay.pipeline.analyze import headlines
+    from hearsay.pipeline.follow import Follower, has_begun
     from hearsay.pipeline.output.outputs import carry, claim_output, is_same
     from hearsay.pipeline.spark.place import SparkUnavailable, Where
     from hearsay.pipeline.spark.session import spark_session
-    from hearsay.pipeline.stream.follow import Follower, has_begun
     from hearsay.trace.folder.manifest import MANIFEST, load_manifest
 
     if len(options["runs"]) != 1:

@@ -73,21 +73,16 @@ def prepare(again: bool) -> None:
 
 
 def _small_analyses(session: SparkSession) -> None:
-    """Load and compile for runs of all sizes, and check with `doctor`."""
-    from functools import partial
-
+    """Load what an analysis loads."""
     from hearsay.pipeline.analyze import analyze
     from hearsay.pipeline.input.run_facts import load_runs
-    from hearsay.pipeline.scan import scan_files
     from hearsay.sim.scenario.scenario_file import load_scenario
     from hearsay.sim.simulate import Simulation
     from hearsay.trace.write.run_folder import RunFolder
 
-    session.range(1000).count()
     with TemporaryDirectory(prefix="hearsay-prepare-") as work:
         run = Path(work) / "run"
         sizes = [("network.nodes", "20"), ("workload.messages", "5")]
         Simulation(load_scenario(None, "r1", sizes, router="gossipsub"), folder=RunFolder.create(run)).run()
         runs = load_runs([run])
-        for scan in (None, partial(scan_files, session, runs)):
-            analyze(session, runs, {"run": Path(work) / "tables"}, lambda _: None, scan)
+        analyze(session, runs, {"run": Path(work) / "tables"}, lambda _: None)

@@ -15,6 +15,7 @@ file and six of its run:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -109,14 +110,21 @@ def trace_of(spark: SparkSession, runs: Sequence[RunFacts]) -> Trace:
     def whole(frame: DataFrame) -> DataFrame:
         return frame.coalesce(1) if small else frame
 
+    def once(scans: DataFrame) -> DataFrame:
+        """Scans of many small runs take longer to plan than to read: they are planned once."""
+        return scans.localCheckpoint() if small and len(runs) > 1 else scans
+
+    def rows(trace_class: str) -> DataFrame:
+        return once(whole(_class_rows(spark, runs, trace_class)))
+
     return Trace(
         one_partition=small,
         names=tuple(run.name for run in runs),
         runs=whole(_few(spark, [_facts_row(run) for run in runs], _RUNS_DDL)),
         topics=whole(_few(spark, topics, "run string, topic int, topic_name string")),
-        nodes=whole(_nodes(spark, runs)),
+        nodes=once(whole(_nodes(spark, runs))),
         planned=whole(_few(spark, planned, _PLANNED_DDL)),
-        **{name: whole(_class_rows(spark, runs, name)) for name in CLASSES},
+        **{name: rows(name) for name in CLASSES},
     )
 
 
@@ -154,7 +162,7 @@ def _class_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str)
     """A scan per run, whose facts are constants in it: they cost no work per row."""
     scans = [
         spark.read.schema(ROW_DDL)
-        .parquet(*(str(run.path / file.name) for file in run.files(trace_class)))
+        .parquet(*(exactly(run.path / file.name) for file in run.files(trace_class)))
         .selectExpr("*", *_constants(run))
         for run in runs
         if run.files(trace_class)
@@ -162,6 +170,11 @@ def _class_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str)
     if not scans:
         return _few(spark, [], f"{ROW_DDL}, {_OF_RUN}")
     return reduce(lambda left, right: left.unionAll(right), scans)
+
+
+def exactly(path: Path) -> str:
+    """Return the path as Spark reads it: a pattern that only this path matches."""
+    return re.sub(r"[\\*?\[\]{}^,]", r"\\\g<0>", str(path))
 
 
 def _constants(run: RunFacts) -> list[str]:
@@ -191,7 +204,9 @@ def _nodes(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
     traced."""
     files = [(run, run.path / DICTIONARIES / "peers.parquet") for run in runs]
     scans = [
-        spark.read.schema("peer int, name string, role string").parquet(str(file)).selectExpr("*", *_constants(run))
+        spark.read.schema("peer int, name string, role string")
+        .parquet(exactly(file))
+        .selectExpr("*", *_constants(run))
         for run, file in files
         if file.exists()
     ]

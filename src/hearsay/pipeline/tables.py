@@ -3,15 +3,17 @@
     tables = Tables(read(spark, ["runs/first", "runs/second"]))
     tables["messages"].where("ratio < 1").show()
 
-A table is computed when it is first used, together with the tables that it reads. Spark keeps those that grow with
-the rows of the trace (`localCheckpoint`), so that plans stay short. The others are small, whatever the trace holds;
-they come to the driver, which reads them from memory from then on.
+A table is computed when it is first used, together with the tables that it reads. Most tables are small, whatever the
+trace holds: they come to the driver, which reads them from memory from then on. The others grow with the rows of the
+trace. Spark writes them as Parquet into a scratch folder and reads them from there, which keeps plans short, and a
+lost executor loses nothing. Without such a folder Spark keeps them itself. Of a small trace all tables are small.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,6 +35,7 @@ from hearsay.pipeline.questions import (
     state,
     traffic,
 )
+from hearsay.pipeline.rows import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,32 +46,33 @@ Result = TypeVar("Result")
 THREADS = 3
 
 
-def _kept(make: Callable[[Tables], DataFrame]) -> property:
-    """A DataFrame that grows with the rows: Spark keeps it."""
-    return property(lambda tables: tables.once(make.__name__, lambda: make(tables).localCheckpoint()))
+def _large(make: Callable[[Tables], DataFrame]) -> property:
+    """A DataFrame that grows with the rows."""
+    return property(lambda tables: tables.once(make.__name__, lambda: tables.kept(make.__name__, make(tables))))
 
 
 def _small(make: Callable[[Tables], DataFrame]) -> property:
-    """A table that is small for any trace: the driver keeps it."""
-    return property(lambda tables: tables.once(make.__name__, lambda: tables.collected(make.__name__, make(tables))))
+    """A table that is small for any trace."""
+    name = make.__name__
+    return property(lambda tables: tables.once(name, lambda: tables.collected(name, _declared(name, make(tables)))))
 
 
 class Tables:
     """All tables of the runs of a trace, by name."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, scratch: Path | None = None) -> None:
         self._trace = trace
+        self._scratch = scratch
         self._lock = Lock()
         self._results: dict[str, Future[Any]] = {}
         self.arrow: dict[str, Any] = {}
-        """The small tables that were computed, as Arrow tables."""
+        """The tables that the driver keeps, as Arrow tables."""
 
     def __getitem__(self, name: str) -> DataFrame:
         """Return a table with the columns, order and types that are declared for it."""
         if name not in TABLES:
             raise KeyError(f"no table {name!r}; there are {', '.join(TABLES)}")
-        table: DataFrame = getattr(self, name)
-        return table if name in self.arrow else _declared(name, table)
+        return _declared(name, getattr(self, name))
 
     def once(self, name: str, make: Callable[[], Result]) -> Result:
         """Return what `make` returns; it is called once, also if several threads ask."""
@@ -82,10 +86,20 @@ class Tables:
                 future.set_exception(error)
         return future.result()
 
+    def kept(self, name: str, frame: DataFrame) -> DataFrame:
+        """Return a DataFrame whose rows are stored from now on."""
+        if self._trace.one_partition:
+            return self.collected(name, frame)
+        if self._scratch is None:
+            return frame.localCheckpoint()
+        path = self._scratch / name
+        frame.write.parquet(str(path))
+        return self._trace.runs.sparkSession.read.schema(frame.schema).parquet(exactly(path))
+
     def collected(self, name: str, frame: DataFrame) -> DataFrame:
-        """Return a table that the driver keeps from now on."""
-        declared: Any = _declared(name, frame)
-        self.arrow[name] = declared.toArrow()
+        """Return a DataFrame whose rows the driver keeps from now on."""
+        rows: Any = frame
+        self.arrow[name] = rows.toArrow()
         return self._trace.local(self.arrow[name])
 
     def arrow_of(self, name: str) -> Any:
@@ -99,11 +113,11 @@ class Tables:
             for made in [threads.submit(getattr, self, name) for name in names]:
                 made.result()
 
-    @_kept
+    @_large
     def memberships(self) -> DataFrame:
         return memberships.memberships(self._trace)
 
-    @_kept
+    @_large
     def observers(self) -> DataFrame:
         """The nodes whose events the trace records."""
         return memberships.observers(self._trace)
@@ -117,25 +131,25 @@ class Tables:
         """For each figure the SQL of whether it is known in the run of a row."""
         return measured.known(self._trace, self.arrow_of("measured"))
 
-    @_kept
+    @_large
     def sent(self) -> DataFrame:
         """Sums over all rows of a message."""
         return messages.sent(self._trace)
 
-    @_kept
+    @_large
     def receipts(self) -> DataFrame:
         """Deliveries and rejects, each with what is known of its message."""
         return messages.receipts(self._trace, self.sent, self.memberships)
 
-    @_kept
+    @_large
     def messages(self) -> DataFrame:
         return messages.messages(self._trace, self.sent, self.receipts, self.memberships, self.known)
 
-    @_kept
+    @_large
     def latency(self) -> DataFrame:
         return latency.latency(self._trace, self.receipts)
 
-    @_kept
+    @_large
     def traffic(self) -> DataFrame:
         return traffic.traffic(self._trace, self.known)
 
@@ -147,12 +161,12 @@ class Tables:
     def balance(self) -> DataFrame:
         return traffic.balance(self._trace, self.traffic, self.memberships, self.observers, self.known)
 
-    @_kept
+    @_large
     def links(self) -> DataFrame:
         """When which link of a mesh, an active view or a tree existed."""
         return mesh.links(self._trace)
 
-    @_kept
+    @_large
     def drawn(self) -> DataFrame:
         """The lines of `mesh`, `degrees` and `mesh_links`."""
         return mesh.drawn(self._trace, self.links, self.memberships, self.observers)
@@ -173,7 +187,7 @@ class Tables:
     def churn(self) -> DataFrame:
         return churn.churn(self._trace, self.messages, self.known)
 
-    @_kept
+    @_large
     def changes(self) -> DataFrame:
         """Nodes that go up or down, and connections that end."""
         return resilience.changes(self._trace)
@@ -191,7 +205,7 @@ class Tables:
     def state(self) -> DataFrame:
         return state.state(self._trace)
 
-    @_kept
+    @_large
     def parts(self) -> DataFrame:
         """Parts of RPCs by stretch of time and fate."""
         return agreements.parts(self._trace)

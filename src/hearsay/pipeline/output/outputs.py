@@ -11,7 +11,6 @@ Rules:
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -34,8 +33,6 @@ from hearsay.trace.folder.own_folders import (
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.write.run_folder import DICTIONARIES
 
-STREAM_FOLDER = "metrics-stream"
-STREAM_PARTS = ("batches", "checkpoint", "partials")
 CARRIED = (
     *(f"{DICTIONARIES}/{name}.parquet" for name in ("peers", "topics", "messages")),
     "summary.json",
@@ -64,13 +61,12 @@ def claimed_outputs(runs: Mapping[str, Path], outputs: Mapping[str, Path]) -> Ge
 def claim_output(run: Path, output: Path) -> OwnFolder:
     """The folder to write the tables of a run into: the run's own, or one in a folder that was named for tables."""
     of_the_run = (Holds.RUN, Holds.SERIES) if is_same(run, output) else ()
-    inner = (METRICS_FOLDER, STREAM_FOLDER, DICTIONARIES, *(f"{STREAM_FOLDER}/{part}" for part in STREAM_PARTS))
+    inner = (METRICS_FOLDER, DICTIONARIES)
     if not of_the_run:
         refuse_link(output.parent)
     place = output.resolve() if of_the_run else output
     require_ours(place, Holds.TABLES, also=of_the_run, inner=inner)
     require_tables(place)
-    require_memory(place / STREAM_FOLDER)
     return claim(place, Holds.TABLES, also=of_the_run, inner=inner)
 
 
@@ -81,18 +77,6 @@ def is_same(run: Path, output: Path) -> bool:
 def require_tables(output: Path) -> None:
     """Raise unless `metrics/` is ours or not there."""
     require_ours(output / METRICS_FOLDER, Holds.METRICS)
-
-
-def require_memory(folder: Path) -> None:
-    """Raise unless a follower's memory is ours or not there."""
-    require_ours(folder, Holds.STREAM)
-
-
-def remove_memory(folder: Path) -> None:
-    """Forget what a follower noted; it can be made again."""
-    for part in STREAM_PARTS:
-        if is_real_folder(folder / part):
-            shutil.rmtree(folder / part)
 
 
 def are_old_tables(folder: Path) -> bool:

@@ -15,24 +15,30 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow
+import pyarrow.compute
 import pyarrow.parquet
+from pyspark.sql import functions
 
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.output.exchange import exchange
 from hearsay.pipeline.output.outputs import SUCCESS, are_old_tables, remove_tables, require_tables
 from hearsay.pipeline.output.stored_tables import arrow_schema
-from hearsay.pipeline.output.table_files import WORK_PREFIX, write_file
 from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES, MetricTable
 from hearsay.trace.folder.own_folders import Holds, held_by, is_real_folder, mark
 
-pa: Any = pyarrow
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+compute: Any = pyarrow.compute
 parquet: Any = pyarrow.parquet
 
+_PART = "part"
+WORK_PREFIX = ".metrics-"
+"""How the names of work folders begin."""
 _OLD_PREFIX = f"{WORK_PREFIX}old-"
 _WORK_NAME = re.compile(rf"{re.escape(WORK_PREFIX)}(old-|new-)?[0-9]+")
 
@@ -43,7 +49,7 @@ class TableStore:
     def __init__(self, runs: Sequence[RunFacts], outputs: dict[str, Path]) -> None:
         """`outputs` names the folder of each run in which `metrics/` shall appear.
 
-        Tasks may run in another folder than we do.
+        Tasks of Spark may run in another folder than this process.
         """
         self._runs = runs
         self._outputs = {name: output.absolute() for name, output in outputs.items()}
@@ -54,42 +60,39 @@ class TableStore:
             _clear(output)
         self._work.mkdir()
         mark(self._work, Holds.WORK)
-        self._numbers = {run.name: number for number, run in enumerate(runs)}
-        self._files = 0
 
     @property
     def scratch(self) -> Path:
         """A folder for what the tables are made of; it goes with the work folder."""
-        return self._work / "parts"
+        return self._work / "scratch"
 
-    def scratch_of(self, run: str) -> Path:
-        """As `scratch`, of one run."""
-        return self._work / f"parts-{self._numbers[run]}"
+    def write(self, table: MetricTable, rows: Any) -> None:
+        """Store a table of all runs that is in memory, as Arrow; sorted, so that equal tables are equal files."""
+        declared = rows.select(table.names).cast(arrow_schema(table))
+        for number, run in enumerate(self._runs):
+            mine = declared.filter(compute.field("run") == run.name)
+            if mine.num_rows:
+                folder = self._folder_of(table, number)
+                folder.mkdir(parents=True)
+                in_order = mine.sort_by([(name, "ascending") for name in table.names])
+                parquet.write_table(in_order, folder / "part-00000.parquet", compression="zstd")
 
-    def write(self, pieces: Iterable[tuple[MetricTable, str, Any]]) -> None:
-        """Store lines that are here already: (table, run, lines as Arrow), in any number of pieces."""
-        for table, name, lines in pieces:
-            if lines.num_rows:
-                write_file(self.new_file(table, name), arrow_schema(table), [lines])
-
-    def new_file(self, table: MetricTable, run: str) -> str:
-        """The path of another file of a table."""
-        self._files += 1
-        return str(self.folder_of(table, run) / f"part-{self._files:05}.parquet")
-
-    def folder_of(self, table: MetricTable, run: str) -> Path:
-        """Where the rows of a run lie until `publish`; the folder is absent when there are none."""
-        return self._work / table.name / f"part={self._numbers[run]}"
+    def write_with_spark(self, table: MetricTable, rows: DataFrame) -> None:
+        """Store a table of all runs that Spark computes."""
+        runs = functions.array(*(functions.lit(run.name) for run in self._runs))
+        numbered = rows.withColumn(_PART, functions.array_position(runs, rows["run"]) - 1)
+        in_order = numbered.sortWithinPartitions(_PART, *table.names)
+        in_order.write.partitionBy(_PART).parquet(str(self._work / table.name))
 
     def publish(self) -> None:
         """Put the tables into place."""
-        for run in self._runs:
+        for number, run in enumerate(self._runs):
             output = self._outputs[run.name]
             fresh = output / f"{WORK_PREFIX}new-{os.getpid()}"
             fresh.mkdir()
             mark(fresh, Holds.METRICS)
             for table in TABLES.values():
-                self._move(table, run.name, fresh / table.name)
+                self._move(table, number, fresh / table.name)
             final = output / METRICS_FOLDER
             if not final.exists():
                 fresh.rename(final)
@@ -103,8 +106,12 @@ class TableStore:
         for output in self._outputs.values():
             _clear(output)
 
-    def _move(self, table: MetricTable, run: str, target: Path) -> None:
-        source = self.folder_of(table, run)
+    def _folder_of(self, table: MetricTable, run: int) -> Path:
+        """Where the rows of a run lie until `publish`; the folder is absent when there are none."""
+        return self._work / table.name / f"{_PART}={run}"
+
+    def _move(self, table: MetricTable, run: int, target: Path) -> None:
+        source = self._folder_of(table, run)
         if source.exists():
             shutil.move(source, target)
         else:

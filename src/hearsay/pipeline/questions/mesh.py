@@ -4,7 +4,7 @@ A router has a mesh (GRAFT and PRUNE), or like episub active neighbours, and amo
 of these is a *layer*; a link of the tree ends with the neighbour at the latest.
 
 Spark computes when which link existed. Components and diameter need a graph: numpy and scipy draw a few snapshots of
-a topic at once, from the links that existed then (`kernels.graph_snapshots`).
+a topic at once, from the links that existed then (`graph_snapshots`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow
 from pyspark.sql import DataFrame
 
-from hearsay.pipeline.kernels.graph_snapshots import draw
 from hearsay.pipeline.output.tables import DEGREES, MESH, MESH_LAYER, MESH_LINKS, NEIGHBOURS_LAYER, TREE_LAYER
+from hearsay.pipeline.questions.graph_snapshots import draw
 from hearsay.pipeline.rows import Trace
 
 pa: Any = pyarrow

@@ -49,7 +49,6 @@ class Holds(StrEnum):
     SERIES = "series"
     TABLES = "tables"
     METRICS = "metrics"
-    STREAM = "stream"
     WORK = "work"
     STUDY = "study"
     DEMO = "demo"

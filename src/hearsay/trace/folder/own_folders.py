@@ -48,7 +48,6 @@ _NOUNS = {
     Holds.SERIES: "the folder of a node's trace",
     Holds.TABLES: "the folder of an analysis",
     Holds.METRICS: "a folder of metric tables",
-    Holds.STREAM: "the memory of a follower",
     Holds.WORK: "a work folder",
     Holds.STUDY: "the folder of a study",
     Holds.DEMO: "the folder of a demo",

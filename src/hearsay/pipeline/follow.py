@@ -1,0 +1,132 @@
+"""Following a run: analyse the files that are there, again and again, until its manifest says that it is complete.
+
+Each analysis reads all files. Its tables are those of a batch over the same files, since it is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from hearsay.foreign_files import read_bytes
+from hearsay.pipeline.analyze import analyze
+from hearsay.pipeline.input.run_facts import RunFacts, facts_of, load_runs
+from hearsay.pipeline.spark.settings import settings_for
+from hearsay.trace.folder.arrow import open_trace_file
+from hearsay.trace.folder.manifest import MANIFEST, MAX_BYTES, Manifest, TraceFile, WrittenTrace, this_program
+from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.language.schema import CLASSES, TRACE_FOLDER, Column, class_folder
+from hearsay.trace.read.verify import verify
+from hearsay.trace.run_series import WHOLE, speaks_of_whole
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SERIES_PATTERN = "[0-9]*/"
+
+
+class Follower:
+    """Keeps the tables of one run fresh; call `tick` now and then."""
+
+    def __init__(
+        self, spark: SparkSession, path: Path, output: Path, window_us: int | None, say: Callable[[str], object]
+    ) -> None:
+        self._spark = spark
+        self._path = path
+        self._output = output
+        self._window_us = window_us
+        self._say = say
+        self._files: dict[str, TraceFile] = {}
+        self._shown: RunFacts | None = None
+
+    def tick(self) -> RunFacts | None:
+        """Refresh the tables if there is something new; the facts of the run once it is over and they are final."""
+        seal = _seal(self._path)
+        facts = self._live_facts() if seal is None else self._sealed_facts(seal)
+        if facts is not None and facts != self._shown:
+            try:
+                self._refresh(facts)
+            except Exception:
+                if all((self._path / file.name).exists() for file in facts.manifest.trace.files):
+                    raise
+                return None  # a series became a whole meanwhile, or another run took this one's place
+        return facts if seal is not None else None
+
+    def _live_facts(self) -> RunFacts | None:
+        """The facts of a run of which these files are there; None before there is a row and the name of a topic."""
+        names = _names_in(self._path)
+        self._files = {name: self._files.get(name) or _described(self._path, name) for name in names}
+        files = tuple(self._files.values())
+        rows = sum(file.rows for file in files)
+        if not rows:
+            return None
+        manifest = Manifest(False, None, this_program(), WrittenTrace(files, rows, "", (), 0), ())
+        facts = facts_of(self._path.resolve().name, self._path, manifest, self._window_us)
+        return replace(facts, still_written=True) if facts.topics else None
+
+    def _sealed_facts(self, seal: bytes) -> RunFacts | None:
+        """The facts of a run whose manifest is there; None if another one took its place meanwhile, as happens when a
+        series becomes a whole."""
+        load_runs([self._path])  # a manifest that cannot be used is said to be so before anything else is done
+        problems = verify(self._path)
+        if _seal(self._path) != seal:
+            return None
+        if problems:
+            more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+            raise RunFolderError(f"{self._path}: {problems[0]}{more}")
+        (facts,) = load_runs([self._path], self._window_us)
+        return facts
+
+    def _refresh(self, facts: RunFacts) -> None:
+        started = monotonic()
+        for name, value in settings_for(facts.rows, embedded=True).items():
+            self._spark.conf.set(name, value)
+        analyze(self._spark, [facts], {facts.name: self._output}, lambda _: None)
+        self._shown = facts
+        length_s = (facts.end_us - facts.start_us) / 1e6
+        self._say(
+            f"tables fresh: {facts.rows:,} rows in {len(facts.manifest.trace.files)} files, {length_s:.1f} s of the "
+            f"run; {monotonic() - started:.1f} s"
+        )
+
+
+def has_begun(path: Path) -> bool:
+    """Whether there is a trace to follow."""
+    return bool(_roots(path))
+
+
+def _seal(path: Path) -> bytes | None:
+    """The manifest as it is now."""
+    manifest = path / MANIFEST
+    return read_bytes(manifest, MAX_BYTES) if manifest.exists() else None
+
+
+def _roots(path: Path) -> list[Path]:
+    """Where the run folders are: here, or the numbered ones of a live node's series, or these made a whole."""
+    if (path / TRACE_FOLDER).is_dir():
+        return [path]
+    pattern = f"{WHOLE}/" if speaks_of_whole(path) else _SERIES_PATTERN
+    return [folder for folder in path.glob(pattern) if (folder / TRACE_FOLDER).is_dir()]
+
+
+def _names_in(path: Path) -> list[str]:
+    return sorted(
+        file.relative_to(path).as_posix()
+        for root in _roots(path)
+        for trace_class in CLASSES
+        for file in (root / class_folder(trace_class)).glob("part-*.parquet")
+    )
+
+
+def _described(path: Path, name: str) -> TraceFile:
+    """A file as a manifest would list it, before there is one: no checksum."""
+    file = path / name
+    metadata = open_trace_file(file).metadata
+    groups = [metadata.row_group(number).column(Column.TIME_US) for number in range(metadata.num_row_groups)]
+    times = [time for group in groups if (known := group.statistics) for time in (known.min, known.max)]
+    first, last = min(times, default=0), max(times, default=0)
+    trace_class = file.parent.name.removeprefix("class=")
+    return TraceFile(name, trace_class, metadata.num_rows, file.stat().st_size, first, last, sha256="")

@@ -1,1 +1,0 @@
-"""Work of a Spark task on one trace file at once, in numpy."""

@@ -1,1 +1,0 @@
-"""One module per question: DataFrames of trace rows in, DataFrames of figures out."""
