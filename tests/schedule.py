@@ -36,7 +36,6 @@ TOGETHER = {
         "tests/pipeline/test_long_traces.py",
         "tests/pipeline/test_private_sessions.py",
         "tests/pipeline/test_both_worlds.py",
-        "tests/pipeline/test_small_runs.py",
         "tests/studies/test_tuning_on_spark.py",
         "tests/studies/test_sweeps.py",
         "tests/ingest/test_spark_import.py",

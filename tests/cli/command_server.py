@@ -32,7 +32,7 @@ PREPARED = (
     "hearsay.cli.report", "hearsay.cli.simulate", "hearsay.cli.study_session", "hearsay.cli.trace",
     "hearsay.cli.tune", "hearsay.ingest.import_traces", "hearsay.ingest.tracestat", "hearsay.node.node",
     "hearsay.pipeline.analyze", "hearsay.pipeline.input.run_facts", "hearsay.pipeline.output.exchange",
-    "hearsay.pipeline.output.outputs", "hearsay.pipeline.small_runs", "hearsay.report.explain_page",
+    "hearsay.pipeline.output.outputs", "hearsay.report.explain_page",
     "hearsay.report.write", "hearsay.sim.array.engine", "hearsay.sim.simulate", "hearsay.studies.tuning.tune",
     "hearsay.trace.read.show",
 )  # fmt: skip

@@ -119,7 +119,7 @@ def _end_of(process: subprocess.Popen[str], seconds: float) -> int:
 
 def _wait_for(process: subprocess.Popen[str], victim: str) -> int | None:
     """The victim's pid as soon as it is there; none if the run ends or takes too long before."""
-    end = monotonic() + 30
+    end = monotonic() + _RUN_S
     while process.poll() is None and monotonic() < end:
         found = find(process.pid, victim)
         if found is not None:

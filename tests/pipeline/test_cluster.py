@@ -21,7 +21,7 @@ CHOSEN = ("topics", "spanning")
 def test_standalone_cluster(two_runs, tmp_path, request):
     """The tasks' Python has the libraries but not this program, which comes with each of two analyses.
 
-    The second has another worker and compiles nothing.
+    The second has another worker and compiles nothing again.
     """
     python = str(python_of_tasks(tmp_path))
     kept: list[dict[Path, int]] = []
@@ -30,7 +30,7 @@ def test_standalone_cluster(two_runs, tmp_path, request):
         assert_equal_tables(two_runs, tmp_path / name, "--master", url, PYSPARK_PYTHON=python)
         kept.append(kept_as_in_an_installation(tmp_path / "home"))
     assert kept[0] == kept[1]
-    assert any(file.suffix == ".nbc" for file in kept[0])
+    assert any(file.suffix == ".pyc" for file in kept[0])
 
 
 @pytest.mark.thorough

@@ -139,7 +139,7 @@ mounting = pytest.mark.skipif(not own_mounts(), reason="nobody may mount here")
 @mounting
 @pytest.mark.parametrize("mode", ["batch", "stream"])
 def test_a_full_disk_is_one_line_and_finished_tables_stay(two_runs, tmp_path, mode):
-    done = on_a_small_disk(two_runs, tmp_path, mode, "150000", "rw")
+    done = on_a_small_disk(two_runs, tmp_path, mode, "40000", "rw")
     assert done.returncode == 1, done.stderr
     said = [line for line in done.stderr.splitlines() if not line.startswith("spark: ")]
     assert len(said) == 1, done.stderr

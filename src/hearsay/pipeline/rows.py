@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
+from pyspark.sql.types import StructType
 
 from hearsay.pipeline.input.run_facts import SCRIPT_ROLE, TRACED_ROLE, RunFacts, load_runs
 from hearsay.pipeline.spark.settings import ONE_PARTITION_BELOW
@@ -79,10 +80,10 @@ class Trace:
     one_partition: bool
     """Small enough for one task."""
 
-    def local(self, arrow: Any) -> DataFrame:
+    def local(self, arrow: Any, schema: StructType) -> DataFrame:
         """Return rows that are in memory."""
         spark: Any = self.runs.sparkSession
-        frame: DataFrame = spark.createDataFrame(arrow)
+        frame: DataFrame = spark.createDataFrame(arrow, schema)
         return frame.coalesce(1) if self.one_partition else frame
 
     def query(self, text: str, **frames: DataFrame) -> DataFrame:
@@ -133,7 +134,7 @@ def _few(spark: Any, rows: Sequence[tuple[Any, ...]], ddl: str) -> DataFrame:
     fields = [(name, _ARROW[kind]) for name, kind in (each.split() for each in ddl.split(", "))]
     columns = list(zip(*rows, strict=True)) or [()] * len(fields)
     arrays = [pa.array(column, kind) for column, (_, kind) in zip(columns, fields, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, [name for name, _ in fields]))
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, [name for name, _ in fields]), StructType.fromDDL(ddl))
 
 
 def _names_in(text: str) -> set[str]:

@@ -6,7 +6,7 @@
 A table is computed when it is first used, together with the tables that it reads. Most tables are small, whatever the
 trace holds: they come to the driver, which reads them from memory from then on. The others grow with the rows of the
 trace. Spark writes them as Parquet into a scratch folder and reads them from there, which keeps plans short, and a
-lost executor loses nothing. Without such a folder Spark keeps them itself. Of a small trace all tables are small.
+lost executor loses nothing. Without such a folder Spark keeps them itself. In a small trace all tables are small.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Tables:
         """Return a DataFrame whose rows the driver keeps from now on."""
         rows: Any = frame
         self.arrow[name] = rows.toArrow()
-        return self._trace.local(self.arrow[name])
+        return self._trace.local(self.arrow[name], frame.schema)
 
     def arrow_of(self, name: str) -> Any:
         """Return a small table as an Arrow table."""
@@ -196,10 +196,14 @@ class Tables:
     def disturbances(self) -> DataFrame:
         return resilience.disturbances(self._trace, self.changes, self.messages)
 
+    @_large
+    def spans(self) -> DataFrame:
+        """When disturbances began and ended, topic by topic."""
+        return resilience.spans(self._trace, self.changes, self.messages, self.disturbances)
+
     @_small
     def resilience(self) -> DataFrame:
-        spans = resilience.spans(self._trace, self.changes, self.messages, self.disturbances)
-        return resilience.resilience(self._trace, spans.localCheckpoint(), self.messages)
+        return resilience.resilience(self._trace, self.spans, self.messages)
 
     @_small
     def state(self) -> DataFrame:
