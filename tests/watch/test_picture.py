@@ -58,7 +58,7 @@ class Page:
         self.rates += news.get("rates", np.zeros(7, dtype=int))
         classes = news.get("latencies", [])
         self.latencies.update(dict(zip(classes[::2], classes[1::2], strict=True)))
-        self.state |= {key: news[key] for key in ("now", "alive", "lost", "refused", "members") if key in news}
+        self.state |= {key: news[key] for key in ("now", "alive", "lost", "refused", "members", "run") if key in news}
 
     def seen(self):
         return self.nodes, self.topics, self.up, self.links, self.messages, self.steps, self.reached, self.state
@@ -113,7 +113,7 @@ def test_a_large_network_is_shown_by_cells(rows):
         of_message = rows[
             (rows[:, Column.MESSAGE] == int(spread.name)) & (rows[:, Column.EVENT] == TraceEvent.DELIVER)
         ]
-        for edge_ms in LATENCY_EDGES_MS[20:30]:
+        for edge_ms in LATENCY_EDGES_MS[200:300:10]:
             early = of_message[of_message[:, 0] - spread.published_us < edge_ms * 1000]
             cells = {
                 cell
@@ -142,6 +142,7 @@ def test_the_sums_are_those_of_the_rows(rows):
     assert page.rates[COPIES] == np.count_nonzero(sent[:, Column.KIND] == 1)
     assert page.rates[BYTES] == np.maximum(sent[:, Column.BYTES], 0).sum()
     assert sum(page.latencies.values()) == len(delivered)
+    assert 0 < page.state["run"]["reached"] <= sum(page.reached.values())
     assert sum(page.state["lost"].values()) == events[TraceEvent.DROP_RPC]
     assert sum(len(steps) // 4 for steps in page.steps.values()) == len(delivered)
     up = set()
@@ -236,6 +237,30 @@ def test_nothing_grows_with_the_run():
     picture.take(joins)
     assert len(picture.links.moves) == MOST_MOVES
     assert len(picture.links.members_at(0, len(joins))) == len(joins)
+
+
+def test_the_figures_of_the_run_are_those_of_its_summary():
+    picture = Picture(DrawnNodes(60))
+    scenario = load_scenario(None, "r1", [("network.nodes", "60"), ("workload.messages", "8"), ("loss.rate", "0.2")])
+    summary = Simulation(scenario, watcher=picture.take).run().summary
+    run = picture.changes(0)["run"]
+    assert run["latency_ms"] == pytest.approx(list(summary.latency_ms.values()), rel=0.001)
+    assert run["reached"] / run["due"] == pytest.approx(summary.delivery_ratio)
+    assert run["due"] == 8 * 60
+
+
+def test_a_message_that_still_spreads_is_not_due_yet():
+    picture = Picture(DrawnNodes(60))
+    ratios = set()
+
+    def take(rows):
+        picture.take(rows)
+        run = picture.changes(0).get("run", {"due": 0})
+        ratios.add(run["reached"] / run["due"] if run["due"] > 60 else 1.0)
+
+    scenario = load_scenario(None, "r1", [("network.nodes", "60"), ("workload.messages", "8")])
+    Simulation(scenario, watcher=take).run()
+    assert ratios == {1.0}
 
 
 def test_a_late_delivery_of_a_forgotten_message_has_its_latency_and_begins_none():

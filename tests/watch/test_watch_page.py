@@ -74,8 +74,29 @@ def test_a_thousand_nodes(opened):
         page.until(f"{PAINTED} > 20_000")
         until_says(page, "frames", "median of 120, Canvas 2D")
         assert "members with" in text(page, "links-words")
-        assert text(page, "latency-words").startswith("Half under ")
+        until_says(page, "run", "delivered")
         assert all(address.startswith((source.url, "data:")) for address in page.requests())
+        assert page.complaints() == []
+
+
+def test_all_panels_of_a_network_are_on_the_first_screen(opened):
+    with watched(scenario(60), 4.0) as source:
+        page = opened(source.url, width=1400)
+        until_says(page, "reached", "60 of 60 nodes in the topic (100 %)")
+        until_says(page, "course-words", "orange p99")
+        assert (
+            page.value(
+                "[...document.querySelectorAll('.card')].filter(e => e.checkVisibility()"
+                " && e.getBoundingClientRect().bottom > 900).map(e => e.textContent)"
+            )
+            == []
+        )
+        assert page.value("document.querySelector('.picture').getBoundingClientRect().height") > 700
+        assert "from the publisher, which is not drawn" in text(page, "legend")
+        p50, p99 = page.value(
+            "['p50', 'p99'].map((_, at) => document.querySelectorAll('#run dd')[1 + 2 * at].textContent)"
+        )
+        assert p50 != p99
         assert page.complaints() == []
 
 

@@ -31,7 +31,7 @@ from hearsay.watch.picture.picture import Changes, Picture, Places
 MOST_FRAMES = 600
 MOST_CHANGES = 300_000
 """Changes of links and nodes in all frames; above it, frames are merged."""
-_LATEST = ("number", "now", "alive", "lost", "refused", "members", "scores")
+_LATEST = ("number", "now", "alive", "lost", "refused", "members", "scores", "run")
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-// Small curves and bars on canvases, without axes of their own: the words beside them have the figures.
+// Small curves and bars on canvases, with an axis to the right and one up. `x` and `y` are the texts at their ends.
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const shown = new WeakMap(); // by canvas: what was drawn there last
@@ -24,35 +24,42 @@ function pen(canvas) {
   return { found, width, height, scale, colour };
 }
 
-function ground(at, low, high) {
+// The axes, and where they stand: the texts at the end of y are beside the curves, never over them.
+function ground(at, x, y) {
   const { found, width, height, scale, colour } = at;
-  const foot = height - 15 * scale;
+  const [foot, top] = [height - 15 * scale, 6 * scale];
+  const left = Math.max(...y.map((text) => found.measureText(text).width)) + 6 * scale;
   found.strokeStyle = colour("line");
   found.lineWidth = scale;
   found.beginPath();
-  found.moveTo(0, foot);
-  found.lineTo(width, foot);
+  found.moveTo(left, top);
+  found.lineTo(left, foot);
+  for (const line of [top, foot]) {
+    found.moveTo(left, line);
+    found.lineTo(width, line);
+  }
   found.stroke();
   found.fillStyle = colour("faint");
-  found.textBaseline = "bottom";
-  found.textAlign = "left";
-  found.fillText(low, 0, height);
   found.textAlign = "right";
-  found.fillText(high, width, height);
-  return foot;
+  found.textBaseline = "middle";
+  y.forEach((text, end) => found.fillText(text, left - 4 * scale, end ? top : foot));
+  found.textBaseline = "bottom";
+  found.fillText(x[1], width, height);
+  found.textAlign = "left";
+  found.fillText(x[0], left, height);
+  return { foot, top, left, across: width - left };
 }
 
 // `series` are [colour, points of x and y from 0 to 1].
-export function curves(canvas, series, low, high) {
-  if (!isNew(canvas, series, low, high)) return;
+export function curves(canvas, series, x, y) {
+  if (!isNew(canvas, series, x, y)) return;
   const at = pen(canvas);
-  const foot = ground(at, low, high);
-  const top = 4 * at.scale;
+  const { foot, top, left, across } = ground(at, x, y);
   for (const [name, points] of series) {
     at.found.strokeStyle = at.colour(name);
     at.found.lineWidth = 1.8 * at.scale;
     at.found.beginPath();
-    points.forEach(([x, y], place) => at.found[place ? "lineTo" : "moveTo"](x * at.width, foot - y * (foot - top)));
+    points.forEach(([right, up], place) => at.found[place ? "lineTo" : "moveTo"](left + right * across, foot - up * (foot - top)));
     at.found.stroke();
   }
 }
@@ -71,15 +78,15 @@ export function squares(canvas, shares) {
   });
 }
 
-export function bars(canvas, values, low, high, name = "first") {
-  if (!isNew(canvas, values, low, high, name)) return;
+export function bars(canvas, values, x, y) {
+  if (!isNew(canvas, values, x, y)) return;
   const at = pen(canvas);
-  const foot = ground(at, low, high);
+  const { foot, top, left, across } = ground(at, x, y);
   const most = Math.max(...values, 1);
-  const step = at.width / Math.max(values.length, 1);
-  at.found.fillStyle = at.colour(name);
+  const step = across / Math.max(values.length, 1);
+  at.found.fillStyle = at.colour("first");
   values.forEach((value, place) => {
-    const tall = (value / most) * (foot - 4 * at.scale);
-    if (value) at.found.fillRect(place * step + 0.5, foot - Math.max(tall, at.scale), Math.max(step - 1, 1), Math.max(tall, at.scale));
+    const tall = (value / most) * (foot - top);
+    if (value) at.found.fillRect(left + place * step + 0.5, foot - Math.max(tall, at.scale), Math.max(step - 1, 1), Math.max(tall, at.scale));
   });
 }

@@ -36,7 +36,7 @@ export class Network {
   readColours() {
     const style = getComputedStyle(document.documentElement);
     const get = (name) => style.getPropertyValue(`--${name}`).trim();
-    this.colours = Object.fromEntries(["link", "node", "down", "first", "last", "good", "bad", "ink", "accent"].map((name) => [name, get(name)]));
+    this.colours = Object.fromEntries(["link", "node", "down", "first", "last", "good", "bad", "ink", "accent", "card"].map((name) => [name, get(name)]));
     this.shades = Array.from({ length: SHADES }, (_, at) => `color-mix(in oklab, ${this.colours.last} ${(100 * at) / (SHADES - 1)}%, ${this.colours.first})`);
     this.standings = Array.from({ length: SHADES }, (_, at) => `color-mix(in oklab, ${this.colours.good} ${(100 * at) / (SHADES - 1)}%, ${this.colours.node})`);
     this.placed += 1;
@@ -188,7 +188,7 @@ export class Network {
   drawNodes(view) {
     this.paintNodes(view);
     this.pen.drawImage(this.nodes, 0, 0);
-    if (view.colour === "message" && view.message && view.message.publisher >= 0) this.ring(view.message.publisher, this.colours.ink);
+    if (view.colour === "message" && view.message) this.markOrigin(view.message, view.now);
     if (view.node !== null) this.ring(view.node, this.colours.accent);
   }
 
@@ -233,6 +233,48 @@ export class Network {
       pen.moveTo(x + radius, y);
       pen.arc(x, y, radius, 0, 2 * Math.PI);
     }
+  }
+
+  // The publisher; where it is not drawn, the nodes that got the message from it.
+  markOrigin({ publisher, published, steps }, now) {
+    const { colours, scale } = this;
+    if (publisher >= 0) {
+      const radius = Math.max(1.4 * this.radius, 6 * scale);
+      this.disc(publisher, radius + 2.5 * scale, colours.card);
+      this.disc(publisher, radius, colours.ink);
+      this.name(publisher, "publisher");
+      return;
+    }
+    let isNamed = false;
+    for (let at = 0; at < steps.length; at += 4) {
+      if (steps[at + 1] >= 0 || steps[at + 3] !== 1 || steps[at + 2] > now - published) continue;
+      this.ring(steps[at], colours.ink);
+      if (!isNamed) this.name(steps[at], "from the publisher");
+      isNamed = true;
+    }
+  }
+
+  disc(place, radius, colour) {
+    this.pen.fillStyle = colour;
+    this.pen.beginPath();
+    this.pen.arc(this.across[place], this.down[place], radius, 0, 2 * Math.PI);
+    this.pen.fill();
+  }
+
+  // Text beside a node, towards the middle.
+  name(place, text) {
+    const { pen, scale } = this;
+    const [x, y] = [this.across[place], this.down[place]];
+    const isLeft = x < this.width / 2;
+    pen.font = `600 ${12 * scale}px system-ui, sans-serif`;
+    pen.textBaseline = "middle";
+    pen.textAlign = isLeft ? "left" : "right";
+    pen.lineWidth = 3 * scale;
+    pen.strokeStyle = this.colours.card;
+    pen.fillStyle = this.colours.ink;
+    const from = x + (isLeft ? 1 : -1) * (1.4 * this.radius + 8 * scale);
+    pen.strokeText(text, from, y);
+    pen.fillText(text, from, y);
   }
 
   ring(place, colour) {

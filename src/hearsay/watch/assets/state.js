@@ -17,6 +17,7 @@ class Moment {
     this.alive = 0;
     this.lost = {};
     this.refused = {};
+    this.run = {};
     this.scores = new Map();
     this.scored = null;
   }
@@ -41,6 +42,7 @@ class Moment {
     this.alive = changes.alive ?? this.alive;
     this.lost = changes.lost ?? this.lost;
     this.refused = changes.refused ?? this.refused;
+    this.run = changes.run ?? this.run;
     if (changes.scores?.means) {
       const { means } = changes.scores;
       this.scores = new Map();
@@ -134,12 +136,12 @@ export class State {
     message.counted.push(now, reached);
   }
 
-  remember({ now, rates, latencies, number, up, down, linked, unlinked, members, alive, lost, refused, scores }, whole) {
+  remember({ now, rates, latencies, number, up, down, linked, unlinked, members, alive, lost, refused, scores, run }, whole) {
     const last = this.frames.at(-1);
     if (last && last.now === now && !linked && !unlinked && !up && !down) {
       return; // the run stands still
     }
-    this.frames.push({ now, rates, latencies, number, up, down, linked, unlinked, members, alive, lost, refused, scores });
+    this.frames.push({ now, rates, latencies, number, up, down, linked, unlinked, members, alive, lost, refused, scores, run });
     const index = this.dropped + this.frames.length - 1;
     if (whole || index % SNAPSHOT_EVERY === 0) this.snapshots.push({ index, moment: this.live.copy() });
     if (this.frames.length > MOST_FRAMES) {

@@ -10,10 +10,10 @@ const CLOCK_MS = 100;
 const WINDOW_US = 10e6;
 const BINS = 60;
 const TIMED = 120;
-const EDGES_MS = Array.from({ length: 56 }, (_, power) => 1.25 ** power);
+const EDGES_MS = Array.from({ length: 551 }, (_, power) => 1.25 ** (power / 10));
 const [PUBLISHED, DELIVERED, COPIES, CONTROL, BYTES] = [0, 1, 2, 3, 4];
 const NEWEST = "newest";
-const QUANTILES = [0.5, 0.95, 0.99];
+const QUANTILES = [0.5, 0.9, 0.99];
 const DEEDS = ["publish", "crash", "return", "stop"];
 
 const get = (id) => document.getElementById(id);
@@ -132,6 +132,7 @@ function tell() {
   if (place === null) get("when").value = get("when").max;
   get("live").setAttribute("aria-pressed", String(place === null));
   get("keep").hidden = !state.state.touches;
+  tellRun(now);
   tellMessage(now);
   tellDensity(now);
   tellRates();
@@ -170,12 +171,19 @@ function options(select, values, text) {
   select.value = values.includes(chosen) ? chosen : values[0];
 }
 
+// Over the run so far, as its summary has them.
+function tellRun({ run }) {
+  const late = run.latency_ms ?? [];
+  const lines = ["p50", "p90", "p99", "longest"].map((title, at) => [title, late.length ? milliseconds(late[at]) : "–"]);
+  facts(get("run"), [["delivered", run.due ? `${percent(run.reached, run.due)} of ${count(run.due)} due` : "–"], ...lines]);
+}
+
 function tellMessage(now) {
   const chosen = message();
   write(get("legend"), legend(chosen, now));
   if (!chosen) {
     write(get("reached"), "Nothing was published so far.");
-    curves(get("coverage"), [], "", "");
+    curves(get("coverage"), [], ["", ""], ["", ""]);
     return;
   }
   const reached = place === null ? chosen.reached : reachedAt(chosen, now.now);
@@ -186,8 +194,9 @@ function tellMessage(now) {
   for (let at = 2; at < chosen.steps.length; at += 4) if (chosen.steps[at] <= now.now - chosen.published) late.push(chosen.steps[at]);
   late.sort((one, other) => one - other);
   const last = late.at(-1) ?? 1;
-  const points = [[0, 0], ...late.map((value, at) => [value / last, (at + 1) / late.length])];
-  curves(get("coverage"), [["first", points]], "0 ms", late.length ? milliseconds(last / 1000) : "");
+  const share = chosen.members ? reached / chosen.members : 1;
+  const points = [[0, 0], ...late.map((value, at) => [value / last, (share * (at + 1)) / late.length])];
+  curves(get("coverage"), [["first", points]], ["0 ms", late.length ? milliseconds(last / 1000) : ""], ["0 %", "100 %"]);
 }
 
 // All nodes of a network of which a sample is drawn.
@@ -209,7 +218,8 @@ async function tellDensity(now) {
 
 function legend(chosen, now) {
   const colour = get("colour").value;
-  if (colour === "message") return chosen ? "Nodes that have the message: blue got it early, orange late; the ring is who published. Crosses are down." : "Crosses are nodes that are down.";
+  const origin = chosen?.publisher >= 0 ? "the black disc is the publisher" : "with a ring: from the publisher, which is not drawn";
+  if (colour === "message") return chosen ? `Nodes that have the message: blue early, orange late; ${origin}. Crosses are down.` : "Crosses are nodes that are down.";
   if (colour === "score") return now.scores.size ? "Green: what their peers think of them; red: below zero." : "No scores in this run: the routers have none, or scores.every_s is 0.";
   if (colour === "links") return "The greener, the more links of the topic.";
   return "Blue nodes have links of the topic.";
@@ -250,20 +260,21 @@ function tellRates() {
   ]);
   const most = Math.max(...series[0], ...series[1], 1);
   const points = (values) => values.map((value, at) => [at / (BINS - 1), value / most]);
-  curves(get("rate"), [["node", points(series[1])], ["first", points(series[0])]], `${span.toFixed(1)} s ago`, "now");
+  const top = `${amount((most * BINS) / span)} /s`;
+  curves(get("rate"), [["node", points(series[1])], ["first", points(series[0])]], [`${span.toFixed(1)} s ago`, "now"], ["0", top]);
   tellLatencies(latencies);
 }
 
 function tellLatencies(latencies) {
   const all = latencies.reduce((sum, value) => sum + value, 0);
-  const quantile = (share) => `under ${milliseconds(EDGES_MS[Math.min(classOf(latencies, share) ?? 0, EDGES_MS.length - 1)])}`;
-  write(get("latency-words"), all ? `Half ${quantile(0.5)}, 95 % ${quantile(0.95)}, 99 % ${quantile(0.99)} (the last ${WINDOW_US / 1e6} s)` : "No deliveries lately.");
+  write(get("latency-words"), `${all ? count(all) : "No"} deliveries in the last ${WINDOW_US / 1e6} s, share by latency:`);
   const first = latencies.findIndex((value) => value);
   const last = latencies.findLastIndex((value) => value);
-  bars(get("latency"), all ? latencies.slice(first, last + 1) : [], all && first ? milliseconds(EDGES_MS[first - 1]) : "", all ? milliseconds(EDGES_MS[Math.min(last, EDGES_MS.length - 1)]) : "");
+  const edges = all ? [first - 1, last].map((edge) => (edge < 0 ? "0 ms" : milliseconds(edgeOf(edge)))) : ["", ""];
+  bars(get("latency"), all ? latencies.slice(first, last + 1) : [], edges, ["0 %", percent(Math.max(...latencies), all)]);
 }
 
-// Over all the time that is remembered, half, 95 % and 99 % of the deliveries of each piece of it.
+// Over all the time that is remembered, p50, p90 and p99 of each piece of it.
 function tellCourse() {
   const end = place === null ? state.frames.length : place + 1;
   const from = state.frames[0]?.now ?? 0;
@@ -276,10 +287,15 @@ function tellCourse() {
   }
   const courses = QUANTILES.map((share) => bins.map((bin) => classOf(bin, share)));
   const known = courses.flat().filter((value) => value !== null);
-  const [least, most] = [Math.min(...known) - 1, Math.max(...known)];
-  const points = (course) => course.flatMap((value, at) => (value === null ? [] : [[at / (BINS - 1), (value - least) / Math.max(most - least, 1)]]));
-  write(get("course-words"), known.length ? `Over time, up to ${milliseconds(EDGES_MS[Math.min(most, EDGES_MS.length - 1)])}: blue half, green 95 %, orange 99 %.` : "");
-  curves(get("course"), courses.map((course, at) => [["first", "good", "last"][at], points(course)]), seconds(from), seconds(from + span));
+  const most = Math.max(...known, 0);
+  const points = (course) => course.flatMap((value, at) => (value === null ? [] : [[at / (BINS - 1), edgeOf(value) / edgeOf(most)]]));
+  write(get("course-words"), known.length ? "Over time: blue p50, green p90, orange p99." : "");
+  curves(get("course"), courses.map((course, at) => [["first", "good", "last"][at], points(course)]), [seconds(from), seconds(from + span)], ["0 ms", known.length ? milliseconds(edgeOf(most)) : ""]);
+}
+
+// The end of a class of latencies, in ms.
+function edgeOf(latencyClass) {
+  return EDGES_MS[Math.min(latencyClass, EDGES_MS.length - 1)];
 }
 
 // The class in which a share of the deliveries is reached; none where there are none.
@@ -304,15 +320,14 @@ async function tellDegrees() {
   if (degreesFor === wantedDegrees) return;
   degreesFor = wantedDegrees;
   const degrees = await ask({ do: "degrees", topic: layer() });
-  if (degrees) bars(get("degrees"), degrees, "0", String(Math.max(degrees.length - 1, 0)));
+  if (!degrees) return;
+  bars(get("degrees"), degrees, ["0", `${Math.max(degrees.length - 1, 0)} links`], ["0", `${count(Math.max(...degrees, 0))} nodes`]);
 }
 
 function tellScores(now) {
   const { scored } = now;
-  if (!scored) {
-    write(get("scores"), "None were sampled.");
-    return;
-  }
+  get("scores-card").hidden = !scored;
+  if (!scored) return;
   const [least, low, half, high, most] = scored.quantiles.map((value) => value.toFixed(1));
   write(get("scores"), `From ${least} to ${most}; half are below ${half}, nine in ten from ${low} to ${high}; ${count(scored.below[0])} of ${count(scored.below[1])} are below zero.`);
 }

@@ -116,6 +116,7 @@ class Picture:
             for members in (self.links.members.get(topic, {}) for topic in self.topics)
         ]
         state: Changes = {"alive": len(self.links.up), "lost": lost, "refused": refused, "members": counted}
+        state["run"] = self.spreads.run()
         news = {name: value for name, value in state.items() if value != self._sent_state.get(name)}
         self._sent_state = state
         return news

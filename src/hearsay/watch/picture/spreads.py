@@ -68,9 +68,14 @@ MOST_STEPS = 2_000
 """Deliveries that are remembered of a message, at drawn nodes."""
 MOST_NEW_STEPS = 5_000
 """The same for all messages between two frames."""
-LATENCY_EDGES_MS = tuple(round(1.25**power, 4) for power in range(0, 56))
-"""Where one class of latencies ends and the next begins: from 1 ms to some four minutes."""
+LATENCY_EDGES_MS = tuple(round(1.25 ** (power / 10), 4) for power in range(551))
+"""Edges of the latency classes, from 1 ms to some four minutes in steps of 2.3 %."""
 _EDGES_US = np.array(LATENCY_EDGES_MS) * 1000
+_PER_DENSITY_CLASS = 10
+_DENSITY_CLASSES = len(LATENCY_EDGES_MS) // _PER_DENSITY_CLASS + 2
+_RUN_EDGES_US = 10 * 1.001 ** np.arange(17_000)
+"""Edges of the classes for the quantiles of the run, from 10 µs to four minutes in steps of 0.1 %."""
+_RUN_SHARES = (0.5, 0.9, 0.99)
 
 Step = tuple[int, int, int, int]
 """A delivery: place, place of the sender, µs after publication, hops."""
@@ -108,8 +113,12 @@ class Spreads:
         self._new: list[Spread] = []
         self.latencies = np.zeros(len(LATENCY_EDGES_MS) + 1, dtype=np.int64)
         """Deliveries since the last frame, by class of latency."""
+        self._due = self._reached = self._now_us = 0
+        self._run_latencies = np.zeros(len(_RUN_EDGES_US) + 1, dtype=np.int64)
+        self._longest_us = 0
 
     def take(self, rows: Rows) -> None:
+        self._now_us = max(self._now_us, int(rows[:, Column.TIME_US].max(initial=0)))
         for row in rows[rows[:, Column.EVENT] == TraceEvent.PUBLISH].tolist():
             self._published(row)
         deliveries = rows[(rows[:, Column.EVENT] == TraceEvent.DELIVER) & (rows[:, Column.REMOTE] != NONE)]
@@ -127,15 +136,21 @@ class Spreads:
         after = np.maximum(deliveries[:, Column.TIME_US] - published[group], 0)
         classes = np.searchsorted(_EDGES_US, after, side="right")
         self.latencies += np.bincount(classes, minlength=len(self.latencies))
+        in_run = np.searchsorted(_RUN_EDGES_US, after, side="right")
+        self._run_latencies += np.bincount(in_run, minlength=len(self._run_latencies))
+        self._longest_us = max(self._longest_us, int(after.max()))
         nodes = deliveries[:, Column.PEER]
         in_groups = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
         for spread, its_rows in zip(spreads, in_groups, strict=True):
-            if spread is not None:
-                new = its_rows[spread.awaited.arrived(nodes[its_rows])]
-                spread.reached += len(new)
-                spread.changed = True
-                if spread.density is not None:
-                    spread.density.arrive(nodes[new], classes[new])
+            if spread is None:
+                self._reached += len(its_rows)
+                continue
+            new = its_rows[spread.awaited.arrived(nodes[its_rows])]
+            spread.reached += len(new)
+            self._reached += len(new)
+            spread.changed = True
+            if spread.density is not None:
+                spread.density.arrive(nodes[new], _density_class(classes[new]))
         self._step(spreads, deliveries, group, after)
 
     def changes(self) -> tuple[list[Spread], list[tuple[Spread, list[Step]]]]:
@@ -149,12 +164,36 @@ class Spreads:
         self.latencies[:] = 0
         return new, progress
 
+    def run(self) -> dict[str, int | list[float]]:
+        """Return p50, p90, p99 and maximum of all latencies so far in ms, and deliveries made and due.
+
+        Messages younger than the longest latency may still spread; their deliveries are not due yet.
+        """
+        spreading = [
+            spread for spread in self.by_number.values() if self._now_us - spread.published_us <= self._longest_us
+        ]
+        due = self._due - sum(spread.awaited.count for spread in spreading)
+        reached = min(self._reached - sum(spread.reached for spread in spreading), due)
+        found: dict[str, int | list[float]] = {"reached": reached, "due": due}
+        upto = np.cumsum(self._run_latencies)
+        last = int(upto[-1]) - 1
+        if last >= 0:
+            latencies_us = [self._at_rank(upto, share * last) for share in _RUN_SHARES]
+            found["latency_ms"] = [round(latency / 1000, 4) for latency in (*latencies_us, self._longest_us)]
+        return found
+
+    def _at_rank(self, upto: Ints, rank: float) -> float:
+        """Interpolate between the order statistics next to a rank, as summaries do."""
+        places = (int(np.searchsorted(upto, near, side="right")) for near in (int(rank), -int(-rank // 1)))
+        below, above = (min(float(_RUN_EDGES_US[max(at - 1, 0)]) * 1.0005, self._longest_us) for at in places)
+        return below + (rank - int(rank)) * (above - below)
+
     def density(self, serial: int, late_us: Micros) -> tuple[list[int], list[int]] | None:
         """Return for each cell the number of nodes with the message at that latency, and of nodes due it."""
         for spread in self.by_number.values():
             if spread.serial == serial and spread.density is not None:
-                classes = int(np.searchsorted(_EDGES_US, late_us, side="right")) + 1
-                return spread.density.arrived(classes), spread.density.due
+                last = _density_class(np.searchsorted(_EDGES_US, np.array([late_us]), side="right"))
+                return spread.density.arrived(int(last[0]) + 1), spread.density.due
         return None
 
     def _step(self, spreads: list[Spread | None], deliveries: Rows, group: Ints, after: Ints) -> None:
@@ -195,10 +234,11 @@ class Spreads:
         members = self._members_at(topic, published_us)
         members = members[members != publisher]
         known = self._drawn.known
-        density = Density(known, members, len(self.latencies)) if known > len(self._drawn.numbers) else None
+        density = Density(known, members, _DENSITY_CLASSES) if known > len(self._drawn.numbers) else None
         place = self._drawn.place(publisher)
         spread = Spread(self._serial, str(number), topic, place, published_us, size, Awaited(members), density)
         self._serial += 1
+        self._due += spread.awaited.count
         self.by_number[number] = spread
         self._new.append(spread)
         if len(self.by_number) > MOST_MESSAGES:
@@ -208,3 +248,8 @@ class Spreads:
                 del self.forgotten[next(iter(self.forgotten))]
         del self._new[:-MOST_MESSAGES]
         return spread
+
+
+def _density_class(classes: Ints) -> Ints:
+    """Return the class of a density for each class of latency: memory for each message bounds their number."""
+    return (classes + _PER_DENSITY_CLASS - 1) // _PER_DENSITY_CLASS
