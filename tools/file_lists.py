@@ -1,41 +1,29 @@
-"""Every subpackage with the first sentence of its docstring: writes docs/design/files.md.
+"""Prints packages, or the files of a package, with the subjects that their docstrings state.
 
-python tools/file_lists.py
+python tools/file_lists.py [PACKAGE, such as core or sim/array]
 """
 
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src" / "hearsay"
-PAGE = ROOT / "docs" / "design" / "files.md"
-_HEAD = """# Subpackages
-
-| below `src/hearsay/` | subject |
-| --- | --- |
-"""
-_FOOT = """
-`python tools/file_lists.py` writes this page from the first sentences of docstrings.
-[ARCHITECTURE](../../ARCHITECTURE.md) lists the packages, their order and what they import.
-The first line of a file states its subject.
-"""
+SOURCE = Path(__file__).parents[1] / "src" / "hearsay"
 
 
-def first_sentence(path: Path) -> str:
-    """Return the first sentence of a module's docstring."""
-    lines = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n\n")[0].split("\n")
-    sentence, _, _ = " ".join(line.strip() for line in lines).partition(". ")
-    return f"{sentence.removesuffix('.')}."
+def subject(file: Path) -> str:
+    """Return the first paragraph of a module's docstring in one line."""
+    paragraph, _, _ = (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").partition("\n\n")
+    return " ".join(paragraph.split())
 
 
-def page() -> str:
-    """Return the page: a row for each folder below a package."""
-    files = sorted(SOURCE.glob("*/*/**/__init__.py"))
-    rows = (f"| `{file.parent.relative_to(SOURCE).as_posix()}/` | {first_sentence(file)} |\n" for file in files)
-    return _HEAD + "".join(rows) + _FOOT
+def lines(package: str = "") -> list[str]:
+    """Return a line for each package, or for each folder and file below one."""
+    files = sorted((SOURCE / package).rglob("*.py") if package else SOURCE.glob("*/__init__.py"))
+    named = [(file.parent if file.name == "__init__.py" else file, subject(file)) for file in files]
+    return [f"{path.relative_to(SOURCE).as_posix():40} {text}" for path, text in named]
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    print("\n".join(lines(*sys.argv[1:2])))

@@ -63,7 +63,7 @@ def files(place: str) -> list[Path]:
     path = ROOT / place
     if path.is_file():
         return [path]
-    return sorted(file for file in path.rglob("*") if file.suffix in {".py", ".md"} and file.name != "files.md")
+    return sorted(file for file in path.rglob("*") if file.suffix in {".py", ".md"})
 
 
 def count(place: str) -> int:
