@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,9 +22,8 @@ from message_faults import fault_of
 
 from hearsay.core.language.rpc import EPISUB
 from hearsay.ingest.hermes import decode_hermes
-from hearsay.ingest.identifiers import Identifiers
-from hearsay.ingest.parts import BadSource, PartWriter
 from hearsay.ingest.pubsub_traces import decode_pieces, protobuf_of_lines
+from hearsay.ingest.records import BadSource
 from hearsay.ingest.sources import Unit, decode_unit, recognise
 from hearsay.libp2p.limits.frames import FrameReader
 from hearsay.libp2p.mux.multistream import Dialer, Listener
@@ -261,20 +261,20 @@ def mdns(data: bytes) -> None:
 @target
 def trace_go_json(data: bytes) -> None:
     with suppress(BadSource):
-        decode_pieces(protobuf_of_lines(data.splitlines(keepends=True)), Identifiers(), _rows, False)
+        deque(decode_pieces(protobuf_of_lines(data.splitlines(keepends=True)), batched=False), 0)
 
 
 @target
 def trace_go_pb(data: bytes) -> None:
     with suppress(BadSource):
-        decode_pieces(pieces_of(data), Identifiers(), _rows, False)
+        deque(decode_pieces(pieces_of(data), batched=False), 0)
 
 
 @target
 def trace_traced(data: bytes) -> None:
     """Batches of events; the bytes are what gzip holds, and gzip itself in the second go."""
     with suppress(BadSource):
-        decode_pieces(pieces_of(data), Identifiers(), _rows, True)
+        deque(decode_pieces(pieces_of(data), batched=True), 0)
     for content in (gzip.compress(data, 1, mtime=0), b"\x1f\x8b" + data):
         _read_file(content)
 
@@ -315,12 +315,8 @@ def trace_hermes(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "family.parquet"
         pq.write_table(pa.table(columns), path)
-        with suppress(BadSource), PartWriter(Path(folder) / "part") as part:
-            decode_hermes(path, part)
-
-
-def _rows(rows: object) -> None:
-    """Rows go nowhere."""
+        with suppress(BadSource):
+            deque(decode_hermes(path), 0)
 
 
 def _read_file(content: bytes) -> None:
@@ -328,4 +324,4 @@ def _read_file(content: bytes) -> None:
         path = Path(folder) / "trace"
         path.write_bytes(content)
         with suppress(BadSource):
-            decode_unit(Unit(recognise(path)), Path(folder) / "part")
+            deque(decode_unit(Unit(recognise(path))), 0)

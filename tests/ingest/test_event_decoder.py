@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,45 +15,40 @@ from profiles import examples
 from pubsub_trace import Batch, Event, delimited, events, json_line, parse_delimited, plain_rows
 
 from hearsay.ingest.event_decoder import MAX_MESSAGE
-from hearsay.ingest.identifiers import Identifiers
-from hearsay.ingest.parts import BadSource
+from hearsay.ingest.peer_names import peer_name
 from hearsay.ingest.pubsub_traces import decode_pieces, is_batched, looks_like_events, protobuf_of_lines
+from hearsay.ingest.records import BadSource, plain
 from hearsay.libp2p.names import protobuf as varint
-from hearsay.trace.language.schema import NONE, Column
+from hearsay.trace.language.schema import wire_name
 
 streams = st.lists(events(), min_size=1, max_size=6)
 
 
 def decoded(pieces: list[bytes], batched: bool = False) -> list[tuple]:
-    """The rows with names in place of numbers, as `plain_rows` has them."""
-    identifiers = Identifiers()
-    batches = []
-    decode_pieces(pieces, identifiers, lambda rows: batches.append(rows.copy()), batched)
-    peers, topics, messages, reasons = (
-        [*table.to_arrow().to_pylist(), None]
-        for table in (identifiers.peers, identifiers.topics, identifiers.messages, identifiers.reasons)
-    )
-    rows = np.concatenate(batches).tolist() if batches else []
-    for row in rows:
-        assert [row[column] for column in (Column.HOPS, Column.BYTES, Column.VIA, Column.DELAY_US)] == [NONE] * 4
-    return [
-        (
-            row[Column.TIME_US],
-            row[Column.EVENT],
-            None if row[Column.KIND] == NONE else row[Column.KIND],
-            peers[row[Column.PEER]],
-            peers[row[Column.REMOTE]],
-            topics[row[Column.TOPIC]],
-            messages[row[Column.MESSAGE]],
-            None if row[Column.COUNT] == NONE else row[Column.COUNT],
-            reasons[row[Column.REASON]],
-        )
-        for row in rows
-    ]
+    """The records that are rows, as `plain_rows` has them."""
+    found = [record for batch in decode_pieces(pieces, batched) for record in plain(batch).to_pylist()]
+    names = ("time_ns", "event", "kind", "peer", "remote", "topic", "message", "count", "reason")
+    assert all(record[name] is None for record in found for name in ("hops", "bytes", "via", "error"))
+    return [tuple(record[name] for name in names) for record in found if record["class"]]
 
 
 def expected(messages: list) -> list[tuple]:
-    return [row for event in messages for row in plain_rows(event)]
+    return [in_texts(row) for event in messages for row in plain_rows(event)]
+
+
+def in_texts(row: tuple) -> tuple:
+    time, event, kind, peer, remote, topic, message, count, reason = row
+    return (
+        time,
+        wire_name(event),
+        None if kind is None else wire_name(kind),
+        peer_name(peer),
+        remote and peer_name(remote),
+        None if topic is None else topic.decode("utf-8", "backslashreplace"),
+        None if message is None else message.hex(),
+        count,
+        None if reason is None else reason.decode("utf-8", "backslashreplace"),
+    )
 
 
 @given(streams)
@@ -221,4 +215,4 @@ def test_lines_that_are_no_events(line, reason):
 
 def test_lists_of_topics_of_before_september_2020():
     line = b'{"type":0,"peerID":"AA==","timestamp":1,"publishMessage":{"messageID":"AQ==","topics":["a","b"]}}\n'
-    assert [row[5:7] for row in decoded(list(protobuf_of_lines([line])))] == [(b"b", b"\1")]
+    assert [row[5:7] for row in decoded(list(protobuf_of_lines([line])))] == [("b", "01")]

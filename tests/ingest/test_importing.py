@@ -5,15 +5,16 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pubsub_trace import Batch, Event, delimited, json_line, parse_delimited, plain_rows
 
-from hearsay.ingest.identifiers import peer_name, peer_of_name
-from hearsay.ingest.import_traces import ImportResult, NothingImported, import_traces
-from hearsay.ingest.parts import BadSource
+from hearsay.ingest.import_traces import ImportResult, NothingImported, TooManyRecords, import_traces, read_here
+from hearsay.ingest.peer_names import peer_name, peer_of_name
+from hearsay.ingest.records import BadSource
 from hearsay.ingest.source_record import load_events, load_source
 from hearsay.ingest.sources import recognise, split
 from hearsay.ingest.tracestat import trace_stat, tracestat
@@ -107,9 +108,9 @@ def test_rows_are_the_events_of_the_file_in_names_and_microseconds(tmp_path, nam
     assert all(row.hops is row.bytes is row.via is row.delay_us is None for row in iter_rows(run))
 
 
-def test_numbers_follow_the_bytes_of_the_names(tmp_path):
+def test_numbers_follow_the_order_of_the_names(tmp_path):
     run, _ = imported(tmp_path, DATA / "go-0.16.pb.gz")
-    peers = [peer_of_name(name) for name in read_table(run / "dictionary/peers.parquet")["name"]]
+    peers = read_table(run / "dictionary/peers.parquet")["name"]
     messages = read_table(run / "dictionary/messages.parquet")["id"]
     assert peers == sorted(peers)
     assert messages == sorted(messages)
@@ -219,6 +220,13 @@ def test_bad_files_are_named_and_the_rest_goes_on(tmp_path, plain_pb):
     assert load_source(run) == done.record
     whole, _ = imported(tmp_path, plain_pb, name="whole")
     assert_same_run(run, whole)
+
+
+def test_more_records_than_fit_into_memory_are_not_read_here(tmp_path, plain_pb):
+    run = RunFolder.create(tmp_path / "run")
+    with pytest.raises(TooManyRecords, match="more than 100 records"):
+        import_traces([plain_pb], run, read=partial(read_here, most=100))
+    assert not list((tmp_path / "run").glob(".spill*"))
 
 
 def test_a_format_that_is_not_the_one_wanted_is_quarantined(tmp_path):

@@ -12,6 +12,7 @@ from hearsay.core.language.rpc import Message, Rpc
 from hearsay.ingest.import_traces import NothingImported, join_runs
 from hearsay.ingest.live_runs import different_folders
 from hearsay.ingest.source_record import load_source
+from hearsay.ingest.spark_import import read_with_spark
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of, to_text
 from hearsay.node.live_trace import LiveTrace
@@ -132,6 +133,15 @@ def test_the_order_of_the_runs_does_not_matter_and_pieces_serve_as_the_whole(run
     join_runs(runs[::-1], RunFolder.create(tmp_path / "other"))
     one, other = (load_manifest(tmp_path / name).trace for name in ("one", "other"))
     assert (one.hash, one.rows) == (other.hash, other.rows)
+
+
+@pytest.mark.thorough
+def test_a_join_on_spark_is_the_same(spark, runs, tmp_path):
+    here = join_runs(runs, RunFolder.create(tmp_path / "here"))
+    assert join_runs(runs, RunFolder.create(tmp_path / "there"), read=read_with_spark(spark)) == here
+    assert load_manifest(tmp_path / "there").trace.hash == load_manifest(tmp_path / "here").trace.hash
+    for table in ("dictionary/peers", "dictionary/messages", "skew", "source/delays"):
+        assert read_table(tmp_path / f"there/{table}.parquet") == read_table(tmp_path / f"here/{table}.parquet")
 
 
 def test_what_is_no_live_trace_is_refused_before_anything_is_written(runs, tmp_path):

@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pubsub_trace import delimited, parse_delimited
 
-from hearsay.ingest.identifiers import peer_name
 from hearsay.ingest.import_traces import import_traces
-from hearsay.ingest.message_facts import PairDelays, facts_of_file, merged_delays
+from hearsay.ingest.message_facts import PairDelays, pair_delays
+from hearsay.ingest.peer_names import peer_name
 from hearsay.ingest.skew import estimate_clocks
 from hearsay.trace.folder.arrow import parquet
-from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.language.schema import NONE, Column, PartKind, TraceEvent
 from hearsay.trace.read.reader import read_rows
 from hearsay.trace.write.run_folder import RunFolder
@@ -30,15 +29,15 @@ def read_table(path):
 DATA = Path(__file__).parent / "data"
 
 
-def pair_delays(delays: dict[tuple[int, int], int]) -> PairDelays:
+def delays_between(delays: dict[tuple[int, int], int]) -> PairDelays:
     senders, receivers = zip(*delays, strict=True) if delays else ((), ())
     numbers = [np.array(values, dtype=np.int64) for values in (senders, receivers)]
     found = np.array(list(delays.values()), dtype=np.int64)
-    return PairDelays(numbers[0], numbers[1], found, np.ones(len(delays), dtype=np.int64))
+    return PairDelays(numbers[0], numbers[1], found)
 
 
 def test_two_clocks():
-    clocks = estimate_clocks(pair_delays({(0, 1): 51_000, (1, 0): -49_000}), [0, 1])
+    clocks = estimate_clocks(delays_between({(0, 1): 51_000, (1, 0): -49_000}), [0, 1])
     assert [(clock.offset_us, clock.uncertainty_us, clock.flagged) for clock in clocks] == [
         (0, 0, False),
         (50_000, 1_001, True),
@@ -47,7 +46,7 @@ def test_two_clocks():
 
 
 def test_one_direction_tells_no_offset():
-    (sender, receiver) = estimate_clocks(pair_delays({(0, 1): -5}), [0, 1])
+    (sender, receiver) = estimate_clocks(delays_between({(0, 1): -5}), [0, 1])
     assert (sender.offset_us, receiver.offset_us, receiver.smallest_delay_us, receiver.flagged) == (
         None,
         None,
@@ -57,7 +56,7 @@ def test_one_direction_tells_no_offset():
 
 
 def test_groups_have_references_of_their_own():
-    clocks = estimate_clocks(pair_delays({(0, 1): 10, (1, 0): 10, (2, 3): 30, (3, 2): -10}), [0, 1, 2, 3, 4])
+    clocks = estimate_clocks(delays_between({(0, 1): 10, (1, 0): 10, (2, 3): 30, (3, 2): -10}), [0, 1, 2, 3, 4])
     assert [clock.reference for clock in clocks] == [0, 0, 2, 2, None]
     assert [clock.offset_us for clock in clocks] == [0, 0, 0, 20, None]
 
@@ -71,7 +70,7 @@ def test_the_truth_lies_within_the_uncertainty(clocks, data):
     for a, b in itertools.permutations(range(len(clocks)), 2):
         if data.draw(st.booleans()):
             delays[a, b] = data.draw(st.integers(0, 200_000)) + clocks[b] - clocks[a]
-    for estimate in estimate_clocks(pair_delays(delays), range(len(clocks))):
+    for estimate in estimate_clocks(delays_between(delays), range(len(clocks))):
         if estimate.offset_us is None:
             continue
         truth = clocks[estimate.peer] - clocks[estimate.reference]
@@ -144,8 +143,7 @@ def plain_delays(rows: np.ndarray) -> dict[tuple[int, int], int]:
 def test_smallest_delays_of_real_traces(tmp_path, name):
     run = tmp_path / "run"
     import_traces([DATA / f"{name}.json.gz"], RunFolder.create(run))
-    files = [run / file.name for file in load_manifest(run).trace.files if file.trace_class == "message"]
-    found = merged_delays([facts_of_file(path)[1] for path in files])
+    found = pair_delays(read_rows(run, {"message"}))
     pairs = zip(found.sender.tolist(), found.receiver.tolist(), strict=True)
     expected = plain_delays(read_rows(run, {"message"}))
     assert dict(zip(pairs, found.delay_us.tolist(), strict=True)) == expected

@@ -10,7 +10,7 @@ import pytest
 
 from hearsay.ingest.import_traces import import_traces
 from hearsay.ingest.sources import recognise, split
-from hearsay.ingest.spark_job import import_with_spark
+from hearsay.ingest.spark_import import read_with_spark
 from hearsay.ingest.tracestat import tracestat
 from hearsay.trace.folder.arrow import parquet
 from hearsay.trace.folder.manifest import load_manifest
@@ -43,9 +43,8 @@ def test_spark_imports_the_same_run(spark, tmp_path):
     files = [plain, cut, lines, bad_in_the_middle, DATA / "go-0.15.pb.gz"]
 
     here = import_traces(files, RunFolder.create(tmp_path / "here"), unit_bytes=200_000)
-    there = import_with_spark(
-        spark, files, RunFolder.create(tmp_path / "there"), unit_bytes=200_000, rows_per_file=1500
-    )
+    read = read_with_spark(spark, rows_per_partition=1500)
+    there = import_traces(files, RunFolder.create(tmp_path / "there"), read=read, unit_bytes=200_000)
 
     assert here == there
     assert [Path(file.name).name for file in there.record.quarantined] == ["cut.pb.gz", "bad.pb"]

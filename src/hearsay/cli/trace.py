@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from hearsay.cli.ending import CommandFailed, WrongInput
 if TYPE_CHECKING:
     from hearsay.ingest.import_traces import ImportResult
     from hearsay.ingest.source_record import SourceRecord
+    from hearsay.pipeline.spark.place import Where
     from hearsay.trace.language.schema import TraceEvent
     from hearsay.trace.write.run_folder import RunFolder
 
@@ -103,16 +105,20 @@ def import_command(
 ) -> None:
     """Import traces of real networks, FILES of go-libp2p-pubsub or hermes, as one run.
 
-    Up to half a gigabyte is imported in this process, more on embedded Spark.
+    Up to half a gigabyte and three million records are imported in this process, more on embedded Spark.
     """
     from hearsay.cli.spark_steps import chosen_place, require_spark_at
+    from hearsay.ingest.import_traces import import_traces
 
     where = chosen_place(master, remote)
     require_distinct(files)
-    if master or remote or _large(files):
+    size = sum(file.stat().st_size for file in files)
+    on_spark = bool(master or remote) or size > IN_THIS_PROCESS_BYTES
+    if on_spark:
         require_spark_at(where)
     with _new_run(out, "imported") as run:
-        imported = _imported(files, run, wanted, master, remote)
+        work = partial(import_traces, files, run, wanted=wanted)
+        imported = _on_spark(work, where, size // LEAST_BYTES_PER_EVENT) if on_spark else _here_or_on_spark(work)
     _name_quarantined(imported.record, "quarantined")
     _tell_imported(imported, out)
     if imported.record.quarantined and not allow_bad:
@@ -133,7 +139,7 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
 
     different_folders(runs)
     with _new_run(out, "joined", "cannot be joined") as run:
-        joined = join_runs(runs, run)
+        joined = _here_or_on_spark(partial(join_runs, runs, run))
     observers = len(joined.clocks)
     click.echo(
         f"{out}: {counted(len(runs), 'trace')} of {counted(observers, 'node')}, {counted(joined.rows, 'row')}, "
@@ -168,36 +174,36 @@ def _new_run(out: Path, done: str, problem: str = "quarantined") -> Generator[Ru
         raise CommandFailed(f"{out}: cannot write a run here ({error.strerror or error})") from None
 
 
-def _imported(
-    files: tuple[Path, ...], run: RunFolder, wanted: str | None, master: str | None, remote: str | None
-) -> ImportResult:
-    from hearsay.ingest.import_traces import import_traces
-
-    if not (master or remote or _large(files)):
-        return import_traces(files, run, wanted=wanted)
-    from hearsay.cli.spark_steps import spark_steps
-    from hearsay.ingest.import_traces import NothingImported
-    from hearsay.ingest.spark_job import import_with_spark
-    from hearsay.pipeline.spark.failures import in_one_line
+def _here_or_on_spark(work: Callable[..., ImportResult]) -> ImportResult:
+    """The result of the work with records read in this process, or on embedded Spark if they do not fit."""
+    from hearsay.cli.spark_steps import require_spark_at
+    from hearsay.ingest.import_traces import MAX_RECORDS_HERE, TooManyRecords
     from hearsay.pipeline.spark.place import Where
 
     try:
-        rows = _size(files) // LEAST_BYTES_PER_EVENT
-        with spark_steps(Where(master, remote), rows, 1) as work:
-            work.step("importing")
-            return import_with_spark(work.session, files, run, wanted=wanted)
-    except (NothingImported, OSError, CommandFailed):
+        return work()
+    except TooManyRecords:
+        require_spark_at(Where())
+    return _on_spark(work, Where(), MAX_RECORDS_HERE)
+
+
+def _on_spark(work: Callable[..., ImportResult], where: Where, rows: int) -> ImportResult:
+    """The result of the work on Spark, sized for this number of rows."""
+    from hearsay.cli.spark_steps import spark_steps
+    from hearsay.ingest.import_traces import NothingImported
+    from hearsay.pipeline.spark.failures import in_one_line
+    from hearsay.trace.language.errors import RunFolderError
+
+    try:
+        with spark_steps(where, rows, 1) as spark:
+            from hearsay.ingest.spark_import import read_with_spark
+
+            spark.step("importing")
+            return work(read=read_with_spark(spark.session))
+    except (NothingImported, OSError, CommandFailed, RunFolderError):
         raise
     except Exception as error:
         raise CommandFailed(f"the import failed: {in_one_line(error)}") from None
-
-
-def _size(files: tuple[Path, ...]) -> int:
-    return sum(file.stat().st_size for file in files)
-
-
-def _large(files: tuple[Path, ...]) -> bool:
-    return _size(files) > IN_THIS_PROCESS_BYTES
 
 
 def _name_quarantined(record: SourceRecord, what: str) -> None:

@@ -1,1 +1,11 @@
-"""Traces of real networks become run folders: decode, number the names, write, estimate the clocks."""
+"""Traces of real networks: a data source for Spark, and their import as run folders."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+def register(spark: Any) -> None:
+    """Make `spark.read.format("hearsay")` known to a session, whose tasks must be able to import this package."""
+    spark.dataSource.register(import_module("hearsay.ingest.data_source").TraceSource)

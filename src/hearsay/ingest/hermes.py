@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,15 +25,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.rpc import PartKind
-from hearsay.ingest.identifiers import peer_of_name
-from hearsay.ingest.parts import BadSource, PartWriter
+from hearsay.ingest.peer_names import peer_name, peer_of_name
+from hearsay.ingest.records import BadSource, coded, empty_rows, numbers, records, texts
 from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.folder.foreign_parquet import open_foreign, pa
-from hearsay.trace.language.rows import Rows
-from hearsay.trace.language.schema import NONE, WIDTH, Column, TraceEvent
+from hearsay.trace.language.schema import NONE, Column, TraceEvent
 
 _Codes: TypeAlias = NDArray[np.int64]
-_LAST_MS = np.iinfo(np.int64).max // 1_000_000
+_MAX_INT64 = int(np.iinfo(np.int64).max)
+_LAST_MS = _MAX_INT64 // 1_000_000
+_MAX_COUNT = (1 << 31) - 1
 _BATCH_ROWS = 131_072
 _COLUMNS = (
     "timestamp",
@@ -50,7 +51,7 @@ _COLUMNS = (
     "payload",
 )
 """Those that are read; files have others."""
-_SKIPPED = -2
+_SKIPPED = NONE
 _LONGEST_TEXT = 1 << 20
 
 _SUB_TYPES = {
@@ -76,18 +77,32 @@ _PART_FAMILIES = {
     "sent_msg": PartKind.PUBLISH,
     "peer_exchange": PartKind.PRUNE,
 }
+
+
+def _peer(text: str) -> str:
+    return peer_name(peer_of_name(text)) if text else ""
+
+
+def _message(text: str) -> str:
+    return bytes.fromhex(text).hex()
+
+
+_NAMES: dict[str, tuple[str, Callable[[str], str]]] = {
+    "remote": ("remote_peer_id", _peer), "topic": ("topic", str), "message": ("msg_id", _message)
+}  # fmt: skip
 _EVENT_FAMILIES = ("add_remove", "graft_prune", "join_leave", "msg_arrival", "connect_disconnect")
 
 
-def decode_hermes(path: Path, part: PartWriter) -> None:
-    """Read a file into the part; BadSource if it is not wholly good."""
+def decode_hermes(path: Path) -> Iterator[Any]:
+    """The records of a file in batches; BadSource if it is not wholly good."""
     try:
         file = open_foreign(path, _COLUMNS)
         missing = {"timestamp", "type", "producer_id"} - set(file.schema_arrow.names)
         if missing:
             raise BadSource(f"foreign: no hermes events (no column {', '.join(sorted(missing))})")
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=_COLUMNS):
-            _Batch(batch, part).decode()
+            if batch.num_rows:
+                yield _Batch(batch).decode()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BadSource(f"damaged Parquet ({str(error).partition(chr(10))[0]})") from None
 
@@ -95,31 +110,23 @@ def decode_hermes(path: Path, part: PartWriter) -> None:
 class _Batch:
     """Some rows of one file."""
 
-    def __init__(self, batch: Any, part: PartWriter) -> None:
+    def __init__(self, batch: Any) -> None:
         self._batch = batch
-        self._part = part
-        self._size: int = batch.num_rows
+        self._rows = empty_rows(batch.num_rows)
+        self._others: dict[str, Any] = {}
 
-    def decode(self) -> None:
-        if not self._size:
-            return
-        times = self._numbers("timestamp")
-        if times.min() < 0 or times.max() > _LAST_MS:
-            raise BadSource("a timestamp is out of range")
-        rows = np.full((self._size, WIDTH), NONE, dtype=np.int64)
-        rows[:, Column.TIME_US] = times * 1_000_000
-        rows[:, Column.PEER] = self._named("producer_id", peer_of_name, self._part.identifiers.peers.number)
-        if (rows[:, Column.PEER] == NONE).any():
+    def decode(self) -> Any:
+        self._rows[:, Column.TIME_US] = self._numbers("timestamp", _LAST_MS) * 1_000_000
+        peers = self._others["peer"] = self._named("producer_id", _peer)
+        if peers.null_count:
             raise BadSource("a row has no producer_id")
-        self._fill(rows)
-        kept = rows[rows[:, Column.EVENT] != _SKIPPED]
-        self._part.identifiers.count_events(rows[:, Column.PEER], rows[:, Column.EVENT], rows[:, Column.TIME_US])
-        self._part.add(kept)
+        self._fill()
+        return records(self._rows, np.zeros(len(self._rows), dtype=np.int64), **self._others)
 
-    def _fill(self, rows: Rows) -> None:
-        families = self._distinct("type")[0]
-        if "topic" in self._batch.schema.names and "payload" in self._batch.schema.names:
-            self._generic(rows)
+    def _fill(self) -> None:
+        families, names = self._distinct("type")[0], self._batch.schema.names
+        if "topic" in names and "payload" in names:
+            self._generic()
             return
         if len(families) != 1:
             raise BadSource(
@@ -127,58 +134,36 @@ class _Batch:
             )
         family: str = families[0]
         if family in _PART_FAMILIES:
-            rows[:, Column.EVENT] = self._codes("direction", _DIRECTIONS)
-            rows[:, Column.KIND] = _PART_FAMILIES[family]
-            rows[:, Column.COUNT] = self._numbers("msgs") if "msgs" in self._batch.schema.names else 1
+            self._rows[:, Column.EVENT] = self._codes("direction", _DIRECTIONS)
+            self._rows[:, Column.KIND] = _PART_FAMILIES[family]
+            self._rows[:, Column.COUNT] = self._numbers("msgs", _MAX_COUNT) if "msgs" in names else 1
         elif family in _EVENT_FAMILIES:
-            rows[:, Column.EVENT] = self._codes("sub_type", _SUB_TYPES)
-        elif family == "control_rpc":
-            rows[:, Column.EVENT] = _SKIPPED
-        else:
+            self._rows[:, Column.EVENT] = self._codes("sub_type", _SUB_TYPES)
+        elif family != "control_rpc":
             raise BadSource(f"unknown hermes family {family!r:.80}")
-        self._fill_names(rows)
+        for field, (name, parse) in _NAMES.items():
+            if name in names:
+                self._others[field] = self._named(name, parse)
         if family == "msg_arrival":
-            self._fill_sizes(rows)
+            sizes, handled = self._numbers("msg_size"), self._is("sub_type", "handle_msg")
+            self._rows[~handled, Column.BYTES] = sizes[~handled]
+            self._others["data_bytes"] = numbers(np.where(handled, sizes, NONE))
         if family == "connect_disconnect":
-            self._tell_implementations(rows)
+            self._others["implementation"] = self._named("agent_version", str)
 
-    def _fill_names(self, rows: Rows) -> None:
-        names, present = self._part.identifiers, self._batch.schema.names
-        if "remote_peer_id" in present:
-            rows[:, Column.REMOTE] = self._named("remote_peer_id", peer_of_name, names.peers.number)
-        if "topic" in present:
-            rows[:, Column.TOPIC] = self._named("topic", str.encode, names.topics.number)
-        if "msg_id" in present:
-            rows[:, Column.MESSAGE] = self._named("msg_id", bytes.fromhex, names.messages.number)
-
-    def _fill_sizes(self, rows: Rows) -> None:
-        sizes = self._numbers("msg_size")
-        handled = self._is("sub_type", "handle_msg")
-        rows[~handled, Column.BYTES] = sizes[~handled]
-        sized = handled & (rows[:, Column.MESSAGE] != NONE)
-        self._part.add_sizes(rows[sized, Column.MESSAGE], sizes[sized])
-
-    def _tell_implementations(self, rows: Rows) -> None:
-        for peer, agent in zip(rows[:, Column.REMOTE].tolist(), self._texts("agent_version"), strict=True):
-            if peer != NONE and agent:
-                self._part.implementations[peer] = max(agent, self._part.implementations.get(peer, ""))
-
-    def _generic(self, rows: Rows) -> None:
+    def _generic(self) -> None:
         published = self._is("type", "PUBLISH_MESSAGE")
-        rows[:, Column.EVENT] = np.where(published, TraceEvent.PUBLISH, _SKIPPED)
-        ids: list[bytes] = []
-        topics: list[bytes] = []
+        self._rows[published, Column.EVENT] = TraceEvent.PUBLISH
+        ids: list[str | None] = []
+        topics: list[str | None] = []
         for payload, is_published in zip(self._texts("payload"), published.tolist(), strict=True):
-            if not is_published:
-                continue
             try:
-                fields = json.loads(payload)
-                ids.append(b64decode(fields["MsgID"], validate=True))
-                topics.append(str(fields["Topic"]).encode())
+                fields = json.loads(payload) if is_published else {"MsgID": "", "Topic": ""}
+                ids.append(b64decode(fields["MsgID"], validate=True).hex() if is_published else None)
+                topics.append(str(fields["Topic"]).encode().decode() if is_published else None)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise BadSource(f"a publication's payload cannot be read ({str(error)[:80]})") from None
-        rows[published, Column.MESSAGE] = self._part.identifiers.messages.number(ids)
-        rows[published, Column.TOPIC] = self._part.identifiers.topics.number(topics)
+        self._others |= {"message": texts(ids).dictionary_encode(), "topic": texts(topics).dictionary_encode()}
 
     def _column(self, name: str) -> Any:
         if name not in self._batch.schema.names:
@@ -188,15 +173,17 @@ class _Batch:
             raise BadSource(f"a row has no {name}")
         return column
 
-    def _numbers(self, name: str) -> _Codes:
+    def _numbers(self, name: str, highest: int = _MAX_INT64) -> _Codes:
         column = self._column(name)
         if not pa.types.is_integer(column.type):
             kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
             raise BadSource(f"column {name} is {kind}, not whole numbers")
-        numbers = column.to_numpy(zero_copy_only=False).astype(np.int64)
-        if numbers.min() < 0:
+        found = column.to_numpy(zero_copy_only=False).astype(np.int64)
+        if found.min() < 0:
             raise BadSource(f"a negative {name}")
-        return numbers
+        if found.max() > highest:
+            raise BadSource(f"a {name} is out of range")
+        return found
 
     def _distinct(self, name: str) -> tuple[list[str], _Codes]:
         """The texts of a column, each once, and which of them each row has."""
@@ -204,35 +191,33 @@ class _Batch:
         if not pa.types.is_dictionary(column.type) or not pa.types.is_string(column.type.value_type):
             raise BadSource(f"column {name} is {column.type}, not texts")
         used, places = np.unique(column.indices.to_numpy(zero_copy_only=False), return_inverse=True)
-        texts: Any = column.dictionary.take(pa.array(used))
-        lengths: list[int] = compute.binary_length(texts).to_pylist()
+        found: Any = column.dictionary.take(pa.array(used))
+        lengths: list[int] = compute.binary_length(found).to_pylist()
         if max(lengths) > _LONGEST_TEXT:
             raise BadSource(f"a {name} is longer than {_LONGEST_TEXT} bytes")
-        return texts.to_pylist(), places.astype(np.int64)
+        return found.to_pylist(), places.astype(np.int64)
 
     def _texts(self, name: str) -> list[str]:
         """The texts of all rows."""
-        texts, places = self._distinct(name)
-        numbers: list[int] = places.tolist()
-        return [texts[number] for number in numbers]
+        found, places = self._distinct(name)
+        return [found[place] for place in places.tolist()]
 
     def _is(self, name: str, text: str) -> NDArray[np.bool_]:
-        texts, places = self._distinct(name)
-        return np.array([each == text for each in texts])[places]
+        found, places = self._distinct(name)
+        return np.array([each == text for each in found])[places]
 
     def _codes(self, name: str, known: Mapping[str, int]) -> _Codes:
-        texts, places = self._distinct(name)
-        unknown = [text for text in texts if text not in known]
+        found, places = self._distinct(name)
+        unknown = [text for text in found if text not in known]
         if unknown:
             raise BadSource(f"unknown {name} {unknown[0]!r:.80}")
-        return np.array([known[text] for text in texts], dtype=np.int64)[places]
+        return np.array([known[text] for text in found], dtype=np.int64)[places]
 
-    def _named(self, name: str, parse: Callable[[str], bytes], number: Callable[[list[bytes]], _Codes]) -> _Codes:
-        texts, places = self._distinct(name)
+    def _named(self, name: str, parse: Callable[[str], str]) -> Any:
+        """The texts of a column in the form of the data source; null for an empty one."""
+        found, places = self._distinct(name)
         try:
-            names = [parse(text) for text in texts]
+            names = [parse(text) for text in found]
         except ValueError as error:
             raise BadSource(f"{name}: {error}") from None
-        numbers = number(names)
-        numbers[[not each for each in names]] = NONE
-        return numbers[places]
+        return coded(np.where([not each for each in names], NONE, np.arange(len(names)))[places], texts(names))

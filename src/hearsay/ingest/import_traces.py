@@ -1,12 +1,14 @@
-"""Traces of real networks become a run folder.
+"""Traces of real networks become a run folder: read, number, write.
 
 Rules:
 
-* Files are cut into units, units are decoded by workers, and a file counts only if all of its units are good: what
-  is truncated, corrupt, foreign, empty or mixed is quarantined whole, by name and reason, and the rest goes on.
-* Numbers follow from the bytes of all names, times from the earliest event of the good files. So the rows of a run
+* Files are cut into units and decoded to records. A file counts only if all of its units are good: what is truncated,
+  corrupt, foreign, empty or mixed is quarantined whole, by name and reason, and the rest goes on.
+* Numbers follow from all names in order, times from the earliest event of the good files. So the rows of a run
   depend on the good files alone, not on how they were cut, or who decoded them when.
-* Nothing is written under its final name before all good files are decoded; the manifest comes last.
+* Records are one partition in this process, and many on Spark (`spark_import`). What is done with a partition is the
+  same (`partition`); here its notes are added up.
+* The manifest comes last.
 * An import leaves clocks alone. When the runs of live nodes are joined, the clocks that are flagged (`skew`) are put
   right: the trace is written, looked at, and if there are such clocks written again. There all runs must be good.
 """
@@ -16,38 +18,32 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hearsay.ingest.identifiers import NO_TIME, peer_name
 from hearsay.ingest.live_runs import LIVE, different_folders, message_ids, router_of
-from hearsay.ingest.message_facts import MessageFacts, facts_of_file, merged_delays, merged_facts
-from hearsay.ingest.numbering import (
-    Dictionaries,
-    NumberedPart,
-    delays_of,
-    dictionaries_of,
-    first_times,
-    renumber,
-    renumbering,
-)
-from hearsay.ingest.parts import BadSource, Part, load_part
+from hearsay.ingest.message_facts import merged_delays
+from hearsay.ingest.partition import MESSAGES_SCHEMA, Notes, Numbering, distinct, pairs_of, write_partition
+from hearsay.ingest.records import SCHEMA
 from hearsay.ingest.skew import ClockEstimate, estimate_clocks
 from hearsay.ingest.source_record import SourceFile, SourceRecord, write_source
-from hearsay.ingest.sources import Source, Unit, decode_unit, recognise, split
-from hearsay.ingest.workers import ThisProcess, Workers
+from hearsay.ingest.sources import UNIT_BYTES, records_of, units_of
 from hearsay.trace.folder.arrow import pa
-from hearsay.trace.folder.manifest import WrittenTrace, load_manifest
-from hearsay.trace.language.schema import NONE, TRACE_FOLDER, TraceEvent
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.folder.arrow_compute import compute
+from hearsay.trace.folder.foreign_parquet import open_foreign
+from hearsay.trace.folder.manifest import TraceFile, WrittenTrace, load_manifest
+from hearsay.trace.language.digest import hash_of_parts
+from hearsay.trace.language.schema import CLASSES, TRACE_FOLDER
+from hearsay.trace.write.run_folder import DICTIONARIES, RunFolder
 
-UNIT_BYTES = 128 << 20
-_PARTS_FOLDER = ".spill-import"
+MAX_RECORDS_HERE = 3_000_000
+"""Records that an import in this process keeps in memory."""
+_SCRATCH = ".spill-import"
 
 
 class NothingImported(Exception):
@@ -56,6 +52,10 @@ class NothingImported(Exception):
     def __init__(self, record: SourceRecord) -> None:
         super().__init__("no file could be read")
         self.record = record
+
+
+class TooManyRecords(Exception):
+    """The files hold more records than are imported in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,73 @@ class ImportResult:
     """As they were found."""
 
 
-@dataclass(slots=True)
-class _File:
-    path: Path
-    source: Source | None = None
-    reason: str | None = None
-    units: list[Unit] = field(default_factory=list[Unit])
-    parts: list[Path] = field(default_factory=list[Path])
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The files (or run folders) of an import, their format if it is not recognised, and how large a unit is."""
+
+    paths: Sequence[Path]
+    wanted: str | None
+    unit_bytes: int
+
+
+class Records(Protocol):
+    """The records of the good files."""
+
+    @property
+    def files(self) -> Sequence[SourceFile]:
+        """In any order."""
+        ...
+
+    @property
+    def origin_ns(self) -> int: ...
+
+    def names(self, *columns: str) -> Any:
+        """The texts in these columns, each once, sorted."""
+        ...
+
+    def write(self, numbering: Numbering, run: Path, notes: Path) -> None:
+        """Have all partitions written."""
+        ...
+
+
+Reader: TypeAlias = Callable[[Given, Path], Records]
+"""Reads what is given; the folder is for whatever must wait on the disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordsHere:
+    files: Sequence[SourceFile]
+    origin_ns: int
+    table: Any
+
+    def names(self, *columns: str) -> Any:
+        return distinct(self.table, *columns)
+
+    def write(self, numbering: Numbering, run: Path, notes: Path) -> None:
+        write_partition(self.table, numbering, run, notes, 0, 0)
+
+
+def read_here(given: Given, scratch: Path, most: int = MAX_RECORDS_HERE) -> Records:
+    """The records in this process; TooManyRecords if they take too much memory."""
+    files: list[SourceFile] = []
+    good: list[Any] = []
+    count = 0
+    for path in given.paths:
+        batches: list[Any] = []
+        for unit in units_of(path, given.wanted, given.unit_bytes):
+            for batch in records_of(unit):
+                batches.append(batch)
+                count += batch.num_rows
+                if count > most:
+                    raise TooManyRecords(f"more than {most:,} records")
+        table = pa.Table.from_batches(batches, SCHEMA)
+        problem, format_ = (next(iter(distinct(table, column).to_pylist()), None) for column in ("error", "format"))
+        events = int(np.count_nonzero(table.column("part").to_numpy() == 0))
+        files.append(SourceFile(str(path), format_, 0 if problem else events, problem))
+        if not problem:
+            good.append(table)
+    table = pa.concat_tables([SCHEMA.empty_table(), *good])
+    return _RecordsHere(files, compute.min(table.column("time_ns")).as_py() or 0, table)
 
 
 def import_traces(
@@ -84,24 +144,18 @@ def import_traces(
     run: RunFolder,
     *,
     wanted: str | None = None,
-    workers: Workers | None = None,
+    read: Reader = read_here,
     unit_bytes: int = UNIT_BYTES,
 ) -> ImportResult:
     """Import the files into the run folder; `wanted` is their format, or each is recognised by itself."""
-    workers = workers or ThisProcess()
-    with _scratch(run.path / _PARTS_FOLDER) as scratch:
-        given = _recognised(files, wanted, unit_bytes)
-        imported, written = _assembled(given, run, workers, scratch)
+    imported, written = _assembled(Given(files, wanted, unit_bytes), run, read)
     return _sealed(run, imported, written)
 
 
-def join_runs(runs: Sequence[Path], run: RunFolder) -> ImportResult:
+def join_runs(runs: Sequence[Path], run: RunFolder, *, read: Reader = read_here) -> ImportResult:
     """Join the runs of live nodes into the run folder; RunFolderError if one of them is none."""
-    workers = ThisProcess()
     folders = different_folders(runs)
-    with _scratch(run.path / _PARTS_FOLDER) as scratch:
-        given = [_File(folder, Source(folder, LIVE), units=[Unit(Source(folder, LIVE))]) for folder in folders]
-        imported, written = _assembled(given, run, workers, scratch, message_ids(folders), joining=True)
+    imported, written = _assembled(Given(folders, LIVE, UNIT_BYTES), run, read, message_ids(folders), joining=True)
     router = router_of(folders)
     if router is not None:
         run.write_text_atomic("summary.json", json.dumps({"router": router}) + "\n")
@@ -109,38 +163,32 @@ def join_runs(runs: Sequence[Path], run: RunFolder) -> ImportResult:
 
 
 def _assembled(
-    given: Sequence[_File],
-    run: RunFolder,
-    workers: Workers,
-    scratch: Path,
-    ids: Mapping[bytes, str] | None = None,
-    *,
-    joining: bool = False,
+    given: Given, run: RunFolder, read: Reader, ids: Mapping[str, str] | None = None, *, joining: bool = False
 ) -> tuple[ImportResult, WrittenTrace]:
-    """All but the seal. `ids` are those of messages whose names in parts are others."""
-    _decode(given, workers, scratch)
-    parts = [load_part(folder) for file in given if file.reason is None for folder in file.parts]
-    record = _record(given, parts)
-    if not parts or (joining and record.quarantined):
-        raise NothingImported(record)
-    dictionaries = dictionaries_of(parts)
-    events, implementations, sizes, first_copies = _gathered(parts, dictionaries, scratch)
-    numbered = [NumberedPart(part.folder, record.origin_unix_ns or 0, first_copies) for part in parts]
-    peers_with_events = sorted({peer for peer, _, _ in events})
-    written = workers.write(run.path, numbered)
-    facts, clocks = _first_pass(run, written, workers, len(dictionaries.messages), peers_with_events)
-    ahead_us = {clock.peer: clock.offset_us for clock in clocks if clock.flagged and clock.offset_us is not None}
-    if joining and ahead_us:
-        numbered = _with_clocks_right(numbered, workers, ahead_us, dictionaries, scratch)
-        record = replace(record, origin_unix_ns=numbered[0].origin_ns)
-        shutil.rmtree(run.path / TRACE_FOLDER)
-        written = workers.write(run.path, numbered)
-        facts, _ = _first_pass(run, written, workers, len(dictionaries.messages), peers_with_events)
-    _write_names(run, dictionaries, set(peers_with_events), implementations)
-    _write_messages(run, facts, dictionaries, sizes, ids)
+    """All but the seal. `ids` are those of messages whose names in records are others."""
+    with _scratch(run.path / _SCRATCH) as scratch:
+        records = read(given, scratch)
+        by_name = {file.name: file for file in records.files}
+        record = SourceRecord(None, tuple(by_name[str(path)] for path in given.paths), {})
+        if len(record.quarantined) == len(record.files) or (joining and record.quarantined):
+            raise NothingImported(record)
+        numbering = Numbering(records.names("peer", "remote"), records.names("topic"), records.origin_ns)
+        notes = _written(records, numbering, run.path, scratch)
+        clocks = _clocks(notes)
+        ahead_us = {clock.peer: clock.offset_us for clock in clocks if clock.flagged and clock.offset_us is not None}
+        if joining and ahead_us:
+            numbering = _with_clocks_right(numbering, notes, ahead_us)
+            shutil.rmtree(run.path / TRACE_FOLDER)
+            notes = _written(records, numbering, run.path, scratch)
+        reasons = sum((Counter(each.reasons) for each in notes), Counter[str]())
+        record = replace(record, origin_unix_ns=numbering.origin_ns, reject_reasons=dict(sorted(reasons.items())))
+        events = _events(notes)
+        _write_names(run, numbering, {peer for peer, _, _ in events}, notes)
+        run.write_batches(f"{DICTIONARIES}/messages", MESSAGES_SCHEMA, _messages(scratch, ids))
     _write_clocks(run, clocks, ahead_us if joining else {})
-    write_source(run, record, events, sum(workers.map(delays_of, numbered), Counter[int]()))
-    return ImportResult(record, written.rows, len(dictionaries.peers), len(dictionaries.messages), clocks), written
+    write_source(run, record, events, _delays(notes))
+    trace = _trace(notes)
+    return ImportResult(record, trace.rows, len(numbering.peers), sum(each.messages for each in notes), clocks), trace
 
 
 def _sealed(run: RunFolder, imported: ImportResult, written: WrittenTrace, complete: bool = True) -> ImportResult:
@@ -158,145 +206,71 @@ def _scratch(folder: Path) -> Generator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _recognised(paths: Sequence[Path], wanted: str | None, unit_bytes: int) -> list[_File]:
-    files = [_File(path) for path in paths]
-    for file in files:
-        try:
-            file.source = recognise(file.path, wanted)
-            file.units = split(file.source, unit_bytes)
-        except BadSource as error:
-            file.reason = str(error)
-    return files
+def _written(records: Records, numbering: Numbering, run: Path, scratch: Path) -> list[Notes]:
+    records.write(numbering, run, scratch)
+    return [Notes(**json.loads(path.read_bytes())) for path in sorted(scratch.glob("notes-*.json"))]
 
 
-def _decode(files: Sequence[_File], workers: Workers, scratch: Path) -> None:
-    tasks: list[tuple[Unit, Path]] = []
-    owners: list[_File] = []
-    for file in files:
-        file.parts = [scratch / f"{len(tasks) + index:06d}" for index in range(len(file.units))]
-        tasks += zip(file.units, file.parts, strict=True)
-        owners += [file] * len(file.units)
-    for owner, reason in zip(owners, workers.map(_decode_task, tasks), strict=True):
-        owner.reason = owner.reason or reason
-
-
-def _decode_task(task: tuple[Unit, Path]) -> str | None:
-    """Why the unit is bad, None if it is good."""
-    try:
-        decode_unit(*task)
-    except BadSource as error:
-        return str(error)
-    return None
-
-
-def _record(files: Sequence[_File], parts: Sequence[Part]) -> SourceRecord:
-    events = {part.folder: part.events for part in parts}
-    reasons: Counter[str] = Counter()
-    for part in parts:
-        words = [reason.decode("utf-8", "backslashreplace") for reason in part.reasons.to_pylist()]
-        for word, times in zip(words, part.times_given, strict=True):
-            reasons[word] += times
-    reasons = +reasons  # a reason that only nodes' ends give is none of a reject
-    return SourceRecord(
-        origin_unix_ns=min((part.first_ns for part in parts), default=None),
-        files=tuple(
-            SourceFile(
-                str(file.path),
-                file.source.format if file.source else None,
-                sum(events[folder] for folder in file.parts) if file.reason is None else 0,
-                file.reason,
-            )
-            for file in files
-        ),
-        reject_reasons=dict(sorted(reasons.items())),
+def _trace(notes: Sequence[Notes]) -> WrittenTrace:
+    files = [TraceFile(**file) for each in notes for file in each.files]
+    files.sort(key=lambda file: (CLASSES.index(file.trace_class), file.name))
+    most = max((file.rows for file in files), default=0)
+    return WrittenTrace(
+        tuple(files), sum(each.rows for each in notes), hash_of_parts(each.hash for each in notes), (), most
     )
 
 
-def _gathered(
-    parts: Sequence[Part], dictionaries: Dictionaries, scratch: Path
-) -> tuple[list[tuple[int, int, int]], dict[int, str], NDArray[np.int64], Path]:
-    """(peer, event, events), implementations by peer, sizes by message, the file of first copies by message."""
-    events = np.zeros((len(dictionaries.peers), len(TraceEvent)), dtype=np.int64)
-    implementations: dict[int, str] = {}
-    sizes = np.full(len(dictionaries.messages), NONE, dtype=np.int64)
-    first_copies = np.full(len(dictionaries.messages), NO_TIME)
-    for part in parts:
-        numbers = renumbering(part, dictionaries)
-        renumber(part, numbers)
-        np.add.at(events, numbers.peers[:-1], part.events_of_peer)
-        np.maximum.at(sizes, numbers.messages[:-1], part.sizes)
-        np.minimum.at(first_copies, numbers.messages[:-1], part.first_copy_ns)
-        for peer, name in zip(numbers.peers[:-1].tolist(), part.implementations, strict=True):
-            if name is not None:
-                implementations[peer] = max(name, implementations.get(peer, ""))
-    path = scratch / "first_copies.npy"
-    np.save(path, first_copies)
-    peers, kinds = np.nonzero(events)
-    counted = zip(peers.tolist(), kinds.tolist(), events[peers, kinds].tolist(), strict=True)
-    return list(counted), implementations, sizes, path
+def _clocks(notes: Sequence[Notes]) -> list[ClockEstimate]:
+    peers = sorted({peer for peer, _, _ in _events(notes)})
+    return estimate_clocks(merged_delays([pairs_of(each) for each in notes]), peers)
 
 
-def _write_names(
-    run: RunFolder, dictionaries: Dictionaries, tracing: set[int], implementations: dict[int, str]
-) -> None:
-    peers = range(len(dictionaries.peers))
-    run.write_peers(
-        peers,
-        [peer_name(peer) for peer in dictionaries.peers.to_pylist()],
-        ["traced" if peer in tracing else "mentioned" for peer in peers],
-        [None] * len(peers),
-        [implementations.get(peer) for peer in peers],
-    )
-    topics: list[bytes] = dictionaries.topics.to_pylist()
-    run.write_topics(range(len(topics)), [topic.decode("utf-8", "backslashreplace") for topic in topics])
-
-
-def _first_pass(
-    run: RunFolder, written: WrittenTrace, workers: Workers, messages: int, peers: Sequence[int]
-) -> tuple[MessageFacts, list[ClockEstimate]]:
-    """What the trace tells of messages and clocks."""
-    paths = [run.path / file.name for file in written.files if file.trace_class == "message"]
-    told = workers.map(facts_of_file, paths)
-    facts = merged_facts([facts for facts, _ in told], messages)
-    return facts, estimate_clocks(merged_delays([delays for _, delays in told]), peers)
-
-
-def _with_clocks_right(
-    parts: Sequence[NumberedPart],
-    workers: Workers,
-    ahead_us: Mapping[int, int],
-    dictionaries: Dictionaries,
-    scratch: Path,
-) -> list[NumberedPart]:
-    """The same parts, with times by clocks that are put back by so much, from an origin that follows."""
-    ahead_ns = np.zeros(len(dictionaries.peers) + 1, dtype=np.int64)
+def _with_clocks_right(numbering: Numbering, notes: Sequence[Notes], ahead_us: Mapping[int, int]) -> Numbering:
+    """Clocks are put back by so much, and the origin follows."""
+    ahead_ns = np.zeros(len(numbering.peers) + 1, dtype=np.int64)
     for peer, ahead in ahead_us.items():
         ahead_ns[peer] = ahead * 1000
-    clocks, copies = scratch / "ahead.npy", scratch / "first_copies_right.npy"
-    np.save(clocks, ahead_ns)
-    right = [replace(part, ahead_ns=clocks) for part in parts]
-    told = workers.map(first_times, right)
-    np.save(copies, np.minimum.reduce([first_copies for _, first_copies in told]))
-    origin_ns = min(first_ns for first_ns, _ in told)
-    return [replace(part, origin_ns=origin_ns, first_copies=copies) for part in right]
+    origin_ns = min(first - int(ahead_ns[peer]) for each in notes for peer, first in zip(*each.first_ns, strict=True))
+    return replace(numbering, ahead_ns=ahead_ns, origin_ns=origin_ns)
 
 
-def _write_messages(
-    run: RunFolder,
-    facts: MessageFacts,
-    dictionaries: Dictionaries,
-    sizes: NDArray[np.int64],
-    ids: Mapping[bytes, str] | None,
-) -> None:
-    names: list[bytes] = dictionaries.messages.to_pylist()
-    run.write_messages(
-        facts.message,
-        facts.topic,
-        facts.publisher,
-        sizes,
-        facts.published_us,
-        [name.hex() if ids is None else ids.get(name) for name in names],
+def _events(notes: Sequence[Notes]) -> list[tuple[int, int, int]]:
+    """(peer, event, events)."""
+    counts: Counter[tuple[int, int]] = Counter()
+    for each in notes:
+        for peer, event, count in zip(*each.events, strict=True):
+            counts[peer, event] += count
+    return [(peer, event, count) for (peer, event), count in sorted(counts.items())]
+
+
+def _delays(notes: Sequence[Notes]) -> Counter[int]:
+    delays: Counter[int] = Counter()
+    for each in notes:
+        delays.update(dict(zip(*each.delays_ms, strict=True)))
+    return delays
+
+
+def _write_names(run: RunFolder, numbering: Numbering, tracing: set[int], notes: Sequence[Notes]) -> None:
+    peers = range(len(numbering.peers))
+    programs = dict(sorted((peer, program) for each in notes for peer, program in each.implementations))
+    run.write_peers(
+        peers,
+        numbering.peers.to_pylist(),
+        ["traced" if peer in tracing else "mentioned" for peer in peers],
+        [None] * len(peers),
+        [programs.get(peer) for peer in peers],
     )
+    run.write_topics(range(len(numbering.topics)), numbering.topics.to_pylist())
+
+
+def _messages(scratch: Path, ids: Mapping[str, str] | None) -> Iterator[Any]:
+    """The dictionary of messages, partition by partition."""
+    for path in sorted(scratch.glob("messages-*.parquet")):
+        for batch in open_foreign(path).iter_batches():
+            names = batch.column("id").cast(pa.string())
+            if ids is not None:
+                names = pa.array([ids.get(name) for name in names.to_pylist()], pa.string())
+            yield pa.RecordBatch.from_arrays([*batch.columns[:-1], names], schema=MESSAGES_SCHEMA)
 
 
 def _write_clocks(run: RunFolder, clocks: Sequence[ClockEstimate], put_back_us: Mapping[int, int]) -> None:

@@ -8,7 +8,7 @@ by then. Such a node is down from there, and a row says so (`hearsay.trace.run_s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.actions import Reason
-from hearsay.ingest.identifiers import peer_of_name
-from hearsay.ingest.parts import BadSource, PartWriter
-from hearsay.trace.folder.arrow import read_table
+from hearsay.ingest.peer_names import peer_name, peer_of_name
+from hearsay.ingest.records import BadSource, coded, empty_rows, records, texts
+from hearsay.trace.folder.arrow import pa, read_table
 from hearsay.trace.folder.manifest import MANIFEST, load_manifest
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.rows import Rows
-from hearsay.trace.language.schema import NONE, WIDTH, Column, TraceEvent, wire_name
+from hearsay.trace.language.schema import NONE, Column, TraceEvent
 from hearsay.trace.read.reader import read_groups
 from hearsay.trace.run_series import WHOLE, lost_at, numbered_folders, speaks_of_whole
 from hearsay.trace.write.run_folder import DICTIONARIES
@@ -30,6 +30,8 @@ from hearsay.trace.write.run_folder import DICTIONARIES
 Numbers: TypeAlias = NDArray[np.int64]
 
 LIVE = "live"
+OWN_PEER = 0
+"""A node's number in its own trace."""
 _LAST_US = np.iinfo(np.int64).max // 1000
 _DICTIONARIES = {
     "peers": {"peer": int, "name": str, "role": str | None, "implementation": str | None},
@@ -75,14 +77,14 @@ def _sealed_folders(path: Path) -> list[Path]:
     return folders
 
 
-def message_ids(folders: Sequence[Path]) -> dict[bytes, str]:
-    """By a message's name in parts its id in hexadecimal, as far as the dictionaries know."""
-    found: dict[bytes, str] = {}
+def message_ids(folders: Sequence[Path]) -> dict[str, str]:
+    """By a message's name in records its id in hexadecimal, as far as the dictionaries know."""
+    found: dict[str, str] = {}
     for folder in folders:
         table = _dictionary(folder, "messages")
         for number, text in zip(table["message"], table["id"], strict=True):
             if text is not None:
-                found[_name(number)] = text
+                found[message_name(number)] = text
     return found
 
 
@@ -95,87 +97,72 @@ def router_of(folders: Sequence[Path]) -> str | None:
     return routers[0] if len(routers) == 1 else f"mixed: {', '.join(routers)}"
 
 
-def decode_live_run(run: Path, part: PartWriter) -> None:
-    """Read a run folder into the part; BadSource if it is not wholly good."""
+def decode_live_run(run: Path) -> Iterator[Any]:
+    """The records of a run folder in batches; BadSource if it is not wholly good."""
     try:
-        _Run(run, part).decode()
+        yield from _records(run)
     except RunFolderError as error:
         raise BadSource(str(error)) from None
     except (IndexError, ValueError) as error:
         raise BadSource(f"not the trace of a live node ({error})") from None
 
 
-class _Run:
-    def __init__(self, run: Path, part: PartWriter) -> None:
-        self._run = run
-        self._part = part
-        names = part.identifiers
-        peers = _dictionary(run, "peers")
-        self._peers = names.peers.number([peer_of_name(name) for name in _by_number(peers, "peer")])
-        self._topics = names.topics.number(
-            [name.encode() for name in _by_number(_dictionary(run, "topics"), "topic")]
-        )
-        for number, agent in zip(self._peers.tolist(), peers["implementation"], strict=True):
-            if agent is not None:
-                part.implementations[number] = agent
-
-    def decode(self) -> None:
-        for rows in read_groups(self._run):
-            if len(rows):
-                self._add(rows)
-        lost_us = lost_at(self._run)
-        if lost_us is not None:
-            self._part.add(self._lost(lost_us))
-        messages = _dictionary(self._run, "messages")
-        known = [place for place, size in enumerate(messages["bytes"]) if size is not None]
-        numbers = self._part.identifiers.messages.number([_name(messages["message"][place]) for place in known])
-        self._part.add_sizes(numbers, np.array([messages["bytes"][place] for place in known], dtype=np.int64))
-
-    def _lost(self, time_us: int) -> Rows:
-        """The end of a node that could not tell of it; a node is number 0 of its own trace."""
-        row = np.full((1, WIDTH), NONE, dtype=np.int64)
-        row[0, [Column.TIME_US, Column.EVENT, Column.PEER]] = time_us * 1000, TraceEvent.NODE_DOWN, self._peers[0]
-        row[0, Column.REASON] = self._part.identifiers.reasons.number([_reason_name(Reason.LOST)])[0]
-        return row
-
-    def _add(self, rows: Rows) -> None:
-        if not 0 <= rows[:, Column.TIME_US].min() <= rows[:, Column.TIME_US].max() <= _LAST_US:
-            raise ValueError("a time is out of range")
-        rows[:, Column.TIME_US] *= 1000
-        for column, numbers in (
-            (Column.PEER, self._peers),
-            (Column.REMOTE, self._peers),
-            (Column.TOPIC, self._topics),
-        ):
-            rows[:, column] = _renumbered(rows[:, column], numbers)
-        names = self._part.identifiers
-        rows[:, Column.MESSAGE] = _named(rows[:, Column.MESSAGE], _name, names.messages.number)
-        rows[:, Column.REASON] = _named(rows[:, Column.REASON], _reason_name, names.reasons.number)
-        self._part.identifiers.count_events(rows[:, Column.PEER], rows[:, Column.EVENT], rows[:, Column.TIME_US])
-        self._part.add(rows)
+def _records(run: Path) -> Iterator[Any]:
+    table = _dictionary(run, "peers")
+    peers = texts([peer_name(peer_of_name(name)) for name in _by_number(table, "peer")])
+    topics = texts(_by_number(_dictionary(run, "topics"), "topic"))
+    for rows in read_groups(run):
+        if len(rows):
+            yield _batch(rows, peers, topics)
+    lost_us = lost_at(run)
+    if lost_us is not None:
+        lost = empty_rows(1)
+        lost[0, [Column.TIME_US, Column.EVENT, Column.PEER]] = lost_us, TraceEvent.NODE_DOWN, OWN_PEER
+        lost[0, Column.REASON] = Reason.LOST
+        yield _batch(lost, peers, topics, NONE)
+    yield _facts(remote=peers, implementation=texts(table["implementation"]))
+    messages = _dictionary(run, "messages")
+    yield _facts(
+        message=texts(map(message_name, messages["message"])), data_bytes=pa.array(messages["bytes"], pa.int64())
+    )
 
 
-def _name(number: int) -> bytes:
-    return number.to_bytes(8, "big")
+def _batch(rows: Rows, peers: Any, topics: Any, part: int = 0) -> Any:
+    if not 0 <= rows[:, Column.TIME_US].min() <= rows[:, Column.TIME_US].max() <= _LAST_US:
+        raise ValueError("a time is out of range")
+    rows[:, Column.TIME_US] *= 1000
+    messages, places = np.unique(rows[:, Column.MESSAGE], return_inverse=True)
+    return records(
+        rows,
+        np.full(len(rows), part),
+        peer=_named(rows[:, Column.PEER], peers),
+        remote=_named(rows[:, Column.REMOTE], peers),
+        topic=_named(rows[:, Column.TOPIC], topics),
+        message=coded(
+            np.where(rows[:, Column.MESSAGE] == NONE, NONE, places),
+            texts(map(message_name, messages.clip(0).tolist())),
+        ),
+    )
 
 
-def _reason_name(code: int) -> bytes:
-    return wire_name(Reason(code)).encode()
+def _facts(**fields: Any) -> Any:
+    """Records that are no events."""
+    count = len(next(iter(fields.values())))
+    fields = {
+        name: array.dictionary_encode() if pa.types.is_string(array.type) else array for name, array in fields.items()
+    }
+    return records(empty_rows(count), np.full(count, NONE), **fields)
 
 
-def _named(values: Numbers, name: Callable[[int], bytes], number: Callable[[list[bytes]], Numbers]) -> Numbers:
-    """The numbers of the names of these values."""
-    distinct, places = np.unique(values, return_inverse=True)
-    known = distinct != NONE
-    numbers = np.full(len(distinct), NONE, dtype=np.int64)
-    numbers[known] = number([name(value) for value in distinct[known].tolist()])
-    return numbers[places]
+def message_name(number: int) -> str:
+    """The text for a message's number in records."""
+    return f"{number:016x}"
 
 
-def _renumbered(values: Numbers, numbers: Numbers) -> Numbers:
-    if not NONE <= values.min() <= values.max() < len(numbers):
+def _named(codes: Numbers, names: Any) -> Any:
+    if not NONE <= codes.min() <= codes.max() < len(names):
         raise ValueError("a row has a number that no dictionary names")
-    return np.append(numbers, NONE)[np.where(values == NONE, len(numbers), values)]
+    return coded(codes, names)
 
 
 def _by_number(table: dict[str, list[Any]], key: str) -> Iterator[str]:

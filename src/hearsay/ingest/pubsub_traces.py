@@ -2,7 +2,7 @@
 
 Rules of streams (bytes in, batches of rows out, memory bounded):
 
-* Rows carry nanoseconds and the unit's own numbers (`Identifiers`).
+* Records carry nanoseconds, and names as texts: ids of messages in hexadecimal.
 * A stream of TraceEventBatch (from a remote tracer) is known by its first byte; a stream is of one kind.
 * Bytes left over at the end are a truncated event: the stream is refused whole.
 
@@ -27,10 +27,11 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from hearsay.ingest.event_decoder import MAX_MESSAGE, NEED_MORE, NO_ROOM, PROBLEMS, DecodedRows, decode, rows_needed
-from hearsay.ingest.identifiers import Identifiers
-from hearsay.ingest.parts import BadSource
-from hearsay.trace.language.rows import Rows
-from hearsay.trace.language.schema import WIDTH
+from hearsay.ingest.peer_names import peer_name
+from hearsay.ingest.protobuf_fields import SPAN_BITS, Data, Numbers, copy_spans
+from hearsay.ingest.records import BadSource, coded, empty_rows, records, texts
+from hearsay.trace.folder.arrow import pa
+from hearsay.trace.language.schema import NONE, WIDTH, Column
 
 _TYPES = {
     name: number
@@ -220,8 +221,6 @@ _EVENT: _Fields = {
 }
 
 
-Sink = Callable[[Rows], None]
-
 _FIRST_ROOM, _USUAL_ROOM = 1 << 14, 1 << 20
 """Bytes of events that the buffer of rows has room for, at first and in a stream that is longer."""
 
@@ -253,20 +252,17 @@ def _room_for(length: int) -> DecodedRows:
     )
 
 
-def decode_pieces(
-    pieces: Iterable[bytes | memoryview], identifiers: Identifiers, sink: Sink, batched: bool, offset: int = 0
-) -> None:
-    """Decode a whole stream; BadSource if any of it is wrong."""
+def decode_pieces(pieces: Iterable[bytes | memoryview], batched: bool, offset: int = 0) -> Iterator[Any]:
+    """The records of a whole stream in batches; BadSource if any of it is wrong."""
     rest, room, decoded = b"", _FIRST_ROOM, _room_for(_FIRST_ROOM)
     for piece in pieces:
         data = np.frombuffer(rest + bytes(piece) if rest else piece, dtype=np.uint8)
         at, size = 0, len(data)
         while at < size:
             status, at = decode(data, at, size, batched, decoded, room)
-            filled, events = decoded.filled.tolist()
+            events = int(decoded.filled[1])
             if events:
-                identifiers.number(data, decoded)
-                sink(decoded.rows[:filled])
+                yield _records(data, decoded)
             if status == NO_ROOM and (room < _USUAL_ROOM or not events):
                 room = _USUAL_ROOM if room < _USUAL_ROOM else MAX_MESSAGE + 16
                 decoded = _room_for(room)
@@ -278,3 +274,42 @@ def decode_pieces(
         rest = data[at:].tobytes()
     if rest:
         raise BadSource(f"truncated: an event at byte {offset} is cut off")
+
+
+def _records(data: Data, decoded: DecodedRows) -> Any:
+    """The records of the decoded events. One without rows has a record, too."""
+    filled, found = map(int, decoded.filled)
+    events = decoded.events[:found]
+    parts = np.bincount(decoded.rows[:filled, Column.PEER], minlength=found)
+    event_of: Numbers = np.repeat(np.arange(found), np.maximum(parts, 1))
+    rows = empty_rows(len(event_of))
+    rows[parts[event_of] > 0] = decoded.rows[:filled]
+    rows[:, Column.TIME_US] = events[event_of, 2]
+    rows[:, Column.EVENT] = events[event_of, 1]
+    return records(
+        rows,
+        np.arange(len(rows)) - np.searchsorted(event_of, event_of),
+        peer=_names(data, events[event_of, 0], peer_name),
+        remote=_names(data, rows[:, Column.REMOTE], peer_name),
+        topic=_names(data, rows[:, Column.TOPIC], _as_text),
+        message=_names(data, rows[:, Column.MESSAGE], bytes.hex),
+        reason=_names(data, rows[:, Column.REASON], _as_text),
+    )
+
+
+def _as_text(name: bytes) -> str:
+    return name.decode("utf-8", "backslashreplace")
+
+
+def _names(data: Data, spans: Numbers, text_of: Callable[[bytes], str]) -> Any:
+    """The texts at these spans, null for -1."""
+    present = spans >= 0
+    named = spans[present]
+    ends = np.cumsum(named & ((1 << SPAN_BITS) - 1))
+    copied = np.empty(ends[-1] if len(ends) else 0, dtype=np.uint8)
+    copy_spans(data, named, ends, copied)
+    buffers = [None, pa.py_buffer(np.append(0, ends)), pa.py_buffer(copied)]
+    encoded = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(named), buffers).dictionary_encode()
+    codes = np.full(len(spans), NONE, dtype=np.int64)
+    codes[present] = encoded.indices.to_numpy()
+    return coded(codes, texts(map(text_of, encoded.dictionary.to_pylist())))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from io import BufferedReader
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import numpy as np
 
@@ -18,33 +18,13 @@ from hearsay.foreign_files import open_regular
 from hearsay.ingest.event_decoder import DONE, MAX_MESSAGE, NEED_MORE, PROBLEMS, message_ends
 from hearsay.ingest.hermes import decode_hermes
 from hearsay.ingest.live_runs import LIVE, decode_live_run
-from hearsay.ingest.parts import BadSource, PartWriter
 from hearsay.ingest.pubsub_traces import decode_pieces, is_batched, looks_like_events, protobuf_of_lines
-
-
-def decode_unit(unit: Unit, folder: Path) -> None:
-    """Leave the unit's rows and names in the folder; BadSource if the unit is not wholly good."""
-    with PartWriter(folder) as part:
-        if unit.source.format == LIVE:
-            with reading():
-                decode_live_run(unit.source.path, part)
-        elif unit.source.format == "hermes":
-            with reading():
-                decode_hermes(unit.source.path, part)
-        else:
-            with opened(unit) as file:
-                if unit.source.format == "go-json":
-                    stream, batched = gathered(protobuf_of_lines(lines(file, unit))), False
-                else:
-                    stream, batched = pieces(file, unit), unit.source.batched
-                offset = 0 if unit.source.format == "go-json" else unit.start
-                decode_pieces(stream, part.identifiers, part.add, batched, offset)
-        if not part.identifiers.events:
-            raise BadSource("empty: no events")
-
+from hearsay.ingest.records import BadSource, empty_rows, of_file, records
+from hearsay.trace.language.schema import NONE
 
 FORMATS = ("go-json", "go-pb", "traced", "hermes")
 
+UNIT_BYTES = 128 << 20
 PIECE_BYTES = 4 << 20
 LONGEST_LINE = 4 * MAX_MESSAGE
 """An event of the largest size with all its bytes in base64 and its keys in JSON is less than half as long."""
@@ -70,6 +50,57 @@ class Unit:
     source: Source
     start: int = 0
     stop: int | None = None
+    problem: str | None = None
+    """Why the source is not read at all."""
+
+
+def units_of(path: Path, wanted: str | None, unit_bytes: int) -> list[Unit]:
+    """The units of a file, of the format wanted or recognised; of a run folder of a live node, if that is wanted."""
+    if wanted == LIVE:
+        return [Unit(Source(path, LIVE))]
+    try:
+        return split(recognise(path, wanted), unit_bytes)
+    except BadSource as error:
+        return [Unit(Source(path, ""), problem=str(error))]
+
+
+def records_of(unit: Unit) -> Iterator[Any]:
+    """The unit's records in batches. Where it cannot be read, the last record has the problem as its `error`."""
+    path, format_ = str(unit.source.path), unit.source.format or None
+    problem = unit.problem
+    if problem is None:
+        try:
+            for batch in decode_unit(unit):
+                yield of_file(batch, path, format_)
+        except BadSource as error:
+            problem = str(error)
+    if problem is not None:
+        yield of_file(records(empty_rows(1), np.array([NONE])), path, format_, problem)
+
+
+def decode_unit(unit: Unit) -> Iterator[Any]:
+    """The unit's records in batches; BadSource if it is not wholly good."""
+    count = 0
+    with reading():
+        for batch in _decoded(unit):
+            count += batch.num_rows
+            yield batch
+    if not count:
+        raise BadSource("empty: no events")
+
+
+def _decoded(unit: Unit) -> Iterator[Any]:
+    source = unit.source
+    if source.format == LIVE:
+        yield from decode_live_run(source.path)
+    elif source.format == "hermes":
+        yield from decode_hermes(source.path)
+    else:
+        with opened(unit) as file:
+            if source.format == "go-json":
+                yield from decode_pieces(gathered(protobuf_of_lines(lines(file, unit))), batched=False)
+            else:
+                yield from decode_pieces(pieces(file, unit), source.batched, unit.start)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -168,9 +168,11 @@ def map_spill(path: Path) -> list[NDArray[np.integer]]:
     return [array.to_numpy() for array in batch.columns]
 
 
-def write_table(file: DurableFile, table: Table) -> None:
-    """A small table (a dictionary) as a whole Parquet file."""
-    parquet.write_table(table, file, compression="zstd")
+def write_batches(file: DurableFile, schema: Any, batches: Iterable[Any]) -> None:
+    """A table (a dictionary) as a Parquet file."""
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(batch)
 
 
 def read_table(path: Path, numbers: Sequence[str] = (), texts: Sequence[str] = ()) -> dict[str, list[Any]]:

@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from glob import escape
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -151,9 +151,13 @@ class RunFolder:
     def write_table(self, name: str, columns: Mapping[str, Any]) -> None:
         """Write a small table, arrays by column, as NAME.parquet; the manifest will name it."""
         table = arrow.pa.table(dict(columns))
+        self.write_batches(name, table.schema, table.to_batches())
+
+    def write_batches(self, name: str, schema: Any, batches: Iterable[Any]) -> None:
+        """Write a table that need not fit into memory, as `write_table` does."""
         file_name = f"{name}.parquet"
         (self.path / file_name).parent.mkdir(exist_ok=True)
-        written = write_durably(self.path / file_name, lambda file: arrow.write_table(file, table))
+        written = write_durably(self.path / file_name, lambda file: arrow.write_batches(file, schema, batches))
         self._others[file_name] = OtherFile(file_name, *written)
 
     def write_manifest(

@@ -1,0 +1,242 @@
+"""One partition of an import: names become numbers, records become rows of the trace, and facts are noted.
+
+Rules:
+
+* A partition has all records that name one of its messages. Its messages are numbered in the order of their ids,
+  after those of earlier partitions.
+* What a partition writes is named by its number, so one that is written twice leaves the same files.
+* A source may know of a message or a peer what no row says: the size of the data, the program.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hearsay.core.language.actions import Reason
+from hearsay.ingest.message_facts import PairDelays, message_facts, pair_delays
+from hearsay.ingest.records import CLASS_NAMES, CODES, Numbers, empty_rows
+from hearsay.trace.folder.arrow import pa, parquet
+from hearsay.trace.folder.arrow_compute import compute
+from hearsay.trace.folder.durable import write_durably
+from hearsay.trace.folder.manifest import TraceFile
+from hearsay.trace.language.columns import ColumnBuilder
+from hearsay.trace.language.digest import TraceDigest
+from hearsay.trace.language.order import BY_MESSAGE, CANONICAL, order_of
+from hearsay.trace.language.rows import Rows
+from hearsay.trace.language.schema import CLASSES, NONE, Column, TraceEvent, wire_name
+from hearsay.trace.write.part_files import PartFiles
+
+_GROUP_ROWS = 250_000
+_NEVER = int(np.iinfo(np.int64).max)
+_REASONS = {
+    "validation failed": Reason.REJECTED,
+    "validation ignored": Reason.IGNORED,
+    "validation throttled": Reason.THROTTLED,
+    "validation queue full": Reason.THROTTLED,
+    "self originated message": Reason.SELF_ORIGIN,
+    **{wire_name(reason): reason for reason in Reason},
+}
+"""The reasons of go-libp2p-pubsub that are ours, too, and ours. Others (blacklists) are in `source.json` alone."""
+MESSAGES_SCHEMA = pa.schema(
+    {
+        "message": pa.int64(),
+        "topic": pa.int32(),
+        "publisher": pa.int32(),
+        "bytes": pa.int64(),
+        "published_us": pa.int64(),
+        "id": pa.string(),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """The names of a run's peers and topics by number, and the origin of its clock."""
+
+    peers: Any
+    topics: Any
+    origin_ns: int
+    ahead_ns: Numbers | None = None
+    """By how much the clock of each peer is ahead and shall be put back; None: clocks are left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What the partition noted, but for messages. Pairs are lists of equal length."""
+
+    files: list[dict[str, Any]]
+    rows: int
+    hash: str
+    messages: int
+    events: list[list[int]]
+    """Peer, event, and how many of these the source has."""
+    first_ns: list[list[int]]
+    """Peer, and the time of its first row by its clock."""
+    delays_ms: list[list[int]]
+    """Milliseconds since the first copy of the message, and how many copies came then."""
+    pairs: list[list[int]]
+    """Columns of `PairDelays`."""
+    reasons: dict[str, int]
+    implementations: list[list[Any]]
+    """Peer, and program."""
+
+
+def write_partition(
+    records: Any, numbering: Numbering, run: Path, notes: Path, number: int, first_message: int
+) -> None:
+    """Write the files of the trace into the run, and notes and messages into the folder of notes."""
+    ids = distinct(records, "message")
+    rows, times_ns = _numbered(records, numbering, ids, first_message)
+    events = _values(records, "part") == 0
+    is_row = ~np.asarray(records.column("class").is_null())
+    classes = _codes(records, "class", CLASS_NAMES)[is_row]
+    _write_messages(records, rows, is_row, ids, first_message, notes / f"messages-{number:05d}.parquet")
+    named = rows[events & (rows[:, Column.EVENT] != NONE)]
+    delays = _copy_delays(rows[is_row], times_ns[is_row], first_message, len(ids))
+    found = Notes(
+        **_write_trace(rows[is_row], classes, run, number),
+        messages=len(ids),
+        events=_counted(named[:, Column.PEER] * len(TraceEvent) + named[:, Column.EVENT], len(TraceEvent)),
+        first_ns=_firsts(rows[is_row, Column.PEER], times_ns[is_row]),
+        delays_ms=[each.tolist() for each in np.unique(delays, return_counts=True)],
+        pairs=[each.tolist() for each in pair_delays(rows[is_row])],
+        reasons=_reasons_given(records, rows),
+        implementations=_implementations(records, numbering),
+    )
+    write_durably(notes / f"notes-{number:05d}.json", json.dumps(asdict(found)).encode())
+
+
+def distinct(records: Any, *columns: str) -> Any:
+    """The texts in these columns, sorted."""
+    chunks = [chunk for column in columns for chunk in records.column(column).chunks]
+    used = [chunk.dictionary.take(chunk.indices.drop_null().unique()) for chunk in chunks]
+    names = pa.chunked_array(used, pa.string()).unique()
+    return names.take(compute.sort_indices(names))
+
+
+def _codes(records: Any, column: str, names: Any) -> Numbers:
+    """The place of each text among these names; -1 for others and for null."""
+    codes = [np.empty(0, dtype=np.int64)]
+    for chunk in records.column(column).chunks:
+        places = compute.index_in(chunk.dictionary, value_set=names).fill_null(NONE).to_numpy().astype(np.int64)
+        codes.append(np.append(places, NONE)[chunk.indices.fill_null(len(places)).to_numpy()])
+    return np.concatenate(codes)
+
+
+def _values(records: Any, column: str) -> Numbers:
+    return records.column(column).fill_null(NONE).to_numpy()
+
+
+def _numbered(records: Any, numbering: Numbering, ids: Any, first_message: int) -> tuple[Rows, Numbers]:
+    """The rows, and their times in nanoseconds."""
+    rows = empty_rows(records.num_rows)
+    for column, names in CODES.items():
+        rows[:, column] = _codes(records, column.name.lower(), names)
+    rows[:, Column.REASON] = _reason_codes(records)
+    for column, names in (
+        (Column.PEER, numbering.peers),
+        (Column.REMOTE, numbering.peers),
+        (Column.TOPIC, numbering.topics),
+    ):
+        rows[:, column] = _codes(records, column.name.lower(), names)
+    for column in (Column.HOPS, Column.BYTES, Column.COUNT):
+        rows[:, column] = _values(records, column.name.lower())
+    messages = _codes(records, "message", ids)
+    rows[:, Column.MESSAGE] = np.where(messages == NONE, NONE, messages + first_message)
+    times_ns = _values(records, "time_ns")
+    if numbering.ahead_ns is not None:
+        times_ns = times_ns - numbering.ahead_ns[rows[:, Column.PEER]]
+    rows[:, Column.TIME_US] = (times_ns - numbering.origin_ns) // 1000
+    return rows, times_ns
+
+
+def _reason_codes(records: Any) -> Numbers:
+    codes = np.array([*_REASONS.values(), NONE], dtype=np.int64)
+    return codes[_codes(records, "reason", pa.array(list(_REASONS), pa.string()))]
+
+
+def _write_trace(rows: Rows, classes: Numbers, run: Path, number: int) -> dict[str, Any]:
+    digest = TraceDigest()
+    digest.add(rows)
+    files: list[TraceFile] = []
+    builder = ColumnBuilder(min(_GROUP_ROWS, max(len(rows), 1)))
+    for place, trace_class in enumerate(CLASSES):
+        own = rows[classes == place]
+        order = order_of([own[:, column] for column in (BY_MESSAGE if trace_class == "message" else CANONICAL)])
+        part = PartFiles(run, trace_class, number)
+        for start in range(0, len(own), _GROUP_ROWS):
+            part.write_group(builder.build(own, order[start : start + _GROUP_ROWS]))
+        part.finish()
+        files += part.finished
+    return {"files": [asdict(file) for file in files], "rows": len(rows), "hash": digest.hex()}
+
+
+def _write_messages(records: Any, rows: Rows, is_row: Any, ids: Any, first: int, path: Path) -> None:
+    """Write the part of the dictionary that has the partition's messages."""
+    facts = message_facts(rows[is_row])
+    topic, publisher, published, size = (np.full(len(ids), NONE, dtype=np.int64) for _ in range(4))
+    places = facts.message - first
+    topic[places], publisher[places], published[places] = facts.topic, facts.publisher, facts.published_us
+    known = rows[:, Column.MESSAGE] != NONE
+    np.maximum.at(size, rows[known, Column.MESSAGE] - first, _values(records, "data_bytes")[known])
+    columns = (np.arange(first, first + len(ids)), topic, publisher, size, published)
+    arrays = [
+        pa.array(values, field.type, mask=values == NONE)
+        for values, field in zip(columns, MESSAGES_SCHEMA, strict=False)
+    ]
+    table = pa.table([*arrays, ids], schema=MESSAGES_SCHEMA)
+    write_durably(path, lambda file: parquet.write_table(table, file, compression="zstd"))
+
+
+def _copy_delays(rows: Rows, times_ns: Numbers, first_message: int, messages: int) -> Numbers:
+    """How many milliseconds after the message's first copy anywhere each copy (published or delivered) came.
+
+    In nanoseconds and rounded as tracestat rounds, which rows of microseconds would not allow; the first copies
+    themselves count, at 0.
+    """
+    copies = np.isin(rows[:, Column.EVENT], (TraceEvent.PUBLISH, TraceEvent.DELIVER))
+    copies &= rows[:, Column.MESSAGE] != NONE
+    first, messages_of, times = (
+        np.full(messages, _NEVER),
+        rows[copies, Column.MESSAGE] - first_message,
+        times_ns[copies],
+    )
+    np.minimum.at(first, messages_of, times)
+    return (times - first[messages_of] + 499_999) // 1_000_000
+
+
+def _counted(keys: Numbers, base: int) -> list[list[int]]:
+    """Upper and lower part of each key, and how often it is there."""
+    values, counts = np.unique(keys, return_counts=True)
+    return [(values // base).tolist(), (values % base).tolist(), counts.tolist()]
+
+
+def _firsts(peers: Numbers, times_ns: Numbers) -> list[list[int]]:
+    known, places = np.unique(peers, return_inverse=True)
+    first = np.full(len(known), _NEVER)
+    np.minimum.at(first, places, times_ns)
+    return [known.tolist(), first.tolist()]
+
+
+def _reasons_given(records: Any, rows: Rows) -> dict[str, int]:
+    """How often each reason was given, in the source's words. A node's end is no reject."""
+    names = distinct(records, "reason")
+    given = _codes(records, "reason", names)
+    given = given[(given != NONE) & (rows[:, Column.EVENT] != TraceEvent.NODE_DOWN)]
+    counts: list[int] = np.bincount(given, minlength=len(names)).tolist()
+    return {name: count for name, count in zip(names.to_pylist(), counts, strict=True) if count}
+
+
+def _implementations(records: Any, numbering: Numbering) -> list[list[Any]]:
+    told = records.filter(records.column("implementation").is_valid())
+    peers, programs = _codes(told, "remote", numbering.peers).tolist(), told.column("implementation").to_pylist()
+    return [[peer, program] for peer, program in sorted(set(zip(peers, programs, strict=True))) if peer != NONE]
+
+
+def pairs_of(notes: Notes) -> PairDelays:
+    return PairDelays(*(np.array(column, dtype=np.int64) for column in notes.pairs))

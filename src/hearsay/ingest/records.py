@@ -1,0 +1,114 @@
+"""Records of foreign traces as Arrow batches: the schema of the data source, and its columns from rows.
+
+Rules:
+
+* An event is one record; an RPC is one for each of its parts, numbered by `part`; an empty RPC is one without `kind`.
+* `class` is null for a record that makes no row in a run: an empty RPC, an event that runs do not have (`event` is
+  null, too), and what a source says about a message (`data_bytes`) or about a remote peer (`implementation`).
+* Texts are dictionaries of each batch: a name that repeats is there once. Spark gets them as strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hearsay.trace.folder.arrow import pa
+from hearsay.trace.language.columns import CODED
+from hearsay.trace.language.rows import Rows
+from hearsay.trace.language.schema import CLASSES, NONE, WIDTH, Column, PartKind, TraceEvent, class_of
+
+Numbers: TypeAlias = NDArray[np.int64]
+
+
+class BadSource(Exception):
+    """This file cannot be read whole and right; the message says why, without the file's name."""
+
+
+_NUMBERS = ("time_ns", "part", "hops", "bytes", "count", "data_bytes")
+FIELDS = (
+    "file", "format", "time_ns", "class", "event", "kind", "part", "peer", "remote", "topic", "message", "hops",
+    "bytes", "count", "via", "reason", "data_bytes", "implementation", "error",
+)  # fmt: skip
+DDL = ", ".join(f"{name} {'bigint' if name in _NUMBERS else 'string'}" for name in FIELDS)
+
+
+def _schema(text: Any) -> Any:
+    return pa.schema([(name, pa.int64() if name in _NUMBERS else text) for name in FIELDS])
+
+
+PLAIN_SCHEMA = _schema(pa.string())
+SCHEMA = _schema(pa.dictionary(pa.int32(), pa.string()))
+
+_KINDS = len(PartKind) + 1
+_CLASS_OF = np.array(
+    [CLASSES.index(class_of(event, kind)) for event in range(len(TraceEvent)) for kind in range(NONE, len(PartKind))]
+)
+_RPCS = (TraceEvent.RECV_RPC, TraceEvent.SEND_RPC, TraceEvent.DROP_RPC)
+
+
+def texts(values: Iterable[str | None]) -> Any:
+    return pa.array(list(values), pa.string())
+
+
+CODES = {column: texts(names) for column, names in CODED.items()}
+CLASS_NAMES = texts(CLASSES)
+
+
+def coded(codes: Numbers, names: Any) -> Any:
+    """The name of each code; null for negative codes."""
+    indices = pa.array(codes.astype(np.int32), mask=codes < 0)
+    return pa.DictionaryArray.from_arrays(indices, names)
+
+
+def empty_rows(count: int) -> Rows:
+    return np.full((count, WIDTH), NONE, dtype=np.int64)
+
+
+def records(rows: Rows, part: Numbers, **others: Any) -> Any:
+    """A batch of these rows, with nanoseconds in the column of the time and names in other columns.
+
+    `others` are arrays by field, of texts or numbers; a field that nothing fills is null.
+    """
+    events, kinds = rows[:, Column.EVENT], rows[:, Column.KIND]
+    is_row = (events >= 0) & ((kinds >= 0) | ~np.isin(events, _RPCS))
+    classes = np.where(is_row, _CLASS_OF[np.where(is_row, events * _KINDS + kinds - NONE, 0)], NONE)
+    columns = {
+        "time_ns": numbers(rows[:, Column.TIME_US]),
+        "part": numbers(part),
+        "class": coded(classes, CLASS_NAMES),
+        **{
+            column.name.lower(): coded(rows[:, column], names)
+            for column, names in CODES.items()
+            if column.name.lower() not in others
+        },
+        **{column.name.lower(): numbers(rows[:, column]) for column in (Column.HOPS, Column.BYTES, Column.COUNT)},
+        **others,
+    }
+    nothing = {name: pa.nulls(len(rows), SCHEMA.field(name).type) for name in FIELDS if name not in columns}
+    return pa.RecordBatch.from_arrays([(columns | nothing)[name] for name in FIELDS], schema=SCHEMA)
+
+
+def numbers(values: Numbers) -> Any:
+    """Null for -1."""
+    return pa.array(np.ascontiguousarray(values), mask=values == NONE)
+
+
+def of_file(batch: Any, file: str, format_: str | None, error: str | None = None) -> Any:
+    """The batch with the file that it is from."""
+    nowhere = np.zeros(batch.num_rows, dtype=np.int64)
+    ends = [
+        coded(nowhere if value is not None else nowhere - 1, texts([value or ""])) for value in (file, format_, error)
+    ]
+    return pa.RecordBatch.from_arrays([ends[0], ends[1], *batch.columns[2:-1], ends[2]], schema=SCHEMA)
+
+
+def plain(batch: Any) -> Any:
+    """The batch with texts in place of dictionaries."""
+    return pa.RecordBatch.from_arrays(
+        [column.cast(field.type) for column, field in zip(batch.columns, PLAIN_SCHEMA, strict=True)],
+        schema=PLAIN_SCHEMA,
+    )
