@@ -12,12 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hearsay.ingest.parts import BadSource
 from rows_strategy import many_rows
 from written_runs import write_run
 
 from hearsay import foreign_files
 from hearsay.foreign_files import MAX_KEY_PARTS, MAX_TOML_BYTES, open_regular, parse_json, parse_toml, read_bytes
+from hearsay.ingest.records import BadSource
 from hearsay.ingest.sources import recognise
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.tables import MAX_TABLE_BYTES, read_text
