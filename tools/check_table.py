@@ -13,8 +13,8 @@ _MADE = re.compile(r"(<!-- made: checks -->\n).*?(<!-- end -->)", re.DOTALL)
 
 def page() -> str:
     """The page with its table as it should be."""
-    rows = "\n".join(f"| `{each.id}` | {each.severity} | {each.meaning} |" for each in CHECKS)
-    table = f"| check | severity | what it finds |\n| --- | --- | --- |\n{rows}\n"
+    rows = "\n".join(f"|`{each.id}`|{each.severity}|{each.meaning}|" for each in CHECKS)
+    table = f"|check|severity|finding|\n|-|-|-|\n{rows}\n"
     return _MADE.sub(lambda found: f"{found[1]}\n{table}\n{found[2]}", PAGE.read_text(encoding="utf-8"))
 
 

@@ -1,4 +1,4 @@
-"""Where implementations of gossipsub differ, as tables in docs/routers: of the parameters in gossipsub-1.1.md, of the
+"""Where implementations of gossipsub differ, as tables in docs/routers: of the choices in gossipsub-1.1.md, of the
 presets in implementations.md.
 
 python tools/difference_tables.py
@@ -19,7 +19,6 @@ from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
 from hearsay.core.scores.score_parameters import PeerScoreParameters
 from hearsay.core.shell.parameters import Parameters
-from hearsay.sim.scenario.routers import attribute_docstrings
 
 _ROUTERS = Path(__file__).parents[1] / "docs" / "routers"
 PAGE = _ROUTERS / "gossipsub-1.1.md"
@@ -46,7 +45,7 @@ def _with_table(page: Path, made: str) -> str:
 
 def table() -> str:
     rows = [*_rows(GossipsubParameters, ""), *_rows(PeerScoreParameters, "score.")]
-    head = ["| parameter | words, the default first | what it says |", "| --- | --- | --- |"]
+    head = ["|parameter|words, the default first|meaning|", "|-|-|-|"]
     return "\n".join([*head, *rows, ""])
 
 
@@ -55,12 +54,12 @@ def presets_table() -> str:
     presets = ROUTERS["gossipsub"].presets
     shipped = [GossipsubParameters.from_mapping(presets[name]).to_mapping() for name in _IMPLEMENTATIONS]
     head = ["parameter", *_IMPLEMENTATIONS]
-    lines = [head, ["---"] * len(head)]
+    lines = [head, ["-"] * len(head)]
     for name in GossipsubParameters.names():
         values = [_shown(each.get(name)) for each in shipped]
         if name != "score" and len(set(values)) > 1:
             lines.append([f"`{name}`", *values])
-    return "\n".join([*(f"| {' | '.join(cells)} |" for cells in lines), ""])
+    return "\n".join([*(f"|{'|'.join(cells)}|" for cells in lines), ""])
 
 
 def _shown(value: object) -> str:
@@ -77,11 +76,7 @@ def _rows(kind: type[Parameters], place: str) -> Iterator[str]:
         if choices is not None and issubclass(choices, StrEnum):
             meaning = " ".join((inspect.getdoc(choices) or "").split())
             words = ", ".join(_words(choices, str(declared.default)))
-            yield f"| `{place}{declared.name}` | {words} | {meaning} |"
-        elif isinstance(declared.default, bool):
-            meaning = attribute_docstrings(kind)[declared.name].rstrip(".")
-            words = "on, off" if declared.default else "off, on"
-            yield f"| `{place}{declared.name}` | {words} | {meaning[:1].upper()}{meaning[1:]}. |"
+            yield f"|`{place}{declared.name}`|{words}|{meaning}|"
 
 
 def _words(choices: type[StrEnum], default: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The parameters of scores and the named sets as tables: writes their places in docs/guide/scores.md."""
+"""The named sets of score parameters as tables: writes their places in docs/guide/scores.md."""
 
 from __future__ import annotations
 
@@ -8,23 +8,12 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
-from hearsay.core.scores.gater import GaterParameters
 from hearsay.core.scores.named_sets import named_set
-from hearsay.core.scores.promises import PromiseParameters
-from hearsay.core.scores.score_parameters import PeerScoreParameters, ScoreThresholds, TopicScoreParameters
 from hearsay.core.scores.score_set import ANY_TOPIC
-from hearsay.core.shell.parameters import MAX_COUNT, MAX_TIME_MS, Parameters
-from hearsay.sim.scenario.routers import attribute_docstrings
+from hearsay.core.shell.parameters import Parameters
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "scores.md"
 _MADE = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_KINDS: Mapping[str, type[Parameters]] = {
-    "topic-parameters": TopicScoreParameters,
-    "peer-parameters": PeerScoreParameters,
-    "thresholds": ScoreThresholds,
-    "promises": PromiseParameters,
-    "gater": GaterParameters,
-}
 _SETS = ("go", "rust", "js", "nim", "jvm", "hardening", "filecoin", "ethereum", "lighthouse", "ethereum-prysm")
 _TOPICS = {
     "rust, js": ("rust", ANY_TOPIC),
@@ -38,12 +27,9 @@ _TOPICS = {
     "… attestation": ("ethereum", "beacon_attestation"),
     "lighthouse block": ("lighthouse", "beacon_block"),
 }
-_LIMITS = {MAX_COUNT: "10⁹", -MAX_COUNT: "−10⁹", MAX_TIME_MS: "30 days"}
 
 
 def made(name: str) -> str:
-    if name in _KINDS:
-        return _declared(_KINDS[name])
     if name == "set-topics":
         return _compared({column: named_set(name).topics[topic] for column, (name, topic) in _TOPICS.items()})
     if name == "set-thresholds":
@@ -54,34 +40,6 @@ def made(name: str) -> str:
 def page() -> str:
     """The page with its tables as they should be."""
     return _MADE.sub(lambda found: f"{found[1]}\n{made(found[2])}\n{found[3]}", PAGE.read_text(encoding="utf-8"))
-
-
-def _declared(kind: type[Parameters]) -> str:
-    meanings = attribute_docstrings(kind)
-    rows = (
-        (f"`{each.name}`", _range(each), _default(each), meanings[each.name].rstrip(".")) for each in fields(kind)
-    )
-    return _table(("parameter", "range", "default", "meaning"), rows)
-
-
-def _range(declared: Field[Any]) -> str:
-    rules = declared.metadata
-    if "choices" in rules:
-        return ", ".join(f"`{word}`" for word in rules["choices"])
-    if "texts" in rules:
-        return "a list of texts"
-    if "low" not in rules:
-        return "true, false"
-    return rules.get("words") or f"{_limit(rules['low'])} … {_limit(rules['high'])}"
-
-
-def _limit(value: float) -> str:
-    return _LIMITS.get(int(value), str(value))
-
-
-def _default(declared: Field[Any]) -> str:
-    value = declared.default
-    return f"`{value}`" if "choices" in declared.metadata else _plain(value) if value else ""
 
 
 def _compared(columns: Mapping[str, Parameters]) -> str:
@@ -111,8 +69,8 @@ def _plain(value: object) -> str:
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     lines = [tuple(head), *map(tuple, rows)]
-    lines.insert(1, ("---",) * len(lines[0]))
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+    lines.insert(1, ("-",) * len(lines[0]))
+    return "\n".join(f"|{'|'.join(cells)}|" for cells in lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 def avoided() -> list[str]:
     """Return the words of the table, in its order."""
     section = GLOSSARY.read_text(encoding="utf-8").partition("## Words to avoid\n")[2].partition("\n## ")[0]
-    return [row.split("|")[1].strip() for row in section.splitlines() if row.startswith("| ")][1:]
+    return [row.split("|")[1].strip() for row in section.splitlines() if row.startswith("|")][2:]
 
 
 def found(path: Path) -> Iterator[tuple[int, str]]:

@@ -377,6 +377,6 @@ def test_the_guide_has_a_row_for_every_metric_and_no_other():
     shown = set(re.findall(r'"((?:hearsay|gossipsub|libp2p|process)_[a-z_]+)"', source))
     shown |= {f"{name}_{way}" for name in ("gossipsub_rpc", "hearsay_rpc_ids") for way in ("received", "sent")}
     expected = set(
-        re.findall(r"^\| `([a-z0-9]+_[a-z0-9_]+?)(?:_total|_info)?`", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
+        re.findall(r"^\|`([a-z0-9]+_[a-z0-9_]+?)(?:_total|_info)?`", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
     )
     assert shown == expected

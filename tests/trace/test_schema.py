@@ -100,12 +100,12 @@ def enumerated(codes: type[IntEnum]) -> str:
 
 def test_the_page_of_the_trace_names_every_event_kind_via_and_reason():
     page = PAGE.read_text(encoding="utf-8")
-    assert f"| `kind` | the part of an RPC: {enumerated(PartKind)} |" in page
-    assert f"| `via` | why a copy was sent: {enumerated(Via)} |" in page
+    assert f"|`kind`|the part of an RPC: {enumerated(PartKind)}|" in page
+    assert f"|`via`|why a copy was sent: {enumerated(Via)}|" in page
     assert f"\nReasons: {enumerated(Reason)}.\n" in page
     classes = {"rpc": "message if `kind` is publish, else rpc"}
     rows = [
-        f"| `{schema.wire_name(event)}` | {classes.get(form.trace_class, form.trace_class)} | {form.meaning} |"
+        f"|`{schema.wire_name(event)}`|{classes.get(form.trace_class, form.trace_class)}|{form.meaning}|"
         for event, form in schema.FORMS.items()
     ]
-    assert "\n".join(["| event | class | meaning |", "| --- | --- | --- |", *rows]) in page
+    assert "\n".join(["|event|class|meaning|", "|-|-|-|", *rows]) in page

@@ -60,14 +60,14 @@ def test_the_page_says_how_many_there_are():
 
 @pytest.mark.parametrize(("name", "ours"), [*NAMES["peer"].items(), *NAMES["topic"].items()])
 def test_the_page_says_what_parameters_are_called_here(name, ours):
-    assert f"| `{name}` | `{ours}` |" in DOCS.read_text(encoding="utf-8")
+    assert f"|`{name}`|`{ours}`|" in DOCS.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("name", "ours"), NAMES["router"].items(), ids=list(NAMES["router"]))
 def test_the_page_says_what_parameters_of_routers_are_without_a_value(name, ours):
     value = getattr(router_parameters({}, "spec"), ours)
     shown = json.dumps(value * 1_000 if is_time(ours) else value)
-    assert f"| `{name}` | `{ours}` | {shown} |" in DOCS.read_text(encoding="utf-8")
+    assert f"|`{name}`|`{ours}`|{shown}|" in DOCS.read_text(encoding="utf-8")
 
 
 def references(value: object) -> set[str]:
