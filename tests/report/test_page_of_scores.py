@@ -38,6 +38,12 @@ def test_the_page_loads_nothing_and_escapes_names(hostile):
     assert "&lt;script&gt;alert(1)&lt;/script&gt;\\u202e" in text
 
 
+def test_the_page_begins_with_its_chart(hostile):
+    text = hostile.read_text(encoding="utf-8")
+    assert "<p" not in text[text.index("<main>") : text.index("<svg")]
+    assert text.index("<svg") < text.index('id="findings"')
+
+
 def test_every_peer_is_drawn_with_thresholds_and_parts(hostile):
     whole, *cards = pictures(hostile)
     assert len(re.findall("<polyline", whole)) == 7

@@ -176,6 +176,7 @@ def test_the_command_says_what_to_set_and_how_to_confirm_it(problem, once):
     page = (out / "report.html").read_text(encoding="utf-8")
     assert not re.search(r"https?://|<script|<img|<link", page)
     assert "Least control per delivery with sent per node at most 20" in page
+    assert page.index("<svg") < page.index('class="card verdict"')
     points = page.split('id="points"')[1].split("</section>")[0]
     assert points.count("<tr>") == 1 + len(once[1].searches[0].tried)
     for name in ("fronts", "search"):

@@ -68,14 +68,12 @@ def write_comparison_report(
     names = asked.names
     sides = [tag("li", tag("b", f"{side} "), name) for side, name in zip("AB", names, strict=True)]
     facts = tag("ul", *sides, *(tag("li", words, class_="conditions") for words in asked.conditions), class_="facts")
-    forest = _forest([(line.figure.title, short_verdict(line), line) for line in lines], _AXIS)
-    differences = tag("div", forest, tag("small", _FOREST_NOTE, class_="faint"), class_="card")
     words = [overall_words(lines, names), changed_words(asked, changed), by_itself_words(lines)]
     verdict = tag("div", *(tag("p", sentence) for sentence in words if sentence), class_="card verdict", id="verdict")
     unasked, note = (tag("p", words, class_="faint") for words in (unasked_words(lines), _TABLE_NOTE))
     strips = tag("div", *_strips(lines, (points[0], points[-1]), results), class_="multiples")
     sections = [
-        section("Difference between B and A", "differences", differences),
+        section("Difference between B and A", "differences", tag("div", differences(lines), class_="card")),
         verdict,
         *([_effects(changed, found)] if found else []),
         section("Metrics", "figures", _table(lines)),
@@ -125,6 +123,12 @@ def _effects(changed: Sequence[str], found: Sequence[Effect]) -> Html:
     ]
     words = [tag("p", text, class_="faint") for text in (unnoticed_words(found), _EFFECTS_NOTE) if text]
     return section("Effect of each setting", "effects", tag("ul", *legend, class_="facts"), *charts, *words)
+
+
+def differences(lines: Sequence[FigureComparison]) -> Html:
+    """Draw the difference of each metric with its interval on one axis."""
+    forest = _forest([(line.figure.title, short_verdict(line), line) for line in lines], _AXIS)
+    return join([forest, tag("small", _FOREST_NOTE, class_="faint")])
 
 
 def _forest(named: Sequence[tuple[str, str, FigureComparison]], axis: str) -> Html:

@@ -36,7 +36,8 @@ from hearsay.text.numbers import count, figure, plural, seconds
 
 _WIDE, _HIGH = 760, 380
 _CARD_WIDE, _CARD_HIGH = 460, 280
-_ROOM = 1.25
+_LABEL_WIDE = 150
+"""Width at the right of a picture for the names of thresholds."""
 _LETTERS = 11
 """Height of a line of text."""
 
@@ -83,17 +84,18 @@ def _plot(played: Played, values: Sequence[float], title: str, width: int, heigh
         for name in ("accept_exchange", "opportunistic_graft")
     }
     end = max(played.curves[0].times_s)
-    plot = svg.Plot(_times(end), signed_scale([*values, *lines.values()]), width, height, title, "time")
-    plot.add(*_thresholds(plot, lines, end * _ROOM))
+    right = end / (1 - _LABEL_WIDE / width)
+    plot = svg.Plot(_times(end, right), signed_scale([*values, *lines.values()]), width, height, title, "time")
+    plot.add(*_thresholds(plot, lines, right))
     return plot
 
 
-def _times(end: float) -> Scale:
-    """With room at the right for what the thresholds are called."""
+def _times(end: float, right: float) -> Scale:
+    """Return a scale to `right` with ticks to `end`: beyond are the names of thresholds."""
     rounded = scale_of_values([0.0, end], "s")
-    share = rounded.at(end) * _ROOM
+    share = rounded.at(right)
     ticks = tuple((at / share, words) for at, words in rounded.ticks if at <= rounded.at(end))
-    return Scale(lambda value: value / (end * _ROOM), ticks)
+    return Scale(lambda value: value / right, ticks)
 
 
 def _thresholds(plot: svg.Plot, lines: Mapping[str, float], right: float) -> Iterator[Html]:
@@ -137,8 +139,6 @@ def _page(checked: Checked, played: Played) -> str:
             "header",
             tag("h1", "Score check"),
             tag("p", tag("span", summary(checked), class_="name"), class_="subject"),
-            tag("p", _facts(checked), class_="faint"),
-            *(tag("p", line, class_="faint") for line in not_looked_at(checked.subject)),
         ),
         tag("main", *_sections(checked, played)),
         footer(),
@@ -159,35 +159,36 @@ def _facts(checked: Checked) -> str:
 
 
 def _sections(checked: Checked, played: Played) -> Iterator[Html]:
-    yield section("Findings", "findings", _findings(checked.findings))
     yield section(
         "Scores over time",
         "scores",
-        tag("div", svg.legend(dict(enumerate(curve.name for curve in played.curves))),
-            scrolling(tag("div", overview(played), class_="chart"), "Scores of scripted peers over time"),
+        tag("div", scrolling(tag("div", overview(played), class_="chart"), "Scores of scripted peers over time"),
+            svg.legend(dict(enumerate(curve.name for curve in played.curves))),
             tag("p", _how_played(checked, played), class_="faint"), class_="card"),
     )  # fmt: skip
+    yield section("Findings", "findings", _findings(checked.findings))
     yield section(
         "Parts of the scores",
         "parts",
-        svg.legend(dict(enumerate(PARTS))),
         tag("div", *cards(played), class_="figures"),
+        svg.legend(dict(enumerate(PARTS))),
     )
     yield section(
         "Silence in one topic",
         "silence",
-        tag("p", "For a peer with the best score in all other topics.", class_="faint"),
         _table(SILENCE_HEAD, list(silence_rows(checked)), "Cost of silence in one topic", (0, 1)),
+        tag("p", "For a peer with the best score in all other topics.", class_="faint"),
     )
     yield section(
         "Offences",
         "offences",
+        _table(OFFENCE_HEAD, list(offence_rows(checked)), "Number of offences to fall below each threshold", (0,)),
         tag("p", "Number of offences that bring a peer with the best score below each threshold. Promises are broken "
                  "at the highest rate per heartbeat; all other offences happen at once. Offences that never lead "
                  "below 0 are not counted; peers at one address count while they are connected.", class_="faint"),
-        _table(OFFENCE_HEAD, list(offence_rows(checked)), "Number of offences to fall below each threshold", (0,)),
     )  # fmt: skip
-    yield section("Definitions", "definitions", _definitions(checked.findings))
+    facts = [_facts(checked), *not_looked_at(checked.subject)]
+    yield section("Definitions", "definitions", _definitions(checked.findings), *(tag("p", words) for words in facts))
 
 
 def _findings(findings: Sequence[ScoreFinding]) -> Html:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hearsay.report import svg
+from hearsay.report.comparison_page import differences
 from hearsay.report.html import (
     Html,
     asset,
@@ -46,6 +47,8 @@ from hearsay.studies.tuning.tune_text import (
 from hearsay.text.numbers import plural, relative
 
 MAX_ROWS = 400
+_FRONT_NOTE = "Dashed: Pareto front of the points that keep the other bounds. Dotted: bounds."
+_SEARCH_NOTE = "Hollow: breaks a bound or ended early. Dashed: the best so far of points that keep the bounds."
 
 
 def write_tune_report(
@@ -58,7 +61,6 @@ def write_tune_report(
             "header",
             tag("h1", tuning.title),
             tag("p", f"{capitalized(asked_words(tuning))}.", class_="subject"),
-            *(tag("p", _named(answer, best_words(answer)), class_="card verdict") for answer in answers),
         ),
         tag("main", *_sections(tuned, answers, commands)),
         footer(),
@@ -81,21 +83,21 @@ def _standing_alone(answers: Sequence[Answer]) -> dict[str, tuple[list[Html], Ma
 
 def _sections(tuned: Tuned, answers: Sequence[Answer], commands: Mapping[str, str]) -> Iterator[Html]:
     tuning = tuned.tuning
+    charts = [
+        _pictures(answers, _fronts, "Cost of each step of a bound", "fronts", FRONT_ENTRIES, _FRONT_NOTE),
+        _pictures(answers, _search, "Course of the search", "search", ENDED_ENTRIES, _SEARCH_NOTE),
+    ]
+    first, *others = [chart for chart in charts if chart] or [Html("")]
+    yield first
+    yield from (tag("p", _named(answer, best_words(answer)), class_="card verdict") for answer in answers)
+    yield section("Effect", "worth", *(_worth(answer) for answer in answers))
     if tuning.conditions is not None:
         heads, rows = conditions_cells(tuning, answers)
         table = labelled_table(heads, rows, "The best for each condition", range(1 + len(tuning.axes)))
         yield section(f"Best settings by {tuning.conditions.name}", "conditions", table)
-    yield section("Effect", "worth", *(_worth(answer) for answer in answers))
-    drawn = [_card(answer, _fronts(answer)) for answer in answers]
-    if any(drawn):
-        note = "Dashed: Pareto front of the points that keep the other bounds. Dotted: bounds."
-        yield _pictures("Cost of each step of a bound", "fronts", drawn, FRONT_ENTRIES, note)
     if any(answer.matters for answer in answers):
         yield _matters(answers)
-    drawn = [_card(answer, _search(answer)) for answer in answers]
-    if any(drawn):
-        note = "Hollow: breaks a bound or ended early. Dashed: the best so far of points that keep the bounds."
-        yield _pictures("Course of the search", "search", drawn, ENDED_ENTRIES, note)
+    yield from others
     yield section("All points", "points", *(_points(answer) for answer in answers))
     yield _what_ran(answers, commands)
 
@@ -109,7 +111,8 @@ def _worth(answer: Answer) -> Html:
         heads, rows = compared_cells(answer.lines)
         seeds = plural(len(searched.tuning.fresh_seeds), "seed")
         note = f"On {seeds} that the search did not use. A: start, B: best. {by_itself_words(answer.lines)}".rstrip()
-        parts += [labelled_table(heads, rows, "Start and best", (0, 4)), tag("p", note, class_="faint")]
+        table = labelled_table(heads, rows, "Start and best", (0, 4))
+        parts += [differences(answer.lines), table, tag("p", note, class_="faint")]
     return tag("div", *parts, listed, class_="card")
 
 
@@ -122,15 +125,24 @@ def _search(answer: Answer) -> list[Html]:
     return [] if picture is None else [picture]
 
 
-def _card(answer: Answer, pictures: Sequence[Html]) -> Html:
-    if not pictures:
+def _pictures(
+    answers: Sequence[Answer],
+    pictures_of: Callable[[Answer], list[Html]],
+    title: str,
+    id_: str,
+    entries: Mapping[int, str],
+    note: str,
+) -> Html:
+    drawn = [(answer, pictures_of(answer)) for answer in answers]
+    cards = [
+        tag("figure", _title(answer), *(tag("div", picture, class_="chart") for picture in pictures), class_="card")
+        for answer, pictures in drawn
+        if pictures
+    ]
+    if not cards:
         return Html("")
-    drawn = [tag("div", picture, class_="chart") for picture in pictures]
-    return tag("figure", _title(answer), tag("div", *drawn, class_="multiples"), class_="card wide")
-
-
-def _pictures(title: str, id_: str, drawn: Sequence[Html], entries: Mapping[int, str], note: str) -> Html:
-    return section(title, id_, svg.legend(entries), tag("p", note, class_="faint"), *drawn)
+    below = svg.legend(entries), tag("p", note, class_="faint")
+    return section(title, id_, tag("div", *cards, class_="tuned"), *below)
 
 
 def _matters(answers: Sequence[Answer]) -> Html:
