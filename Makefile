@@ -47,7 +47,7 @@ lint: setup
 
 # Generated files and pages. Test vectors have a generator of their own, tools/make_vectors.py.
 pages: setup
-	@for tool in row_functions difference_tables score_tables scenario_page table_page check_table; do \
+	@for tool in row_functions difference_tables score_tables scenario_page table_page; do \
 	  echo "tools/$$tool.py"; $(BIN)/python "tools/$$tool.py" || exit 1; done
 
 # Code lines and files of each package, and their budgets (tools/size_budgets.toml).
