@@ -16,7 +16,8 @@ file and six of its run:
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -52,6 +53,7 @@ uplink_bits_per_s bigint, gossip_threshold double, publish_threshold double, gra
 
 
 _PLANNED_DDL = "run string, place int, kind string, what string, since_us bigint, until_us bigint"
+_DESCRIPTION = "spark.job.description"
 MAX_LINES = 3_600
 WIDTHS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
 
@@ -85,6 +87,19 @@ class Trace:
         spark: Any = self.runs.sparkSession
         frame: DataFrame = spark.createDataFrame(arrow, schema)
         return frame.coalesce(1) if self.one_partition else frame
+
+    @contextmanager
+    def step(self, name: str) -> Generator[None]:
+        """Jobs of this thread have this description meanwhile, in Spark's UI and event log."""
+        context: Any = getattr(self.runs.sparkSession, "sparkContext", None)  # Connect has none
+        before = context and context.getLocalProperty(_DESCRIPTION)
+        if context:
+            context.setJobDescription(name)
+        try:
+            yield
+        finally:
+            if context:
+                context.setLocalProperty(_DESCRIPTION, before)
 
     def query(self, text: str, **frames: DataFrame) -> DataFrame:
         """Return the result of a SQL text that names DataFrames in braces: those of the trace, and `frames`."""

@@ -81,7 +81,8 @@ class Tables:
             future = self._results.setdefault(name, Future())
         if found is None:
             try:
-                future.set_result(make())
+                with self._trace.step(name):
+                    future.set_result(make())
             except BaseException as error:
                 future.set_exception(error)
         return future.result()
