@@ -27,10 +27,10 @@ def parts(trace: Trace) -> DataFrame:
           from ({rows})),
         placed as (
           select *, if(fate = 'arrived' and event = 'send_rpc', time_us + delay_us, time_us) as at from fates)
-        select run, (at - run_start_us) div (stretch_s * 1000000) * stretch_s as second, stretch_s as seconds,
-               fate, kind, via, reason, count(*) as rows,
+        select {{run}} as run, (at - run_start_us) div (stretch_s * 1000000) * stretch_s as second,
+               stretch_s as seconds, fate, kind, via, reason, count(*) as rows,
                sum(greatest(coalesce(count, 0), 0)) as count, sum(greatest(coalesce(bytes, 0), 0)) as bytes
-        from placed group by run, 2, stretch_s, fate, kind, via, reason"""
+        from placed group by {{run}}, 2, stretch_s, fate, kind, via, reason"""
     )
 
 

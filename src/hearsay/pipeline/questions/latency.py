@@ -23,9 +23,9 @@ def latency(trace: Trace, receipts: DataFrame) -> DataFrame:
         with rounded as (
           select run, topic, hops, cast(floor(latency_us / step) as bigint) * step as latency_us
           from (select *, {_STEP} as step from {{receipts}} where {_COUNTS}))
-        select run, topic, cast(floor(latency_us / 1000) as bigint) as latency_ms, latency_us, hops,
+        select {{run}} as run, topic, cast(floor(latency_us / 1000) as bigint) as latency_ms, latency_us, hops,
                count(*) as deliveries
-        from rounded group by run, topic, latency_us, hops""",
+        from rounded group by {{run}}, topic, latency_us, hops""",
         receipts=receipts,
     )
 

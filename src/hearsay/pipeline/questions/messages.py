@@ -26,17 +26,17 @@ def sent(trace: Trace) -> DataFrame:
     duplicates and rejects that the trace records."""
     return trace.query(f"""
         with sums as (
-          select run, run_end_us, window_us, message, min(topic) as topic,
+          select {{run}} as run, message, min(topic) as topic,
                  min(if(event = 'publish', time_us, null)) as published_us,
                  min_by(if(event = 'publish', peer, null), if(event = 'publish', time_us, null)) as publisher,
                  min_by(if(event = 'publish', bytes, null), if(event = 'publish', time_us, null)) as bytes,
                  sum(if(event = 'send_rpc' and delay_us is not null, 1, 0)) as sent,
                  sum(case when {ARRIVES} then 1 when {VANISHES} then -1 else 0 end) as arrived,
                  sum(if(event = 'duplicate', 1, 0)) as recorded, sum(if(event = 'reject', 1, 0)) as rejected
-          from {{message}} where message is not null group by run, run_end_us, window_us, message)
-        select * except (run_end_us),
+          from {{message}} where message is not null group by {{run}}, message)
+        select s.*, window_us,
                if(published_us is null, null, least(published_us + window_us, run_end_us)) as window_end_us
-        from sums""")
+        from sums s join {{runs}} r on s.run = r.run""")
 
 
 def receipts(trace: Trace, sent: DataFrame, memberships: DataFrame) -> DataFrame:
@@ -121,7 +121,7 @@ def taken(trace: Trace, receipts: DataFrame) -> DataFrame:
         with marked as (
           select *, event = 'deliver' as taken, event = 'deliver' and away as counts,
                  event = 'reject' and reason in ('rejected', 'ignored') as refused from {receipts})
-        select run, message,
+        select {run} as run, message,
                count_if(taken) as delivered, count_if(counts) as away,
                count_if(counts and via <=> 'iwant') as by_iwant,
                count_if(counts and not (via <=> 'inject')) as passed_on,
@@ -135,7 +135,7 @@ def taken(trace: Trace, receipts: DataFrame) -> DataFrame:
                collect_set(if(refused and eligible, node, null)) as eligible_refusers,
                collect_set(if(via <=> 'inject' and arrives, remote, null)) as injected,
                collect_set(if(via <=> 'inject' and vanishes, remote, null)) as vanished
-        from marked group by run, message""",
+        from marked group by {run}, message""",
         receipts=receipts,
     )
 

@@ -21,17 +21,18 @@ def traffic(trace: Trace, known: Known) -> DataFrame:
         by_kind = ", kind" if name == "rpc" else ""
         pieces.append(
             f"select run, topic, node, {kind} as kind, {_BOTH_OUT} from ("
-            f"select run, topic, peer as node{by_kind}, sum(1) as parts, sum({ids}) as ids, sum(bytes) as bytes "
-            f"from {{{name}}} where event = 'send_rpc' group by run, topic, peer{by_kind})"
+            f"select {{run}} as run, topic, peer as node{by_kind}, "
+            f"sum(1) as parts, sum({ids}) as ids, sum(bytes) as bytes "
+            f"from {{{name}}} where event = 'send_rpc' group by {{run}}, topic, peer{by_kind})"
         )
         pieces.append(
             f"select run, topic, node, {kind} as kind, {_BOTH_IN} from ("
-            f"select run, topic, node{by_kind}, "
+            f"select {{run}} as run, topic, node{by_kind}, "
             f"sum(sign) as parts, sum(sign * ids) as ids, sum(sign * bytes) as bytes "
             f"from (select run, topic, {ids} as ids, bytes{by_kind}, if(event = 'recv_rpc', peer, remote) as node, "
             f"if(event = 'drop_rpc', -1, 1) as sign from {{{name}}} "
             f"where event = 'recv_rpc' or {ARRIVES} or {VANISHES}) "
-            f"where node is not null group by run, topic, node{by_kind})"
+            f"where node is not null group by {{run}}, topic, node{by_kind})"
         )
     return trace.query(
         f"""

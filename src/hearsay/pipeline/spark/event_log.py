@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-
 _JOB, _TASK = "SparkListenerJobStart", "SparkListenerTaskEnd"
 
 
