@@ -104,8 +104,8 @@ class Trace:
     def query(self, text: str, **frames: DataFrame) -> DataFrame:
         """Return the result of a SQL text that names DataFrames in braces: those of the trace, and `frames`.
 
-        `{run}` is the name of the run: a column, or a literal if there is one run. Sums over many rows are faster without
-        a text among their keys.
+        `{run}` is the name of the run: a column, or a literal if there is one run. Sums over many rows are faster
+        without a text among their keys.
         """
         text = text.replace("{run}", _literal(self.names[0]) if len(self.names) == 1 else "run")
         named = {name: frames.get(name) or getattr(self, name) for name in _names_in(text)}
