@@ -85,7 +85,8 @@ def shown(events: int, heap: str, found: Analysis) -> str:
     cells = (
         f"{events:,}", heap, f"{found.seconds:.1f}", f"{found.seconds / events * 1e6:.3f}",
         f"{memory.together:,.0f}", f"{memory.jvm:,.0f}", f"{memory.largest_python:,.0f}",
-        f"{sum(each.rows_read for each in counters):,}", f"{sum(each.shuffled_bytes for each in counters) / 2**20:,.1f}",
+        f"{sum(each.rows_read for each in counters):,}",
+        f"{sum(each.shuffled_bytes for each in counters) / 2**20:,.1f}",
         f"{sum(each.spilled_bytes for each in counters) / 2**20:,.1f}",
         f"{max(each.peak_bytes for each in counters) / 2**20:,.0f}",
     )  # fmt: skip
@@ -94,8 +95,8 @@ def shown(events: int, heap: str, found: Analysis) -> str:
 
 def main(sizes: Sequence[int], small_heap: bool) -> None:
     print(
-        "| events | heap | s | µs an event | peak MiB | JVM | largest Python | rows read | shuffled MiB | spilled MiB "
-        "| largest task MiB |"
+        "| events | heap | s | µs an event | peak MiB | JVM | largest Python | rows read | shuffled MiB "
+        "| spilled MiB | largest task MiB |"
     )
     print("| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     compared: list[str] = []

@@ -82,7 +82,7 @@ def test_links_to_nodes_that_did_not_trace_count_and_leave_the_shape_unknown():
 
 def test_a_large_trace_has_the_tables_of_a_small_one(spark, two_runs, tmp_path, monkeypatch):
     """Its tables that grow with the rows lie in files between, which Spark writes."""
-    monkeypatch.setattr(rows, "ONE_PARTITION_BELOW", 0)
+    monkeypatch.setattr(rows, "SMALL_ROWS", 0)
     runs = load_runs(list(two_runs.values()))
     analyze(spark, runs, {run.name: tmp_path / run.name for run in runs}, lambda _: None)
     for name, whole in two_runs.items():

@@ -27,7 +27,7 @@ import pyarrow
 from pyspark.sql.types import StructType
 
 from hearsay.pipeline.input.run_facts import SCRIPT_ROLE, TRACED_ROLE, RunFacts, load_runs
-from hearsay.pipeline.spark.settings import ONE_PARTITION_BELOW
+from hearsay.pipeline.spark.settings import SMALL_ROWS
 from hearsay.trace.language.columns import CODED, DTYPES
 from hearsay.trace.language.schema import CLASSES, COLUMNS, Column
 from hearsay.trace.write.run_folder import DICTIONARIES
@@ -126,7 +126,7 @@ def trace_of(spark: SparkSession, runs: Sequence[RunFacts]) -> Trace:
         for run in runs
         for number, one in enumerate(run.disturbances)
     ]
-    small = sum(run.rows for run in runs) < ONE_PARTITION_BELOW
+    small = sum(run.rows for run in runs) < SMALL_ROWS
 
     def whole(frame: DataFrame) -> DataFrame:
         return frame.coalesce(1) if small else frame
