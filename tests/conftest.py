@@ -114,7 +114,8 @@ def connect(cluster) -> str:
             "--conf", f"spark.connect.grpc.binding.port={port}",
             "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
             "--conf", "spark.ui.enabled=false", "--conf", "spark.sql.shuffle.partitions=2",
-            "--conf", f"spark.sql.warehouse.dir={cluster.folder}/warehouse", "spark-internal", heap="1g",
+            "--conf", f"spark.sql.warehouse.dir={cluster.folder}/warehouse",
+            "--driver-memory", "1g", "--driver-java-options", "-XX:TieredStopAtLevel=1", "spark-internal",
         )  # fmt: skip
         daemon.wait_until_it_says(f"server started at: 127.0.0.1:{port}")
     return f"sc://127.0.0.1:{port}"

@@ -14,10 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kills import descendants, ends_within
+from kills import JVM, descendants, ends_within, find
 from prepared_commands import servers
-
-from hearsay.pipeline.spark import session
 
 MARK = "HEARSAY_STARTED_BY"
 PATIENCE_S = 10
@@ -59,8 +57,8 @@ def all_processes() -> list[int]:
 
 def jvm_of_this_process() -> list[int]:
     """PySpark never ends its JVM, and the JVM never ends its workers."""
-    jvm = session._jvm
-    return [] if jvm is None else [jvm.pid, *descendants(jvm.pid)]
+    jvm = find(os.getpid(), JVM)
+    return [] if jvm is None else [jvm, *descendants(jvm)]
 
 
 def line_of(pid: int) -> str:

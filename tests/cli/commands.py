@@ -82,5 +82,5 @@ def has_said(text: str) -> Callable[[Path, Path], bool]:
 
 
 def spark_opens_a_session(_: Path, temporary: Path) -> bool:
-    """The JVM listens, and its session is being made."""
-    return any(file.stat().st_size for file in temporary.glob("hearsay-spark-*/gateway"))
+    """The JVM is up, and its session is being made."""
+    return any(temporary.glob("hearsay-spark-*/blockmgr-*"))

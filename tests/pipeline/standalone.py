@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import socket
 import subprocess
 import sys
@@ -12,28 +11,10 @@ from queue import Empty, Queue
 from threading import Thread
 from time import monotonic
 
-from hearsay.pipeline.spark.jvm import Java, find_java, java_options, spark_home, write_logging
-from hearsay.pipeline.spark.session import FAST_START
-from hearsay.pipeline.spark.started_jvm import options_with
+from hearsay.pipeline.spark.java_home import java_home
+from hearsay.pipeline.spark.place import spark_home
 
 UP_S = 90
-JAVA = """#!/bin/sh
-n=$#
-while [ $n -gt 0 ]; do
-  argument=$1; shift; n=$((n - 1))
-  case $argument in
-    --add-modules=jdk.incubator.vector | --add-opens=*/sun.security.*) ;;
-    -cp) shift; n=$((n - 1)); set -- "$@" -cp "{jars}" ;;
-    *) set -- "$@" "$argument" ;;
-  esac
-done
-exec {start} "$@"
-"""
-"""What workers start executors with.
-
-Small runtimes do not know the first flag and die of it. The file of `hearsay spark prepare` is taken only with the
-class path and the open packages of the JVM that made it.
-"""
 
 
 class Daemon:
@@ -79,27 +60,21 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.daemons: list[Daemon] = []
-        self.java = find_java()
-        self.home = home_for_workers(self.java, folder)
 
-    def start(self, name: str, main: str, *arguments: str, heap: str = "512m") -> Daemon:
+    def start(self, name: str, main: str, *arguments: str) -> Daemon:
         work = self.folder / name
         work.mkdir()
-        logging = write_logging(work)
-        logging.write_text(logging.read_text().replace("rootLogger.level = error", "rootLogger.level = info"))
-        command = [*java_options(self.java, heap, logging), *FAST_START, *options_with(self.java), main, *arguments]
+        command = [str(spark_home() / "bin" / "spark-class"), main, *arguments]
         environment = {
             **os.environ,
             "SPARK_HOME": str(spark_home()),
-            "SPARK_SCALA_VERSION": "2.13",
-            "JAVA_HOME": str(self.home),
+            "JAVA_HOME": str(java_home()),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_PUBLIC_DNS": "127.0.0.1",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_WORKER_DIR": str(work / "apps"),
         }
-        for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
-            environment.pop(name, None)
         self.daemons.append(Daemon(command, environment, work))
         return self.daemons[-1]
 
@@ -118,18 +93,6 @@ class Cluster:
     def stop(self) -> None:
         for daemon in reversed(self.daemons):
             daemon.stop()
-
-
-def home_for_workers(java: Java, folder: Path) -> Path:
-    """A JAVA_HOME in `folder`, whose `java` starts executors."""
-    options = java_options(java, "", folder)
-    home = folder / "java"
-    (home / "bin").mkdir(parents=True)
-    script = home / "bin" / "java"
-    start = shlex.join([str(java.program), *options_with(java)])
-    script.write_text(JAVA.format(jars=options[options.index("-cp") + 1], start=start), encoding="utf-8")
-    script.chmod(0o755)
-    return home
 
 
 def free_port() -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from standalone import free_port
-from tasks_python import kept_as_in_an_installation, python_of_tasks
+from tasks_python import python_of_tasks
 
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
@@ -18,19 +18,10 @@ CHOSEN = ("topics", "spanning")
 
 
 @pytest.mark.thorough
-def test_standalone_cluster(two_runs, tmp_path, request):
-    """The tasks' Python has the libraries but not this program, which comes with each of two analyses.
-
-    The second has another worker and compiles nothing again.
-    """
+def test_standalone_cluster(two_runs, tmp_path, master_of_two):
+    """The tasks' Python has the libraries but not this program, which comes with the analysis."""
     python = str(python_of_tasks(tmp_path))
-    kept: list[dict[Path, int]] = []
-    for name, has in (("first", "master"), ("second", "master_of_two")):
-        url = request.getfixturevalue(has)
-        assert_equal_tables(two_runs, tmp_path / name, "--master", url, PYSPARK_PYTHON=python)
-        kept.append(kept_as_in_an_installation(tmp_path / "home"))
-    assert kept[0] == kept[1]
-    assert any(file.suffix == ".pyc" for file in kept[0])
+    assert_equal_tables(two_runs, tmp_path / "tables", "--master", master_of_two, PYSPARK_PYTHON=python)
 
 
 @pytest.mark.thorough

@@ -50,45 +50,43 @@ def test_a_follower_whose_jvm_and_then_a_worker_is_killed_goes_on(two_runs, tmp_
 
 KILL_THE_JVM = """
 import os, signal
-from hearsay.pipeline.spark import session
+from hearsay.pipeline.spark.place import SparkUnavailable, Where
+from hearsay.pipeline.spark.session import spark_session
+from kills import JVM, ends_within, find
 try:
-    with session.spark_session(session.Where(), 1, lambda text: None):
-        os.kill(session._jvm.process.pid, signal.SIGKILL)
-        session._jvm.process.wait()
-except session.SparkUnavailable as error:
-    print(error)
-"""
-
-
-@pytest.mark.thorough
-def test_a_jvm_that_is_gone_is_told_with_what_may_help():
-    """Not to do the same again."""
-    done = subprocess.run([sys.executable, "-c", KILL_THE_JVM], capture_output=True, text=True, timeout=300)
-    assert done.stdout.startswith("Spark's JVM was killed, and its work is not done. If memory ran out: its heap is ")
-    assert "HEARSAY_SPARK_HEAP sets another" in done.stdout
-
-
-INTERRUPTED = """
-import os, signal
-from hearsay.pipeline.spark import session
-try:
-    with session.spark_session(session.Where(), 1, lambda text: None) as spark:
+    with spark_session(Where(), 1, lambda text: None) as spark:
+        echo = spark.range(0, 10, 1, 1).mapInArrow(lambda batches: batches, "id long")
+        print(echo.count())
+        jvm = find(os.getpid(), JVM)
+        os.kill(jvm, signal.SIGKILL)
+        ends_within(jvm, 20)
         {then}
-        raise KeyboardInterrupt
+except SparkUnavailable as error:
+    print(error)
 except KeyboardInterrupt:
     print("interrupted")
 """
-IS_GONE = "os.kill(session._jvm.process.pid, signal.SIGKILL); session._jvm.process.wait()"
-DOES_NOT_UNDERSTAND = "spark.sparkContext._jsc = spark.sparkContext._jvm.java.lang.Object()"
+
+
+def kill_the_jvm(then: str) -> subprocess.CompletedProcess[str]:
+    variables = {**environment(), "PYTHONPATH": os.pathsep.join(sys.path)}
+    program = [sys.executable, "-c", KILL_THE_JVM.format(then=then)]
+    return subprocess.run(program, capture_output=True, text=True, env=variables, timeout=300)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("then", [IS_GONE, DOES_NOT_UNDERSTAND], ids=["is gone", "does not understand"])
-def test_an_interrupt_is_told_as_such_though_the_jvm_does_not_answer(then):
-    """Ctrl-C cuts off what was being said to the JVM, which may not understand the next word."""
-    program = [sys.executable, "-c", INTERRUPTED.format(then=then)]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=300)
-    assert (done.stdout, done.stderr) == ("interrupted\n", "")
+def test_a_jvm_that_is_gone_is_one_line_with_what_may_help():
+    done = kill_the_jvm("echo.count()")
+    counted, line = done.stdout.splitlines()
+    assert (counted, done.stderr) == ("10", "")
+    assert line.startswith("Spark's JVM has ended, and its work is not done. If memory ran out: its heap is ")
+    assert "HEARSAY_SPARK_HEAP sets another" in line
+
+
+@pytest.mark.thorough
+def test_an_interrupt_is_told_as_such_though_the_jvm_does_not_answer():
+    done = kill_the_jvm("raise KeyboardInterrupt")
+    assert (done.stdout, done.stderr) == ("10\ninterrupted\n", "")
 
 
 def own_mounts() -> list[str]:

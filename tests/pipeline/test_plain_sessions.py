@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 from kills import environment
@@ -36,14 +37,16 @@ def test_a_plain_session_computes_a_table(small_run):
     assert int(members) > 0
 
 
-def test_the_launcher_leaves_out_one_flag_and_keeps_all_others(tmp_path, monkeypatch):
+def test_the_launcher_leaves_out_two_flags_and_keeps_all_others(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
     home = java_home()
     assert home.is_relative_to(tmp_path)
-    flags = ["--add-modules=jdk.incubator.vector", "-Dname=a 'quoted' value", "-XshowSettings:all"]
+    left_out = ["--add-modules=jdk.incubator.vector", "--add-opens=java.base/sun.security.action=ALL-UNNAMED"]
+    flags = [*left_out, "-Dname=a 'quoted' value", "-XshowSettings:all"]
     said = subprocess.run([home / "bin" / "java", *flags, "-version"], capture_output=True, text=True, timeout=60)
     assert said.returncode == 0, said.stderr
     assert "name = a 'quoted' value" in said.stderr
+    assert "WARNING" not in said.stderr
     before = os.stat(home / "bin" / "java").st_ino
     assert java_home() == home
     assert os.stat(home / "bin" / "java").st_ino == before
@@ -55,3 +58,22 @@ def test_a_launcher_of_another_java_is_replaced(tmp_path, monkeypatch):
     wanted = launcher.read_text()
     launcher.write_text("#!/bin/sh\nexit 1\n")
     assert (java_home() / "bin" / "java").read_text() == wanted
+
+
+@pytest.mark.parametrize("problem", ["others may enter it", "another user's", "a link"])
+def test_a_launcher_that_others_may_have_written_is_not_used(tmp_path, monkeypatch, problem):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = java_home() / "bin"
+    assert folder.is_relative_to(tmp_path / "cache")
+    match problem:
+        case "others may enter it":
+            folder.chmod(0o770)
+        case "another user's":
+            mine = os.getuid()
+            monkeypatch.setattr(os, "getuid", lambda: mine + 1)
+        case _:
+            folder.rename(tmp_path / "elsewhere")
+            folder.symlink_to(tmp_path / "elsewhere")
+    with suppress(OSError):
+        assert not java_home().is_relative_to(tmp_path / "cache")

@@ -6,16 +6,15 @@ import subprocess
 
 from small_study import assert_tables_of_runs_made_here, hearsay, table, write_study
 from standalone import free_port
-from tasks_python import kept_as_in_an_installation, python_of_tasks
+from tasks_python import python_of_tasks
 
 
 def test_standalone_cluster(master, tmp_path):
-    """The tasks' Python has the libraries but not this program, which comes with the job and is unpacked."""
+    """The tasks' Python has the libraries but not this program, which comes with the job."""
     python = python_of_tasks(tmp_path)
     knows = subprocess.run([python, "-c", "import hearsay"], capture_output=True, cwd=tmp_path)
     assert b"No module named 'hearsay'" in knows.stderr
     assert_equal_sweep(tmp_path, "--master", master, PYSPARK_PYTHON=str(python))
-    assert kept_as_in_an_installation(tmp_path / "home")
 
 
 def test_spark_connect(connect, tmp_path):

@@ -10,13 +10,13 @@ import click
 from hearsay.cli.analysis import analyzed_on_spark, load_readable, show_answers
 from hearsay.cli.arguments import GivenPath, Real
 from hearsay.cli.ending import CommandFailed, WrongInput
+from hearsay.cli.spark_steps import require_settings, spark_options, start_spark_ahead
 from hearsay.extras import require_extra
 
 
 @click.command("analyze")
 @click.argument("runs", nargs=-1, required=True, type=GivenPath(path_type=Path))
-@click.option("--master", metavar="URL", help="Spark cluster: spark://…, yarn, k8s://… (default: embedded).")
-@click.option("--remote", metavar="URL", help="Spark Connect server: sc://…, or local[N] on this machine.")
+@spark_options
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
               help="Write to DIR/RUN instead of the run folders.")  # fmt: skip
 @click.option("--window", type=Real(min=0.001), metavar="SECONDS",
@@ -32,8 +32,6 @@ from hearsay.extras import require_extra
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(**options: Any) -> None:
     """Analyse run folders: metric tables in RUN/metrics, the answers on the terminal."""
-    from hearsay.cli.spark_steps import chosen_place, require_settings, start_spark_ahead
-
     if options["shape"] == "tracestat":
         if options["follow"]:
             raise WrongInput("--follow keeps tables fresh; --format tracestat makes none")
@@ -41,7 +39,7 @@ def command(**options: Any) -> None:
             raise WrongInput("--json gives the answers; --format tracestat is text alone")
         _tracestat(options["runs"], options["allow_bad"])
         return
-    where = chosen_place(options["master"], options["remote"])
+    where = options["where"]
     require_extra("spark")
     require_settings(where)
     window = options["window"]

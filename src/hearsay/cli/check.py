@@ -9,8 +9,8 @@ import click
 
 from hearsay.cli.arguments import GivenPath
 from hearsay.cli.ending import CommandFailed, print_json
-from hearsay.cli.spark_steps import chosen_place
-from hearsay.cli.study_session import FOLDER, make_runs, spark_options, tell_failures
+from hearsay.cli.spark_steps import spark_options
+from hearsay.cli.study_session import FOLDER, make_runs, tell_failures
 
 
 @click.command("check")
@@ -27,12 +27,11 @@ def command(**options: Any) -> None:
     from hearsay.text.numbers import plain
     from hearsay.text.tables import prose
 
-    where = chosen_place(options["master"], options["remote"])
     path: Path = options["budget"]
     study, points, cases = load_budgets(path)
     folder = StudyFolder.open(options["out"] or Path(FOLDER) / f"check-{path.stem}")
     sweep = Sweep(study, points, folder, again=True)
-    swept = make_runs(sweep, where)
+    swept = make_runs(sweep, options["where"])
     found = judge(cases, points, swept.results)
     if options["as_json"]:
         answer = [

@@ -9,8 +9,8 @@ import click
 
 from hearsay.cli.arguments import GivenPath, Whole, settings_of
 from hearsay.cli.ending import CommandFailed, print_json
-from hearsay.cli.spark_steps import chosen_place
-from hearsay.cli.study_session import FOLDER, make_runs, spark_options, tell_failures, tell_missing
+from hearsay.cli.spark_steps import spark_options
+from hearsay.cli.study_session import FOLDER, make_runs, tell_failures, tell_missing
 
 LAST_FIRST_SEED = 10**15
 
@@ -45,7 +45,6 @@ def command(**options: Any) -> None:
     from hearsay.studies.sweep import Sweep
     from hearsay.text.tables import prose
 
-    where = chosen_place(options["master"], options["remote"])
     changes, both = (
         tuple(f"{key}={value}" for key, value in settings_of(options[name], option))
         for name, option in (("changes", "--set"), ("both", "--both"))
@@ -60,7 +59,7 @@ def command(**options: Any) -> None:
         click.echo(f"{asked.names[1]} against {asked.names[0]}: {sweep.runs} runs")
         tell_missing(sweep)
         return
-    swept = make_runs(sweep, where)
+    swept = make_runs(sweep, options["where"])
     lines = compare(plan.points, swept.results)
     found = effects(plan.points, swept.results, lines) if asked.factorial else []
     report = folder.path / "report.html"

@@ -5,12 +5,15 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hearsay.cli.analysis import failures_in_one_line, show_answers
 from hearsay.cli.ending import CommandFailed, WrongInput
+
+if TYPE_CHECKING:
+    from hearsay.pipeline.spark.place import Where
 
 
 def follow(options: dict[str, Any], window_us: int | None) -> None:
@@ -18,13 +21,14 @@ def follow(options: dict[str, Any], window_us: int | None) -> None:
     from hearsay.pipeline.analyze import headlines
     from hearsay.pipeline.follow import Follower, has_begun
     from hearsay.pipeline.output.outputs import carry, claim_output, is_same
-    from hearsay.pipeline.spark.place import SparkUnavailable, Where
+    from hearsay.pipeline.spark.place import SparkUnavailable
     from hearsay.pipeline.spark.session import spark_session
     from hearsay.trace.folder.manifest import MANIFEST, load_manifest
 
     if len(options["runs"]) != 1:
         raise WrongInput("--follow takes one run folder")
-    if options["remote"]:
+    where: Where = options["where"]
+    if where.remote:
         raise WrongInput(
             "--follow runs embedded or with --master: over --remote the files would be another machine's"
         )
@@ -47,7 +51,7 @@ def follow(options: dict[str, Any], window_us: int | None) -> None:
             if (path / MANIFEST).exists():
                 load_manifest(path)
             own_output()
-            with spark_session(Where(options["master"]), _rows_so_far(path), _say) as spark, failures_in_one_line():
+            with spark_session(where, _rows_so_far(path), _say) as spark, failures_in_one_line():
                 follower = Follower(spark, path, output, window_us, _say)
                 _say(f"following {path}")
                 while (run := follower.tick()) is None or not options["until_complete"]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -9,9 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from hearsay.cli.ending import CommandFailed
+from hearsay.cli.spark_steps import require_spark_at, spark_options
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from hearsay.pipeline.spark.place import Where
+
+_SMALL_RUN = [("network.nodes", "20"), ("workload.messages", "5")]
 
 
 @click.group("spark")
@@ -20,15 +25,11 @@ def command() -> None:
 
 
 @command.command("doctor")
-@click.option("--master", metavar="URL", help="Try this cluster.")
-@click.option("--remote", metavar="URL", help="Try this Spark Connect server, or local[N].")
+@spark_options
 @click.option("--no-start", is_flag=True, help="Check without starting a session.")
-def doctor(master: str | None, remote: str | None, no_start: bool) -> None:
+def doctor(where: Where, no_start: bool) -> None:
     """Show what is installed (Java, versions, memory, cluster) and how to install what is missing."""
-    from hearsay.cli.spark_steps import chosen_place
     from hearsay.pipeline.spark.doctor import Finding, findings, try_session
-
-    where = chosen_place(master, remote)
 
     def show(found: Finding) -> None:
         click.echo(f"{'ok  ' if found.good else 'BAD '} {found.what}: {found.text}")
@@ -54,35 +55,30 @@ def prepare(again: bool) -> None:
 
     This is needed once for each version of Java and Spark.
     """
-    from hearsay.cli.spark_steps import require_spark_at
-    from hearsay.pipeline.spark.jvm import find_java
+    from hearsay.pipeline.spark.aot_cache import file_to_make, keep
     from hearsay.pipeline.spark.place import SparkUnavailable, Where
-    from hearsay.pipeline.spark.session import prepare as make
-    from hearsay.pipeline.spark.started_jvm import kept_file
-
-    require_spark_at(Where())
-    kept = kept_file(find_java())
-    if kept is not None and not again:
-        click.echo(f"there already: {kept}")
-        return
-    try:
-        kept = make(_small_analyses, lambda text: click.echo(f"spark: {text}", err=True))
-    except SparkUnavailable as error:
-        raise CommandFailed(f"not prepared, and Spark starts as before: {error}") from None
-    click.echo(f"{kept} ({kept.stat().st_size >> 20} MiB)")
-
-
-def _small_analyses(session: SparkSession) -> None:
-    """Load what an analysis loads."""
-    from hearsay.pipeline.analyze import analyze
-    from hearsay.pipeline.input.run_facts import load_runs
     from hearsay.sim.scenario.scenario_file import load_scenario
     from hearsay.sim.simulate import Simulation
     from hearsay.trace.write.run_folder import RunFolder
 
-    with TemporaryDirectory(prefix="hearsay-prepare-") as work:
-        run = Path(work) / "run"
-        sizes = [("network.nodes", "20"), ("workload.messages", "5")]
-        Simulation(load_scenario(None, "r1", sizes, router="gossipsub"), folder=RunFolder.create(run)).run()
-        runs = load_runs([run])
-        analyze(session, runs, {"run": Path(work) / "tables"}, lambda _: None)
+    require_spark_at(Where())
+    try:
+        file = file_to_make()
+    except SparkUnavailable as error:
+        raise CommandFailed(f"not prepared, and Spark starts as before: {error}") from None
+    if file.exists() and not again:
+        click.echo(f"there already: {file}")
+        return
+    file.unlink(missing_ok=True)
+    with TemporaryDirectory(prefix=".new-", dir=file.parent) as work:
+        run, made = Path(work) / "run", Path(work) / file.name
+        Simulation(load_scenario(None, "r1", _SMALL_RUN, router="gossipsub"), folder=RunFolder.create(run)).run()
+        click.echo("spark: watching an analysis, and writing what the JVM loads for it", err=True)
+        option = f'spark.driver.extraJavaOptions="-XX:AOTCacheOutput={made}"'
+        done = subprocess.run(
+            [sys.executable, "-m", "hearsay", "analyze", run, "--conf", option], capture_output=True, text=True
+        )  # the JVM has its output, too, so this waits for what it writes in the end
+        if done.returncode or not made.exists():
+            raise CommandFailed(f"not prepared, and Spark starts as before: {done.stderr.strip()[-200:]}")
+        keep(made, file)
+    click.echo(f"{file} ({file.stat().st_size >> 20} MiB)")

@@ -8,10 +8,14 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from hearsay.cli.arguments import settings_of
 from hearsay.cli.ending import CommandFailed, WrongInput
 from hearsay.extras import require_extra
 
@@ -22,8 +26,28 @@ if TYPE_CHECKING:
     from hearsay.sim.simulate import Simulation
 
 
-def chosen_place(master: str | None, remote: str | None) -> Where:
-    """Where Spark shall run, by the two options that say it."""
+def spark_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say where Spark runs; the command gets them as `where`."""
+
+    @wraps(command)
+    def with_where(
+        *arguments: Any, master: str | None, remote: str | None, conf: tuple[str, ...], **options: Any
+    ) -> None:
+        command(*arguments, where=_where(master, remote, conf), **options)
+
+    for option in _OPTIONS:
+        with_where = option(with_where)
+    return with_where
+
+
+_OPTIONS = (
+    click.option("--conf", multiple=True, metavar="spark.NAME=VALUE", help="A setting of Spark; may be repeated."),
+    click.option("--remote", metavar="URL", help="Spark Connect server: sc://…, or local[N] on this machine."),
+    click.option("--master", metavar="URL", help="Spark cluster: spark://…, yarn, k8s://… (default: this machine)."),
+)
+
+
+def _where(master: str | None, remote: str | None, conf: tuple[str, ...]) -> Where:
     from hearsay.pipeline.spark.place import Where
 
     if master and remote:
@@ -32,7 +56,12 @@ def chosen_place(master: str | None, remote: str | None) -> Where:
         raise WrongInput(f"--master {master}: must be spark://HOST:PORT, yarn, k8s://URL or local[CORES]")
     if remote is not None and not _REMOTE.fullmatch(remote):
         raise WrongInput(f"--remote {remote}: must be sc://HOST:PORT or local[CORES]")
-    return Where(master, remote)
+    settings = settings_of(conf, "--conf", "spark.NAME=VALUE")
+    for name, _ in settings:
+        if not name.startswith("spark.") or name in _PLACES:
+            instead = "use --master or --remote" if name in _PLACES else "must be spark.NAME=VALUE"
+            raise WrongInput(f"--conf {name}: {instead}")
+    return Where(master, remote, tuple(settings))
 
 
 def require_settings(where: Where) -> None:
@@ -60,6 +89,7 @@ def require_spark_at(where: Where) -> None:
         raise CommandFailed(str(error)) from None
 
 
+_PLACES = ("spark.master", "spark.remote")
 _REMOTE = re.compile(r"sc://.*|local(\[(\d+|\*)\])?")
 _MASTER = re.compile(r"(spark|k8s)://.+|yarn|local(\[(\d+|\*)(, *\d+)?\]|-cluster\[[\d, ]+\])?")
 

@@ -28,17 +28,6 @@ PLAIN_EVERY_S = 5.0
 MOST_ERRORS = 5
 
 
-def spark_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say where Spark runs."""
-    remote = click.option(
-        "--remote", metavar="URL", help="Spark Connect server: sc://…, or local[N] on this machine."
-    )
-    master = click.option(
-        "--master", metavar="URL", help="Spark cluster: spark://…, yarn, k8s://… (default: this machine)."
-    )
-    return master(remote(command))
-
-
 def make_runs(sweep: Sweep, where: Where) -> Swept:
     """Make the missing runs, with progress; what is kept survives all that may happen."""
     place = place_of_study(sweep.study, where)
@@ -75,7 +64,7 @@ def place_of_study(study: Study, where: Where) -> OpenPlace:
     from hearsay.studies.processes import is_on_spark, place_of_runs
 
     wanted = study.cores_per_task
-    if where.master is None and where.remote is None and wanted > cores():
+    if where.is_embedded and wanted > cores():
         raise WrongInput(f"{study.name}: cores_per_task = {wanted}: there are {cores()} cores here")
     open_place = place_of_runs(where, wanted, say)
 

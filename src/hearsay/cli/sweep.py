@@ -11,8 +11,8 @@ import click
 
 from hearsay.cli.arguments import GivenPath, Whole, settings_of
 from hearsay.cli.ending import CommandFailed, WrongInput, print_json
-from hearsay.cli.spark_steps import chosen_place
-from hearsay.cli.study_session import FOLDER, make_runs, spark_options, tell_failures, tell_missing
+from hearsay.cli.spark_steps import spark_options
+from hearsay.cli.study_session import FOLDER, make_runs, tell_failures, tell_missing
 
 if TYPE_CHECKING:
     from hearsay.studies.study_file import Study
@@ -43,7 +43,6 @@ def command(**options: Any) -> None:
     from hearsay.studies.points import points_of
     from hearsay.studies.sweep import Sweep
 
-    where = chosen_place(options["master"], options["remote"])
     _require_figures(options["figures"])
     path: Path = options["study"]
     study = _study(path, options)
@@ -58,7 +57,7 @@ def command(**options: Any) -> None:
     if options["dry_run"]:
         _tell_plan(sweep)
         return
-    swept = make_runs(sweep, where)
+    swept = make_runs(sweep, options["where"])
     report = folder.path / "report.html"
     write_study_report(swept, report, folder.path / "pictures", _command(options))
     _tell(swept, folder.path, report, options)

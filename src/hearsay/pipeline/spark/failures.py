@@ -31,13 +31,23 @@ def without_secrets(text: str) -> str:
     return _SECRET.sub(r"\1…", text)
 
 
+def first_line(error: BaseException) -> str:
+    return without_secrets(str(error)).strip().partition("\n")[0][:_LONGEST]
+
+
 def quiet_the_gateway() -> None:
-    """It logs with the root logger in some places, which then gets a handler, and with its own in others."""
+    """Print no tracebacks of PySpark about a JVM that is gone; the exception says it.
+
+    Its gateway logs with the root logger in some places, which then gets a handler, and with its own in others.
+    """
+    from pyspark.accumulators import AccumulatorTCPServer
+
     logging.root.addFilter(_not_of_the_gateway)
     logging.getLogger("py4j").propagate = False
+    AccumulatorTCPServer.handle_error = _say_nothing
 
 
-def say_nothing(_request: object, _client: object) -> None: ...
+def _say_nothing(self: object, request: object, client_address: object) -> None: ...
 
 
 def _not_of_the_gateway(record: logging.LogRecord) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 
 _MEMORY_SHARE = 0.25
 HEAP = "HEARSAY_SPARK_HEAP"
@@ -24,17 +26,28 @@ class WrongSetting(SparkUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where Spark runs: embedded (both None), a cluster's master, or a Spark Connect server.
+    """Where Spark runs: embedded (both None), a cluster's master, or a Spark Connect server; and its settings.
 
     The remote `local[N]` is a server on this machine that PySpark starts once and keeps.
     """
 
     master: str | None = None
     remote: str | None = None
+    conf: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_embedded(self) -> bool:
+        return self.master is None and self.remote is None
 
     def __str__(self) -> str:
         """Without what is nobody else's business: it is printed."""
         return shown(self.remote or self.master or "embedded")
+
+
+def spark_home() -> Path:
+    """Return the folder of Spark, as PySpark finds it; importing PySpark takes longer."""
+    found = find_spec("pyspark")
+    return Path(os.environ.get("SPARK_HOME") or (found and found.origin and Path(found.origin).parent) or "")
 
 
 def cores() -> int:

@@ -2,74 +2,82 @@
 
 Rules:
 
-* Embedded is the default: a JVM of our own with as many task slots as there are cores.
-* `--master spark://… | yarn | k8s://…` starts the driver here and the tasks there; `--remote sc://…` starts nothing
-  here, and `--remote local[N]` a server that PySpark keeps for later commands. In all three cases this package
-  travels along (`package_zip.py`), so the cluster needs Python with numpy, pyarrow and scipy, not us.
-* The JVM hands out tasks, which takes no optimising compiler; it has one where the trace is so large that Spark adds
-  up what the tasks say. What Spark's own queries need is chosen by the number of trace rows, too.
+* Sessions are PySpark's own (`SparkSession.builder`). What the user sets with `--conf` or in `spark-defaults.conf`
+  wins over the settings that stand here.
+* Embedded is the default: as many task slots as there are cores. `--master spark://… | yarn | k8s://…` starts the
+  driver here and the tasks there; `--remote sc://…` starts nothing here, and `--remote local[N]` a server that
+  PySpark keeps for later commands. Except embedded, this package travels along (`package_zip.py`).
 * What a session keeps on the disk lies in a folder of its own that nobody else may read and that goes with it; the
   driver here takes no connection without its secret. Addresses are shown without tokens.
-* Sums of integers and ordered work everywhere, so all three give equal tables.
+* A session is built in a thread: so it can start ahead, and PySpark replaces the handler of Ctrl-C on the main thread
+  only.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
-import shutil
+import re
+import shlex
 import socket
 import sys
-import tempfile
 import warnings
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from hearsay.extras import DISTRIBUTION, pip_install
-from hearsay.pipeline.spark.failures import quiet_the_gateway, say_nothing, without_secrets
-from hearsay.pipeline.spark.java_home import java_home
-from hearsay.pipeline.spark.jvm import Jvm, JvmFailed, NoJava, find_java, python_of_workers, spark_home, start_jvm
+from hearsay.extras import pip_install
+from hearsay.pipeline.spark import aot_cache
+from hearsay.pipeline.spark.failures import first_line, quiet_the_gateway
+from hearsay.pipeline.spark.java_home import find_java, java_home
 from hearsay.pipeline.spark.package_zip import zip_package
-from hearsay.pipeline.spark.place import HEAP, SparkUnavailable, Where, cores, heap, shown
+from hearsay.pipeline.spark.place import HEAP, SparkUnavailable, Where, cores, heap, shown, spark_home
 from hearsay.pipeline.spark.settings import SMALL_ROWS, settings_for
-from hearsay.pipeline.spark.started_jvm import (
-    FIRST_JAVA,
-    UNFINISHED,
-    NotPrepared,
-    create,
-    folder_to_write,
-    options_with,
-    recording_options,
-)
+from hearsay.pipeline.spark.work_folder import made_work_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_MANY_ROWS = 1_000_000_000
-FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:MetaspaceSize=256m")
-"""Without the last, Java collects all garbage while it loads Spark's classes."""
-_THROUGHPUT = ("-XX:+UseParallelGC",)
+_SMALL = ("-XX:TieredStopAtLevel=1",)
+"""The second compiler takes longer than it saves."""
+_QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr", "-Xlog:aot*=off:stderr", "-XX:-UsePerfData")
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+_OWN_FILES = "spark.submit.pyFiles"
+"""Whoever sets this brings this package to the workers."""
+_HERE = "127.0.0.1"
+_LOOPBACK = (_HERE, "localhost")
 _PORTS = {"sc": 15002, "spark": 7077}
 _REACH_S = 5
-_NOTE_S = 300
-"""How long a JVM may take to write what it noted."""
-_jvm: Jvm | None = None
+_START_S = 10
+_starting: dict[Where, Future[SparkSession]] = {}
 
 
 def require_spark(where: Where) -> None:
     """Raise `SparkUnavailable` before anything is begun, for what can be known without starting a session."""
-    _require_pyspark()
+    if find_spec("pyspark") is None:
+        raise SparkUnavailable(f"PySpark is not installed; run {pip_install('spark')}")
     for address in filter(None, (where.remote, where.master)):
         _require_listener(address)
     if where.remote is None:
-        try:
-            find_java()
-        except NoJava as error:
-            raise SparkUnavailable(str(error)) from None
+        find_java()
+
+
+def start_ahead(where: Where, rows: int) -> None:
+    """Start an embedded session, without waiting for it, for work on about `rows` trace rows.
+
+    What prevents it is an error when the session is opened.
+    """
+    if where.is_embedded:
+        with suppress(SparkUnavailable):
+            require_spark(where)
+            _starting[where] = _begun(_settings_here(where, rows, 1))
 
 
 @contextmanager
@@ -85,57 +93,37 @@ def spark_session(
 
     `modules` are files of Python and zips of packages that the tasks need beside this package.
     """
-    for address in filter(None, (where.remote, where.master)):
-        _require_listener(address)
-    if where.remote is not None:
-        session = _remote_session(where.remote, rows, say)
-    else:
-        session = _session_here(where.master, rows, say, cores_per_task)
-    work = Path(tempfile.mkdtemp(prefix="hearsay-package-"))
+    require_spark(where)
+    say(f"connecting to Spark at {where}" if where.remote else f"starting Spark ({where}, {find_java()})")
+    session = _opened(where, rows, cores_per_task)
     try:
-        own = [] if where.master is None and where.remote is None else [zip_package(work)]
-        for file in (*own, *modules):
-            _ship(session, where, file)
-        yield session
+        with TemporaryDirectory(prefix="hearsay-package-") as work:
+            travels = not where.is_embedded and _OWN_FILES not in dict(where.conf)
+            for file in (*([zip_package(Path(work))] if travels else ()), *modules):
+                _ship(session, where, file)
+            yield session
     except KeyboardInterrupt:
-        with suppress(Exception), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # cut off in the middle of a word, the JVM may not answer
-            session.stop()
+        with suppress(SparkUnavailable):  # cut off in the middle of a word, the JVM may not answer
+            _stop(session, where)
         raise
     except BaseException:
         _stop(session, where)
         raise
     else:
         _stop(session, where)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
-def prepare(work: Callable[[SparkSession], None], say: Callable[[str], None]) -> Path:
-    """Make the file with which later JVMs start faster, by what one loads for `work`."""
-    global _jvm
-    _require_pyspark()
-    try:
-        java = find_java()
-        if java.version < FIRST_JAVA:
-            raise SparkUnavailable(f"{java} cannot, Java {FIRST_JAVA} can; {DISTRIBUTION}[spark] brings one")
-        folder = folder_to_write()
-        with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=folder) as fresh:
-            configuration = Path(fresh) / "noted"
-            say("watching a session at work")
-            _jvm = start_jvm(java, heap(), [*FAST_START, *recording_options(configuration)])
-            with spark_session(Where(), 0, lambda _: None) as session:
-                work(session)
-            _jvm.stop(_NOTE_S)
-            say("writing what it loaded")
-            return create(java, heap(), configuration, folder)
-    except (NoJava, JvmFailed, NotPrepared) as error:
-        raise SparkUnavailable(str(error)) from None
+def _ship(session: SparkSession, where: Where, file: Path) -> None:
+    if where.remote is not None:
+        session.addArtifacts(str(file), pyfile=True)
+    else:
+        session.sparkContext.addPyFile(str(file))
 
 
 def _stop(session: SparkSession, where: Where) -> None:
     try:
-        session.stop()
+        with warnings.catch_warnings(action="ignore"):
+            session.stop()
     except Exception:
         raise SparkUnavailable(_how_it_ended(where)) from None
 
@@ -144,143 +132,140 @@ def _how_it_ended(where: Where) -> str:
     """What is known of a Spark that is gone, and what can be done about it: the same again would end the same way."""
     if where.remote is not None:
         return f"the Spark server at {where} has ended before its work was done; its own log says why"
-    code = None if _jvm is None else _jvm.process.poll()
-    how = "does not answer" if code is None else "was killed" if code < 0 else f"ended with code {code}"
     return (
-        f"Spark's JVM {how}, and its work is not done. If memory ran out: its heap is {heap()}, {HEAP} "
+        f"Spark's JVM has ended, and its work is not done. If memory ran out: its heap is {heap()}, {HEAP} "
         "sets another, and fewer runs at once need less. Tables of earlier analyses are whole"
     )
 
 
-def _ship(session: SparkSession, where: Where, package: Path) -> None:
-    if where.remote is not None:
-        session.addArtifacts(str(package), pyfile=True)
-    else:
-        session.sparkContext.addPyFile(str(package))
-
-
-def start_ahead(where: Where, rows: int) -> None:
-    """Start the JVM of an embedded session, without waiting for it, for work on about `rows` trace rows.
-
-    A JVM that does not start is an error when the session is opened.
-    """
-    if where == Where():
-        with suppress(SparkUnavailable):
-            _require_pyspark()
-            _jvm_here(None, rows)
-
-
-def jvm_is_running() -> bool:
-    return _jvm is not None and _jvm.process.poll() is None
-
-
-def _jvm_here(master: str | None, rows: int) -> Jvm:
-    """The JVM of this process, which may not be up yet."""
-    global _jvm
-    if _jvm is None or not jvm_is_running():
-        try:
-            java = find_java()
-            options = [*_profile(rows), *options_with(java)]
-            has_installed = master is None and python_of_workers() == sys.executable
-            _jvm = start_jvm(java, heap(), options, None if has_installed else spark_home())
-        except (NoJava, OSError) as error:
-            raise SparkUnavailable(str(error)) from None
-    return _jvm
-
-
-def _profile(rows: int) -> Sequence[str]:
-    return FAST_START if rows < _MANY_ROWS else _THROUGHPUT
-
-
-def _session_here(master: str | None, rows: int, say: Callable[[str], None], cores_per_task: int) -> SparkSession:
-    _require_pyspark()
-    jvm = _jvm_here(master, rows)
-    if not jvm.is_up:
-        say(f"starting Spark ({master or 'embedded'}, {jvm.java})")
-    from pyspark.sql import SparkSession
-
+def _opened(where: Where, rows: int, cores_per_task: int) -> SparkSession:
     try:
-        jvm.wait_until_up()
-    except JvmFailed as error:
-        raise SparkUnavailable(str(error)) from None
-    slots, embedded = cores(), master is None
-    is_here = master is None or master.startswith("local")
+        if where.remote is not None:
+            return _remote_session(where, where.remote, rows)
+        begun = _starting.pop(where, None)
+        return (begun or _begun(_settings_here(where, rows, cores_per_task))).result()
+    except Exception as error:
+        raise SparkUnavailable(f"no session at {where}: {first_line(error)}") from None
+
+
+def _begun(settings: Mapping[str, str]) -> Future[SparkSession]:
+    made: Future[SparkSession] = Future()
+
+    def make() -> None:
+        try:
+            from pyspark.sql import SparkSession
+
+            quiet_the_gateway()
+            made.set_result(_with_settings(SparkSession.builder, settings).getOrCreate())
+        except BaseException as error:
+            made.set_exception(error)
+
+    Thread(target=make, name="spark-start", daemon=True).start()
+    atexit.register(wait, [made], _START_S)  # once it is up, PySpark removes what its start left on the disk
+    return made
+
+
+def _with_settings(builder: Any, settings: Mapping[str, str]) -> Any:
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def _settings_here(where: Where, rows: int, cores_per_task: int) -> dict[str, str]:
+    """Return the settings of a session with the driver here, and set the environment of its JVM."""
+    master = where.master or f"local[{cores()}]"
+    is_here = master.startswith("local")
+    on_loopback = is_here or urlsplit(master).hostname in _LOOPBACK
+    _set_environment(on_loopback)
+    work = str(_work())
     settings = {
-        **settings_for(rows, embedded),
-        # Every sum and sort takes a page at once; the default is 64 MiB, which take longer to clear than to fill.
-        "spark.buffer.pageSize": "256k" if rows < SMALL_ROWS else "",
+        **settings_for(rows, where.is_embedded),
+        "spark.app.name": "hearsay",
+        "spark.driver.memory": heap(),
+        "spark.driver.defaultJavaOptions": shlex.join(_java_options(rows, work)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.default.parallelism": str(slots) if embedded else "",
-        "spark.executor.extraJavaOptions": " ".join(_profile(rows)),
-        "spark.sql.warehouse.dir": str(jvm.work / "warehouse"),
-        "spark.local.dir": str(jvm.work) if is_here and "SPARK_LOCAL_DIRS" not in os.environ else "",
-        "spark.authenticate": "true" if is_here else "",
-        "spark.driver.host": "127.0.0.1" if _is_local(master) else "",
-        "spark.driver.bindAddress": "127.0.0.1" if _is_local(master) else "",
-        "spark.python.worker.reuse": "true",
-        "spark.task.cpus": str(cores_per_task) if cores_per_task > 1 else "",
+        "spark.sql.warehouse.dir": f"{work}/warehouse",
+        "spark.task.cpus": str(cores_per_task),
     }
-    builder: Any = SparkSession.builder
-    builder = builder.appName("hearsay").master(master or f"local[{slots}]")
-    for name, value in settings.items():
-        if value:
-            builder = builder.config(name, value)
-    quiet_the_gateway()
-    try:
-        session = _created(builder, jvm)
-        session.sparkContext._accumulatorServer.handle_error = say_nothing
-        return session
-    except Exception as error:
-        raise SparkUnavailable(f"no session on {master or 'embedded Spark'}: {first_line(error)}") from None
+    if rows < SMALL_ROWS:  # each sum and sort takes a page at once; the default of 64 MiB is slow to clear
+        settings["spark.buffer.pageSize"] = "256k"
+    if on_loopback:
+        settings |= {"spark.driver.host": _HERE, "spark.driver.bindAddress": _HERE}
+    if is_here:
+        settings |= {"spark.local.dir": work, "spark.executorEnv.TMPDIR": work, "spark.authenticate": "true"}
+    return {**_unless_set(settings), **dict(where.conf), "spark.master": master}
 
 
-def _created(builder: Any, jvm: Jvm) -> Any:
-    """Made in a thread of its own: on the main thread PySpark would put its handler of Ctrl-C in place of ours."""
-    with ThreadPoolExecutor(1, thread_name_prefix="spark-start") as thread:
-        made = thread.submit(builder.getOrCreate)
-        try:
-            return made.result()
-        except KeyboardInterrupt:
-            jvm.kill()  # which ends the thread's work, too
-            raise
+def _java_options(rows: int, work: str) -> list[str]:
+    size = _SMALL if rows < SMALL_ROWS else ()
+    own_logging = (_conf_folder() / _LOGGING.name).exists()
+    logging = [] if own_logging else [f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"]
+    return [*_QUIET, *size, *aot_cache.options_with(find_java()), f"-Djava.io.tmpdir={work}", *logging]
 
 
-def _remote_session(remote: str, rows: int, say: Callable[[str], None]) -> SparkSession:
-    _require_pyspark()
+def _remote_session(where: Where, remote: str, rows: int) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    say(f"connecting to Spark at {shown(remote)}")
     builder: Any = SparkSession.builder.remote(remote)
-    try:
-        session = builder.create() if remote.startswith("sc://") else _session_on_kept_server(builder)
-        for name, value in settings_for(rows, embedded=False).items():
-            session.conf.set(name, value)
-        session.range(1).collect()
-        return session
-    except Exception as error:
-        raise SparkUnavailable(f"no session at {shown(remote)}: {first_line(error)}") from None
+    if remote.startswith("sc://"):
+        session = builder.create()
+    else:
+        session = _with_settings(builder, _settings_of_kept_server(where)).getOrCreate()
+    for name, value in {**settings_for(rows, embedded=False), **dict(where.conf)}.items():
+        session.conf.set(name, value)
+    session.range(1).collect()
+    return session
 
 
-def _session_on_kept_server(builder: Any) -> Any:
-    """Return a session on the local Connect server that PySpark starts once for its user and keeps.
+def _settings_of_kept_server(where: Where) -> dict[str, str]:
+    """Return settings for the Connect server that PySpark starts once for its user and keeps.
 
-    Only the command that starts the server decides its settings.
+    Only the command that starts the server decides them.
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if "JAVA_HOME" not in os.environ:
-        os.environ["JAVA_HOME"] = str(java_home())
+    _set_environment(on_loopback=True)
     settings = {
-        "spark.local.connect.reuse": "true",
         "spark.driver.memory": heap(),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": _HERE,
+        "spark.driver.bindAddress": _HERE,
         "spark.authenticate": "true",
         "spark.ui.enabled": "false",
     }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    return {**_unless_set(settings), **dict(where.conf), "spark.local.connect.reuse": "true"}
+
+
+def _set_environment(on_loopback: bool) -> None:
+    """Set the variables with which PySpark starts a JVM; the user's come first."""
+    try:
+        os.environ["JAVA_HOME"] = str(java_home())
+    except OSError as error:
+        raise SparkUnavailable(f"no launcher of Java can be written: {error}") from None
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        os.environ.setdefault(name, sys.executable)
+    if on_loopback:
+        os.environ.setdefault("SPARK_LOCAL_IP", _HERE)
+
+
+@cache
+def _work() -> Path:
+    """Return the folder of this process; its JVM, of which PySpark keeps one, has its temporary files there."""
+    folder = made_work_folder()
+    atexit.register(folder.remove)
+    return folder.path
+
+
+def _unless_set(settings: dict[str, str]) -> dict[str, str]:
+    """Leave out what `spark-defaults.conf` sets: for Spark, a session's settings come first."""
+    try:
+        lines = (_conf_folder() / "spark-defaults.conf").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return settings
+    theirs = {re.split(r"[\s=:]", line.strip(), maxsplit=1)[0] for line in lines}
+    return {name: value for name, value in settings.items() if name not in theirs}
+
+
+def _conf_folder() -> Path:
+    return Path(os.environ.get("SPARK_CONF_DIR") or spark_home() / "conf")
 
 
 def _require_listener(address: str) -> None:
@@ -297,16 +282,3 @@ def _require_listener(address: str) -> None:
         except (OSError, ValueError) as error:
             problem = getattr(error, "strerror", None) or str(error)
     raise SparkUnavailable(f"no session at {shown(address)}: {problem}")
-
-
-def _require_pyspark() -> None:
-    if find_spec("pyspark") is None:
-        raise SparkUnavailable(f"PySpark is not installed; run {pip_install('spark')}")
-
-
-def _is_local(master: str | None) -> bool:
-    return master is None or master.startswith("local") or "127.0.0.1" in master or "localhost" in master
-
-
-def first_line(error: BaseException) -> str:
-    return without_secrets(str(error)).strip().partition("\n")[0][:300]

@@ -1,9 +1,9 @@
-"""Folders for temporary files of a JVM and its workers, or of a study; they go when their processes have ended.
+"""Folders for temporary files of a Spark session or of a study.
 
 Rules:
 
-* It is held by a lock on a file in it. Whoever makes it has the lock, and hands it to the processes that write there;
-  when the last of them has ended, however it ended, the lock is free.
+* A folder belongs to the process that makes it, by a lock on a file in it, which is free when the process has ended,
+  however it ended.
 * Whoever makes one removes those of this user that nobody holds.
 """
 
@@ -30,19 +30,16 @@ class WorkFolder:
 
     path: Path
     lock: BinaryIO
-    """For processes that hold it too."""
 
-    def remove(self) -> bool:
-        """Whether nothing is left: somebody may still write there."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        return not self.path.exists()
-
-    def let_go(self) -> None:
+    def remove(self) -> None:
+        """Remove the folder; what another process writes meanwhile is left for the next one that makes a folder."""
+        _remove(self.path)
         self.lock.close()
 
 
 def made_work_folder() -> WorkFolder:
-    """A new one, which nobody else may read."""
+    """Return a new one, which nobody else may read, and remove those of processes that were killed."""
+    _remove_left_folders()
     path = Path(tempfile.mkdtemp(prefix=_PREFIX))
     unheld = path / f"{_HELD}.new"
     lock = unheld.open("xb")
@@ -53,18 +50,15 @@ def made_work_folder() -> WorkFolder:
 
 @contextmanager
 def work_folder() -> Generator[Path]:
-    """A new one until this ends; those of processes that were killed are removed first."""
-    remove_left_folders()
+    """Yield a new one, which goes when this ends."""
     folder = made_work_folder()
     try:
         yield folder.path
     finally:
         folder.remove()
-        folder.let_go()
 
 
-def remove_left_folders() -> None:
-    """Those of processes that were killed."""
+def _remove_left_folders() -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):
             found = path.lstat()
@@ -76,6 +70,15 @@ def _remove_unless_held(path: Path) -> None:
     lock = os.open(path / _HELD, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(path, ignore_errors=True)
+        _remove(path)
     finally:
         os.close(lock)
+
+
+def _remove(path: Path) -> None:
+    """Remove the lock last: a folder without one would stay for ever."""
+    for entry in path.iterdir():
+        if entry.name != _HELD:
+            shutil.rmtree(entry, ignore_errors=True) if S_ISDIR(entry.lstat().st_mode) else entry.unlink()
+    if [entry.name for entry in path.iterdir()] == [_HELD]:
+        shutil.rmtree(path, ignore_errors=True)

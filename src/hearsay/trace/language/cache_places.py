@@ -23,22 +23,6 @@ def cache_places() -> Iterator[Path]:
             yield place() / "hearsay"
 
 
-def programs_in(place: Path) -> Path:
-    """Return the folder of a cache where programs that came as a zip are unpacked, each in its own folder."""
-    return place / "programs"
-
-
-def compiled_cache_places(package: Path) -> Iterator[Path]:
-    """Return folders for what is compiled, the best first.
-
-    A package that was unpacked into a cache has a folder next to it, so that both are removed together.
-    """
-    places = [*cache_places()]
-    if package.parent.parent in map(programs_in, places):
-        yield package.parent / "made"
-    yield from places
-
-
 def user_cache() -> Path:
     named = os.environ.get("XDG_CACHE_HOME")
     if named:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core import config as _config
 
-from hearsay.trace.language.cache_places import compiled_cache_places, user_cache
+from hearsay.trace.language.cache_places import cache_places, user_cache
 
 _njit: Any = cast("Any", numba).njit
 _settings: Any = _config
@@ -44,7 +44,7 @@ class KeptCode:
         """Where the code is kept; None where nothing can be, and where the sources are in a zip, not on the disk."""
         if not _PACKAGE.is_dir():
             return None
-        for place in compiled_cache_places(_PACKAGE):
+        for place in cache_places():
             with suppress(OSError):
                 folder = place / self.part / self.digest(_PACKAGE)
                 folder.mkdir(parents=True, exist_ok=True)
