@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hearsay.cli.analysis import analyzed_on_spark, load_readable, show_answers
 from hearsay.cli.arguments import GivenPath, Real
 from hearsay.cli.ending import CommandFailed, WrongInput
+from hearsay.cli.spark_counters import counted
 from hearsay.cli.spark_steps import require_settings, spark_options, start_spark_ahead
 from hearsay.extras import require_extra
+
+if TYPE_CHECKING:
+    from hearsay.pipeline.spark.place import Where
 
 
 @click.command("analyze")
@@ -29,6 +34,7 @@ from hearsay.extras import require_extra
 @click.option("--allow-bad", is_flag=True, help="Skip unreadable runs and exit 0.")
 @click.option("--format", "shape", type=click.Choice(["answers", "tracestat"]), default="answers",
               help="tracestat: the output format of go-libp2p's tracestat.")  # fmt: skip
+@click.option("--stats", is_flag=True, help="Print Spark's counters of each step on stderr.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(**options: Any) -> None:
     """Analyse run folders: metric tables in RUN/metrics, the answers on the terminal."""
@@ -45,12 +51,19 @@ def command(**options: Any) -> None:
     window = options["window"]
     window_us = None if window is None else round(window * 1_000_000)
     if options["follow"]:
+        if options["stats"]:
+            raise WrongInput("--stats: must go without --follow")
         from hearsay.cli.follow import follow
 
         follow(options, window_us)
         return
     if options["until_complete"]:
         raise WrongInput("--until-complete goes with --follow")
+    with counted(where) if options["stats"] else nullcontext(where) as counting:
+        _analyze(counting, window_us, options)
+
+
+def _analyze(where: Where, window_us: int | None, options: dict[str, Any]) -> None:
     start_spark_ahead(where, options["runs"])
     runs, bad = load_readable(options["runs"], window_us)
     out = options["out"]

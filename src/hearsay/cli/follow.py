@@ -52,7 +52,7 @@ def follow(options: dict[str, Any], window_us: int | None) -> None:
                 load_manifest(path)
             own_output()
             with spark_session(where, _rows_so_far(path), _say) as spark, failures_in_one_line():
-                follower = Follower(spark, path, output, window_us, _say)
+                follower = Follower(spark, path, output, window_us, _say, dict(where.conf))
                 _say(f"following {path}")
                 while (run := follower.tick()) is None or not options["until_complete"]:
                     waiting.wait(options["interval"])

@@ -5,10 +5,11 @@ Each analysis reads all files. Its tables are those of a batch over the same fil
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hearsay.foreign_files import read_bytes
@@ -32,9 +33,17 @@ class Follower:
     """Keeps the tables of one run fresh; call `tick` now and then."""
 
     def __init__(
-        self, spark: SparkSession, path: Path, output: Path, window_us: int | None, say: Callable[[str], object]
+        self,
+        spark: SparkSession,
+        path: Path,
+        output: Path,
+        window_us: int | None,
+        say: Callable[[str], object],
+        conf: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        """`conf` are settings of the user, which stay as they are."""
         self._spark = spark
+        self._conf = conf
         self._path = path
         self._output = output
         self._window_us = window_us
@@ -82,8 +91,9 @@ class Follower:
 
     def _refresh(self, facts: RunFacts) -> None:
         started = monotonic()
-        for name, value in settings_for(facts.rows, embedded=True).items():
-            self._spark.conf.set(name, value)
+        for name, value in {**settings_for(facts.rows, embedded=True), **self._conf}.items():
+            if name.startswith("spark.sql."):
+                self._spark.conf.set(name, value)
         analyze(self._spark, [facts], {facts.name: self._output}, lambda _: None)
         self._shown = facts
         length_s = (facts.end_us - facts.start_us) / 1e6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +19,25 @@ class Counters:
     rows_read: int = 0
     shuffled_bytes: int = 0
     spilled_bytes: int = 0
-    seconds: float = 0.0
-    longest_s: float = 0.0
-    """The longest task."""
     peak_bytes: int = 0
     """The most memory that the sums and sorts of one task held."""
+    seconds: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
+    """How long each task took, stage by stage."""
+
+    @property
+    def longest_over_mean(self) -> float:
+        """Of the tasks of the stage that took longest."""
+        longest = max(self.seconds.values(), key=sum)
+        return max(longest) * len(longest) / (sum(longest) or 1)
 
     def add(self, task: dict[str, Any]) -> None:
         figures = task["Task Metrics"]
-        seconds = figures["Executor Run Time"] / 1000
         self.tasks += 1
         self.rows_read += figures["Input Metrics"]["Records Read"]
         self.shuffled_bytes += figures["Shuffle Write Metrics"]["Shuffle Bytes Written"]
         self.spilled_bytes += figures["Disk Bytes Spilled"]
-        self.seconds += seconds
-        self.longest_s = max(self.longest_s, seconds)
         self.peak_bytes = max(self.peak_bytes, figures["Peak Execution Memory"])
+        self.seconds.setdefault(task["Stage ID"], []).append(figures["Executor Run Time"] / 1000)
 
 
 def counters_of(folder: Path) -> dict[str, Counters]:
