@@ -16,7 +16,7 @@ import hearsay
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-PUBLIC = ("routers", "partial", "pipeline")
+PUBLIC = ("routers", "partial", "pipeline", "ingest")
 API = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
 
 

@@ -79,7 +79,7 @@ def test_what_was_ignored_from_the_start_stays_ignored(tmp_path):
 
 
 SESSION_IS_MADE = pytest.param(spark_opens_a_session, id="as its session is made")
-AT_WORK = pytest.param(has_said("all tables of the run"), id="at work")
+AT_WORK = pytest.param(has_said("spark: reading"), id="at work")
 JVM_STARTS = pytest.param(has_said("starting Spark"), id="as the JVM starts")
 
 

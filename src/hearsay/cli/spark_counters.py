@@ -18,7 +18,8 @@ from hearsay.text.tables import table_text
 if TYPE_CHECKING:
     from hearsay.pipeline.spark.place import Where
 
-_HEAD = ("step", "tasks", "rows read", "shuffled", "spilled", "memory of a task", "time of tasks", "longest / mean")
+# Memory is that of one task, time that of all. Skew is the longest task of the longest stage over the mean.
+_HEAD = ("step", "tasks", "rows read", "shuffled", "spilled", "memory", "time", "skew")
 
 
 @contextmanager
