@@ -4,8 +4,8 @@
 
 A chain is some kills one after the other on the same output (SIGKILL of the driver, of the JVM, of a Python worker),
 each leaving its mess to the next, and then an analysis without kills. After every kill the tables there must be
-whole or absent; in the end they must equal those of an undisturbed batch analysis, and
-nothing left behind. With `--cluster-points`, workers of a standalone cluster are killed while a batch analysis runs
+whole or absent; in the end they must equal those of an undisturbed batch analysis, and nothing may be left
+behind. With `--cluster-points`, workers of a standalone cluster are killed while a batch analysis runs
 there: it must complete on the other one.
 """
 
