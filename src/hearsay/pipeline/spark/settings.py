@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hearsay.pipeline.spark.place import cores
 
-SMALL_ROWS = 500_000
+SMALL_ROWS = 1_000_000
 """Fewer rows are read by one task as fast as by several, and queries run sooner than they are compiled."""
 
 
