@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,7 +85,7 @@ def ports() -> set[int]:
             found |= port_of(int(file.name)) if held else set()
         except OSError:  # closed since, as the one that lists this folder is
             continue
-    return found - _kept_ports - ports_of_spark()
+    return found - _kept_ports
 
 
 def port_of(descriptor: int) -> set[int]:
@@ -95,11 +94,3 @@ def port_of(descriptor: int) -> set[int]:
         if held.family not in INTERNET or not held.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             return set()
         return {held.getsockname()[1]}
-
-
-def ports_of_spark() -> set[int]:
-    """Once a stream has run, PySpark listens for its JVM for life."""
-    pyspark = sys.modules.get("pyspark")
-    gateway = None if pyspark is None else pyspark.SparkContext._gateway
-    server = None if gateway is None else vars(gateway).get("_callback_server")
-    return set() if server is None else {server.port}
