@@ -73,7 +73,8 @@ def signalled(
         shown, _ = process.communicate(timeout=_LONGEST_S)
     for pid in family:
         gone(pid)
-    assert os.listdir(temporary) == []
+    left = [str(path.relative_to(temporary)) for path in temporary.rglob("*")]
+    assert not left, left
     return subprocess.CompletedProcess(process.args, process.returncode, shown, said.read_text())
 
 

@@ -55,7 +55,7 @@ _HERE = "127.0.0.1"
 _LOOPBACK = (_HERE, "localhost")
 _PORTS = {"sc": 15002, "spark": 7077}
 _REACH_S = 5
-_START_S = 10
+_START_S = 30
 _starting: dict[Where, Future[SparkSession]] = {}
 
 
@@ -161,8 +161,15 @@ def _begun(settings: Mapping[str, str]) -> Future[SparkSession]:
             made.set_exception(error)
 
     Thread(target=make, name="spark-start", daemon=True).start()
-    atexit.register(wait, [made], _START_S)  # once it is up, PySpark removes what its start left on the disk
+    atexit.register(_end, made)
     return made
+
+
+def _end(made: Future[SparkSession]) -> None:
+    """Stop a session that nobody took, so that nothing is written any more; PySpark cannot end its start earlier."""
+    wait([made], _START_S)
+    with suppress(Exception), warnings.catch_warnings(action="ignore"):
+        made.result(0).stop()
 
 
 def _with_settings(builder: Any, settings: Mapping[str, str]) -> Any:
