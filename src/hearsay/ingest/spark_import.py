@@ -6,9 +6,9 @@ Rules:
 * Spark finds the distinct names of peers and topics, which grow with the network. Rows are ranged by class and, in
   class message, by message, else by time, so the messages of a partition follow those of earlier ones in the order
   of their ids: their numbers begin where Spark counts that many distinct messages before.
-* Ranges come from samples, so they are kept on the disk: another look would see others.
-* No task has more than a partition, nor has the driver more than names of peers and topics and the notes of
-  partitions. A message's rows are in one partition, however many they are.
+* Spark chooses the ranges from samples, so it stores the rows of each range: a second evaluation could choose others.
+* A task holds one partition. The driver holds the names of peers and topics, and the notes of partitions. All rows of
+  a message are in one partition, however many there are.
 * The run folder and the files given must be at the same paths for all tasks.
 """
 
@@ -31,11 +31,11 @@ from hearsay.ingest.records import FIELDS
 from hearsay.ingest.source_record import SourceFile
 from hearsay.trace.folder.arrow import pa
 from hearsay.trace.folder.arrow_compute import compute
+from hearsay.trace.folder.exact_paths import exactly
 from hearsay.trace.language.schema import CLASSES
 
 f: Any = functions
 _ROWS_PER_PARTITION = 2_000_000
-_PATTERN_CHARACTERS = frozenset("\\*?[]{}^,")
 _OF_MESSAGE = "(message IS NOT NULL OR class <=> 'message')"
 
 
@@ -43,9 +43,9 @@ def read_with_spark(spark: Any, rows_per_partition: int = _ROWS_PER_PARTITION) -
     """A reader whose work this session does."""
 
     def read(given: Given, scratch: Path) -> Records:
-        path = str(scratch / "records")
-        _source(spark, given).write.parquet(path)
-        records = spark.read.parquet("".join(f"\\{each}" if each in _PATTERN_CHARACTERS else each for each in path))
+        path = scratch / "records"
+        _source(spark, given).write.parquet(str(path))
+        records = spark.read.parquet(exactly(path))
         found = (
             records.groupBy("file", "format")
             .agg(f.count_if(f.col("part") == 0), f.min("error"), f.min("time_ns"), f.count("*"))

@@ -15,7 +15,6 @@ file and six of its run:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from pyspark.sql.types import StructType
 
 from hearsay.pipeline.input.run_facts import SCRIPT_ROLE, TRACED_ROLE, RunFacts, load_runs
 from hearsay.pipeline.spark.settings import SMALL_ROWS
+from hearsay.trace.folder.exact_paths import exactly
 from hearsay.trace.language.columns import CODED, DTYPES
 from hearsay.trace.language.schema import CLASSES, COLUMNS, Column
 from hearsay.trace.write.run_folder import DICTIONARIES
@@ -191,11 +191,6 @@ def _class_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str)
     if not scans:
         return _few(spark, [], f"{ROW_DDL}, {_OF_RUN}")
     return reduce(lambda left, right: left.unionAll(right), scans)
-
-
-def exactly(path: Path) -> str:
-    """Return the path as Spark reads it: a pattern that only this path matches."""
-    return re.sub(r"[\\*?\[\]{}^,]", r"\\\g<0>", str(path))
 
 
 def _constants(run: RunFacts) -> list[str]:

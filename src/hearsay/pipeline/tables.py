@@ -35,7 +35,7 @@ from hearsay.pipeline.questions import (
     state,
     traffic,
 )
-from hearsay.pipeline.rows import exactly
+from hearsay.trace.folder.exact_paths import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
