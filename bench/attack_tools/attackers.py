@@ -415,7 +415,7 @@ ATTACKS: dict[str, Callable[[Scene], Awaitable[None]]] = {
     "discovers-unread": discovers_unread,
     "discovers-unread/unfinished": unfinished_questions,
     "long-topic-names": long_topic_names,
-    **{f"dear-signatures/{kind}": partial(expensive_signatures, kind=kind) for kind in EXPENSIVE_KEYS},
+    **{f"expensive-signatures/{kind}": partial(expensive_signatures, kind=kind) for kind in EXPENSIVE_KEYS},
     "idle-sockets": idle_sockets,
     "slow-validator-flood": slow_validator_flood,
     "slow-validator-flood/four": partial(slow_validator_flood, peers=4),

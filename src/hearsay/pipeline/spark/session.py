@@ -72,7 +72,7 @@ def require_spark(where: Where) -> None:
 def start_ahead(where: Where, rows: int) -> None:
     """Start an embedded session, without waiting for it, for work on about `rows` trace rows.
 
-    What prevents it is an error when the session is opened.
+    If it cannot start, `spark_session` raises the error.
     """
     if where.is_embedded:
         with suppress(SparkUnavailable):
@@ -166,7 +166,7 @@ def _begun(settings: Mapping[str, str]) -> Future[SparkSession]:
 
 
 def _end(made: Future[SparkSession]) -> None:
-    """Stop a session that nobody took, so that nothing is written any more; PySpark cannot end its start earlier."""
+    """Stop a session that no caller has stopped, so that it writes no more files; PySpark cannot cancel a start."""
     wait([made], _START_S)
     with suppress(Exception), warnings.catch_warnings(action="ignore"):
         made.result(0).stop()
