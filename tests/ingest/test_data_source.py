@@ -113,7 +113,8 @@ def test_what_cannot_be_read_is_a_record_with_the_error(tmp_path):
     [
         ({}, "no path"),
         ({"path": "x", "traceFormat": "pcap"}, "traceFormat 'pcap': must be go-json"),
-        ({"path": "x", "partitionBytes": "0"}, "partitionBytes 0: must be 1 or more"),
+        ({"path": "x", "partitionBytes": "0"}, "partitionBytes '0': must be a whole number of 1 or more"),
+        ({"path": "x", "partitionBytes": "1 MB"}, "partitionBytes '1 MB': must be a whole number of 1 or more"),
     ],
 )
 def test_options_that_cannot_be(options, problem):

@@ -50,11 +50,12 @@ class TraceReader(DataSourceReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         self._paths = _paths(options)
         self._wanted = options.get("traceFormat")
-        self._unit_bytes = int(options.get("partitionBytes", UNIT_BYTES))
+        given = options.get("partitionBytes", str(UNIT_BYTES))
+        self._unit_bytes = int(given) if given.isascii() and given.isdigit() else 0
         if self._wanted not in (None, LIVE, *FORMATS):
             raise ValueError(f"traceFormat {self._wanted!r}: must be {', '.join(FORMATS)}")
         if self._unit_bytes < 1:
-            raise ValueError(f"partitionBytes {self._unit_bytes}: must be 1 or more")
+            raise ValueError(f"partitionBytes {given!r}: must be a whole number of 1 or more")
 
     def partitions(self) -> list[InputPartition]:
         files = self._paths if self._wanted == LIVE else [file for path in self._paths for file in _files(path)]
