@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from result_tables import write_table
 
-from hearsay.cli.analysis import answers_text
+from hearsay.cli.analysis import answers_text, show_answers
+from hearsay.pipeline.output.tables import QUALITY
 from hearsay.text.tables import table_text
 
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
@@ -37,6 +39,31 @@ def test_answers_fit_the_terminal_and_no_word_is_cut(columns, monkeypatch):
     assert all(router in text for router in ROUTERS)
     for said in ("99.987 %", "158 ms", "1.31 s", "1.23 MB", "17.3", "30.4 %", "3.78"):
         assert text.count(said) == len(ROUTERS), said
+
+
+def test_runs_stand_side_by_side_at_80_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    two = [line_of("gossipsub", run="first"), line_of("gossipsub", run="lossy")]
+    lines = answers_text(two).splitlines()
+    assert [line.split() for line in lines[:3]] == [
+        ["run", "first", "lossy"],
+        ["router", "gossipsub", "gossipsub"],
+        ["delivered", "99.987", "%", "99.987", "%"],
+    ]
+    assert len(lines) == 12
+    many = answers_text([line_of("gossipsub", run=f"run-{number}") for number in range(9)])
+    assert many.count("delivered") == 2
+
+
+def test_an_incomplete_run_is_marked_below_the_answers(tmp_path, capsys):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    for run, rows in ((whole, 0), (cut, 1)):
+        run.mkdir()
+        write_table(run, QUALITY, [{"run": run.name, "check": "incomplete", "rows": rows, "detail": None}])
+    show_answers([line_of("whole"), line_of("cut")], [whole, cut], as_json=False)
+    said = capsys.readouterr().out
+    assert "cut: INCOMPLETE: the run was interrupted, its figures end there\n" in said
+    assert said.count("INCOMPLETE") == 1
 
 
 def test_what_was_not_measured_is_called_so_and_uplinks_are_there_where_they_are_limited():

@@ -92,6 +92,33 @@ async def taken(topic, count):
     return [(await topic.next()).data for _ in range(count)]
 
 
+async def rejects_bad(message):
+    await asyncio.sleep(0)
+    return message.data != b"bad"
+
+
+@pytest.mark.parametrize(
+    ("validator", "threads"),
+    [(lambda message: message.data != b"bad", False), (lambda message: message.data != b"bad", True),
+     (rejects_bad, False)],
+    ids=["plain", "thread", "coroutine"],
+)  # fmt: skip
+def test_a_publication_that_the_own_validator_refuses_is_an_error_and_is_not_sent(validator, threads):
+    @run
+    async def test():
+        async with Node(config()) as node, Node(config()) as other:
+            own, theirs = await node.join("news"), await other.join("news")
+            await other.connect(node.addresses[0])
+            await until(lambda: node.mesh("news"))
+            node.add_validator("news", validator, threads=threads)
+            with pytest.raises(ValueError, match="topic news: a validator answers REJECT, so nothing is sent"):
+                await own.publish(b"bad")
+            assert (await own.publish(b"good")).sent == 1
+            assert await taken(theirs, 1) == [b"good"]
+
+    test()
+
+
 @pytest.mark.parametrize("flooders", [1, 4])
 def test_peers_whose_messages_take_for_ever_hold_up_no_other_peers(flooders):
     @run

@@ -123,7 +123,11 @@ def show_answers(lines: list[dict[str, Any]], outputs: Sequence[Path], as_json: 
         click.echo(answers_text(lines))
     for output in outputs:
         for check in read_table(output, QUALITY).to_pylist():
+            name = output.resolve().name
             if check["check"] == "not_due":
-                click.echo(f"{output.resolve().name}: {check['detail']}")
+                click.echo(f"{name}: {check['detail']}")
+            elif check["check"] == "incomplete" and check["rows"]:
+                ended = f"is {check['detail']}" if check["detail"] else "was interrupted"
+                click.echo(f"{name}: INCOMPLETE: the run {ended}, its figures end there")
     for output in outputs:
         click.echo(f"tables: {output / 'metrics'}")

@@ -280,7 +280,8 @@ class Node:
         joined.end(StopAsyncIteration())
 
     async def publish(self, topic: str, data: bytes, *, wait_for_peers: bool = False) -> Published:
-        """Send a message to a topic, joined or not. `TooLarge` when no RPC could hold it.
+        """Send a message to a topic, joined or not. `TooLarge` when no RPC could hold it; ValueError when a validator
+        of the topic refuses it.
 
         With `wait_for_peers`, a message that reaches no peer yet waits for the first peer, or the mesh, of the topic.
         `NodeLimits.waiting_publishes` of them may wait; beyond that the oldest is dropped and counted.
@@ -292,6 +293,8 @@ class Node:
         number = message.id
         assert isinstance(number, bytes)
         check_fits(message, self.config.limits.rpc)
+        await driver.validation.check_own(message)
+        self._require_router()
         if wait_for_peers and not self.reaches_somebody(topic):
             self._reach.wait_with(topic, message)
             return Published(number, 0, 0, True)
@@ -344,7 +347,7 @@ class Node:
         await self._running.links.flush()
 
     def add_validator(self, topic: str, validator: Validator, *, threads: bool = False) -> None:
-        """Ask `validator` about every message of a topic that comes from a peer.
+        """Ask `validator` about every message of a topic, from peers and published here.
 
         With `threads` it is a plain function that may run on several threads at a time, and ends by itself.
         """

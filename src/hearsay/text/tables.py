@@ -54,12 +54,18 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1
     ]
     if _total(bare) <= width:
         return "\n".join(_line(row, bare, left) for row in (*_head_lines(head, bare), *rows))
-    names = [_GAP.join(row[:left]) for row in rows]
-    turned = [[title, *(row[place] for row in rows)] for place, title in enumerate(head) if place >= left]
-    turned_widths = [max(len(cell) for cell in column) for column in zip(("", *names), *turned, strict=True)]
-    if _total(turned_widths) <= width and left == 1:
-        return "\n".join(_line(row, turned_widths, 1) for row in ([head[0], *names], *turned))
+    titles, cells = max(map(len, head)), max((len(cell) for row in rows for cell in row), default=0)
+    abreast = (width - titles) // (cells + len(_GAP))
+    if abreast >= min(2, len(rows)):
+        parts = (rows[at : at + abreast] for at in range(0, len(rows), abreast))
+        return "\n\n".join(_turned(head, part, (titles, cells)) for part in parts)
     return "\n".join(_block(head, row, left, width) for row in rows)
+
+
+def _turned(head: Sequence[str], rows: Sequence[Sequence[str]], widths: tuple[int, int]) -> str:
+    """A column for each row. `widths` are those of the titles and of the cells."""
+    lines = zip(head, *rows, strict=True)
+    return "\n".join(_line(line, [widths[0], *[widths[1]] * len(rows)], 1) for line in lines)
 
 
 def prose(text: str) -> str:

@@ -5,7 +5,7 @@ Rules:
 * A topic's validators are asked one after the other; the first that does not accept decides. One that fails or takes
   too long has ignored the message: that is our fault, not the sender's.
 * Plain functions answer at once, on the event loop. A slower one waits for one of a few slots, which peers
-  share fairly (`fair_slots.py`); the deadline counts from then on. A copy from another peer lets a message wait in
+  share fairly (`fair_slots.py`); the deadline counts from then on. The node's own messages are checked at once. A copy from another peer lets a message wait in
   that peer's turn, too, so that no peer holds up a message by being the first to bring it.
 * A signed message whose sequence number was used up by an accepted one is ignored, if replays are refused.
 * Messages that wait have bounds per peer and over all, in messages and in bytes. `has_room` is asked before the
@@ -143,6 +143,16 @@ class Validation:
             return None
         return self._final(message, verdict)
 
+    async def check_own(self, message: Message) -> None:
+        """Raise ValueError unless all validators accept a message of this node, which waits in no peer's turn."""
+        for declared in tuple(self._validators.get(message.topic, ())):
+            async with asyncio.timeout(self._limits.validation_s):
+                on_thread = _of_thread(self._submit(declared, message)) if declared.threads else None
+                answer = declared.validator(message) if on_thread is None else on_thread
+                verdict = _verdict(await answer if isawaitable(answer) else answer)
+            if verdict is not Verdict.ACCEPT:
+                raise ValueError(f"topic {message.topic}: a validator answers {verdict.name}, so nothing is sent")
+
     def copy_came(self, message_id: Identifier, peer: Identifier | None) -> None:
         """Another peer has sent a message, too: one that still waits does so in that peer's turn as well."""
         check = self._checks.get(message_id) if self._checks else None
@@ -206,9 +216,7 @@ class Validation:
     def _on_thread(self, peer: PeerId, check: _Check) -> Awaitable[Answer]:
         """Ask a validator on a thread. The slot is free when the thread is, which may be after the deadline."""
         loop = asyncio.get_running_loop()
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._limits.validation_threads, "hearsay-validator")
-        job: Future[Answer | Awaitable[Answer]] = self._pool.submit(check.declared.validator, check.message)
+        job = self._submit(check.declared, check.message)
 
         def ended(_: Future[Answer | Awaitable[Answer]]) -> None:
             with suppress(RuntimeError):  # the loop is closed
@@ -216,6 +224,11 @@ class Validation:
 
         job.add_done_callback(ended)
         return _of_thread(job)
+
+    def _submit(self, declared: _DeclaredValidator, message: Message) -> Future[Answer | Awaitable[Answer]]:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._limits.validation_threads, "hearsay-validator")
+        return self._pool.submit(declared.validator, message)
 
     async def _wait(self, check: _Check, answer: Awaitable[Answer], leave: Callable[[], None]) -> None:
         verdict: Verdict | None = Verdict.IGNORE
