@@ -93,5 +93,7 @@ def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...]) -
         opened.listen(_BACKLOG)
     except OSError as error:
         opened.close()
-        raise OSError(error.errno, f"cannot listen at {address[0]} port {address[1]}: {error.strerror}") from None
+        hint = "; port 0 takes a free one" if error.errno == errno.EADDRINUSE else ""
+        words = f"cannot listen at {address[0]} port {address[1]}: {error.strerror}{hint}"
+        raise OSError(error.errno, words) from None
     return opened

@@ -248,8 +248,8 @@ def test_a_run_that_cannot_be_read_is_named_before_spark_starts(tmp_path):
     next(damaged.glob("trace/class=message/*.parquet")).write_bytes(b"")
     unreachable = ("--master", "spark://127.0.0.1:1")
     error = hearsay("analyze", good, damaged, tmp_path / "nowhere", *unreachable).stderr.splitlines()
-    assert [line.partition(", 0 of ")[0] for line in error] == [
-        f"hearsay: left out: {damaged}: trace/class=message/part-00000.parquet: truncated",
+    assert [line.partition(", 0 bytes instead of ")[0] for line in error] == [
+        f"hearsay: left out: {damaged}: trace/class=message/part-00000.parquet: changed",
         f"hearsay: left out: {tmp_path / 'nowhere'} does not exist",
         "hearsay: no session at spark://127.0.0.1:1: Connection refused",
     ]
@@ -299,6 +299,20 @@ def test_the_other_end_is_a_condition_of_its_own(small_run):
     assert len(set(peers)) > 2
     (line,) = _shown(small_run, "--node", 3, "--remote", peers[0], "--event", "add_peer")
     assert line.split()[2:] == ["3", "add", "peer", "↔", peers[0]]
+
+
+def test_the_rows_of_a_node_are_about_messages(small_run):
+    lines = _shown(small_run, "--node", 3, "--limit", 1000)
+    assert any(" deliver " in line for line in lines)
+    assert not any(word in line for line in lines for word in ("add peer", "send connect", "send subscribe"))
+    assert any("send subscribe" in line for line in _shown(small_run, "--node", 3, "--event", "send_rpc"))
+
+
+def test_a_network_too_thin_for_its_meshes_is_warned_about():
+    warning = "warning: a node has about 2 peers, and router.degree_low is 4: meshes stay too small\n"
+    assert warning in hearsay("simulate", "--nodes", 9, "--connect", 1, "--messages", 1).stderr
+    assert "warning" not in hearsay("simulate", "--nodes", 9, "--connect", 2, "--messages", 1).stderr
+    assert "warning" not in hearsay("simulate", "--nodes", 9, "--connect", 1, "--router", "floodsub").stderr
 
 
 def _shown(run, *arguments):

@@ -222,6 +222,14 @@ def test_bad_files_are_named_and_the_rest_goes_on(tmp_path, plain_pb):
     assert_same_run(run, whole)
 
 
+def test_one_node_in_two_formats_is_there_once(tmp_path):
+    files = [DATA / "go-0.16.pb.gz", DATA / "go-0.16.json.gz", DATA / "go-0.19.json.gz"]
+    run, done = imported(tmp_path, *files)
+    assert quarantined(done) == {"go-0.16.json.gz": f"the same events as {files[0]}"}
+    alone, _ = imported(tmp_path, files[0], files[2], name="alone")
+    assert np.array_equal(read_rows(run), read_rows(alone))
+
+
 def test_more_records_than_fit_into_memory_are_not_read_here(tmp_path, plain_pb):
     run = RunFolder.create(tmp_path / "run")
     with pytest.raises(TooManyRecords, match="more than 100 records"):
@@ -283,9 +291,9 @@ def test_recognising_a_file_without_any_format(tmp_path):
 
 
 def test_the_manifest_names_the_source(tmp_path):
-    run, _ = imported(tmp_path, DATA / "go-0.15.pb.gz", DATA / "go-0.15.json.gz")
+    run, _ = imported(tmp_path, DATA / "go-0.15.pb.gz", DATA / "go-0.16.json.gz")
     assert load_manifest(run).created_by["source"] == "go-json+traced"
-    assert json.loads((run / "source.json").read_text())["reject_reasons"] == {"validation failed": 6}
+    assert json.loads((run / "source.json").read_text())["reject_reasons"] == {"validation failed": 15}
 
 
 @pytest.mark.parametrize(

@@ -40,14 +40,14 @@ def test_spark_imports_the_same_run(spark, tmp_path):
     first_tag = data.index(b"\x08", split(recognise(plain), 200_000)[1].start)
     data[first_tag] = 0x0B
     bad_in_the_middle.write_bytes(data)
-    files = [plain, cut, lines, bad_in_the_middle, DATA / "go-0.15.pb.gz"]
+    files = [plain, cut, lines, bad_in_the_middle, DATA / "go-0.19.pb.gz", DATA / "go-0.15.pb.gz"]
 
     here = import_traces(files, RunFolder.create(tmp_path / "here"), unit_bytes=200_000)
     read = read_with_spark(spark, rows_per_partition=1500)
     there = import_traces(files, RunFolder.create(tmp_path / "there"), read=read, unit_bytes=200_000)
 
     assert here == there
-    assert [Path(file.name).name for file in there.record.quarantined] == ["cut.pb.gz", "bad.pb"]
+    assert [Path(file.name).name for file in there.record.quarantined] == ["cut.pb.gz", "bad.pb", "go-0.15.pb.gz"]
     assert verify(tmp_path / "there") == []
     a, b = load_manifest(tmp_path / "here"), load_manifest(tmp_path / "there")
     assert (a.trace.rows, a.trace.hash, a.created_by) == (b.trace.rows, b.trace.hash, b.created_by)

@@ -291,7 +291,10 @@ async def test_a_topic_keeps_its_counts_and_loses_its_gauges_when_it_is_left():
 async def test_a_taken_port_ends_the_start_in_one_line():
     async with Node(SHOWN) as node:
         port = node.metrics_url.rpartition(":")[2].removesuffix("/metrics")
-        with pytest.raises(OSError, match=r"metrics: cannot listen at 127.0.0.1 port [0-9]+: Address already in use"):
+        with pytest.raises(
+            OSError,
+            match=r"metrics: cannot listen at .* port [0-9]+: Address .*; port 0 takes a free one",
+        ):
             async with Node(replace(SHOWN, metrics=port)):
                 pass
     with pytest.raises(OSError, match=r"metrics: "):

@@ -540,7 +540,7 @@ def test_a_truncated_trace_is_said_first(tmp_path):
     file.write_bytes(file.read_bytes()[:-9])
     text = report(tmp_path, run).text
     assert "Caveats" in text
-    assert f"{file.relative_to(run)}: truncated" in text
+    assert f"{file.relative_to(run)}: changed" in text
 
 
 def test_a_table_without_a_column_is_named(tmp_path):

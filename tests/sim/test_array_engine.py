@@ -260,9 +260,9 @@ def test_a_script_that_lags_gives_the_gossip_of_simsubs_fast_runs():
 
 def test_a_long_run_is_announced():
     assert first_line("simulate", "--nodes", "5000", "--messages", "500", "--engine", "reference") == (
-        "this takes about 3 min\n"
+        "it needs about 1.3 GiB and 3 min on the reference engine\n"
     )
-    assert not estimate(load_scenario(None, "r1"), "reference").is_long
+    assert not estimate(load_scenario(None, "r1"), "reference").is_large
 
 
 def test_timed_publications_count_in_the_estimate(tmp_path):

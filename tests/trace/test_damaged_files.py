@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rows_strategy import many_rows
-from written_runs import write_run
+from written_runs import SMALL, write_run
 
 from hearsay.trace.folder.arrow import open_trace_file, read_group
+from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.language.schema import Column
 from hearsay.trace.read.diff import diff_runs
 from hearsay.trace.read.reader import iter_rows
 from hearsay.trace.read.verify import verify
@@ -81,6 +83,26 @@ def test_rows_that_the_manifest_counts_otherwise_are_not_shown(tmp_path, field, 
         list(iter_rows(tmp_path / "run"))
     with pytest.raises(RunFolderError, match=message):
         diff_runs(tmp_path / "run", tmp_path / "run")
+
+
+def test_the_first_rows_need_no_later_row_groups(tmp_path):
+    path = tmp_path / "run"
+    rows = many_rows(4000, 5)
+    rows[:, Column.TIME_US] = np.arange(len(rows))
+    write_run(path, rows, **SMALL)
+    every = list(iter_rows(path))
+    for count in (1, 2, 17, 400):
+        assert list(iter_rows(path, first=count)) == every[:count]
+    for file in load_manifest(path).trace.files:
+        data = bytearray((path / file.name).read_bytes())
+        metadata = open_trace_file(path / file.name).metadata
+        for times in (metadata.row_group(group).column(0) for group in range(metadata.num_row_groups)):
+            if times.statistics.min > every[2].time_us:
+                data[times.data_page_offset + times.total_compressed_size - 1] ^= 1
+        (path / file.name).write_bytes(data)
+    with pytest.raises(RunFolderError, match="is damaged"):
+        list(iter_rows(path))
+    assert list(iter_rows(path, first=2)) == every[:2]
 
 
 def test_a_file_cut_at_any_byte_of_its_footer_is_refused(run, whole):

@@ -77,7 +77,7 @@ def test_verify_finds_a_truncated_file(run):
     for name in files_of(run):
         data = (run / name).read_bytes()
         os.truncate(run / name, len(data) - 1)
-        assert verify(run) == [f"{name}: truncated, {len(data) - 1} of {len(data)} bytes"]
+        assert verify(run) == [f"{name}: changed, {len(data) - 1} bytes instead of {len(data)}"]
         (run / name).write_bytes(data)
 
 

@@ -84,7 +84,7 @@ def _complete_preset(_ctx: click.Context, _parameter: click.Parameter, incomplet
 def command(**options: Any) -> None:
     """Simulate SCENARIO (a TOML file) or a preset (default: the preset r1)."""
     from hearsay.core.shell.contract import RouterFailed
-    from hearsay.sim.plan.engines import choose_engine, estimate
+    from hearsay.sim.plan.engines import choose_engine, estimate, thin_mesh
     from hearsay.sim.scenario.scenario_file import dump_scenario
     from hearsay.sim.simulate import InvariantViolation
     from hearsay.trace.write.run_folder import RunFolder
@@ -109,8 +109,10 @@ def command(**options: Any) -> None:
         refusal = needs.refusal()
         if refusal and not options["yes"]:
             raise WrongInput(f"{refusal}; --yes runs it anyway")
-        if needs.is_long:
-            click.echo(f"this takes {needs.span}", err=True)
+        if needs.is_large:
+            click.echo(needs.needs, err=True)
+        if warning := thin_mesh(scenario):
+            click.echo(f"warning: {warning}", err=True)
         folder = RunFolder.create(options["out"]) if options["out"] is not None else None
         result, stopped_by = _run(scenario, options, folder, engine)
     except InvariantViolation as error:

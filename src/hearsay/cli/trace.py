@@ -47,18 +47,22 @@ def command() -> None:
 def show_command(run: Path, **options: Any) -> None:
     """Show the rows of RUN in order, one line each; exit 1 if there are none.
 
-    --node, --remote, --event, --topic and --message may be given several times: rows of any of them.
+    --node, --remote, --event, --topic and --message may be given several times: rows of any of them. With --node,
+    rows about connections and subscriptions need --event, such as --event add_peer or send_rpc.
     """
-    from itertools import islice
-
+    from hearsay.trace.language.schema import NONE, PartKind, TraceEvent
     from hearsay.trace.read.reader import iter_rows
     from hearsay.trace.read.show import load_names, show
 
-    chosen_events, limit = _events(options["events"]), options["limit"]
+    chosen_events, kinds, limit = _events(options["events"]), None, options["limit"]
+    if options["nodes"] and chosen_events is None:
+        chosen_events = set(TraceEvent) - {TraceEvent.ADD_PEER, TraceEvent.REMOVE_PEER}
+        kinds = {NONE, *PartKind} - {PartKind.CONNECT, PartKind.SUBSCRIBE, PartKind.UNSUBSCRIBE}
     names = load_names(run)
     rows = iter_rows(
         run,
         events=chosen_events,
+        kinds=kinds,
         peers=_known(run, "--node", "peer", options["nodes"], names.find_peer),
         remotes=_known(run, "--remote", "peer", options["remotes"], names.find_peer),
         topics=_known(run, "--topic", "topic", options["topics"], names.find_topic),
@@ -66,8 +70,9 @@ def show_command(run: Path, **options: Any) -> None:
         from_us=_micros(options["since"]),
         before_us=_micros(options["until"]),
         derive=options["derive"],
+        first=limit + 1,
     )
-    shown = list(islice(rows, limit + 1))
+    shown = list(rows)
     for row in shown[:limit]:
         click.echo(show(row, names))
     if not shown:
@@ -136,17 +141,11 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
     different_folders(runs)
     with _new_run(out, "joined", "cannot be joined") as run:
         joined = _here_or_on_spark(partial(join_runs, runs, run))
-    observers = len(joined.clocks)
     click.echo(
-        f"{out}: {counted(len(runs), 'trace')} of {counted(observers, 'node')}, {counted(joined.rows, 'row')}, "
-        f"{counted(joined.peers, 'peer')}, {counted(joined.messages, 'message')}"
+        f"{out}: {counted(len(runs), 'trace')} of {counted(len(joined.clocks), 'node')}, "
+        f"{counted(joined.rows, 'row')}, {counted(joined.peers, 'peer')}, {counted(joined.messages, 'message')}"
     )
-    off = sum(clock.flagged for clock in joined.clocks)
-    if off:
-        click.echo(f"the clocks of {off} of {observers} nodes were off and are put right; see skew.parquet")
-    unknown = sum(clock.offset_us is None for clock in joined.clocks)
-    if unknown and observers > 1:
-        click.echo(f"of the clocks of {unknown} of {observers} nodes nothing is known: no messages went both ways")
+    _tell_clocks(joined, "were off and are put right")
 
 
 @contextmanager
@@ -215,9 +214,19 @@ def _tell_imported(imported: ImportResult, out: Path) -> None:
         f"{out}: {good} of {len(files)} files, {events:,} events, {imported.rows:,} rows, "
         f"{imported.peers:,} peers, {imported.messages:,} messages"
     )
-    flagged = sum(clock.flagged for clock in imported.clocks)
-    if flagged:
-        click.echo(f"the clocks of {flagged} of {len(imported.clocks)} peers are off; see skew.parquet")
+    _tell_clocks(imported, "are off, and latencies too")
+
+
+def _tell_clocks(result: ImportResult, are_off: str) -> None:
+    """State which clocks are off, by how much at most, and which are unknown."""
+    clocks = result.clocks
+    off = [abs(clock.offset_us or 0) for clock in clocks if clock.flagged]
+    if off:
+        most = f"{max(off) / 1000:,.1f} ms"
+        click.echo(f"the clocks of {len(off)} of {len(clocks)} nodes {are_off}, by up to {most}; see skew.parquet")
+    unknown = sum(clock.offset_us is None for clock in clocks)
+    if unknown and len(clocks) > 1:
+        click.echo(f"clock offset unknown for {unknown} of {len(clocks)} nodes: no messages went both ways")
 
 
 def _events(given: tuple[str, ...]) -> set[TraceEvent] | None:

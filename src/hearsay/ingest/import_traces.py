@@ -3,7 +3,8 @@
 Rules:
 
 * Files are cut into units and decoded to records. A file counts only if all of its units are good: what is truncated,
-  corrupt, foreign, empty or mixed is quarantined whole, by name and reason, and the rest goes on.
+  corrupt, foreign, empty, mixed or another file's events in another format is quarantined whole, by name and reason,
+  and the rest goes on.
 * Numbers follow from all names in order, times from the earliest event of the good files. So the rows of a run
   depend on the good files alone, not on how they were cut, or who decoded them when.
 * Records are one partition in this process, and many on Spark (`spark_import`). What is done with a partition is the
@@ -120,6 +121,7 @@ def read_here(given: Given, scratch: Path, most: int = MAX_RECORDS_HERE) -> Reco
     """The records in this process; TooManyRecords if they take too much memory."""
     files: list[SourceFile] = []
     good: list[Any] = []
+    firsts: dict[object, str] = {}
     count = 0
     for path in given.paths:
         batches: list[Any] = []
@@ -132,11 +134,20 @@ def read_here(given: Given, scratch: Path, most: int = MAX_RECORDS_HERE) -> Reco
         table = pa.Table.from_batches(batches, SCHEMA)
         problem, format_ = (next(iter(distinct(table, column).to_pylist()), None) for column in ("error", "format"))
         events = int(np.count_nonzero(table.column("part").to_numpy() == 0))
+        times: dict[str, int | None] = compute.min_max(table.column("time_ns")).as_py()
+        names = [str(distinct(table, column).to_pylist()) for column in ("peer", "kind")]
+        problem = problem or repeated(firsts, str(path), events, table.num_rows, *times.values(), *names)
         files.append(SourceFile(str(path), format_, 0 if problem else events, problem))
         if not problem:
             good.append(table)
     table = pa.concat_tables([SCHEMA.empty_table(), *good])
     return _RecordsHere(files, compute.min(table.column("time_ns")).as_py() or 0, table)
+
+
+def repeated(firsts: dict[object, str], name: str, *span: object) -> str | None:
+    """Return a reason to refuse a file with the count, times and peers of an earlier file, in any format."""
+    first = firsts.setdefault(span, name)
+    return None if first == name else f"the same events as {first}"
 
 
 def import_traces(

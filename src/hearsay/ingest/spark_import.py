@@ -25,7 +25,7 @@ from pyspark import StorageLevel, TaskContext
 from pyspark.sql import functions
 
 from hearsay.ingest.data_source import NAME, TraceSource
-from hearsay.ingest.import_traces import Given, Reader, Records
+from hearsay.ingest.import_traces import Given, Reader, Records, repeated
 from hearsay.ingest.partition import Numbering, write_partition
 from hearsay.ingest.records import FIELDS
 from hearsay.ingest.source_record import SourceFile
@@ -46,19 +46,23 @@ def read_with_spark(spark: Any, rows_per_partition: int = _ROWS_PER_PARTITION) -
         path = scratch / "records"
         _source(spark, given).write.parquet(str(path))
         records = spark.read.parquet(exactly(path))
+        ends = [end(name) for name in ("time_ns", "peer", "kind") for end in (f.min, f.max)]
         found = (
             records.groupBy("file", "format")
-            .agg(f.count_if(f.col("part") == 0), f.min("error"), f.min("time_ns"), f.count("*"))
+            .agg(f.min("error"), f.count_if(f.col("part") == 0), f.count("*"), *ends)
             .collect()
         )
-        bad = [name for name, _, _, error, _, _ in found if error is not None]
+        firsts: dict[object, str] = {}
+        given_order = [str(path) for path in given.paths]
+        files: list[SourceFile] = []
+        for name, format_, error, *span in sorted(found, key=lambda row: given_order.index(row[0])):
+            problem = error or repeated(firsts, name, *span)
+            files.append(SourceFile(name, format_, 0 if problem else span[0], problem))
+        bad = {file.name for file in files if file.reason}
         good = records.where(~f.col("file").isin(bad)) if bad else records
-        files = [
-            SourceFile(name, format_, 0 if error else events, error) for name, format_, events, error, _, _ in found
-        ]
-        rows = sum(count for *_, count in found)
+        rows = sum(row[4] for row in found)
         partitions = max(rows // rows_per_partition + 1, len(CLASSES))
-        origin_ns = min((first for *_, error, first, _ in found if error is None and first is not None), default=0)
+        origin_ns = min((row[5] for row in found if row[0] not in bad and row[5] is not None), default=0)
         return _RecordsOnSpark(files, origin_ns, good, _placed(good, partitions))
 
     return read

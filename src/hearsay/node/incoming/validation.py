@@ -5,8 +5,9 @@ Rules:
 * A topic's validators are asked one after the other; the first that does not accept decides. One that fails or takes
   too long has ignored the message: that is our fault, not the sender's.
 * Plain functions answer at once, on the event loop. A slower one waits for one of a few slots, which peers
-  share fairly (`fair_slots.py`); the deadline counts from then on. The node's own messages are checked at once. A copy from another peer lets a message wait in
+  share fairly (`fair_slots.py`); the deadline counts from then on. A copy from another peer lets a message wait in
   that peer's turn, too, so that no peer holds up a message by being the first to bring it.
+* Messages that the node publishes are checked, too, and wait in no turn.
 * A signed message whose sequence number was used up by an accepted one is ignored, if replays are refused.
 * Messages that wait have bounds per peer and over all, in messages and in bytes. `has_room` is asked before the
   router marks a message as seen (`hearsay.node.receive`): beyond the bounds a message stays with its peer and is

@@ -167,6 +167,15 @@ def mean_degree(scenario: Scenario) -> int:
     return network.nodes - 1 if network.topology is TopologyKind.COMPLETE else 2 * network.degree
 
 
+def thin_mesh(scenario: Scenario) -> str | None:
+    """Return a warning if nodes have fewer peers than their mesh needs."""
+    peers = min(scenario.network.nodes - 1, mean_degree(scenario))
+    least: int = getattr(scenario.router.parameters, "degree_low", 0)
+    if peers >= least or scenario.network.topology is TopologyKind.EDGE_LIST:
+        return None
+    return f"a node has about {peers} peers, and router.degree_low is {least}: meshes stay too small"
+
+
 BYTES_PER_NODE = 12_000
 BYTES_PER_LINK_END = 900
 BYTES_PER_DELIVERY = 500
@@ -180,6 +189,7 @@ ARRAY_EVENTS_PER_SECOND = 11_000_000
 ARRAY_EVENTS_PER_SECOND_WITH_LINKS = 2_000_000
 MEMORY_SHARE = 0.75
 LONG_SECONDS = 20
+LARGE_BYTES = 2 << 30
 MAX_SECONDS = 3600
 
 
@@ -193,17 +203,13 @@ class Estimate:
     available_bytes: int
 
     @property
-    def is_long(self) -> bool:
-        """True if a user should know the time before."""
-        return self.seconds > LONG_SECONDS
+    def is_large(self) -> bool:
+        """True if a user should know the time and the memory before."""
+        return self.seconds > LONG_SECONDS or self.memory_bytes > LARGE_BYTES
 
     @property
-    def span(self) -> str:
-        """The time in words."""
-        return f"about {time_span(self.seconds)}"
-
-    @property
-    def _needs(self) -> str:
+    def needs(self) -> str:
+        """Memory and time in words."""
         memory = f"{self.memory_bytes / 2**30:.1f} GiB"
         return f"it needs about {memory} and {time_span(self.seconds)} on the {self.engine} engine"
 
@@ -212,11 +218,11 @@ class Estimate:
         """A reason not to start the run; None if it leaves some memory to other programs."""
         if self.memory_bytes <= MEMORY_SHARE * self.available_bytes:
             return None
-        return f"this run is too large here: {self._needs}, and {self.available_bytes / 2**30:.1f} GiB are free"
+        return f"this run is too large here: {self.needs}, and {self.available_bytes / 2**30:.1f} GiB are free"
 
     def refusal(self) -> str | None:
         """Return a reason not to start the run; None when it fits and is not too long."""
-        return self.too_large or (f"this run is long: {self._needs}" if self.seconds > MAX_SECONDS else None)
+        return self.too_large or (f"this run is long: {self.needs}" if self.seconds > MAX_SECONDS else None)
 
 
 def require_memory(scenario: Scenario, engine: EngineName) -> None:

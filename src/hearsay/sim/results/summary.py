@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import PartKind
 from hearsay.metrics import LATENCY_PERCENTS
-from hearsay.text.numbers import figure, milliseconds, percent, plain, seconds, size
+from hearsay.text.numbers import figure, milliseconds, percent, plain, plural, seconds, size
 from hearsay.text.tables import html_table
 from hearsay.trace.language.schema import Column
 
@@ -63,7 +63,7 @@ class Summary:
         return {name: getattr(self, name) for name in self.__slots__ if name != "histogram"}
 
     def __str__(self) -> str:
-        """Return simsub's counters and a small latency histogram."""
+        """Return counters and a small latency histogram."""
         return plain("\n".join(_lines(self)))
 
     def _repr_html_(self) -> str:
@@ -94,10 +94,8 @@ def _lines(summary: Summary) -> Iterator[str]:
         yield "(interrupted: figures up to there)"
     yield f"router: {summary.router}  engine: {summary.engine}  seed: {summary.seed}"
     yield f"nodes: {summary.nodes:,}"
-    yield f"messages: {summary.messages:,}"
-    if summary.messages:
-        yield f"fanout: {summary.fanout}"
-    yield f"publish: {summary.publish:,}"
+    published = plural(summary.fanout, "node")
+    yield f"messages: {summary.messages:,}" + (f", each published by {published}" if summary.messages else "")
     yield f"deliver: {summary.deliver:,}"
     yield f"duplicates: {summary.duplicates:,}"
     if summary.refused:

@@ -13,18 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from hearsay.trace.folder.arrow import open_trace_file, read_group
+from hearsay.trace.folder.arrow import ParquetFile, open_trace_file, read_group
 from hearsay.trace.folder.manifest import TraceFile, load_manifest
 from hearsay.trace.language.columns import rows_of
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.order import canonical, with_derived
 from hearsay.trace.language.rows import Rows, no_rows
-from hearsay.trace.language.schema import CLASSES, Column, PartKind, TraceEvent, TraceRow
+from hearsay.trace.language.schema import CLASSES, Column, TraceEvent, TraceRow
 from hearsay.trace.read.show import load_names
 
 _BLOCK = 65_536
@@ -35,7 +36,7 @@ class RowFilter:
     """Which rows: those that meet every condition given. `peers` are whose rows they are, `remotes` the other end."""
 
     events: Collection[TraceEvent] | None = None
-    kinds: Collection[PartKind] | None = None
+    kinds: Collection[int] | None = None
     peers: Collection[int] | None = None
     remotes: Collection[int] | None = None
     topics: Collection[int] | None = None
@@ -70,6 +71,15 @@ class RowFilter:
 
 def read_groups(run: Path, classes: Collection[str] | None = None, chosen: RowFilter | None = None) -> Iterator[Rows]:
     """The stored rows that the filter chooses, row group by row group."""
+    for _, path, opened, group in _groups(run, classes, chosen):
+        rows = rows_of(read_group(opened, group, path))
+        yield rows if chosen is None else chosen.select(rows)
+
+
+def _groups(
+    run: Path, classes: Collection[str] | None, chosen: RowFilter | None
+) -> Iterator[tuple[int, Path, ParquetFile, int]]:
+    """Yield each row group's first time and place, file by file."""
     manifest = load_manifest(run)
     total = sum(file.rows for file in manifest.trace.files)
     if manifest.complete and total != manifest.trace.rows:
@@ -82,8 +92,21 @@ def read_groups(run: Path, classes: Collection[str] | None = None, chosen: RowFi
         if opened.metadata.num_rows != file.rows:
             raise RunFolderError(f"{path}: {opened.metadata.num_rows} rows instead of {file.rows}")
         for group in range(opened.num_row_groups):
-            rows = rows_of(read_group(opened, group, path))
-            yield rows if chosen is None else chosen.select(rows)
+            times: Any = opened.metadata.row_group(group).column(Column.TIME_US).statistics
+            yield times.min if times and times.has_min_max else file.min_time_us, path, opened, group
+
+
+def _first_rows(run: Path, count: int, classes: Collection[str] | None, chosen: RowFilter) -> Rows:
+    """The first rows in canonical order. Row groups that begin after them are not read."""
+    rows = no_rows()
+    for since_us, path, opened, group in sorted(_groups(run, classes, chosen), key=itemgetter(0)):
+        if len(rows) >= count and since_us > rows[:, Column.TIME_US].max():
+            break
+        rows = np.concatenate((rows, chosen.select(rows_of(read_group(opened, group, path)))))
+        if len(rows) > count:
+            times = rows[:, Column.TIME_US]
+            rows = canonical(rows[times <= np.partition(times, count - 1)[count - 1]])[:count]
+    return canonical(rows)
 
 
 def read_rows(run: Path, classes: Collection[str] | None = None, derive: bool = False) -> Rows:
@@ -97,7 +120,7 @@ class Conditions(TypedDict, total=False):
 
     classes: Collection[str] | None
     events: Collection[TraceEvent] | None
-    kinds: Collection[PartKind] | None
+    kinds: Collection[int] | None
     peers: Collection[int | str] | None
     remotes: Collection[int | str] | None
     topics: Collection[int | str] | None
@@ -106,6 +129,8 @@ class Conditions(TypedDict, total=False):
     before_us: int | None
     derive: bool
     """Also those that follow from the others."""
+    first: int
+    """At most this many, the first ones."""
 
 
 def chosen_rows(run: Path, **wanted: Unpack[Conditions]) -> Rows:
@@ -123,13 +148,16 @@ def chosen_rows(run: Path, **wanted: Unpack[Conditions]) -> Rows:
         wanted.get("from_us"),
         wanted.get("before_us"),
     )
+    first = wanted.get("first")
     if not wanted.get("derive"):
+        if first is not None:
+            return _first_rows(run, first, classes, chosen)
         return canonical(_joined(read_groups(run, classes, chosen)))
     rows = no_rows()
     for trace_class in classes or CLASSES:
         whole = _joined(read_groups(run, {trace_class}, RowFilter(messages=messages)))
         rows = np.concatenate((rows, chosen.select(with_derived(whole))))
-    return canonical(rows)
+    return canonical(rows)[:first]
 
 
 def iter_rows(run: Path, **wanted: Unpack[Conditions]) -> Iterator[TraceRow]:

@@ -62,9 +62,7 @@ def _size_problem_of(path: Path, file: TraceFile | OtherFile) -> str | None:
         return "missing"
     except OSError as error:
         return f"cannot be read ({error.strerror})"
-    if size < file.bytes:
-        return f"truncated, {size} of {file.bytes} bytes"
-    return f"changed, {size} bytes instead of {file.bytes}" if size > file.bytes else None
+    return None if size == file.bytes else f"changed, {size} bytes instead of {file.bytes}"
 
 
 def _unlisted(path: Path, manifest: Manifest) -> Iterator[str]:
