@@ -147,7 +147,8 @@ class Validation:
     async def check_own(self, message: Message) -> None:
         """Raise ValueError unless all validators accept a message of this node, which waits in no peer's turn."""
         for declared in tuple(self._validators.get(message.topic, ())):
-            async with asyncio.timeout(self._limits.validation_s):
+            deadline_s = self._limits.validation_s
+            async with asyncio.timeout(deadline_s):
                 on_thread = _of_thread(self._submit(declared, message)) if declared.threads else None
                 answer = declared.validator(message) if on_thread is None else on_thread
                 verdict = _verdict(await answer if isawaitable(answer) else answer)
