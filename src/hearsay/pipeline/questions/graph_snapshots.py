@@ -37,6 +37,27 @@ class Links:
     remote: Ints
 
 
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The nodes of a topic at one time, and their places from 0 on."""
+
+    count: int
+    places: Ints
+    """The place by the number of a node; -1 for others."""
+
+    @classmethod
+    def of(cls, nodes: Ints) -> Members:
+        places = np.full(int(nodes.max(initial=-1)) + 2, -1, dtype=np.int64)
+        places[nodes] = 0
+        is_member = places == 0
+        count = int(np.count_nonzero(is_member))
+        places[is_member] = np.arange(count)
+        return cls(count, places)
+
+    def place(self, nodes: Ints) -> Ints:
+        return self.places[np.minimum(nodes, len(self.places) - 1)]
+
+
 def draw(alive: Any, there: Any) -> list[Line]:
     """Return the lines of the tables `mesh`, `degrees` and `mesh_links` (`kind`) at the times that the rows name.
 
@@ -47,7 +68,7 @@ def draw(alive: Any, there: Any) -> list[Line]:
     node, since, until = _columns(known, "node", "since_us", "until_us")
     lines: list[Line] = []
     for time in facts["times"]:
-        members = np.unique(node[(since <= time) & (until >= time)])
+        members = Members.of(node[(since <= time) & (until >= time)])
         links = _links_at(alive, members, time)
         lines += _lines(links, members, time, has_shape=facts["has_shape"])
         if time == facts["end_us"]:
@@ -63,44 +84,47 @@ def _columns(table: Any, *names: str) -> list[Ints]:
     return [table.column(name).to_numpy() for name in names]
 
 
-def _links_at(alive: Any, members: Ints, time_us: int) -> Links:
+def _links_at(alive: Any, members: Members, time_us: int) -> Links:
     """Return the links that exist, of members to members and to nodes that may be members."""
     node, remote, since, until, unknown = _columns(alive, "node", "remote", "since_us", "until_us", "unknown")
     there = (since <= time_us) & (until > time_us)
-    inside = there & contains(members, node) & (contains(members, remote) | unknown)
+    inside = there & (members.place(node) >= 0) & ((members.place(remote) >= 0) | unknown)
     return Links(node[inside], remote[inside])
 
 
-def _lines(links: Links, members: Ints, time_us: int, *, has_shape: bool) -> Iterator[Line]:
-    size = len(members)
+def _lines(links: Links, members: Members, time_us: int, *, has_shape: bool) -> Iterator[Line]:
+    size = members.count
     line: Line = {"kind": "mesh", "time_us": time_us, "members": size, "links": len(links.node)}
     if not size:
         yield line
         return
-    degree = np.bincount(np.searchsorted(members, links.node), minlength=size)
-    seen = contains(members, links.remote)
-    place, other = np.searchsorted(members, links.node[seen]), np.searchsorted(members, links.remote[seen])
-    backward = other.astype(np.int64) * size + place
-    symmetric = np.isin(place.astype(np.int64) * size + other, backward)
+    place, other = members.place(links.node), members.place(links.remote)
+    degree = np.bincount(place, minlength=size)
+    seen = other >= 0
+    graph = _graph(place[seen], other[seen], size)
     line |= {
         "degree_mean": len(links.node) / size,
         "degree_min": int(degree.min()),
         "degree_max": int(degree.max()),
-        "symmetric_share": float(np.count_nonzero(symmetric) / len(place)) if len(place) else None,
+        "symmetric_share": float(graph.multiply(graph.T).nnz / graph.nnz) if graph.nnz else None,
     }
-    yield line | (_shape(place, other, size) if has_shape and seen.all() else {})
+    yield line | (_shape(graph) if has_shape and seen.all() else {})
     counts = np.bincount(degree)
     for number in np.flatnonzero(counts).tolist():
         yield {"kind": "degrees", "time_us": time_us, "degree": number, "nodes": int(counts[number])}
 
 
-def _shape(place: Ints, other: Ints, size: int) -> Line:
-    graph = sparse.coo_matrix((np.ones(len(place), dtype=np.int8), (place, other)), shape=(size, size)).tocsr()
+def _graph(place: Ints, other: Ints, size: int) -> Any:
+    return sparse.csr_matrix((np.ones(len(place), dtype=np.int8), (place, other)), shape=(size, size))
+
+
+def _shape(graph: Any) -> Line:
+    size = graph.shape[0]
     components, labels = csgraph.connected_components(graph, directed=False)
     return {
         "components": int(components),
         "largest_share": float(np.bincount(labels).max() / size),
-        "diameter": largest_diameter(graph, labels) if len(place) and size <= MAX_NODES_FOR_DIAMETER else None,
+        "diameter": largest_diameter(graph, labels) if graph.nnz and size <= MAX_NODES_FOR_DIAMETER else None,
     }
 
 
