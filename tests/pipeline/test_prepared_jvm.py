@@ -55,6 +55,17 @@ def test_a_file_that_the_jvm_does_not_take_harms_nothing(cache, content):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_another_installation_of_spark_needs_another_file(cache, tmp_path, monkeypatch):
+    jar = tmp_path / "spark" / "jars" / "spark-core.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(b"")
+    monkeypatch.setenv("SPARK_HOME", str(jar.parents[1]))
+    file_to_make().write_bytes(b"")
+    assert kept_file(find_java())
+    os.utime(jar, (1, 1))
+    assert kept_file(find_java()) is None
+
+
 def test_the_files_that_were_used_last_are_kept(cache):
     java, used = find_java(), file_to_make()
     for time, file in enumerate((used, cache / "later.aot", cache / "latest.aot"), 1):

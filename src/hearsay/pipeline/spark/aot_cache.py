@@ -2,7 +2,8 @@
 
     ~/.cache/hearsay/jvm/java-25.0.2-spark-4.3.0-DIGEST.aot
 
-The JVM compares its class path and its options with the file's, and starts without the file if they differ.
+The JVM compares its class path, the times of its jars and its options with the file's, and starts without the file if
+they differ. The digest is of the jars, so that after an installation `prepare` makes a new file.
 """
 
 from __future__ import annotations
@@ -67,5 +68,6 @@ def keep(made: Path, file: Path) -> None:
 
 
 def _name(java: Java) -> str:
-    places = blake2b(f"{java.home}\n{spark_home()}".encode(), digest_size=8).hexdigest()
-    return f"java-{java.version}-spark-{version('pyspark')}-{places}.aot"
+    jars = sorted((jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in spark_home().glob("jars/*.jar"))
+    digest = blake2b(f"{java.home}\n{spark_home()}\n{jars}".encode(), digest_size=8).hexdigest()
+    return f"java-{java.version}-spark-{version('pyspark')}-{digest}.aot"

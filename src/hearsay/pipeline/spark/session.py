@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 _SMALL = ("-XX:TieredStopAtLevel=1",)
 """The second compiler takes longer than it saves."""
+_LARGE = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-AOTReplayTraining")
+"""The prepared file has profiles of a small run. They mislead the second compiler: tasks take half as long again."""
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr", "-Xlog:aot*=off:stderr", "-XX:-UsePerfData")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _OWN_FILES = "spark.submit.pyFiles"
@@ -205,7 +207,7 @@ def _settings_here(where: Where, rows: int, cores_per_task: int) -> dict[str, st
 
 
 def _java_options(rows: int, work: str) -> list[str]:
-    size = _SMALL if rows < SMALL_ROWS else ()
+    size = _SMALL if rows < SMALL_ROWS else _LARGE
     own_logging = (_conf_folder() / _LOGGING.name).exists()
     logging = [] if own_logging else [f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"]
     return [*_QUIET, *size, *aot_cache.options_with(find_java()), f"-Djava.io.tmpdir={work}", *logging]
