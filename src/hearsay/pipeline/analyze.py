@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Step = Callable[[str], None]
 STEPS = 4
-_OF_ROWS = ("measured", "messages", "latency", "traffic", "parts", "links")
+_OF_ROWS = ("drawn", "messages", "percentiles", "traffic", "parts", "spread", "changes")
 """What is computed from the rows of the large classes; all other tables come from these."""
 
 

@@ -17,9 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
+from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
@@ -54,6 +56,7 @@ uplink_bits_per_s bigint, gossip_threshold double, publish_threshold double, gra
 
 _PLANNED_DDL = "run string, place int, kind string, what string, since_us bigint, until_us bigint"
 _DESCRIPTION = "spark.job.description"
+_numbers = count()
 MAX_LINES = 3_600
 WIDTHS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
 
@@ -81,6 +84,8 @@ class Trace:
 
     one_partition: bool
     """Small enough for one task."""
+    _lock: Lock = field(init=False, default_factory=Lock)
+    _views: dict[int, tuple[DataFrame, str]] = field(init=False, default_factory=dict[int, tuple["DataFrame", str]])
 
     def local(self, arrow: Any, schema: StructType) -> DataFrame:
         """Return rows that are in memory."""
@@ -108,9 +113,17 @@ class Trace:
         without a text among their keys.
         """
         text = text.replace("{run}", _literal(self.names[0]) if len(self.names) == 1 else "run")
-        named = {name: frames.get(name) or getattr(self, name) for name in _names_in(text)}
-        spark: Any = self.runs.sparkSession
-        return spark.sql(text, **named)
+        views = {name: self._view(frames.get(name) or getattr(self, name)) for name in _names_in(text)}
+        return self.runs.sparkSession.sql(text.format_map(views))
+
+    def _view(self, frame: DataFrame) -> str:
+        """Return the temporary view of a DataFrame; `spark.sql(text, **frames)` makes one for each use."""
+        with self._lock:
+            if id(frame) not in self._views:
+                view = f"hearsay_{next(_numbers)}"
+                frame.createOrReplaceTempView(view)
+                self._views[id(frame)] = (frame, view)
+            return self._views[id(frame)][1]
 
 
 def read(spark: SparkSession, paths: Sequence[str | Path], window_us: int | None = None) -> Trace:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,11 +41,27 @@ from hearsay.trace.folder.exact_paths import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from hearsay.pipeline.rows import Trace
 
 Result = TypeVar("Result")
 THREADS = 3
+"""While one query is planned, tasks of another run."""
+_SMALL: dict[str, Callable[[Tables], DataFrame]] = {}
+
+
+@dataclass
+class _Collected:
+    """Rows that the driver keeps."""
+
+    trace: Trace
+    arrow: Any
+    schema: StructType
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        return self.trace.local(self.arrow, self.schema)
 
 
 def _large(make: Callable[[Tables], DataFrame]) -> property:
@@ -53,8 +71,8 @@ def _large(make: Callable[[Tables], DataFrame]) -> property:
 
 def _small(make: Callable[[Tables], DataFrame]) -> property:
     """A table that is small for any trace."""
-    name = make.__name__
-    return property(lambda tables: tables.once(name, lambda: tables.collected(name, _declared(name, make(tables)))))
+    _SMALL[make.__name__] = make
+    return property(lambda tables: tables.collected(make.__name__).frame)
 
 
 class Tables:
@@ -90,29 +108,30 @@ class Tables:
     def kept(self, name: str, frame: DataFrame) -> DataFrame:
         """Return a DataFrame whose rows are stored from now on."""
         if self._trace.one_partition:
-            return self.collected(name, frame)
+            return self._collect(name, frame).frame
         if self._scratch is None:
             return frame.localCheckpoint()
         path = self._scratch / name
         frame.write.parquet(str(path))
         return self._trace.runs.sparkSession.read.schema(frame.schema).parquet(exactly(path))
 
-    def collected(self, name: str, frame: DataFrame) -> DataFrame:
-        """Return a DataFrame whose rows the driver keeps from now on."""
+    def _collect(self, name: str, frame: DataFrame) -> _Collected:
         rows: Any = frame
         self.arrow[name] = rows.toArrow()
-        return self._trace.local(self.arrow[name], frame.schema)
+        return _Collected(self._trace, self.arrow[name], frame.schema)
 
-    def arrow_of(self, name: str) -> Any:
-        """Return a small table as an Arrow table."""
-        getattr(self, name)
-        return self.arrow[name]
+    def collected(self, name: str) -> _Collected:
+        """Return a small table, whose rows the driver keeps."""
+        return self.once(name, lambda: self._collect(name, _SMALL[name](self)))
 
     def compute(self, names: Sequence[str]) -> None:
-        """Compute these properties, several at once: while one is planned, tasks of another run."""
+        """Compute these properties, several at once."""
         with ThreadPoolExecutor(THREADS, thread_name_prefix="tables") as threads:
-            for made in [threads.submit(getattr, self, name) for name in names]:
+            for made in [threads.submit(self._computed, name) for name in names]:
                 made.result()
+
+    def _computed(self, name: str) -> Any:
+        return self.collected(name) if name in _SMALL else getattr(self, name)
 
     @_large
     def memberships(self) -> DataFrame:
@@ -130,7 +149,7 @@ class Tables:
     @property
     def known(self) -> measured.Known:
         """For each figure the SQL of whether it is known in the run of a row."""
-        return measured.known(self._trace, self.arrow_of("measured"))
+        return measured.known(self._trace, self.collected("measured").arrow)
 
     @_large
     def sent(self) -> DataFrame:
@@ -138,17 +157,21 @@ class Tables:
         return messages.sent(self._trace)
 
     @_large
-    def receipts(self) -> DataFrame:
-        """Deliveries and rejects, each with what is known of its message."""
-        return messages.receipts(self._trace, self.sent, self.memberships)
+    def taken(self) -> DataFrame:
+        """Deliveries and rejects of each message, as arrays."""
+        return messages.taken(self._trace, messages.receipts(self._trace, self.sent, self.memberships))
 
     @_large
     def messages(self) -> DataFrame:
-        return messages.messages(self._trace, self.sent, self.receipts, self.memberships, self.known)
+        return messages.messages(self._trace, self.sent, self.taken, self.memberships, self.known)
 
     @_large
     def latency(self) -> DataFrame:
-        return latency.latency(self._trace, self.receipts)
+        return latency.latency(self._trace, self.taken)
+
+    @_small
+    def percentiles(self) -> DataFrame:
+        return latency.percentiles(self._trace, self.taken, self.latency)
 
     @_large
     def traffic(self) -> DataFrame:
@@ -241,7 +264,7 @@ class Tables:
 
     @_small
     def spread(self) -> DataFrame:
-        return spread.spread(self._trace, self.messages, self.receipts)
+        return spread.spread(self._trace, self.messages)
 
     @_small
     def quality(self) -> DataFrame:
@@ -253,7 +276,7 @@ class Tables:
             self._trace,
             self.observers,
             self.messages,
-            latency.percentiles(self._trace, self.receipts, self.latency),
+            self.percentiles,
             traffic.control_shares(self._trace, self.control, self.known),
             self.balance,
             self.state,

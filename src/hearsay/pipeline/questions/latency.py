@@ -12,25 +12,29 @@ from hearsay.pipeline.rows import Trace
 
 _STEP = "case when latency_us < 0 or latency_us >= 100000 then 1000 when latency_us < 1000 then 1 \
 when latency_us < 10000 then 10 else 100 end"
-_COUNTS = "event = 'deliver' and away and latency_us is not null"
 _PERCENTS = {"latency_p50_ms": 50, "latency_p90_ms": 90, "latency_p99_ms": 99, "latency_max_ms": 100}
 
 
-def latency(trace: Trace, receipts: DataFrame) -> DataFrame:
+def latency(trace: Trace, taken: DataFrame) -> DataFrame:
     """Return the table `latency`: deliveries away from the publisher by rounded latency and hops."""
     return trace.query(
         f"""
-        with rounded as (
+        with deliveries as (
+          select run, topic, one.latencies as latency_us, one.hops as hops
+          from (select run, topic, explode(arrays_zip(latencies, hops)) as one from {{taken}})),
+        rounded as (
           select run, topic, hops, cast(floor(latency_us / step) as bigint) * step as latency_us
-          from (select *, {_STEP} as step from {{receipts}} where {_COUNTS}))
-        select {{run}} as run, topic, cast(floor(latency_us / 1000) as bigint) as latency_ms, latency_us, hops,
-               count(*) as deliveries
-        from rounded group by {{run}}, topic, latency_us, hops""",
-        receipts=receipts,
+          from (select *, {_STEP} as step from deliveries)),
+        counted as (
+          select {{run}} as run, topic, latency_us, hops, count(*) as deliveries
+          from rounded group by {{run}}, topic, latency_us, hops)
+        select run, topic, cast(floor(latency_us / 1000) as bigint) as latency_ms, latency_us,
+               nullif(hops, -1) as hops, deliveries from counted""",
+        taken=taken,
     )
 
 
-def percentiles(trace: Trace, receipts: DataFrame, latency: DataFrame) -> DataFrame:
+def percentiles(trace: Trace, taken: DataFrame, latency: DataFrame) -> DataFrame:
     """Return the percentiles of a topic in milliseconds, exact over all deliveries away from the publisher: linear
     between order statistics, rounded to the microsecond."""
     wanted = ", ".join(f"struct('{name}' as name, {percent}L as percent)" for name, percent in _PERCENTS.items())
@@ -56,7 +60,7 @@ def percentiles(trace: Trace, receipts: DataFrame, latency: DataFrame) -> DataFr
         exact as (
           select d.run, d.topic, d.latency_us, c.before as bucket_before, c.bucket, count(*) as deliveries
           from (select *, cast(floor(latency_us / ({_STEP})) as bigint) * ({_STEP}) as bucket
-                from {{receipts}} where {_COUNTS}) d
+                from (select run, topic, explode(latencies) as latency_us from {{taken}})) d
           join chosen c on d.run = c.run and d.topic <=> c.topic and d.bucket = c.bucket
           group by d.run, d.topic, d.latency_us, c.before, c.bucket),
         placed as (
@@ -73,6 +77,6 @@ def percentiles(trace: Trace, receipts: DataFrame, latency: DataFrame) -> DataFr
                  round((below * 100 + (above - below) * rest) / cast(100 as decimal(3)), 0) / 1000D as value
           from found)
         select run, topic, {columns} from valued group by run, topic""",
-        receipts=receipts,
+        taken=taken,
         latency=latency,
     )

@@ -44,11 +44,11 @@ def receipts(trace: Trace, sent: DataFrame, memberships: DataFrame) -> DataFrame
     over, with what is known of the message.
 
     latency_us is null if no publication is known. `away`: the node is not the publisher. `eligible`: the node is a
-    member of the topic from the publication until the window closes.
+    member of the topic from the publication until the window closes. Spark makes these rows and sums them up at once.
     """
     return trace.query(
         f"""
-        select m.run, m.message, m.topic, m.event, m.peer as node, m.remote, m.hops, m.via, m.reason, m.time_us,
+        select m.run, m.message, m.topic, m.event, m.peer as node, m.remote, m.hops, m.via, m.reason,
                m.time_us - s.published_us as latency_us, not (m.peer <=> s.publisher) as away,
                e.node is not null as eligible, {ARRIVES} as arrives, {VANISHES} as vanishes
         from {{message}} m left join {{sent}} s on m.run = s.run and m.message = s.message
@@ -114,20 +114,22 @@ def reached(percent: int) -> str:
 
 
 def taken(trace: Trace, receipts: DataFrame) -> DataFrame:
-    """Return a row per message with arrays of what its nodes did: latencies of deliveries, and the nodes that took,
-    rejected or refused it."""
+    """Return a row per message with arrays of what its nodes did: latencies and hops of its deliveries (hops -1 if
+    they are not known), and the nodes that took, rejected or refused it."""
     return trace.query(
         """
         with marked as (
           select *, event = 'deliver' as taken, event = 'deliver' and away as counts,
+                 event = 'deliver' and away and latency_us is not null as timed,
                  event = 'reject' and reason in ('rejected', 'ignored') as refused from {receipts})
-        select {run} as run, message,
+        select {run} as run, message, min(topic) as topic,
                count_if(taken) as delivered, count_if(counts) as away,
                count_if(counts and via <=> 'iwant') as by_iwant,
                count_if(counts and not (via <=> 'inject')) as passed_on,
                sum(if(counts, hops, null)) as hops_sum, max(if(counts, hops, null)) as hops_max,
-               sort_array(collect_list(if(counts, latency_us, null))) as latencies,
-               collect_set(if(taken, node, null)) as nodes,
+               collect_list(if(timed, latency_us, null)) as latencies,
+               collect_list(if(timed, coalesce(hops, -1), null)) as hops,
+               collect_list(if(taken, node, null)) as nodes,
                collect_list(if(taken and eligible, node, null)) as eligible_nodes,
                collect_list(if(taken and eligible, latency_us, null)) as eligible_latencies,
                collect_set(if(event = 'reject', node, null)) as rejecters,
@@ -147,12 +149,12 @@ _FIRSTS = f"""transform(
 """SQL for the latency of the earliest delivery at each node: one that went down and came back may have two."""
 
 
-def messages(trace: Trace, sent: DataFrame, receipts: DataFrame, memberships: DataFrame, known: Known) -> DataFrame:
+def messages(trace: Trace, sent: DataFrame, taken: DataFrame, memberships: DataFrame, known: Known) -> DataFrame:
     """Return the table `messages`, and how many deliveries of a message at a node were not the first (`repeated`)."""
     summed = trace.query(
         f"""
         with joined as (
-          select s.*, m.members, t.* except (run, message),
+          select s.*, m.members, t.* except (run, message, topic),
                  size(array_except(array_except(t.injected, t.vanished), array_union(t.nodes, t.rejecters)))
                    as handed_over,
                  size(array_except(t.refusers, t.nodes)) > 0 and t.passed_on = 0 as by_nobody
@@ -160,7 +162,8 @@ def messages(trace: Trace, sent: DataFrame, receipts: DataFrame, memberships: Da
         select run, message, topic, publisher, published_us, bytes, sent, arrived, recorded, rejected,
                hops_sum, hops_max, coalesce(away, 0) as away, coalesce(by_iwant, 0) as by_iwant,
                coalesce(handed_over, 0) as handed_over,
-               latencies, coalesce(delivered, 0) as delivered, coalesce(delivered - size(nodes), 0) as repeated,
+               sort_array(latencies) as latencies, coalesce(delivered, 0) as delivered,
+               coalesce(delivered - size(array_distinct(nodes)), 0) as repeated,
                case when members is null then null when by_nobody then 0
                     else members - coalesce(size(array_except(eligible_refusers, nodes)), 0) end as eligible,
                case when by_nobody then array()
@@ -170,7 +173,7 @@ def messages(trace: Trace, sent: DataFrame, receipts: DataFrame, memberships: Da
         from joined""",
         sent=sent,
         members=eligible_counts(trace, memberships, sent),
-        taken=taken(trace, receipts),
+        taken=taken,
     )
     percentiles = ", ".join(f"{percentile('latencies', each)} as p{each}_us" for each in (50, 90, 99))
     delivery = known["delivery"]

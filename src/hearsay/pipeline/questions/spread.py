@@ -9,7 +9,7 @@ from hearsay.pipeline.rows import Trace
 SHOWN_DELIVERIES = 1500
 
 
-def spread(trace: Trace, messages: DataFrame, receipts: DataFrame) -> DataFrame:
+def spread(trace: Trace, messages: DataFrame) -> DataFrame:
     """Return the table `spread`: of a large network every n-th delivery in the order of time.
 
     The publisher's own delivery crossed no link and came from no peer, whatever the trace records.
@@ -23,9 +23,11 @@ def spread(trace: Trace, messages: DataFrame, receipts: DataFrame) -> DataFrame:
           from {{messages}} where p50_us is not null),
         typical as (select * from ordered where place = (count - 1) div 2 + 1),
         placed as (
-          select d.*, t.publisher, cast(ceil(t.delivered / {SHOWN_DELIVERIES}D) as bigint) as step,
-                 row_number() over (partition by d.run, d.message order by d.time_us, d.node) - 1 as place
-          from {{receipts}} d join typical t on d.run = t.run and d.message = t.message where d.event = 'deliver'),
+          select d.run, d.topic, d.message, d.peer as node, d.remote, d.hops, d.via, t.publisher,
+                 d.time_us - t.published_us as latency_us,
+                 cast(ceil(t.delivered / {SHOWN_DELIVERIES}D) as bigint) as step,
+                 row_number() over (partition by d.run, d.message order by d.time_us, d.peer) - 1 as place
+          from {{message}} d join typical t on d.run = t.run and d.message = t.message where d.event = 'deliver'),
         shown as (
           select *, node <=> publisher and (remote is null or remote = node) as own
           from placed where place % step = 0)
@@ -33,5 +35,4 @@ def spread(trace: Trace, messages: DataFrame, receipts: DataFrame) -> DataFrame:
                if(own, coalesce(hops, 0), hops) as hops, via
         from shown""",
         messages=messages,
-        receipts=receipts,
     )
