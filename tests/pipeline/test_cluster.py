@@ -8,11 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyarrow import dataset
 from standalone import free_port
 from tasks_python import python_of_tasks
 
 from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
+from hearsay.pipeline.spark.java_home import java_home
+from hearsay.pipeline.spark.package_zip import zip_package
+from hearsay.pipeline.spark.place import spark_home
 
 CHOSEN = ("topics", "spanning")
 
@@ -22,6 +26,38 @@ def test_standalone_cluster(two_runs, tmp_path, master_of_two):
     """The tasks' Python has the libraries but not this program, which comes with the analysis."""
     python = str(python_of_tasks(tmp_path))
     assert_equal_tables(two_runs, tmp_path / "tables", "--master", master_of_two, PYSPARK_PYTHON=python)
+
+
+@pytest.mark.thorough
+def test_a_job_of_spark_submit(two_runs, tmp_path, master_of_two):
+    """The job is the example; its tasks' Python has this program from the zip alone."""
+    packages = zip_package(tmp_path)
+    job = Path(__file__).parents[2] / "examples" / "slow_messages.py"
+    where = ("--master", master_of_two, "--py-files", str(packages), "--conf", "spark.ui.enabled=false")
+    runs = [str(two_runs[name]) for name in CHOSEN]
+    done = subprocess.run(
+        [spark_home() / "bin" / "spark-submit", *where, job, *runs, "--over-ms", "80", "--out", tmp_path / "slow"],
+        env=os.environ
+        | {
+            "JAVA_HOME": str(java_home()),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": str(python_of_tasks(tmp_path)),
+        },
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = dataset.dataset(tmp_path / "slow", partitioning="hive").to_table(columns=["run", "message", "p99_us"])
+    expected = [
+        {name: row[name] for name in ("run", "message", "p99_us")}
+        for name in CHOSEN
+        for row in read_table(two_runs[name], tables.MESSAGES).to_pylist()
+        if row["p99_us"] is not None and row["p99_us"] > 80_000
+    ]
+    assert expected
+    assert sorted(found.to_pylist(), key=str) == sorted(expected, key=str)
 
 
 @pytest.mark.thorough
