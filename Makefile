@@ -11,11 +11,15 @@ setup: $(STAMP)
 $(STAMP): requirements.lock requirements-source.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "hearsay needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
-	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --no-build-isolation -r requirements-source.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "setup: makes .venv once: 810 MB to download, 2.0 GB on disk, one to five minutes"
+	@$(PYTHON) -m venv --clear $(VENV)
+	$(call step,1 of 3: packages of requirements.lock (380 MB),--require-hashes --only-binary :all: -r requirements.lock)
+	$(call step,2 of 3: PySpark (430 MB),--require-hashes --no-deps --no-build-isolation -r requirements-source.lock)
+	$(call step,3 of 3: hearsay,--no-deps --no-build-isolation -e .)
 	@touch $(STAMP)
+
+step = @printf '%s' 'setup: step $(1) ... '; begin=$$(date +%s); \
+  $(BIN)/python -m pip install --quiet --disable-pip-version-check $(2) && echo "$$(( $$(date +%s) - begin )) s"
 
 # Tests start hundreds of Pythons. Where the environment forbids them to keep bytecode, each would compile all it imports.
 export PYTHONDONTWRITEBYTECODE :=
@@ -40,6 +44,8 @@ test-all: setup
 
 # Style, strict types in the package, and types elsewhere as far as they say something before a test runs.
 lint: setup
+	@$(BIN)/python -c 'import basedpyright' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --require-hashes --only-binary :all: -r requirements-types.lock
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright --level error
@@ -101,6 +107,7 @@ wheel:
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 lock:
 	$(LOCK) --extra sim --extra fast --extra mdns --extra spark --extra tables --extra figures --extra tune --group dev pyproject.toml --no-emit-package pyspark -o requirements.lock
+	$(LOCK) --group types -o requirements-types.lock
 	$(LOCK) --group fuzz -o tests/fuzz/requirements.lock
 	$(LOCK) --extra fast --extra mdns pyproject.toml -o deploy/node.lock
 	$(LOCK) --group build -o deploy/build.lock

@@ -17,6 +17,20 @@ OTHER_DOTTED_NAMES = {"hearsay.news", "http.client"}
 """A logger, and a module of the standard library."""
 
 
+MAX_WORDS = 50_000
+"""Words of all pages, as `wc -w` counts them. Cut what repeats before you raise it."""
+
+
+def test_the_pages_are_short():
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in DOCS.rglob("*.md")) <= MAX_WORDS
+
+
+def test_a_guide_begins_with_an_example_a_table_or_a_picture():
+    for page in (DOCS / "guide").glob("*.md"):
+        first = page.read_text(encoding="utf-8").split("\n\n")[1].lstrip("\n")
+        assert first.startswith(("```", "    ", "|", "![")), page.name
+
+
 def blocks(page: str, language: str) -> list[str]:
     return re.findall(
         rf"^```{language}\n(.*?)^```", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL

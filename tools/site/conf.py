@@ -10,6 +10,8 @@ html_theme = "furo"
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 html_copy_source = False
+# Summaries would be fetched, which browsers refuse for files: the search would end at its first hit.
+html_show_search_summary = False
 html_show_sphinx = False
 html_show_copyright = False
 smartquotes = False
