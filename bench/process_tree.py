@@ -57,9 +57,9 @@ class PeakMemory:
             together = 0.0
             for pid in family(self.root):
                 with suppress(OSError):
-                    held, name = _held_mib(pid), Path(f"/proc/{pid}/comm").read_text().strip()
+                    held, program = _held_mib(pid), Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
                     together += held
-                    if name == "java":
+                    if program.endswith(b"java"):  # a child that the JVM has just forked, too
                         self.jvm = max(self.jvm, held)
                     else:
                         self.largest_python = max(self.largest_python, held)

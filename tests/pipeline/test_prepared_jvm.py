@@ -10,8 +10,10 @@ import sys
 import pytest
 from kills import environment
 
+from hearsay.pipeline.spark import session
 from hearsay.pipeline.spark.aot_cache import file_to_make, keep, kept_file, options_with
 from hearsay.pipeline.spark.java_home import find_java
+from hearsay.pipeline.spark.place import Where
 from hearsay.trace.language.cache_places import user_cache
 
 
@@ -53,6 +55,12 @@ def test_a_file_that_the_jvm_does_not_take_harms_nothing(cache, content):
     assert options_with(find_java())
     done = run(cache.parents[1], "doctor")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_jvm_without_the_file_gets_no_option_of_a_new_java(cache):
+    """Java 17 and 21 do not start with a log tag that they do not know."""
+    assert options_with(find_java()) == []
+    assert "aot" not in session._settings_here(Where(), 1, 1)["spark.driver.defaultJavaOptions"]
 
 
 def test_another_installation_of_spark_needs_another_file(cache, tmp_path, monkeypatch):

@@ -32,7 +32,7 @@ def options_with(java: Java) -> list[str]:
         return []
     with suppress(OSError):  # it may belong to another user
         os.utime(file)
-    return ["-XX:AOTMode=auto", f"-XX:AOTCache={file}"]
+    return ["-Xlog:aot*=off:stderr", "-XX:AOTMode=auto", f"-XX:AOTCache={file}"]
 
 
 def kept_file(java: Java) -> Path | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from socketserver import BaseServer
 
 _PYTHON_CAUSE = re.compile(r"^(?:[\w.]*\.)?(Unreadable|MemoryError|OSError|ModuleNotFoundError): (.+)$", re.MULTILINE)
 _JAVA_CAUSE = re.compile(r"Caused by: [\w.$]+(?:Exception|Error): (.+)")
@@ -40,11 +41,13 @@ def quiet_the_gateway() -> None:
 
     Its gateway logs with the root logger in some places, which then gets a handler, and with its own in others.
     """
-    from pyspark.accumulators import AccumulatorTCPServer
+    from pyspark import accumulators
 
     logging.root.addFilter(_not_of_the_gateway)
     logging.getLogger("py4j").propagate = False
-    AccumulatorTCPServer.handle_error = _say_nothing
+    for server in vars(accumulators).values():  # its name differs between versions
+        if isinstance(server, type) and issubclass(server, BaseServer) and server is not BaseServer:
+            server.handle_error = _say_nothing
 
 
 def _say_nothing(self: object, request: object, client_address: object) -> None: ...

@@ -49,7 +49,7 @@ _SMALL = ("-XX:TieredStopAtLevel=1",)
 """The second compiler takes longer than it saves."""
 _LARGE = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-AOTReplayTraining")
 """The prepared file has profiles of a small run. They mislead the second compiler: tasks take half as long again."""
-_QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr", "-Xlog:aot*=off:stderr", "-XX:-UsePerfData")
+_QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr", "-XX:-UsePerfData")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _OWN_FILES = "spark.submit.pyFiles"
 """Whoever sets this brings this package to the workers."""
