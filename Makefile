@@ -31,6 +31,8 @@ demo: setup
 # One more than there are cores: tests of nodes, browsers and processes wait for their clocks a fifth of their time.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)))')
 
+STORES := build/stores-tools
+
 # Every rule, every contract and each real thing once: what to run after a change. Some four minutes on two cores.
 test: setup
 	@$(BIN)/hearsay spark prepare || true
@@ -39,8 +41,15 @@ test: setup
 # All tests but mutants, and what hypothesis tries eight times as often: what to run before a change is handed in. Ten to twelve
 # minutes on two cores; thirteen where they are slow.
 test-all: setup
+	@$(MAKE) --no-print-directory $(STORES)/.from-lock || true
 	@$(BIN)/hearsay spark prepare || true
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not mutants" --hypothesis-profile thorough -rs
+
+# An S3 server for tests, in an environment of its own.
+$(STORES)/.from-lock: tests/stores/requirements.lock
+	$(PYTHON) -m venv --clear $(STORES)
+	$(STORES)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r tests/stores/requirements.lock
+	@touch $@
 
 # Style, strict types in the package, and types elsewhere as far as they say something before a test runs.
 lint: setup
@@ -111,6 +120,7 @@ lock:
 	$(LOCK) --group fuzz -o tests/fuzz/requirements.lock
 	$(LOCK) --extra fast --extra mdns pyproject.toml -o deploy/node.lock
 	$(LOCK) --group build -o deploy/build.lock
+	$(LOCK) --group stores -o tests/stores/requirements.lock
 	$(LOCK) --group site -o tools/site/requirements.lock
 	$(LOCK) --no-deps requirements-source.in -o requirements-source.lock
 

@@ -34,6 +34,7 @@ from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
+from hearsay.pipeline.output.folders import Folder
 from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.pipeline.output.tables import CONTROL, LATENCY, MESSAGES
 from hearsay.pipeline.spark.place import Where
@@ -267,7 +268,7 @@ def compare(
     real_runs = in_reality(made[0], directory)
     runs = load_runs([*in_simulation, *real_runs.folders], made[0].scenario.linger_us)
     outputs = {run.name: directory / "metrics" / run.name for run in runs}
-    analyze(spark, runs, outputs, lambda _: None)
+    analyze(spark, runs, {name: Folder(path) for name, path in outputs.items()}, lambda _: None)
     found = [figures(outputs[run.name]) for run in runs]
     return Comparison(found[: len(made)], found[len(made) :], real_runs.late_ms)
 

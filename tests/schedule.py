@@ -43,6 +43,7 @@ TOGETHER = {
 }
 """Kernels, compiled where they are new; Spark in processes and clusters of its own; Spark in the worker itself."""
 ALONE = (
+    "tests/stores/test_stores.py",
     "tests/deploy/test_deploy.py",
     "tests/sim/test_episub_runs.py",
     "tests/report/test_paper_figures.py",

@@ -31,8 +31,8 @@ PREPARED = (
     "hearsay.cli.commands", "hearsay.cli.explain", "hearsay.cli.main", "hearsay.cli.node_terminal",
     "hearsay.cli.report", "hearsay.cli.simulate", "hearsay.cli.study_session", "hearsay.cli.trace",
     "hearsay.cli.tune", "hearsay.ingest.import_traces", "hearsay.ingest.tracestat", "hearsay.node.node",
-    "hearsay.pipeline.analyze", "hearsay.pipeline.input.run_facts", "hearsay.pipeline.output.exchange",
-    "hearsay.pipeline.output.outputs", "hearsay.report.explain_page",
+    "hearsay.pipeline.analyze", "hearsay.pipeline.input.run_facts",
+    "hearsay.pipeline.output.hadoop_folder", "hearsay.pipeline.output.outputs", "hearsay.report.explain_page",
     "hearsay.report.write", "hearsay.sim.array.engine", "hearsay.sim.simulate", "hearsay.studies.tuning.tune",
     "hearsay.trace.read.show",
 )  # fmt: skip

@@ -16,9 +16,12 @@ import pytest
 from commands import HEARSAY, hearsay, started
 
 from hearsay.pipeline.input.run_facts import load_runs
-from hearsay.pipeline.output.outputs import claim_output, remove_tables
+from hearsay.pipeline.output.folders import Folder
+from hearsay.pipeline.output.stored_tables import arrow_schema, read_table
+from hearsay.pipeline.output.table_store import WORK, TableStore
+from hearsay.pipeline.output.tables import HEADLINE, TABLES
 from hearsay.trace.folder.manifest import load_manifest
-from hearsay.trace.folder.own_folders import MARKER, Holds, claim, mark
+from hearsay.trace.folder.own_folders import MARKER, Holds, claim
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.read.show import load_names
 from hearsay.trace.read.verify import verify
@@ -236,7 +239,7 @@ def test_a_file_that_is_no_report_is_not_overwritten(inputs, tmp_path):
 
 def test_the_second_analysis_of_a_run_reports_the_first(inputs, tmp_path):
     shutil.copytree(inputs / "theirs", tmp_path / "theirs")
-    with claim_output(tmp_path / "theirs", tmp_path / "theirs"):
+    with Folder(tmp_path / "theirs").claim(tmp_path / "theirs"):
         done = hearsay("analyze", tmp_path / "theirs")
     assert_refused(done)
     assert f"process {os.getpid()} on" in done.stderr
@@ -295,7 +298,7 @@ def test_a_run_without_a_marker_is_read_and_not_written_into(inputs, tmp_path):
     shutil.copytree(inputs / "theirs", run)
     (run / MARKER).unlink()
     before = {path.name for path in run.rglob("*")}
-    for write in (lambda: claim_output(run, run), lambda: RunFolder.create(run, overwrite=True)):
+    for write in (lambda: Folder(run).claim(run), lambda: RunFolder.create(run, overwrite=True)):
         with pytest.raises(RunFolderError, match="is not empty and not"):
             write()
     assert {path.name for path in run.rglob("*")} == before
@@ -320,19 +323,74 @@ def test_what_others_put_into_a_run_stays_when_it_is_replaced(inputs, tmp_path):
     ]  # fmt: skip
 
 
-def test_what_others_put_among_the_tables_moves_to_the_new_ones(tmp_path):
-    old, new = tmp_path / ".metrics-old-1", tmp_path / "metrics"
-    for folder in (old, new):
-        (folder / "headline").mkdir(parents=True)
-        (folder / "headline" / "part-00000-abc.parquet").write_text(folder.name, encoding="utf-8")
-        (folder / "headline" / "_SUCCESS").touch()
-        mark(folder, Holds.METRICS)
-    for name in ("notes.txt", "headline/mine.csv"):
-        (old / name).write_text("mine", encoding="utf-8")
-    remove_tables(old, new)
-    assert not old.exists()
-    assert [(new / name).read_text() for name in ("notes.txt", "headline/mine.csv")] == ["mine"] * 2
-    assert (new / "headline" / "part-00000-abc.parquet").read_text() == "metrics"
+def analysis(output: Path, router: str) -> TableStore:
+    """Tables of one run, written and not yet published: one line in the first, none in the others."""
+    store = TableStore({"one": Folder(output)})
+    for table in TABLES.values():
+        line = {"run": "one", "topic": 0, "router": router} if table is HEADLINE else None
+        store.write(table, pyarrow.Table.from_pylist([line] if line else [], arrow_schema(table)))
+    return store
+
+
+def routers(output: Path) -> list[str]:
+    return read_table(output, HEADLINE).column("router").to_pylist()
+
+
+def test_what_others_put_among_the_tables_stays(tmp_path):
+    analysis(tmp_path, "first").publish()
+    mine = [tmp_path / "metrics" / name for name in ("notes.txt", "headline/mine.csv", "headline/part-old.parquet")]
+    for file in mine:
+        file.write_text("mine", encoding="utf-8")
+    (tmp_path / "metrics" / "headline" / "_SUCCESS").touch()
+    analysis(tmp_path, "second").publish()
+    assert routers(tmp_path) == ["second"]
+    assert [file.read_text() for file in mine] == ["mine"] * 3
+    assert len(list((tmp_path / "metrics").glob("headline/*"))) == 3
+    assert len(list((tmp_path / "metrics").glob("manifest-*.json"))) == 1
+
+
+def test_tables_of_an_analysis_that_was_killed_before_its_manifest_are_invisible_and_go(tmp_path):
+    analysis(tmp_path, "first").publish()
+    analysis(tmp_path, "killed")
+    (tmp_path / WORK / "metrics" / "headline").rename(tmp_path / "headline")
+    for file in (tmp_path / "headline").iterdir():
+        file.rename(tmp_path / "metrics" / "headline" / file.name)
+    assert routers(tmp_path) == ["first"]
+    analysis(tmp_path, "third").publish()
+    assert routers(tmp_path) == ["third"]
+    assert len(list((tmp_path / "metrics").glob("headline/*.parquet"))) == 1
+    assert not (tmp_path / WORK).exists()
+
+
+def test_a_work_folder_that_is_not_ours_is_refused(tmp_path):
+    (tmp_path / WORK).mkdir()
+    (tmp_path / WORK / "notes.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(RunFolderError, match="is not empty and not"):
+        analysis(tmp_path, "first")
+    assert (tmp_path / WORK / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("command", ["simulate", "sweep", "node", "compare", "join", "show"])
+def test_commands_that_reach_no_store_refuse_a_uri_in_a_line(inputs, tmp_path, command):
+    options = {
+        "simulate": ("simulate", "--out", "s3a://bucket/run"),
+        "sweep": ("sweep", inputs / "study.toml", "--out", "s3a://bucket/run"),
+        "node": ("node", "--subscribe", "news", "--trace", "hdfs:///run"),
+        "compare": ("compare", "a.toml", "b.toml", "--out", "s3a://bucket/run"),
+        "join": ("trace", "join", "s3a://bucket/one", "--out", "both"),
+        "show": ("trace", "show", "s3a://bucket/run"),
+    }[command]
+    done = hearsay(*options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "only analyze, report and trace import reach a store" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_uri_is_a_path(tmp_path):
+    done = hearsay("simulate", "--nodes", "5", "--messages", "1", "--out", f"file://{tmp_path}/run")
+    assert done.returncode == 0, done.stderr
+    assert verify(tmp_path / "run") == []
 
 
 MANIFESTS = (

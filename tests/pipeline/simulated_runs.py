@@ -10,6 +10,7 @@ from _pytest.mark.structures import ParameterSet
 
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
+from hearsay.pipeline.output.folders import Folder
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.trace.read.reader import read_rows
@@ -78,5 +79,5 @@ def rewritten(source: Path, target: Path, max_rows_per_file: int) -> Path:
 
 def with_metrics(spark, folders: dict[str, Path]) -> dict[str, Path]:
     runs = load_runs(list(folders.values()))
-    analyze(spark, runs, {run.name: run.path for run in runs}, lambda _: None)
+    analyze(spark, runs, {run.name: Folder(run.path) for run in runs}, lambda _: None)
     return folders

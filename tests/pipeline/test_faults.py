@@ -14,6 +14,7 @@ from growing_run import GrowingRun, assert_same_tables, assert_whole_or_absent
 from kills import DRIVER, JVM, WORKER, Kill, analyze, analyze_and_kill, command, environment, seeded_kills
 
 from hearsay.pipeline.follow import Follower
+from hearsay.pipeline.output.folders import Folder
 from hearsay.pipeline.output.tables import METRICS_FOLDER
 from hearsay.trace.language.errors import RunFolderError
 
@@ -200,5 +201,5 @@ def test_a_follower_names_a_damaged_file_and_leaves_the_tables(spark, two_runs, 
     file = run.path / "trace/class=message/part-00000.parquet"
     file.write_bytes(cut(file.read_bytes()))
     with pytest.raises(RunFolderError, match=r"part-00000\.parquet"):
-        Follower(spark, run.path, run.path, None, lambda _: None).tick()
+        Follower(spark, Folder(run.path), Folder(run.path), None, lambda _: None).tick()
     assert_same_tables(two_runs[NAME], run.path)

@@ -11,6 +11,7 @@ from hearsay.pipeline import rows
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.output import tables
+from hearsay.pipeline.output.folders import Folder
 from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.pipeline.questions.graph_snapshots import draw
 from hearsay.pipeline.rows import MAX_LINES
@@ -48,7 +49,7 @@ def test_a_trace_of_months_has_as_many_lines_as_one_of_an_hour(spark, tmp_path):
         at(130, TraceEvent.JOIN, 1, topic=0), at(131, TraceEvent.PUBLISH, topic=0, message=8, hops=0, bytes=3),
         at(131, TraceEvent.DELIVER, 1, remote=0, topic=0, message=8), at(150, TraceEvent.NODE_DOWN, 1),
     ])  # fmt: skip
-    analyze(spark, load_runs([path]), {"months": path}, lambda _: None)
+    analyze(spark, load_runs([path]), {"months": Folder(path)}, lambda _: None)
     lines = [row for row in read_table(path, tables.CHURN).to_pylist() if row["topic"] is None]
     assert 0 < len(lines) <= MAX_LINES
     lines.sort(key=lambda row: row["second"])
@@ -84,6 +85,6 @@ def test_a_large_trace_has_the_tables_of_a_small_one(spark, two_runs, tmp_path, 
     """Its tables that grow with the rows lie in files between, which Spark writes."""
     monkeypatch.setattr(rows, "SMALL_ROWS", 0)
     runs = load_runs(list(two_runs.values()))
-    analyze(spark, runs, {run.name: tmp_path / run.name for run in runs}, lambda _: None)
+    analyze(spark, runs, {run.name: Folder(tmp_path / run.name) for run in runs}, lambda _: None)
     for name, whole in two_runs.items():
         assert_same_tables(whole, tmp_path / name)

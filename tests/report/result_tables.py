@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,10 @@ def write_table(run: Path, table: MetricTable, rows: Rows | pa.Table, parts: int
     size = -(-len(rows) // parts)
     for part in range(parts):
         pq.write_table(rows.slice(part * size, size).cast(schema), folder / f"part-{part:05}-snappy.parquet")
-    (folder / "_SUCCESS").touch()
+    manifest = run / METRICS_FOLDER / "manifest-1.json"
+    written = json.loads(manifest.read_text()) if manifest.exists() else {"tables": {}}
+    written["tables"][table.name] = sorted(file.name for file in folder.glob("*.parquet"))
+    manifest.write_text(json.dumps(written))
 
 
 def write_run(

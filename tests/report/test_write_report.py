@@ -15,7 +15,7 @@ import pytest
 from commands import hearsay as run_command
 from result_tables import HOSTILE, write_empty_run, write_run, write_table
 
-from hearsay.pipeline.output.stored_tables import read_table
+from hearsay.pipeline.output.stored_tables import read_table, stored_files
 from hearsay.pipeline.output.tables import (
     CHURN,
     CONTROL,
@@ -44,6 +44,7 @@ from hearsay.report.html import ReportError
 from hearsay.report.run_page import definitions
 from hearsay.report.runs import MAX_TOPICS, all_topics, open_runs
 from hearsay.report.write import write_report
+from hearsay.trace.language.errors import RunFolderError
 
 MOST_BYTES = 5_000_000
 
@@ -545,15 +546,40 @@ def test_a_truncated_trace_is_said_first(tmp_path):
 
 def test_a_table_without_a_column_is_named(tmp_path):
     run = write_run(tmp_path / "ring")
-    folder = run / METRICS_FOLDER / HEADLINE.name
-    for part in folder.glob("*.parquet"):
-        part.unlink()
-    pa.parquet.write_table(pa.table({"run": ["ring"]}), folder / "part-0.parquet")
+    for part in (run / METRICS_FOLDER / HEADLINE.name).glob("*.parquet"):
+        pa.parquet.write_table(pa.table({"run": ["ring"]}), part)
     with pytest.raises(ReportError, match="column topic is missing"):
         write_report([run], tmp_path / "report.html")
 
 
-def test_an_unfinished_table_counts_as_absent(tmp_path):
+def test_files_that_the_latest_manifest_does_not_name_are_absent(tmp_path):
     run = write_run(tmp_path / "ring")
-    (run / METRICS_FOLDER / RESILIENCE.name / "_SUCCESS").unlink()
+    manifest = json.loads((run / METRICS_FOLDER / "manifest-1.json").read_text())
+    manifest["tables"][RESILIENCE.name] = []
+    (run / METRICS_FOLDER / "manifest-2.json").write_text(json.dumps(manifest))
     assert "healed after" not in report(tmp_path, run).text
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"tables": {"headline": 5}}', '{"tables": []}', "["])
+def test_a_malformed_manifest_of_tables_is_named(tmp_path, text):
+    run = write_run(tmp_path / "ring")
+    (run / METRICS_FOLDER / "manifest-2.json").write_text(text)
+    with pytest.raises(RunFolderError, match=r"manifest-2\.json"):
+        write_report([run], tmp_path / "report.html")
+
+
+def test_a_manifest_of_tables_names_no_file_of_another_folder(tmp_path):
+    run = write_run(tmp_path / "ring")
+    (run / METRICS_FOLDER / "manifest-2.json").write_text('{"tables": {"headline": ["../../../secret.parquet"]}}')
+    assert stored_files(run, HEADLINE) == [run / METRICS_FOLDER / "headline" / "secret.parquet"]
+
+
+def test_tables_in_a_folder_of_their_own_are_not_said_to_lack_the_trace(tmp_path):
+    run = write_run(tmp_path / "ring")
+    entry = {"path": "trace/class=node/part-00000.parquet", "class": "node", "rows": 1, "bytes": 1,
+             "min_time_us": 0, "max_time_us": 0, "sha256": ""}  # fmt: skip
+    manifest = {"format": "hearsay-run", "version": 1, "complete": True, "seed": 1, "created_by": {},
+                "trace_rows": 1, "trace_hash": "", "max_rows_per_file": 1, "spanning_messages": [],
+                "files": [entry], "other_files": []}  # fmt: skip
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    assert "differs from its manifest" not in report(tmp_path, run).text

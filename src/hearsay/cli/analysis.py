@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.arguments import require_distinct
-from hearsay.cli.ending import CommandFailed, print_json
+from hearsay.cli.ending import CommandFailed, WrongInput, print_json
+from hearsay.extras import require_extra
 from hearsay.metrics import Metric, shown_in, value_at, without_unknown
 from hearsay.text.numbers import shown
 from hearsay.text.tables import prose, table_text
+from hearsay.user_errors import Failure, InvalidInput
 
 if TYPE_CHECKING:
+    from hearsay.cli.spark_steps import SparkWork
     from hearsay.pipeline.input.run_facts import RunFacts
+    from hearsay.pipeline.output.folders import Folder
     from hearsay.pipeline.spark.place import Where
 
 _NAMES = ("run", "topic", "router")
@@ -59,27 +62,41 @@ def _printable(text: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in text)[:_MAX_NAME_LENGTH]
 
 
-def load_readable(paths: tuple[Path, ...], window_us: int | None) -> tuple[list[RunFacts], list[str]]:
+def load_readable(folders: Sequence[Folder], window_us: int | None) -> tuple[dict[Folder, RunFacts], list[str]]:
     """The facts of the runs that are what their manifests say, and what is wrong with the others."""
-    from hearsay.pipeline.input.run_facts import load_runs
+    from hearsay.pipeline.output.folders import load_folders
     from hearsay.trace.language.errors import RunFolderError
-    from hearsay.trace.read.verify import verify
 
-    require_distinct(paths)
-    good: list[Path] = []
+    good: list[Folder] = []
     bad: list[str] = []
-    for path in paths:
+    for folder in folders:
         try:
-            problems = verify(path)
+            problems = folder.problems()
             if not problems:
-                load_runs([path])
+                load_folders([folder])
         except RunFolderError as error:
-            problems = [str(error)]
+            problems = [str(error).replace(str(folder.path), str(folder))]
         if problems:
-            bad.extend(problem if str(path) in problem else f"{path}: {problem}" for problem in problems)
+            bad.extend(problem if str(folder) in problem else f"{folder}: {problem}" for problem in problems)
         else:
-            good.append(path)
-    return load_runs(good, window_us), bad
+            good.append(folder)
+    return dict(zip(good, load_folders(good, window_us), strict=True)), bad
+
+
+@contextmanager
+def store_session(where: Where, places: Sequence[Path | str | None]) -> Generator[SparkWork | None]:
+    """An open session if one of these places is in a store, which only a session reaches; else None."""
+    from hearsay.cli.spark_steps import spark_steps
+    from hearsay.pipeline.spark.settings import SMALL_ROWS
+
+    uri = next((place for place in places if isinstance(place, str)), None)
+    if uri is None:
+        yield None
+    elif where.remote is not None:
+        raise WrongInput(f"{uri}: --remote does not reach stores; take --master, or no cluster")
+    else:
+        with spark_steps(where, SMALL_ROWS) as work, failures_in_one_line():
+            yield work
 
 
 @contextmanager
@@ -92,26 +109,50 @@ def failures_in_one_line() -> Generator[None]:
         yield
     except (RunFolderError, OSError) as error:
         raise CommandFailed(str(error)) from None
+    except (Failure, InvalidInput):
+        raise
     except Exception as error:
         raise CommandFailed(
             f"the analysis failed: {in_one_line(error)}; tables of earlier analyses are whole"
         ) from None
 
 
-def analyzed_on_spark(where: Where, runs: list[RunFacts], outputs: dict[str, Path]) -> list[dict[str, Any]]:
+@contextmanager
+def copied_runs(where: Where, places: Sequence[Path | str]) -> Generator[Sequence[Path]]:
+    """Folders of this machine with what a report needs of these runs."""
+    from hearsay.pipeline.output.hadoop_folder import folder_at
+    from hearsay.pipeline.output.outputs import is_for_a_report
+    from hearsay.pipeline.spark.work_folder import work_folder
+
+    require_extra("spark")
+    with work_folder() as scratch:
+        with store_session(where, places) as opened:
+            folders = [folder_at(place, opened and opened.session, scratch) for place in places]
+            for folder in folders:
+                folder.refresh(is_for_a_report)
+        yield [folder.path for folder in folders]
+
+
+def analyzed_on_spark(
+    where: Where, runs: Sequence[RunFacts], outputs: Mapping[str, Folder], opened: SparkWork | None = None
+) -> list[dict[str, Any]]:
     """Analyse runs into claimed output folders and return the answers; a failure is one line."""
     from hearsay.cli.spark_steps import spark_steps
     from hearsay.pipeline.analyze import analyze, headlines
     from hearsay.pipeline.output.outputs import carry
+    from hearsay.pipeline.spark.session import adapt
 
-    with spark_steps(where, sum(run.rows for run in runs)) as work, failures_in_one_line():
+    rows = sum(run.rows for run in runs)
+    with spark_steps(where, rows) if opened is None else nullcontext(opened) as work, failures_in_one_line():
+        if opened is not None:
+            adapt(work.session, rows, dict(where.conf))
         for run in runs:
             carry(run.path, outputs[run.name])
         analyze(work.session, runs, outputs, work.step)
         return headlines(runs, outputs)
 
 
-def show_answers(lines: list[dict[str, Any]], outputs: Sequence[Path], as_json: bool) -> None:
+def show_answers(lines: list[dict[str, Any]], outputs: Sequence[Folder], as_json: bool) -> None:
     """The answers on stdout, for a program or for people."""
     if as_json:
         print_json(lines)
@@ -122,12 +163,12 @@ def show_answers(lines: list[dict[str, Any]], outputs: Sequence[Path], as_json: 
     if lines:
         click.echo(answers_text(lines))
     for output in outputs:
-        for check in read_table(output, QUALITY).to_pylist():
-            name = output.resolve().name
+        for check in read_table(output.path, QUALITY).to_pylist():
+            name = output.path.resolve().name
             if check["check"] == "not_due":
                 click.echo(f"{name}: {check['detail']}")
             elif check["check"] == "incomplete" and check["rows"]:
                 ended = f"is {check['detail']}" if check["detail"] else "was interrupted"
                 click.echo(f"{name}: INCOMPLETE: the run {ended}, its figures end there")
     for output in outputs:
-        click.echo(f"tables: {output / 'metrics'}")
+        click.echo(f"tables: {output}/metrics")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.analysis import analyzed_on_spark, load_readable, show_answers
-from hearsay.cli.arguments import GivenPath, Real
+from hearsay.cli.analysis import analyzed_on_spark, load_readable, show_answers, store_session
+from hearsay.cli.arguments import GivenPlace, Real, require_distinct
 from hearsay.cli.ending import CommandFailed, WrongInput
 from hearsay.cli.spark_counters import counted
 from hearsay.cli.spark_steps import require_settings, spark_options, start_spark_ahead
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 @click.command("analyze")
-@click.argument("runs", nargs=-1, required=True, type=GivenPath(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=GivenPlace(path_type=Path))
 @spark_options
-@click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
+@click.option("--out", type=GivenPlace(path_type=Path), metavar="DIR",
               help="Write to DIR/RUN instead of the run folders.")  # fmt: skip
 @click.option("--window", type=Real(min=0.001), metavar="SECONDS",
               help="A node counts only if it stays this long after a message; "
@@ -64,27 +64,41 @@ def command(**options: Any) -> None:
 
 
 def _analyze(where: Where, window_us: int | None, options: dict[str, Any]) -> None:
-    start_spark_ahead(where, options["runs"])
-    runs, bad = load_readable(options["runs"], window_us)
-    out = options["out"]
-    outputs = {run.name: run.path if out is None else out / run.name for run in runs}
-    lines: list[dict[str, Any]] = []
-    _name_bad(bad)
-    if runs:
-        from hearsay.pipeline.output.outputs import claimed_outputs
+    places, out = options["runs"], options["out"]
+    require_distinct(places)
+    if not any(isinstance(place, str) for place in (*places, out)):
+        start_spark_ahead(where, places)
+    from hearsay.pipeline.output.hadoop_folder import folder_at, within
+    from hearsay.pipeline.output.outputs import claimed_outputs
+    from hearsay.pipeline.spark.work_folder import work_folder
 
-        with claimed_outputs({run.name: run.path for run in runs}, outputs):
-            lines = analyzed_on_spark(where, runs, outputs)
-    show_answers(lines, [outputs[run.name] for run in runs], options["as_json"])
+    with work_folder() as scratch, store_session(where, [*places, out]) as opened:
+        spark = opened and opened.session
+        runs, bad = load_readable([folder_at(place, spark, scratch) for place in places], window_us)
+        _name_bad(bad)
+        outputs = {
+            run.name: folder if out is None else folder_at(within(out, run.name), spark, scratch)
+            for folder, run in runs.items()
+        }
+        lines: list[dict[str, Any]] = []
+        if runs:
+            with claimed_outputs({run.name: run.path for run in runs.values()}, outputs):
+                lines = analyzed_on_spark(where, [*runs.values()], outputs, opened)
+        show_answers(lines, [*outputs.values()], options["as_json"])
     _answer_for(bad, len(runs), options["allow_bad"])
 
 
-def _tracestat(paths: tuple[Path, ...], allow_bad: bool) -> None:
+def _tracestat(paths: tuple[Path | str, ...], allow_bad: bool) -> None:
     from hearsay.ingest.tracestat import tracestat
+    from hearsay.pipeline.output.folders import Folder
 
-    runs, bad = load_readable(paths, None)
+    require_distinct(paths)
+    uri = next((path for path in paths if isinstance(path, str)), None)
+    if uri is not None:
+        raise WrongInput(f"{uri}: --format tracestat reads folders of this machine; copy the run")
+    runs, bad = load_readable([Folder(Path(path)) for path in paths], None)
     _name_bad(bad)
-    for run in runs:
+    for run in runs.values():
         if len(paths) > 1:
             click.echo(f"== {run.name}")
         click.echo(tracestat(run.path), nl=False)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from hearsay.cli.ending import WrongInput
+from hearsay.trace.folder.exact_paths import place_of
 
 
 class GivenPath(click.Path):
@@ -19,15 +20,29 @@ class GivenPath(click.Path):
     def convert(self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not os.fspath(value):
             self.fail("empty; give a path (a variable that is not set?)", param, ctx)
-        return super().convert(value, param, ctx)
+        place = place_of(os.fspath(value))
+        if isinstance(place, str):
+            return self.store(place, param, ctx)
+        return super().convert(place, param, ctx)
+
+    def store(self, uri: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse the URI of a store."""
+        raise WrongInput(f"{uri}: only analyze, report and trace import reach a store; give a folder and copy it")
 
 
-def require_distinct(paths: Sequence[Path]) -> None:
+class GivenPlace(GivenPath):
+    """A path, or the URI of a store, as text."""
+
+    def store(self, uri: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return uri
+
+
+def require_distinct(places: Sequence[Path | str]) -> None:
     """Refuse what is named twice, by whatever paths."""
-    first: dict[Path, Path] = {}
+    first: dict[Path | str, Path | str] = {}
     problems: list[str] = []
-    for path in paths:
-        before = first.setdefault(path.resolve(), path)
+    for path in places:
+        before = first.setdefault(path.resolve() if isinstance(path, Path) else path.rstrip("/"), path)
         if before is not path:
             problems.append(f"{path}: given twice" + (f", as {before} before" if before != path else ""))
     if problems:

@@ -34,6 +34,7 @@ def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Non
     """Simulate the routers on one network, analyse the traces on embedded Spark, write and name the report."""
     from hearsay.cli.analysis import analyzed_on_spark, answers_text, load_readable
     from hearsay.cli.spark_steps import require_spark_at
+    from hearsay.pipeline.output.folders import Folder
     from hearsay.pipeline.output.outputs import claimed_outputs
     from hearsay.pipeline.spark.place import Where
     from hearsay.report.write import write_report
@@ -44,12 +45,12 @@ def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Non
     click.echo(f"{nodes} nodes, 10 dials each, {messages} messages, {loss:.0%} of the messages and gossip lost")
     folders = _simulate(nodes, messages, loss, seed, out)
     simulated = monotonic()
-    runs, problems = load_readable(tuple(folders), None)
+    runs, problems = load_readable([Folder(folder) for folder in folders], None)
     if problems:
         raise CommandFailed(problems[0])
-    outputs = {run.name: run.path for run in runs}
-    with claimed_outputs(outputs, outputs):
-        lines = analyzed_on_spark(Where(), runs, outputs)
+    outputs = {run.name: folder for folder, run in runs.items()}
+    with claimed_outputs({run.name: run.path for run in runs.values()}, outputs):
+        lines = analyzed_on_spark(Where(), [*runs.values()], outputs)
     analysed = monotonic()
     page = out / REPORT
     write_report(folders, page)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hearsay.cli.arguments import GivenPath, require_distinct
+from hearsay.cli.arguments import GivenPath, GivenPlace, require_distinct
 from hearsay.cli.ending import CommandFailed, WrongInput
+from hearsay.cli.spark_steps import spark_options
 
 if TYPE_CHECKING:
+    from hearsay.pipeline.spark.place import Where
     from hearsay.studies.sweep import Swept
 
 STUDY = "study.toml"
@@ -19,20 +21,33 @@ TUNING = "tune.toml"
 
 
 @click.command("report")
-@click.argument("runs", nargs=-1, required=True, type=GivenPath(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=GivenPlace(path_type=Path))
 @click.option("--out", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
               help="Output file (default for one run: RUN/report.html).")  # fmt: skip
 @click.option("--figures", type=GivenPath(path_type=Path, file_okay=False), metavar="DIR",
               help="Write all figures as PNG and PDF for papers instead; RUNS may be a study's folder.")  # fmt: skip
 @click.option("--explain", is_flag=True, help="Explain the slowest messages also for large runs and several runs.")
-def command(runs: Sequence[Path], out: Path | None, figures: Path | None, explain: bool) -> None:
+@spark_options
+def command(runs: Sequence[Path | str], out: Path | None, figures: Path | None, explain: bool, where: Where) -> None:
     """Write a report of analysed runs as one HTML file, with several runs side by side.
 
     With --figures, write the figures of runs or of a study for a paper (needs the extra `figures`).
+    Only runs in a store need Spark.
     """
-    if figures is None and out is None and len(runs) > 1:
-        raise WrongInput("several runs need --out FILE")
+    here = [run for run in runs if isinstance(run, Path)]
+    if figures is None and out is None and (len(runs) > 1 or not here):
+        raise WrongInput("several runs need --out FILE" if len(runs) > 1 else "a run in a store needs --out FILE")
     require_distinct(runs)
+    if len(here) == len(runs):
+        _write(here, out, figures, explain)
+        return
+    from hearsay.cli.analysis import copied_runs
+
+    with copied_runs(where, runs) as folders:
+        _write(folders, out, figures, explain)
+
+
+def _write(runs: Sequence[Path], out: Path | None, figures: Path | None, explain: bool) -> None:
     for folder in runs:
         _require_no_report_of_its_own(folder, drawn=figures is not None)
     if figures is None:

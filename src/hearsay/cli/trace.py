@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.arguments import GivenPath, Real, Whole, counted, require_distinct
+from hearsay.cli.arguments import GivenPath, GivenPlace, Real, Whole, counted, require_distinct
 from hearsay.cli.ending import CommandFailed, WrongInput
-from hearsay.cli.spark_steps import require_spark_at, spark_options, spark_steps
+from hearsay.cli.spark_steps import SparkWork, require_spark_at, spark_options, spark_steps
 
 if TYPE_CHECKING:
     from hearsay.ingest.import_traces import ImportResult
@@ -101,25 +101,40 @@ def diff_command(a: Path, b: Path, context: int) -> None:
 
 @command.command("import")
 @click.argument("files", type=GivenPath(path_type=Path, exists=True, dir_okay=False), nargs=-1, required=True)
-@click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
+@click.option("--out", type=GivenPlace(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
 @click.option("--format", "wanted", type=click.Choice(FORMATS), help="Format of the files (default: recognised).")
 @spark_options
 @click.option("--allow-bad", is_flag=True, help="Exit 0 even if files were quarantined.")
-def import_command(files: tuple[Path, ...], out: Path, wanted: str | None, where: Where, allow_bad: bool) -> None:
+def import_command(
+    files: tuple[Path, ...], out: Path | str, wanted: str | None, where: Where, allow_bad: bool
+) -> None:
     """Import traces of real networks, FILES of go-libp2p-pubsub or hermes, as one run.
 
     Up to half a gigabyte and three million records are imported in this process, more on embedded Spark.
     """
+    from hearsay.cli.analysis import store_session
     from hearsay.ingest.import_traces import import_traces
+    from hearsay.pipeline.output.hadoop_folder import folder_at, send_run
+    from hearsay.pipeline.spark.work_folder import work_folder
+    from hearsay.trace.folder.manifest import MANIFEST
 
     require_distinct(files)
+    if isinstance(out, str) and where.master is not None and not where.master.startswith("local"):
+        raise WrongInput(f"{out}: with --master, give a folder that all machines share")
     size = sum(file.stat().st_size for file in files)
     on_spark = not where.is_embedded or size > IN_THIS_PROCESS_BYTES
     if on_spark:
         require_spark_at(where)
-    with _new_run(out, "imported") as run:
-        work = partial(import_traces, files, run, wanted=wanted)
-        imported = _on_spark(work, where, size // LEAST_BYTES_PER_EVENT) if on_spark else _here_or_on_spark(work)
+    with work_folder() as scratch, store_session(where, [out]) as opened:
+        target = folder_at(out, opened and opened.session, scratch)
+        if isinstance(out, str) and target.files(MANIFEST):
+            raise CommandFailed(f"{out} already holds a run; choose another --out or remove it")
+        with _new_run(target.path, "imported") as run:
+            work = partial(import_traces, files, run, wanted=wanted)
+            rows = size // LEAST_BYTES_PER_EVENT
+            imported = _on_spark(work, where, rows, opened) if on_spark else _here_or_on_spark(work, opened)
+        if isinstance(out, str):
+            send_run(target)
     _name_quarantined(imported.record, "quarantined")
     _tell_imported(imported, out)
     if imported.record.quarantined and not allow_bad:
@@ -169,7 +184,7 @@ def _new_run(out: Path, done: str, problem: str = "quarantined") -> Generator[Ru
         raise CommandFailed(f"{out}: cannot write a run here ({error.strerror or error})") from None
 
 
-def _here_or_on_spark(work: Callable[..., ImportResult]) -> ImportResult:
+def _here_or_on_spark(work: Callable[..., ImportResult], opened: SparkWork | None = None) -> ImportResult:
     """The result of the work with records read in this process, or on embedded Spark if they do not fit."""
     from hearsay.ingest.import_traces import MAX_RECORDS_HERE, TooManyRecords
     from hearsay.pipeline.spark.place import Where
@@ -178,17 +193,17 @@ def _here_or_on_spark(work: Callable[..., ImportResult]) -> ImportResult:
         return work()
     except TooManyRecords:
         require_spark_at(Where())
-    return _on_spark(work, Where(), MAX_RECORDS_HERE)
+    return _on_spark(work, Where(), MAX_RECORDS_HERE, opened)
 
 
-def _on_spark(work: Callable[..., ImportResult], where: Where, rows: int) -> ImportResult:
+def _on_spark(work: Callable[..., ImportResult], where: Where, rows: int, opened: SparkWork | None) -> ImportResult:
     """The result of the work on Spark, sized for this number of rows."""
     from hearsay.ingest.import_traces import NothingImported
     from hearsay.pipeline.spark.failures import in_one_line
     from hearsay.trace.language.errors import RunFolderError
 
     try:
-        with spark_steps(where, rows, 1) as spark:
+        with spark_steps(where, rows, 1) if opened is None else nullcontext(opened) as spark:
             from hearsay.ingest.spark_import import read_with_spark
 
             spark.step("importing")
@@ -206,7 +221,7 @@ def _name_quarantined(record: SourceRecord, what: str) -> None:
         click.echo(f"hearsay: {escape(file.name)}: {what}: {escape(file.reason or '')}", err=True)
 
 
-def _tell_imported(imported: ImportResult, out: Path) -> None:
+def _tell_imported(imported: ImportResult, out: Path | str) -> None:
     files = imported.record.files
     good = len(files) - len(imported.record.quarantined)
     events = sum(file.events for file in files)

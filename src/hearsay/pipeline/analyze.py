@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hearsay import metrics
 from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.pipeline.output.folders import Folder
 from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.pipeline.output.table_store import TableStore
 from hearsay.pipeline.output.tables import HEADLINE, TABLES
@@ -23,9 +23,9 @@ _OF_ROWS = ("drawn", "messages", "percentiles", "traffic", "parts", "spread", "c
 """What is computed from the rows of the large classes; all other tables come from these."""
 
 
-def analyze(spark: SparkSession, runs: Sequence[RunFacts], outputs: dict[str, Path], step: Step) -> None:
+def analyze(spark: SparkSession, runs: Sequence[RunFacts], outputs: Mapping[str, Folder], step: Step) -> None:
     """Compute all tables of `runs` into `outputs` (by run name); `step` hears what comes next."""
-    store = TableStore(runs, outputs)
+    store = TableStore(outputs)
     try:
         tables = Tables(trace_of(spark, runs), store.scratch)
         step(f"reading {sum(run.rows for run in runs):,} rows")
@@ -43,11 +43,11 @@ def analyze(spark: SparkSession, runs: Sequence[RunFacts], outputs: dict[str, Pa
         store.discard()
 
 
-def headlines(runs: Sequence[RunFacts], outputs: dict[str, Path]) -> list[dict[str, Any]]:
+def headlines(runs: Sequence[RunFacts], outputs: Mapping[str, Folder]) -> list[dict[str, Any]]:
     """The contract of `hearsay analyze --json`: one object per run and topic."""
     lines: list[dict[str, Any]] = []
     for run in runs:
-        rows: list[dict[str, Any]] = read_table(outputs[run.name], HEADLINE).to_pylist()
+        rows: list[dict[str, Any]] = read_table(outputs[run.name].path, HEADLINE).to_pylist()
         lines.extend(_json_of(row) for row in sorted(rows, key=lambda row: row["topic"]))
     return lines
 

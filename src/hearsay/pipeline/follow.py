@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING
 
 from hearsay.foreign_files import read_bytes
 from hearsay.pipeline.analyze import analyze
-from hearsay.pipeline.input.run_facts import RunFacts, facts_of, load_runs
-from hearsay.pipeline.spark.settings import settings_for
+from hearsay.pipeline.input.run_facts import RunFacts, facts_of
+from hearsay.pipeline.output.folders import Folder, load_folders
+from hearsay.pipeline.output.table_store import WORK
+from hearsay.pipeline.output.tables import METRICS_FOLDER
+from hearsay.pipeline.spark.session import adapt
 from hearsay.trace.folder.arrow import open_trace_file
 from hearsay.trace.folder.manifest import MANIFEST, MAX_BYTES, Manifest, TraceFile, WrittenTrace, this_program
 from hearsay.trace.language.errors import RunFolderError
@@ -35,8 +38,8 @@ class Follower:
     def __init__(
         self,
         spark: SparkSession,
-        path: Path,
-        output: Path,
+        source: Folder,
+        output: Folder,
         window_us: int | None,
         say: Callable[[str], object],
         conf: Mapping[str, str] = MappingProxyType({}),
@@ -44,7 +47,8 @@ class Follower:
         """`conf` are settings of the user, which stay as they are."""
         self._spark = spark
         self._conf = conf
-        self._path = path
+        self._source = source
+        self._path = source.path
         self._output = output
         self._window_us = window_us
         self._say = say
@@ -53,12 +57,14 @@ class Follower:
 
     def tick(self) -> RunFacts | None:
         """Refresh the tables if there is something new; the facts of the run once it is over and they are final."""
+        self._source.refresh(of_a_run)
         seal = _seal(self._path)
         facts = self._live_facts() if seal is None else self._sealed_facts(seal)
         if facts is not None and facts != self._shown:
             try:
                 self._refresh(facts)
             except Exception:
+                self._source.refresh(of_a_run)
                 if all((self._path / file.name).exists() for file in facts.manifest.trace.files):
                     raise
                 return None  # a series became a whole meanwhile, or another run took this one's place
@@ -74,26 +80,24 @@ class Follower:
             return None
         manifest = Manifest(False, None, this_program(), WrittenTrace(files, rows, "", (), 0), ())
         facts = facts_of(self._path.resolve().name, self._path, manifest, self._window_us)
-        return replace(facts, still_written=True) if facts.topics else None
+        return replace(facts, still_written=True, location=self._source.location) if facts.topics else None
 
     def _sealed_facts(self, seal: bytes) -> RunFacts | None:
         """The facts of a run whose manifest is there; None if another one took its place meanwhile, as happens when a
         series becomes a whole."""
-        load_runs([self._path])  # a manifest that cannot be used is said to be so before anything else is done
+        load_folders([self._source])  # a manifest that cannot be used is said to be so before anything else is done
         problems = verify(self._path)
         if _seal(self._path) != seal:
             return None
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-            raise RunFolderError(f"{self._path}: {problems[0]}{more}")
-        (facts,) = load_runs([self._path], self._window_us)
+            raise RunFolderError(f"{self._source}: {problems[0]}{more}")
+        (facts,) = load_folders([self._source], self._window_us)
         return facts
 
     def _refresh(self, facts: RunFacts) -> None:
         started = monotonic()
-        for name, value in {**settings_for(facts.rows, embedded=True), **self._conf}.items():
-            if name.startswith("spark.sql."):
-                self._spark.conf.set(name, value)
+        adapt(self._spark, facts.rows, self._conf)
         analyze(self._spark, [facts], {facts.name: self._output}, lambda _: None)
         self._shown = facts
         length_s = (facts.end_us - facts.start_us) / 1e6
@@ -101,6 +105,11 @@ class Follower:
             f"tables fresh: {facts.rows:,} rows in {len(facts.manifest.trace.files)} files, {length_s:.1f} s of the "
             f"run; {monotonic() - started:.1f} s"
         )
+
+
+def of_a_run(name: str) -> bool:
+    """Return True for a file of the run, False for one of its analyses."""
+    return not name.startswith((METRICS_FOLDER, WORK))
 
 
 def has_begun(path: Path) -> bool:

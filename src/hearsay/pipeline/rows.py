@@ -27,9 +27,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow
 from pyspark.sql.types import StructType
 
-from hearsay.pipeline.input.run_facts import SCRIPT_ROLE, TRACED_ROLE, RunFacts, load_runs
+from hearsay.pipeline.input.run_facts import SCRIPT_ROLE, TRACED_ROLE, RunFacts
+from hearsay.pipeline.output.folders import load_folders
+from hearsay.pipeline.output.hadoop_folder import folder_at
+from hearsay.pipeline.output.outputs import CARRIED
 from hearsay.pipeline.spark.settings import SMALL_ROWS
-from hearsay.trace.folder.exact_paths import exactly
+from hearsay.pipeline.spark.work_folder import work_folder
+from hearsay.trace.folder.exact_paths import exactly, place_of
 from hearsay.trace.language.columns import CODED, DTYPES
 from hearsay.trace.language.schema import CLASSES, COLUMNS, Column
 from hearsay.trace.write.run_folder import DICTIONARIES
@@ -127,8 +131,12 @@ class Trace:
 
 
 def read(spark: SparkSession, paths: Sequence[str | Path], window_us: int | None = None) -> Trace:
-    """Return the rows of the run folders at `paths`."""
-    return trace_of(spark, load_runs([Path(path) for path in paths], window_us))
+    """Return the rows of the run folders at `paths`, which may be URIs of stores."""
+    with work_folder() as scratch:
+        folders = [folder_at(place_of(str(path)), spark, scratch) for path in paths]
+        for folder in folders:
+            folder.refresh(CARRIED.__contains__)
+        return trace_of(spark, load_folders(folders, window_us))
 
 
 def trace_of(spark: SparkSession, runs: Sequence[RunFacts]) -> Trace:
@@ -196,7 +204,7 @@ def _class_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str)
     """A scan per run, whose facts are constants in it: they cost no work per row."""
     scans = [
         spark.read.schema(ROW_DDL)
-        .parquet(*(exactly(run.path / file.name) for file in run.files(trace_class)))
+        .parquet(*(exactly(run.place(file.name)) for file in run.files(trace_class)))
         .selectExpr("*", *_constants(run))
         for run in runs
         if run.files(trace_class)
@@ -231,13 +239,13 @@ def of_runs(runs: Collection[str], count: int) -> str:
 def _nodes(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
     """The peers of the dictionaries that are nodes: a script that hands messages in is none; of an import, those that
     traced."""
-    files = [(run, run.path / DICTIONARIES / "peers.parquet") for run in runs]
+    name = f"{DICTIONARIES}/peers.parquet"
     scans = [
         spark.read.schema("peer int, name string, role string")
-        .parquet(exactly(file))
+        .parquet(exactly(run.place(name)))
         .selectExpr("*", *_constants(run))
-        for run, file in files
-        if file.exists()
+        for run in runs
+        if (run.path / name).exists()
     ]
     if not scans:
         return _few(spark, [], "run string, node int, name string")

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -78,7 +77,7 @@ def _small(make: Callable[[Tables], DataFrame]) -> property:
 class Tables:
     """All tables of the runs of a trace, by name."""
 
-    def __init__(self, trace: Trace, scratch: Path | None = None) -> None:
+    def __init__(self, trace: Trace, scratch: str | None = None) -> None:
         self._trace = trace
         self._scratch = scratch
         self._lock = Lock()
@@ -111,8 +110,8 @@ class Tables:
             return self._collect(name, frame).frame
         if self._scratch is None:
             return frame.localCheckpoint()
-        path = self._scratch / name
-        frame.write.parquet(str(path))
+        path = f"{self._scratch}/{name}"
+        frame.write.parquet(path)
         return self._trace.runs.sparkSession.read.schema(frame.schema).parquet(exactly(path))
 
     def _collect(self, name: str, frame: DataFrame) -> _Collected:

@@ -143,10 +143,12 @@ class Run:
 
     @cached_property
     def damaged_files(self) -> list[str]:
-        """Trace files that differ from the manifest; tables in a folder of their own have no manifest."""
+        """Trace files that differ from the manifest; none without a trace, as after `analyze --out`."""
         if not (self.folder / MANIFEST).exists():
             return []
-        return other_sizes(self.folder, load_manifest(self.folder))
+        manifest = load_manifest(self.folder)
+        is_there = any((self.folder / file.name).exists() for file in manifest.trace.files)
+        return other_sizes(self.folder, manifest) if is_there else []
 
     @cached_property
     def _balanced(self) -> dict[int | None, int]:

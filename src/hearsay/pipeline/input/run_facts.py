@@ -152,10 +152,16 @@ class RunFacts:
     """Of the scores that its routers give; none are known, or they differ."""
     still_written: bool = False
     """Its writer has not sealed it yet, and may go on."""
+    location: str = ""
+    """Where Spark reads it, if not at `path`."""
 
     @property
     def rows(self) -> int:
         return sum(file.rows for file in self.manifest.trace.files)
+
+    def place(self, name: str) -> str:
+        """The path or URI of a file of the run, for Spark."""
+        return f"{self.location or self.path}/{name}"
 
     def files(self, trace_class: str) -> list[TraceFile]:
         return [file for file in self.manifest.trace.files if file.trace_class == trace_class]

@@ -1,16 +1,22 @@
-"""Result tables as they are read again: Arrow tables with the declared columns."""
+"""Result tables as they are read again: Arrow tables with the declared columns.
+
+The manifest with the largest number names their files; no other file counts.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
-from hearsay.pipeline.output.outputs import SUCCESS
 from hearsay.pipeline.output.tables import METRICS_FOLDER, MetricTable
 from hearsay.trace.folder.arrow import DAMAGED, pa
 from hearsay.trace.folder.arrow_compute import read_plain
+from hearsay.trace.folder.manifest import read_object
 from hearsay.trace.language.errors import RunFolderError
 
+_MANIFEST = re.compile(rf"{METRICS_FOLDER}/manifest-([1-9][0-9]{{0,17}})\.json")
+_TRIES = 3
 _TYPES = {
     "string": pa.string(),
     "int": pa.int32(),
@@ -25,10 +31,27 @@ def arrow_schema(table: MetricTable) -> Any:
     return pa.schema([(name, _TYPES[kind]) for name, kind in table.columns])
 
 
+def number_of(name: str) -> int:
+    """The number of a manifest of tables, by its path in the output; 0 of another file."""
+    found = _MANIFEST.fullmatch(name)
+    return int(found[1]) if found else 0
+
+
 def stored_files(output: Path, table: MetricTable) -> list[Path]:
     """The files of a table that was written to its end; none of another."""
-    folder = output / METRICS_FOLDER / table.name
-    return sorted(folder.glob("*.parquet")) if (folder / SUCCESS).is_file() else []
+    for _ in range(_TRIES):
+        manifests = [f"{METRICS_FOLDER}/{file.name}" for file in (output / METRICS_FOLDER).glob("manifest-*.json")]
+        latest = max(manifests, key=number_of, default="")
+        if not number_of(latest):
+            break
+        try:
+            names: Any = read_object(output / latest)["tables"].get(table.name, [])
+            return [output / METRICS_FOLDER / table.name / Path(name).name for name in names]
+        except FileNotFoundError:
+            continue  # a later analysis took its place
+        except (OSError, LookupError, TypeError, AttributeError):
+            raise RunFolderError(f"{output / latest}: is not a manifest of tables") from None
+    return []
 
 
 def read_table(output: Path, table: MetricTable) -> Any:

@@ -1,34 +1,34 @@
-"""Where result tables are written: aside first, then all at once in place of the old ones.
+"""Where result tables are written: aside first, then into `metrics/`, and a manifest that names their files.
 
 Rules:
 
-* Tables are written, split by run, into a work folder beside the runs' output.
-* When all tables are there, each run's change places with what stands in `metrics/`, which goes only then. A failure
-  or a kill at any time leaves the old tables whole. Where folders cannot be swapped in one step, a kill between two
-  renames leaves the old ones aside; the next analysis puts them back before it does anything else.
-* Only folders of ours are replaced or removed (`outputs`); whoever calls holds the outputs (`claimed_outputs`).
+* Tables of a run are written into a work folder next to its `metrics/`. When all are there, their files move into
+  `metrics/`, under names that were never used; then a manifest with the next number appears. Readers trust the files
+  of the latest manifest, and no others. At last the files of earlier analyses go.
+* A failure or a kill at any time leaves the tables of the last manifest whole; the next analysis removes the rest.
+* Only files that an analysis wrote are removed, by their names. The caller holds the outputs (`claimed_outputs`).
 * A table without rows is a file without rows: readers find all tables, always.
+* This needs no more of a file system than that a file appears whole under a new name.
 """
 
 from __future__ import annotations
 
-import os
+import json
 import re
-import shutil
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import PurePosixPath
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute
 import pyarrow.parquet
-from pyspark.sql import functions
 
-from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.pipeline.output.exchange import exchange
-from hearsay.pipeline.output.outputs import SUCCESS, are_old_tables, remove_tables, require_tables
-from hearsay.pipeline.output.stored_tables import arrow_schema
+from hearsay.pipeline.output.folders import Folder
+from hearsay.pipeline.output.stored_tables import arrow_schema, number_of
 from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES, MetricTable
-from hearsay.trace.folder.own_folders import Holds, held_by, is_real_folder, mark
+from hearsay.trace.folder.durable import write_durably
+from hearsay.trace.folder.own_folders import Holds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,101 +36,71 @@ if TYPE_CHECKING:
 compute: Any = pyarrow.compute
 parquet: Any = pyarrow.parquet
 
-_PART = "part"
-WORK_PREFIX = ".metrics-"
-"""How the names of work folders begin."""
-_OLD_PREFIX = f"{WORK_PREFIX}old-"
-_WORK_NAME = re.compile(rf"{re.escape(WORK_PREFIX)}(old-|new-)?[0-9]+")
+WORK = ".metrics-work"
+_OURS = re.compile(rf"{METRICS_FOLDER}/({'|'.join(TABLES)})/(part-[0-9]{{5}}.*\.parquet|\..*\.crc|_SUCCESS)")
 
 
 class TableStore:
     """The tables of one analysis on their way into the output folders."""
 
-    def __init__(self, runs: Sequence[RunFacts], outputs: dict[str, Path]) -> None:
-        """`outputs` names the folder of each run in which `metrics/` shall appear.
-
-        Tasks of Spark may run in another folder than this process.
-        """
-        self._runs = runs
-        self._outputs = {name: output.absolute() for name, output in outputs.items()}
-        self._work = self._outputs[runs[0].name] / f"{WORK_PREFIX}{os.getpid()}"
-        for output in self._outputs.values():
-            require_tables(output)
-            output.mkdir(parents=True, exist_ok=True)
-            _clear(output)
-        self._work.mkdir()
-        mark(self._work, Holds.WORK)
+    def __init__(self, outputs: Mapping[str, Folder]) -> None:
+        """`outputs` names the folder of each run in which `metrics/` shall appear."""
+        self._outputs = outputs
+        self._unused = token_hex(4)
+        for folder in outputs.values():
+            folder.own(WORK, Holds.WORK)
+            folder.remove(WORK)
+            folder.own(WORK, Holds.WORK)
 
     @property
-    def scratch(self) -> Path:
+    def scratch(self) -> str:
         """A folder for what the tables are made of; it goes with the work folder."""
-        return self._work / "scratch"
+        return f"{next(iter(self._outputs.values())).location}/{WORK}/scratch"
 
     def write(self, table: MetricTable, rows: Any) -> None:
         """Store a table of all runs that is in memory, as Arrow; sorted, so that equal tables are equal files."""
         declared = rows.select(table.names).cast(arrow_schema(table))
-        for number, run in enumerate(self._runs):
-            mine = declared.filter(compute.field("run") == run.name)
-            if mine.num_rows:
-                folder = self._folder_of(table, number)
-                folder.mkdir(parents=True)
-                in_order = mine.sort_by([(name, "ascending") for name in table.names])
-                parquet.write_table(in_order, folder / "part-00000.parquet", compression="zstd")
+        in_order = declared.sort_by([(name, "ascending") for name in table.names])
+        for run, folder in self._outputs.items():
+            name = f"{WORK}/{METRICS_FOLDER}/{table.name}/part-00000-{self._unused}.parquet"
+            (folder.path / name).parent.mkdir(parents=True)
+            mine = in_order.filter(compute.field("run") == run)
+            parquet.write_table(mine, folder.path / name, compression="zstd")
+            folder.put(name)
 
     def write_with_spark(self, table: MetricTable, rows: DataFrame) -> None:
         """Store a table of all runs that Spark computes."""
-        runs = functions.array(*(functions.lit(run.name) for run in self._runs))
-        numbered = rows.withColumn(_PART, functions.array_position(runs, rows["run"]) - 1)
-        in_order = numbered.sortWithinPartitions(_PART, *table.names)
-        in_order.write.partitionBy(_PART).parquet(str(self._work / table.name))
+        for run, folder in self._outputs.items():
+            mine = rows.where(rows["run"] == run).sortWithinPartitions(*table.names)
+            mine.write.parquet(f"{folder.location}/{WORK}/{METRICS_FOLDER}/{table.name}")
 
     def publish(self) -> None:
         """Put the tables into place."""
-        for number, run in enumerate(self._runs):
-            output = self._outputs[run.name]
-            fresh = output / f"{WORK_PREFIX}new-{os.getpid()}"
-            fresh.mkdir()
-            mark(fresh, Holds.METRICS)
-            for table in TABLES.values():
-                self._move(table, number, fresh / table.name)
-            final = output / METRICS_FOLDER
-            if not final.exists():
-                fresh.rename(final)
-            elif not exchange(fresh, final):
-                final.rename(output / f"{_OLD_PREFIX}{os.getpid()}")
-                fresh.rename(final)
-        self.discard()
+        for folder in self._outputs.values():
+            _publish(folder)
 
     def discard(self) -> None:
         """Remove what is not in place."""
-        for output in self._outputs.values():
-            _clear(output)
-
-    def _folder_of(self, table: MetricTable, run: int) -> Path:
-        """Where the rows of a run lie until `publish`; the folder is absent when there are none."""
-        return self._work / table.name / f"{_PART}={run}"
-
-    def _move(self, table: MetricTable, run: int, target: Path) -> None:
-        source = self._folder_of(table, run)
-        if source.exists():
-            shutil.move(source, target)
-        else:
-            target.mkdir()
-            parquet.write_table(arrow_schema(table).empty_table(), target / "part-00000.parquet")
-        (target / SUCCESS).touch()
+        for folder in self._outputs.values():
+            with suppress(Exception):  # of a JVM that is gone, too: what ended it is the error to raise
+                folder.remove(WORK)
 
 
-def _clear(output: Path) -> None:
-    """Remove what analyses left behind, but put tables back that one of them had only just moved aside."""
-    final = output / METRICS_FOLDER
-    for left in sorted(output.glob(f"{WORK_PREFIX}*")):
-        if not _WORK_NAME.fullmatch(left.name) or not is_real_folder(left):
-            continue
-        if left.name.startswith(_OLD_PREFIX) and not final.exists():
-            left.rename(final)
-        elif are_old_tables(left):
-            remove_tables(left, final)
-        elif held_by(left) is Holds.WORK:
-            shutil.rmtree(left, ignore_errors=True)
-        elif not any(left.iterdir()):
-            left.rmdir()
+def _publish(folder: Folder) -> None:
+    folder.own(METRICS_FOLDER, Holds.METRICS)
+    there = folder.files(METRICS_FOLDER)
+    number = 1 + max((number_of(name) for name in there), default=0)
+    tables: dict[str, list[str]] = {name: [] for name in TABLES}
+    for name in folder.files(f"{WORK}/{METRICS_FOLDER}"):
+        file = PurePosixPath(name)
+        if file.suffix == ".parquet":
+            folder.move(name, name.removeprefix(f"{WORK}/"))
+            tables[file.parent.name].append(file.name)
+    manifest = f"manifest-{number}.json"
+    write_durably(folder.path / WORK / manifest, json.dumps({"tables": tables}, indent=1).encode())
+    folder.put(f"{WORK}/{manifest}")
+    folder.move(f"{WORK}/{manifest}", f"{METRICS_FOLDER}/{manifest}")
+    for name in there:
+        if number_of(name) or _OURS.fullmatch(name):
+            folder.remove(name)
+    folder.remove(WORK)

@@ -4,7 +4,7 @@ Rules:
 
 * `run` is the name of the run, `topic` its number (null: the run as a whole), times are integer microseconds of the
   run's clock, ratios lie between 0 and 1. Where there is nothing to count, a figure is null, never NaN.
-* A table is written whole or not at all, as `metrics/NAME/*.parquet` beside a `_SUCCESS` file.
+* A table is written whole or not at all, as `metrics/NAME/*.parquet`, and a manifest names its files (`table_store`).
 * Types are Spark's DDL names; `bigint` counts and times, `double` figures, `int` numbers of nodes, topics and hops.
 """
 

@@ -115,6 +115,13 @@ def spark_session(
         _stop(session, where)
 
 
+def adapt(session: SparkSession, rows: int, conf: Mapping[str, str]) -> None:
+    """Choose the settings of SQL for work on so many rows in an open session; `conf` are those of the user."""
+    for name, value in {**settings_for(rows, embedded=True), **conf}.items():
+        if name.startswith("spark.sql."):
+            session.conf.set(name, value)
+
+
 def _ship(session: SparkSession, where: Where, file: Path) -> None:
     if where.remote is not None:
         session.addArtifacts(str(file), pyfile=True)

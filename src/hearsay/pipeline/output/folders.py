@@ -1,0 +1,95 @@
+"""A folder that an analysis reads a run from, or writes tables into. Names are paths in it, with slashes.
+
+Rules:
+
+* An analysis writes into the run itself, or into a folder of its own. Either is ours (`trace.folder.own_folders`),
+  and so are the folders of tables in it. One analysis at a time writes there.
+* Only tables of the same run go into the folder of a run: tables of another run would take its manifest's place.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+
+from hearsay.pipeline.input.run_facts import RunFacts, load_runs
+from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
+from hearsay.trace.folder.own_folders import Holds, claim, mark, refuse_link, require_ours
+from hearsay.trace.read.verify import verify
+from hearsay.trace.write.run_folder import DICTIONARIES
+
+
+class Folder:
+    """A folder of this machine, or of a file system that all machines of a cluster share."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __str__(self) -> str:
+        """As it was given."""
+        return str(self.path)
+
+    @property
+    def location(self) -> str:
+        """The path or URI for Spark, whose tasks may run in another folder than this process."""
+        return str(self.path.absolute())
+
+    @property
+    def identity(self) -> str | Path:
+        """Equal if two folders are the same."""
+        return self.path.resolve()
+
+    def claim(self, run: Path) -> AbstractContextManager[object]:
+        """Be the only one who writes here: this is the run's folder, or one in a folder that was named for tables."""
+        of_the_run = (Holds.RUN, Holds.SERIES) if is_same(run, self.path) else ()
+        inner = (METRICS_FOLDER, DICTIONARIES)
+        if not of_the_run:
+            refuse_link(self.path.parent)
+        place = self.path.resolve() if of_the_run else self.path
+        require_ours(place, Holds.TABLES, also=of_the_run, inner=inner)
+        require_ours(place / METRICS_FOLDER, Holds.METRICS, inner=TABLES)
+        return claim(place, Holds.TABLES, also=of_the_run, inner=inner)
+
+    def own(self, name: str, what: Holds) -> None:
+        """Make a folder in it; RunFolderError if there is one that is not ours."""
+        require_ours(self.path / name, what)
+        (self.path / name).mkdir(parents=True, exist_ok=True)
+        mark(self.path / name, what)
+
+    def problems(self) -> list[str]:
+        """Return the problems of the run in it; RunFolderError if it is none."""
+        return verify(self.path)
+
+    def refresh(self, wanted: Callable[[str], bool]) -> None:
+        """Bring the files with such names to `path`, and remove those that are gone."""
+
+    def files(self, name: str) -> list[str]:
+        """All files in a folder in it, and in those below; links are none, and are not followed."""
+        found = (file for file in (self.path / name).rglob("*") if file.is_file() and not file.is_symlink())
+        return [file.relative_to(self.path).as_posix() for file in found]
+
+    def put(self, name: str) -> None:
+        """Bring a file that was written below `path` to the folder."""
+
+    def move(self, name: str, new: str) -> None:
+        """Give a file another name, under which it appears whole."""
+        (self.path / new).parent.mkdir(parents=True, exist_ok=True)
+        (self.path / name).rename(self.path / new)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, or a folder with everything in it."""
+        place = self.path / name
+        shutil.rmtree(place, ignore_errors=True) if place.is_dir() else place.unlink(missing_ok=True)
+
+
+def load_folders(folders: Sequence[Folder], window_us: int | None = None) -> list[RunFacts]:
+    """The facts of the runs in these folders."""
+    runs = load_runs([folder.path for folder in folders], window_us)
+    return [replace(run, location=folder.location) for run, folder in zip(runs, folders, strict=True)]
+
+
+def is_same(run: Path, output: Path) -> bool:
+    return run.resolve() == output.resolve()

@@ -1,0 +1,137 @@
+"""A folder in a store that Hadoop can name (`s3a:`, `hdfs:`, ...), by the file systems and settings of a session.
+
+PySpark reads files by name, but has no public way to write, move or remove one, except over Connect
+(`copyFromLocalToFs`). So this module, and no other, calls the JVM of a session.
+
+Rules:
+
+* `path` is a folder of this machine. Small files are read and written there, and copied.
+* Spark reads the rows of a run and writes large tables at `location`.
+* A store has no lock: one analysis at a time writes there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any
+
+from hearsay.pipeline.output.folders import Folder
+from hearsay.pipeline.output.outputs import CARRIED
+from hearsay.trace.folder.manifest import MANIFEST, load_manifest
+from hearsay.trace.folder.own_folders import Holds
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def folder_at(place: Path | str, spark: SparkSession | None, scratch: Path) -> Folder:
+    """Return the folder at a path or at a URI; of the latter, files are copied to a folder in `scratch`."""
+    if isinstance(place, Path) or spark is None:
+        return Folder(Path(place))
+    uri = place.rstrip("/")
+    return HadoopFolder(spark, uri, Path(mkdtemp(dir=scratch)) / uri.rpartition("/")[2])
+
+
+def within(place: Path | str, name: str) -> Path | str:
+    """Return the place with this name in a place."""
+    return place / name if isinstance(place, Path) else f"{place.rstrip('/')}/{name}"
+
+
+def send_run(folder: Folder) -> None:
+    """Bring a run that is whole at the folder's `path` to the folder; its manifest appears last, and whole."""
+    sealing = f".{MANIFEST}.tmp"
+    (folder.path / MANIFEST).rename(folder.path / sealing)
+    for name in sorted(Folder(folder.path).files("")):
+        folder.put(name)
+    folder.move(sealing, MANIFEST)
+
+
+class HadoopFolder(Folder):
+    """A folder in a store."""
+
+    def __init__(self, spark: SparkSession, uri: str, path: Path) -> None:
+        super().__init__(path)
+        path.mkdir(parents=True, exist_ok=True)
+        context: Any = spark.sparkContext
+        self._hadoop = context._jvm.org.apache.hadoop.fs
+        self._conf = context._jsc.hadoopConfiguration()
+        self._uri = uri
+        self._store = self._at("").getFileSystem(self._conf)
+        self._copied: dict[str, tuple[int, int]] = {}
+
+    def __str__(self) -> str:
+        return self._uri
+
+    @property
+    def location(self) -> str:
+        return self._uri
+
+    @property
+    def identity(self) -> str | Path:
+        return self._uri
+
+    def claim(self, run: Path) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def own(self, name: str, what: Holds) -> None:
+        (self.path / name).mkdir(parents=True, exist_ok=True)
+
+    def problems(self) -> list[str]:
+        """Compare names and sizes with the manifest; Spark notices damage where it reads."""
+        self.refresh(CARRIED.__contains__)
+        manifest = load_manifest(self.path)
+        there = self._found("")
+        sizes = {file.name: file.bytes for file in (*manifest.trace.files, *manifest.others)}
+        return [
+            f"{name}: {there[name][0]} bytes instead of {size}" if name in there else f"{name}: missing"
+            for name, size in sizes.items()
+            if name not in there or there[name][0] != size
+        ]
+
+    def refresh(self, wanted: Callable[[str], bool]) -> None:
+        there = {name: stamp for name, stamp in self._found("").items() if wanted(name)}
+        for name in self._copied.keys() - there.keys():
+            (self.path / name).unlink(missing_ok=True)
+        for name, stamp in there.items():
+            if self._copied.get(name) != stamp:
+                (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+                self._store.copyToLocalFile(False, self._at(name), self._here(name), True)
+        self._copied = there
+
+    def files(self, name: str) -> list[str]:
+        return list(self._found(name))
+
+    def put(self, name: str) -> None:
+        local = self._hadoop.FileSystem.getLocal(self._conf)
+        self._hadoop.FileUtil.copy(local, self._here(name), self._store, self._at(name), False, True, self._conf)
+
+    def move(self, name: str, new: str) -> None:
+        self._store.mkdirs(self._at(new).getParent())
+        if not self._store.rename(self._at(name), self._at(new)):
+            raise OSError(f"{self._uri}/{new}: {name} cannot be moved there")
+        if (self.path / name).exists():
+            super().move(name, new)
+
+    def remove(self, name: str) -> None:
+        self._store.delete(self._at(name), True)
+        super().remove(name)
+
+    def _found(self, name: str) -> dict[str, tuple[int, int]]:
+        """Size and time of change of all files below."""
+        found: dict[str, tuple[int, int]] = {}
+        if self._store.exists(self._at(name)):
+            start = len(self._store.makeQualified(self._at("")).toString()) + 1
+            files = self._store.listFiles(self._at(name), True)
+            while files.hasNext():
+                file = files.next()
+                found[file.getPath().toString()[start:]] = file.getLen(), file.getModificationTime()
+        return found
+
+    def _at(self, name: str) -> Any:
+        return self._hadoop.Path(f"{self._uri}/{name}")
+
+    def _here(self, name: str) -> Any:
+        return self._hadoop.Path(f"file:{self.path.absolute() / name}")

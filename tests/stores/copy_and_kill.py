@@ -1,0 +1,48 @@
+"""Copies an output in a store to a folder, in between two analyses: one that is killed, and one that Spark writes.
+
+The copies after a killed analysis are those before it; tables that Spark writes are those that it read.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hearsay.pipeline.output.hadoop_folder import HadoopFolder
+from hearsay.pipeline.output.outputs import is_for_a_report
+from hearsay.pipeline.output.stored_tables import read_table
+from hearsay.pipeline.output.table_store import WORK, TableStore
+from hearsay.pipeline.output.tables import HEADLINE, METRICS_FOLDER, TABLES
+from hearsay.pipeline.spark.place import Where
+from hearsay.pipeline.spark.session import spark_session
+
+
+def main(uri: str, target: Path, conf: list[str]) -> None:
+    settings = [(name, value) for name, _, value in (each.partition("=") for each in conf if each != "--conf")]
+    with spark_session(Where(conf=tuple(settings)), 1, print) as spark, TemporaryDirectory() as work:
+        folder = HadoopFolder(spark, uri, Path(work, "one"))
+        folder.refresh(is_for_a_report)
+        tables = {table: read_table(folder.path, table) for table in TABLES.values()}
+        (run,) = {*tables[HEADLINE].column("run").to_pylist()}
+
+        killed = TableStore({run: folder})
+        for table, rows in tables.items():
+            killed.write(table, rows.slice(1))
+        for name in folder.files(f"{WORK}/{METRICS_FOLDER}"):
+            folder.move(name, name.removeprefix(f"{WORK}/"))
+        later = HadoopFolder(spark, uri, Path(work, "later"))
+        later.refresh(is_for_a_report)
+        assert all(read_table(later.path, table) == rows for table, rows in tables.items())
+
+        store = TableStore({run: folder})
+        for table, rows in tables.items():
+            store.write_with_spark(table, spark.createDataFrame(rows, table.ddl).coalesce(1))
+        store.publish()
+        assert len(folder.files(METRICS_FOLDER)) == len(tables) + 1
+        assert not folder.files(WORK)
+        HadoopFolder(spark, uri, target).refresh(is_for_a_report)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])
