@@ -65,6 +65,13 @@ def test_tables_are_those_of_runs_made_here(tmp_path):
     assert swept_in_processes(path, tmp_path / "out").made == 0
 
 
+def test_progress_counts_a_run_for_each_process(tmp_path):
+    heard = []
+    swept_in_processes(write_study(tmp_path), tmp_path / "out", heard.append)
+    assert {progress.running for progress in heard} <= {0, 1, 2}
+    assert (heard[0].total, heard[-1].done) == (12, 12)
+
+
 def test_traces_come_back_whole(tmp_path):
     text = STUDY.replace("seeds = 3", "seeds = [2]").replace("[base]", "traces = true\n[base]")
     done = swept_in_processes(write_study(tmp_path, text), tmp_path / "out")

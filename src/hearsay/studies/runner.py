@@ -204,9 +204,8 @@ class Runner:
                 self._queue.learn(row["point"], row["wall_s"])
 
     def _progress(self) -> Progress:
-        running = list(self._flying.values())[: self._maker.slots]
         left = None
         if self.kept:
             flying = sum(self._queue.seconds(task.point) for pack in self._flying.values() for task in pack) / 2
             left = (self._queue.seconds_left() + flying) / self._maker.slots
-        return Progress(self._total, len(self.kept), sum(map(len, running)), self._failures, left)
+        return Progress(self._total, len(self.kept), min(len(self._flying), self._maker.slots), self._failures, left)
