@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import hearsay
 from hypothesis import given
 from hypothesis import strategies as st
 from pubsub_trace import delimited, parse_delimited
@@ -148,3 +150,13 @@ def test_smallest_delays_of_real_traces(tmp_path, name):
     expected = plain_delays(read_rows(run, {"message"}))
     assert dict(zip(pairs, found.delay_us.tolist(), strict=True)) == expected
     assert len(expected) > 5
+
+
+def test_an_import_states_which_clocks_are_off_and_by_how_much(tmp_path):
+    lines = [json.loads(line) for line in gzip.decompress((DATA / "go-0.16.json.gz").read_bytes()).splitlines()]
+    late = lines[0]["peerID"]
+    for line in lines:
+        line["timestamp"] += 5_000_000_000 * (line["peerID"] == late)
+    (tmp_path / "late.json").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    done = hearsay("trace", "import", tmp_path / "late.json", "--out", tmp_path / "run")
+    assert "the clocks of 1 of 10 nodes are off, and latencies too, by up to 5,0" in done.stdout

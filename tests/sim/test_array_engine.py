@@ -263,6 +263,7 @@ def test_a_long_run_is_announced():
         "it needs about 1.3 GiB and 3 min on the reference engine\n"
     )
     assert not estimate(load_scenario(None, "r1"), "reference").is_large
+    assert estimate(load_scenario(None, "r1", [("network.nodes", "10000000")]), "array").is_large
 
 
 def test_timed_publications_count_in_the_estimate(tmp_path):

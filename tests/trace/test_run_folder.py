@@ -7,6 +7,7 @@ import pytest
 from rows_strategy import many_rows
 from written_runs import SMALL, story
 
+from hearsay.trace.folder.arrow import pa, parquet
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.read.show import load_names
@@ -71,6 +72,15 @@ def test_verify_finds_a_missing_file(run):
         (run / name).unlink()
         assert verify(run) == [f"{name}: missing"]
         (run / name).write_bytes(data)
+
+
+def test_a_foreign_parquet_file_has_changed(run):
+    name = next(name for name in files_of(run) if name.endswith(".parquet"))
+    data = (run / name).read_bytes()
+    parquet.write_table(pa.table({"a": [1]}), run / name)
+    (problem,) = verify(run)
+    assert problem.startswith(f"{name}: changed, ")
+    (run / name).write_bytes(data)
 
 
 def test_verify_finds_a_truncated_file(run):
