@@ -66,10 +66,10 @@ def test_tables_are_those_of_runs_made_here(tmp_path):
 
 
 def test_progress_counts_a_run_for_each_process(tmp_path):
-    heard = []
-    swept_in_processes(write_study(tmp_path), tmp_path / "out", heard.append)
-    assert {progress.running for progress in heard} <= {0, 1, 2}
-    assert (heard[0].total, heard[-1].done) == (12, 12)
+    reports = []
+    swept_in_processes(write_study(tmp_path), tmp_path / "out", reports.append)
+    assert {progress.running for progress in reports} <= {0, 1, 2}
+    assert (reports[0].total, reports[-1].done) == (12, 12)
 
 
 def test_traces_come_back_whole(tmp_path):
