@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hearsay.score_check.check import check
-from hearsay.score_check.check_text import finding_line, summary
+from hearsay.score_check.check import check, finding_line, summary
 from hearsay.score_check.subjects import read_subject
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "score-check.md").read_text(encoding="utf-8")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from clean_set import CLEAN
 
-from hearsay.score_check.check import check
-from hearsay.score_check.check_text import check_text
+from hearsay.score_check.check import check, check_text
 from hearsay.score_check.silence import Verdict
 from hearsay.score_check.subjects import read_subject
 from hearsay.sim.scenario.scenario_error import ScenarioError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hearsay.api.simulations import Engine
-from hearsay.api.sweeps import FOLDER, Progresses, make_runs, texts_of
+from hearsay.api.sweeps import FOLDER, Progresses, errors_by_run, make_runs, table_of, texts_of
 from hearsay.api.table import Table
 from hearsay.pipeline.spark.place import Where
 from hearsay.studies import comparison
@@ -20,7 +20,7 @@ from hearsay.studies.comparison import (
     verdict_words,
 )
 from hearsay.studies.factorial import Effect, effects, planned
-from hearsay.studies.folder import StudyFolder, read_table
+from hearsay.studies.folder import StudyFolder
 from hearsay.studies.packs import Row
 from hearsay.studies.study_text import compared_cells, comparison_text
 from hearsay.studies.tables import TABLES
@@ -49,7 +49,7 @@ class Comparison:
     @property
     def failures(self) -> dict[str, str]:
         """Runs that failed, which count on neither side, and why."""
-        return {row["run"]: row["error"] for row in self.failed_runs}
+        return errors_by_run(self.failed_runs)
 
     def __getitem__(self, figure: str) -> FigureComparison:
         """The difference in a figure, by its name: `delivery_ratio`, `latency_p99_ms`, …"""
@@ -57,9 +57,7 @@ class Comparison:
 
     def table(self, name: str) -> Table:
         """`runs`, `points`, `sent`, `latency` or `resources` of both sides."""
-        if name not in TABLES:
-            raise KeyError(f"no table {name!r}; there are {', '.join(TABLES)}")
-        return Table(read_table(self.folder, name))
+        return table_of(self.folder, name, TABLES)
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of `hearsay compare --json`, without its report."""

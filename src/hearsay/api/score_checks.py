@@ -8,10 +8,9 @@ from typing import Any
 
 from hearsay.core.scores.named_sets import NAMES
 from hearsay.core.shell.parameters import ParameterError
-from hearsay.score_check.check import Checked, check
-from hearsay.score_check.check_text import FINDING_HEAD, check_text, finding_cells, summary
+from hearsay.score_check.check import FINDING_HEAD, Checked, check, check_text, finding_cells, summary
 from hearsay.score_check.checks.all_checks import IDS, chosen
-from hearsay.score_check.findings import ScoreFinding, Severity
+from hearsay.score_check.findings import ScoreFinding
 from hearsay.score_check.subject import Subject
 from hearsay.score_check.subjects import read_subject, subject_of_scenario, subject_of_set
 from hearsay.sim.scenario.scenario import Scenario
@@ -31,7 +30,7 @@ class ScoreCheck:
 
     def at_least(self, severity: str) -> list[ScoreFinding]:
         """Findings that are a `note`, a `warning` or an `error`, or weigh more."""
-        return self._checked.at_least(Severity(severity))
+        return self._checked.at_least(severity)
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of `hearsay score --json`."""

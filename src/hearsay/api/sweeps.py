@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hearsay.api.simulations import Engine
 from hearsay.api.table import Table
-from hearsay.extras import require_extra
-from hearsay.pipeline.spark.place import Where, cores
-from hearsay.pipeline.spark.session import require_spark
+from hearsay.pipeline.spark.place import Where
 from hearsay.sim.scenario.tables import read_text
-from hearsay.studies.checked_file import StudyError
 from hearsay.studies.folder import StudyFolder, read_table
-from hearsay.studies.packs import PackMaker
 from hearsay.studies.points import Point, points_of
-from hearsay.studies.processes import OpenPlace, is_on_spark, place_of_runs
+from hearsay.studies.processes import place_of_runs
 from hearsay.studies.runner import Progress
 from hearsay.studies.study_file import Study, load_study
 from hearsay.studies.study_text import points_cells, points_text
@@ -49,23 +44,7 @@ def make_runs(
 ) -> Swept:
     """Make the runs that are missing. `StudyError`, `StudyFolderError` and `SparkUnavailable` say what cannot be."""
     sweep = Sweep(study, points, folder, again=again)
-    return sweep.run(place_of(study, where), progress or say_nothing)
-
-
-def place_of(study: Study, where: Where) -> OpenPlace:
-    """Where runs are made; Spark is asked for when there are some to make."""
-    wanted = study.cores_per_task
-    if where == Where() and wanted > cores():
-        raise StudyError([f"{study.name}: cores_per_task = {wanted}: there are {cores()} cores here"])
-    open_place = place_of_runs(where, wanted, say_nothing)
-
-    def place(modules: Sequence[Path]) -> AbstractContextManager[PackMaker]:
-        if is_on_spark(where):
-            require_extra("spark")
-            require_spark(where)
-        return open_place(modules)
-
-    return place
+    return sweep.run(place_of_runs(study, where, say_nothing), progress or say_nothing)
 
 
 def table_of(folder: Path, name: str, names: Sequence[str]) -> Table:

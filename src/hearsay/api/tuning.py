@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from hearsay.api.simulations import Engine
-from hearsay.api.sweeps import FOLDER, Progresses, errors_by_run, place_of, say_nothing, table_of, texts_of
+from hearsay.api.sweeps import FOLDER, Progresses, errors_by_run, say_nothing, table_of, texts_of
 from hearsay.api.table import Table
 from hearsay.extras import require_extra
 from hearsay.pipeline.spark.place import Where
@@ -17,6 +17,7 @@ from hearsay.sim.scenario.toml_text import Document
 from hearsay.studies.checked_file import StudyError
 from hearsay.studies.comparison import FigureComparison
 from hearsay.studies.folder import StudyFolder
+from hearsay.studies.processes import place_of_runs
 from hearsay.studies.study_text import compared_cells
 from hearsay.studies.tables import TABLES
 from hearsay.studies.tuning.answer import FOLDER as ANSWER
@@ -195,7 +196,7 @@ def tune(
     bounds = (bounds,) if isinstance(bounds, str) else bounds
     tuning, text = _asked(what, vary, aim, bounds, condition, changes, texts_of(overrides))
     found = spaces(tuning)
-    place = place_of(tuning.study, Where(master, remote))
+    place = place_of_runs(tuning.study, Where(master, remote), say_nothing)
     folder = StudyFolder.open(FOLDER / f"tune-{tuning.name}" if out is None else Path(out))
     try:
         folder.write_text("tune.toml", text)

@@ -12,7 +12,7 @@ from hearsay.cli.analysis import analyzed_on_spark, load_readable, show_answers,
 from hearsay.cli.arguments import GivenPlace, Real, require_distinct
 from hearsay.cli.ending import CommandFailed, WrongInput
 from hearsay.cli.spark_counters import counted
-from hearsay.cli.spark_steps import require_settings, spark_options, start_spark_ahead
+from hearsay.cli.spark_steps import spark_options, start_spark_ahead
 from hearsay.extras import require_extra
 
 if TYPE_CHECKING:
@@ -45,9 +45,12 @@ def command(**options: Any) -> None:
             raise WrongInput("--json gives the answers; --format tracestat is text alone")
         _tracestat(options["runs"], options["allow_bad"])
         return
+    from hearsay.pipeline.spark.place import heap
+
     where = options["where"]
     require_extra("spark")
-    require_settings(where)
+    if where.remote is None:
+        heap()
     window = options["window"]
     window_us = None if window is None else round(window * 1_000_000)
     if options["follow"]:

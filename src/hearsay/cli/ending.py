@@ -128,9 +128,11 @@ def _failed(error: BaseException) -> int:
         case OSError():
             return _said(1, system_words(error))
         case _:
-            from hearsay.core.shell.contract import describe_error
+            from hearsay.core.shell.contract import RouterFailed, describe_error
 
-            return _said(1, f"a mistake in the program: {describe_error(error)}; {DEBUG}=1 shows its traceback")
+            is_routers = isinstance(error, RouterFailed)
+            words = str(error) if is_routers else f"a mistake in the program: {describe_error(error)}"
+            return _said(1, f"{words}; {DEBUG}=1 shows its traceback")
 
 
 def _output_is_at_fault() -> bool:

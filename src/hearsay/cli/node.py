@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hearsay.cli.arguments import GivenPath, Real, settings_of
-from hearsay.cli.ending import DEBUG, CommandFailed, WrongInput
+from hearsay.cli.ending import CommandFailed, WrongInput
 from hearsay.cli.signals import Signalled
 
 if TYPE_CHECKING:
@@ -78,15 +78,11 @@ def command(**options: Any) -> None:
 def _run(options: dict[str, Any]) -> None:
     from hearsay.cli.node_logs import tell
     from hearsay.cli.node_terminal import run_node
-    from hearsay.core.shell.contract import RouterFailed
 
     _check_addresses(options)
     _check_topics(options)
     config, identity = _config(options), _identity(options["key"])
-    try:
-        signalled, problems = asyncio.run(run_node(config, identity, options))
-    except RouterFailed as error:
-        raise CommandFailed(f"{error}; {DEBUG}=1 shows its traceback") from error
+    signalled, problems = asyncio.run(run_node(config, identity, options))
     if signalled is not None:
         for problem in problems:
             if options["log_json"]:

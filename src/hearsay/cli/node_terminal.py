@@ -18,7 +18,7 @@ from hearsay.cli.ending import CommandFailed, WrongInput, system_words
 from hearsay.cli.node_logs import encodable, tell
 from hearsay.cli.published_lines import PublishedLines, shown_topic
 from hearsay.cli.signals import first_signal_of_loop
-from hearsay.extras import MissingExtra, require_extra
+from hearsay.extras import require_extra
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import to_text
 from hearsay.node.conduct import KeptOut
@@ -49,8 +49,6 @@ async def run_node(
             node.on_address_news.append(terminal.tell_address)
             node.on_kept_out.append(terminal.tell_kept_out)
             await stack.enter_async_context(node)
-        except MissingExtra as error:
-            raise CommandFailed(str(error)) from None
         except SequenceFileError as error:
             raise WrongInput(f"--refuse-replays {error}") from None
         except OSError as error:

@@ -44,8 +44,7 @@ def command(**options: Any) -> None:
     Finds silent peers that are never pruned, honest peers that are, and thresholds that no peer reaches. The exit
     code is 1 if a finding has the severity of --fail-on or above.
     """
-    from hearsay.score_check.check import check
-    from hearsay.score_check.check_text import check_text
+    from hearsay.score_check.check import check, check_text
 
     if options["list_checks"]:
         _list_checks()
@@ -115,11 +114,9 @@ def _of_set(name: str, validators: int | None) -> Subject:
 
 
 def _end(checked: Checked, fail_on: str) -> None:
-    from hearsay.score_check.findings import Severity
-
     if fail_on == NEVER:
         return
-    failing = checked.at_least(Severity(fail_on))
+    failing = checked.at_least(fail_on)
     if failing:
         what = "finding" if len(failing) == 1 else "findings"
         raise CommandFailed(f"{len(failing)} {what} of severity {fail_on} or above")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hearsay.cli.arguments import GivenPath, Real, Whole, settings_of
-from hearsay.cli.ending import DEBUG, CommandFailed, WrongInput, print_json
+from hearsay.cli.ending import CommandFailed, WrongInput, print_json
 from hearsay.cli.signals import Signalled, first_signal
 
 if TYPE_CHECKING:
@@ -83,7 +83,6 @@ def _complete_preset(_ctx: click.Context, _parameter: click.Parameter, incomplet
 @click.option("--yes", is_flag=True, help="Run even if the estimated memory is too large.")
 def command(**options: Any) -> None:
     """Simulate SCENARIO (a TOML file) or a preset (default: the preset r1)."""
-    from hearsay.core.shell.contract import RouterFailed
     from hearsay.sim.plan.engines import choose_engine, estimate, thin_mesh
     from hearsay.sim.scenario.scenario_file import dump_scenario
     from hearsay.sim.simulate import InvariantViolation
@@ -117,8 +116,6 @@ def command(**options: Any) -> None:
         result, stopped_by = _run(scenario, options, folder, engine)
     except InvariantViolation as error:
         raise CommandFailed(f"the checker found broken invariants:\n{error}") from None
-    except RouterFailed as error:
-        raise CommandFailed(f"{error}; {DEBUG}=1 shows its traceback") from error
     _report(result, options, folder)
     if result.problems:
         raise CommandFailed("the checker found broken invariants:\n  " + "\n  ".join(result.problems))

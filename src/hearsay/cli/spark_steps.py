@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hearsay.cli.arguments import settings_of
-from hearsay.cli.ending import CommandFailed, WrongInput
+from hearsay.cli.ending import WrongInput
 from hearsay.extras import require_extra
 
 if TYPE_CHECKING:
@@ -64,29 +64,15 @@ def _where(master: str | None, remote: str | None, conf: tuple[str, ...]) -> Whe
     return Where(master, remote, tuple(settings))
 
 
-def require_settings(where: Where) -> None:
-    """Check the settings for a JVM in the environment."""
-    from hearsay.pipeline.spark.place import WrongSetting, heap
-
-    if where.remote is not None:
-        return
-    try:
-        heap()
-    except WrongSetting as error:
-        raise WrongInput(str(error)) from None
-
-
 def require_spark_at(where: Where) -> None:
     """Fail before anything is begun if there can be no session."""
-    from hearsay.pipeline.spark.place import SparkUnavailable
+    from hearsay.pipeline.spark.place import heap
     from hearsay.pipeline.spark.session import require_spark
 
     require_extra("spark")
-    require_settings(where)
-    try:
-        require_spark(where)
-    except SparkUnavailable as error:
-        raise CommandFailed(str(error)) from None
+    if where.remote is None:
+        heap()
+    require_spark(where)
 
 
 _PLACES = ("spark.master", "spark.remote")
@@ -137,7 +123,6 @@ def spark_steps(
 ) -> Generator[SparkWork]:
     """Open a session for `rows` trace rows, and close it in the end."""
     from hearsay.pipeline.analyze import STEPS
-    from hearsay.pipeline.spark.place import SparkUnavailable
     from hearsay.pipeline.spark.session import spark_session
 
     started = monotonic()
@@ -150,8 +135,6 @@ def spark_steps(
         with spark_session(where, rows, work.step) as session:
             work.session = session
             yield work
-    except SparkUnavailable as error:
-        raise CommandFailed(str(error)) from None
     finally:
         if progress is not None:
             progress.stop()

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 import click
 
-from hearsay.cli.ending import CommandFailed, WrongInput
-from hearsay.cli.spark_steps import bars_can_be_drawn, progress_bar, require_spark_at
+from hearsay.cli.ending import CommandFailed
+from hearsay.cli.spark_steps import bars_can_be_drawn, progress_bar
 
 if TYPE_CHECKING:
     from hearsay.pipeline.spark.place import Where
-    from hearsay.studies.packs import PackMaker, Row
-    from hearsay.studies.processes import OpenPlace
+    from hearsay.studies.packs import Row
     from hearsay.studies.runner import Progress
-    from hearsay.studies.study_file import Study
     from hearsay.studies.sweep import Sweep, Swept
 
 FOLDER = "sweeps"
@@ -30,7 +28,9 @@ MOST_ERRORS = 5
 
 def make_runs(sweep: Sweep, where: Where) -> Swept:
     """Make the missing runs, with progress; what is kept survives all that may happen."""
-    place = place_of_study(sweep.study, where)
+    from hearsay.studies.processes import place_of_runs
+
+    place = place_of_runs(sweep.study, where, say)
     before = sweep.runs - len(sweep.missing)
     if before:
         say(f"{before} of {sweep.runs} runs are there already")
@@ -51,29 +51,11 @@ def naming_what_is_kept(kept: Callable[[], str], folder: Path) -> Generator[None
 
     try:
         yield
-    except (SparkUnavailable, CommandFailed) as error:
+    except SparkUnavailable as error:
         raise CommandFailed(f"{error}; {words()}") from None
     except KeyboardInterrupt as stopped:
         stopped.add_note(words())
         raise
-
-
-def place_of_study(study: Study, where: Where) -> OpenPlace:
-    """Return what opens the place of runs; Spark is required only when there are runs to make."""
-    from hearsay.pipeline.spark.place import cores
-    from hearsay.studies.processes import is_on_spark, place_of_runs
-
-    wanted = study.cores_per_task
-    if where.is_embedded and wanted > cores():
-        raise WrongInput(f"{study.name}: cores_per_task = {wanted}: there are {cores()} cores here")
-    open_place = place_of_runs(where, wanted, say)
-
-    def place(modules: Sequence[Path]) -> AbstractContextManager[PackMaker]:
-        if is_on_spark(where):
-            require_spark_at(where)
-        return open_place(modules)
-
-    return place
 
 
 def tell_missing(sweep: Sweep) -> None:

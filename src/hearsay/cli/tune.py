@@ -14,7 +14,6 @@ from hearsay.cli.spark_steps import spark_options
 from hearsay.cli.study_session import (
     FOLDER,
     naming_what_is_kept,
-    place_of_study,
     progress_of,
     say,
     tell_failures,
@@ -107,9 +106,10 @@ def _require_tuning(path: Path) -> None:
 
 
 def _run(found: Sequence[Space], folder: StudyFolder, where: Where, *, again: bool) -> Tuned:
+    from hearsay.studies.processes import place_of_runs
     from hearsay.studies.tuning.tune import Tune, most_runs
 
-    place = place_of_study(found[0].tuning.study, where)
+    place = place_of_runs(found[0].tuning.study, where, say)
     before = len(folder.results())
     if before:
         say(f"{before} runs are there already")

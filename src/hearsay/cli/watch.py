@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hearsay.cli.arguments import GivenPath, Whole
-from hearsay.cli.ending import DEBUG, CommandFailed, WrongInput
+from hearsay.cli.ending import CommandFailed, WrongInput
 from hearsay.cli.signals import Signalled, exit_at_once, first_signal_of_loop
 from hearsay.cli.simulate import ENGINES, MAX_NODES, MAX_SEED, given_scenario, say_if_it_compiles
 from hearsay.cli.watching import endpoint
@@ -135,7 +135,7 @@ def _require_no_simulation(options: dict[str, Any], what: str) -> None:
 async def _watch_nodes(addresses: Sequence[str], options: dict[str, Any]) -> int | None:
     """Until the signal that comes back, or until all nodes are gone."""
     from hearsay.watch.sources.joined_nodes import MOST_NODES, JoinedNodesSource
-    from hearsay.watch.sources.node import NoPage, RemoteNode
+    from hearsay.watch.sources.node import RemoteNode
 
     _require_no_simulation(options, f"{addresses[0]} is a node's page")
     if options["paused"] or options["pace"] != 1.0:
@@ -144,15 +144,9 @@ async def _watch_nodes(addresses: Sequence[str], options: dict[str, Any]) -> int
         raise WrongInput(f"{len(addresses)} nodes: one page joins at most {MOST_NODES}")
     if len(set(addresses)) < len(addresses):
         raise WrongInput("an address is given twice")
-    try:
-        nodes = [RemoteNode(address) for address in addresses]
-    except NoPage as error:
-        raise WrongInput(str(error)) from None
-    try:
-        for node in nodes:
-            await asyncio.to_thread(node.connect)
-    except NoPage as error:
-        raise CommandFailed(str(error)) from None
+    nodes = [RemoteNode(address) for address in addresses]
+    for node in nodes:
+        await asyncio.to_thread(node.connect)
     return await _show(JoinedNodesSource(nodes), options)
 
 
@@ -178,7 +172,6 @@ async def _show(source: JoinedNodesSource | RunFolderSource, options: dict[str, 
 
 async def _watch_simulation(file: Path | str | None, options: dict[str, Any]) -> int | None:
     """Until the signal that comes back, or the end of the run."""
-    from hearsay.core.shell.contract import RouterFailed
     from hearsay.sim.plan.engines import CapacityExceeded
     from hearsay.trace.folder.durable import write_durably
     from hearsay.watch.broadcast import Broadcast
@@ -203,8 +196,6 @@ async def _watch_simulation(file: Path | str | None, options: dict[str, Any]) ->
 
     try:
         return await _served_while(WatchServer(broadcast, source.scenario_text), options, run, source.close)
-    except RouterFailed as error:
-        raise CommandFailed(f"{error}; {DEBUG}=1 shows its traceback") from error
     except CapacityExceeded as error:
         raise CommandFailed(f"{error}; {NO_ROOM}") from None
     finally:

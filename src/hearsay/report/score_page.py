@@ -19,10 +19,10 @@ from hearsay.report.html import (
     write_report_file,
 )
 from hearsay.report.svg import Scale, scale_of_values, signed_scale
-from hearsay.score_check.check import Checked
-from hearsay.score_check.check_text import (
+from hearsay.score_check.check import (
     OFFENCE_HEAD,
     SILENCE_HEAD,
+    Checked,
     not_looked_at,
     offence_rows,
     silence_rows,

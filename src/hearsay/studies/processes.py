@@ -14,10 +14,13 @@ from queue import SimpleQueue
 from threading import Lock
 from typing import IO, TypeAlias, cast
 
-from hearsay.pipeline.spark.place import Where, cores
+from hearsay.extras import require_extra
+from hearsay.pipeline.spark.place import Where, cores, heap
 from hearsay.pipeline.spark.session import spark_session
+from hearsay.studies.checked_file import StudyError
 from hearsay.studies.packs import Made, PackMaker, Task
 from hearsay.studies.spark_tasks import SparkTasks
+from hearsay.studies.study_file import Study
 
 _DIED = "its process was killed (out of memory?)"
 
@@ -124,11 +127,17 @@ def is_on_spark(where: Where) -> bool:
     return where != Where() or find_spec("pyspark") is not None
 
 
-def place_of_runs(where: Where, cores_per_task: int, say: Callable[[str], None]) -> OpenPlace:
-    """`say` gets what there is to wait for."""
+def place_of_runs(study: Study, where: Where, say: Callable[[str], None]) -> OpenPlace:
+    """Spark is required only when there are runs to make; `say` gets what there is to wait for."""
+    cores_per_task = study.cores_per_task
+    if where.is_embedded and cores_per_task > cores():
+        raise StudyError([f"{study.name}: cores_per_task = {cores_per_task}: there are {cores()} cores here"])
 
     @contextmanager
     def on_spark(modules: Sequence[Path]) -> Generator[PackMaker]:
+        require_extra("spark")
+        if where.remote is None:
+            heap()
         with spark_session(where, 0, say, cores_per_task=cores_per_task, modules=modules) as session:
             yield SparkTasks(session, where, cores_per_task)
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from hearsay.user_errors import Failure, InvalidInput
+
 _MEMORY_SHARE = 0.25
 HEAP = "HEARSAY_SPARK_HEAP"
 _HEAP_FORM = re.compile(r"([0-9]{1,9})([mMgG])")
@@ -16,11 +18,11 @@ _LEAST_HEAP_MIB = 512
 """Spark itself refuses to start with less than 450 MiB of it."""
 
 
-class SparkUnavailable(Exception):
+class SparkUnavailable(Failure):
     """There is no session to be had; the message says why and what to do."""
 
 
-class WrongSetting(SparkUnavailable):
+class WrongSetting(InvalidInput, SparkUnavailable):
     """What the user's environment sets for Spark cannot be used."""
 
 

@@ -17,6 +17,7 @@ from hearsay.core.language.identifiers import Micros
 from hearsay.trace.language.event_rows import Codes
 from hearsay.trace.language.rows import RowBuffer, pack_row
 from hearsay.trace.language.schema import Column
+from hearsay.user_errors import Failure, InvalidInput
 from hearsay.watch.broadcast import FRAME_S, Broadcast, Refused
 from hearsay.watch.picture.links import DrawnNodes
 from hearsay.watch.picture.picture import Changes, Picture
@@ -103,13 +104,13 @@ AGAIN_S = 1.0
 _DATA = b"data: "
 
 
-class NoPage(Exception):
+class NoPage(Failure):
     """There is no node's page at an address; the message says why."""
 
 
 class RemoteNode:
     def __init__(self, address: str) -> None:
-        """`http://HOST:PORT/TOKEN/`. Raises `NoPage` for what cannot be one."""
+        """`http://HOST:PORT/TOKEN/`."""
         try:
             parts = urlsplit(address)
             host, port = parts.hostname, parts.port
@@ -118,7 +119,7 @@ class RemoteNode:
         path = parts.path
         if parts.scheme != "http" or not host or not path.isascii() or len(path) < 3 or not path.endswith("/"):
             example = "http://127.0.0.1:8080/TOKEN/"
-            raise NoPage(f"{address}: write the address that `hearsay node --watch` prints, such as {example}")
+            raise InvalidInput(f"{address}: write the address that `hearsay node --watch` prints, such as {example}")
         self.address = address
         self._host, self._port, self._path = host, port or 80, path
         self._closed = Event()
