@@ -90,7 +90,7 @@ def test_a_trace_closed_twice_is_closed_once(tmp_path, peers):
     assert read_rows(tmp_path)[:, Column.EVENT].tolist() == [TraceEvent.NODE_UP, TraceEvent.NODE_DOWN]
 
 
-def test_messages_of_a_long_life_lie_in_one_file_each(tmp_path, peers):
+def test_messages_of_a_long_life_lie_in_one_file(tmp_path, peers):
     clock = count(1_000_000).__next__
     messages = [Message(bytes([number]), "news", b"data", peers[0], b"1") for number in range(3)]
     for life in range(3):

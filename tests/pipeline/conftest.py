@@ -61,4 +61,4 @@ def simulated(base: Path, name: str) -> Path:
 
 
 def spanning(base: Path, churning: Path) -> Path:
-    return rewritten(churning, base / "spanning", max_rows_per_file=300)
+    return rewritten(churning, base / "spanning")

@@ -60,7 +60,7 @@ def simulate_into(path: Path, preset: str, router: str, overrides: list[tuple[st
     return path
 
 
-def rewritten(source: Path, target: Path, max_rows_per_file: int) -> Path:
+def rewritten(source: Path, target: Path) -> Path:
     """The same trace in many small files, so that messages straddle them."""
     folder = RunFolder.create(target)
     for name in ("scenario.toml", "summary.json"):
@@ -69,7 +69,7 @@ def rewritten(source: Path, target: Path, max_rows_per_file: int) -> Path:
         (target / "dictionary").mkdir(exist_ok=True)
         (target / "dictionary" / dictionary.name).write_bytes(dictionary.read_bytes())
     rows = read_rows(source)
-    with TraceWriter(target, row_group_rows=100, max_rows_per_file=max_rows_per_file, spill_rows=1000) as writer:
+    with TraceWriter(target, row_group_rows=100, target_file_bytes=10_000) as writer:
         writer.add(rows[np.random.default_rng(1).permutation(len(rows))])
         written = writer.close()
     assert len(written.spanning_messages) > 3

@@ -106,20 +106,6 @@ def test_verify_finds_a_file_that_is_not_listed(run):
     assert verify(run) == ["trace/class=rpc/part-99999.parquet: not in the manifest"]
 
 
-def test_verify_finds_a_message_that_straddles_undeclared(tmp_path):
-    path = tmp_path / "run"
-    folder = RunFolder.create(path)
-    writer = TraceWriter(path, **SMALL)
-    writer.add(story(1, 100, seed=3))
-    folder.write_manifest(writer.close(), seed=1, complete=True)
-    manifest = path / "manifest.json"
-    document = json.loads(manifest.read_text())
-    assert document["spanning_messages"] == [0]
-    document["spanning_messages"] = []
-    manifest.write_text(json.dumps(document))
-    assert verify(path) == ["message 0 lies in more than one file and is not declared as spanning"]
-
-
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -38,55 +38,35 @@ def message_files(path: Path) -> dict[str, np.ndarray]:
     }
 
 
-@given(
-    st.lists(row_codes, max_size=120),
-    st.integers(1, 50),
-    st.integers(1, 20),
-    st.integers(1, 60),
-    st.integers(1, 70),
-)
-def test_every_row_comes_back(codes, portion, spill, group, most):
+@given(st.lists(row_codes, max_size=120), st.integers(1, 50), st.integers(1, 60))
+def test_every_row_comes_back(codes, portion, group):
     rows = as_rows(codes)
     with TemporaryDirectory() as directory:
         path = Path(directory) / "run"
-        limits = {"spill_rows": spill, "row_group_rows": group, "max_rows_per_file": most, "target_file_bytes": 1}
-        written = write_run(path, rows, portion, **limits)
+        written = write_run(path, rows, portion, row_group_rows=group, target_file_bytes=1)
         assert canonical(read_rows(path)).tolist() == canonical(rows).tolist()
         assert verify(path) == []
         assert leftovers(path) == []
         assert written.rows == len(rows)
-        assert all(file.rows <= most for file in written.files if file.trace_class == "message")
+        assert all(file.rows <= group for file in written.files)
 
 
-def test_messages_stay_whole_and_sorted_after_the_merge(tmp_path):
+def test_rows_of_messages_lie_in_the_order_of_their_times(tmp_path):
     rows = story(messages=30, rows_each=10, seed=3)
-    written = write_run(tmp_path / "run", rows, **SMALL)
-    files = message_files(tmp_path / "run")
-    assert len(files) == 5
-    assert sum(len(set(messages)) for messages in files.values()) == 30
-    assert written.spanning_messages == ()
-    for file in files:
-        table = parquet.read_table(tmp_path / "run" / "trace" / "class=message" / file)
-        keys = list(zip(*(table[name].to_pylist() for name in ("message", "time_us")), strict=True))
-        assert keys == sorted(keys)
+    write_run(tmp_path / "run", rows[np.argsort(rows[:, Column.TIME_US])], **SMALL)
+    times = read_rows(tmp_path / "run")[:, Column.TIME_US].tolist()
+    assert len(times) == 300
+    assert times == sorted(times)
 
 
-def test_a_message_too_large_for_a_file_is_declared_and_has_files_of_its_own(tmp_path):
-    rows = story(messages=5, rows_each=20, seed=4)
-    large = story(messages=1, rows_each=150, seed=5)
-    large[:, Column.MESSAGE] = 2
-    written = write_run(tmp_path / "run", np.concatenate((rows, large)), **SMALL)
-    assert written.spanning_messages == (2,)
-    for messages in message_files(tmp_path / "run").values():
-        assert set(messages) == {2} or 2 not in messages
-    assert verify(tmp_path / "run") == []
-
-
-def test_a_large_message_at_one_instant_still_fits_the_files(tmp_path):
-    rows = story(messages=1, rows_each=200, seed=6)
-    rows[:, Column.TIME_US] = 7
-    written = write_run(tmp_path / "run", rows, **SMALL)
-    assert [file.rows for file in written.files] == [64, 64, 64, 8]
+def test_messages_in_several_files_are_declared(tmp_path):
+    rows = story(messages=5, rows_each=100, seed=4)
+    rows[:, Column.TIME_US] += 1_000_000 * (rows[:, Column.MESSAGE] // 2)
+    written = write_run(tmp_path / "run", rows[np.argsort(rows[:, Column.TIME_US])], **SMALL)
+    files = [set(messages.tolist()) for messages in message_files(tmp_path / "run").values()]
+    assert len(files) > 3
+    several = {message for message in range(5) if sum(message in each for each in files) > 1}
+    assert written.spanning_messages == tuple(sorted(several))
 
 
 def test_rows_a_little_late_are_sorted_in(tmp_path):
@@ -127,7 +107,7 @@ def test_the_background_writes_the_same_bytes(tmp_path, rotate_us):
     """In blocks of its own, with rows late and early, several files a class, and the caller's array used again."""
     rows = many_rows(60_000, seed=12)
     rows = rows[np.argsort(rows[:, Column.TIME_US] ^ 3, kind="stable")]
-    limits = {"spill_rows": 5000, "row_group_rows": 900, "max_rows_per_file": 7000, "target_file_bytes": 20_000}
+    limits = {"row_group_rows": 900, "target_file_bytes": 20_000}
     written = []
     for name, background in (("here", False), ("there", True)):
         folder = RunFolder.create(tmp_path / name)
@@ -210,13 +190,11 @@ from hearsay.trace.write.writer import TraceWriter
 from rows_strategy import many_rows
 
 path = Path(sys.argv[1])
-limit, spill_rows, max_rows, background = map(int, sys.argv[2:])
+limit, background = map(int, sys.argv[2:])
 folder = RunFolder.create(path)
 writer = TraceWriter(
     path,
-    spill_rows=spill_rows,
     row_group_rows=1000,
-    max_rows_per_file=max_rows,
     target_file_bytes=30_000,
     background=bool(background),
 )
@@ -238,16 +216,8 @@ except OSError as error:
 
 
 @pytest.mark.parametrize("background", [pytest.param(0, marks=pytest.mark.thorough), 1])
-@pytest.mark.parametrize(
-    ("limit", "spill_rows", "max_rows"),
-    [
-        pytest.param(20_000, 100_000, 5000, id="a growing part"),
-        pytest.param(330_000, 100_000, 5000, id="the spill"),
-        pytest.param(200_000, 2000, 50_000, id="the merge"),
-    ],
-)
-def test_a_full_disk_keeps_the_finished_files(tmp_path, limit, spill_rows, max_rows, background):
-    numbers = [str(number) for number in (limit, spill_rows, max_rows, background)]
+def test_a_full_disk_keeps_the_finished_files(tmp_path, background):
+    numbers = ["20000", str(background)]
     run = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(tmp_path / "run"), *numbers],
         cwd=Path(__file__).parent,
@@ -261,16 +231,14 @@ def test_a_full_disk_keeps_the_finished_files(tmp_path, limit, spill_rows, max_r
     assert len(read_rows(tmp_path / "run")) >= 1000
 
 
-@given(
-    st.lists(row_codes, max_size=120), st.integers(1, 50), st.integers(1, 20), st.integers(1, 60), st.integers(1, 9)
-)
-def test_every_row_comes_back_from_rotated_files(codes, portion, spill, most, steps):
+@given(st.lists(row_codes, max_size=120), st.integers(1, 50), st.integers(1, 9))
+def test_every_row_comes_back_from_rotated_files(codes, portion, steps):
     rows = as_rows(codes)
     rows = rows[np.argsort(rows[:, Column.TIME_US], kind="stable")]
     span = int(np.ptp(rows[:, Column.TIME_US])) if len(rows) else 1
     with TemporaryDirectory() as directory:
         path = Path(directory) / "run"
-        limits = {"spill_rows": spill, "row_group_rows": 10, "max_rows_per_file": most, "target_file_bytes": 1}
+        limits = {"row_group_rows": 10, "target_file_bytes": 1}
         written = write_run(path, rows, portion, rotate_us=max(span // steps, 1), **limits)
         assert canonical(read_rows(path)).tolist() == canonical(rows).tolist()
         assert verify(path) == []
@@ -278,23 +246,23 @@ def test_every_row_comes_back_from_rotated_files(codes, portion, spill, most, st
         assert written.rows == len(rows)
 
 
-def test_rotated_files_hold_the_messages_that_have_come_to_rest(tmp_path):
-    """Message n has its rows in the second n; message 0 stirs again at the end and is declared."""
+def test_rotated_files_hold_the_rows_up_to_their_time(tmp_path):
     rows = story(messages=12, rows_each=10, seed=6)
     rows[:, Column.TIME_US] += 1_000_000 * rows[:, Column.MESSAGE]
-    late = rows[rows[:, Column.MESSAGE] == 0][:1]
-    late[:, Column.TIME_US] = 11_500_000
-    rows = np.concatenate((rows, late))
     rows = rows[np.argsort(rows[:, Column.TIME_US], kind="stable")]
     RunFolder.create(tmp_path / "run")
     with TraceWriter(tmp_path / "run", rotate_us=3_000_000) as writer:
         for row in rows[:-20]:
             writer.add(row[None])
         before = message_files(tmp_path / "run")
-        assert [sorted(set(messages.tolist())) for messages in before.values()] == [[0, 1, 2], [3, 4, 5]]
+        assert [sorted(set(messages.tolist())) for messages in before.values()] == [
+            [0, 1, 2, 3],
+            [3, 4, 5, 6],
+            [6, 7, 8, 9],
+        ]
         writer.add(rows[-20:])
         written = writer.close()
-    assert written.spanning_messages == (0,)
+    assert written.spanning_messages == (3, 6, 9)
     after = message_files(tmp_path / "run")
     assert {name: after[name].tolist() for name in before} == {name: found.tolist() for name, found in before.items()}
     assert sum(map(len, after.values())) == len(rows)

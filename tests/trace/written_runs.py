@@ -12,7 +12,7 @@ from hearsay.trace.language.schema import Column, PartKind, TraceEvent
 from hearsay.trace.write.run_folder import RunFolder
 from hearsay.trace.write.writer import TraceWriter
 
-SMALL = {"spill_rows": 40, "row_group_rows": 16, "max_rows_per_file": 64, "target_file_bytes": 20_000}
+SMALL = {"row_group_rows": 16, "target_file_bytes": 2_000}
 
 
 def write_run(path: Path, rows: np.ndarray, portion: int = 1000, **limits: int) -> WrittenTrace:

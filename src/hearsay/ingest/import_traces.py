@@ -225,10 +225,8 @@ def _written(records: Records, numbering: Numbering, run: Path, scratch: Path) -
 def _trace(notes: Sequence[Notes]) -> WrittenTrace:
     files = [TraceFile(**file) for each in notes for file in each.files]
     files.sort(key=lambda file: (CLASSES.index(file.trace_class), file.name))
-    most = max((file.rows for file in files), default=0)
-    return WrittenTrace(
-        tuple(files), sum(each.rows for each in notes), hash_of_parts(each.hash for each in notes), (), most
-    )
+    rows = sum(each.rows for each in notes)
+    return WrittenTrace(tuple(files), rows, hash_of_parts(each.hash for each in notes))
 
 
 def _clocks(notes: Sequence[Notes]) -> list[ClockEstimate]:

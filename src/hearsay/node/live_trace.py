@@ -3,8 +3,8 @@
 Rows gather in memory and are written every few seconds, or when they are many, as a run folder of their own below
 the trace's directory: `00000`, `00001`, … Each is whole and readable when its manifest is there, so a node that is
 killed loses the rows of the last interval and nothing else; its successor says `node_down` for it, with the reason
-`lost`. A node that closes seals the directory, which then is one run, with all rows of a message in one file
-(`hearsay.trace.run_series`). Writing happens in a thread.
+`lost`. A node that closes seals the directory, which then is one run (`hearsay.trace.run_series`). Writing happens in
+a thread.
 
 Dictionaries of peers and topics are in every folder. Rows wait while the disk is slow, up to a bound; those that are
 lost beyond it are counted, and the next folder, and so the whole, says that it is not complete.
@@ -158,7 +158,7 @@ def _write_folder(
     series.write_names(peers, topics, agent)
     folder = series.next_folder()
     size = max(1, len(rows))
-    with TraceWriter(folder.path, spill_rows=size, row_group_rows=size) as writer:
+    with TraceWriter(folder.path, row_group_rows=size) as writer:
         writer.add(rows)
         written = writer.close()
     known = [(number, *messages[number]) for number in sorted(messages)]

@@ -78,7 +78,7 @@ class Follower:
         rows = sum(file.rows for file in files)
         if not rows:
             return None
-        manifest = Manifest(False, None, this_program(), WrittenTrace(files, rows, "", (), 0), ())
+        manifest = Manifest(False, None, this_program(), WrittenTrace(files, rows, ""), ())
         facts = facts_of(self._path.resolve().name, self._path, manifest, self._window_us)
         return replace(facts, still_written=True, location=self._source.location) if facts.topics else None
 

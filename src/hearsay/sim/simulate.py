@@ -18,7 +18,7 @@ from hearsay.sim.results.recorder import Recorder
 from hearsay.sim.results.summary import Summary, summarise
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_file import dump_scenario
-from hearsay.trace.folder.manifest import nothing_written
+from hearsay.trace.folder.manifest import WrittenTrace
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import TraceRow
 from hearsay.trace.write.run_folder import RunFolder
@@ -162,7 +162,7 @@ class Simulation:
             [each.time_us for each in published],
         )
         folder.write_text_atomic("summary.json", dumps(summary.to_json(), indent=2) + "\n")
-        written = self._writer.close() if self._writer is not None else nothing_written(summary.trace_hash)
+        written = self._writer.close() if self._writer is not None else WrittenTrace((), 0, summary.trace_hash)
         folder.write_manifest(written, seed=summary.seed, complete=summary.complete)
 
 

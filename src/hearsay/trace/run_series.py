@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.trace.folder.arrow import message_column, open_trace_file, read_table
+from hearsay.trace.folder.arrow import read_table, spanning_messages
 from hearsay.trace.folder.manifest import MANIFEST, Manifest, TraceFile, WrittenTrace, load_manifest
 from hearsay.trace.folder.own_folders import Holds, cannot_write, claim, held_by, require_ours
 from hearsay.trace.language.digest import hash_of_parts
@@ -126,19 +126,10 @@ class RunSeries:
 
     def _trace_of_pieces(self) -> WrittenTrace:
         parts = [(folder.name, load_manifest(folder).trace) for folder in numbered_folders(self.path)]
-        files = [file for name, part in parts for file in _inside(name, part.files)]
-        messages = [
-            np.unique(message_column(open_trace_file(self.path / file.name)))
-            for file in files
-            if file.trace_class == "message"
-        ]
-        present, times = np.unique(np.concatenate(messages or [np.empty(0, dtype=np.int64)]), return_counts=True)
-        spanning = present[(times > 1) & (present != NONE)].tolist()
+        files = tuple(file for name, part in parts for file in _inside(name, part.files))
         rows = sum(part.rows for _, part in parts)
-        most = max((part.max_rows_per_file for _, part in parts), default=0)
-        return WrittenTrace(
-            tuple(files), rows, hash_of_parts([part.hash for _, part in parts]), tuple(spanning), most
-        )
+        trace_hash = hash_of_parts([part.hash for _, part in parts])
+        return WrittenTrace(files, rows, trace_hash, spanning_messages(self.path, files))
 
     def _compact(
         self, pieces: list[Path], peers: Sequence[str], topics: Sequence[str], agent: str, complete: bool
@@ -147,7 +138,7 @@ class RunSeries:
         folder = RunFolder.create(self.path / WHOLE)
         rows = sum(load_manifest(piece).trace.rows for piece in pieces)
         at_once = min(max(rows, 1), _MAX_ROWS_IN_MEMORY)
-        with TraceWriter(folder.path, spill_rows=at_once, row_group_rows=at_once) as writer:
+        with TraceWriter(folder.path, row_group_rows=at_once) as writer:
             for piece in pieces:
                 for group in read_groups(piece):
                     writer.add(group)

@@ -18,16 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.ipc
 from numpy.typing import NDArray
 
 from hearsay.trace.folder.durable import DurableFile
 from hearsay.trace.folder.foreign_parquet import open_foreign, pa, parquet
+from hearsay.trace.folder.manifest import TraceFile
 from hearsay.trace.language.columns import CODED, DTYPES, Columns
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import COLUMNS, NONE, Column
-
-ipc: Any = pyarrow.ipc
 
 DAMAGED: tuple[type[Exception], ...] = (OSError, pa.ArrowException, ValueError, LookupError)
 """Errors of reading bytes that are no Parquet, or columns and codes that are not where they should be."""
@@ -132,9 +130,17 @@ def read_group(file: ParquetFile, group: int, path: Path, columns: Sequence[Colu
         raise RunFolderError(f"{path}: row group {group} is damaged ({_first_line(error)})") from error
 
 
-def message_column(file: ParquetFile) -> NDArray[np.int64]:
-    """The messages of a trace file, row by row."""
-    return file.read(columns=["message"]).column(0).fill_null(NONE).to_numpy()
+def spanning_messages(run: Path, files: Iterable[TraceFile]) -> tuple[int, ...]:
+    """Return the messages whose rows lie in more than one of these files of a run."""
+    names = [file.name for file in files if file.trace_class == "message"]
+    messages: list[NDArray[np.signedinteger]] = [np.empty(0, dtype=np.int64)]
+    for name in names if len(names) > 1 else ():
+        file = open_trace_file(run / name)
+        groups = range(file.num_row_groups)
+        found = [np.unique(read_group(file, group, run / name, (Column.MESSAGE,))[0]) for group in groups]
+        messages.append(np.unique(np.concatenate(found)))
+    present, times = np.unique(np.concatenate(messages), return_counts=True)
+    return tuple(present[(times > 1) & (present != NONE)].tolist())
 
 
 def _values_of(column: Column, chunked: Any, path: Path) -> NDArray[np.signedinteger]:
@@ -153,19 +159,6 @@ def _code_of(column: Column, name: str, path: Path) -> int:
         return CODED[column].index(name)
     except ValueError:
         raise RunFolderError(f"{path}: unknown {COLUMNS[column]} {name!r:.80}; a newer version wrote it?") from None
-
-
-def write_spill(path: Path, arrays: Sequence[NDArray[np.integer]]) -> None:
-    """Keep arrays of one length for a while, in a form that maps straight into memory."""
-    batch = pa.RecordBatch.from_arrays([pa.array(values) for values in arrays], names=[*map(str, range(len(arrays)))])
-    with path.open("wb") as file, ipc.new_file(file, batch.schema) as writer:
-        writer.write_batch(batch)
-
-
-def map_spill(path: Path) -> list[NDArray[np.integer]]:
-    """The arrays written by `write_spill`, mapped."""
-    batch = ipc.open_file(pa.memory_map(str(path))).get_batch(0)
-    return [array.to_numpy() for array in batch.columns]
 
 
 def write_batches(file: DurableFile, schema: Any, batches: Iterable[Any]) -> None:

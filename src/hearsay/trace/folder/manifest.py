@@ -124,13 +124,8 @@ class WrittenTrace:
     files: tuple[TraceFile, ...]
     rows: int
     hash: str
-    spanning_messages: tuple[int, ...]
-    max_rows_per_file: int
-
-
-def nothing_written(trace_hash: str) -> WrittenTrace:
-    """For a run whose rows were hashed and not kept."""
-    return WrittenTrace((), 0, trace_hash, (), 0)
+    spanning_messages: tuple[int, ...] = ()
+    """Messages whose rows lie in more than one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +146,7 @@ class Manifest:
             "created_by": dict(self.created_by),
             "trace_rows": trace.rows,
             "trace_hash": trace.hash,
-            "max_rows_per_file": trace.max_rows_per_file,
+            "max_rows_per_file": max((file.rows for file in trace.files), default=0),
             "spanning_messages": list(trace.spanning_messages),
             "files": [_renamed(asdict(file)) for file in trace.files],
             "other_files": [_renamed(asdict(file)) for file in self.others],
@@ -208,7 +203,6 @@ def _manifest_of(fields: dict[str, Any]) -> Manifest:
         spanning_messages=tuple(
             _in_range("spanning_messages", each) for each in _field(fields, "spanning_messages", list)
         ),
-        max_rows_per_file=_whole(fields, "max_rows_per_file"),
     )
     others = tuple(
         OtherFile(_inside(_field(entry, "path", str)), _whole(entry, "bytes"), _field(entry, "sha256", str))

@@ -1,7 +1,6 @@
 """Is a run folder what its manifest says?
 
-Every file is hashed, every trace file is opened and counted, and the messages of each file are compared with those
-of all others: a message may lie in two files only if the manifest declares it as spanning.
+Every file is hashed, and every trace file is opened and counted.
 """
 
 from __future__ import annotations
@@ -10,14 +9,11 @@ from collections.abc import Iterator
 from hashlib import file_digest
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hearsay.foreign_files import open_regular
-from hearsay.trace.folder.arrow import message_column, open_trace_file
+from hearsay.trace.folder.arrow import open_trace_file
 from hearsay.trace.folder.manifest import Manifest, OtherFile, TraceFile, load_manifest
 from hearsay.trace.language.errors import RunFolderError
-from hearsay.trace.language.schema import CLASSES, NONE, class_folder
+from hearsay.trace.language.schema import CLASSES, class_folder
 
 
 def verify(path: Path) -> list[str]:
@@ -75,7 +71,6 @@ def _unlisted(path: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def _wrong_contents(path: Path, manifest: Manifest) -> Iterator[str]:
-    messages: list[NDArray[np.int64]] = []
     for file in manifest.trace.files:
         try:
             opened = open_trace_file(path / file.name)
@@ -85,13 +80,6 @@ def _wrong_contents(path: Path, manifest: Manifest) -> Iterator[str]:
         rows = int(opened.metadata.num_rows)
         if rows != file.rows:
             yield f"{file.name}: {rows} rows instead of {file.rows}"
-        if file.trace_class == "message":
-            messages.append(np.unique(message_column(opened)))
     total = sum(file.rows for file in manifest.trace.files)
     if manifest.complete and total != manifest.trace.rows:
         yield f"the files hold {total} rows, the manifest says {manifest.trace.rows}"
-    if messages:
-        present, files = np.unique(np.concatenate(messages), return_counts=True)
-        straddling = set(present[files > 1].tolist()) - {NONE, *manifest.trace.spanning_messages}
-        for message in sorted(straddling):
-            yield f"message {message} lies in more than one file and is not declared as spanning"

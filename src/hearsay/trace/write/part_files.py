@@ -1,4 +1,4 @@
-"""The files of one class (`part-00000.parquet`, ...), and the rows that wait to be written."""
+"""The files of one class (`part-00000.parquet`, ...)."""
 
 from __future__ import annotations
 
@@ -8,45 +8,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from hearsay.trace.folder.arrow import ParquetWriter, Table, open_writer, table_of
 from hearsay.trace.folder.durable import DurableFile
 from hearsay.trace.folder.manifest import TraceFile
 from hearsay.trace.language.columns import Columns
-from hearsay.trace.language.rows import Rows
-from hearsay.trace.language.schema import WIDTH, Column, class_folder
-
-
-class RowStore:
-    """A bounded number of rows, in the order in which they were added."""
-
-    def __init__(self, most: int) -> None:
-        self._rows = np.empty((most, WIDTH), dtype=np.int64)
-        self._filled = 0
-
-    @property
-    def rows(self) -> Rows:
-        """Those that wait; what is added or kept overwrites them."""
-        return self._rows[: self._filled]
-
-    def add(self, rows: Rows, make_room: Callable[[], None]) -> None:
-        """`make_room`, called whenever the store is full, has it keep fewer."""
-        while len(rows):
-            taken = min(len(rows), len(self._rows) - self._filled)
-            self._rows[self._filled : self._filled + taken] = rows[:taken]
-            self._filled += taken
-            rows = rows[taken:]
-            if self._filled == len(self._rows):
-                make_room()
-
-    def keep(self, rows: Rows) -> None:
-        """Only these, a copy of some that waited."""
-        self._rows[: len(rows)] = rows
-        self._filled = len(rows)
-
-    def clear(self) -> None:
-        self._filled = 0
+from hearsay.trace.language.schema import Column, class_folder
 
 
 class Lane:
@@ -101,19 +67,15 @@ class PartFiles:
         self._rows = 0
         self._min_time_us = 0
         self._max_time_us = 0
-        self.rows = 0
-        """Rows given to the open part, unless it was closed for its size."""
         self.finished: list[TraceFile] = []
 
     def write_group(self, columns: Columns) -> None:
         """Add a row group; the lane may still read the columns until it is finished with the next task."""
         times = columns[Column.TIME_US]
-        self.rows += len(times)
         self._lane.submit(partial(self._write, table_of(columns), int(times.min()), int(times.max())))
 
     def finish(self) -> None:
         """Close the open part, if there is one, and give it its name."""
-        self.rows = 0
         self._lane.submit(self._close)
 
     def discard(self) -> None:

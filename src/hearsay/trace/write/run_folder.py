@@ -43,7 +43,6 @@ from hearsay.trace.folder.own_folders import (
 )
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import NONE, TRACE_FOLDER
-from hearsay.trace.write.message_rows import SPILL_FOLDER
 
 DICTIONARIES = "dictionary"
 _PART = f"part-{'[0-9]' * 5}.parquet"
@@ -52,7 +51,6 @@ WRITTEN = (
     f"{TRACE_FOLDER}/class=*/{TEMPORARY_NAMES}",
     *(f"{DICTIONARIES}/{name}.parquet" for name in ("peers", "topics", "messages")),
     f"{DICTIONARIES}/{TEMPORARY_NAMES}",
-    f"{SPILL_FOLDER}/*.arrow",
     "scenario.toml",
     "summary.json",
     TEMPORARY_NAMES,
@@ -75,7 +73,7 @@ class RunFolder:
         """Make the folder, or take an empty one (with `overwrite`, one that holds a run)."""
         if not overwrite:
             _refuse_run(path)
-        own = claim(path, Holds.RUN, inner=(TRACE_FOLDER, DICTIONARIES, SPILL_FOLDER))
+        own = claim(path, Holds.RUN, inner=(TRACE_FOLDER, DICTIONARIES))
         try:
             if own.found is not None:
                 if not overwrite:

@@ -10,18 +10,18 @@ from types import TracebackType
 
 import numpy as np
 
+from hearsay.trace.folder.arrow import spanning_messages
 from hearsay.trace.folder.manifest import TraceFile, WrittenTrace
 from hearsay.trace.language.columns import ColumnBuilder
 from hearsay.trace.language.digest import TraceDigest
 from hearsay.trace.language.order import Indices, order_of
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import CLASSES, NONE, WIDTH, Column, PartKind, TraceEvent, class_of
-from hearsay.trace.write.message_rows import MessageRows
-from hearsay.trace.write.part_files import Lane, PartFiles, RowStore
+from hearsay.trace.write.part_files import Lane, PartFiles
 
 
-class TimedRows:
-    """One class of rows on its way into parts."""
+class ClassRows:
+    """One class of rows on its way into parts, in the order of their times."""
 
     def __init__(
         self,
@@ -35,36 +35,48 @@ class TimedRows:
         """`builders` gives one for a row group that the lane is not busy with."""
         self.parts = PartFiles(run_dir, trace_class, lane=lane, full_bytes=target_file_bytes)
         self._group_rows = row_group_rows
-        self._store = RowStore(row_group_rows + (row_group_rows + 1) // 2)
         self._builders = builders
+        self._waiting = np.empty((row_group_rows + (row_group_rows + 1) // 2, WIDTH), dtype=np.int64)
+        self._filled = 0
 
     def add(self, rows: Rows) -> None:
-        self._store.add(rows, self._write_earliest)
+        while len(rows):
+            taken = min(len(rows), len(self._waiting) - self._filled)
+            self._waiting[self._filled : self._filled + taken] = rows[:taken]
+            self._filled += taken
+            rows = rows[taken:]
+            if self._filled == len(self._waiting):
+                self._write_earliest()
 
     def finish(self) -> None:
-        while len(self._store.rows):
+        while self._filled:
             self._write_earliest()
         self.parts.finish()
 
     def rotate(self, before_us: int) -> None:
         """Close the part with all rows of earlier times."""
-        rows = self._store.rows
+        rows = self._waiting[: self._filled]
         due = rows[:, Column.TIME_US] < before_us
         early, rest = rows[due], rows[~due]
         order = _by_time(early)
         for start in range(0, len(order), self._group_rows):
             self._write(early, order[start : start + self._group_rows])
-        self._store.keep(rest)
+        self._keep(rest)
         self.parts.finish()
 
     def _write_earliest(self) -> None:
-        rows = self._store.rows
+        rows = self._waiting[: self._filled]
         order = _by_time(rows)
         self._write(rows, order[: self._group_rows])
-        self._store.keep(rows[order[self._group_rows :]])
+        self._keep(rows[order[self._group_rows :]])
 
     def _write(self, rows: Rows, order: Indices) -> None:
         self.parts.write_group(next(self._builders).build(rows, order))
+
+    def _keep(self, rows: Rows) -> None:
+        """Let only these wait, a copy of some that waited."""
+        self._waiting[: len(rows)] = rows
+        self._filled = len(rows)
 
 
 def _by_time(rows: Rows) -> Indices:
@@ -88,15 +100,13 @@ class TraceWriter:
         self,
         run_dir: Path,
         *,
-        spill_rows: int = 250_000,
         row_group_rows: int = 250_000,
-        max_rows_per_file: int = 8_000_000,
         target_file_bytes: int = 64_000_000,
         rotate_us: int | None = None,
         background: bool = False,
         known_hash: Callable[[], str] | None = None,
     ) -> None:
-        self._max_rows = max_rows_per_file
+        self._run_dir = run_dir
         self._rotate_us = rotate_us
         self._rotated_us: int | None = None
         self._digest = TraceDigest()
@@ -104,20 +114,16 @@ class TraceWriter:
         self._rows = 0
         self._open = True
         self._sorting = Lane("sort", _BLOCKS_AHEAD if background else 0)
-        self._writing_messages = Lane("write messages", 1 if background else 0)
-        self._writing_others = Lane("write others", 1 if background else 0)
-        builders = cycle([ColumnBuilder(row_group_rows) for _ in range(self._writing_others.ahead + 1)])
-        self._messages = MessageRows(run_dir, spill_rows, row_group_rows, max_rows_per_file, self._writing_messages)
-        self._others = [
-            TimedRows(run_dir, name, row_group_rows, target_file_bytes, self._writing_others, builders)
-            for name in CLASSES[1:]
+        self._writing = Lane("write", 1 if background else 0)
+        builders = cycle([ColumnBuilder(row_group_rows) for _ in range(self._writing.ahead + 1)])
+        self._classes = [
+            ClassRows(run_dir, name, row_group_rows, target_file_bytes, self._writing, builders) for name in CLASSES
         ]
-        self._sinks = [self._messages, *self._others]
 
     @property
     def files(self) -> tuple[TraceFile, ...]:
         """The finished files so far."""
-        return tuple(file for sink in self._sinks for file in sink.parts.finished)
+        return tuple(file for each in self._classes for file in each.parts.finished)
 
     def add(self, rows: Rows) -> None:
         """Take rows, shape (n, 13)."""
@@ -139,10 +145,9 @@ class TraceWriter:
             raise ValueError("the trace writer is closed")
         try:
             self._sorting.finish()
-            for sink in (*self._others, self._messages):
-                sink.finish()
-            self._writing_messages.finish()
-            self._writing_others.finish()
+            for each in self._classes:
+                each.finish()
+            self._writing.finish()
         except BaseException:
             self.abort()
             raise
@@ -153,17 +158,14 @@ class TraceWriter:
     def written(self) -> WrittenTrace:
         """Return what the finished files hold; after `abort`, `rows` and `hash` still count all rows added."""
         trace_hash = self._digest.hex() if self._known_hash is None else self._known_hash()
-        return WrittenTrace(
-            self.files, self._rows, trace_hash, tuple(sorted(self._messages.spanning)), self._max_rows
-        )
+        return WrittenTrace(self.files, self._rows, trace_hash, spanning_messages(self._run_dir, self.files))
 
     def abort(self) -> None:
         """Give up: remove what is unfinished, keep the finished files."""
         self._open = False
         self._end_lanes()
-        for sink in self._sinks:
-            sink.parts.discard()
-        self._messages.remove_spill()
+        for each in self._classes:
+            each.parts.discard()
 
     def __enter__(self) -> TraceWriter:
         return self
@@ -175,8 +177,8 @@ class TraceWriter:
             self.abort()
 
     def _end_lanes(self) -> None:
-        for lane in (self._sorting, self._writing_messages, self._writing_others):
-            lane.close()
+        self._sorting.close()
+        self._writing.close()
 
     def _add_block(self, rows: Rows) -> None:
         events, kinds = rows[:, Column.EVENT], rows[:, Column.KIND]
@@ -186,10 +188,10 @@ class TraceWriter:
         if self._known_hash is None:
             self._digest.add(rows)
         classes = _CLASS_TABLE[events * _KINDS + (kinds - NONE)]
-        for index, sink in enumerate(self._sinks):
+        for index, each in enumerate(self._classes):
             places = np.flatnonzero(classes == index)
             if len(places):
-                sink.add(rows[places])
+                each.add(rows[places])
         if self._rotate_us is not None:
             self._rotate_if_due(int(rows[:, Column.TIME_US].max()), self._rotate_us)
 
@@ -198,5 +200,5 @@ class TraceWriter:
             self._rotated_us = now_us
         elif now_us >= self._rotated_us + every_us:
             self._rotated_us = now_us
-            for sink in self._sinks:
-                sink.rotate(now_us - every_us if sink is self._messages else now_us)
+            for each in self._classes:
+                each.rotate(now_us)
