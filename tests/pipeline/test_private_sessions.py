@@ -35,6 +35,13 @@ def test_a_token_is_never_printed(tmp_path, command):
     assert "hidden" not in done.stdout + done.stderr
 
 
+def test_an_error_of_the_gateway_is_one_line_with_its_cause():
+    error = 'An error occurred while calling o1.open.\n: a.SomeException: No FileSystem for scheme "xyz"\n\tat a'
+    assert in_one_line(RuntimeError(error)) == 'No FileSystem for scheme "xyz"'
+    error += "\nCaused by: a.OtherError: no such class"
+    assert in_one_line(RuntimeError(error)) == "no such class"
+
+
 def test_a_token_in_an_error_is_hidden():
     assert str(Where(remote="sc://host:15002/;token=abc")) == "sc://host:15002"
     told = in_one_line(RuntimeError("cannot connect to sc://host/;user_id=me;token=abc with Bearer abc"))

@@ -7,7 +7,7 @@ import re
 from socketserver import BaseServer
 
 _PYTHON_CAUSE = re.compile(r"^(?:[\w.]*\.)?(Unreadable|MemoryError|OSError|ModuleNotFoundError): (.+)$", re.MULTILINE)
-_JAVA_CAUSE = re.compile(r"Caused by: [\w.$]+(?:Exception|Error): (.+)")
+_JAVA_CAUSE = re.compile(r"^(?:Caused by)?: [\w.$]+(?:Exception|Error): (.+)", re.MULTILINE)
 _LONGEST = 300
 _SECRET = re.compile(r"(?i)((?:token|password|secret)=|bearer\s+)[^;&\s'\"]+")
 
