@@ -152,21 +152,14 @@ def trace_of(spark: SparkSession, runs: Sequence[RunFacts]) -> Trace:
     def whole(frame: DataFrame) -> DataFrame:
         return frame.coalesce(1) if small else frame
 
-    def once(scans: DataFrame) -> DataFrame:
-        """Scans of many small runs take longer to plan than to read: they are planned once."""
-        return scans.localCheckpoint() if small and len(runs) > 1 else scans
-
-    def rows(trace_class: str) -> DataFrame:
-        return once(whole(_class_rows(spark, runs, trace_class)))
-
     return Trace(
         one_partition=small,
         names=tuple(run.name for run in runs),
         runs=whole(_few(spark, [_facts_row(run) for run in runs], _RUNS_DDL)),
         topics=whole(_few(spark, topics, "run string, topic int, topic_name string")),
-        nodes=once(whole(_nodes(spark, runs))),
+        nodes=whole(_nodes(spark, runs)),
         planned=whole(_few(spark, planned, _PLANNED_DDL)),
-        **{name: rows(name) for name in CLASSES},
+        **{name: whole(_class_rows(spark, runs, name)) for name in CLASSES},
     )
 
 
