@@ -13,6 +13,7 @@ from simulated_runs import GO_TRACES, NAMES, runs_named
 
 from hearsay.pipeline.analyze import headlines
 from hearsay.pipeline.output import tables
+from hearsay.pipeline.output.folders import Folder
 from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.trace.language.schema import Column, PartKind, TraceEvent
 from hearsay.trace.read.reader import read_rows
@@ -186,7 +187,7 @@ def test_totals_equal_the_simulators_own_summary(name, analysed):
 @pytest.mark.parametrize("name", runs_named(*(name for name in NAMES if name != "topics")))
 def test_headline_of_one_topic_equals_the_summary(name, analysed, facts):
     summary = json.loads((analysed[name] / "summary.json").read_text())
-    (line,) = headlines([facts[name]], {name: analysed[name]})
+    (line,) = headlines([facts[name]], {name: Folder(analysed[name])})
     for percentile in ("p50", "p90", "p99", "max"):
         assert line["latency_ms"][percentile] == pytest.approx(summary["latency_ms"][percentile], abs=0.0011)
     assert line["messages"] == summary["messages"]
@@ -197,7 +198,7 @@ def test_headline_of_one_topic_equals_the_summary(name, analysed, facts):
 
 @pytest.mark.thorough
 def test_headline_has_a_line_for_every_topic(analysed, facts, sql):
-    lines = headlines([facts["topics"]], {"topics": analysed["topics"]})
+    lines = headlines([facts["topics"]], {"topics": Folder(analysed["topics"])})
     assert [line["topic"] for line in lines] == ["news", "<b>&'"]
     own = {row["topic"]: row["bytes_mean"] for row in stored(analysed["topics"], tables.BALANCE)}
     assert [line["bytes_out"]["mean"] for line in lines] == [own[0], own[1]]
@@ -282,7 +283,7 @@ def test_control_and_balance(name, analysed, facts):
 
 @pytest.mark.parametrize("name", runs_named("gossipsub", "topics"))
 def test_control_share_of_topics_adds_up_to_that_of_the_run(name, analysed, facts):
-    lines = headlines([facts[name]], {name: analysed[name]})
+    lines = headlines([facts[name]], {name: Folder(analysed[name])})
     traffic = stored(analysed[name], tables.TRAFFIC)
     control = sum(row["bytes_out"] for row in traffic if row["kind"] != "publish")
     whole = sum(row["bytes_out"] for row in traffic)
@@ -483,7 +484,7 @@ def test_every_disturbance_is_named_and_measured_by_itself(analysed, facts):
 
 @pytest.mark.parametrize("name", runs_named("narrow", "gossipsub"))
 def test_share_of_the_uplink(name, analysed, facts):
-    (line,) = headlines([facts[name]], {name: analysed[name]})
+    (line,) = headlines([facts[name]], {name: Folder(analysed[name])})
     (balance,) = [row for row in stored(analysed[name], tables.BALANCE) if row["topic"] is None]
     if name == "gossipsub":
         assert line["uplink_share"] == {"mean": None, "max": None}
