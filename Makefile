@@ -11,7 +11,7 @@ setup: $(STAMP)
 $(STAMP): requirements.lock requirements-source.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "hearsay needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@echo "setup: makes .venv once: 810 MB to download, 2.0 GB on disk, one to five minutes"
+	@echo "setup: makes .venv once: 810 MB to download, 2.0 GB on disk, one to five minutes, more on a busy machine"
 	@$(PYTHON) -m venv --clear $(VENV)
 	$(call step,1 of 3: packages of requirements.lock (380 MB),--require-hashes --only-binary :all: -r requirements.lock)
 	$(call step,2 of 3: PySpark (430 MB),--require-hashes --no-deps --no-build-isolation -r requirements-source.lock)

@@ -14,6 +14,7 @@ import pytest
 from result_tables import write_table
 
 from hearsay.cli.analysis import answers_text, show_answers
+from hearsay.pipeline.output.folders import Folder
 from hearsay.pipeline.output.tables import QUALITY
 from hearsay.text.tables import table_text
 
@@ -60,7 +61,7 @@ def test_an_incomplete_run_is_marked_below_the_answers(tmp_path, capsys):
     for run, rows in ((whole, 0), (cut, 1)):
         run.mkdir()
         write_table(run, QUALITY, [{"run": run.name, "check": "incomplete", "rows": rows, "detail": None}])
-    show_answers([line_of("whole"), line_of("cut")], [whole, cut], as_json=False)
+    show_answers([line_of("whole"), line_of("cut")], [Folder(whole), Folder(cut)], as_json=False)
     said = capsys.readouterr().out
     assert "cut: INCOMPLETE: the run was interrupted, its figures end there\n" in said
     assert said.count("INCOMPLETE") == 1

@@ -56,7 +56,7 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1
         return "\n".join(_line(row, bare, left) for row in (*_head_lines(head, bare), *rows))
     titles, cells = max(map(len, head)), max((len(cell) for row in rows for cell in row), default=0)
     abreast = (width - titles) // (cells + len(_GAP))
-    if abreast >= min(2, len(rows)):
+    if left < len(head) and abreast >= min(2, len(rows)):
         parts = (rows[at : at + abreast] for at in range(0, len(rows), abreast))
         return "\n\n".join(_turned(head, part, (titles, cells)) for part in parts)
     return "\n".join(_block(head, row, left, width) for row in rows)
