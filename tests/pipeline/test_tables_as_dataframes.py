@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from dataframes import assert_stored_tables
 
 from hearsay.pipeline import Tables, read
 from hearsay.pipeline.questions.mesh import SNAPSHOTS
-from hearsay.pipeline.rows import MAX_LINES, stretch_s
+from hearsay.pipeline.rows import MAX_LINES, of_runs, stretch_s
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "pipeline.md"
 
@@ -27,6 +28,16 @@ def test_rows_are_what_the_manifests_count(spark, analysed):
         for row in rows.groupBy("run").count().collect():
             found[row["run"]] += row["count"]
     assert found == counted
+
+
+def test_names_of_runs_may_have_braces_and_quotes(spark, analysed, tmp_path):
+    odd, (one, other, *_) = tmp_path / "odd {run} {b}'s", analysed.values()
+    shutil.copytree(one, odd)
+    (row,) = read(spark, [odd]).query("select distinct {run} as run from {node}").collect()
+    assert row["run"] == odd.name
+    known = of_runs({odd.name}, 2)
+    rows = read(spark, [odd, other]).query(f"select run from {{runs}} where {known}").collect()
+    assert [row["run"] for row in rows] == [odd.name]
 
 
 def test_own_questions_in_sql(spark, analysed):

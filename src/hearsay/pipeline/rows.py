@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from itertools import count
 from pathlib import Path
+from string import Formatter
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -116,9 +117,10 @@ class Trace:
         `{run}` is the name of the run: a column, or a literal if there is one run. Sums over many rows are faster
         without a text among their keys.
         """
-        text = text.replace("{run}", _literal(self.names[0]) if len(self.names) == 1 else "run")
-        views = {name: self._view(frames.get(name) or getattr(self, name)) for name in _names_in(text)}
-        return self.runs.sparkSession.sql(text.format_map(views))
+        named = {name for _, name, _, _ in Formatter().parse(text) if name}
+        texts = {name: self._view(frames.get(name) or getattr(self, name)) for name in named - {"run"}}
+        texts["run"] = _literal(self.names[0]) if len(self.names) == 1 else "run"
+        return self.runs.sparkSession.sql(text.format_map(texts))
 
     def _view(self, frame: DataFrame) -> str:
         """Return the temporary view of a DataFrame; `spark.sql(text, **frames)` makes one for each use."""
@@ -171,10 +173,6 @@ def _few(spark: Any, rows: Sequence[tuple[Any, ...]], ddl: str) -> DataFrame:
     return spark.createDataFrame(pa.Table.from_arrays(arrays, [name for name, _ in fields]), StructType.fromDDL(ddl))
 
 
-def _names_in(text: str) -> set[str]:
-    return {piece.partition("}")[0] for piece in text.split("{")[1:]}
-
-
 def _facts_row(run: RunFacts) -> tuple[Any, ...]:
     bounds = run.thresholds
     return (
@@ -223,10 +221,11 @@ def _literal(value: str | int) -> str:
 
 
 def of_runs(runs: Collection[str], count: int) -> str:
-    """Return SQL for whether a row is of one of these runs, out of `count`."""
+    """Return SQL for the text of a query: whether a row is of one of these runs, out of `count`."""
     if len(runs) in (0, count):
         return str(bool(runs)).lower()
-    return f"run in ({', '.join(map(_literal, sorted(runs)))})"
+    names = ", ".join(map(_literal, sorted(runs)))
+    return f"run in ({names.replace('{', '{{').replace('}', '}}')})"
 
 
 def _nodes(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
