@@ -116,7 +116,7 @@ def spark_session(
 
 
 def adapt(session: SparkSession, rows: int, conf: Mapping[str, str]) -> None:
-    """Choose the settings of SQL for work on so many rows in an open session; `conf` are those of the user."""
+    """Set the options of Spark SQL for this number of rows in an open session; the options in `conf` win."""
     for name, value in {**settings_for(rows, embedded=True), **conf}.items():
         if name.startswith("spark.sql."):
             session.conf.set(name, value)
