@@ -280,3 +280,23 @@ except RunFolderError as error:
     print(error)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
+
+
+READS = """
+import os, sys
+from pathlib import Path
+from hearsay.trace.folder.arrow_compute import read_plain
+from hearsay.trace.read.reader import read_rows
+from hearsay.trace.read.show import load_names
+run = Path(sys.argv[1])
+threads = os.listdir("/proc/self/task")
+list(read_rows(run)), load_names(run), read_plain(run / sys.argv[2])
+print(len(os.listdir("/proc/self/task")) - len(threads))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts threads as Linux shows them")
+def test_no_thread_of_arrow_holds_a_file_when_python_ends(run):
+    """A thread that drops a Python object while the interpreter ends aborts the process."""
+    read = subprocess.run([sys.executable, "-c", READS, run, FILE], capture_output=True, text=True)
+    assert (read.stdout, read.stderr) == ("0\n", "")

@@ -124,7 +124,7 @@ def open_trace_file(path: Path) -> ParquetFile:
 def read_group(file: ParquetFile, group: int, path: Path, columns: Sequence[Column] = tuple(Column)) -> Columns:
     """The columns of one row group, -1 for null."""
     try:
-        table = file.read_row_group(group, columns=[COLUMNS[column] for column in columns])
+        table = file.read_row_group(group, columns=[COLUMNS[column] for column in columns], use_threads=False)
         return [_values_of(column, table.column(COLUMNS[column]), path) for column in columns]
     except DAMAGED as error:
         raise RunFolderError(f"{path}: row group {group} is damaged ({_first_line(error)})") from error
@@ -184,7 +184,7 @@ def read_table(path: Path, numbers: Sequence[str] = (), texts: Sequence[str] = (
         for name in (*numbers, *texts):
             _require_type(have, name, name in numbers)
         columns: dict[str, list[Any]] = {name: [] for name in (*numbers, *texts)}
-        for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=list(columns)):
+        for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=list(columns), use_threads=False):
             for name in columns:
                 columns[name] += _numbers_of(batch.column(name)) if name in numbers else _texts_of(batch.column(name))
         return columns

@@ -20,7 +20,7 @@ BYTES_PER_ROW = 256
 
 def read_plain(path: Path, columns: Sequence[str] | None = None) -> Any:
     """Return these columns of the file (None: all) as an Arrow table; raises one of `DAMAGED` if they are damaged."""
-    return plain(open_foreign(path, columns).read(columns))
+    return plain(open_foreign(path, columns).read(columns, use_threads=False))
 
 
 def plain(table: Any) -> Any:

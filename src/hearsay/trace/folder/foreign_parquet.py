@@ -45,6 +45,7 @@ def open_foreign(
 ) -> Any:
     """The file as a `ParquetFile`, to read these columns of these row groups (None: all).
 
+    Read it with `use_threads=False`: a thread of Arrow that still holds the file when Python ends aborts the process.
     OSError, ValueError or an Arrow error if it is no Parquet file, or one that takes too much memory.
     """
     source = open_regular(path)
@@ -72,7 +73,9 @@ def open_foreign(
     except (LookupError, TypeError, AttributeError):
         raise ValueError("a malformed footer") from None
     texts = [column.path for column in every if column.physical_type == "BYTE_ARRAY"]
-    return parquet.ParquetFile(source, metadata=metadata, read_dictionary=texts, page_checksum_verification=True)
+    return parquet.ParquetFile(
+        source, metadata=metadata, read_dictionary=texts, pre_buffer=False, page_checksum_verification=True
+    )
 
 
 def require_at_most(amount: int, what: str, base: int, file_bytes: int) -> None:
