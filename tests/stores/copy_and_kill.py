@@ -30,7 +30,7 @@ def main(uri: str, target: Path, conf: list[str]) -> None:
         for table, rows in tables.items():
             killed.write(table, rows.slice(1))
         for name in folder.files(f"{WORK}/{METRICS_FOLDER}"):
-            folder.move(name, name.removeprefix(f"{WORK}/"))
+            folder.take(folder, name, name.removeprefix(f"{WORK}/"))
         later = HadoopFolder(spark, uri, Path(work, "later"))
         later.refresh(is_for_a_report)
         assert all(read_table(later.path, table) == rows for table, rows in tables.items())

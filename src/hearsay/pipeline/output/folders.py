@@ -38,6 +38,11 @@ class Folder:
         return str(self.path.absolute())
 
     @property
+    def store(self) -> str:
+        """The file system: files move between folders with the same one."""
+        return ""
+
+    @property
     def identity(self) -> str | Path:
         """Equal if two folders are the same."""
         return self.path.resolve()
@@ -74,10 +79,10 @@ class Folder:
     def put(self, name: str) -> None:
         """Bring a file that was written below `path` to the folder."""
 
-    def move(self, name: str, new: str) -> None:
-        """Give a file another name, under which it appears whole."""
+    def take(self, source: Folder, name: str, new: str) -> None:
+        """Move a file of a folder of the same store here, under a new name."""
         (self.path / new).parent.mkdir(parents=True, exist_ok=True)
-        (self.path / name).rename(self.path / new)
+        shutil.move(source.path / name, self.path / new)
 
     def remove(self, name: str) -> None:
         """Remove a file, or a folder with everything in it."""

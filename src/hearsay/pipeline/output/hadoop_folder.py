@@ -46,7 +46,7 @@ def send_run(folder: Folder) -> None:
     (folder.path / MANIFEST).rename(folder.path / sealing)
     for name in sorted(Folder(folder.path).files("")):
         folder.put(name)
-    folder.move(sealing, MANIFEST)
+    folder.take(folder, sealing, MANIFEST)
 
 
 class HadoopFolder(Folder):
@@ -68,6 +68,10 @@ class HadoopFolder(Folder):
     @property
     def location(self) -> str:
         return self._uri
+
+    @property
+    def store(self) -> str:
+        return self._store.getUri().toString()
 
     @property
     def identity(self) -> str | Path:
@@ -108,12 +112,12 @@ class HadoopFolder(Folder):
         local = self._hadoop.FileSystem.getLocal(self._conf)
         self._hadoop.FileUtil.copy(local, self._here(name), self._store, self._at(name), False, True, self._conf)
 
-    def move(self, name: str, new: str) -> None:
+    def take(self, source: Folder, name: str, new: str) -> None:
         self._store.mkdirs(self._at(new).getParent())
-        if not self._store.rename(self._at(name), self._at(new)):
-            raise OSError(f"{self._uri}/{new}: {name} cannot be moved there")
-        if (self.path / name).exists():
-            super().move(name, new)
+        if not self._store.rename(self._hadoop.Path(f"{source.location}/{name}"), self._at(new)):
+            raise OSError(f"{self._uri}/{new}: {source.location}/{name} cannot be moved there")
+        if (source.path / name).exists():
+            super().take(source, name, new)
 
     def remove(self, name: str) -> None:
         self._store.delete(self._at(name), True)

@@ -15,8 +15,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import PurePosixPath
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -37,7 +40,17 @@ compute: Any = pyarrow.compute
 parquet: Any = pyarrow.parquet
 
 WORK = ".metrics-work"
+_OF_ALL_RUNS = "of-all-runs"
 _OURS = re.compile(rf"{METRICS_FOLDER}/({'|'.join(TABLES)})/(part-[0-9]{{5}}.*\.parquet|\..*\.crc|_SUCCESS)")
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of a table of one run, before it is in place."""
+
+    table: str
+    folder: Folder
+    name: str
 
 
 class TableStore:
@@ -46,6 +59,7 @@ class TableStore:
     def __init__(self, outputs: Mapping[str, Folder]) -> None:
         """`outputs` names the folder of each run in which `metrics/` shall appear."""
         self._outputs = outputs
+        self._written: dict[str, list[_File]] = defaultdict(list)
         self._unused = token_hex(4)
         for folder in outputs.values():
             folder.own(WORK, Holds.WORK)
@@ -61,23 +75,38 @@ class TableStore:
         """Store a table of all runs that is in memory, as Arrow; sorted, so that equal tables are equal files."""
         declared = rows.select(table.names).cast(arrow_schema(table))
         in_order = declared.sort_by([(name, "ascending") for name in table.names])
-        for run, folder in self._outputs.items():
-            name = f"{WORK}/{METRICS_FOLDER}/{table.name}/part-00000-{self._unused}.parquet"
-            (folder.path / name).parent.mkdir(parents=True)
-            mine = in_order.filter(compute.field("run") == run)
-            parquet.write_table(mine, folder.path / name, compression="zstd")
-            folder.put(name)
+        for run in self._outputs:
+            self._write_file(run, table, in_order.filter(compute.field("run") == run))
 
     def write_with_spark(self, table: MetricTable, rows: DataFrame) -> None:
-        """Store a table of all runs that Spark computes."""
-        for run, folder in self._outputs.items():
-            mine = rows.where(rows["run"] == run).sortWithinPartitions(*table.names)
-            mine.write.parquet(f"{folder.location}/{WORK}/{METRICS_FOLDER}/{table.name}")
+        """Store a table of all runs that Spark computes: one job for each file system."""
+        keyed = rows.selectExpr("*", "sha2(cast(run as binary), 256) as key")
+        for store in {folder.store: folder for folder in self._outputs.values()}.values():
+            runs = [run for run, folder in self._outputs.items() if folder.store == store.store]
+            place = f"{WORK}/{_OF_ALL_RUNS}/{table.name}"
+            mine = keyed.where(keyed["run"].isin(runs)).sortWithinPartitions("key", *table.names)
+            mine.write.partitionBy("key").parquet(f"{store.location}/{place}")
+            files = [name for name in store.files(place) if name.endswith(".parquet")]
+            for run in runs:
+                key = f"{place}/key={sha256(run.encode()).hexdigest()}/"
+                found = [_File(table.name, store, name) for name in files if name.startswith(key)]
+                self._written[run] += found
+                if not found:
+                    self._write_file(run, table, arrow_schema(table).empty_table())
+
+    def _write_file(self, run: str, table: MetricTable, rows: Any) -> None:
+        folder = self._outputs[run]
+        name = f"{WORK}/{METRICS_FOLDER}/{table.name}/part-00000-{self._unused}.parquet"
+        (folder.path / name).parent.mkdir(parents=True)
+        parquet.write_table(rows, folder.path / name, compression="zstd")
+        folder.put(name)
+        self._written[run].append(_File(table.name, folder, name))
 
     def publish(self) -> None:
         """Put the tables into place."""
-        for folder in self._outputs.values():
-            _publish(folder)
+        for run, folder in self._outputs.items():
+            _publish(folder, self._written[run])
+        self.discard()
 
     def discard(self) -> None:
         """Remove what is not in place."""
@@ -86,21 +115,19 @@ class TableStore:
                 folder.remove(WORK)
 
 
-def _publish(folder: Folder) -> None:
+def _publish(folder: Folder, files: Sequence[_File]) -> None:
     folder.own(METRICS_FOLDER, Holds.METRICS)
     there = folder.files(METRICS_FOLDER)
     number = 1 + max((number_of(name) for name in there), default=0)
     tables: dict[str, list[str]] = {name: [] for name in TABLES}
-    for name in folder.files(f"{WORK}/{METRICS_FOLDER}"):
-        file = PurePosixPath(name)
-        if file.suffix == ".parquet":
-            folder.move(name, name.removeprefix(f"{WORK}/"))
-            tables[file.parent.name].append(file.name)
+    for file in files:
+        name = PurePosixPath(file.name).name
+        folder.take(file.folder, file.name, f"{METRICS_FOLDER}/{file.table}/{name}")
+        tables[file.table].append(name)
     manifest = f"manifest-{number}.json"
     write_durably(folder.path / WORK / manifest, json.dumps({"tables": tables}, indent=1).encode())
     folder.put(f"{WORK}/{manifest}")
-    folder.move(f"{WORK}/{manifest}", f"{METRICS_FOLDER}/{manifest}")
+    folder.take(folder, f"{WORK}/{manifest}", f"{METRICS_FOLDER}/{manifest}")
     for name in there:
         if number_of(name) or _OURS.fullmatch(name):
             folder.remove(name)
-    folder.remove(WORK)

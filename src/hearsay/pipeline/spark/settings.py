@@ -30,7 +30,6 @@ def settings_for(rows: int, embedded: bool) -> dict[str, str]:
         "spark.sql.adaptive.enabled": str(not small).lower(),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.parquet.compression.codec": "zstd",
-        "spark.sql.maxConcurrentOutputFileWriters": "64",
         "spark.sql.codegen.wholeStage": str(compiled).lower(),
         "spark.sql.codegen.factoryMode": "FALLBACK" if compiled else "NO_CODEGEN",
     }
