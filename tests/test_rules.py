@@ -23,7 +23,7 @@ CORE = ROOT / "src" / "hearsay" / "core"
 KERNELS = ROOT / "src" / "hearsay" / "sim" / "array"
 TESTS = ROOT / "tests"
 ID = r"[A-Z]+-\d+"
-WITHOUT_KERNELS = {"episub", "extensions", "scores"}
+WITHOUT_KERNELS = {"episub", "scores", "deliveries.py", "gater.py", "score_parts.py", "features.py", "partials.py"}
 ALONE = r"\*reference only:\* ([^).]+)"
 STANDS = re.compile(rf"^\* ({ID})[:,] (.*(?:\n  .*)*)", re.MULTILINE)
 

@@ -37,8 +37,8 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.core.mesh.extensions.partials import MAX_GROUPS, Groups
 from hearsay.core.mesh.parameters import GossipsubParameters
+from hearsay.core.mesh.partials import MAX_GROUPS, Groups
 from hearsay.core.shell.contract import UsageError
 from hearsay.partial import counted, group_named
 

@@ -8,8 +8,7 @@ from http import HTTPStatus
 from http_client import ask, connect, read
 from waiting import run, until
 
-from hearsay.http.messages import TEXT, response
-from hearsay.http.server import HttpServer
+from hearsay.http.server import TEXT, HttpServer, response
 
 SLOTS = 8
 BEGUN = b"GET / HTTP/1.1\r\n"

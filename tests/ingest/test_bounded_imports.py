@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hearsay.ingest.peer_names import peer_of_name
+from hearsay.ingest.records import peer_of_name
 from hearsay.ingest.sources import LONGEST_LINE
 
 IMPORT = """

@@ -15,9 +15,8 @@ from profiles import examples
 from pubsub_trace import Batch, Event, delimited, events, json_line, parse_delimited, plain_rows
 
 from hearsay.ingest.event_decoder import MAX_MESSAGE
-from hearsay.ingest.peer_names import peer_name
 from hearsay.ingest.pubsub_traces import decode_pieces, is_batched, looks_like_events, protobuf_of_lines
-from hearsay.ingest.records import BadSource, plain
+from hearsay.ingest.records import BadSource, peer_name, plain
 from hearsay.libp2p.names import protobuf as varint
 from hearsay.trace.language.schema import wire_name
 

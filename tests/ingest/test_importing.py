@@ -13,8 +13,7 @@ import pytest
 from pubsub_trace import Batch, Event, delimited, json_line, parse_delimited, plain_rows
 
 from hearsay.ingest.import_traces import ImportResult, NothingImported, TooManyRecords, import_traces, read_here
-from hearsay.ingest.peer_names import peer_name, peer_of_name
-from hearsay.ingest.records import BadSource
+from hearsay.ingest.records import BadSource, peer_name, peer_of_name
 from hearsay.ingest.source_record import load_events, load_source
 from hearsay.ingest.sources import recognise, split
 from hearsay.ingest.tracestat import trace_stat, tracestat

@@ -11,7 +11,7 @@ from attacker import PROTOCOL_ERROR, Attacker, data_frame, frame, opening
 from waiting import patience
 
 from hearsay.libp2p.host.host import READ_BYTES, Host, HostLimits
-from hearsay.libp2p.limits import turns
+from hearsay.libp2p.limits import rates
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.multistream import HEADER as MULTISTREAM
 from hearsay.libp2p.mux.multistream import Dialer, Upgrade, line
@@ -279,8 +279,8 @@ SLICE = 2 * (16 << 10) // 19
 def one_slice_at_a_time():
     """Let a host open one slice of frames in each iteration of the event loop, as short as can be."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(turns, "SLICE_S", 0.0)
-        patched.setattr(turns, "TURN_S", 1e-9)
+        patched.setattr(rates, "SLICE_S", 0.0)
+        patched.setattr(rates, "TURN_S", 1e-9)
         yield
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from waiting import run, until
 
-from hearsay.http.messages import HEAD_BYTES
+from hearsay.http.server import HEAD_BYTES
 from hearsay.node.metrics.server import CONNECTIONS, Answer, answering
 
 ASK = b"GET /here HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearsay.core.language.rpc import Message
-from hearsay.libp2p.limits.rates import Allowance
-from hearsay.libp2p.limits.turns import SLICE_S, TURN_S, Turns
+from hearsay.libp2p.limits.rates import SLICE_S, TURN_S, Allowance, Turns
 from hearsay.node.incoming.verification import Batch, Line
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.core.rules.scores.parts import counted, decayed
+from hearsay.core.rules.score_parts import counted, decayed
 from hearsay.score_check.worth import first_that, left, refreshes_to_reach, refreshes_until, settles_at
 
 DECAYS = st.floats(0.05, 0.995)

@@ -29,8 +29,8 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.core.mesh.extensions.features import FeatureBook
-from hearsay.core.mesh.extensions.partials import Groups, Partials
+from hearsay.core.mesh.features import FeatureBook
+from hearsay.core.mesh.partials import Groups, Partials
 from hearsay.core.registry import ROUTERS, create
 from hearsay.core.shell.randomness import Randomness
 from hearsay.sim.checks.partial_checker import PartialChecker

@@ -12,7 +12,7 @@ from hearsay.core.mesh import mesh, mesh_upkeep, standing
 from hearsay.core.mesh.graft_bounds import Backoffs
 from hearsay.core.mesh.mesh import Mesh
 from hearsay.core.mesh.standing import Standing
-from hearsay.core.rules.scores import deliveries as promise_rules
+from hearsay.core.rules import deliveries
 from hearsay.core.scores.named_sets import named_set
 from hearsay.core.scores.promises import PromiseParameters, Promises
 from hearsay.sim.scenario.scenario_file import load_scenario
@@ -224,7 +224,7 @@ def test_waits_for_more_than_it_may(monkeypatch):
     few = partial(PromiseParameters, max_promises=2, max_promises_per_peer=1)
     monkeypatch.setattr(standing, "PromiseParameters", few)
     assert problems(**PROMISED) == ()
-    monkeypatch.setattr(promise_rules, "has_room", lambda *_: True)
+    monkeypatch.setattr(deliveries, "has_room", lambda *_: True)
     found = problems(**PROMISED)
     reported(r"awaits \d messages, above 2", found)
     reported(r"awaits \d messages of one peer, above 1", found)

@@ -12,14 +12,150 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
+from ipaddress import ip_address
 
-from hearsay.http.messages import PATIENCE_S, BadRequest, Request, RequestReader, refusal, require_host
 from hearsay.listener import Listener
 from hearsay.slots import Slots
+
+HEAD_BYTES = 8192
+PATIENCE_S = 5.0
+_END = b"\r\n\r\n"
+_ONCE = frozenset({"host", "content-length", "transfer-encoding", "content-type", "origin"})
+_MOST_DIGITS = 9
+_AUTHORITY = re.compile(r"([^:]+|\[.*\])(?::\d+)?")
+
+
+class BadRequest(Exception):
+    """Answered by a status and one line, and perhaps headers of its own."""
+
+    def __init__(self, status: HTTPStatus, why: str, *headers: str) -> None:
+        super().__init__(why)
+        self.status = status
+        self.headers = headers
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    path: str
+    """Without its query."""
+    headers: Mapping[str, str]
+    """By their names in lower case."""
+    body: bytes = b""
+
+
+def require_host(request: Request, names: Collection[str]) -> None:
+    """HTTP-5. `names` are those of this server besides addresses and `localhost`."""
+    parsed = _AUTHORITY.fullmatch(request.headers.get("host", ""))
+    host = parsed[1] if parsed is not None else ""
+    if host not in names and host != "localhost" and not _is_address(host):
+        raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, "this server has another name")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+class RequestReader:
+    """The request of one connection."""
+
+    def __init__(self, body_bytes: int | None = None) -> None:
+        """The most that a body may have; none when bodies are not read."""
+        self._most = body_bytes
+        self._received = bytearray()
+        self._head: Request | None = None
+        self._length = 0
+
+    def take(self, data: bytes) -> Request | None:
+        """The request once it is whole. Raises `BadRequest`; then nothing more may be taken."""
+        searched = max(len(self._received) - len(_END) + 1, 0)
+        self._received += data
+        if self._head is None:
+            end = self._received.find(_END, searched)
+            if end > HEAD_BYTES or (end < 0 and len(self._received) >= HEAD_BYTES + len(_END)):
+                raise BadRequest(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"a head has at most {HEAD_BYTES} bytes")
+            if end < 0:
+                return None
+            self._head = _head_of(bytes(self._received[:end]))
+            del self._received[: end + len(_END)]
+            self._length = 0 if self._most is None else _length(self._head, self._most)
+        if len(self._received) < self._length:
+            return None
+        head = self._head
+        return Request(head.method, head.path, head.headers, bytes(self._received[: self._length]))
+
+
+def _head_of(head: bytes) -> Request:
+    first, *lines = head.decode("latin-1").split("\r\n")
+    match first.split(" "):
+        case [method, target, "HTTP/1.1" | "HTTP/1.0"] if method and target.startswith("/"):
+            pass
+        case _:
+            raise BadRequest(HTTPStatus.BAD_REQUEST, "not a request of HTTP/1.1")
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        name, value = name.lower(), value.strip(" \t")
+        if not colon or not name or name.split() != [name]:
+            raise BadRequest(HTTPStatus.BAD_REQUEST, "a header that cannot be")
+        if name in headers and name in _ONCE:
+            raise BadRequest(HTTPStatus.BAD_REQUEST, "a header comes twice")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return Request(method, target.partition("?")[0], headers)
+
+
+def _length(head: Request, most: int) -> int:
+    length = head.headers.get("content-length", "0")
+    if "transfer-encoding" in head.headers or not (length.isascii() and length.isdigit()):
+        raise BadRequest(HTTPStatus.LENGTH_REQUIRED, "say how long the body is")
+    if len(length) > _MOST_DIGITS or int(length) > most:
+        raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {most} bytes")
+    return int(length)
+
+
+TEXT = "text/plain; charset=utf-8"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+def response_head(status: HTTPStatus, content_type: str, length: int | None, *more: str) -> bytes:
+    """Return the head of an answer. Without a length the answer goes on until the connection ends."""
+    lines = (
+        f"HTTP/1.1 {status.value} {status.phrase}",
+        f"Content-Type: {content_type}",
+        *([] if length is None else [f"Content-Length: {length}"]),
+        "Cache-Control: no-store",
+        "X-Content-Type-Options: nosniff",
+        f"Content-Security-Policy: {POLICY}",
+        "Cross-Origin-Resource-Policy: same-origin",
+        "Referrer-Policy: no-referrer",
+        "Connection: close",
+        *more,
+    )
+    return "\r\n".join((*lines, "", "")).encode("ascii")
+
+
+def response(method: str, status: HTTPStatus, content_type: str, body: bytes, *more: str) -> bytes:
+    """Return a whole answer, which has no body for HEAD."""
+    head = response_head(status, content_type, len(body), *more)
+    return head if method == "HEAD" else head + body
+
+
+def refusal(method: str, refused: BadRequest) -> bytes:
+    return response(method, refused.status, TEXT, f"{refused}\n".encode(), *refused.headers)
+
 
 _AT_ONCE = 4096
 _HAS_SENT = 1.0

@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.rpc import PartKind
-from hearsay.ingest.peer_names import peer_name, peer_of_name
-from hearsay.ingest.records import BadSource, coded, empty_rows, numbers, records, texts
+from hearsay.ingest.records import BadSource, coded, empty_rows, numbers, peer_name, peer_of_name, records, texts
 from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.folder.foreign_parquet import open_foreign, pa
 from hearsay.trace.language.schema import NONE, Column, TraceEvent

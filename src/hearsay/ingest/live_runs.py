@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.actions import Reason
-from hearsay.ingest.peer_names import peer_name, peer_of_name
-from hearsay.ingest.records import BadSource, coded, empty_rows, records, texts
+from hearsay.ingest.records import BadSource, coded, empty_rows, peer_name, peer_of_name, records, texts
 from hearsay.trace.folder.arrow import pa, read_table
 from hearsay.trace.folder.manifest import MANIFEST, load_manifest
 from hearsay.trace.language.errors import RunFolderError

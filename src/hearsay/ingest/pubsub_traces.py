@@ -27,9 +27,8 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from hearsay.ingest.event_decoder import MAX_MESSAGE, NEED_MORE, NO_ROOM, PROBLEMS, DecodedRows, decode, rows_needed
-from hearsay.ingest.peer_names import peer_name
 from hearsay.ingest.protobuf_fields import SPAN_BITS, Data, Numbers, copy_spans
-from hearsay.ingest.records import BadSource, coded, empty_rows, records, texts
+from hearsay.ingest.records import BadSource, coded, empty_rows, peer_name, records, texts
 from hearsay.trace.folder.arrow import pa
 from hearsay.trace.language.schema import NONE, WIDTH, Column
 

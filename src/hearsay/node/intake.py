@@ -11,7 +11,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from hearsay.core.language.rpc import EPISUB
-from hearsay.libp2p.limits.turns import Turns
+from hearsay.libp2p.limits.rates import Turns
 from hearsay.libp2p.mux.stream import Stream
 from hearsay.node.incoming.verification import Batch, Verdicts, Verification
 from hearsay.node.receive import PeerInput

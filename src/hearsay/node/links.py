@@ -11,8 +11,8 @@ from time import monotonic
 from hearsay.core.language.events import Event, PeerConnected, PeerDisconnected
 from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.libp2p.host.tasks import Tasks
+from hearsay.libp2p.limits.rates import Turns
 from hearsay.libp2p.limits.resources import Budget, address_group
-from hearsay.libp2p.limits.turns import Turns
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
 from hearsay.libp2p.names.errors import MultistreamError, ProtocolError
 from hearsay.libp2p.names.peer_id import PeerId, to_text

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.state import ScoreParts
-from hearsay.core.rules.scores import parts
-from hearsay.core.rules.scores.parts import may_be_in_mesh
+from hearsay.core.rules.score_parts import may_be_in_mesh, topic_sum
 from hearsay.core.scores.score_parameters import TopicNumbers
 from hearsay.core.scores.scorer import Scorer
 from hearsay.score_check.offences import BROKEN_PROMISES, SHARING_PEERS, offences_of_the_peer
@@ -285,7 +284,7 @@ class _Play:
     def _row(self, found: ScoreParts) -> list[float]:
         weights = {topic.name: topic.numbers.weight for topic in self._topics}
         of_topics = [
-            sum(parts.topic_sum(own[place], 0.0, 0.0, 0.0, 0.0, weights[str(name)]) for name, own in found.topics)
+            sum(topic_sum(own[place], 0.0, 0.0, 0.0, 0.0, weights[str(name)]) for name, own in found.topics)
             for place in range(5)
         ]
         return [*of_topics, found.peer.shared_addresses, found.peer.misbehaviour]

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hearsay.core.rules.scores import parts
-from hearsay.core.rules.scores.parts import may_be_in_mesh
+from hearsay.core.rules import score_parts
+from hearsay.core.rules.score_parts import may_be_in_mesh
 from hearsay.score_check.subject import TopicGroup
 from hearsay.score_check.worth import TopicWorth, Worth, first_that, left
 
@@ -64,7 +64,7 @@ def _silence(worth: Worth, topic: TopicWorth) -> Silence:
 def active_after_s(worth: Worth, topic: TopicWorth) -> float:
     """From a GRAFT until deliveries are expected: a refresh sees to that (ACTIVE-2)."""
     interval = worth.subject.score.peer.decay_interval_us
-    refreshes = first_that(lambda count: parts.is_active(count * interval, topic.numbers.activation))
+    refreshes = first_that(lambda count: score_parts.is_active(count * interval, topic.numbers.activation))
     return (refreshes or 0) * worth.interval_s
 
 

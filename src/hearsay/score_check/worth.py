@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, log
 
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.rules.scores import parts
+from hearsay.core.rules import score_parts
 from hearsay.core.scores.declarations import QuantumRounding
 from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbers, TopicScoreParameters
 from hearsay.core.shell.parameters import MAX_TIME_MS
@@ -126,11 +126,11 @@ class Worth:
     def score(self, topics: float, shared: float = 0.0, misbehaviour: float = 0.0) -> float:
         """From the sum of all topics, the peers at an address, and what P7 counts."""
         peer = self.peer
-        return parts.total(
-            parts.capped_topics(topics, float(peer.topic_cap)),
+        return score_parts.total(
+            score_parts.capped_topics(topics, float(peer.topic_cap)),
             0.0,
-            parts.excess_square(shared, peer.shared_address_threshold) * peer.shared_address_weight,
-            parts.excess_square(misbehaviour, peer.misbehaviour_threshold) * peer.misbehaviour_weight,
+            score_parts.excess_square(shared, peer.shared_address_threshold) * peer.shared_address_weight,
+            score_parts.excess_square(misbehaviour, peer.misbehaviour_threshold) * peer.misbehaviour_weight,
             0.0,
         )
 
@@ -148,13 +148,13 @@ class Worth:
     def deficit(self, topic: TopicWorth, deliveries: float) -> float:
         """P3 of an active member, times the topic's weight."""
         own = topic.numbers
-        lacking = parts.deficit_square(deliveries, own.mesh_threshold)
-        return parts.topic_sum(0.0, 0.0, lacking * own.mesh_weight, 0.0, 0.0, own.weight)
+        lacking = score_parts.deficit_square(deliveries, own.mesh_threshold)
+        return score_parts.topic_sum(0.0, 0.0, lacking * own.mesh_weight, 0.0, 0.0, own.weight)
 
     def invalid(self, topic: TopicWorth, count: float) -> float:
         """Return P4 of `count` invalid messages, times the topic's weight."""
         own = topic.numbers
-        return parts.topic_sum(0.0, 0.0, 0.0, 0.0, parts.square(count) * own.invalid_weight, own.weight)
+        return score_parts.topic_sum(0.0, 0.0, 0.0, 0.0, score_parts.square(count) * own.invalid_weight, own.weight)
 
 
 def worth_of(subject: Subject) -> Worth:
@@ -170,19 +170,19 @@ def _topics(subject: Subject) -> Iterator[TopicWorth]:
     whole = peer.time_in_mesh_quanta is QuantumRounding.WHOLE
     for group, parameters in subject.scored:
         own = parameters.numbers()
-        time = parts.time_in_mesh(A_MONTH, own.quantum, own.time_in_mesh_cap, whole)
+        time = score_parts.time_in_mesh(A_MONTH, own.quantum, own.time_in_mesh_cap, whole)
         rate = None if group.messages_per_s is None else group.messages_per_s * interval_s
         usual = own.first_cap
         if rate is not None:
             usual = settles_at(rate / subject.expected.degree, own.first_decay, own.first_cap, peer.decay_to_zero)
-        lacking = parts.deficit_square(0.0, own.mesh_threshold) * own.mesh_weight
+        lacking = score_parts.deficit_square(0.0, own.mesh_threshold) * own.mesh_weight
         yield TopicWorth(
             group,
             parameters,
             own,
-            in_mesh=parts.topic_sum(time * own.time_in_mesh_weight, 0.0, 0.0, 0.0, 0.0, own.weight),
-            first=parts.topic_sum(0.0, own.first_cap * own.first_weight, 0.0, 0.0, 0.0, own.weight),
-            deficit=parts.topic_sum(0.0, 0.0, lacking, 0.0, 0.0, own.weight),
+            in_mesh=score_parts.topic_sum(time * own.time_in_mesh_weight, 0.0, 0.0, 0.0, 0.0, own.weight),
+            first=score_parts.topic_sum(0.0, own.first_cap * own.first_weight, 0.0, 0.0, 0.0, own.weight),
+            deficit=score_parts.topic_sum(0.0, 0.0, lacking, 0.0, 0.0, own.weight),
             per_refresh=rate,
-            usual_first=parts.topic_sum(0.0, usual * own.first_weight, 0.0, 0.0, 0.0, own.weight),
+            usual_first=score_parts.topic_sum(0.0, usual * own.first_weight, 0.0, 0.0, 0.0, own.weight),
         )

@@ -12,8 +12,7 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Protocol, cast
 
-from hearsay.http.messages import BadRequest, Request, response, response_head
-from hearsay.http.server import HttpServer
+from hearsay.http.server import BadRequest, HttpServer, Request, response, response_head
 from hearsay.watch.broadcast import Broadcast, Refused, Viewer
 
 BODY_BYTES = 16_384

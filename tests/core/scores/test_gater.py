@@ -13,7 +13,7 @@ from scoring import SECOND
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.registry import ROUTERS
-from hearsay.core.rules.scores.gater import is_let_in
+from hearsay.core.rules.gater import is_let_in
 from hearsay.core.scores.gater import Gater, GaterParameters
 from hearsay.core.shell.randomness import Purpose, Randomness
 

@@ -13,22 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hearsay.core.language.actions import Reason
-from hearsay.core.rules.scores import deliveries, gater, parts
-from hearsay.core.rules.scores import deliveries as promises
-from hearsay.core.rules.scores import parts as counters
-from hearsay.core.rules.scores import parts as mesh_times
-from hearsay.core.rules.scores import parts as retention
-from hearsay.core.rules.scores import parts as thresholds
+from hearsay.core.rules import deliveries, gater, score_parts
 
 
 @pytest.mark.parametrize(
     ("decision", "limit", "below", "at"),
     [
-        (thresholds.may_gossip, -10.0, False, True),
-        (thresholds.gets_published, -50.0, False, True),
-        (thresholds.is_graylisted, -80.0, True, False),
-        (thresholds.exchange_is_accepted, 10.0, False, True),
-        (thresholds.mesh_is_poor, 20.0, True, False),
+        (score_parts.may_gossip, -10.0, False, True),
+        (score_parts.gets_published, -50.0, False, True),
+        (score_parts.is_graylisted, -80.0, True, False),
+        (score_parts.exchange_is_accepted, 10.0, False, True),
+        (score_parts.mesh_is_poor, 20.0, True, False),
     ],
 )
 def test_what_a_score_is_enough_for(decision, limit, below, at):
@@ -38,7 +33,7 @@ def test_what_a_score_is_enough_for(decision, limit, below, at):
 
 def test_who_may_be_in_a_mesh():
     """Rules: THRESHOLD-1."""
-    assert [thresholds.may_be_in_mesh(score) for score in (-1e-9, 0.0, 1.0)] == [False, True, True]
+    assert [score_parts.may_be_in_mesh(score) for score in (-1e-9, 0.0, 1.0)] == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -60,33 +55,33 @@ def test_what_a_rejection_means(reason, record, gated):
 
 def test_parts_at_their_thresholds():
     """Rules: SCORE-3, SCORE-8, SCORE-9, SCORE-10."""
-    assert [parts.deficit_square(count, 2.0) for count in (0.0, 1.5, 2.0, 3.0)] == [4.0, 0.25, 0.0, 0.0]
-    assert [parts.excess_square(count, 2.0) for count in (1.0, 2.0, 2.5, 4.0)] == [0.0, 0.0, 0.25, 4.0]
-    assert [parts.excess(count, 2.0) for count in (1.0, 2.0, 4.0)] == [0.0, 0.0, 2.0]
+    assert [score_parts.deficit_square(count, 2.0) for count in (0.0, 1.5, 2.0, 3.0)] == [4.0, 0.25, 0.0, 0.0]
+    assert [score_parts.excess_square(count, 2.0) for count in (1.0, 2.0, 2.5, 4.0)] == [0.0, 0.0, 0.25, 4.0]
+    assert [score_parts.excess(count, 2.0) for count in (1.0, 2.0, 4.0)] == [0.0, 0.0, 2.0]
 
 
 def test_a_counter_is_kept_at_zero_and_forgotten_below():
     """Rules: COUNTER-2."""
-    assert [counters.decayed(counter, 0.5, 0.25) for counter in (0.5, 0.49)] == [0.25, 0.0]
+    assert [score_parts.decayed(counter, 0.5, 0.25) for counter in (0.5, 0.49)] == [0.25, 0.0]
 
 
 NUMBER = st.floats(0, 1e9)
 TIME = st.integers(0, 2**52)
 COMPILED: dict[Callable[..., object], tuple[st.SearchStrategy[object], ...]] = {
-    parts.time_in_mesh: (TIME, TIME, NUMBER, st.booleans()),
-    parts.deficit_square: (NUMBER, NUMBER),
-    parts.excess_square: (NUMBER, NUMBER),
-    parts.square: (NUMBER,),
-    parts.topic_sum: (NUMBER,) * 6,
-    parts.capped_topics: (NUMBER, NUMBER),
-    parts.total: (NUMBER,) * 5,
-    counters.counted: (NUMBER, NUMBER, NUMBER),
-    counters.decayed: (NUMBER, st.floats(0, 1), NUMBER),
-    mesh_times.counts_as_failure: (st.booleans(), st.booleans(), st.booleans()),
+    score_parts.time_in_mesh: (TIME, TIME, NUMBER, st.booleans()),
+    score_parts.deficit_square: (NUMBER, NUMBER),
+    score_parts.excess_square: (NUMBER, NUMBER),
+    score_parts.square: (NUMBER,),
+    score_parts.topic_sum: (NUMBER,) * 6,
+    score_parts.capped_topics: (NUMBER, NUMBER),
+    score_parts.total: (NUMBER,) * 5,
+    score_parts.counted: (NUMBER, NUMBER, NUMBER),
+    score_parts.decayed: (NUMBER, st.floats(0, 1), NUMBER),
+    score_parts.counts_as_failure: (st.booleans(), st.booleans(), st.booleans()),
     deliveries.rejection: (st.sampled_from([int(reason) for reason in Reason]),),
     deliveries.copy_answer: (st.integers(0, 4), st.booleans()),
-    retention.is_kept: (NUMBER, st.booleans(), TIME),
-    promises.rejection_keeps: (st.sampled_from([int(reason) for reason in Reason]),),
+    score_parts.is_kept: (NUMBER, st.booleans(), TIME),
+    deliveries.rejection_keeps: (st.sampled_from([int(reason) for reason in Reason]),),
     gater.is_open: (TIME, TIME, NUMBER, NUMBER, NUMBER),
     gater.is_let_in: (st.integers(0, 2**64 - 1).map(np.uint64), NUMBER, NUMBER),
 }

@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import IHave, IWant, PartKind
-from hearsay.core.mesh.extensions.partials import Partials
 from hearsay.core.mesh.fanout import Fanout
 from hearsay.core.mesh.mesh import Mesh
 from hearsay.core.mesh.message_memory import MessageCache, Unwanted
 from hearsay.core.mesh.parameters import GossipsubParameters, GossipTargets
+from hearsay.core.mesh.partials import Partials
 from hearsay.core.mesh.standing import Standing
 from hearsay.core.rules.message_rules import (
     gossip_targets,

@@ -35,14 +35,14 @@ from hearsay.core.language.actions import CopyWithheld, Dial, Reason, Via, Withd
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import IDontWant, IHave, IWant, Message, PartKind, Rpc, knows_idontwant
 from hearsay.core.language.state import Peering, ScoreParts
-from hearsay.core.mesh.extensions.features import FeatureBook
-from hearsay.core.mesh.extensions.partials import Partials
 from hearsay.core.mesh.fanout import Fanout
+from hearsay.core.mesh.features import FeatureBook
 from hearsay.core.mesh.gossip import Gossip
 from hearsay.core.mesh.mesh import EXPIRE_EVERY
 from hearsay.core.mesh.meshsub import MeshStrategy
 from hearsay.core.mesh.message_memory import MessageCache, Unwanted
 from hearsay.core.mesh.parameters import GossipsubParameters, SeenBy, ShortMesh
+from hearsay.core.mesh.partials import Partials
 from hearsay.core.rules.message_rules import is_worth_telling, served_in_a_heartbeat
 from hearsay.core.shell.guarantees import MeshPromise, Promises
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup

@@ -1,4 +1,4 @@
-"""GRAFT and PRUNE of peers (the decisions: `rules/mesh_rules.py`, `rules/scores/mesh_members.py`).
+"""GRAFT and PRUNE of peers (the decisions: `rules/mesh_rules.py`, `rules/score_parts.py`).
 
 Rules (r1; v1.1; go):
 
@@ -41,7 +41,7 @@ from hearsay.core.rules.mesh_rules import (
     is_flood,
     is_full,
 )
-from hearsay.core.rules.scores.mesh_members import ALWAYS, NEVER, QUOTA, enters_a_full_mesh
+from hearsay.core.rules.score_parts import ALWAYS, NEVER, QUOTA, enters_a_full_mesh
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.randomness import Purpose, key_of, sample
 from hearsay.core.shell.strategy import Shell

@@ -1,4 +1,4 @@
-"""Upkeep of the mesh in the heartbeat (the decisions: `rules/mesh_rules.py`, `rules/scores/mesh_members.py`).
+"""Upkeep of the mesh in the heartbeat (the decisions: `rules/mesh_rules.py`, `rules/score_parts.py`).
 
 * MESH-2: Upkeep comes once per heartbeat and topic; SIZE-1 and SIZE-2 say how many peers it GRAFTs or PRUNEs. The
   peers are random.
@@ -24,16 +24,16 @@ from hearsay.core.mesh.parameters import (
 from hearsay.core.mesh.standing import Standing
 from hearsay.core.rules.mesh_rules import is_too_large, is_too_small, mesh_change
 from hearsay.core.rules.mixing import extend
-from hearsay.core.rules.scores.mesh_members import (
+from hearsay.core.rules.score_parts import (
     LOWER,
     MEAN,
     UPPER,
     dialled_to_graft,
     dialled_to_keep,
     median,
+    mesh_is_poor,
     opportunity_is_due,
 )
-from hearsay.core.rules.scores.parts import mesh_is_poor
 from hearsay.core.shell.peers import PeerGroup
 from hearsay.core.shell.randomness import Purpose, sample, shuffled
 from hearsay.core.shell.strategy import Shell

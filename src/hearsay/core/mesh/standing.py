@@ -26,7 +26,7 @@ from hearsay.core.language.rpc import Control, IHave, IWant, Message, PartKind, 
 from hearsay.core.language.state import ScoreParts
 from hearsay.core.mesh.parameters import GossipsubParameters, UnwelcomeGraft
 from hearsay.core.rules.message_rules import rpc_is_accepted
-from hearsay.core.rules.scores.parts import exchange_is_accepted, gets_published, may_be_in_mesh, may_gossip
+from hearsay.core.rules.score_parts import exchange_is_accepted, gets_published, may_be_in_mesh, may_gossip
 from hearsay.core.scores.declarations import TrackedPromises
 from hearsay.core.scores.gater import Gater
 from hearsay.core.scores.promises import PromiseParameters, Promises

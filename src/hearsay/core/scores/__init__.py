@@ -22,5 +22,5 @@ sees times and activations of now; then the broken promises. A heartbeat asks fo
 `now` are in microseconds and never go back. A router's deadline has to name the next refresh too.
 
 Inside: `choices`, `numbers`, `decays`, `declarations` → parameters → `counters`, `deliveries`, `addresses`,
-`retained` → `scorer`, `promises`, `gater` → `score_set` → `sets`. Decisions are in `core.rules.scores`.
+`retained` → `scorer`, `promises`, `gater` → `score_set` → `sets`. Decisions are in `core.rules`.
 """

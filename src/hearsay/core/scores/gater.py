@@ -1,4 +1,4 @@
-"""The gater: its parameters, the table `[router.gater]`, and what each address sent (rules: `rules/scores/gater.py`).
+"""The gater: its parameters, the table `[router.gater]`, and what each address sent (rules: `rules/gater.py`).
 
 * PARAMETERS-10: All of it must be given. Ignored and rejected messages weigh at least as much as delivered ones.
 """
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
-from hearsay.core.rules.scores import gater
-from hearsay.core.rules.scores.parts import decayed
+from hearsay.core.rules import gater
+from hearsay.core.rules.score_parts import decayed
 from hearsay.core.scores.declarations import MIN_INTERVAL_MS, amount, fraction
 from hearsay.core.scores.promises import Draw
 from hearsay.core.shell.parameters import Parameters, Violation, integer, milliseconds

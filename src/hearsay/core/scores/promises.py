@@ -1,4 +1,4 @@
-"""Peers with requested messages that have not arrived (rules: `core.rules.scores.deliveries`)."""
+"""Peers with requested messages that have not arrived (rules: `core.rules.deliveries`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId
-from hearsay.core.rules.scores import deliveries
+from hearsay.core.rules import deliveries
 from hearsay.core.scores.declarations import TrackedPromises
 from hearsay.core.shell.parameters import Parameters, choice, integer, milliseconds
 from hearsay.core.shell.randomness import below

@@ -17,11 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
-from hearsay.core.rules.scores import parts
-from hearsay.core.rules.scores import parts as counters
-from hearsay.core.rules.scores import parts as mesh_times
-from hearsay.core.rules.scores.deliveries import OPEN
-from hearsay.core.rules.scores.parts import excess_square, is_forgotten
+from hearsay.core.rules import score_parts
+from hearsay.core.rules.deliveries import OPEN
+from hearsay.core.rules.score_parts import excess_square, is_forgotten
 from hearsay.core.scores.declarations import Ipv6Counting, MeshTimes
 from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbers
 
@@ -52,10 +50,10 @@ class TopicCounters:
 
     def prune(self, topic: TopicNumbers, peer: PeerScoreParameters, now: Micros) -> None:
         active = self.is_active(topic, peer, now)
-        if mesh_times.counts_as_failure(active, self.member, peer.second_prune_counts):
-            self.failures += parts.deficit_square(self.mesh, topic.mesh_threshold)
+        if score_parts.counts_as_failure(active, self.member, peer.second_prune_counts):
+            self.failures += score_parts.deficit_square(self.mesh, topic.mesh_threshold)
         self.member = False
-        self._active = mesh_times.stays_active(active, peer.deficit_after_prune)
+        self._active = score_parts.stays_active(active, peer.deficit_after_prune)
 
     def go_away(self, topic: TopicNumbers, peer: PeerScoreParameters, now: Micros) -> None:
         """The peer disconnects and is kept."""
@@ -64,12 +62,12 @@ class TopicCounters:
             self.prune(topic, peer, now)
 
     def deliver(self, topic: TopicNumbers) -> None:
-        self.first = counters.counted(self.first, 1.0, topic.first_cap)
+        self.first = score_parts.counted(self.first, 1.0, topic.first_cap)
         self.deliver_copy(topic)
 
     def deliver_copy(self, topic: TopicNumbers) -> None:
         if self.member:
-            self.mesh = counters.counted(self.mesh, 1.0, topic.mesh_cap)
+            self.mesh = score_parts.counted(self.mesh, 1.0, topic.mesh_cap)
 
     def blame(self) -> None:
         self.invalid += 1.0
@@ -82,7 +80,7 @@ class TopicCounters:
     def is_active(self, topic: TopicNumbers, peer: PeerScoreParameters, now: Micros) -> bool:
         """True if mesh deliveries are expected."""
         if peer.mesh_times is MeshTimes.NOW and self.member:
-            return mesh_times.is_active(now - self.grafted, topic.activation)
+            return score_parts.is_active(now - self.grafted, topic.activation)
         return self._active
 
     def recap(self, topic: TopicNumbers) -> None:
@@ -90,15 +88,15 @@ class TopicCounters:
         self.mesh = min(self.mesh, topic.mesh_cap)
 
     def decay(self, topic: TopicNumbers, zero: float) -> None:
-        self.first = counters.decayed(self.first, topic.first_decay, zero)
-        self.mesh = counters.decayed(self.mesh, topic.mesh_decay, zero)
-        self.failures = counters.decayed(self.failures, topic.failure_decay, zero)
-        self.invalid = counters.decayed(self.invalid, topic.invalid_decay, zero)
+        self.first = score_parts.decayed(self.first, topic.first_decay, zero)
+        self.mesh = score_parts.decayed(self.mesh, topic.mesh_decay, zero)
+        self.failures = score_parts.decayed(self.failures, topic.failure_decay, zero)
+        self.invalid = score_parts.decayed(self.invalid, topic.invalid_decay, zero)
 
     def refresh_mesh_time(self, topic: TopicNumbers, now: Micros) -> None:
         if self.member:
             self.mesh_time = now - self.grafted
-            if mesh_times.is_active(self.mesh_time, topic.activation):
+            if score_parts.is_active(self.mesh_time, topic.activation):
                 self._active = True
 
 
@@ -126,8 +124,8 @@ class PeerCounters:
             counted.worth = None
 
     def decay(self, peer: PeerScoreParameters) -> None:
-        self.misbehaviour = counters.decayed(self.misbehaviour, peer.misbehaviour_decay, peer.decay_to_zero)
-        self.slow = counters.decayed(self.slow, peer.slow_peer_decay, peer.decay_to_zero)
+        self.misbehaviour = score_parts.decayed(self.misbehaviour, peer.misbehaviour_decay, peer.decay_to_zero)
+        self.slow = score_parts.decayed(self.slow, peer.slow_peer_decay, peer.decay_to_zero)
 
     @property
     def is_blameless(self) -> bool:

@@ -12,9 +12,8 @@ from typing import TypeAlias
 
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.state import PeerParts, ScoreParts, TopicParts
-from hearsay.core.rules.scores import deliveries, parts
-from hearsay.core.rules.scores import parts as retention
-from hearsay.core.rules.scores.parts import is_graylisted
+from hearsay.core.rules import deliveries, score_parts
+from hearsay.core.rules.score_parts import is_graylisted
 from hearsay.core.scores.declarations import InvalidCopies, MeshTimes, QuantumRounding, RetainedScores
 from hearsay.core.scores.records import DeliveryRecords, PeerCounters, RetainedPeers, SharedAddresses, TopicCounters
 from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbers
@@ -63,7 +62,7 @@ class Scorer:
         if found is None or not found.connected:
             return
         own = self._parameters
-        if not retention.is_kept(self.score(peer, now), own.retained_scores is RetainedScores.ALL, own.retain_ms):
+        if not score_parts.is_kept(self.score(peer, now), own.retained_scores is RetainedScores.ALL, own.retain_ms):
             self._forget(peer)
             return
         found.connected = False
@@ -209,7 +208,7 @@ class Scorer:
             return 0.0
         changes = self._addresses.changes
         if found.score is None or found.neighbourhood != changes or self._times_are_now:
-            found.score = found.least = parts.total(*self._peer_parts(peer, found, now))
+            found.score = found.least = score_parts.total(*self._peer_parts(peer, found, now))
             found.neighbourhood = changes
         return found.score
 
@@ -231,7 +230,7 @@ class Scorer:
         topics = tuple(
             (topic, TopicParts(*self._topic_parts(topic, counted, now))) for topic, counted in found.topics.items()
         )
-        return ScoreParts(parts.total(*own), PeerParts(*own), topics)
+        return ScoreParts(score_parts.total(*own), PeerParts(*own), topics)
 
     def sizes(self) -> tuple[tuple[str, int, int], ...]:
         """Return state that peers can increase: name, size, and limit."""
@@ -247,8 +246,8 @@ class Scorer:
     def _peer_parts(self, peer: PeerId, found: PeerCounters, now: Micros) -> Weighted:
         """As `PeerParts` has them; a plain tuple is quicker to make."""
         own = self._parameters
-        misbehaviour = parts.excess_square(found.misbehaviour, own.misbehaviour_threshold)
-        slow = parts.excess(found.slow, own.slow_peer_threshold)
+        misbehaviour = score_parts.excess_square(found.misbehaviour, own.misbehaviour_threshold)
+        slow = score_parts.excess(found.slow, own.slow_peer_threshold)
         shared = self._addresses.excess(peer, own.shared_address_threshold)
         return (
             self._sum_of_topics(found, now),
@@ -263,23 +262,23 @@ class Scorer:
         for topic, counted in found.topics.items():
             if counted.worth is None or self._times_are_now:
                 weighted = self._topic_parts(topic, counted, now)
-                counted.worth = parts.topic_sum(*weighted, self._topics[topic].weight)
+                counted.worth = score_parts.topic_sum(*weighted, self._topics[topic].weight)
             summed += counted.worth
-        return parts.capped_topics(summed, float(self._parameters.topic_cap))
+        return score_parts.capped_topics(summed, float(self._parameters.topic_cap))
 
     def _topic_parts(self, topic: TopicId, counted: TopicCounters, now: Micros) -> Weighted:
         """As `TopicParts` has them."""
         own, of_peer = self._topics[topic], self._parameters
         time = counted.time_in_mesh(of_peer, now)
         active = counted.is_active(own, of_peer, now)
-        deficit = parts.deficit_square(counted.mesh, own.mesh_threshold) if active else 0.0
+        deficit = score_parts.deficit_square(counted.mesh, own.mesh_threshold) if active else 0.0
         return (
-            parts.time_in_mesh(time, own.quantum, own.time_in_mesh_cap, self._counts_whole_quanta)
+            score_parts.time_in_mesh(time, own.quantum, own.time_in_mesh_cap, self._counts_whole_quanta)
             * own.time_in_mesh_weight,
             counted.first * own.first_weight,
             deficit * own.mesh_weight,
             counted.failures * own.failure_weight,
-            parts.square(counted.invalid) * own.invalid_weight,
+            score_parts.square(counted.invalid) * own.invalid_weight,
         )
 
     def _counted(self, peer: PeerId | None, topic: TopicId) -> TopicCounters | None:

@@ -23,8 +23,8 @@ from time import monotonic
 
 from hearsay.libp2p.host.listening import AdmissionLimits, concrete_addresses, fitted
 from hearsay.libp2p.host.node_host import MAX_STREAMS
+from hearsay.libp2p.limits.rates import Turns
 from hearsay.libp2p.limits.resources import Budget, ResourceLimits, Resources, address_group
-from hearsay.libp2p.limits.turns import Turns
 from hearsay.libp2p.mux.connection import Connection
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.stream import Stream, StreamClosed

@@ -4,7 +4,7 @@
 * While the socket's buffer is full nothing more is sealed; data waits at its streams, whose writers see it.
 * A peer that has not proven who it is before the deadline is cut off, so is one that breaks a protocol. A connection
   that is closed and cannot be flushed is cut off after `CLOSE_SECONDS`.
-* Received bytes are decrypted and demultiplexed in the peer's turn (`turns.py`). Until then they are reserved in the
+* Received bytes are decrypted and demultiplexed in the peer's turn (`rates.py`). Until then they are reserved in the
   peer's budget, and while a frame waits the socket is not read. A peer that sends empty or tiny frames faster than
   `small_frames_per_s` has to wait, which is an offence.
 * A peer that does not seem alive (`connection_limits.py`) is cut off.
@@ -20,9 +20,8 @@ from contextlib import suppress
 from time import monotonic
 from typing import Protocol, cast
 
-from hearsay.libp2p.limits.rates import Allowance
+from hearsay.libp2p.limits.rates import Allowance, Turns
 from hearsay.libp2p.limits.resources import Budget, Resources, address_group
-from hearsay.libp2p.limits.turns import Turns
 from hearsay.libp2p.mux.connection_limits import LARGE_FRAME, ConnectionLimits, Liveness
 from hearsay.libp2p.mux.connection_streams import ConnectionStreams
 from hearsay.libp2p.mux.multistream import Upgrade

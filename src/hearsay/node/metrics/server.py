@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from hearsay.http.messages import PATIENCE_S, TEXT, BadRequest, Request, response
-from hearsay.http.server import HttpServer
+from hearsay.http.server import PATIENCE_S, TEXT, BadRequest, HttpServer, Request, response
 from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.node.config import NodeConfig

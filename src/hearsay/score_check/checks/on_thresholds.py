@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from hearsay.core.rules.scores.parts import exchange_is_accepted, mesh_is_poor
+from hearsay.core.rules.score_parts import exchange_is_accepted, mesh_is_poor
 from hearsay.core.scores.declarations import Validation
 from hearsay.core.scores.score_parameters import PeerScoreParameters as Peer
 from hearsay.core.scores.score_parameters import ScoreThresholds as Thresholds

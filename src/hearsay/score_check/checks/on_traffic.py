@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hearsay.core.rules.scores.parts import may_be_in_mesh
+from hearsay.core.rules.score_parts import may_be_in_mesh
 from hearsay.score_check.findings import Remark
 from hearsay.score_check.silence import active_after_s
 from hearsay.score_check.worth import TopicWorth, Worth, refreshes_to_reach, refreshes_until

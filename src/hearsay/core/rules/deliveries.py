@@ -26,7 +26,8 @@ A peer that announces a message and does not send it makes others wait:
   only a copy of the peer that was asked keeps it, a duplicate too.
 * PROMISE-3: When its time is over, a promise is broken. A heartbeat counts those of each peer as misbehaviour (P7).
 * PROMISE-4: A peer whose messages the gater ignores cannot keep its promises: they are void.
-* PROMISE-5: The number of tracked promises of a peer, and of all peers, is limited; further ones are not tracked."""
+* PROMISE-5: The number of tracked promises of a peer, and of all peers, is limited; further ones are not tracked.
+"""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from hearsay.core.language.events import PartialApplication, PartialPeer, Partia
 from hearsay.core.language.identifiers import PeerId, TopicId
 from hearsay.core.language.rpc import Partial, PartialUse, knows_extensions
 from hearsay.core.language.sizes import partial_kind
-from hearsay.core.mesh.extensions.features import FeatureBook
+from hearsay.core.mesh.features import FeatureBook
 from hearsay.core.mesh.parameters import GossipsubParameters, SupportersTold
 from hearsay.core.shell.guarantees import PartialPromise
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
