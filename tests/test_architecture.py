@@ -140,8 +140,8 @@ INSIDE = {
     "watch": [{"picture"}, {"places", "history"}, {"broadcast"}, {"row_stream", "server", "touches"}, {"sources"}],
     "ingest": [
         {"protobuf_fields"},
-        {"event_decoder", "peer_names", "records"},
-        {"hermes", "live_runs", "pubsub_traces", "message_facts", "source_record"},
+        {"event_decoder", "records", "source_record"},
+        {"hermes", "live_runs", "pubsub_traces", "message_facts"},
         {"sources", "partition", "skew", "tracestat"},
         {"data_source", "import_traces"},
         {"spark_import"},

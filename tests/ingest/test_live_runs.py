@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
+from commands import hearsay
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pubsub_trace import NAMES, TYPES, Event, delimited
 
 from hearsay.core.language.actions import Deliver, DuplicateReceived, MessagePublished, MessageRejected, Reason, Via
 from hearsay.core.language.rpc import Message, Rpc
-from hearsay.ingest.import_traces import NothingImported, join_runs
+from hearsay.ingest.import_traces import NothingImported, import_traces, join_runs
 from hearsay.ingest.live_runs import different_folders
 from hearsay.ingest.source_record import load_source
 from hearsay.ingest.spark_import import read_with_spark
@@ -148,12 +154,12 @@ def test_what_is_no_live_trace_is_refused_before_anything_is_written(runs, tmp_p
     join_runs(runs, RunFolder.create(tmp_path / "joined"))
     with pytest.raises(RunFolderError, match="joined already"):
         different_folders([tmp_path / "joined"])
-    with pytest.raises(RunFolderError, match="the same node and time as"):
+    with pytest.raises(RunFolderError, match="the same node and time as in"):
         different_folders([runs[0], runs[0]])
     shutil.copytree(runs[0], tmp_path / "longer")
     later = [(60_000_000, published(HERS))]
     live(tmp_path / "longer", ADA, "hearsay/a", *later, ahead_us=HOUR_US)
-    with pytest.raises(RunFolderError, match="the same node and time as"):
+    with pytest.raises(RunFolderError, match="the same node and time as in"):
         different_folders([runs[0], tmp_path / "longer"])
     other_life = live(tmp_path / "later", ADA, "hearsay/a", *later, ahead_us=HOUR_US)
     assert len(different_folders([*runs, other_life])) == 3
@@ -250,3 +256,120 @@ def test_the_router_is_named_by_the_nodes_that_ran_it(tmp_path, other, named):
     routers = [facts.router for facts in load_runs([ada, bob, tmp_path / "joined"])]
     assert routers == ["gossipsub", other, named]
     assert verify(tmp_path / "joined") == []
+
+
+def go_trace(path, node, *events, ahead_us=0):
+    """The trace that go's tracer writes: (time, type, fields), by a clock that may be ahead."""
+    found = []
+    for at_us, name, fields in events:
+        event = Event(type=NAMES.index(name), peerID=node, timestamp=(START_US + ahead_us + at_us) * 1000)
+        payload = getattr(event, TYPES[name][0])
+        meta = fields.pop("sent", None)
+        for field, value in fields.items():
+            setattr(payload, field, value)
+        if meta is not None:
+            payload.meta.messages.add(messageID=meta.id, topic=meta.topic)
+        found.append(event)
+    path.write_bytes(delimited(found))
+    return path
+
+
+def published_by_go(message):
+    return "PUBLISH_MESSAGE", {"messageID": message.id, "topic": message.topic}
+
+
+def sent_by_go(peer, message):
+    return "SEND_RPC", {"sendTo": peer, "sent": message}
+
+
+def received_by_go(peer, message):
+    return "DELIVER_MESSAGE", {"messageID": message.id, "topic": message.topic, "receivedFrom": peer}
+
+
+def imported(path):
+    run = path.with_suffix("")
+    import_traces([path], RunFolder.create(run))
+    return run
+
+
+CAL = peer_id_of(PrivateKey.from_seed(bytes([3]) * 32).public)
+
+
+def between_go_and_ours(base, clocks, flights, back=True):
+    """Ada and Cal run go, Bob our node between them: Ada's message goes on to Cal, Bob's to Ada, Cal's to Bob."""
+    cals = Message(b"cals", "news", b"from Cal", CAL, b"1")
+    (ada, bob, cal), (ada_bob, bob_ada, bob_cal, cal_bob) = clocks, flights
+    ours = [
+        (1_000_000 + ada_bob, received(ADA, HERS)),
+        (1_500_000, sent(CAL, HERS)),
+        *([(2_000_000, published(HIS)), (2_000_000, sent(ADA, HIS))] if back else []),
+        (3_000_000 + cal_bob, received(CAL, cals)),
+    ]
+    returned = [(2_000_000 + bob_ada, *received_by_go(BOB, HIS))] if back else []
+    return [
+        imported(
+            go_trace(
+                base / "ada.pb", ADA, (1_000_000, *published_by_go(HERS)), (1_000_000, *sent_by_go(BOB, HERS)),
+                *returned, ahead_us=ada,
+            )
+        ),
+        live(base / "bob", BOB, "hearsay/b", *ours, ahead_us=bob, router="gossipsub"),
+        imported(
+            go_trace(
+                base / "cal.pb", CAL, (1_500_000 + bob_cal, *received_by_go(BOB, HERS)),
+                (3_000_000, *published_by_go(cals)), (3_000_000, *sent_by_go(BOB, cals)), ahead_us=cal,
+            )
+        ),
+    ]  # fmt: skip
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(st.integers(-HOUR_US, HOUR_US), min_size=3, max_size=3),
+    st.lists(st.integers(1, 100_000), min_size=4, max_size=4),
+)
+def test_imports_and_a_live_run_are_joined_and_their_clocks_agree(clocks, flights):
+    with tempfile.TemporaryDirectory() as base:
+        runs = between_go_and_ours(Path(base), clocks, flights)
+        out = Path(base) / "joined"
+        done = join_runs(runs, RunFolder.create(out))
+        assert verify(out) == []
+        messages = read_table(out / "dictionary/messages.parquet")
+        assert sorted(messages["id"]) == sorted(each.hex() for each in (b"hers", b"his", b"cals"))
+        names: dict[int | None, str] = dict(enumerate(read_table(out / "dictionary/peers.parquet")["name"]))
+        ahead = {to_text(peer): clock for peer, clock in zip((ADA, BOB, CAL), clocks, strict=True)}
+        table = read_table(out / "skew.parquet")
+        for clock in done.clocks:
+            truth = ahead[names[clock.peer]] - ahead[names[clock.reference]]
+            assert abs(clock.offset_us - truth) <= clock.uncertainty_us <= sum(flights)
+            corrected = table["put_back_us"][table["peer"].index(clock.peer)]
+            assert corrected == (clock.offset_us if clock.flagged else 0)
+        hers = messages["id"].index(b"hers".hex())
+        delivered = {
+            names[row.peer]: row.time_us
+            for row in iter_rows(out, messages={hers}, events={TraceEvent.DELIVER, TraceEvent.PUBLISH})
+        }
+        late = delivered[to_text(CAL)] - delivered[to_text(ADA)]
+        assert abs(late - (500_000 + flights[2])) <= 2 * sum(flights)
+        assert load_runs([out])[0].router == "mixed: gossipsub, unknown"
+
+
+def test_a_join_states_each_clock_and_names_those_it_cannot_know(tmp_path):
+    runs = between_go_and_ours(tmp_path, (5_000_000, 0, 0), (2_000, 2_000, 1_000, 1_000))
+    done = hearsay("trace", "join", *runs, "--out", tmp_path / "joined")
+    assert done.returncode == 0, done.stderr
+    lines = {line.split()[0]: line.split() for line in done.stdout.splitlines()}
+    found = [lines[f"…{to_text(peer)[-8:]}"] for peer in (ADA, BOB, CAL)]
+    assert found[0][1:3] + found[0][-1:] == ["5,000.0", "ms", "corrected"]
+    assert sorted(line[-1] for line in found[1:]) == ["ms", "reference"]
+    (tmp_path / "one-way").mkdir()
+    runs = between_go_and_ours(tmp_path / "one-way", (5_000_000, 0, 0), (2_000, 2_000, 1_000, 1_000), back=False)
+    done = hearsay("trace", "join", *runs, "--out", tmp_path / "unknown")
+    assert "clock offset unknown for 1 of 3 nodes: no messages went both ways" in done.stdout
+
+
+def test_an_import_that_repeats_a_joined_trace_is_refused(tmp_path):
+    runs = between_go_and_ours(tmp_path, (0, 0, 0), (1, 1, 1, 1))
+    shutil.copytree(runs[0], tmp_path / "again")
+    with pytest.raises(RunFolderError, match="the same node and time as in"):
+        different_folders([*runs, tmp_path / "again"])

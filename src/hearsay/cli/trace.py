@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 IN_THIS_PROCESS_BYTES = 512 << 20
 LEAST_BYTES_PER_EVENT = 20
 FORMATS = ("go-json", "go-pb", "traced", "hermes")
+MAX_CLOCKS_SHOWN = 20
 
 
 @click.group("trace")
@@ -145,7 +146,7 @@ def import_command(
 @click.argument("runs", type=GivenPath(path_type=Path), nargs=-1, required=True)
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
 def join_command(runs: tuple[Path, ...], out: Path) -> None:
-    """Join the traces of several live nodes, RUNS that `hearsay node --trace` wrote, into one run.
+    """Join traces of several real nodes into one run: RUNS of `hearsay node --trace` and of `hearsay trace import`.
 
     Peers, topics and messages get one numbering. Clocks that are off are put right where messages went both ways
     between their nodes; skew.parquet says by how much.
@@ -160,7 +161,7 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
         f"{out}: {counted(len(runs), 'trace')} of {counted(len(joined.clocks), 'node')}, "
         f"{counted(joined.rows, 'row')}, {counted(joined.peers, 'peer')}, {counted(joined.messages, 'message')}"
     )
-    _tell_clocks(joined, "were off and are put right")
+    _tell_clocks(joined, out, "were off and are put right", "corrected")
 
 
 @contextmanager
@@ -229,12 +230,14 @@ def _tell_imported(imported: ImportResult, out: Path | str) -> None:
         f"{out}: {good} of {len(files)} files, {events:,} events, {imported.rows:,} rows, "
         f"{imported.peers:,} peers, {imported.messages:,} messages"
     )
-    _tell_clocks(imported, "are off, and latencies too")
+    _tell_clocks(imported, out, "are off, and latencies too", "off")
 
 
-def _tell_clocks(result: ImportResult, are_off: str) -> None:
-    """State which clocks are off, by how much at most, and which are unknown."""
+def _tell_clocks(result: ImportResult, out: Path | str, are_off: str, mark: str) -> None:
+    """State which clocks are off, by how much at most, and which are unknown; of few clocks each."""
     clocks = result.clocks
+    if isinstance(out, Path) and 1 < len(clocks) <= MAX_CLOCKS_SHOWN:
+        _show_clocks(result, out, mark)
     off = [abs(clock.offset_us or 0) for clock in clocks if clock.flagged]
     if off:
         most = f"{max(off) / 1000:,.1f} ms"
@@ -242,6 +245,21 @@ def _tell_clocks(result: ImportResult, are_off: str) -> None:
     unknown = sum(clock.offset_us is None for clock in clocks)
     if unknown and len(clocks) > 1:
         click.echo(f"clock offset unknown for {unknown} of {len(clocks)} nodes: no messages went both ways")
+
+
+def _show_clocks(result: ImportResult, run: Path, mark: str) -> None:
+    from hearsay.text.tables import table_text
+    from hearsay.trace.read.show import load_names
+
+    names = load_names(run)
+    lines = [
+        (names.short_peer(clock.peer), f"{offset / 1000:z,.1f} ms", f"{(clock.uncertainty_us or 0) / 1000:,.1f} ms",
+         "reference" if clock.peer == clock.reference else mark if clock.flagged else "")
+        for clock in result.clocks
+        if (offset := clock.offset_us) is not None
+    ]  # fmt: skip
+    if lines:
+        click.echo(table_text(("node", "clock ahead by", "±", ""), lines))
 
 
 def _events(given: tuple[str, ...]) -> set[TraceEvent] | None:

@@ -23,7 +23,7 @@ from hearsay.sim.scenario.workload import TopicGroup, Validation
 from hearsay.text.escape import escape
 from hearsay.trace.folder.arrow import read_table
 from hearsay.trace.language.schema import NONE, Column
-from hearsay.trace.read.show import Names, load_names
+from hearsay.trace.read.show import SHORTENED, Names, load_names
 from hearsay.trace.write.run_folder import DICTIONARIES
 from hearsay.user_errors import InvalidInput
 
@@ -32,8 +32,6 @@ COLUMNS = (
     Column.BYTES, Column.COUNT, Column.VIA, Column.DELAY_US, Column.REASON,
 )  # fmt: skip
 _MAX_NAMED = 3
-SHORTENED = "…"
-"""Replaces the beginning of a long name."""
 _MAX_NUMBER = (1 << 63) - 1
 
 
@@ -195,9 +193,6 @@ def _history_us(scenario: dict[str, Any]) -> int | None:
     return longest
 
 
-_MAX_NAME_LENGTH, _SHOWN_LENGTH = 24, 8
-
-
 @dataclass(frozen=True, slots=True)
 class Message:
     """A message of a run, with all that an explanation needs."""
@@ -216,9 +211,7 @@ class Message:
 
     def node(self, node: int) -> str:
         """Return the name of a node: "node 3", "script", or the end of a long name, which `--node` accepts."""
-        name = escape(self.names.peer(node)) if node != NONE else "an unknown node"
-        if len(name) > _MAX_NAME_LENGTH:
-            name = f"{SHORTENED}{name[-_SHOWN_LENGTH:]}"
+        name = self.names.short_peer(node) if node != NONE else "an unknown node"
         return f"node {name}" if name.isdecimal() else name
 
     def short_name(self, node: int) -> str:

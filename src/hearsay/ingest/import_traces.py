@@ -10,8 +10,9 @@ Rules:
 * Records are one partition in this process, and many on Spark (`spark_import`). What is done with a partition is the
   same (`partition`); here its notes are added up.
 * The manifest comes last.
-* An import leaves clocks alone. When the runs of live nodes are joined, the clocks that are flagged (`skew`) are put
-  right: the trace is written, looked at, and if there are such clocks written again. There all runs must be good.
+* An import leaves clocks alone. When runs of live nodes and of imports are joined, the clocks that are flagged
+  (`skew`) are put right: the trace is written, looked at, and if there are such clocks written again. There all runs
+  must be good.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from hearsay.ingest.live_runs import LIVE, different_folders, message_ids, router_of
+from hearsay.ingest.live_runs import LIVE, TRACED, different_folders, message_ids, router_of
 from hearsay.ingest.message_facts import merged_delays
 from hearsay.ingest.partition import MESSAGES_SCHEMA, Notes, Numbering, distinct, pairs_of, write_partition
 from hearsay.ingest.records import SCHEMA
@@ -164,7 +165,7 @@ def import_traces(
 
 
 def join_runs(runs: Sequence[Path], run: RunFolder, *, read: Reader = read_here) -> ImportResult:
-    """Join the runs of live nodes into the run folder; RunFolderError if one of them is none."""
+    """Join runs of live nodes and of imports into the run folder; RunFolderError if one is neither."""
     folders = different_folders(runs)
     imported, written = _assembled(Given(folders, LIVE, UNIT_BYTES), run, read, message_ids(folders), joining=True)
     router = router_of(folders)
@@ -265,7 +266,7 @@ def _write_names(run: RunFolder, numbering: Numbering, tracing: set[int], notes:
     run.write_peers(
         peers,
         numbering.peers.to_pylist(),
-        ["traced" if peer in tracing else "mentioned" for peer in peers],
+        [TRACED if peer in tracing else "mentioned" for peer in peers],
         [None] * len(peers),
         [programs.get(peer) for peer in peers],
     )

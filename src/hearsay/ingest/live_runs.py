@@ -1,14 +1,16 @@
-"""Run folders that live nodes left, as a source like any other: what one node saw, in its own numbers.
+"""Run folders of live nodes, and of imports, as a source like any other.
 
-Peers are told apart by their ids, topics by their names, messages by the numbers that live traces make of ids, which
-are the same at every node; the ids themselves are in the dictionaries. What is read is the run folders that a node's
-trace is made of (`hearsay.trace.run_series`), sealed or not: of a node that was killed, those it had written
-by then. Such a node is down from there, and a row says so (`hearsay.trace.run_series`).
+* Peers are identified by their ids, topics by their names, messages by the numbers that live traces make of ids,
+  which are the same at every node. The ids themselves are in the dictionaries. An import numbers messages in another
+  way; its dictionary has all ids, and its `source.json` has the origin of its times.
+* Of a live node the run folders are read that its trace is made of (`hearsay.trace.run_series`), sealed or not: of a
+  node that was killed, those it had written by then. Such a node is down from there, and a row says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,18 +19,21 @@ from numpy.typing import NDArray
 
 from hearsay.core.language.actions import Reason
 from hearsay.ingest.records import BadSource, coded, empty_rows, peer_name, peer_of_name, records, texts
+from hearsay.ingest.source_record import load_source
 from hearsay.trace.folder.arrow import pa, read_table
 from hearsay.trace.folder.manifest import MANIFEST, load_manifest
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
 from hearsay.trace.read.reader import read_groups
-from hearsay.trace.run_series import WHOLE, lost_at, numbered_folders, speaks_of_whole
+from hearsay.trace.run_series import WHOLE, lost_at, number_of_id, numbered_folders, speaks_of_whole
 from hearsay.trace.write.run_folder import DICTIONARIES
 
 Numbers: TypeAlias = NDArray[np.int64]
 
 LIVE = "live"
+TRACED = "traced"
+"""The role of a node whose own trace is in a run, in dictionaries of imports and joins."""
 OWN_PEER = 0
 """A node's number in its own trace."""
 _LAST_US = np.iinfo(np.int64).max // 1000
@@ -48,15 +53,29 @@ def different_folders(runs: Sequence[Path]) -> list[Path]:
     told: dict[str, list[tuple[int, int, Path]]] = {}
     folders = [folder for path in runs for folder in _sealed_folders(path)]
     for folder in folders:
-        files = load_manifest(folder).trace.files
-        since = min((file.min_time_us for file in files), default=0)
-        until = max((file.max_time_us for file in files), default=0)
-        of_node = told.setdefault(next(iter(_dictionary(folder, "peers")["name"]), ""), [])
-        for other_since, other_until, other in of_node:
-            if since <= other_until and other_since <= until:
-                raise RunFolderError(f"{folder}: tells of the same node and time as {other}; give each trace once")
-        of_node.append((since, until, folder))
+        files, origin_us = load_manifest(folder).trace.files, (_import_origin_ns(folder) or 0) // 1000
+        since = origin_us + min((file.min_time_us for file in files), default=0)
+        until = origin_us + max((file.max_time_us for file in files), default=0)
+        for node in _traced_nodes(folder):
+            of_node = told.setdefault(node, [])
+            for other_since, other_until, other in of_node:
+                if since <= other_until and other_since <= until:
+                    raise RunFolderError(f"{folder}: the same node and time as in {other}; give each trace once")
+            of_node.append((since, until, folder))
     return folders
+
+
+def _import_origin_ns(folder: Path) -> int | None:
+    """The origin of an import's times since 1970; None for the trace of a live node, whose times are since 1970."""
+    record = load_source(folder)
+    return None if record is None else record.origin_unix_ns or 0
+
+
+def _traced_nodes(folder: Path) -> list[str]:
+    peers = _dictionary(folder, "peers")
+    if _import_origin_ns(folder) is None:
+        return peers["name"][:1]
+    return [name for name, role in zip(peers["name"], peers["role"], strict=True) if role == TRACED]
 
 
 def _sealed_folders(path: Path) -> list[Path]:
@@ -68,11 +87,9 @@ def _sealed_folders(path: Path) -> list[Path]:
     for folder in folders:
         manifest = load_manifest(folder)
         if manifest.seed is not None:
-            raise RunFolderError(f"{path}: the run of a simulation; only traces of live nodes can be joined")
-        source = manifest.created_by.get("source")
-        if source is not None:
-            why = "joined already; give the runs it was made from" if source == LIVE else f"imported ({source})"
-            raise RunFolderError(f"{path}: {why}; only traces of live nodes can be joined")
+            raise RunFolderError(f"{path}: the run of a simulation; only traces of real nodes can be joined")
+        if manifest.created_by.get("source") == LIVE:
+            raise RunFolderError(f"{path}: joined already; give the runs it was made from")
     return folders
 
 
@@ -80,20 +97,36 @@ def message_ids(folders: Sequence[Path]) -> dict[str, str]:
     """By a message's name in records its id in hexadecimal, as far as the dictionaries know."""
     found: dict[str, str] = {}
     for folder in folders:
-        table = _dictionary(folder, "messages")
-        for number, text in zip(table["message"], table["id"], strict=True):
-            if text is not None:
-                found[message_name(number)] = text
+        table, name_of = _dictionary(folder, "messages"), _message_names(folder)
+        known = zip(table["message"], table["id"], strict=True)
+        found.update((name_of(number), text) for number, text in known if text is not None)
     return found
+
+
+def _message_names(folder: Path) -> Callable[[int], str]:
+    """The text in records for the number of a message in the folder."""
+    if _import_origin_ns(folder) is None:
+        return message_name
+    table = _dictionary(folder, "messages")
+    try:
+        names = [message_name(number_of_id(bytes.fromhex(text or "?"))) for text in table["id"]]
+    except ValueError:
+        raise RunFolderError(f"{folder}: the dictionary of messages lacks an id in hexadecimal") from None
+    return dict(zip(table["message"], names, strict=True)).__getitem__
 
 
 def router_of(folders: Sequence[Path]) -> str | None:
     """The router that the nodes ran, or all of them; None if no trace says it."""
-    named = {next(iter(_dictionary(folder, "peers")["role"]), None) for folder in folders}
+    named = {_router_in(folder) for folder in folders}
     if named <= {None}:
         return None
     routers = sorted(name or "unknown" for name in named)
     return routers[0] if len(routers) == 1 else f"mixed: {', '.join(routers)}"
+
+
+def _router_in(folder: Path) -> str | None:
+    roles = _dictionary(folder, "peers")["role"]
+    return next(iter(roles), None) if _import_origin_ns(folder) is None else None
 
 
 def decode_live_run(run: Path) -> Iterator[Any]:
@@ -102,34 +135,38 @@ def decode_live_run(run: Path) -> Iterator[Any]:
         yield from _records(run)
     except RunFolderError as error:
         raise BadSource(str(error)) from None
-    except (IndexError, ValueError) as error:
-        raise BadSource(f"not the trace of a live node ({error})") from None
+    except (LookupError, ValueError) as error:
+        raise BadSource(f"not the trace of real nodes ({error})") from None
 
 
 def _records(run: Path) -> Iterator[Any]:
-    table = _dictionary(run, "peers")
-    peers = texts([peer_name(peer_of_name(name)) for name in _by_number(table, "peer")])
+    table, messages = _dictionary(run, "peers"), _dictionary(run, "messages")
+    origin_ns = _import_origin_ns(run)
+    names = list(_by_number(table, "peer"))
+    peers = texts([peer_name(peer_of_name(name)) for name in names] if origin_ns is None else names)
     topics = texts(_by_number(_dictionary(run, "topics"), "topic"))
+    batch = partial(_batch, peers=peers, topics=topics, name_of=_message_names(run), origin_ns=origin_ns or 0)
     for rows in read_groups(run):
         if len(rows):
-            yield _batch(rows, peers, topics)
-    lost_us = lost_at(run)
+            yield batch(rows)
+    lost_us = lost_at(run) if origin_ns is None else None
     if lost_us is not None:
         lost = empty_rows(1)
         lost[0, [Column.TIME_US, Column.EVENT, Column.PEER]] = lost_us, TraceEvent.NODE_DOWN, OWN_PEER
         lost[0, Column.REASON] = Reason.LOST
-        yield _batch(lost, peers, topics, NONE)
+        yield batch(lost, part=NONE)
     yield _facts(remote=peers, implementation=texts(table["implementation"]))
-    messages = _dictionary(run, "messages")
     yield _facts(
-        message=texts(map(message_name, messages["message"])), data_bytes=pa.array(messages["bytes"], pa.int64())
+        message=texts(map(_message_names(run), messages["message"])),
+        data_bytes=pa.array(messages["bytes"], pa.int64()),
     )
 
 
-def _batch(rows: Rows, peers: Any, topics: Any, part: int = 0) -> Any:
-    if not 0 <= rows[:, Column.TIME_US].min() <= rows[:, Column.TIME_US].max() <= _LAST_US:
+def _batch(rows: Rows, peers: Any, topics: Any, name_of: Callable[[int], str], origin_ns: int, part: int = 0) -> Any:
+    latest_us = _LAST_US - origin_ns // 1000
+    if not 0 <= rows[:, Column.TIME_US].min() <= rows[:, Column.TIME_US].max() <= latest_us:
         raise ValueError("a time is out of range")
-    rows[:, Column.TIME_US] *= 1000
+    rows[:, Column.TIME_US] = rows[:, Column.TIME_US] * 1000 + origin_ns
     messages, places = np.unique(rows[:, Column.MESSAGE], return_inverse=True)
     return records(
         rows,
@@ -139,7 +176,7 @@ def _batch(rows: Rows, peers: Any, topics: Any, part: int = 0) -> Any:
         topic=_named(rows[:, Column.TOPIC], topics),
         message=coded(
             np.where(rows[:, Column.MESSAGE] == NONE, NONE, places),
-            texts(map(message_name, messages.clip(0).tolist())),
+            texts(None if number == NONE else name_of(number) for number in messages.tolist()),
         ),
     )
 

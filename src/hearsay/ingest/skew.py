@@ -1,6 +1,6 @@
 """How far the clocks of real nodes are apart: estimated, reported and flagged.
 
-An import leaves times as they are; when runs of live nodes are joined, flagged clocks are put right (`importing`).
+An import leaves times as they are; when runs of real nodes are joined, flagged clocks are put right.
 
 Rules:
 

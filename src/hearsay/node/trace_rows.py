@@ -11,7 +11,6 @@ bounded; who comes when there are too many is NONE in the rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from hashlib import blake2b
 from typing import TypeAlias
 
 from hearsay.core.language.actions import (
@@ -56,6 +55,7 @@ from hearsay.trace.language.event_rows import (
 )
 from hearsay.trace.language.formed_rows import formed_row
 from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, TraceEvent
+from hearsay.trace.run_series import number_of_id
 
 MAX_PEERS = 65_536
 """Names of peers; those that are known as authors only, or because a PRUNE named them, may take half of it."""
@@ -74,8 +74,7 @@ TracedPart: TypeAlias = tuple[PartKind, int, int, MessageFacts | None, int, int,
 
 
 def message_number(message_id: Identifier) -> int:
-    """63 bits of a hash of the id, the same at every node."""
-    return int.from_bytes(blake2b(_id_bytes(message_id), digest_size=8).digest(), "big") >> 1
+    return number_of_id(_id_bytes(message_id))
 
 
 def _id_bytes(message_id: Identifier) -> bytes:

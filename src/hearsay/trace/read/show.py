@@ -13,6 +13,10 @@ from hearsay.trace.language.formed_rows import number_of
 from hearsay.trace.language.schema import FORMS, PartKind, TraceEvent, TraceRow, Via, wire_name
 from hearsay.trace.write.run_folder import DICTIONARIES
 
+SHORTENED = "…"
+"""Replaces the beginning of a long name."""
+_MAX_NAME_LENGTH, _SHOWN_LENGTH = 24, 8
+
 
 @dataclass(frozen=True, slots=True)
 class Names:
@@ -21,6 +25,11 @@ class Names:
 
     def peer(self, peer: int) -> str:
         return self.peers.get(peer, str(peer))
+
+    def short_peer(self, peer: int) -> str:
+        """Return the name, or the end of a long one, which `--node` accepts."""
+        name = escape(self.peer(peer))
+        return name if len(name) <= _MAX_NAME_LENGTH else f"{SHORTENED}{name[-_SHOWN_LENGTH:]}"
 
     def topic(self, topic: int) -> str:
         return self.topics.get(topic, str(topic))
