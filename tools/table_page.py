@@ -1,20 +1,20 @@
 """The columns of the result tables with types, units and meanings: writes docs/reference/tables.md.
 
-The data are `hearsay.pipeline.output.tables` and `columns.toml` next to it.
+The data are `hearsay.pipeline.output.tables`, `columns.toml` next to it, and `hearsay.pipeline.rows`.
 
     python tools/table_page.py
 """
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hearsay.pipeline.output import tables
+from hearsay.pipeline.output.columns import COMMON, described
+from hearsay.pipeline.output.tables import TABLES
+from hearsay.pipeline.rows import FRAMES
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "tables.md"
-COLUMNS = Path(tables.__file__).with_name("columns.toml")
 _HEAD = """# Result tables
 
 ```sql
@@ -26,32 +26,47 @@ SELECT message, ratio, p99_us FROM 'metrics/messages/*.parquet' ORDER BY p99_us 
 latest `metrics/manifest-N.json` names. Types are Spark's. Times are on the clock of the run. Ratios are null, never
 NaN, where nothing is counted. [Figures](metrics.md) defines eligible, copy and away, and has the formulas. A column
 that is not in a table's own list is in the first one. Made by `python tools/table_page.py`.
+
+In Spark (`hearsay.pipeline.read`, `Tables`) units and meanings are comments of the columns, which `DESCRIBE` shows.
 """
-
-
-def described() -> Mapping[str, Mapping[str, tuple[str, str]]]:
-    """Return unit and meaning by table (or `common`) and column."""
-    return tomllib.loads(COLUMNS.read_text(encoding="utf-8"))
+FRAME_TITLES = {
+    "rows": "the rows of a trace, in DataFrames `message`, `rpc`, `mesh`, `node`, `score` and `exchange`",
+    "runs": "a line per run",
+    "topics": "names of topics",
+    "nodes": "the nodes of the network; of an import those that traced",
+    "planned": "what the scenario says will go wrong",
+}
 
 
 def page() -> str:
     """Return the whole page."""
-    meanings = described()
-    kinds = {name: kind for table in tables.TABLES.values() for name, kind in table.columns}
-    common = "\n".join(_row(name, kinds[name], said) for name, said in meanings["common"].items())
+    columns = {name: frame_columns(name) for name in FRAMES} | {name: table.columns for name, table in TABLES.items()}
+    titles = FRAME_TITLES | {name: table.title for name, table in TABLES.items()}
+    kinds = {name: kind for pairs in columns.values() for name, kind in pairs}
+    common = "\n".join(_row(name, kinds[name], said) for name, said in described()[COMMON].items())
     parts = [_HEAD, f"## Columns of several tables\n\n{_TABLE}\n{common}\n"]
-    for table in tables.TABLES.values():
-        own = "\n".join(_own(table, meanings[table.name]))
-        others = ", ".join(f"`{name}`" for name in table.names if name not in meanings[table.name])
-        parts.append(f"## `{table.name}`\n\n{_TABLE}\n{own}\n\nHolds {table.title}. Also {others}.\n")
+    parts += [_section(name, titles[name], columns[name]) for name in (*TABLES, *FRAMES)]
     return "\n".join(parts)
+
+
+def frame_columns(name: str) -> list[tuple[str, str]]:
+    """Return names and types of the columns of a DataFrame of a trace."""
+    pairs = [field.split() for field in FRAMES[name].split(", ")]
+    return [(column, kind) for column, kind in pairs]
+
+
+def _section(name: str, title: str, columns: Sequence[tuple[str, str]]) -> str:
+    meanings = described()[name]
+    own = "\n".join(_own(columns, meanings))
+    others = ", ".join(f"`{column}`" for column, _ in columns if column not in meanings)
+    return f"## `{name}`\n\n{_TABLE}\n{own}\n\nHolds {title}. Also {others}.\n"
 
 
 _TABLE = "|column|type|unit|meaning|\n|-|-|-|-|"
 
 
-def _own(table: tables.MetricTable, meanings: Mapping[str, tuple[str, str]]) -> Iterator[str]:
-    for name, kind in table.columns:
+def _own(columns: Sequence[tuple[str, str]], meanings: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    for name, kind in columns:
         if name in meanings:
             yield _row(name, kind, meanings[name])
 

@@ -12,6 +12,7 @@ from dataframes import assert_stored_tables
 from hearsay.pipeline import Tables, read
 from hearsay.pipeline.questions.mesh import SNAPSHOTS
 from hearsay.pipeline.rows import MAX_LINES, of_runs, stretch_s
+from hearsay.trace.language.schema import CLASSES
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "pipeline.md"
 
@@ -38,6 +39,18 @@ def test_names_of_runs_may_have_braces_and_quotes(spark, analysed, tmp_path):
     known = of_runs({odd.name}, 2)
     rows = read(spark, [odd, other]).query(f"select run from {{runs}} where {known}").collect()
     assert [row["run"] for row in rows] == [odd.name]
+
+
+def test_each_column_of_rows_and_tables_says_what_it_holds(spark, analysed):
+    trace = read(spark, list(analysed.values()))
+    tables = Tables(trace)
+    whole = [trace.runs, trace.topics, trace.nodes, trace.planned, *(getattr(trace, name) for name in CLASSES)]
+    for frame in (*whole, tables["memberships"], tables["churn"]):
+        assert [field.name for field in frame.schema if not field.metadata.get("comment")] == []
+    trace.message.createOrReplaceTempView("copies")
+    said = {row["col_name"]: row["comment"] for row in spark.sql("describe copies").collect()}
+    assert said["delay_us"] == "time of flight of a sent part (µs)"
+    assert said["run"] == "name of the run"
 
 
 def test_own_questions_in_sql(spark, analysed):

@@ -2,15 +2,7 @@
 
 `read` reads nothing but what describes a run (manifest, summary, scenario); Spark reads the rows when a table is
 computed. Each class of the trace (docs/reference/trace.md) is one DataFrame over all runs, with the columns of the
-file and six of its run:
-
-| column | type | meaning |
-| --- | --- | --- |
-| run | string | name of the run, unique in this trace |
-| run_start_us, run_end_us | bigint | where the clock of the run starts and ends |
-| window_us | bigint | how long a node must stay after a message to be eligible for it |
-| stretch_s | bigint | seconds of a line of the tables that follow a run over time |
-| simulated | boolean | a simulation records everything; real nodes record what they saw |
+file and six of its run. Spark shows units and meanings as comments (docs/reference/tables.md).
 """
 
 from __future__ import annotations
@@ -29,6 +21,7 @@ import pyarrow
 from pyspark.sql.types import StructType
 
 from hearsay.pipeline.input.run_facts import SCRIPT_ROLE, TRACED_ROLE, RunFacts
+from hearsay.pipeline.output.columns import commented
 from hearsay.pipeline.output.folders import load_folders
 from hearsay.pipeline.output.hadoop_folder import folder_at
 from hearsay.pipeline.output.outputs import CARRIED
@@ -55,11 +48,15 @@ ROW_DDL = ", ".join(
 )
 """The columns of every class, as its files have them."""
 _OF_RUN = "run string, run_start_us bigint, run_end_us bigint, simulated boolean, window_us bigint, stretch_s bigint"
-_RUNS_DDL = f"{_OF_RUN}, router string, rows bigint, complete boolean, still_written boolean, \
-uplink_bits_per_s bigint, gossip_threshold double, publish_threshold double, graylist_threshold double"
-
-
-_PLANNED_DDL = "run string, place int, kind string, what string, since_us bigint, until_us bigint"
+FRAMES = {
+    "rows": f"{ROW_DDL}, {_OF_RUN}",
+    "runs": f"{_OF_RUN}, router string, rows bigint, complete boolean, still_written boolean, "
+    "uplink_bits_per_s bigint, gossip_threshold double, publish_threshold double, graylist_threshold double",
+    "topics": "run string, topic int, topic_name string",
+    "nodes": "run string, node int, name string",
+    "planned": "run string, place int, kind string, what string, since_us bigint, until_us bigint",
+}
+"""The columns of the DataFrames of a trace; all classes have the same."""
 _DESCRIPTION = "spark.job.description"
 _numbers = count()
 MAX_LINES = 3_600
@@ -151,17 +148,18 @@ def trace_of(spark: SparkSession, runs: Sequence[RunFacts]) -> Trace:
     ]
     small = sum(run.rows for run in runs) < SMALL_ROWS
 
-    def whole(frame: DataFrame) -> DataFrame:
-        return frame.coalesce(1) if small else frame
+    def whole(kind: str, frame: DataFrame) -> DataFrame:
+        described = commented(frame, kind, FRAMES[kind])
+        return described.coalesce(1) if small else described
 
     return Trace(
         one_partition=small,
         names=tuple(run.name for run in runs),
-        runs=whole(_few(spark, [_facts_row(run) for run in runs], _RUNS_DDL)),
-        topics=whole(_few(spark, topics, "run string, topic int, topic_name string")),
-        nodes=whole(_nodes(spark, runs)),
-        planned=whole(_few(spark, planned, _PLANNED_DDL)),
-        **{name: whole(_class_rows(spark, runs, name)) for name in CLASSES},
+        runs=whole("runs", _few(spark, [_facts_row(run) for run in runs], FRAMES["runs"])),
+        topics=whole("topics", _few(spark, topics, FRAMES["topics"])),
+        nodes=whole("nodes", _nodes(spark, runs)),
+        planned=whole("planned", _few(spark, planned, FRAMES["planned"])),
+        **{name: whole("rows", _class_rows(spark, runs, name)) for name in CLASSES},
     )
 
 
@@ -201,7 +199,7 @@ def _class_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str)
         if run.files(trace_class)
     ]
     if not scans:
-        return _few(spark, [], f"{ROW_DDL}, {_OF_RUN}")
+        return _few(spark, [], FRAMES["rows"])
     return reduce(lambda left, right: left.unionAll(right), scans)
 
 
@@ -240,7 +238,7 @@ def _nodes(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
         if (run.path / name).exists()
     ]
     if not scans:
-        return _few(spark, [], "run string, node int, name string")
+        return _few(spark, [], FRAMES["nodes"])
     return spark.sql(
         f"""
         with known as (select run, peer, name, coalesce(role, '') as role from {{peers}} where peer is not null),

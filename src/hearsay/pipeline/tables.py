@@ -18,6 +18,7 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hearsay.pipeline.output.columns import commented
 from hearsay.pipeline.output.tables import TABLES
 from hearsay.pipeline.questions import (
     agreements,
@@ -284,4 +285,6 @@ class Tables:
 
 
 def _declared(name: str, table: DataFrame) -> DataFrame:
-    return table.selectExpr(*(f"cast({column} as {kind}) as {column}" for column, kind in TABLES[name].columns))
+    columns = TABLES[name].columns
+    cast = table.selectExpr(*(f"cast({column} as {kind}) as {column}" for column, kind in columns))
+    return commented(cast, name, TABLES[name].ddl)
