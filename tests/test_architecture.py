@@ -141,12 +141,12 @@ INSIDE = {
     "ingest": [
         {"protobuf_fields"},
         {"event_decoder", "records", "source_record"},
-        {"hermes", "live_runs", "pubsub_traces", "message_facts"},
-        {"sources", "partition", "skew", "tracestat"},
-        {"data_source", "import_traces"},
+        {"hermes", "live_runs", "pubsub_traces", "skew"},
+        {"sources", "partition", "tracestat"},
+        {"import_traces"},
         {"spark_import"},
     ],
-    "partial": [{"formats", "application"}, {"exchange"}],
+    "partial": [{"formats"}, {"exchange"}],
     "pipeline": [
         {"spark"},
         {"input"},

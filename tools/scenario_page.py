@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hearsay.sim.scenario.schema import scenario_schema
+from hearsay.sim.scenario.scenario_file import scenario_schema
 
 EXAMPLES: Mapping[str, str] = tomllib.loads(
     Path(__file__).with_name("scenario_examples.toml").read_text(encoding="utf-8")

@@ -29,9 +29,8 @@ from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.names.protobuf import DELIMITED, walk
 from hearsay.libp2p.names.protobuf import encode as varint
 from hearsay.libp2p.services.identify import PROTOCOL as IDENTIFY
-from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
 from hearsay.libp2p.services.rendezvous import PROTOCOL as RENDEZVOUS
-from hearsay.libp2p.services.rendezvous import MessageType, RendezvousMessage, encode_message
+from hearsay.libp2p.services.rendezvous import MessageType, PeerRecord, RendezvousMessage, encode_message, seal_record
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.messages import by_author
 from hearsay.wire.signing import Author, SignaturePolicy

@@ -23,9 +23,9 @@ from hearsay.version import __version__ as __version__
 if TYPE_CHECKING:
     from hearsay.api.comparisons import Comparison as Comparison
     from hearsay.api.comparisons import compare as compare
-    from hearsay.api.explanations import Explanation as Explanation
-    from hearsay.api.explanations import explain_message as explain_message
+    from hearsay.api.runs import Explanation as Explanation
     from hearsay.api.runs import Run as Run
+    from hearsay.api.runs import explain_message as explain_message
     from hearsay.api.runs import open_run as open_run
     from hearsay.api.score_checks import ScoreCheck as ScoreCheck
     from hearsay.api.score_checks import check_scores as check_scores
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from hearsay.score_check.findings import ScoreFinding as ScoreFinding
     from hearsay.sim.results.summary import Summary as Summary
     from hearsay.sim.scenario.scenario import Scenario as Scenario
-    from hearsay.sim.scenario.scenario_error import ScenarioError as ScenarioError
+    from hearsay.sim.scenario.toml_text import ScenarioError as ScenarioError
     from hearsay.sim.simulate import InvariantViolation as InvariantViolation
     from hearsay.studies.checked_file import StudyError as StudyError
     from hearsay.trace.language.errors import RunFolderError as RunFolderError
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Comparison": "hearsay.api.comparisons",
-    "Explanation": "hearsay.api.explanations",
+    "Explanation": "hearsay.api.runs",
     "InvariantViolation": "hearsay.sim.simulate",
     "Message": "hearsay.core.language.rpc",
     "Node": "hearsay.node.node",
@@ -70,7 +70,7 @@ _HOMES = {
     "Run": "hearsay.api.runs",
     "RunFolderError": "hearsay.trace.language.errors",
     "Scenario": "hearsay.sim.scenario.scenario",
-    "ScenarioError": "hearsay.sim.scenario.scenario_error",
+    "ScenarioError": "hearsay.sim.scenario.toml_text",
     "ScoreCheck": "hearsay.api.score_checks",
     "ScoreFinding": "hearsay.score_check.findings",
     "SignaturePolicy": "hearsay.wire.signing",
@@ -84,7 +84,7 @@ _HOMES = {
     "Verdict": "hearsay.core.language.events",
     "check_scores": "hearsay.api.score_checks",
     "compare": "hearsay.api.comparisons",
-    "explain_message": "hearsay.api.explanations",
+    "explain_message": "hearsay.api.runs",
     "load_scenario": "hearsay.api.simulations",
     "open_run": "hearsay.api.runs",
     "simulate": "hearsay.api.simulations",

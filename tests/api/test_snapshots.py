@@ -31,7 +31,7 @@ import hearsay.routers
 from hearsay.cli.commands import COMMANDS
 from hearsay.cli.commands import hearsay as group
 from hearsay.pipeline.output.tables import TABLES
-from hearsay.sim.scenario.schema import scenario_schema
+from hearsay.sim.scenario.scenario_file import scenario_schema
 from hearsay.studies.schemas import budget_schema, study_schema, tune_schema
 from hearsay.studies.tables import RESULTS
 from hearsay.trace.folder.arrow import table_of

@@ -21,7 +21,7 @@ from hearsay.core.language.rpc import IDontWant, Message, PartialUse, Rpc
 from hearsay.core.registry import ROUTERS, create, negotiate
 from hearsay.core.shell.randomness import Randomness
 from hearsay.partial import PartsExchange, counted, counted_parts
-from hearsay.partial.application import Outcome
+from hearsay.partial.exchange import Outcome
 
 TOPIC = "t"
 EIGHT = range(8)

@@ -57,7 +57,7 @@ class Everything:
         self.asked.append(peer)
         if peer.note:
             return PartsFor(note=True)
-        return PartsFor(b"parts", None if peer.told else b"metadata", True)
+        return PartsFor(b"parts", None if peer.sent else b"metadata", True)
 
 
 def meeting(use, **given):
@@ -292,7 +292,7 @@ def test_later_metadata_replaces_the_earlier_and_none_says_nothing():
         [action] = spoke(judge, "p", GROUP, parts=b"x", metadata=metadata)
         assert action == DeliverPartial(Partial(TOPIC, GROUP, b"x", metadata), "p")
     judge.feed(PublishPartial(TOPIC, GROUP, ("p",)))
-    assert [peer.heard for peer in application.asked] == [b"second"]
+    assert [peer.received for peer in application.asked] == [b"second"]
 
 
 def test_groups_that_peers_open_are_counted():

@@ -32,8 +32,14 @@ from hearsay.libp2p.names.peer_id import to_text
 from hearsay.libp2p.names.protobuf import bytes_field
 from hearsay.libp2p.secure.noise import SIGNATURE_PREFIX, Handshake
 from hearsay.libp2p.services.identify import Identity, encode_identity
-from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
-from hearsay.libp2p.services.rendezvous import MessageType, RendezvousMessage, encode_message, unsigned_record
+from hearsay.libp2p.services.rendezvous import (
+    MessageType,
+    PeerRecord,
+    RendezvousMessage,
+    encode_message,
+    seal_record,
+    unsigned_record,
+)
 from hearsay.node.meeting.local_network import to_text_record
 from hearsay.partial import Claim
 from hearsay.wire.encode import encode_rpc

@@ -36,11 +36,11 @@ from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import check_peer_id, from_text, peer_id_of, to_text
 from hearsay.libp2p.secure.noise import XX, Channel, Handshake
 from hearsay.libp2p.services.identify import decode_identity, encode_identity
-from hearsay.libp2p.services.peer_record import read_envelope
 from hearsay.libp2p.services.rendezvous import (
     decode_message,
     encode_message,
     open_unsigned,
+    read_envelope,
     unsigned_record,
 )
 from hearsay.libp2p.services.rendezvous_streams import Registry

@@ -13,9 +13,9 @@ import pytest
 from pubsub_trace import Event, delimited
 
 from hearsay.ingest import register
-from hearsay.ingest.data_source import TraceReader
 from hearsay.ingest.import_traces import import_traces
 from hearsay.ingest.records import FIELDS, PLAIN_SCHEMA
+from hearsay.ingest.spark_import import TraceReader
 from hearsay.trace.language.schema import wire_name
 from hearsay.trace.read.reader import iter_rows
 from hearsay.trace.read.show import load_names

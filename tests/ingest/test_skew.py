@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from pubsub_trace import delimited, parse_delimited
 
 from hearsay.ingest.import_traces import import_traces
-from hearsay.ingest.message_facts import PairDelays, pair_delays
 from hearsay.ingest.records import peer_name
-from hearsay.ingest.skew import estimate_clocks
+from hearsay.ingest.skew import PairDelays, estimate_clocks, pair_delays
 from hearsay.trace.folder.arrow import parquet
 from hearsay.trace.language.schema import NONE, Column, PartKind, TraceEvent
 from hearsay.trace.read.reader import read_rows

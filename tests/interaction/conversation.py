@@ -125,8 +125,8 @@ class Sends:
     """An application that announces `all` to every peer, and sends it to peers that have not announced it."""
 
     def parts_for(self, topic: TopicId, group: bytes, peer: PartialPeer) -> PartsFor:
-        metadata = None if peer.told else b"all"
-        return PartsFor(None if peer.heard == b"all" or peer.note else b"all", metadata, note=True)
+        metadata = None if peer.sent else b"all"
+        return PartsFor(None if peer.received == b"all" or peer.note else b"all", metadata, note=True)
 
 
 EVENTS: dict[str, Callable[..., Event]] = {

@@ -14,7 +14,7 @@ from one_host import with_host
 
 from hearsay import listener
 from hearsay.libp2p.host.host import Host, HostLimits
-from hearsay.libp2p.host.listening import AdmissionLimits, fitted
+from hearsay.libp2p.host.node_host import AdmissionLimits, fitted
 from hearsay.libp2p.mux.multistream import Upgrade
 from hearsay.libp2p.mux.yamux_frames import FrameType
 from hearsay.libp2p.names.errors import DialError

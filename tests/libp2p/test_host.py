@@ -21,8 +21,8 @@ from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of, to_text
 from hearsay.libp2p.services import identify, ping
 from hearsay.libp2p.services.identify import Identification
-from hearsay.libp2p.services.peer_record import read_envelope
 from hearsay.libp2p.services.ping import PingService
+from hearsay.libp2p.services.rendezvous import read_envelope
 
 LOOPBACK = "/ip4/127.0.0.1/tcp/0"
 

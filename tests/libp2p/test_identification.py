@@ -23,7 +23,7 @@ from hearsay.libp2p.services.identify import (
     Identity,
     encode_identity,
 )
-from hearsay.libp2p.services.peer_record import PeerRecord, read_envelope, seal_record
+from hearsay.libp2p.services.rendezvous import PeerRecord, read_envelope, seal_record
 
 
 def talking(**limits):

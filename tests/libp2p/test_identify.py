@@ -13,9 +13,9 @@ from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.names.protobuf import bytes_field
-from hearsay.libp2p.services import identify, peer_record
+from hearsay.libp2p.services import identify, rendezvous
 from hearsay.libp2p.services.identify import Identity, decode_identity, encode_identity
-from hearsay.libp2p.services.peer_record import PeerRecord, read_envelope, seal_record
+from hearsay.libp2p.services.rendezvous import PeerRecord, read_envelope, seal_record
 
 ALICE, BOB = (PrivateKey.from_seed(bytes([number]) * 32) for number in (1, 2))
 ADDRESS = Multiaddr.parse("/ip4/127.0.0.1/tcp/4001")
@@ -48,7 +48,7 @@ def test_identify_is_bounded():
         decode_identity(bytes(identify.MAX_IDENTIFY_BYTES + 1))
     with pytest.raises(EncodingError, match="name"):
         decode_identity(bytes_field(6, b"a" * 257))
-    assert len(decode_identity(bytes_field(2, ADDRESS.encode()) * 200).listen_addresses) == peer_record.MAX_ADDRESSES
+    assert len(decode_identity(bytes_field(2, ADDRESS.encode()) * 200).listen_addresses) == rendezvous.MAX_ADDRESSES
 
 
 def test_a_record_is_opened_when_its_peer_signed_it():

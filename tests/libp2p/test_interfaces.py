@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.host.listening import concrete_addresses
+from hearsay.libp2p.host.node_host import concrete_addresses
 from hearsay.libp2p.services.identify import Identification
 
 

@@ -10,15 +10,16 @@ from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
-from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
 from hearsay.libp2p.services.rendezvous import (
     MAX_ANSWER,
     MessageType,
+    PeerRecord,
     RendezvousMessage,
     Status,
     decode_message,
     encode_message,
     open_unsigned,
+    seal_record,
     unsigned_record,
 )
 from hearsay.libp2p.services.rendezvous_streams import Registry

@@ -17,13 +17,14 @@ from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.names.protobuf import encode
-from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
 from hearsay.libp2p.services.rendezvous import (
     MAX_MESSAGE_BYTES,
     PROTOCOL,
     MessageType,
+    PeerRecord,
     RendezvousMessage,
     encode_message,
+    seal_record,
 )
 from hearsay.libp2p.services.rendezvous_streams import PointLimits, Registry, RendezvousPoint, ask
 

@@ -13,15 +13,17 @@ from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
-from hearsay.libp2p.services.peer_record import PeerRecord, read_envelope, seal_record
 from hearsay.libp2p.services.rendezvous import (
     DEFAULT_TTL_S,
     MAX_MESSAGE_BYTES,
     MAX_TTL_S,
     MessageType,
+    PeerRecord,
     RendezvousMessage,
     Status,
     encode_message,
+    read_envelope,
+    seal_record,
 )
 from hearsay.libp2p.services.rendezvous_streams import ENTRY_BYTES, EXPIRY_S, Registry, RegistryLimits
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
-from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
+from hearsay.libp2p.services.rendezvous import PeerRecord, seal_record
 from hearsay.node.meeting.address_book import AddressBook, BookLimits
 
 KEYS = [PrivateKey.from_seed(bytes([number]) * 32) for number in range(40)]

@@ -12,8 +12,7 @@ from hearsay.libp2p.limits.rates import Rate
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr, tcp_multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
-from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
-from hearsay.libp2p.services.rendezvous import MessageType, RendezvousMessage
+from hearsay.libp2p.services.rendezvous import MessageType, PeerRecord, RendezvousMessage, seal_record
 from hearsay.libp2p.services.rendezvous_streams import RendezvousPoint
 from hearsay.node.config import NodeConfig
 from hearsay.node.meeting.dial_queue import DialLimits

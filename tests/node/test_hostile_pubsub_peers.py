@@ -28,7 +28,7 @@ from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.names.protobuf import encode
-from hearsay.libp2p.services.peer_record import PeerRecord, seal_record
+from hearsay.libp2p.services.rendezvous import PeerRecord, seal_record
 from hearsay.node.conduct import ConductLimits
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.meeting.address_book import RECORD_FIELD

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from hearsay.libp2p.names.keys import PrivateKey
-from hearsay.node.key_file import KeyFileError, identity_in
+from hearsay.node.config import KeyFileError, identity_in
 
 KILLED_WHILE_WRITING = """
 import os, signal, sys
 from pathlib import Path
-from hearsay.node import key_file
+from hearsay.node import config
 os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL)
-key_file.identity_in(Path(sys.argv[1]))
+config.identity_in(Path(sys.argv[1]))
 """
 
 

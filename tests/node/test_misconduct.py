@@ -21,7 +21,7 @@ from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.names.errors import ProtocolError
 from hearsay.node.conduct import ConductLimits, Offence
 from hearsay.node.config import NodeConfig, NodeLimits
-from hearsay.node.meeting.address_news import AddressState
+from hearsay.node.meeting.address_book import AddressState
 from hearsay.node.node import Node
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.signing import Author, SignaturePolicy

@@ -14,7 +14,7 @@ from hearsay.core.language.events import Verdict
 from hearsay.libp2p.names.errors import DialError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.node.config import NodeConfig, NodeLimits
-from hearsay.node.meeting.address_news import AddressState
+from hearsay.node.meeting.address_book import AddressState
 from hearsay.node.node import Node
 from hearsay.wire.fields import RpcLimits, TooLarge
 from hearsay.wire.messages import by_content

@@ -17,9 +17,8 @@ from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.limits.resources import Budget, ResourceLimits, Resources
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of
-from hearsay.node.conduct import Offence
+from hearsay.node.conduct import Offence, Statistics
 from hearsay.node.config import NodeConfig, NodeLimits
-from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validation
 from hearsay.node.receive import PeerInput, Receiver
 from hearsay.node.receive_events import CheckNeeded, FrameRefused, Misconduct, RestNeeded, RpcAdmitted, RpcDecoded

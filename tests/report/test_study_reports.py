@@ -18,8 +18,8 @@ from hearsay.report.svg import scale_of_axis, scale_of_values
 from hearsay.studies.axes import Base, axis_of_values
 from hearsay.studies.comparison import ComparisonRequest, compare, sides
 from hearsay.studies.packs import Row
+from hearsay.studies.runner import Swept
 from hearsay.studies.statistics import mean_of
-from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
 
 STUDY = """

@@ -43,7 +43,7 @@ from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.studies.packs import Task, perform
 from hearsay.trace.folder.manifest import load_manifest
-from hearsay.trace.language.digest import TraceDigest
+from hearsay.trace.language.rows import TraceDigest
 from hearsay.trace.language.schema import Column, TraceEvent
 from hearsay.trace.read.reader import read_rows
 from hearsay.trace.read.verify import verify

@@ -30,7 +30,7 @@ def test_a_copy_has_the_same_machine_code(copy):
         ("core/language/sizes.py", "SIMULATED_PEER_BYTES = 38", "SIMULATED_PEER_BYTES = 39"),
         ("sim/reference/faults.py", "ATTEMPTS_PER_PEER = 20", "ATTEMPTS_PER_PEER = 21"),
         ("sim/plan/draws.py", "_BINS = 4096", "_BINS = 2048"),
-        ("trace/language/digest.py", "_constants(1 + WIDTH)", "_constants(2 + WIDTH)"),
+        ("trace/language/rows.py", "_constants(1 + WIDTH)", "_constants(2 + WIDTH)"),
     ],
 )
 def test_a_changed_constant_has_its_own(copy, file, constant, changed):

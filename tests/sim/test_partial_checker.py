@@ -110,7 +110,7 @@ NOT_FOR_IT = "a partial message that is not for it"
 @pytest.mark.parametrize(("to", "said"), [("by_all", []), ("by_requesters", [f"{NOT_FOR_IT} to supports"])])
 def test_what_supporters_tell_each_other_is_a_parameter(monkeypatch, to, said):
     """Rule: PARTIAL-2."""
-    monkeypatch.setattr(Partials, "is_told", lambda self, peer, topic: self.use_of(peer, topic) != "none")
+    monkeypatch.setattr(Partials, "gets_partials", lambda self, peer, topic: self.use_of(peer, topic) != "none")
     watched = Watched(PartialUse.SUPPORTS, supporters_told=to)
     watched.feed(PublishPartial(TOPIC, b"1"))
     assert watched.problems == said
@@ -122,7 +122,7 @@ FAULTS = [
     (Partials, "gossip", lambda self, topic, peers: list(peers), "IHAVE of 't', in place of parts, to nearby"),
     (Partials, "gets_parts", lambda self, peer, topic: True, "parts that it does not request to supports"),
     (Partials, "spares", lambda self, peer, topic: False, f"{UNNEEDED} to supports"),
-    (Partials, "is_told", lambda self, peer, topic: True, f"{NOT_FOR_IT} to neither"),
+    (Partials, "gets_partials", lambda self, peer, topic: True, f"{NOT_FOR_IT} to neither"),
     (FeatureBook, "exchanges_parts", lambda self, peer: True, f"{NOT_FOR_IT} to cannot"),
     (Groups, "has_room", lambda self, topic: True, "peers have opened 3 groups in 't'"),
 ]

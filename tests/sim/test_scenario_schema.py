@@ -12,8 +12,7 @@ import scenario_page
 from hearsay.core.registry import ROUTERS
 from hearsay.core.scores.score_parameters import TopicScoreParameters
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.scenario_file import load_scenario, preset_names, preset_text
-from hearsay.sim.scenario.schema import scenario_schema
+from hearsay.sim.scenario.scenario_file import load_scenario, preset_names, preset_text, scenario_schema
 
 SCHEMA = scenario_schema()
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from hearsay.studies.packs import Row, perform
 from hearsay.studies.points import Point, points_of
-from hearsay.studies.runner import tasks_of
+from hearsay.studies.runner import Swept, tasks_of
 from hearsay.studies.study_file import Study, load_study
-from hearsay.studies.sweep import Swept
 
 
 def results_of(study: Study, points: Sequence[Point]) -> dict[str, Row]:

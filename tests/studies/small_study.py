@@ -17,10 +17,9 @@ from hearsay.pipeline.spark.place import Where
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.packs import Row
 from hearsay.studies.points import points_of
-from hearsay.studies.processes import processes
-from hearsay.studies.spark_tasks import SparkTasks
+from hearsay.studies.processes import SparkTasks, processes
+from hearsay.studies.runner import Sweep, Swept
 from hearsay.studies.study_file import load_study
-from hearsay.studies.sweep import Sweep, Swept
 from hearsay.studies.tables import tables_of
 
 STUDY = """

@@ -17,8 +17,7 @@ from small_study import hearsay
 
 from hearsay.pipeline.spark.place import Where
 from hearsay.studies.folder import StudyFolder
-from hearsay.studies.processes import OpenPlace, processes
-from hearsay.studies.spark_tasks import SparkTasks
+from hearsay.studies.processes import OpenPlace, SparkTasks, processes
 from hearsay.studies.tuning.answer import answer_of
 from hearsay.studies.tuning.answer_files import write_answers
 from hearsay.studies.tuning.space import spaces

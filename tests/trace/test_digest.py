@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rows_strategy import as_rows, many_rows
 
 from hearsay.core.rules.mixing import mix
-from hearsay.trace.language.digest import LOWER_CONSTANTS, UPPER_CONSTANTS, TraceDigest
+from hearsay.trace.language.rows import LOWER_CONSTANTS, UPPER_CONSTANTS, TraceDigest
 
 int64s = st.integers(-(2**63), 2**63 - 1)
 wild_rows = st.lists(st.tuples(*[int64s] * 13), max_size=20)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from vector_scripts.router_script import SECOND, TOPIC, WATCHED, RouterScript
 
-from hearsay.vectors.router_expectations import run_router
+from hearsay.vectors.router_run import run_router
 from hearsay.vectors.schema import Misshapen
 
 SMALL = {"D": 1, "Dlo": 1, "Dhi": 2, "Dscore": 0, "Dout": 0, "Dlazy": 2}

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hearsay.core.language.rpc import MESHSUB_11
-from hearsay.vectors.router_expectations import changes
-from hearsay.vectors.router_run import NODE, RouterRun, Seen
+from hearsay.vectors.router_run import NODE, RouterRun, Seen, changes
 from hearsay.vectors.score_run import IMPLEMENTATIONS, SPECIFICATION
 
 SECOND = 1_000_000

@@ -5,7 +5,7 @@
     run.table("headline").polars()
     run.sql("SELECT node_name, sum(bytes_out) AS sent FROM traffic GROUP BY ALL ORDER BY sent DESC")
 
-Rows that one asks for are held in memory; SQL reads files of any size.
+Rows that one asks for are held in memory; SQL reads files of any size. `explain_message` explains a message of a run.
 """
 
 from __future__ import annotations
@@ -20,11 +20,15 @@ import numpy as np
 
 from hearsay.api.table import Table, ask, dictionary_file, read_dictionary, with_names
 from hearsay.core.language.rpc import PartKind
+from hearsay.explain import answers
+from hearsay.explain.message import find_node, open_message
+from hearsay.explain.words import heading
 from hearsay.pipeline.input.run_facts import summary_of
 from hearsay.pipeline.output.stored_tables import read_table, stored_files
 from hearsay.pipeline.output.tables import TABLES
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.text.tables import html_table
 from hearsay.trace.folder.arrow import table_of
 from hearsay.trace.folder.manifest import Manifest, load_manifest
 from hearsay.trace.language.columns import ColumnBuilder
@@ -143,3 +147,40 @@ def _code(codes: type[_Code], given: str | _Code) -> _Code:
     if given not in known:
         raise ValueError(f"{given!r} is not one of {', '.join(known)}")
     return known[given]
+
+
+class Explanation:
+    """The explanation of a message, from the trace of its run."""
+
+    def __init__(self, explanation: answers.Explanation) -> None:
+        self._explanation = explanation
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the output of `hearsay explain --json`: times in microseconds after the publication."""
+        return self._explanation.to_json()
+
+    def __str__(self) -> str:
+        return self._explanation.text()
+
+    def _repr_html_(self) -> str:
+        caption = f"{heading(self._explanation.message)}: {self._explanation.summary}"
+        table = self._explanation.table
+        if table is None:
+            return html_table((), (), caption, 0)
+        return html_table(table.head, table.rows, caption, table.left)
+
+
+def explain_message(
+    run: Run | str | Path, message: int | str, *, node: int | str | None = None, missing: bool = False
+) -> Explanation:
+    """Explain a message of a run: a number, or how its id begins.
+
+    With `node`, a number or a name, why that node got it when it did, or why never; with `missing` who never got it;
+    without both the slowest deliveries and what they have in common. `RunFolderError` says why a folder is no run,
+    `ValueError` which message or node the run does not know.
+    """
+    if missing and node is not None:
+        raise ValueError("missing and node: give one; node says of a node that never got it why")
+    opened = open_message(run.folder if isinstance(run, Run) else Path(run), str(message))
+    number = None if node is None else find_node(opened.run, opened.names, str(node))
+    return Explanation(answers.explain(opened, number, missing))

@@ -14,10 +14,9 @@ from hearsay.sim.scenario.tables import read_text
 from hearsay.studies.folder import StudyFolder, read_table
 from hearsay.studies.points import Point, points_of
 from hearsay.studies.processes import place_of_runs
-from hearsay.studies.runner import Progress
+from hearsay.studies.runner import Progress, Sweep, Swept
 from hearsay.studies.study_file import Study, load_study
 from hearsay.studies.study_text import points_cells, points_text
-from hearsay.studies.sweep import Sweep, Swept
 from hearsay.studies.tables import TABLES
 from hearsay.text.tables import html_table
 from hearsay.text.toml import value_text

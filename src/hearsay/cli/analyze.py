@@ -58,7 +58,6 @@ def command(**options: Any) -> None:
     if options["follow"]:
         if options["stats"]:
             raise WrongInput("--stats: must go without --follow")
-
         follow(options, window_us)
         return
     if options["until_complete"]:

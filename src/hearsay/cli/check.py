@@ -23,7 +23,7 @@ def command(**options: Any) -> None:
     """Run the cases of a budget file; exit 1 if a limit is exceeded."""
     from hearsay.studies.budgets import judge, judged_words, load_budgets
     from hearsay.studies.folder import StudyFolder
-    from hearsay.studies.sweep import Sweep
+    from hearsay.studies.runner import Sweep
     from hearsay.text.numbers import plain
     from hearsay.text.tables import prose
 

@@ -41,8 +41,8 @@ def command(**options: Any) -> None:
     from hearsay.studies.comparison import ComparisonRequest, compare
     from hearsay.studies.factorial import effects, planned
     from hearsay.studies.folder import StudyFolder
+    from hearsay.studies.runner import Sweep
     from hearsay.studies.study_text import comparison_text
-    from hearsay.studies.sweep import Sweep
     from hearsay.text.tables import prose
 
     changes, both = (

@@ -198,7 +198,7 @@ def _plain(value: str) -> object:
 
 
 def _identity(path: Path | None) -> PrivateKey | None:
-    from hearsay.node.key_file import KeyFileError, identity_in
+    from hearsay.node.config import KeyFileError, identity_in
 
     if path is None:
         return None

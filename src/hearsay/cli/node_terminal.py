@@ -24,7 +24,7 @@ from hearsay.libp2p.names.peer_id import to_text
 from hearsay.node.conduct import KeptOut
 from hearsay.node.config import NodeConfig
 from hearsay.node.incoming.sequence_numbers import SequenceFileError
-from hearsay.node.meeting.address_news import AddressNews
+from hearsay.node.meeting.address_book import AddressNews
 from hearsay.node.node import Node
 from hearsay.text.escape import escape
 from hearsay.trace.language.errors import RunFolderError

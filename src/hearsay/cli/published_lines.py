@@ -14,7 +14,7 @@ from typing import Any
 
 from hearsay.cli.arguments import counted
 from hearsay.cli.ending import CommandFailed
-from hearsay.node.meeting.address_news import AddressState
+from hearsay.node.meeting.address_book import AddressState
 from hearsay.node.node import Node
 from hearsay.text.escape import escape
 from hearsay.wire.fields import TooLarge

@@ -14,7 +14,7 @@ from hearsay.cli.spark_steps import spark_options
 
 if TYPE_CHECKING:
     from hearsay.pipeline.spark.place import Where
-    from hearsay.studies.sweep import Swept
+    from hearsay.studies.runner import Swept
 
 STUDY = "study.toml"
 TUNING = "tune.toml"
@@ -101,8 +101,8 @@ def _swept(folder: Path) -> Swept:
     """Return the study that a folder contains."""
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.points import points_of
+    from hearsay.studies.runner import Sweep
     from hearsay.studies.study_file import load_study
-    from hearsay.studies.sweep import Sweep
 
     study = load_study(folder / STUDY)
     sweep = Sweep(study, points_of(study), StudyFolder.look(folder))

@@ -17,8 +17,7 @@ from hearsay.cli.spark_steps import bars_can_be_drawn, progress_bar
 if TYPE_CHECKING:
     from hearsay.pipeline.spark.place import Where
     from hearsay.studies.packs import Row
-    from hearsay.studies.runner import Progress
-    from hearsay.studies.sweep import Sweep, Swept
+    from hearsay.studies.runner import Progress, Sweep, Swept
 
 FOLDER = "sweeps"
 """The folder of studies without `--out`."""

@@ -15,8 +15,8 @@ from hearsay.cli.spark_steps import spark_options
 from hearsay.cli.study_session import FOLDER, make_runs, tell_failures, tell_missing
 
 if TYPE_CHECKING:
+    from hearsay.studies.runner import Sweep, Swept
     from hearsay.studies.study_file import Study
-    from hearsay.studies.sweep import Sweep, Swept
 
 
 @click.command("sweep")
@@ -41,7 +41,7 @@ def command(**options: Any) -> None:
     from hearsay.sim.scenario.tables import read_text
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.points import points_of
-    from hearsay.studies.sweep import Sweep
+    from hearsay.studies.runner import Sweep
 
     _require_figures(options["figures"])
     path: Path = options["study"]

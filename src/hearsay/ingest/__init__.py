@@ -8,4 +8,4 @@ from typing import Any
 
 def register(spark: Any) -> None:
     """Make `spark.read.format("hearsay")` known to a session, whose tasks must be able to import this package."""
-    spark.dataSource.register(import_module("hearsay.ingest.data_source").TraceSource)
+    spark.dataSource.register(import_module("hearsay.ingest.spark_import").TraceSource)

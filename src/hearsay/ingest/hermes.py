@@ -1,6 +1,6 @@
 """The Parquet files of hermes (probe-lab/hermes, host/parquet_traces.go): one family of events a file.
 
-What hermes keeps, and what becomes of it:
+The rows of hermes and their use:
 
 * Every row has `timestamp` (milliseconds), `type` (the family) and `producer_id` (base58).
 * add_remove, graft_prune, join_leave and msg_arrival are events of ours. handle_msg repeats a delivery and tells the

@@ -7,8 +7,8 @@ Rules:
   and the rest goes on.
 * Numbers follow from all names in order, times from the earliest event of the good files. So the rows of a run
   depend on the good files alone, not on how they were cut, or who decoded them when.
-* Records are one partition in this process, and many on Spark (`spark_import`). What is done with a partition is the
-  same (`partition`); here its notes are added up.
+* Records are one partition in this process, and many on Spark (`spark_import`). A partition is
+  written in the same way (`partition`); here its notes are added up.
 * The manifest comes last.
 * An import leaves clocks alone. When runs of live nodes and of imports are joined, the clocks that are flagged
   (`skew`) are put right: the trace is written, looked at, and if there are such clocks written again. There all runs
@@ -29,17 +29,16 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from hearsay.ingest.live_runs import LIVE, TRACED, different_folders, message_ids, router_of
-from hearsay.ingest.message_facts import merged_delays
 from hearsay.ingest.partition import MESSAGES_SCHEMA, Notes, Numbering, distinct, pairs_of, write_partition
 from hearsay.ingest.records import SCHEMA
-from hearsay.ingest.skew import ClockEstimate, estimate_clocks
+from hearsay.ingest.skew import ClockEstimate, estimate_clocks, merged_delays
 from hearsay.ingest.source_record import SourceFile, SourceRecord, write_source
 from hearsay.ingest.sources import UNIT_BYTES, records_of, units_of
 from hearsay.trace.folder.arrow import pa
 from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.folder.foreign_parquet import open_foreign
 from hearsay.trace.folder.manifest import TraceFile, WrittenTrace, load_manifest
-from hearsay.trace.language.digest import hash_of_parts
+from hearsay.trace.language.rows import hash_of_parts
 from hearsay.trace.language.schema import CLASSES, TRACE_FOLDER
 from hearsay.trace.write.run_folder import DICTIONARIES, RunFolder
 
@@ -62,7 +61,7 @@ class TooManyRecords(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What an import did."""
+    """The result of an import."""
 
     record: SourceRecord
     rows: int

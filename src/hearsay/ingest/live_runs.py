@@ -3,8 +3,8 @@
 * Peers are identified by their ids, topics by their names, messages by the numbers that live traces make of ids,
   which are the same at every node. The ids themselves are in the dictionaries. An import numbers messages in another
   way; its dictionary has all ids, and its `source.json` has the origin of its times.
-* Of a live node the run folders are read that its trace is made of (`hearsay.trace.run_series`), sealed or not: of a
-  node that was killed, those it had written by then. Such a node is down from there, and a row says so.
+* The trace of a live node is read from its run folders (`hearsay.trace.run_series`), sealed or not: of a node that
+  was killed, those it had written by then. Such a node is down from there, and a row says so.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def different_folders(runs: Sequence[Path]) -> list[Path]:
 
     A node writes one trace at a time, so two that tell of it at the same time are copies, whole or in part.
     """
-    told: dict[str, list[tuple[int, int, Path]]] = {}
+    by_node: dict[str, list[tuple[int, int, Path]]] = {}
     folders = [folder for path in runs for folder in _sealed_folders(path)]
     for folder in folders:
         files, origin_us = load_manifest(folder).trace.files, (_import_origin_ns(folder) or 0) // 1000
         since = origin_us + min((file.min_time_us for file in files), default=0)
         until = origin_us + max((file.max_time_us for file in files), default=0)
         for node in _traced_nodes(folder):
-            of_node = told.setdefault(node, [])
+            of_node = by_node.setdefault(node, [])
             for other_since, other_until, other in of_node:
                 if since <= other_until and other_since <= until:
                     raise RunFolderError(f"{folder}: the same node and time as in {other}; give each trace once")

@@ -4,7 +4,7 @@ Rules:
 
 * A partition has all records that name one of its messages. Its messages are numbered in the order of their ids,
   after those of earlier partitions.
-* What a partition writes is named by its number, so one that is written twice leaves the same files.
+* The files of a partition are named by its number, so one that is written twice leaves the same files.
 * A source may know of a message or a peer what no row says: the size of the data, the program.
 """
 
@@ -18,16 +18,15 @@ from typing import Any
 import numpy as np
 
 from hearsay.core.language.actions import Reason
-from hearsay.ingest.message_facts import PairDelays, message_facts, pair_delays
 from hearsay.ingest.records import CLASS_NAMES, CODES, Numbers, empty_rows
+from hearsay.ingest.skew import PairDelays, message_facts, pair_delays
 from hearsay.trace.folder.arrow import pa, parquet
 from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.folder.durable import write_durably
 from hearsay.trace.folder.manifest import TraceFile
 from hearsay.trace.language.columns import ColumnBuilder
-from hearsay.trace.language.digest import TraceDigest
 from hearsay.trace.language.order import BY_MESSAGE, CANONICAL, order_of
-from hearsay.trace.language.rows import Rows
+from hearsay.trace.language.rows import Rows, TraceDigest
 from hearsay.trace.language.schema import CLASSES, NONE, Column, TraceEvent, wire_name
 from hearsay.trace.write.part_files import PartFiles
 
@@ -67,7 +66,7 @@ class Numbering:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What the partition noted, but for messages. Pairs are lists of equal length."""
+    """The notes of a partition, except messages. Pairs are lists of equal length."""
 
     files: list[dict[str, Any]]
     rows: int
@@ -233,8 +232,8 @@ def _reasons_given(records: Any, rows: Rows) -> dict[str, int]:
 
 
 def _implementations(records: Any, numbering: Numbering) -> list[list[Any]]:
-    told = records.filter(records.column("implementation").is_valid())
-    peers, programs = _codes(told, "remote", numbering.peers).tolist(), told.column("implementation").to_pylist()
+    named = records.filter(records.column("implementation").is_valid())
+    peers, programs = _codes(named, "remote", numbering.peers).tolist(), named.column("implementation").to_pylist()
     return [[peer, program] for peer, program in sorted(set(zip(peers, programs, strict=True))) if peer != NONE]
 
 

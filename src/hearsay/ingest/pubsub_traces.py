@@ -227,12 +227,12 @@ _BATCH_TAG, _EVENT_TAG = 0x0A, 0x08
 
 
 def is_batched(head: bytes) -> bool:
-    """Whether a stream that begins with these bytes holds batches of events."""
+    """Return whether a stream that begins with these bytes holds batches of events."""
     return _first_tag(head, len(head)) == _BATCH_TAG
 
 
 def looks_like_events(head: bytes) -> bool:
-    """Whether these bytes could begin a stream of delimited events: a length, then field 1 of event or batch."""
+    """Return whether a stream of delimited events may begin so: a length, then field 1 of event or batch."""
     return _first_tag(head, 4) in (_BATCH_TAG, _EVENT_TAG)
 
 

@@ -58,7 +58,7 @@ class TraceStat:
 
 
 def tracestat(run: Path) -> str:
-    """What tracestat prints for this run."""
+    """Return the output of tracestat for this run."""
     return trace_stat(run).to_text()
 
 

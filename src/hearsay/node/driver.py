@@ -62,9 +62,8 @@ from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.libp2p.services.identify import Identification
 from hearsay.libp2p.services.ping import PingService
-from hearsay.node.conduct import EarlyGrafts, Offence, offence_in
+from hearsay.node.conduct import EarlyGrafts, Offence, Statistics, offence_in
 from hearsay.node.config import NodeConfig
-from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validation
 from hearsay.node.links import HeldPeers, Links
 from hearsay.node.meeting.discovery import Discovery

@@ -16,8 +16,7 @@ from hearsay.libp2p.limits.resources import Budget, address_group
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
 from hearsay.libp2p.names.errors import MultistreamError, ProtocolError
 from hearsay.libp2p.names.peer_id import PeerId, to_text
-from hearsay.node.conduct import Conduct, ConductLimits, EarlyGrafts, KeptOut, Offence
-from hearsay.node.incoming.statistics import Statistics
+from hearsay.node.conduct import Conduct, ConductLimits, EarlyGrafts, KeptOut, Offence, Statistics
 from hearsay.node.incoming.verification import Verification
 from hearsay.node.intake import Intake
 from hearsay.node.receive import PeerInput, Receiver

@@ -34,13 +34,12 @@ from hearsay.libp2p.services.identify import Identification
 from hearsay.libp2p.services.ping import PingService
 from hearsay.libp2p.services.rendezvous_streams import RendezvousPoint
 from hearsay.node import freed_memory
-from hearsay.node.conduct import Offence
+from hearsay.node.conduct import Offence, Statistics
 from hearsay.node.config import NodeConfig
 from hearsay.node.driver import Driver, Reachable, Report
-from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validator
 from hearsay.node.links import HeldPeers
-from hearsay.node.meeting.address_news import AddressBoard, AddressNews
+from hearsay.node.meeting.address_book import AddressBoard, AddressNews
 from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.rendezvous import Searches
 from hearsay.node.partials import Partials
@@ -48,7 +47,7 @@ from hearsay.node.peer_standing import PeerScores, PeerWorth
 from hearsay.node.records import Records
 from hearsay.node.topic import JoinedTopics, Published, Reach, Topic
 from hearsay.node.trace_rows import TraceRows
-from hearsay.partial.application import DrivenApplication, Outcome
+from hearsay.partial.exchange import DrivenApplication, Outcome
 from hearsay.py_libp2p.host import PyLibp2pHost
 from hearsay.trace.language.event_rows import Codes
 from hearsay.wire.messages import MessageIdFunction

@@ -10,7 +10,7 @@ from hearsay.core.language.rpc import PartialUse
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.conduct import Offence
 from hearsay.node.driver import Driver
-from hearsay.partial.application import DrivenApplication, Outcome, RemindedApplication
+from hearsay.partial.exchange import DrivenApplication, Outcome, RemindedApplication
 from hearsay.wire.signing import SignaturePolicy
 
 

@@ -26,9 +26,8 @@ from hearsay.libp2p.limits.rates import Allowance
 from hearsay.libp2p.limits.resources import Budget, Resources
 from hearsay.libp2p.names.errors import FrameError
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.node.conduct import Offence
+from hearsay.node.conduct import Offence, Statistics
 from hearsay.node.config import NodeConfig
-from hearsay.node.incoming.statistics import Statistics
 from hearsay.node.incoming.validation import Validation
 from hearsay.node.incoming.verification import BATCH_US, Verdicts, is_expensive
 from hearsay.node.meeting.address_book import take_records

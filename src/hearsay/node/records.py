@@ -12,7 +12,7 @@ from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.node.config import NodeConfig, endpoint_of
 from hearsay.node.driver import Driver
 from hearsay.node.incoming.sequence_numbers import SequenceFile, SequenceNumbers
-from hearsay.node.meeting.address_news import AddressBoard
+from hearsay.node.meeting.address_book import AddressBoard
 from hearsay.node.trace_rows import TraceRows
 from hearsay.trace.language.event_rows import Codes
 

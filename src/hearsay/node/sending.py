@@ -16,7 +16,7 @@ from hearsay.core.language.sizes import part_sizes, rpc_size
 from hearsay.libp2p.limits.frames import frame
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.node.incoming.statistics import Statistics
+from hearsay.node.conduct import Statistics
 from hearsay.node.intake import Intake
 from hearsay.node.meeting.address_book import with_records
 from hearsay.node.observers import Observers

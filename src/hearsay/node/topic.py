@@ -15,7 +15,7 @@ from hearsay.core.language.rpc import Message
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.names.peer_id import to_text
 from hearsay.node.driver import Driver
-from hearsay.partial.application import Outcome
+from hearsay.partial.exchange import Outcome
 
 OBJECT_BYTES = 512
 """Memory of a message that waits besides its data."""

@@ -6,8 +6,7 @@
 
 from hearsay.core.language.events import PartialApplication, PartialFeedback, PartialPeer, PartsFor, PublishPartial
 from hearsay.core.language.rpc import Partial, PartialUse
-from hearsay.partial.application import DrivenApplication, Outcome, RemindedApplication
-from hearsay.partial.exchange import Asking, PartsExchange
+from hearsay.partial.exchange import Asking, DrivenApplication, Outcome, PartsExchange, RemindedApplication
 from hearsay.partial.formats import (
     Bitlists,
     Bitmap,

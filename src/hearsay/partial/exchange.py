@@ -1,21 +1,25 @@
 """An application of partial messages (v1.3) that exchanges parts with peers until all have all of them.
 
-* A peer that said what it wants is sent what is here of that, each part once. With `eager`, whoever adds parts of its
-  own also sends them to peers of which it has not heard yet.
-* A peer is told what is here when it cannot know that from what it was told, was sent, or sent itself; by who asks
-  one peer for each part, when it lacks any of that, or is asked for something else than before.
+* A peer that claimed what it wants is sent the held parts among these, each once. With `eager`, a node that adds
+  parts of its own also sends them to peers that have claimed nothing yet.
+* A peer is sent a claim of the held parts when it cannot know them from earlier claims, from parts that it was sent,
+  or that it sent itself. With `Asking.ONE`: when it lacks any of them, or is asked for other parts than before.
 * Every RPC of a peer is answered: to all when it brought something new, else to this peer.
-* What is not in the application's form, or not part of its group, is counted as invalid; nothing of its RPC is taken.
+* An RPC that is not in the application's form, or not part of its group, counts as invalid and is ignored.
 * A message becomes whole once.
 * With `asks=Asking.ONE` each part is asked of one peer that has it, and of another when it does not come; else of
-  everybody. Metadata must tell lacking from wanting for that (`Bitlists`): what a bitmap lacks, all send.
-* What the application has by another way (`known`) is there when a group is first heard of.
+  all. Metadata must distinguish lacking from wanting for that (`Bitlists`): all peers send what a bitmap lacks.
+* Parts that the application has from elsewhere (`known`) are held from the first RPC of a group on.
 * A group takes memory from its first right part on, at most `max_groups` do, and the oldest goes first. As many have
   parts that are asked of one peer; of those the oldest without any part goes first.
 
 With `Asking.ONE` a part is asked of the first peer that offers it; if it does not come within a whole heartbeat, of
 the peer among the others that is asked for least. A peer that did not send a part is asked again when it offers it
-again. A group has a bounded number of offers."""
+again. A group has a bounded number of offers.
+
+The router asks an application what each peer is sent (`PartialApplication`). Its driver, a node or the simulator,
+passes on what was received, feeds the router with the events of the outcome, and publishes a message that is whole.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +27,46 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from hearsay.core.language.events import PartialFeedback, PartialPeer, PartsFor, PublishPartial
+from hearsay.core.language.events import PartialApplication, PartialFeedback, PartialPeer, PartsFor, PublishPartial
 from hearsay.core.language.identifiers import PeerId, TopicId
 from hearsay.core.language.rpc import Partial
-from hearsay.partial.application import Outcome
 from hearsay.partial.formats import Claim, InvalidParts, PartsFormat, members, set_of
 
+
+class Outcome(NamedTuple):
+    """The consequences of received or added parts."""
+
+    events: tuple[PartialFeedback | PublishPartial, ...] = ()
+    """For the router, in this order."""
+    whole: bytes | None = None
+    """The full message, when this was the last of its parts: said once."""
+
+
+class DrivenApplication(PartialApplication, Protocol):
+    """It never raises for what a peer sent."""
+
+    def received(self, partial: Partial, sender: PeerId) -> Outcome:
+        """A peer sent parts, or said what it has."""
+        ...
+
+    def message_received(self, topic: TopicId, data: bytes) -> Outcome:
+        """A full message came from a peer without partial messages, and was delivered."""
+        ...
+
+
+@runtime_checkable
+class RemindedApplication(DrivenApplication, Protocol):
+    """One that does something when time has passed; heartbeats of the router are its clock."""
+
+    def reminded(self, topic: TopicId, group: bytes) -> Outcome:
+        """A heartbeat has passed, and the router remembers the group still."""
+        ...
+
+
 MAX_OFFERS = 256
-"""Of a group; further peers are asked for nothing."""
+"""Maximum for a group; further peers are asked for nothing."""
 PATIENCE = 1
 """Whole heartbeats for which a part is waited for."""
 
@@ -54,7 +89,7 @@ class Asks:
         return set_of(part for part, ask in self._asked.items() if ask.peer == peer)
 
     def offered(self, peer: PeerId, has: int, lacking: int) -> None:
-        """A peer has these parts; it is asked for those that are lacking and asked of nobody else."""
+        """Ask a peer for the lacking parts among its own that no other peer is asked for."""
         if peer not in self._offers and len(self._offers) >= MAX_OFFERS:
             return
         self._offers[peer] = has
@@ -66,7 +101,7 @@ class Asks:
             del self._asked[part]
 
     def beat(self) -> list[PeerId]:
-        """A heartbeat has passed. Those who are asked for more than before, or for less, ascending."""
+        """Count a heartbeat; return the peers that are now asked for more or fewer parts, ascending."""
         changed: set[PeerId] = set()
         for part, ask in sorted(self._asked.items()):
             ask.heartbeats += 1
@@ -82,18 +117,18 @@ class Asks:
         return sorted(changed)
 
     def _least_asked(self, part: int) -> PeerId | None:
-        """Who offers a part; of several, who is asked for the fewest, and of those who offered first."""
+        """Return the peer that offers a part and is asked for the fewest; the first of several."""
         offering = [peer for peer, has in self._offers.items() if has >> part & 1]
         return min(offering, key=lambda peer: self.of(peer).bit_count(), default=None)
 
 
 MAX_GROUPS = 1024
 MAX_SENDERS = 256
-"""Of a group, peers of which is remembered what they sent; further ones may be sent a part that they have."""
+"""Maximum for a group; the parts of further senders are not recorded, so they may be sent a part that they have."""
 
 
 class Asking(StrEnum):
-    """Of whom a part that is lacking is asked: of all, or of one that has it."""
+    """The peers that are asked for a lacking part: all, or one that has it."""
 
     ALL = "all"
     ONE = "one"
@@ -124,7 +159,7 @@ class PartsExchange:
         self._asks_one = asks is Asking.ONE
         self._groups: dict[tuple[TopicId, bytes], _Group] = {}
         self._asks: dict[tuple[TopicId, bytes], Asks] = {}
-        """Of groups of which peers have what is lacking here."""
+        """By group, if peers have lacking parts of it."""
         self.invalid = 0
         """RPCs and messages that were not in the application's form."""
 
@@ -147,13 +182,13 @@ class PartsExchange:
         self._asks.pop((topic, group), None)
 
     def reminded(self, topic: TopicId, group: bytes) -> Outcome:
-        """What did not come is asked of others."""
+        """Ask other peers for parts that did not come."""
         asks = self._asks.get((topic, group))
         changed = () if asks is None else tuple(asks.beat())
         return Outcome((PublishPartial(topic, group, changed),)) if changed else Outcome()
 
     def parts_for(self, topic: TopicId, group: bytes, peer: PartialPeer) -> PartsFor:
-        """What one peer is sent of a group now; the note is the set of parts that it was sent."""
+        """Return what a peer is sent of a group now; the note is the set of parts that it was sent."""
         try:
             everything = self._form.all_parts(group)
         except InvalidParts:
@@ -232,24 +267,24 @@ class PartsExchange:
         return 0 if asks is None else asks.of(peer)
 
     def _has_news(self, group: bytes, peer: PartialPeer, claim: Claim, known: int) -> bool:
-        """Whether a peer is told a claim; `known` is what it must know to be here."""
+        """Return whether a peer is sent a claim; it knows that the parts `known` are held."""
         claim = self._form.decode_claim(group, self._form.encode_claim(group, claim))  # as the peer reads it
-        told, heard = self._claim(group, peer.told), self._claim(group, peer.heard)
-        if heard is not None and self._asks_one:
-            known |= heard.has  # it has that itself, and no use for it
-            told = told or Claim(0, 0)
-        if told is None:
+        sent, received = self._claim(group, peer.sent), self._claim(group, peer.received)
+        if received is not None and self._asks_one:
+            known |= received.has  # it needs no parts that it has
+            sent = sent or Claim(0, 0)
+        if sent is None:
             return True
-        return bool(claim.has & ~(told.has | known) or (told.wants ^ claim.wants) & ~claim.has)
+        return bool(claim.has & ~(sent.has | known) or (sent.wants ^ claim.wants) & ~claim.has)
 
     def _wanted(self, group: bytes, peer: PartialPeer, everything: int, here: _Group) -> int:
-        said = self._claim(group, peer.heard)
+        said = self._claim(group, peer.received)
         if said is not None:
             return said.wants
         return everything if self._eager and here.own and not peer.gossip else 0
 
     def _claim(self, group: bytes, metadata: bytes | None) -> Claim | None:
-        """What was said; nothing if that has not the application's form."""
+        """Return the claim in metadata; None if they are not in the application's form."""
         if not metadata:
             return None
         try:
@@ -287,7 +322,7 @@ class _Group:
         return set_of(self.parts)
 
     def take(self, parts: Mapping[int, bytes]) -> bool:
-        """Whether there is anything new among them."""
+        """Add the parts; return whether any of them is new."""
         new = {index: part for index, part in parts.items() if index not in self.parts}
         self.parts.update(new)
         return bool(new)

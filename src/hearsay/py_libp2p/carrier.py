@@ -1,8 +1,8 @@
 """One stream of py-libp2p under one of our streams: a trio task reads, another one writes.
 
-What our side has not read is bounded by `WINDOW`: then py-libp2p's own window stays shut and slows the peer down.
-What our side wrote waits here until py-libp2p took it; writers see that in `unsent`. Both are reserved in the
-stream's budget; what py-libp2p itself keeps is not.
+At most `WINDOW` bytes wait for the reader: beyond that py-libp2p's own window stays shut and slows the peer down.
+Written bytes wait here until py-libp2p takes them; writers see that in `unsent`. Both are reserved in the stream's
+budget; the buffers of py-libp2p itself are not.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _READ_BYTES = _WRITE_BYTES = 64 * 1024
 
 
 class CarrierOwner(Protocol):
-    """Who streams belong to: the host."""
+    """The owner of streams: the host."""
 
-    def heard(self, peer: PeerId) -> None: ...
+    def record_activity(self, peer: PeerId) -> None: ...
 
     def peer_over_limit(self, peer: PeerId) -> None: ...
 
@@ -119,7 +119,7 @@ class StreamCarrier:
             if not data:
                 self._loop.call_soon(self.stream.on_end)
                 return
-            self._owner.heard(self.peer)
+            self._owner.record_activity(self.peer)
             self._unread += len(data)
             self._loop.call_soon(self.stream.on_data, data)
 

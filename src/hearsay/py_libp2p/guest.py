@@ -22,7 +22,7 @@ def library(name: str) -> Any:
     except ImportError:
         raise MissingExtra(f"a py-libp2p host needs py-libp2p 0.8: {pip_install('libp2p')}") from None
     if not loaded and "LIBP2P_DEBUG" not in os.environ:
-        # It logs every failed dial and negotiation as an error; who uses it here hears of them as exceptions.
+        # It logs every failed dial and negotiation as an error; callers get them as exceptions.
         logging.getLogger("libp2p").setLevel(logging.CRITICAL)
     return module
 

@@ -3,9 +3,9 @@
 Noise is the only way to secure TCP and WebSocket here; QUIC brings TLS 1.3 with libp2p's certificates. py-libp2p's
 other offers, plaintext among them, are left out. Identify is answered by our own code on both kinds of host.
 
-Of our own host's limits it has those that py-libp2p leaves to us: who is admitted, connections by files and by
-address, streams of a peer, what streams keep, and peers that answer no ping. What py-libp2p keeps itself (handshakes,
-windows) is as it has it.
+It has those limits of our own host that py-libp2p does not set itself: admission, connections by files and by
+address, streams of a peer, memory of streams, and peers that answer no ping. Handshakes and windows have the limits
+of py-libp2p.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from os import urandom
 from typing import Any
 
 from hearsay.libp2p.host.host import HostLimits, open_files
-from hearsay.libp2p.host.listening import fitted
-from hearsay.libp2p.host.node_host import MAX_STREAMS
+from hearsay.libp2p.host.node_host import MAX_STREAMS, fitted
 from hearsay.libp2p.limits.resources import Resources, address_group
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
 from hearsay.libp2p.names.errors import DialError, MultistreamError, OwnAddress
@@ -43,9 +42,9 @@ from hearsay.py_libp2p.host_hooks import (
 
 DIAL_SECONDS = 15.0
 _KINDS = (("tcp",), ("tcp", "ws"), ("udp", "quic-v1"))
-"""What follows the machine's name in addresses that can be dialled and listened at."""
+"""The protocols after the host in addresses that can be dialled and listened at."""
 _EXAMPLES = ("/ip4/0.0.0.0/tcp/1", "/ip4/0.0.0.0/tcp/2/ws", "/ip4/0.0.0.0/udp/3/quic-v1")
-"""py-libp2p chooses its transports by what it is told to listen at; these name one of each and are never used."""
+"""py-libp2p chooses its transports by its listen addresses; these name one of each and are never used."""
 
 
 class PyLibp2pHost:
@@ -64,12 +63,12 @@ class PyLibp2pHost:
         self.resources = Resources(self._limits.resources)
         self._places = fitted(self._limits, open_files())
         self._handlers: dict[str, tuple[Callable[[Stream], None], int]] = {}
-        self._heard_s: dict[PeerId, float] = {}
+        self._active_s: dict[PeerId, float] = {}
         self._watching: dict[PeerId, asyncio.Task[None]] = {}
         self._connections: dict[PeerId, list[Any]] = {}
         self.failed_dials = 0
         self._dialled: set[PeerId] = set()
-        """Peers of whom the first connection was this side's wish."""
+        """Peers whose first connection was dialled by this host."""
         self._carriers: dict[PeerId, set[StreamCarrier]] = {}
         self._numbers = count()
         self._starting: asyncio.Future[None] | None = None
@@ -124,7 +123,7 @@ class PyLibp2pHost:
         if self._closed:
             raise DialError(address, "this host is closed")
         if not self.admits(expected, address_group(address.parts[0][1])):
-            raise DialError(address, "who is there is kept out")
+            raise DialError(address, "the peer at this address is banned")
         guest = await self._started()
         if expected not in self._connections:
             self._dialled.add(expected)
@@ -176,7 +175,7 @@ class PyLibp2pHost:
             self._guest.call(self._under.disconnect, their_id(peer))
 
     async def close(self) -> None:
-        """Whether peers took everything is not known here."""
+        """Close the host; unsent bytes may be lost."""
         self._closed = True
         if self._starting is not None:
             await asyncio.wait([self._starting])
@@ -188,7 +187,7 @@ class PyLibp2pHost:
         self._serving.cancel()
         await guest.leave()
 
-    async def run_beside(self, work: Callable[[Any], Awaitable[None]]) -> asyncio.Future[None]:
+    async def run_service(self, work: Callable[[Any], Awaitable[None]]) -> asyncio.Future[None]:
         """Start trio work with py-libp2p's host, such as a service of it; cancel it before the host is closed."""
         guest = await self._started()
         return guest.call(work, self._under)
@@ -242,7 +241,7 @@ class PyLibp2pHost:
         theirs = their_id(peer)
         if peer not in self._connections:
             network = self._under.get_network()
-            network.unblock_peer(theirs)  # it refuses for a minute whoever could not be reached; we have our own wait
+            network.unblock_peer(theirs)  # it refuses peers for a minute after a failed dial; we have our own wait
             self._under.get_peerstore().clear_addrs(theirs)
         info = library("libp2p.peer.peerinfo").PeerInfo(theirs, [their_address(without_peer(address))])
         await self._under.connect(info)
@@ -271,9 +270,9 @@ class PyLibp2pHost:
         self._carriers.setdefault(peer, set()).add(carrier)
         return carrier
 
-    def heard(self, peer: PeerId) -> None:
-        """A peer sent something."""
-        self._heard_s[peer] = asyncio.get_running_loop().time()
+    def record_activity(self, peer: PeerId) -> None:
+        """Note that a peer is alive: it has sent something."""
+        self._active_s[peer] = asyncio.get_running_loop().time()
 
     def peer_over_limit(self, peer: PeerId) -> None:
         for callback in self.on_over_limit:
@@ -301,7 +300,7 @@ class PyLibp2pHost:
                 self._gone(peer)
 
     def _crowded(self, address: str) -> bool:
-        """Whether as many peers are at an address as may be."""
+        """Return True if an address has its maximum of peers."""
         if len(self._connections) < self._places.per_address:
             return False
         return sum(self.address_of(peer) == address for peer in self._connections) >= self._places.per_address
@@ -310,9 +309,9 @@ class PyLibp2pHost:
         """Ping a peer that was silent for a while; it is gone when it does not answer."""
         limits = self._limits.connection
         loop = asyncio.get_running_loop()
-        self.heard(peer)
+        self.record_activity(peer)
         while True:
-            silent_s = loop.time() - self._heard_s[peer]
+            silent_s = loop.time() - self._active_s[peer]
             if silent_s < limits.idle_s:
                 await asyncio.sleep(limits.idle_s - silent_s)
                 continue
@@ -329,7 +328,7 @@ class PyLibp2pHost:
                 return
             except (MultistreamError, StreamClosed):
                 pass  # an answer too
-            self.heard(peer)
+            self.record_activity(peer)
 
     async def _abandon(self, peer: PeerId) -> None:
         """End the connections to a peer that takes nothing any more, not even a farewell."""
@@ -345,7 +344,7 @@ class PyLibp2pHost:
         watching = self._watching.pop(peer, None)
         if watching is not None:
             watching.cancel()
-        self._heard_s.pop(peer, None)
+        self._active_s.pop(peer, None)
         for carrier in self._carriers.pop(peer, set()):
             carrier.end()
         for callback in self.on_peer_down:

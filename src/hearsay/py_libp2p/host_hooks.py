@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hearsay.libp2p.host.listening import concrete_addresses
+from hearsay.libp2p.host.node_host import concrete_addresses
 from hearsay.libp2p.limits.resources import address_group
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.multiaddr import Multiaddr
@@ -48,7 +48,7 @@ def each_interface(address: Multiaddr) -> list[Multiaddr]:
 
 
 class Notifee:
-    """py-libp2p's way to tell of connections."""
+    """Listener to the connections of py-libp2p."""
 
     def __init__(self, up: Callable[[Any], None], down: Callable[[Any], None]) -> None:
         self._up = up
@@ -70,7 +70,7 @@ class Notifee:
 
 
 class Gate:
-    """What py-libp2p asks before it shakes hands over TCP or WebSocket, or dials."""
+    """The gate that py-libp2p asks before it dials, or shakes hands over TCP or WebSocket."""
 
     def __init__(self, admits: Callable[[str], bool]) -> None:
         self._admits = admits

@@ -1,8 +1,8 @@
 """Finding a topic's peers in the DHT: provide a key made of the topic's name, ask who else does, dial them.
 
 The key is go-libp2p-pubsub's: a multihash (SHA-256) of `floodsub:` and the topic. The DHT is py-libp2p's, in server
-mode, so that nodes with nobody else around are a DHT to each other. It knows whom the node is connected to and is
-asked whenever a topic is joined or a peer comes, then after 1, 2, 4 … `interval_s` seconds.
+mode, so that nodes without other peers are a DHT to each other. It knows the peers that the node is connected to,
+and is asked whenever a topic is joined or a peer comes, then after 1, 2, 4 … `interval_s` seconds.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ProviderSearch:
                 ready.set_result(None)
                 await library("trio").sleep_forever()
 
-        service = await self._host.run_beside(serve)
+        service = await self._host.run_service(serve)
         try:
             await asyncio.wait([ready, service], return_when=asyncio.FIRST_COMPLETED)
             wait_s = FIRST_INTERVAL_S
@@ -95,7 +95,7 @@ class ProviderSearch:
         store = self._dht.provider_store
         for key in map(key_of, topics):
             await store.provide(key)
-            # py-libp2p answers from its own store if that holds anybody, and now it holds ourselves.
+            # py-libp2p answers from its own store if that holds a provider, and now it holds this node.
             own = store.providers.pop(key, {})
             try:
                 providers = await store.find_providers(key, MAX_PROVIDERS)

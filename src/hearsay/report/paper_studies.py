@@ -26,7 +26,7 @@ from hearsay.report.paper import (
 )
 from hearsay.report.study_charts import COPIES, SPEED, Curve, Facet, StudyCharts, bounds_of, extent, front_scales
 from hearsay.report.svg import Scale, scale_of_axis, scale_of_values
-from hearsay.studies.sweep import Swept
+from hearsay.studies.runner import Swept
 from hearsay.text.numbers import FORMS, plain
 
 _HEIGHT = 2.1

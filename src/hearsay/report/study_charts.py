@@ -24,9 +24,9 @@ from hearsay.report.svg import Scale, scale_of_values
 from hearsay.studies.axes import Axis
 from hearsay.studies.packs import COMPARED, COSTS
 from hearsay.studies.points import Point
+from hearsay.studies.runner import Swept
 from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.study_file import Study
-from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
 from hearsay.text.numbers import FORMS
 

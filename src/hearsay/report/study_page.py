@@ -29,9 +29,9 @@ from hearsay.report.study_svg import curve_pictures, map_pictures, pareto_pictur
 from hearsay.report.what_ran import Ran, command_line, seed_words, what_ran
 from hearsay.studies.packs import COMPARED
 from hearsay.studies.points import Point
+from hearsay.studies.runner import Swept
 from hearsay.studies.settings import command_of, settings_of, shared, size_words
 from hearsay.studies.statistics import Mean
-from hearsay.studies.sweep import Swept
 from hearsay.text.numbers import percent, plural, shown
 
 MAX_ROWS = 400

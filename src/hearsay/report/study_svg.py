@@ -23,8 +23,7 @@ from hearsay.report.svg import scale_of_axis, scale_of_values
 from hearsay.studies.budgets import Budget
 from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.tables import values_at
-from hearsay.studies.tuning.answer import steps_words
-from hearsay.studies.tuning.effects import Spot
+from hearsay.studies.tuning.answer import Spot, steps_words
 from hearsay.studies.tuning.optimiser import Ended
 from hearsay.studies.tuning.search import Searched, Tried
 from hearsay.text.numbers import FORMS

@@ -30,8 +30,7 @@ from hearsay.studies.settings import settings_of
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.study_text import compared_cells
 from hearsay.studies.tables import values_at
-from hearsay.studies.tuning.answer import Answer
-from hearsay.studies.tuning.effects import fronts
+from hearsay.studies.tuning.answer import Answer, fronts
 from hearsay.studies.tuning.search import Tried
 from hearsay.studies.tuning.tune import Tuned
 from hearsay.studies.tuning.tune_text import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from hearsay.sim.scenario.schema import FileSchema, scenario_schema
+from hearsay.sim.scenario.scenario_file import FileSchema, scenario_schema
 from hearsay.studies.axes import BaseTable
 from hearsay.studies.budgets import BudgetFile
 from hearsay.studies.checked_file import FileTable

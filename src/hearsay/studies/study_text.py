@@ -17,8 +17,8 @@ from hearsay.studies.comparison import (
 )
 from hearsay.studies.factorial import LETTERS, Effect, changed_words, noticed, unnoticed_words
 from hearsay.studies.packs import BY_NAME, COMPARED
+from hearsay.studies.runner import Swept
 from hearsay.studies.statistics import Mean, mean_of
-from hearsay.studies.sweep import Swept
 from hearsay.studies.tables import values_at
 from hearsay.text.numbers import between, plain, shown
 from hearsay.text.tables import table_text

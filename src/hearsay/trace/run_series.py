@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from hearsay.trace.folder.arrow import read_table, spanning_messages
 from hearsay.trace.folder.manifest import MANIFEST, Manifest, TraceFile, WrittenTrace, load_manifest
 from hearsay.trace.folder.own_folders import Holds, cannot_write, claim, held_by, require_ours
-from hearsay.trace.language.digest import hash_of_parts
 from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.language.rows import hash_of_parts
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
 from hearsay.trace.read.reader import RowFilter, read_groups
 from hearsay.trace.read.show import Names, load_names

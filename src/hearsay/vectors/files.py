@@ -13,7 +13,7 @@ from typing import Any, cast
 from hearsay.foreign_files import parse_json, read_bytes
 from hearsay.text.escape import escape
 from hearsay.user_errors import InvalidInput
-from hearsay.vectors.router_expectations import run_router
+from hearsay.vectors.router_run import run_router
 from hearsay.vectors.schema import Misshapen, check
 from hearsay.vectors.score_run import run_scores
 

@@ -24,10 +24,10 @@ class PartialPeer:
     """True if it wants parts; otherwise it gets metadata only, and whole messages."""
     gossip: bool
     """True if messages of the topic do not go to it; it gets metadata, and may request parts."""
-    heard: bytes | None = None
-    """The last metadata it sent; None if it has said nothing."""
-    told: bytes | None = None
-    """The last metadata it was sent."""
+    received: bytes | None = None
+    """The last metadata that it sent; None if it has sent none."""
+    sent: bytes | None = None
+    """The last metadata that it was sent."""
     note: object = None
     """The note of the application about it from the last call."""
 
@@ -38,7 +38,7 @@ class PartsFor(NamedTuple):
     parts: bytes | None = None
     """Not sent to a peer that does not request them."""
     metadata: bytes | None = None
-    """None if nothing changed since the metadata that the peer was `told`."""
+    """None if nothing changed since the metadata that the peer was `sent`."""
     note: object = None
     """Given back with the next question about this peer and group."""
 

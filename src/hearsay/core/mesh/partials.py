@@ -51,11 +51,11 @@ MAX_GROUPS = 2_048
 class PeerNotes:
     """State of one peer in one group."""
 
-    __slots__ = ("heard", "note", "spoke", "told")
+    __slots__ = ("note", "received", "sent", "spoke")
 
     def __init__(self) -> None:
-        self.heard: bytes | None = None
-        self.told: bytes | None = None
+        self.received: bytes | None = None
+        self.sent: bytes | None = None
         self.note: object = None
         self.spoke = False
         """True if the peer has sent something of the group."""
@@ -134,7 +134,7 @@ class Groups:
         notes = None if group is None else group.peers.get(peer)
         if group is None or notes is None:
             return
-        notes.told = notes.note = None
+        notes.sent = notes.note = None
         if not notes.spoke:
             del group.peers[peer]
 
@@ -226,7 +226,7 @@ class Partials:
         """Return whether a peer needs no IDONTWANT (PARTIAL-4)."""
         return self.use(topic) is PartialUse.REQUESTS and self.use_of(peer, topic) is not PartialUse.NONE
 
-    def is_told(self, peer: PeerId, topic: TopicId) -> bool:
+    def gets_partials(self, peer: PeerId, topic: TopicId) -> bool:
         """Return whether a peer in the topic gets partial messages, if only metadata."""
         if self.gets_parts(peer, topic) or self.spares(peer, topic):
             return True
@@ -279,7 +279,7 @@ class Partials:
         notes = group.notes_of(sender.id)
         notes.spoke = True
         if partial.metadata is not None:
-            notes.heard = partial.metadata
+            notes.received = partial.metadata
         self._shell.actions.append(DeliverPartial(partial, sender.id))
 
     def _refusal(self, sender: PeerId, partial: Partial) -> Reason | None:
@@ -293,11 +293,11 @@ class Partials:
         topic = published.topic
         of_group = self.groups.publish if published.peers is None else self.groups.answer
         group = of_group(topic, published.group)
-        addressed = {peer for peer in self._routed(topic) if self.is_told(peer, topic)}
-        addressed |= {peer for peer, notes in group.peers.items() if notes.spoke or self.is_told(peer, topic)}
+        addressed = {peer for peer in self._routed(topic) if self.gets_partials(peer, topic)}
+        addressed |= {peer for peer, notes in group.peers.items() if notes.spoke or self.gets_partials(peer, topic)}
         if published.peers is not None:
             named = {peer for peer in published.peers if peer in self._shell.connected}
-            addressed = {peer for peer in named if peer in addressed or self.is_told(peer, topic)}
+            addressed = {peer for peer in named if peer in addressed or self.gets_partials(peer, topic)}
         for peer in sorted(addressed):
             self._ask(topic, published.group, group, peer, gossip=False)
 
@@ -319,13 +319,13 @@ class Partials:
     def _ask(self, topic: TopicId, name: bytes, group: Group, peer: PeerId, *, gossip: bool) -> None:
         notes = group.notes_of(peer)
         requests = self.gets_parts(peer, topic)
-        about = PartialPeer(peer, requests, gossip, notes.heard, notes.told, notes.note)
+        about = PartialPeer(peer, requests, gossip, notes.received, notes.sent, notes.note)
         answer = self._choices[topic].application.parts_for(topic, name, about)
         notes.note = answer.note
         parts = (answer.parts or None) if requests else None
         metadata = answer.metadata or None
         if metadata is not None:
-            notes.told = metadata
+            notes.sent = metadata
         if parts is not None or metadata is not None:
             self._shell.outbox.partial(peer, Partial(topic, name, parts, metadata))
 

@@ -2,7 +2,7 @@
 
 It has no NAT traversal, relays, QUIC, WebSocket or plaintext. uvloop works if the caller runs it.
 
-Inbound connections have places that no address can take alone (`hearsay.libp2p.host.listening`), and all that peers
+Inbound connections have places that no address can take alone (`hearsay.libp2p.host.node_host`), and all that peers
 make the host keep is reserved in budgets (`hearsay.libp2p.limits.resources`). When a budget that many share is nearly
 full, the connections that keep most in it end.
 
@@ -21,8 +21,7 @@ from math import inf
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 from time import monotonic
 
-from hearsay.libp2p.host.listening import AdmissionLimits, concrete_addresses, fitted
-from hearsay.libp2p.host.node_host import MAX_STREAMS
+from hearsay.libp2p.host.node_host import MAX_STREAMS, AdmissionLimits, concrete_addresses, fitted
 from hearsay.libp2p.limits.rates import Turns
 from hearsay.libp2p.limits.resources import Budget, ResourceLimits, Resources, address_group
 from hearsay.libp2p.mux.connection import Connection

@@ -18,7 +18,7 @@ from hearsay.libp2p.names.errors import EncodingError, ProtocolError
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.libp2p.names.protobuf import DELIMITED, bytes_field, walk
-from hearsay.libp2p.services.peer_record import PeerRecord, read_addresses, read_envelope, seal_record
+from hearsay.libp2p.services.rendezvous import PeerRecord, read_addresses, read_envelope, seal_record
 
 PROTOCOL = "/ipfs/id/1.0.0"
 PUSH_PROTOCOL = "/ipfs/id/push/1.0.0"

@@ -17,7 +17,6 @@ from hearsay.libp2p.limits.resources import MIB, Budget
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
 from hearsay.libp2p.names.errors import EncodingError, ProtocolError
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.libp2p.services.peer_record import read_envelope
 from hearsay.libp2p.services.rendezvous import (
     DEFAULT_TTL_S,
     MAX_ANSWER,
@@ -30,6 +29,7 @@ from hearsay.libp2p.services.rendezvous import (
     Status,
     decode_message,
     encode_message,
+    read_envelope,
 )
 
 ENTRY_BYTES = 512

@@ -5,7 +5,7 @@ Rules:
 * A topic's validators are asked one after the other; the first that does not accept decides. One that fails or takes
   too long has ignored the message: that is our fault, not the sender's.
 * Plain functions answer at once, on the event loop. A slower one waits for one of a few slots, which peers
-  share fairly (`fair_slots.py`); the deadline counts from then on. A copy from another peer lets a message wait in
+  share fairly (`verification.py`); the deadline counts from then on. A copy from another peer lets a message wait in
   that peer's turn, too, so that no peer holds up a message by being the first to bring it.
 * Messages that the node publishes are checked, too, and wait in no turn.
 * A signed message whose sequence number was used up by an accepted one is ignored, if replays are refused.
@@ -31,10 +31,10 @@ from hearsay.core.language.rpc import Message
 from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.node.conduct import Statistics
 from hearsay.node.config import NodeLimits
-from hearsay.node.incoming.fair_slots import FairSlots
 from hearsay.node.incoming.sequence_numbers import NUMBER_BYTES, SequenceNumbers
-from hearsay.node.incoming.statistics import Statistics
+from hearsay.node.incoming.verification import FairSlots
 
 Answer: TypeAlias = "Verdict | bool"
 """True stands for accept, False for reject."""

@@ -1,7 +1,7 @@
 """Finding peers: bootstrap addresses that are dialled again with back-off, and addresses that others send.
 
 A bootstrap address that fails is dialled again with back-off (`hearsay.node.meeting.dial_queue`), and so is one whose
-peer is gone as soon as it came. The outcome of each is reported (`hearsay.node.meeting.address_news`).
+peer is gone as soon as it came. The outcome of each is reported (`hearsay.node.meeting.address_book`).
 
 Addresses that others send are kept in a book (`hearsay.node.meeting.address_book`) and dialled in fair turns
 (`hearsay.node.meeting.dial_queue`): peer exchange brings signed addresses, for when the router asks; searches bring
@@ -27,8 +27,7 @@ from hearsay.libp2p.names.peer_id import PeerId, to_text
 from hearsay.libp2p.services.identify import Identity
 from hearsay.libp2p.services.rendezvous import open_unsigned
 from hearsay.node.conduct import KeptOut
-from hearsay.node.meeting.address_book import AddressBook, BookLimits
-from hearsay.node.meeting.address_news import AddressNews, AddressState
+from hearsay.node.meeting.address_book import AddressBook, AddressNews, AddressState, BookLimits
 from hearsay.node.meeting.dial_queue import FIRST_RETRY_S, DialLimits, DialQueue, PlannedDial, Retries
 
 LASTING_S = 10.0

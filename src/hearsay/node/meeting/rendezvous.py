@@ -24,7 +24,7 @@ from hearsay.libp2p.services.rendezvous import (
 )
 from hearsay.libp2p.services.rendezvous_streams import ask
 from hearsay.node.config import NodeConfig
-from hearsay.node.meeting.address_news import AddressNews, AddressState
+from hearsay.node.meeting.address_book import AddressNews, AddressState
 from hearsay.node.meeting.dial_queue import Retries
 from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.local_network import LocalNetwork

@@ -12,7 +12,7 @@ from hearsay.libp2p.host.node_host import NodeHost
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.node.config import NodeConfig
 from hearsay.node.driver import Driver
-from hearsay.node.meeting.address_news import AddressBoard, AddressState
+from hearsay.node.meeting.address_book import AddressBoard, AddressState
 from hearsay.node.metrics.families import Observed, families
 from hearsay.node.metrics.measurements import ConnectionCounts, Durations, LoopDelay, Traffic
 from hearsay.node.metrics.openmetrics import CONTENT_TYPE, exposition

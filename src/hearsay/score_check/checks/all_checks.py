@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from hearsay.score_check.checks import on_counters, on_offences, on_silence, on_thresholds, on_traffic
-from hearsay.score_check.checks import on_thresholds as on_refusals
+from hearsay.score_check.checks import on_silence, on_thresholds, on_traffic
 from hearsay.score_check.findings import Check, Severity
 
 _NOTE, _WARNING, _ERROR = Severity
@@ -42,26 +41,25 @@ CHECKS = (
           on_traffic.activation_is_early),
     Check("traffic-unknown", _NOTE, "deliveries are expected in a topic whose traffic is not known",
           on_traffic.unknown),
-    Check("invalid-unpunished", _ERROR, "invalid messages cost nothing", on_offences.invalid_unpunished),
+    Check("invalid-unpunished", _ERROR, "invalid messages cost nothing", on_traffic.invalid_unpunished),
     Check("invalid-cheap", _WARNING, "it takes more than ten invalid messages at once until a peer at its best is "
-          "below 0", on_offences.invalid_cheap),
+          "below 0", on_traffic.invalid_cheap),
     Check("invalid-forgotten", _ERROR, "an invalid message at every heartbeat never adds up to a score below 0",
-          on_offences.invalid_never_adds_up),
+          on_traffic.invalid_never_adds_up),
     Check("misbehaviour-unpunished", _WARNING, "broken promises and GRAFTs in a backoff cost nothing",
-          on_offences.misbehaviour_unpunished),
+          on_traffic.misbehaviour_unpunished),
     Check("misbehaviour-forgotten", _WARNING, "as many broken promises as there can be at every heartbeat never "
           "add up to a score below 0",
-          on_offences.misbehaviour_never_adds_up),
-    Check("addresses-unpunished", _NOTE, "peers that share an address lose nothing",
-          on_offences.addresses_unpunished),
-    Check("address-of-household", _NOTE, "two peers at one address are punished", on_offences.address_is_a_household),
+          on_traffic.misbehaviour_never_adds_up),
+    Check("addresses-unpunished", _NOTE, "peers that share an address lose nothing", on_traffic.addresses_unpunished),
+    Check("address-of-household", _NOTE, "two peers at one address are punished", on_traffic.address_is_a_household),
     Check("offence-cheap", _WARNING, "it takes more than a hundred GRAFTs in a backoff, or peers at one address, "
-          "until a peer at its best is below 0", on_offences.patience),
+          "until a peer at its best is below 0", on_traffic.patience),
     Check("forgotten-in-backoff", _WARNING, "scores of peers that go are kept for less than a backoff lasts",
-          on_offences.forgotten_in_backoff),
-    Check("return-is-fresh", _WARNING, "a peer that returns starts with a new score", on_offences.return_is_fresh),
+          on_traffic.forgotten_in_backoff),
+    Check("return-is-fresh", _WARNING, "a peer that returns starts with a new score", on_traffic.return_is_fresh),
     Check("decay-below-zero", _WARNING, "a decay is below decay_to_zero: a count of 1 is gone at the next refresh",
-          on_offences.gone_at_once),
+          on_traffic.gone_at_once),
     Check("threshold-unreachable", _ERROR, "nothing leads below a threshold", on_thresholds.unreachable),
     Check("threshold-at-zero", _WARNING, "graylist is 0: peers with a score below 0 are ignored",
           on_thresholds.at_zero),
@@ -77,28 +75,29 @@ CHECKS = (
     Check("opportunity-off", _NOTE, "opportunistic_graft is 0, or opportunistic_graft_ticks is",
           on_thresholds.opportunity_off),
     Check("refused-incomplete", _WARNING, "rust and js refuse the set, since something is not given",
-          on_refusals.incomplete),
-    Check("refused-by-nim", _WARNING, "nim refuses the set", partial(on_refusals.refused, "nim")),
-    Check("refused-by-jvm", _WARNING, "jvm refuses the set", partial(on_refusals.refused, "jvm")),
-    Check("nothing-scored", _WARNING, "nothing is scored at all", on_counters.nothing_scored),
+          on_thresholds.incomplete),
+    Check("refused-by-nim", _WARNING, "nim refuses the set", partial(on_thresholds.refused, "nim")),
+    Check("refused-by-jvm", _WARNING, "jvm refuses the set", partial(on_thresholds.refused, "jvm")),
+    Check("nothing-scored", _WARNING, "nothing is scored at all", on_thresholds.nothing_scored),
     Check("topic-weightless", _WARNING, "topic_weight is 0, so nothing in the topic counts",
-          on_counters.weightless_topic),
-    Check("topic-not-there", _WARNING, "parameters of a topic that is not there", on_counters.unmet),
+          on_thresholds.weightless_topic),
+    Check("topic-not-there", _WARNING, "parameters of a topic that is not there", on_thresholds.unmet),
     Check("first-cap-never-binds", _NOTE, "the cap of first deliveries is above the possible number",
-          on_counters.first_cap_never_binds),
+          on_thresholds.first_cap_never_binds),
     Check("first-cap-always-binds", _NOTE, "the cap of first deliveries is below the number of a usual member",
-          on_counters.first_cap_always_binds),
+          on_thresholds.first_cap_always_binds),
     Check("mesh-cap-never-binds", _NOTE, "the cap of mesh deliveries is above the possible number",
-          on_counters.mesh_cap_never_binds),
-    Check("time-cap-at-once", _NOTE, "time in the mesh is at its cap within a minute", on_counters.time_cap_at_once),
+          on_thresholds.mesh_cap_never_binds),
+    Check("time-cap-at-once", _NOTE, "time in the mesh is at its cap within a minute",
+          on_thresholds.time_cap_at_once),
     Check("weight-negligible", _NOTE, "a part gives less than a thousandth of what all topics give",
-          on_counters.negligible),
+          on_thresholds.negligible),
     Check("topic-cap-never-binds", _NOTE, "topic_cap is above what all topics give",
-          on_counters.topic_cap_never_binds),
-    Check("topic-cap-missing", _NOTE, "what topics give is not bounded", on_counters.topic_cap_missing),
+          on_thresholds.topic_cap_never_binds),
+    Check("topic-cap-missing", _NOTE, "what topics give is not bounded", on_thresholds.topic_cap_missing),
     Check("activation-within-refresh", _NOTE, "deliveries are expected after less time than a refresh takes",
-          on_counters.activation_within_a_refresh),
-    Check("refresh-rare", _WARNING, "a refresh is rarer than a backoff is long", on_counters.refresh_is_rare),
+          on_thresholds.activation_within_a_refresh),
+    Check("refresh-rare", _WARNING, "a refresh is rarer than a backoff is long", on_thresholds.refresh_is_rare),
 )  # fmt: skip
 IDS = tuple(check.id for check in CHECKS)
 

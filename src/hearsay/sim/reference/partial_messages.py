@@ -22,8 +22,7 @@ from hearsay.core.language.actions import Deliver, DeliverPartial, RemindOfParti
 from hearsay.core.language.events import PartialsChosen, Publish
 from hearsay.core.language.identifiers import TopicId
 from hearsay.core.language.rpc import Message
-from hearsay.partial.application import Outcome
-from hearsay.partial.exchange import Asking, PartsExchange
+from hearsay.partial.exchange import Asking, Outcome, PartsExchange
 from hearsay.partial.formats import Bitlists, Bitmap, EqualParts, group_named
 from hearsay.sim.reference.nodes import Network, SimNode
 from hearsay.sim.reference.transport import Transport

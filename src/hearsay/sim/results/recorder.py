@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import PartKind
-from hearsay.trace.language.digest import TraceDigest
 from hearsay.trace.language.event_rows import Codes, Part, send_rpc_row
-from hearsay.trace.language.rows import RowBuffer, Rows, no_rows, pack_row
+from hearsay.trace.language.rows import RowBuffer, Rows, TraceDigest, no_rows, pack_row
 from hearsay.trace.language.schema import Column, TraceEvent, TraceRow
 from hearsay.trace.write.writer import TraceWriter
 

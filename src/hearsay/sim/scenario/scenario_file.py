@@ -1,4 +1,4 @@
-"""Scenarios from TOML: presets, files and overrides.
+"""Scenarios from TOML: presets, files and overrides; and the JSON Schema of these files.
 
 Rules:
 
@@ -8,10 +8,14 @@ Rules:
   reported.
 * Paths are relative to the scenario file, those of `--set` to the working directory.
 * `dump_scenario` writes every key; loading that gives an equal scenario.
+
+The schema is made from the sections, for editors: it has keys, types, ranges, words and descriptions. Rules between
+keys are checked when a scenario is loaded.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from difflib import get_close_matches
@@ -19,14 +23,16 @@ from enum import StrEnum
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import tomli_w
 from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
 
 from hearsay.core.registry import ROUTERS
 from hearsay.sim.scenario.layers import FILE_KEYS, Layers, replace_router
-from hearsay.sim.scenario.routers import RouterChoice
+from hearsay.sim.scenario.routers import RouterChoice, attribute_docstrings
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.tables import read_edges, read_regions
@@ -179,3 +185,35 @@ def plain_value(value: object) -> object:
             return int(value)
         case _:
             return value
+
+
+class FileSchema(GenerateJsonSchema):
+    """A schema with defaults as in a file, docstrings as descriptions, and no null, which TOML lacks."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        found = super().model_schema(schema)
+        if "description" in found:
+            found["description"] = " ".join(found["description"].split())
+        for key, description in attribute_docstrings(schema["cls"]).items():
+            if key in found["properties"]:
+                found["properties"][key]["description"] = description
+        return found
+
+    def encode_default(self, dft: Any) -> Any:
+        if isinstance(dft, RouterChoice):
+            return {"kind": dft.kind}
+        return json.loads(json.dumps(plain_value(dft), default=float))
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        found = super().default_schema(schema)
+        return {key: value for key, value in found.items() if (key, value) != ("default", None)}
+
+
+def scenario_schema() -> dict[str, Any]:
+    """Return the schema of a scenario, or of a file that changes some keys of a preset."""
+    schema = Scenario.model_json_schema(schema_generator=FileSchema)
+    schema["properties"]["preset"] = {"enum": list(preset_names()), "description": "Preset to start from."}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

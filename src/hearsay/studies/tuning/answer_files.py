@@ -16,8 +16,7 @@ from hearsay.studies.packs import Row
 from hearsay.studies.points import Point
 from hearsay.studies.statistics import Mean, mean_of
 from hearsay.studies.tables import MEAN, axis_columns, fields, values_at
-from hearsay.studies.tuning.answer import FOLDER, Answer
-from hearsay.studies.tuning.effects import fronts
+from hearsay.studies.tuning.answer import FOLDER, Answer, fronts
 from hearsay.studies.tuning.tune import Tuned
 from hearsay.studies.tuning.tune_file import Tuning
 from hearsay.studies.tuning.tune_text import best_words, interplay

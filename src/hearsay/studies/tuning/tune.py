@@ -14,10 +14,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from hearsay.pipeline.spark.work_folder import work_folder
-from hearsay.studies.code import carried_modules
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.packs import PackMaker, Row
-from hearsay.studies.points import Point
+from hearsay.studies.points import Point, carried_modules
 from hearsay.studies.processes import OpenPlace
 from hearsay.studies.runner import Progress, Runner, tasks_of
 from hearsay.studies.tables import tables_of

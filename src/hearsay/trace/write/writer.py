@@ -13,9 +13,8 @@ import numpy as np
 from hearsay.trace.folder.arrow import spanning_messages
 from hearsay.trace.folder.manifest import TraceFile, WrittenTrace
 from hearsay.trace.language.columns import ColumnBuilder
-from hearsay.trace.language.digest import TraceDigest
 from hearsay.trace.language.order import Indices, order_of
-from hearsay.trace.language.rows import Rows
+from hearsay.trace.language.rows import Rows, TraceDigest
 from hearsay.trace.language.schema import CLASSES, NONE, WIDTH, Column, PartKind, TraceEvent, class_of
 from hearsay.trace.write.part_files import Lane, PartFiles
 

@@ -1,6 +1,6 @@
 """The results of a run: the trace's hash, its rows if wanted, counters, and latencies by the microsecond.
 
-Layout: `sums` holds the two halves of the hash (`trace.language.digest`), the lower one in two parts so that carries
+Layout: `sums` holds the two halves of the hash (`trace.language.rows`), the lower one in two parts so that carries
 are not lost; `counts` the counters below and the parts sent by kind; `rows` the rows since Python last took them. All
 have a line per thread. The thirteen columns of a row are hashed one by one, so that the copies of a part, which
 differ in receiver and time of flight alone, cost two multiplications each.
@@ -35,8 +35,8 @@ from hearsay.sim.array.world.layout import (
     witnesses,
 )
 from hearsay.sim.array.world.payload import Part
-from hearsay.trace.language.digest import LOWER_CONSTANTS, UPPER_CONSTANTS
 from hearsay.trace.language.event_rows import Codes, drop_rpc_row, send_rpc_row
+from hearsay.trace.language.rows import LOWER_CONSTANTS, UPPER_CONSTANTS
 from hearsay.trace.language.schema import Column
 
 UPPER, LOWER_LOW, LOWER_HIGH = range(3)
