@@ -24,9 +24,9 @@ from hearsay.trace.folder.arrow import pa, read_table
 from hearsay.trace.folder.manifest import MANIFEST, load_manifest
 from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.rows import Rows
-from hearsay.trace.language.schema import NONE, Column, TraceEvent
+from hearsay.trace.language.schema import NONE, Column, TraceEvent, number_of_id
 from hearsay.trace.read.reader import read_groups
-from hearsay.trace.run_series import WHOLE, lost_at, number_of_id, numbered_folders, speaks_of_whole
+from hearsay.trace.run_series import WHOLE, lost_at, numbered_folders, speaks_of_whole
 from hearsay.trace.write.run_folder import DICTIONARIES
 
 Numbers: TypeAlias = NDArray[np.int64]

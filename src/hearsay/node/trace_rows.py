@@ -54,8 +54,7 @@ from hearsay.trace.language.event_rows import (
     send_rpc_row,
 )
 from hearsay.trace.language.formed_rows import formed_row
-from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, TraceEvent
-from hearsay.trace.run_series import number_of_id
+from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, TraceEvent, number_of_id
 
 MAX_PEERS = 65_536
 """Names of peers; those that are known as authors only, or because a PRUNE named them, may take half of it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -38,11 +37,6 @@ def lost_at(folder: Path) -> int | None:
     if changes and max(changes)[1] == TraceEvent.NODE_DOWN:
         return None
     return max((file.max_time_us for file in load_manifest(folder).trace.files), default=-1) + 1
-
-
-def number_of_id(message_id: bytes) -> int:
-    """Return the number of a message in traces of live nodes: 63 bits of a hash, the same at every node."""
-    return int.from_bytes(blake2b(message_id, digest_size=8).digest(), "big") >> 1
 
 
 WHOLE = "whole"

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from hashlib import blake2b
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -108,6 +109,11 @@ NONE = -1
 
 CLASSES = ("message", "rpc", "mesh", "node", "score", "exchange")
 TRACE_FOLDER = "trace"
+
+
+def number_of_id(message_id: bytes) -> int:
+    """Return the number of a message in traces of live nodes: 63 bits of a hash, the same at every node."""
+    return int.from_bytes(blake2b(message_id, digest_size=8).digest(), "big") >> 1
 
 
 def class_folder(trace_class: str) -> str:
