@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 from commands import hearsay
+from package_readme import readme_for_index
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -57,3 +60,18 @@ def test_programs_print_what_stands_below_them():
 def test_it_has_one_picture_and_at_most_ten_links():
     assert len(re.findall(r"!\[", PAGE)) == 1
     assert len(re.findall(r"(?<!!)\[[^\]]*\]\(", PAGE)) <= 10
+
+
+def test_the_package_has_no_relative_links():
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "metadata"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    readme = json.loads(done.stdout)["readme"]
+    assert readme["content-type"] == "text/markdown"
+    assert "](" not in readme["text"]
+    assert "architecture (`ARCHITECTURE.md`)" in readme["text"]
+    assert readme["text"].startswith("# Hearsay\n\nHearsay simulates")
+    below = readme_for_index(PAGE, {"Source": "https://example.org/tree/"})
+    links = re.findall(r"\]\(([^)]*)\)", below)
+    assert len(links) == len(re.findall(r"(?<!!)\[[^\]]*\]\(", PAGE))
+    assert all(link.startswith("https://example.org/tree/") for link in links)
