@@ -32,6 +32,7 @@ demo: setup
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)))')
 
 STORES := build/stores-tools
+SITE := build/site-tools
 
 # Every rule, every contract and each real thing once: what to run after a change. Some four minutes on two cores.
 test: setup
@@ -41,7 +42,7 @@ test: setup
 # All tests but mutants, and what hypothesis tries eight times as often: what to run before a change is handed in. Ten to twelve
 # minutes on two cores; thirteen where they are slow.
 test-all: setup
-	@$(MAKE) --no-print-directory $(STORES)/.from-lock || true
+	@$(MAKE) --no-print-directory $(STORES)/.from-lock $(SITE)/.from-lock || true
 	@$(BIN)/hearsay spark prepare || true
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not mutants" --hypothesis-profile thorough -rs
 
@@ -95,7 +96,6 @@ bench: setup
 	$(BIN)/python bench/record.py $(if $(QUICK),--quick)
 
 # The pages as a site, to be opened at build/site/index.html; its generator has an environment and a lock of its own.
-SITE := build/site-tools
 site: $(SITE)/.from-lock
 	$(PYTHON) tools/site/site_pages.py build/site-pages
 	$(SITE)/bin/sphinx-build -q -W --keep-going -c tools/site build/site-pages build/site

@@ -1,14 +1,20 @@
-"""The site's pages: nothing of a conversation is left out, and links lead to pages."""
+"""The site's pages: nothing of a conversation is left out, links lead to pages, and the search finds them."""
 
 from __future__ import annotations
 
 import html
 import re
+import subprocess
+import warnings
 from pathlib import Path
 
 import pytest
 import site_pages
+from chromium import opened
 from conversation_pages import conversations
+
+ROOT = Path(__file__).parents[1]
+SPHINX = ROOT / "build" / "site-tools" / "bin" / "sphinx-build"
 
 
 @pytest.fixture(scope="module")
@@ -48,3 +54,43 @@ def test_every_page_is_in_the_navigation(site):
             names = [line for line in contents.splitlines() if line and not line.startswith(":")]
             listed |= {(page.parent / f"{name}.md").relative_to(site) for name in names}
     assert listed == {page.relative_to(site) for page in site.rglob("*.md")} - {Path("index.md")}
+
+
+@pytest.fixture(scope="module")
+def built(site, tmp_path_factory) -> Path:
+    if not SPHINX.exists():
+        warnings.warn("NOT TESTED: the built site; `make site` installs its generator", stacklevel=1)
+        pytest.skip("NOT TESTED: the site's generator is not installed")
+    folder = tmp_path_factory.mktemp("built")
+    subprocess.run([SPHINX, "-q", "-W", "-c", ROOT / "tools/site", site, folder], check=True)
+    return folder
+
+
+@pytest.mark.thorough
+def test_a_reader_searches_the_site_from_the_disk(built, browser):
+    page = opened(browser, built / "index.html")
+    form = page.value("document.querySelector('[name=q]').form.action")
+    page.visit(f"{form}?q=idontwant")
+    page.until("document.querySelectorAll('#search-results li a').length > 20")
+    page.until("document.querySelector('#search-results').textContent.includes('finished')")
+    found = page.seen("#search-results li a")
+    assert "gossipsub 1.2: IDONTWANT" in found
+    assert page.complaints() == []
+    address = page.value("document.querySelectorAll('#search-results li a')[1].href")
+    page.visit(address)
+    assert "IDONTWANT" in page.seen("h1")[0]
+    assert page.complaints() == []
+    page.visit((built / "search.html").as_uri() + "?q=nosuchwordanywhere")
+    page.until("document.querySelector('#search-results').textContent.includes('did not match')")
+    page.close()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("width", [400, 1024, 1400])
+def test_no_page_of_the_site_scrolls_sideways(built, browser, width):
+    page = opened(browser, built / "index.html", width=width)
+    for name in ("index", "reference/scenario", "reference/tables", "guide/explain", "benchmarks/index"):
+        page.open(built / f"{name}.html")
+        assert page.value("document.documentElement.scrollWidth") <= width, name
+        assert page.complaints() == []
+    page.close()
