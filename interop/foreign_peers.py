@@ -119,11 +119,11 @@ class PeerProcess:
         self.refusals: list[str] = []
         self.scores: dict[str, float] = {}
         self.rejected = 0
-        """What a Go peer that judges says: scores of its peers, and how many messages it has rejected."""
+        """Scores that a Go peer gives its peers, and the number of messages that it has rejected."""
         self.parts: dict[tuple[str, int], int] = {}
         """The parts that it has of each topic and group, as a bitmap."""
         self.tested_by: set[str] = set()
-        """Who sent it the message of the test extension, or anything: go's callback does not tell."""
+        """Peers that may have sent a message of the test extension: go's callback does not name the sender."""
         self._news = asyncio.Event()
 
     async def __aenter__(self) -> PeerProcess:

@@ -1,4 +1,4 @@
-"""A peer that says what it is told to, and notes what it hears: our host with no router."""
+"""A peer that sends given RPCs and records received ones: our host without a router."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ScriptedPeer:
         return [rpc.control for rpc in self.received if rpc.control is not None]
 
     def data(self) -> list[bytes]:
-        """Of the messages that came, in their order."""
+        """Return the data of received messages, in their order."""
         return [message.data for rpc in self.received for message in rpc.messages]
 
     def prunes(self) -> int:

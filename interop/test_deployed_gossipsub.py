@@ -80,7 +80,7 @@ def test_the_newest_version_that_both_speak_is_negotiated(language):
 
 @pytest.mark.parametrize("language", SPEAKS_12)
 def test_who_receives_idontwant_sends_no_copy(language):
-    """What was said not to be wanted is not forwarded; what comes after it is, on the same stream."""
+    """An unwanted message (IDONTWANT) is not forwarded; later ones are, on the same stream."""
     built(language)
 
     async def work():
@@ -103,7 +103,7 @@ def test_who_receives_idontwant_sends_no_copy(language):
 
 
 def test_we_send_no_copy_to_who_does_not_want_it():
-    """Go says IDONTWANT while its validator takes its time; then we hear the same message from somebody else."""
+    """Go says IDONTWANT while its validator takes its time; then the same message comes from another peer."""
     built("go")
 
     async def work():

@@ -137,7 +137,7 @@ async def from_peers(topic, count):
 
 
 def test_a_peer_outside_the_mesh_is_served_by_gossip(language, tmp_path):
-    """Our node prunes whoever GRAFTs it; what it publishes then can only be had by IHAVE and IWANT."""
+    """Our node prunes all peers that GRAFT it; its messages then spread only by IHAVE and IWANT."""
 
     async def work():
         async with AsyncExitStack() as stack:
@@ -192,7 +192,7 @@ def test_a_peer_serves_us_by_gossip_when_we_are_outside_its_mesh(language, tmp_p
 
 
 def test_backoff_after_leaving_is_honoured_by_both_sides(language, tmp_path):
-    """Who leaves a topic says PRUNE with ten seconds; until then neither side says GRAFT, then the mesh is back."""
+    """A node that leaves a topic sends PRUNE with ten seconds; after that time GRAFT makes the mesh again."""
     if language == "py":  # its GRAFT may come before the ten seconds are over, and our PRUNE then asks for sixty
         pytest.skip("py-libp2p counts backoffs in whole seconds of its clock, and is up to a second early")
 
@@ -288,7 +288,7 @@ def test_a_mixed_network_delivers_everything():
 
 
 def test_every_peer_program_is_pinned():
-    """What is built today is what was tested: exact versions, and nothing that is fetched from elsewhere."""
+    """Builds use the tested versions exactly, and fetch nothing from elsewhere."""
     assert all("==" in line for line in (HERE / "py" / "requirements.txt").read_text().split())
     for name in ("go/go.sum", "rust/Cargo.lock", "js/package-lock.json"):
         text = (HERE / name).read_text()

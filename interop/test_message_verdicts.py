@@ -1,4 +1,4 @@
-"""What go, rust and js do with the messages of `tests/wire/message_corpus.py`, and what it costs peers to relay them.
+"""Verdicts of go, rust and js on the messages of `tests/wire/message_corpus.py`, and the costs of relaying them.
 
 The verdicts stand in `tests/wire/message_verdicts.txt`; `RENEW=1` writes them again.
 """

@@ -148,7 +148,7 @@ def test_who_has_no_partial_messages_gets_the_full_one(language):
 
 
 def test_a_full_message_goes_on_in_parts(language):
-    """Who supports parts without requesting them is sent the full message; who requests them gets parts."""
+    """A peer that supports parts without requesting them gets the full message; one that requests them gets parts."""
 
     async def work():
         async with AsyncExitStack() as stack:

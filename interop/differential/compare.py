@@ -1,4 +1,4 @@
-"""What differs between two results of a sequence, and the smallest sequence that shows it."""
+"""The differences between two results of a sequence, and the smallest sequence that shows it."""
 
 from __future__ import annotations
 

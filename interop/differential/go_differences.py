@@ -1,7 +1,7 @@
-"""What go's router is known to do otherwise, each as narrow as it can be said.
+"""Known differences of go's router, each as narrow as possible.
 
-Some of it changes only what is sent: `Alike` takes it out of a step, and the comparison goes on. What makes the
-states part ends the comparison of a sequence. `docs/benchmarks/differential.md` has the table.
+Some of them change only the sent parts: `Alike` removes these from a step, and the comparison goes on. A difference
+of the states ends the comparison of a sequence. `docs/benchmarks/differential.md` has the table.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Alike:
         self.strangers: set[tuple[str, str]] = set()
         """Whose GRAFT came without a subscription, by peer and topic."""
         self.unwanted: set[tuple[str, str]] = set()
-        """What peers said they do not want."""
+        """The messages that peers do not want (IDONTWANT)."""
 
     def __call__(self, step: Step, ours: Seen, theirs: Seen) -> tuple[Seen, Seen]:
         self._remember(step, theirs)
@@ -85,7 +85,7 @@ class Alike:
                 pass
 
     def _direct_dials(self, step: Step, ours: Seen, theirs: Seen) -> bool:
-        """Direct peers are dialled in the last of so many heartbeats, and not in the first."""
+        """Direct peers are dialled in the last heartbeat of an interval, and not in the first."""
         if step["event"] != "heartbeat":
             return False
         away = sorted(self.direct - self.connected)
@@ -164,7 +164,7 @@ def _sent_to(seen: Seen, topic: str) -> set[str]:
 
 
 def _empty_fanout(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """There is no fan-out where a publish found nobody; here the heartbeat fills it."""
+    """A publish without recipients makes no fan-out; here the heartbeat fills it."""
     more = {topic for topic, peers in ours["fanout"].items() if peers} - {*theirs["fanout"]}
     return step["event"] == "heartbeat" and bool(more) and same_peers(ours, theirs, "mesh", "backoffs")
 
@@ -263,7 +263,7 @@ _ANYWHERE = (
     "empty_fanout", "bare_unsubscribe", "direct_peers", "old_extensions", "unheard_first_rpc",
     "leaving_first",
 )  # fmt: skip
-"""What comes of low scores, direct peers and changes of protocols, in any sequence."""
+"""Effects of low scores, direct peers and changes of protocols, in any sequence."""
 _ENDS: dict[str, Callable[[Alike, Step, Seen, Seen], bool]] = {
     rule.__name__.removeprefix("_"): rule
     for rule in (

@@ -1,4 +1,4 @@
-"""What go's router does otherwise, each in the few steps that show it, with what came of the last one.
+"""Differences of go's router, each in the few steps that show it, with the result of the last one.
 
 `python interop/differential/go_faults.py` plays them on both sides and prints what each does.
 """
@@ -48,7 +48,7 @@ FAULTS = (
         {"mesh": {"news": ["A"]}}, {"mesh": {}},
     ),
     Fault(
-        "a member that did not subscribe gets nothing while nobody has",
+        "a member that did not subscribe gets nothing without subscribers",
         [*connect("A"), *join("news"), rpc("A", graft=["news"]), publish("m2")],
         {"rpcs": {}}, {"rpcs": {"A": {"messages": ["m2"]}}},
     ),
@@ -63,7 +63,7 @@ FAULTS = (
         {"rpcs": {"A": {"messages": ["m1"]}}}, {"rpcs": {}}, {"Validate": True},
     ),
     Fault(
-        "a publish that finds nobody leaves no fan-out for the heartbeat",
+        "a publish without recipients leaves no fan-out for the heartbeat",
         [*connect("A"), publish("m2"), rpc("A", subscribe=["news"]), BEAT],
         {"fanout": {}}, {"fanout": {"news": ["A"]}},
     ),
@@ -95,7 +95,7 @@ FAULTS = (
         {"mesh": {"news": ["A"]}}, {"mesh": {}},
     ),
     Fault(
-        "the gossip of a direct peer with a low score is not heard",
+        "the gossip of a direct peer with a low score is ignored",
         [DIRECT, *connect("A"), *join("news"), rate("A", -11), rpc("A", ihave={"news": ["m1"]})],
         {"rpcs": {}}, {"rpcs": {"A": {"iwant": ["m1"]}}}, {"Score": SCORE},
     ),
@@ -111,7 +111,7 @@ FAULTS = (
         {"backoffs": {}}, {"backoffs": {"news": {"A": 60_033_000}}},
     ),
     Fault(
-        "direct peers are dialled in the last of so many heartbeats",
+        "direct peers are dialled in the last heartbeat of an interval",
         [DIRECT, BEAT],
         {"dials": []}, {"dials": ["A"]},
     ),

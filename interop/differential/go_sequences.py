@@ -188,7 +188,7 @@ class _Maker:
             self._add("direct", peer=peer, direct=peer in self.direct)
 
     def _publish(self) -> None:
-        """What nobody announced; in a topic that is not joined, if somebody may get it."""
+        """Publish a message that no peer announced; in a topic that is not joined, only if a peer may get it."""
         names = [name for name in self.messages if name not in self.published | self.announced]
         if not names:
             return
@@ -281,7 +281,7 @@ class _Maker:
         return found
 
     def _may_be_sent(self, name: str) -> bool:
-        """Of a topic that is not joined only what nobody knows yet."""
+        """Return whether a message may be sent: in a topic that is not joined, only if no peer knows it."""
         own = self.messages[name]
         new = name not in self.announced | self.published and own.get("from") != "self"
         return own["topic"] in self.joined or new or self.more == "foreign_ids"

@@ -1,7 +1,7 @@
-"""What py-libp2p's router is known to do otherwise, each as narrow as it can be said.
+"""Known differences of py-libp2p's router, each as narrow as possible.
 
-Some of it changes only what is sent: `Alike` takes it out of a step, and the comparison goes on. What makes the
-states part ends the comparison of a sequence, if the sequence is one that may have it (`py_sequences.MORE`).
+Some of them change only the sent parts: `Alike` removes these from a step, and the comparison goes on. A difference
+of the states ends the comparison of a sequence, if the sequence is one that may have it (`py_sequences.MORE`).
 `docs/benchmarks/differential.md` has the table.
 """
 
@@ -37,7 +37,7 @@ class Alike:
         self.kept: dict[str, int] = {}
         """Messages, and after how many heartbeats they came."""
         self.unwanted: set[tuple[str, str]] = set()
-        """What peers said they do not want since the last heartbeat."""
+        """The messages that peers do not want (IDONTWANT since the last heartbeat)."""
 
     def __call__(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> tuple[Seen, Seen]:
         self._remember(step, ours)
@@ -303,7 +303,7 @@ def _taken_in(step: dict[str, Any], ours: Seen, theirs: Seen, part: str) -> bool
 
 
 def _any_publish(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """A fan-out is made up at a publish and in a heartbeat, without peers in backoff, and not while it has nobody."""
+    """A fan-out is made up at a publish and in a heartbeat, without peers in backoff, and not while it is empty."""
     if step["event"] not in ("publish", "heartbeat"):
         return False
     return same_peers(ours, theirs, "mesh", "backoffs") and not same_peers(ours, theirs, "fanout")

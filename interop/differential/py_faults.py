@@ -1,4 +1,4 @@
-"""What py-libp2p's router does otherwise, each in the few steps that show it, with what came of the last one.
+"""Differences of py-libp2p's router, each in the few steps that show it, with the result of the last one.
 
 `python interop/differential/py_faults.py` plays them on both sides and prints what each does.
 """
@@ -168,13 +168,13 @@ FAULTS = (
         {"mesh": {}},
     ),
     Fault(
-        "a member that did not subscribe gets no messages while nobody has",
+        "a member that did not subscribe gets no messages without subscribers",
         [*_connect("A"), *join("news"), rpc("A", graft=["news"]), publish("m2")],
         {"rpcs": {}},
         {"rpcs": {"A": {"messages": ["m2"]}}},
     ),
     Fault(
-        "no fan-out while nobody has subscribed",
+        "no fan-out without subscribers",
         [*_connect("A"), publish("m2"), rpc("A", subscribe=["news"]), BEAT],
         {"fanout": {}},
         {"fanout": {"news": ["A"]}},

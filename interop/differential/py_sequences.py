@@ -71,7 +71,7 @@ class _Maker:
         self.fanned: set[str] = set()
         """Topics that may have a fan-out,"""
         self.changed = False
-        """and whether somebody may have come or gone since the heartbeat, so that a fan-out may be short."""
+        """and whether a peer may have come or gone since the heartbeat, so that a fan-out may be short."""
         self.parted: set[str] = set()
         """Topics in which there may be backoffs."""
         self.published: set[str] = set()
@@ -271,7 +271,7 @@ class _Maker:
                 pass
 
     def _idontwant(self, peer: str) -> None:
-        """Of messages that may soon be forwarded; often one comes at once."""
+        """Draw ids of messages that may soon be forwarded; often one comes at once."""
         names = [name for name in self.messages if name not in self.published or name in self.waiting]
         if not names:
             return
@@ -298,7 +298,7 @@ class _Maker:
                 and (again or name not in self.waiting)]  # fmt: skip
 
     def _unsubscribe(self, peer: str, topics: Sequence[str]) -> None:
-        """A member takes its leave with a PRUNE before. Who is in a fan-out stays."""
+        """A member sends PRUNE before it leaves. Peers of a fan-out stay."""
         topics = [topic for topic in topics if (peer, topic) in self.subscribed and topic not in self.fanned]
         if not topics:
             return

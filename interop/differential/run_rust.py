@@ -22,13 +22,16 @@ from hearsay.core.registry import ROUTERS
 from hearsay.vectors import router_run, score_run
 
 OF_SCORES = (*score_run._DIFFERENCES, "time_in_mesh_quanta", "ipv6_addresses")
-"""What no vector says of scores, and the preset does."""
+"""Keys of scores that the preset has and no vector."""
 CHOICES = router_run._choices(ROUTERS["gossipsub"].presets["rust"])
 
 
 def is_held(now: int, until: int, slack: int) -> bool:
-    """Whether the Rust side still holds a backoff. It forgets one in the first heartbeat after the end and the slack;
-    one that began in a heartbeat is held in the heartbeat in which these are over."""
+    """Return whether the Rust side still holds a backoff.
+
+    It forgets one in the first heartbeat after the end and the slack; one that began in a heartbeat is held in the
+    heartbeat in which these are over.
+    """
     heartbeat = (now - SECOND // 2) // SECOND * SECOND + SECOND // 2
     return heartbeat <= until + slack
 

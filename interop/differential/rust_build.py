@@ -22,7 +22,7 @@ STAND_INS = (
 )
 """Clock, timers and random choices of the crate, and what stands in for them."""
 LAST_FIRST = re.compile(r"(shuffled(?:\[[^\]]*\])?)\.shuffle\(")
-"""Whom a heartbeat prunes is taken from the front; so the last by name goes first."""
+"""A heartbeat prunes from the front; so the last by name goes first."""
 FOR_TESTS = re.compile(r"\[(?:\[test\]|dev-dependencies)[^\n]*\n(?:(?!\[)[^\n]*\n)*")
 MANIFEST = """
 [[bin]]

@@ -1,7 +1,7 @@
-"""What libp2p-gossipsub (Rust) is known to do otherwise, each as narrow as it can be said.
+"""Known differences of libp2p-gossipsub (Rust), each as narrow as possible.
 
-Some of it changes only what is sent: `Alike` takes it out of a step, and the comparison goes on. What makes the
-states part ends the comparison of a sequence, if the sequence is one that may have it (`rust_sequences.MORE`).
+Some of them change only the sent parts: `Alike` removes these from a step, and the comparison goes on. A difference
+of the states ends the comparison of a sequence, if the sequence is one that may have it (`rust_sequences.MORE`).
 `docs/benchmarks/differential.md` has the table.
 """
 
@@ -28,7 +28,7 @@ class Alike:
         self.sequence = sequence
         self.names: Counter[str] = Counter()
         self.unwanted: set[tuple[str, str]] = set()
-        """What peers have said they do not want,"""
+        """The messages that peers do not want,"""
         self.asked: set[tuple[str, str]] = set()
         """and what they were asked for,"""
         self.asked_before: set[tuple[str, str]] = set()
@@ -55,7 +55,7 @@ class Alike:
         self.slow: set[str] = set()
         """those whose verdict came after a heartbeat, or after the topic was left,"""
         self.lonely: set[str] = set()
-        """and one's own that nobody got."""
+        """and own messages that reached no peer."""
 
     def __call__(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> tuple[Seen, Seen]:
         self.old = {name for name, at in self.first_at.items() if step["at"] - at > SEEN_TTL}
@@ -321,7 +321,7 @@ def _slow_verdict(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) 
 
 
 def _lonely_publish(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """A message that nobody gets is not published: it is neither kept nor seen."""
+    """A message without recipients is not published: it is neither kept nor seen."""
     return _names_differ(ours, theirs, alike.lonely)
 
 

@@ -1,4 +1,4 @@
-"""What libp2p-gossipsub (Rust) does otherwise, each in the few steps that show it, with what came of the last one.
+"""Differences of libp2p-gossipsub (Rust), each in the few steps that show it, with the result of the last one.
 
 `python interop/differential/rust_faults.py` plays them on both sides and prints what each does.
 """
@@ -129,7 +129,7 @@ FAULTS = (
         {"Validate": True},
     ),
     Fault(
-        "a message that nobody gets is not seen",
+        "a message without recipients is not seen",
         [JOIN, *_connect("A"), publish("own"), rpc("A", ihave={"news": ["own"]})],
         {"rpcs": {"A": {"iwant": ["own"]}}},
         {"rpcs": {}},
@@ -170,7 +170,7 @@ FAULTS = (
         {"Score": SCORE},
     ),
     Fault(
-        "and others are told that one has it",
+        "and others get an IDONTWANT for it",
         [*_members("A", "B"), rpc("A", messages=["own"])],
         {"rpcs": {"B": {"idontwant": ["own"]}}},
         {"rpcs": {}},
@@ -201,7 +201,7 @@ FAULTS = (
         {"Score": SCORE},
     ),
     Fault(
-        "a direct peer with a low score is not heard",
+        "a direct peer with a low score is ignored",
         [{"event": "direct", "peer": "A", "direct": True}, JOIN, *_connect("A"), rate("A", -15),
          rpc("A", ihave={"news": ["m1"]})],
         {"rpcs": {}},

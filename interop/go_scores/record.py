@@ -2,7 +2,7 @@
 
     python interop/go_scores/record.py SCRIPTS CALLS FILE
 
-The driver beside this file makes the calls, in a program that `timed_copy.py` builds. Go adds topics up in an order
+The driver next to this file makes the calls, in a program that `timed_copy.py` builds. Go adds topics up in an order
 of chance, so there are two at most, whose sum is the same either way.
 """
 

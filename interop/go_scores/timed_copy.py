@@ -1,4 +1,4 @@
-"""A program around a copy of go-libp2p-pubsub whose scorer is told the time.
+"""A program around a copy of go-libp2p-pubsub whose scorer gets the time from the caller.
 
 Needs go and the modules of interop/go. The copy gets the Go files of this folder; nothing else of it
 changes but the time in `score.go`.

@@ -115,7 +115,7 @@ class OneRpc(Stream):
 
 
 class Host:
-    """What Pubsub asks of a host."""
+    """The part of a host that Pubsub uses."""
 
     def __init__(self):
         self.sent = []
