@@ -165,7 +165,7 @@ INSIDE = {
         {"path"},
         {"node", "fastest"},
         {"slowest", "missing"},
-        {"words", "answer_json"},
+        {"words"},
         {"answers"},
     ],
 }

@@ -40,7 +40,7 @@ from hearsay.libp2p.services.rendezvous import (
     seal_record,
     unsigned_record,
 )
-from hearsay.node.meeting.local_network import to_text_record
+from hearsay.node.meeting.rendezvous import to_text_record
 from hearsay.partial import Claim
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.episub_codec import encode_part

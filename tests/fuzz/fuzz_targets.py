@@ -44,7 +44,7 @@ from hearsay.libp2p.services.rendezvous import (
     unsigned_record,
 )
 from hearsay.libp2p.services.rendezvous_streams import Registry
-from hearsay.node.meeting.local_network import from_text_record, to_text_record
+from hearsay.node.meeting.rendezvous import from_text_record, to_text_record
 from hearsay.partial import Bitlists, EqualParts, InvalidParts
 from hearsay.vectors.files import VectorError, parse_vectors
 from hearsay.wire.decode import decode_rpc

@@ -13,7 +13,7 @@ from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.node.config import NodeConfig
-from hearsay.node.meeting.local_network import (
+from hearsay.node.meeting.rendezvous import (
     MAX_ADDRESSES,
     MAX_QUERIES,
     SERVICE,

@@ -6,7 +6,7 @@ import pytest
 from clean_set import CLEAN
 
 from hearsay.score_check.check import check, check_text
-from hearsay.score_check.silence import Verdict
+from hearsay.score_check.offences import Verdict
 from hearsay.score_check.subjects import read_subject
 from hearsay.sim.scenario.scenario_error import ScenarioError
 

@@ -12,7 +12,7 @@ from clean_set import checked as checked_file
 from hearsay.core.scores.scorer import Scorer
 from hearsay.score_check.check import check
 from hearsay.score_check.curves import play_all
-from hearsay.score_check.silence import Verdict, most_silent
+from hearsay.score_check.offences import Verdict, most_silent
 from hearsay.score_check.subjects import subject_of_set
 from hearsay.score_check.worth import worth_of
 

@@ -17,7 +17,7 @@ from hearsay.core.scores.named_sets import named_set
 from hearsay.core.scores.promises import PromiseParameters, Promises
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
-from hearsay.text.toml import value_text
+from hearsay.text.escape import value_text
 
 SCORED = {
     "router__preset": "hardening",

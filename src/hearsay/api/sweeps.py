@@ -18,8 +18,8 @@ from hearsay.studies.runner import Progress, Sweep, Swept
 from hearsay.studies.study_file import Study, load_study
 from hearsay.studies.study_text import points_cells, points_text
 from hearsay.studies.tables import TABLES
+from hearsay.text.escape import value_text
 from hearsay.text.tables import html_table
-from hearsay.text.toml import value_text
 
 FOLDER = Path("sweeps")
 """Where studies go without a folder, as the commands put them."""

@@ -6,19 +6,22 @@ An explanation has a summary and sections. The terminal, pages, notebooks and re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from hearsay.explain import answer_json, words
+from hearsay.core.language.actions import Via
+from hearsay.explain import words
+from hearsay.explain.copies import Copy
 from hearsay.explain.fastest import FastPath, Shortcut, shortcut_of
 from hearsay.explain.message import Message
-from hearsay.explain.missing import explain_absence, explain_missing
+from hearsay.explain.missing import RULES, Missing, MissingAnswer, by_reason, explain_absence, explain_missing
 from hearsay.explain.node import NodeAnswer, Sent, explain_node
-from hearsay.explain.path import Path
-from hearsay.explain.slowest import explain_slowest
+from hearsay.explain.path import Hop, Path
+from hearsay.explain.slowest import SlowAnswer, explain_slowest
 from hearsay.explain.words import Table
 from hearsay.text.numbers import plain, plural
 from hearsay.text.tables import prose, table_text
+from hearsay.trace.language.schema import NONE, wire_name
 
 MAX_ROWS = 40
 """Rows of a table on the terminal."""
@@ -66,7 +69,7 @@ class Explanation:
         return plain("\n".join([*parts, *(["", *map(prose, unknown)] if unknown else [])]))
 
     def to_json(self) -> dict[str, Any]:
-        return {**answer_json.head(self.message), **self.figures}
+        return {**head(self.message), **self.figures}
 
 
 def explain(message: Message, node: int | None, missing: bool) -> Explanation:
@@ -91,7 +94,7 @@ def _delivery(message: Message, answer: NodeAnswer) -> Explanation:
                 until_us=until_us),
         *_copies(named, message, others),
     ]  # fmt: skip
-    summary, figures = words.node_summary(message, answer), answer_json.node_json(message, answer, shortcut)
+    summary, figures = words.node_summary(message, answer), node_json(message, answer, shortcut)
     return Explanation(message, summary, sections, figures, timeline, path.nodes)
 
 
@@ -99,7 +102,7 @@ def _absence(message: Message, node: int) -> Explanation:
     missing, not_due = explain_absence(message, node)
     sections = _copies("Copies to it", message, missing.copies)
     summary = words.absence_summary(message, missing, not_due)
-    figures = answer_json.absence_json(message, missing, not_due)
+    figures = absence_json(message, missing, not_due)
     return Explanation(message, summary, sections, figures, sections[0].table if sections else None)
 
 
@@ -121,7 +124,7 @@ def _slowest(message: Message) -> Explanation:
             title = f"The path to {message.node(last.node)}, the last"
             until_us = message.us_after(last.delivered_us)
             sections.append(Section("path", title, [f"{title}: {words.costs(last)}."], path=last, until_us=until_us))
-    summary, figures = words.slow_summary(message, answer), answer_json.slow_json(message, answer)
+    summary, figures = words.slow_summary(message, answer), slow_json(message, answer)
     return Explanation(message, summary, sections, figures, table, [path.node for path in answer.slow])
 
 
@@ -133,7 +136,7 @@ def _missing(message: Message) -> Explanation:
         table = words.missing_table(message, answer.missing)
         sections.append(Section("reasons", "Reasons", table=words.reason_table(answer.missing)))
         sections.append(Section("nodes", "Nodes that never got it", table=table))
-    figures = answer_json.missing_json(message, answer)
+    figures = missing_json(message, answer)
     return Explanation(message, words.missing_summary(answer), sections, figures, table)
 
 
@@ -149,3 +152,129 @@ def _timeline_text(table: Table) -> str:
     rows = (table.head, *table.rows)
     widths = [max(len(row[place]) for row in rows) for place in range(2)]
     return "\n".join(f"{row[0]:>{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]}".rstrip() for row in rows)
+
+
+def node_json(message: Message, answer: NodeAnswer, shortcut: Shortcut | str) -> dict[str, Any]:
+    return {
+        "node": answer.node,
+        "name": message.names.peer(answer.node),
+        "delivered_us": answer.path.delivered_us - message.history.start_us(),
+        "deliveries": answer.deliveries,
+        "path": _path(message, answer.path),
+        "fastest": _fastest(message, shortcut),
+        "copies": [_sent(message, each) for each in answer.copies],
+    }
+
+
+def slow_json(message: Message, answer: SlowAnswer) -> dict[str, Any]:
+    start = message.history.start_us()
+    return {
+        "deliveries": answer.deliveries,
+        "latecomers": answer.latecomers,
+        "median_us": answer.median_us,
+        "slowest": [
+            {"node": path.node, "delivered_us": path.delivered_us - start, "path": _path(message, path)}
+            for path in answer.slow
+        ],
+        "in_common": [asdict(trait) for trait in answer.traits],
+    }
+
+
+def missing_json(message: Message, answer: MissingAnswer) -> dict[str, Any]:
+    return {
+        "due": answer.due,
+        "got": answer.got,
+        "publisher_is_due": answer.publisher_is_due,
+        "got_undue": answer.got_undue,
+        "refused_by_all": answer.refused_by_all,
+        "why_due_is_unknown": answer.unknown or None,
+        "reasons": [{"why": str(why), "nodes": len(nodes)} for why, nodes in by_reason(answer.missing)],
+        "missing": [_missing_node(message, each) for each in answer.missing],
+    }
+
+
+def absence_json(message: Message, missing: Missing, not_due: str | None) -> dict[str, Any]:
+    return {"name": message.names.peer(missing.node), "delivered_us": None, "not_due": not_due,
+            **_missing_node(message, missing)}  # fmt: skip
+
+
+def _missing_node(message: Message, missing: Missing) -> dict[str, Any]:
+    return {
+        "node": missing.node,
+        "why": str(missing.why),
+        "rule": RULES.get(missing.why),
+        "detail": missing.detail,
+        "copies": [_sent(message, each) for each in missing.copies],
+    }
+
+
+def head(message: Message) -> dict[str, Any]:
+    history = message.history
+    return {
+        "run": message.run.name,
+        "message": message.name.number,
+        "id": message.name.identifier,
+        "topic": message.names.topic(history.topic) if history.topic != NONE else None,
+        "publisher": _known(history.publisher),
+        "published_us": history.published_us if history.published else None,
+        "bytes": _known(history.bytes),
+        "unknown": message.unknowns(),
+    }
+
+
+def _path(message: Message, path: Path) -> dict[str, Any]:
+    return {"whole": path.complete, "nodes": list(path.nodes), "hops": [_hop(message, hop) for hop in path.hops]}
+
+
+def _hop(message: Message, hop: Hop) -> dict[str, Any]:
+    start = message.history.start_us()
+    return {
+        "from": hop.sender,
+        "to": hop.receiver,
+        "had_us": hop.held_us - start,
+        "delivered_us": hop.delivered_us - start,
+        "copy": None if hop.copy is None else _copy(message, hop.copy),
+        "steps": [
+            {"step": str(each.step), "from_us": each.from_us - start, "took_us": each.took_us} for each in hop.times
+        ],
+    }
+
+
+def _copy(message: Message, copy: Copy) -> dict[str, Any]:
+    start = message.history.start_us()
+    return {
+        "from": copy.sender,
+        "to": copy.receiver,
+        "sent_us": None if copy.sent_us is None else copy.sent_us - start,
+        "arrived_us": None if copy.arrived_us is None else copy.arrived_us - start,
+        "via": wire_name(Via(copy.via)) if 0 <= copy.via < len(Via) else None,
+        "fate": wire_name(copy.fate),
+    }
+
+
+def _sent(message: Message, sent: Sent) -> dict[str, Any]:
+    outcome = {"outcome": sent.outcome.words, "rule": sent.outcome.rule, "failed": sent.failed}
+    return {**_copy(message, sent.copy), **outcome}
+
+
+def _fastest(message: Message, shortcut: Shortcut | str) -> dict[str, Any]:
+    if isinstance(shortcut, str):
+        return {"unknown": shortcut}
+    start, missed, why = message.history.start_us(), shortcut.missed, shortcut.why
+    return {
+        "arrived_us": shortcut.path.arrived_us - start,
+        "sooner_us": shortcut.sooner_us,
+        "nodes": list(shortcut.path.nodes),
+        "hops": [
+            {"from": hop.sender, "to": hop.receiver, "sent_us": hop.sent_us - start,
+             "arrived_us": hop.arrived_us - start, "had_us": hop.had_us - start, "really_sent": hop.is_real}
+            for hop in shortcut.path.hops
+        ],
+        "parts_at": None if missed is None else [missed.sender, missed.receiver],
+        "why": None if why is None else why.words,
+        "rule": None if why is None else why.rule,
+    }  # fmt: skip
+
+
+def _known(number: int) -> int | None:
+    return None if number == NONE else number

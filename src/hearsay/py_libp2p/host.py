@@ -27,13 +27,14 @@ from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId, peer_id_of, to_text
 from hearsay.libp2p.services import ping
 from hearsay.py_libp2p.carrier import StreamCarrier
-from hearsay.py_libp2p.guest import Guest, library
-from hearsay.py_libp2p.host_hooks import (
+from hearsay.py_libp2p.guest import (
     Gate,
+    Guest,
     Notifee,
     connection_config,
     each_interface,
     group_of,
+    library,
     remote_address_of,
     their_address,
     their_id,

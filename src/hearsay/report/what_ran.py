@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hearsay.report.html import Html, join, labelled_table, opening, tag
 from hearsay.studies.settings import Settings, differing, shared
-from hearsay.text.toml import value_text
+from hearsay.text.escape import value_text
 
 NO_SETTING = "–"
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from hearsay.score_check.checks.all_checks import chosen
 from hearsay.score_check.findings import Check, ScoreFinding, Severity, finding
-from hearsay.score_check.offences import LEVELS, Offence, offences
-from hearsay.score_check.silence import Silence, silences
+from hearsay.score_check.offences import LEVELS, Offence, Silence, offences, silences
 from hearsay.score_check.subject import OtherPopulation, Subject
 from hearsay.score_check.worth import Worth, worth_of
 from hearsay.text.escape import escape

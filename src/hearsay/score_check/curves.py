@@ -10,8 +10,15 @@ from hearsay.core.language.state import ScoreParts
 from hearsay.core.rules.score_parts import may_be_in_mesh, topic_sum
 from hearsay.core.scores.score_parameters import TopicNumbers
 from hearsay.core.scores.scorer import Scorer
-from hearsay.score_check.offences import BROKEN_PROMISES, SHARING_PEERS, offences_of_the_peer
-from hearsay.score_check.silence import Silence, Verdict, active_after_s, silences
+from hearsay.score_check.offences import (
+    BROKEN_PROMISES,
+    SHARING_PEERS,
+    Silence,
+    Verdict,
+    active_after_s,
+    offences_of_the_peer,
+    silences,
+)
 from hearsay.score_check.worth import TopicWorth, Worth
 from hearsay.text.numbers import plural
 

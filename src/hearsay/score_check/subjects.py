@@ -40,7 +40,7 @@ from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.scenario.toml_text import Document, KeyPath, parse_file
 from hearsay.sim.scenario.workload import TimedKind
-from hearsay.text.toml import shown_value
+from hearsay.text.escape import shown_value
 
 T = TypeVar("T")
 _SLOT_S = SLOT_MS / 1000

@@ -21,7 +21,7 @@ from hearsay.sim.scenario.toml_text import Document
 from hearsay.sim.scenario.values import Number, PerhapsEmptyText, Text, broken, integer_in, one_of, violated
 from hearsay.studies.checked_file import FileTable, Places, StudyError
 from hearsay.studies.settings import flattened
-from hearsay.text.toml import shown_value
+from hearsay.text.escape import shown_value
 
 Setting: TypeAlias = tuple[str, object]
 """The path of a scenario's key, and its value."""

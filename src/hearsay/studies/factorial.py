@@ -35,8 +35,8 @@ from hearsay.studies.settings import differing, settings_of
 from hearsay.studies.statistics import Difference, of_differences
 from hearsay.studies.study_file import Study
 from hearsay.studies.tables import values_by_seed
+from hearsay.text.escape import value_text
 from hearsay.text.numbers import plain, plural
-from hearsay.text.toml import value_text
 
 LETTERS = "XYZ"
 """Names of the settings, in their order."""

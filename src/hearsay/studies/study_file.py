@@ -31,7 +31,7 @@ from hearsay.sim.scenario.toml_text import parse_value
 from hearsay.sim.scenario.values import Flag, PerhapsEmptyText, broken, integer_in, one_of, violated
 from hearsay.studies.axes import Axes, Axis, Base, BaseTable, Setting, axis_of_values
 from hearsay.studies.checked_file import FileTable, StudyError, read_checked
-from hearsay.text.toml import shown_value
+from hearsay.text.escape import shown_value
 
 ENGINES = ("auto", "reference", "array")
 MOST_SEEDS = 100_000

@@ -22,7 +22,7 @@ from hearsay.studies.packs import FIGURES, Row
 from hearsay.studies.points import Point
 from hearsay.studies.statistics import mean_of
 from hearsay.studies.study_file import Study
-from hearsay.text.toml import shown_value
+from hearsay.text.escape import shown_value
 from hearsay.trace.folder.arrow import pa
 
 

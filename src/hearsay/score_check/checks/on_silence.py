@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hearsay.score_check.findings import Remark
-from hearsay.score_check.silence import Silence, Verdict, active_after_s, most_silent, silences, total_topics
+from hearsay.score_check.offences import Silence, Verdict, active_after_s, most_silent, silences, total_topics
 from hearsay.score_check.worth import Worth, refreshes_until
 from hearsay.text.numbers import count, figure, plural, seconds
 

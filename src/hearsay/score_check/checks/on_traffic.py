@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from hearsay.core.rules.score_parts import may_be_in_mesh
 from hearsay.core.scores.declarations import RetainedScores
 from hearsay.score_check.findings import Remark
-from hearsay.score_check.offences import GRAFTS, SHARING_PEERS, offences_of_the_peer
-from hearsay.score_check.silence import active_after_s
+from hearsay.score_check.offences import GRAFTS, SHARING_PEERS, active_after_s, offences_of_the_peer
 from hearsay.score_check.worth import TopicWorth, Worth, first_that, refreshes_to_reach, refreshes_until
 from hearsay.text.numbers import count, figure, plural, seconds
 

@@ -12,7 +12,7 @@ from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.randomness import Purpose, Randomness, below
 from hearsay.sim.plan.draws import draw_array, exponential_us, node_numbers, part_of, smallest
 from hearsay.sim.plan.topology import Dials
-from hearsay.sim.scenario.faults import Churn
+from hearsay.sim.scenario.network import Churn
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.values import MILLION
 

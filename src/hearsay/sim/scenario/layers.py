@@ -29,7 +29,7 @@ from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.toml_text import Document, KeyPath, parse_value
 from hearsay.sim.scenario.values import near_key, unknown_key
-from hearsay.text.toml import dotted, shown_value
+from hearsay.text.escape import dotted, shown_value
 
 FILE_KEYS = (("network", "edges_file"), ("links", "regions_file"))
 """Keys whose values are paths of files."""

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.toml_text import KeyPath
-from hearsay.text.toml import dotted, shown_value
+from hearsay.text.escape import dotted, shown_value
 
 UnknownKey: TypeAlias = Callable[[KeyPath, object], str]
 """Returns the error for an unknown key, from its path and value."""

@@ -25,8 +25,7 @@ from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
 from hearsay.core.scores.score_set import ANY_TOPIC, ScoreSet, role_of
 from hearsay.core.shell.parameters import Violation
-from hearsay.sim.scenario.faults import Faults
-from hearsay.sim.scenario.network import Addresses, Links, Loss, Network, Rating, Service
+from hearsay.sim.scenario.network import Addresses, Faults, Links, Loss, Network, Rating, Service
 from hearsay.sim.scenario.routers import Population, RouterChoice, RouterTable
 from hearsay.sim.scenario.values import (
     MILLION,

@@ -37,7 +37,7 @@ from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.tables import read_edges, read_regions
 from hearsay.sim.scenario.toml_text import Document, parse, parse_file, parse_value
-from hearsay.text.toml import shown_value
+from hearsay.text.escape import shown_value
 
 _PRESETS = files("hearsay").joinpath("sim", "scenario", "presets")
 

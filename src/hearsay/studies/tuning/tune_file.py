@@ -26,7 +26,7 @@ from hearsay.studies.checked_file import Places, StudyError, checked, read_check
 from hearsay.studies.comparison import LAST_FIRST_SEED
 from hearsay.studies.packs import BY_NAME
 from hearsay.studies.study_file import RunsFile, Seeds, Study
-from hearsay.text.toml import shown_value
+from hearsay.text.escape import shown_value
 
 MOST_FRESH_SEEDS = 10_000
 MOST_RUNS = 1_000_000

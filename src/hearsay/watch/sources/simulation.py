@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any
 
 from hearsay.core.language.identifiers import Micros
-from hearsay.sim.scenario.faults import Crash
+from hearsay.sim.scenario.network import Crash
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import change_scenario, dump_scenario
