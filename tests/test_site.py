@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 import site_pages
-from chromium import opened
 from conversation_pages import conversations
+
+from chromium import opened
 
 ROOT = Path(__file__).parents[1]
 SPHINX = ROOT / "build" / "site-tools" / "bin" / "sphinx-build"

@@ -57,50 +57,29 @@ def rows_needed(length: int) -> int:
 _NO_ROWS = -1
 """In place of a TraceEvent."""
 
-_EVENT = np.array(
-    [
-        TraceEvent.PUBLISH,
-        TraceEvent.REJECT,
-        TraceEvent.DUPLICATE,
-        TraceEvent.DELIVER,
-        TraceEvent.ADD_PEER,
-        TraceEvent.REMOVE_PEER,
-        TraceEvent.RECV_RPC,
-        TraceEvent.SEND_RPC,
-        TraceEvent.DROP_RPC,
-        TraceEvent.JOIN,
-        TraceEvent.LEAVE,
-        TraceEvent.GRAFT,
-        TraceEvent.PRUNE,
-        _NO_ROWS,
-    ],
-    dtype=np.int64,
+TYPES = (
+    (("PUBLISH_MESSAGE",), TraceEvent.PUBLISH, (1, 0, 2, 0)),
+    (("REJECT_MESSAGE",), TraceEvent.REJECT, (1, 2, 4, 3)),
+    (("DUPLICATE_MESSAGE",), TraceEvent.DUPLICATE, (1, 2, 3, 0)),
+    (("DELIVER_MESSAGE",), TraceEvent.DELIVER, (1, 3, 2, 0)),
+    (("ADD_PEER", "ON_NEW_OUTBOUND_STREAM"), TraceEvent.ADD_PEER, (0, 1, 0, 0)),
+    (("REMOVE_PEER", "ON_CLOSED_OUTBOUND_STREAM"), TraceEvent.REMOVE_PEER, (0, 1, 0, 0)),
+    (("RECV_RPC",), TraceEvent.RECV_RPC, (0, 1, 0, 0)),
+    (("SEND_RPC",), TraceEvent.SEND_RPC, (0, 1, 0, 0)),
+    (("DROP_RPC",), TraceEvent.DROP_RPC, (0, 1, 0, 0)),
+    (("JOIN",), TraceEvent.JOIN, (0, 0, 1, 0)),
+    (("LEAVE",), TraceEvent.LEAVE, (0, 0, 2, 0)),
+    (("GRAFT",), TraceEvent.GRAFT, (0, 1, 2, 0)),
+    (("PRUNE",), TraceEvent.PRUNE, (0, 1, 2, 0)),
+    (("SEND_RPC_COMPLETED",), _NO_ROWS, (0, 1, 0, 0)),
 )
-"""By TraceEvent.Type of trace.proto."""
+"""By TraceEvent.Type of trace.proto: names (before and after v0.16), the event of a row, and fields of the payload
+that are message id, remote peer, topic and reason; 0 for none."""
+_EVENT = np.array([event for _, event, _ in TYPES], dtype=np.int64)
+_FIELDS = np.array([fields for _, _, fields in TYPES], dtype=np.int64)
 
 _FIRST_RPC, _LAST_RPC, _SEND_COMPLETED = 6, 8, 13
 _WRITE_DURATION_TAG = 24
-
-_FIELDS = np.array(
-    [
-        [1, 0, 2, 0],
-        [1, 2, 4, 3],
-        [1, 2, 3, 0],
-        [1, 3, 2, 0],
-        [0, 1, 0, 0],
-        [0, 1, 0, 0],
-        [0, 1, 0, 0],
-        [0, 1, 0, 0],
-        [0, 1, 0, 0],
-        [0, 0, 1, 0],
-        [0, 0, 2, 0],
-        [0, 1, 2, 0],
-        [0, 1, 2, 0],
-        [0, 1, 0, 0],
-    ],
-    dtype=np.int64,
-)
-"""By type: which field of the payload is message id, remote peer, topic, reason; 0 for none."""
 
 _PARTS = np.array(
     [
@@ -124,6 +103,11 @@ _HOPS, _BYTES, _VIA, _DELAY = int(Column.HOPS), int(Column.BYTES), int(Column.VI
 @compiled
 def _span(start: int, length: int) -> int:
     return -1 if start < 0 else start << SPAN_BITS | length
+
+
+@compiled
+def _named(spans: Numbers, number: int) -> int:
+    return _span(spans[number, 0], spans[number, 1])
 
 
 @compiled
@@ -226,8 +210,7 @@ def _rpc(
         if number == 1:
             if not texts(data, start, start + length, spans, 0):
                 return CORRUPT
-            message = _span(spans[1, 0], spans[1, 1])
-            topic = _span(spans[2, 0], spans[2, 1])
+            message, topic = _named(spans, 1), _named(spans, 2)
         else:
             kind, topic = _subscription(data, start, start + length)
             if kind < 0:
@@ -274,27 +257,14 @@ def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, n
     events[number, 2] = time
     if not texts(data, payload_start, payload_end, spans, _WRITE_DURATION_TAG if kind == _SEND_COMPLETED else 0):
         return CORRUPT
-    message_field, remote_field, topic_field, reason_field = (
-        _FIELDS[kind, 0],
-        _FIELDS[kind, 1],
-        _FIELDS[kind, 2],
-        _FIELDS[kind, 3],
-    )
-    remote = _span(spans[remote_field, 0], spans[remote_field, 1]) if spans[remote_field, 1] else -1
+    fields = _FIELDS[kind]
+    remote = _named(spans, fields[1]) if spans[fields[1], 1] else -1
     if _FIRST_RPC <= kind <= _LAST_RPC or kind == _SEND_COMPLETED:
         meta, length = spans[2, 0], spans[2, 1]
         stop = n if meta < 0 else _rpc(data, meta, meta + length, rows, n, time, event, number, remote, spans)
         return n if kind == _SEND_COMPLETED and stop >= 0 else stop
     _put(rows, n, time, event, number, remote)
-    _put_rest(
-        rows,
-        n,
-        -1,
-        _span(spans[topic_field, 0], spans[topic_field, 1]),
-        _span(spans[message_field, 0], spans[message_field, 1]),
-        -1,
-        _span(spans[reason_field, 0], spans[reason_field, 1]),
-    )
+    _put_rest(rows, n, -1, _named(spans, fields[2]), _named(spans, fields[0]), -1, _named(spans, fields[3]))
     return n + 1
 
 

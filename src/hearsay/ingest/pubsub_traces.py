@@ -26,42 +26,31 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from hearsay.ingest.event_decoder import MAX_MESSAGE, NEED_MORE, NO_ROOM, PROBLEMS, DecodedRows, decode, rows_needed
+from hearsay.ingest.event_decoder import (
+    MAX_MESSAGE,
+    NEED_MORE,
+    NO_ROOM,
+    PROBLEMS,
+    TYPES,
+    DecodedRows,
+    decode,
+    rows_needed,
+)
 from hearsay.ingest.protobuf_fields import SPAN_BITS, Data, Numbers, copy_spans
 from hearsay.ingest.records import BadSource, coded, empty_rows, peer_name, records, texts
+from hearsay.libp2p.names.protobuf import bytes_field, encode, varint_field
 from hearsay.trace.folder.arrow import pa
 from hearsay.trace.language.schema import NONE, WIDTH, Column
 
-_TYPES = {
-    name: number
-    for number, names in enumerate(
-        [
-            ("PUBLISH_MESSAGE",),
-            ("REJECT_MESSAGE",),
-            ("DUPLICATE_MESSAGE",),
-            ("DELIVER_MESSAGE",),
-            ("ADD_PEER", "ON_NEW_OUTBOUND_STREAM"),
-            ("REMOVE_PEER", "ON_CLOSED_OUTBOUND_STREAM"),
-            ("RECV_RPC",),
-            ("SEND_RPC",),
-            ("DROP_RPC",),
-            ("JOIN",),
-            ("LEAVE",),
-            ("GRAFT",),
-            ("PRUNE",),
-            ("SEND_RPC_COMPLETED",),
-        ]
-    )
-    for name in names
-}
+_TYPES = {name: number for number, (names, *_) in enumerate(TYPES) for name in names}
 
-_Encoder: TypeAlias = Callable[[Any], bytes]
+_Encoder: TypeAlias = Callable[[Any], bytes | int]
+"""Numbers and truth values become varints, all else bytes."""
 
 
 class _Field(NamedTuple):
     number: int
     encode: _Encoder
-    wire: int = 2
     repeated: bool = False
 
 
@@ -80,25 +69,12 @@ def protobuf_of_lines(lines: Iterable[bytes], first_line: int = 1) -> Iterator[b
             if not line.endswith(b"\n"):
                 raise BadSource(f"truncated: line {number} has no end") from None
             raise BadSource(f"line {number} is not a trace event ({_short(error)})") from None
-        yield _varint(len(event)) + event
+        yield encode(len(event)) + event
 
 
 def _short(error: Exception) -> str:
     text = str(error).partition("\n")[0]
     return text if len(text) <= 80 else text[:79] + "…"
-
-
-def _varint(value: int) -> bytes:
-    if 0 <= value < 0x80:
-        return bytes((value,))
-    if not 0 <= value < 1 << 64:
-        raise ValueError(f"{value} is out of range")
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def _message(fields: _Fields, value: object) -> bytes:
@@ -109,42 +85,40 @@ def _message(fields: _Fields, value: object) -> bytes:
         field = fields.get(key)
         if field is None or inner is None:
             continue
-        if field.repeated:
-            if not isinstance(inner, list):
-                raise TypeError(f"{key} is not a list")
-            for each in cast("list[object]", inner):
-                parts += _encoded(field, each)
+        if not field.repeated:
+            parts.append(_encoded(field, inner))
+        elif isinstance(inner, list):
+            parts += (_encoded(field, each) for each in cast("list[object]", inner))
         else:
-            parts += _encoded(field, inner)
+            raise TypeError(f"{key} is not a list")
     return b"".join(parts)
 
 
-def _encoded(field: _Field, value: object) -> tuple[bytes, ...]:
+def _encoded(field: _Field, value: object) -> bytes:
     data = field.encode(value)
-    tag = _varint(field.number << 3 | field.wire)
-    return (tag, data) if field.wire == 0 else (tag, _varint(len(data)), data)
+    return varint_field(field.number, data) if isinstance(data, int) else bytes_field(field.number, data)
 
 
-def _type(value: object) -> bytes:
-    if isinstance(value, str):
-        return _varint(_TYPES[value])
-    return _whole(value)
+def _type(value: object) -> int:
+    return _TYPES[value] if isinstance(value, str) else _whole(value)
 
 
-def _time(value: object) -> bytes:
+def _time(value: object) -> int:
     return _whole(int(value) if isinstance(value, str) else value)
 
 
-def _whole(value: object) -> bytes:
+def _whole(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{value!r} is not a whole number")
-    return _varint(value)
+    if not 0 <= value < 1 << 64:
+        raise ValueError(f"{value} is out of range")
+    return value
 
 
-def _truth(value: object) -> bytes:
+def _truth(value: object) -> int:
     if not isinstance(value, bool):
         raise TypeError(f"{value!r} is not true or false")
-    return b"\1" if value else b"\0"
+    return int(value)
 
 
 def _bytes(value: object) -> bytes:
@@ -177,7 +151,7 @@ _ID, _FROM = _Field(1, _bytes), _Field(2, _bytes)
 _PUBLISHED = _object(messageID=_ID, **_topics(2))
 _META = _object(
     messages=_many(1, _PUBLISHED),
-    subscription=_many(2, _object(subscribe=_Field(1, _truth, 0), topic=_Field(2, _text))),
+    subscription=_many(2, _object(subscribe=_Field(1, _truth), topic=_Field(2, _text))),
     control=_Field(
         3,
         _object(
@@ -190,15 +164,14 @@ _META = _object(
     ),
 )
 _SENT = _object(sendTo=_ID, meta=_Field(2, _META))
-_COMPLETED = _object(sendTo=_ID, meta=_Field(2, _META), writeDurationNanos=_Field(3, _time, 0))
 _MESHED = _object(peerID=_ID, topic=_Field(2, _text))
 _OPENED = _Field(8, _object(peerID=_ID, proto=_Field(2, _text)))
 _CLOSED = _Field(9, _object(peerID=_ID))
 
 _EVENT: _Fields = {
-    "type": _Field(1, _type, 0),
+    "type": _Field(1, _type),
     "peerID": _Field(2, _bytes),
-    "timestamp": _Field(3, _time, 0),
+    "timestamp": _Field(3, _time),
     "publishMessage": _Field(4, _PUBLISHED),
     "rejectMessage": _Field(5, _object(messageID=_ID, receivedFrom=_FROM, reason=_Field(3, _text), **_topics(4))),
     "duplicateMessage": _Field(6, _object(messageID=_ID, receivedFrom=_FROM, **_topics(3))),
@@ -210,9 +183,7 @@ _EVENT: _Fields = {
     "recvRPC": _Field(10, _object(receivedFrom=_ID, meta=_Field(2, _META))),
     "sendRPC": _Field(11, _SENT),
     "dropRPC": _Field(12, _SENT),
-    "sendRPCCompleted": _Field(
-        17, _object(sendTo=_ID, meta=_Field(2, _META), writeDurationNanos=_Field(3, _time, 0))
-    ),
+    "sendRPCCompleted": _Field(17, _object(sendTo=_ID, meta=_Field(2, _META), writeDurationNanos=_Field(3, _time))),
     "join": _Field(13, _object(topic=_Field(1, _text))),
     "leave": _Field(14, _object(topic=_Field(2, _text))),
     "graft": _Field(15, _MESHED),
