@@ -21,13 +21,13 @@ number with 54 significant bits has more than the 53 of `zero`."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from hearsay.core.shell.parameters import MAX_COUNT, MAX_TIME_MS, Parameters, Violation, choice, number
 
@@ -162,8 +162,9 @@ class Group:
                     yield Violation(name, values[name], f"must be {_from(least)} when there is a {weight}")
 
 
-def group(*names: str, always: Mapping[str, float] | None = None, **with_weight: float) -> Group:
-    return Group(names, always or {}, with_weight)
+def group(*names: str, always: Mapping[str, float] = MappingProxyType({}), **with_weight: float) -> Group:
+    """Return a group of these names, the weight first, and of fields with the least that they must be."""
+    return Group((*names, *always, *with_weight), always, with_weight)
 
 
 def _is_below(value: float, least: float) -> bool:
@@ -175,20 +176,18 @@ def _from(least: float) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedParameters(Parameters, ABC):
+class GroupedParameters(Parameters):
     """Parameters in groups. A group is looked at when its fields are right by themselves."""
+
+    groups: ClassVar[tuple[Group, ...]]
+    """In the order of reported mistakes."""
 
     validation: Validation = choice(Validation.ATOMIC)
     """Completeness that is required of a set of parameters."""
 
-    @classmethod
-    @abstractmethod
-    def groups(cls) -> tuple[Group, ...]:
-        """The groups, in the order of reported mistakes."""
-
     def _rules_between(self, faulty: set[str]) -> Iterator[Violation]:
         if "validation" not in faulty:
-            for each in self.groups():
+            for each in self.groups:
                 if faulty.isdisjoint(each.fields):
                     values = {name: getattr(self, name) for name in each.fields}
                     yield from each.violations(values, self.validation)

@@ -58,23 +58,17 @@ class TopicNumbers(NamedTuple):
     invalid_decay: float = 0.0
 
 
-_PEER_GROUPS = (
-    group("shared_address_weight", "shared_address_threshold", shared_address_threshold=1),
-    group("misbehaviour_weight", "misbehaviour_threshold", "misbehaviour_decay", misbehaviour_decay=0),
-    group("slow_peer_weight", "slow_peer_threshold", "slow_peer_decay", slow_peer_decay=0),
-    group(
-        "decay_interval_ms",
-        "decay_to_zero",
-        always={"decay_interval_ms": MIN_INTERVAL_MS, "decay_to_zero": 0},
-    ),
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerScoreParameters(GroupedParameters):
     """Weights and decays of what concerns a peer in all topics; bounds; differences. 0 is off."""
 
     owner: ClassVar[str] = "the score"
+    groups: ClassVar[tuple[Group, ...]] = (
+        group("shared_address_weight", shared_address_threshold=1),
+        group("misbehaviour_weight", "misbehaviour_threshold", misbehaviour_decay=0),
+        group("slow_peer_weight", "slow_peer_threshold", slow_peer_decay=0),
+        group(always={"decay_interval_ms": MIN_INTERVAL_MS, "decay_to_zero": 0}),
+    )
 
     topic_cap: float = amount()
     """Cap of the sum of all topics; 0 is none."""
@@ -133,10 +127,6 @@ class PeerScoreParameters(GroupedParameters):
     max_addresses_per_peer: int = integer(16, low=1)
     """Addresses of a peer that count."""
 
-    @classmethod
-    def groups(cls) -> tuple[Group, ...]:
-        return _PEER_GROUPS
-
     def cross_rules(self) -> Iterator[Violation]:
         for text in self.shared_address_allowed:
             try:
@@ -149,43 +139,25 @@ class PeerScoreParameters(GroupedParameters):
         return self.decay_interval_ms * 1000
 
 
-_TOPIC_GROUPS = (
-    group(
-        "time_in_mesh_weight",
-        "time_in_mesh_quantum_ms",
-        "time_in_mesh_cap",
-        always={"time_in_mesh_quantum_ms": 0},
-        time_in_mesh_cap=0,
-    ),
-    group(
-        "first_deliveries_weight",
-        "first_deliveries_decay",
-        "first_deliveries_cap",
-        first_deliveries_decay=0,
-        first_deliveries_cap=0,
-    ),
-    group(
-        "mesh_deliveries_weight",
-        "mesh_deliveries_decay",
-        "mesh_deliveries_cap",
-        "mesh_deliveries_threshold",
-        "mesh_deliveries_window_ms",
-        "mesh_deliveries_activation_ms",
-        mesh_deliveries_decay=0,
-        mesh_deliveries_cap=0,
-        mesh_deliveries_threshold=0,
-        mesh_deliveries_activation_ms=MIN_INTERVAL_MS,
-    ),
-    group("mesh_failure_weight", "mesh_failure_decay", mesh_failure_decay=0),
-    group("invalid_messages_weight", "invalid_messages_decay", always={"invalid_messages_decay": 0}),
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicScoreParameters(GroupedParameters):
     """Weights, decays and caps of one topic. 0 is off."""
 
     owner: ClassVar[str] = "a topic's score"
+    groups: ClassVar[tuple[Group, ...]] = (
+        group("time_in_mesh_weight", always={"time_in_mesh_quantum_ms": 0}, time_in_mesh_cap=0),
+        group("first_deliveries_weight", first_deliveries_decay=0, first_deliveries_cap=0),
+        group(
+            "mesh_deliveries_weight",
+            "mesh_deliveries_window_ms",
+            mesh_deliveries_decay=0,
+            mesh_deliveries_cap=0,
+            mesh_deliveries_threshold=0,
+            mesh_deliveries_activation_ms=MIN_INTERVAL_MS,
+        ),
+        group("mesh_failure_weight", mesh_failure_decay=0),
+        group("invalid_messages_weight", always={"invalid_messages_decay": 0}),
+    )
 
     topic_weight: float = amount()
     """Weight of the topic in the score."""
@@ -223,10 +195,6 @@ class TopicScoreParameters(GroupedParameters):
     """P4: share of the count that is left after a refresh."""
     gater_weight: float = amount(1.0)
     """Weight of a message delivered in the topic for the gater."""
-
-    @classmethod
-    def groups(cls) -> tuple[Group, ...]:
-        return _TOPIC_GROUPS
 
     def cross_rules(self) -> Iterator[Violation]:
         if self.mesh_deliveries_cap < self.mesh_deliveries_threshold:
