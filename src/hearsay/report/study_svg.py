@@ -110,7 +110,7 @@ def pareto_picture(charts: StudyCharts) -> Html | None:
         return None
     copies, speed = BY_NAME[COPIES], BY_NAME[SPEED]
     x, y = front_scales(fronts)
-    plot = svg.Plot(x, y, 700, 400, speed.title, copies.title)
+    plot = svg.Plot(x, y, 900, 400, speed.title, copies.title)
     labels: list[tuple[str, svg.Point]] = []
     for number, front in enumerate(fronts):
         line = svg.polyline([plot.place(spot.copies.mean, spot.speed.mean) for spot in front.members], "front")

@@ -189,7 +189,7 @@ function tellMessage(now) {
   const reached = place === null ? chosen.reached : reachedAt(chosen, now.now);
   const size = chosen.size ? `, ${bytes(chosen.size)}` : "";
   const told = chosen.members ? `${count(reached)} of ${count(chosen.members)} nodes in the topic (${percent(reached, chosen.members)})` : "no other node is known to be in the topic";
-  write(get("reached"), `${shown(state.name(chosen.topic))}, ${chosen.name.slice(-8)}${size}: ${told}, ${seconds(Math.max(now.now - chosen.published, 0))} after it was published`);
+  write(get("reached"), `Message ${chosen.name.slice(-8)} of topic ${shown(state.name(chosen.topic))}${size}: ${told}, ${seconds(Math.max(now.now - chosen.published, 0))} after it was published`);
   const late = [];
   for (let at = 2; at < chosen.steps.length; at += 4) if (chosen.steps[at] <= now.now - chosen.published) late.push(chosen.steps[at]);
   late.sort((one, other) => one - other);
