@@ -12,7 +12,7 @@ def headline(
     observers: DataFrame,
     messages: DataFrame,
     percentiles: DataFrame,
-    shares: DataFrame,
+    control_shares: DataFrame,
     balance: DataFrame,
     state: DataFrame,
     resilience: DataFrame,
@@ -48,7 +48,7 @@ def headline(
           left join nodes n on t.run = n.run
           left join delivery d on t.run = d.run and t.topic = d.topic
           left join {percentiles} p on t.run = p.run and t.topic = p.topic
-          left join {shares} c on t.run = c.run and t.topic = c.topic
+          left join {control_shares} c on t.run = c.run and t.topic = c.topic
           left join {balance} b on t.run = b.run and if(a.alone, b.topic is null, b.topic = t.topic)
           left join sampled s on t.run = s.run
           left join together g on t.run = g.run and t.topic = g.topic)
@@ -58,7 +58,7 @@ def headline(
         observers=observers,
         messages=messages,
         percentiles=percentiles,
-        shares=shares,
+        control_shares=control_shares,
         balance=balance,
         state=state,
         resilience=resilience,

@@ -60,7 +60,7 @@ def receipts(trace: Trace, sent: DataFrame, memberships: DataFrame) -> DataFrame
     )
 
 
-def eligible_counts(trace: Trace, memberships: DataFrame, sent: DataFrame) -> DataFrame:
+def members(trace: Trace, memberships: DataFrame, sent: DataFrame) -> DataFrame:
     """Return how many nodes are members of the topic while the window of a message is open: run, message, members.
 
     Members since the publication at the latest, less those who left before the window closes: of these, memberships
@@ -149,7 +149,7 @@ _FIRSTS = f"""transform(
 """SQL for the latency of the earliest delivery at each node: one that went down and came back may have two."""
 
 
-def messages(trace: Trace, sent: DataFrame, taken: DataFrame, memberships: DataFrame, known: Known) -> DataFrame:
+def messages(trace: Trace, sent: DataFrame, taken: DataFrame, members: DataFrame, known: Known) -> DataFrame:
     """Return the table `messages`, and how many deliveries of a message at a node were not the first (`repeated`)."""
     summed = trace.query(
         f"""
@@ -172,7 +172,7 @@ def messages(trace: Trace, sent: DataFrame, taken: DataFrame, memberships: DataF
                     else sort_array({_FIRSTS}) end as firsts
         from joined""",
         sent=sent,
-        members=eligible_counts(trace, memberships, sent),
+        members=members,
         taken=taken,
     )
     percentiles = ", ".join(f"{percentile('latencies', each)} as p{each}_us" for each in (50, 90, 99))
