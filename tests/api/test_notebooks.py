@@ -19,9 +19,9 @@ def cells(book, kind):
     return [cell for cell in nbformat.read(book, as_version=4).cells if cell.cell_type == kind]
 
 
-def test_there_are_three_and_the_guide_names_them():
+def test_there_are_four_and_the_guide_names_them():
     guide = GUIDE.read_text(encoding="utf-8")
-    assert len(BOOKS) == 3
+    assert len(BOOKS) == 4
     assert [book.name for book in BOOKS if f"../notebooks/{book.name}" not in guide] == []
 
 
