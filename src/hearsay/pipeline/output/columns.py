@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -17,7 +17,7 @@ COMMON = "common"
 @cache
 def described() -> Mapping[str, Mapping[str, tuple[str, str]]]:
     """Return unit and meaning by table (or `common`) and column."""
-    return tomllib.loads(Path(__file__).with_name("columns.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(files("hearsay.pipeline.output").joinpath("columns.toml").read_text(encoding="utf-8"))
 
 
 def commented(frame: DataFrame, table: str, ddl: str) -> DataFrame:
