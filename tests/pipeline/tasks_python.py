@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pyarrow
 import pyspark
 
 
 def python_of_tasks(folder: Path) -> Path:
     """Its home is in this folder."""
     python = folder / "python"
-    libraries = Path(pyspark.__file__).parents[1]
+    libraries = ":".join(str(Path(package.__file__).parents[1]) for package in (pyspark, pyarrow))
     home = folder / "home"
     python.write_text(
         "#!/bin/sh\n"

