@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -32,17 +33,33 @@ ROWS_PER_MESSAGE = 1 + (NODES - 1) + COPIES * (NODES - 1) + GOSSIP + MESH
 BLOCK = 64
 
 
-def write_run(path: Path, events: int, seed: int = 1) -> Path:
+def evenly(message: int) -> int:
+    """The topic of a message: each has as many."""
+    return message % TOPICS
+
+
+def crowded(message: int) -> int:
+    """The topic of a message: nine in ten are in the first."""
+    return 0 if message % 10 else 1 + message // 10 % (TOPICS - 1)
+
+
+def write_run(
+    path: Path,
+    events: int,
+    seed: int = 1,
+    topic_of: Callable[[int], int] = evenly,
+    file_bytes: int = 64_000_000,
+) -> Path:
     """A run folder of about `events` rows."""
     random = np.random.default_rng(seed)
     folder = RunFolder.create(path)
     messages = max(1, (events - 2 * NODES) // ROWS_PER_MESSAGE)
     end_us = messages * INTERVAL_US + 10_000_000
-    with TraceWriter(path) as writer:
+    with TraceWriter(path, target_file_bytes=file_bytes) as writer:
         writer.add(_starts())
         for first in range(0, messages, BLOCK):
             numbers = range(first, min(first + BLOCK, messages))
-            writer.add(np.concatenate([_one_message(random, number) for number in numbers]))
+            writer.add(np.concatenate([_one_message(random, number, topic_of(number)) for number in numbers]))
         numbers = np.arange(messages)
         folder.write_text_atomic("scenario.toml", "linger_s = 10\n")
         folder.write_peers(
@@ -51,8 +68,9 @@ def write_run(path: Path, events: int, seed: int = 1) -> Path:
         )  # fmt: skip
         folder.write_topics(range(TOPICS), [f"topic-{topic}" for topic in range(TOPICS)])
         folder.write_messages(
-            numbers, numbers % TOPICS, numbers % NODES, np.full(messages, 1024), numbers * INTERVAL_US + 1_000_000
-        )
+            numbers, np.array([topic_of(number) for number in range(messages)]), numbers % NODES,
+            np.full(messages, 1024), numbers * INTERVAL_US + 1_000_000,
+        )  # fmt: skip
         summary = {"router": "gossipsub", "simulated_seconds": end_us / 1_000_000}
         folder.write_text_atomic("summary.json", json.dumps(summary))
         folder.write_manifest(writer.close(), seed=seed, complete=True)
@@ -73,8 +91,8 @@ def _starts() -> np.ndarray:
     return np.concatenate([ups, *joins])
 
 
-def _one_message(random: np.random.Generator, number: int) -> np.ndarray:
-    topic, publisher, start = number % TOPICS, number % NODES, number * INTERVAL_US + 1_000_000
+def _one_message(random: np.random.Generator, number: int, topic: int) -> np.ndarray:
+    publisher, start = number % NODES, number * INTERVAL_US + 1_000_000
     others = np.delete(np.arange(NODES), publisher)
     receiver = np.repeat(others, COPIES)
     flight = random.integers(10_000, 150_000, len(receiver))
