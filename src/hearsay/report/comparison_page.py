@@ -35,8 +35,9 @@ from hearsay.studies.comparison import (
 from hearsay.studies.factorial import LETTERS, Effect, changed_words, noticed, side_names, unnoticed_words
 from hearsay.studies.packs import Row
 from hearsay.studies.points import Point
-from hearsay.studies.settings import settings_of, simulate_command
+from hearsay.studies.settings import settings_of
 from hearsay.studies.tables import values_at
+from hearsay.studies.what_ran import simulate_command
 from hearsay.text.numbers import MINUS, probability, relative, shown
 
 MAX_HASHES = 50
