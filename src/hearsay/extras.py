@@ -38,7 +38,10 @@ def how_to_install(module: str) -> str | None:
 
 def pip_install(extra: str) -> str:
     """The command that installs an extra where this program runs."""
-    return f"{sys.executable} -m pip install '{DISTRIBUTION}[{extra}]'"
+    installer = (
+        f"{sys.executable} -m pip install" if find_spec("pip") else f"uv pip install --python {sys.executable}"
+    )
+    return f"{installer} '{DISTRIBUTION}[{extra}]'"
 
 
 def require_extra(extra: str) -> None:

@@ -167,3 +167,14 @@ def test_the_citation_names_the_version():
 def test_every_extra_is_known_by_its_modules():
     project = tomllib.loads(Path(package.__file__).parents[2].joinpath("pyproject.toml").read_text(encoding="utf-8"))
     assert {*EXTRAS, "all"} == set(project["project"]["optional-dependencies"])
+
+
+def test_an_environment_without_pip_is_extended_with_uv(tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv/bin/python"
+    program = "from hearsay.extras import pip_install; print(pip_install('sim'))"
+    source = str(Path(package.__file__).parents[1])
+    done = subprocess.run(
+        [python, "-c", program], env={"PYTHONPATH": source}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"uv pip install --python {python} 'hearsay-gossip[sim]'\n"
