@@ -245,10 +245,7 @@ def _sentence(message: Message, hop: Hop, step_time: StepTime) -> str:
 
 
 def _latecomers(nodes: int) -> str:
-    if not nodes:
-        return ""
-    more, are = ("1 more node", "is") if nodes == 1 else (f"{nodes:,} more nodes", "are")
-    return f" {more} that joined the topic after the publication got it as well, and {are} not counted."
+    return f" Not counted: {plural(nodes, 'node')} that joined the topic after the publication." if nodes else ""
 
 
 def _not_delivered(message: Message) -> str:
@@ -263,8 +260,8 @@ def _not_delivered(message: Message) -> str:
 
 
 def _undue(nodes: int) -> str:
-    if not nodes:
-        return ""
-    were, they = ("was", "it was") if nodes == 1 else ("were", "they were")
-    others = plural(nodes, "other")
-    return f" {others} got it and {were} not due it, because {they} not in the topic for the whole of its window."
+    return (
+        f" Not due it, because not in the topic for its whole window: {plural(nodes, 'other')} that got it."
+        if nodes
+        else ""
+    )

@@ -243,35 +243,20 @@ def by_itself_words(lines: Sequence[FigureComparison]) -> str:
     titles = [line.figure.title for line in lines if line.verdict is Verdict.UNDETECTED and line.by_itself]
     if not titles:
         return ""
-    which = "is not significant although its interval leaves" if len(titles) == 1 else (
-        "are not significant although their intervals leave"
-    )  # fmt: skip
     measured = sum(line.difference is not None for line in lines)
-    return f"{_capital(_listed(titles))} {which} 0 out: with {measured} metrics, one such interval may be chance."
+    return f"Not significant, although 0 is not in the interval: {_listed(titles)}. One of {measured} may be chance."
 
 
 def overall_words(lines: Sequence[FigureComparison], names: tuple[str, str]) -> str:
-    """All figures in a few sentences."""
-    by_verdict = {verdict: [line for line in lines if line.verdict is verdict] for verdict in Verdict}
-    seeds = max((line.difference.seeds for line in lines if line.difference is not None), default=0)
-    if not seeds:
+    """All figures in a sentence, by verdict."""
+    parts: list[str] = []
+    for verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.UNDETECTED, Verdict.EQUAL):
+        found = [_with_change(line) for line in lines if line.verdict is verdict]
+        if found:
+            parts.append(f"{_SHORT.get(verdict, verdict)} in {_listed(found)}")
+    if not parts:
         return "Nothing was measured on two seeds or more."
-    parts = [
-        f"{verdict} in {_listed([_with_change(line) for line in by_verdict[verdict]])}"
-        for verdict in (Verdict.BETTER, Verdict.WORSE)
-        if by_verdict[verdict]
-    ]
-    equal, unseen = by_verdict[Verdict.EQUAL], by_verdict[Verdict.UNDETECTED]
-    if not parts and not unseen:
-        return f"No difference: {_listed(_titles(equal))} are the same on each of {seeds} seeds."
-    said = [f"{names[1]} against {names[0]}: {'; '.join(parts)}."] if parts else []
-    if unseen:
-        sees = "; ".join(f"{line.figure.title} {_amount(line, line.detectable)}" for line in unseen)
-        among = f" in {_listed(_titles(unseen))}" if parts or equal else ""
-        said.append(f"No difference detectable{among} with {seeds} seeds (would see: {sees}).")
-    if equal:
-        said.append(f"The same on every seed: {_listed(_titles(equal))}.")
-    return " ".join(said)
+    return f"{names[1]} against {names[0]}: {'; '.join(parts)}."
 
 
 def interval_words(line: FigureComparison) -> str:
@@ -298,8 +283,11 @@ def unasked_words(lines: Sequence[FigureComparison]) -> str:
 
 
 def _with_change(line: FigureComparison) -> str:
-    assert line.difference is not None
-    return f"{line.figure.title} ({_change(line, line.difference)})"
+    if line.difference is None or line.verdict is Verdict.EQUAL:
+        return line.figure.title
+    undetected = line.verdict is Verdict.UNDETECTED
+    change = f"would see {_amount(line, line.detectable)}" if undetected else _change(line, line.difference)
+    return f"{line.figure.title} ({change})"
 
 
 def _change(line: FigureComparison, difference: Difference) -> str:
@@ -314,14 +302,6 @@ def _amount(line: FigureComparison, amount: float) -> str:
         return points(amount)
     share = difference.relative(amount)
     return shown(amount, line.figure.form) if share is None else relative(share)
-
-
-def _titles(lines: Sequence[FigureComparison]) -> list[str]:
-    return [line.figure.title for line in lines]
-
-
-def _capital(words: str) -> str:
-    return f"{words[0].upper()}{words[1:]}"
 
 
 def _listed(words: Sequence[str]) -> str:
