@@ -1,10 +1,12 @@
-"""Commands of docs/index.md run as printed in a clone; those that never end or take long are only read."""
+"""Commands of docs/index.md and the program of the node guide run as printed; slow commands are only read."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,3 +45,12 @@ def test_commands_of_the_index_run(tmp_path):
 def test_the_guide_shows_the_file_of_budgets():
     budgets, guide = ((ROOT / name).read_text("utf-8") for name in ("examples/budgets.toml", "docs/guide/studies.md"))
     assert f"```toml\n{budgets}```" in guide
+
+
+def test_the_program_of_the_node_guide_validates_and_has_metrics():
+    page = (ROOT / "docs/guide/node.md").read_text("utf-8")
+    program = page.partition("## In a program\n\n```python\n")[2].partition("```")[0]
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    metrics, received = done.stdout.splitlines()
+    assert metrics.startswith("http://127.0.0.1:")
+    assert received.endswith(" b'hello'")
