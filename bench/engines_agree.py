@@ -16,6 +16,7 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, assume, given, settings
 
 from hearsay.sim.array.engine import ArrayEngine
+from hearsay.sim.plan.engines import unsupported
 from hearsay.sim.plan.plan import Plan, make_plan
 from hearsay.sim.reference.engine import ReferenceEngine
 from hearsay.sim.results.recorder import Recorder
@@ -86,6 +87,7 @@ def check(text: str, threads: int = 1) -> None:
 
 def agree(plan: Plan, threads: int = 1) -> bool:
     """Raises AssertionError when the engines differ; False for a storm, which is not run to its end."""
+    assert unsupported(plan.scenario) == []
     reference, reference_summary = run_reference(plan, MOST_EVENTS)
     if not reference_summary["complete"]:
         return False

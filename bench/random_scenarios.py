@@ -15,8 +15,21 @@ from hypothesis import strategies as st
 Pick = Callable[[Sequence[Any]], Any]
 
 ROUTERS = ("gossipsub", "meshsub", "randomsub", "floodsub", "gossipsub")
+IMPLEMENTATIONS = ("hardening", "go", "rust", "js", "nim", "jvm", "ethereum", "ethereum-prysm", "spec")
+WITHOUT = {
+    "go": ("extensions = false",),
+    "rust": ("extensions = false", "skip_senders = false", "max_subscriptions_per_rpc = 0"),
+    "js": (),
+    "nim": ("extensions = false", "skip_senders = false"),
+    "jvm": ("extensions = false",),
+    "spec": (),
+    "hardening": (),
+}
+WITHOUT |= {"ethereum": WITHOUT["rust"], "ethereum-prysm": WITHOUT["go"]}
+"""Lines that leave out parts of a preset that the array engine does not run; IDONTWANT is left out of all."""
+SCORED = {"hardening", "rust", "js", "nim", "jvm", "ethereum", "ethereum-prysm"}
 PRESETS = {
-    "gossipsub": ("r1", "simsub", "v1.1", "guide"),
+    "gossipsub": ("r1", "simsub", "v1.1", "guide", *IMPLEMENTATIONS),
     "meshsub": ("r1", "simsub", "v1.1"),
     "randomsub": ("r1", "simsub"),
     "floodsub": ("r1", "simsub"),
@@ -41,6 +54,7 @@ def _scenario(pick: Pick) -> str:
     router = _routers(pick)
     says_hello = not any('preset = "simsub"' in line or "hello = false" in line for line in router)
     calm = pick([True, False, False])
+    scored = any("score." in line or f'preset = "{name}"' in line for line in router for name in SCORED)
     return "\n".join(
         [
             *_times_and_links(pick, nodes),
@@ -48,8 +62,9 @@ def _scenario(pick: Pick) -> str:
             *router,
             *_topics_and_workload(pick, topics),
             *_timed(pick, nodes, topics, ["join", "leave", "publish"] if says_hello else ["publish"]),
-            *([] if calm else _faults(pick)),
+            *([] if calm or scored else _faults(pick)),
             f"[trace]\nstate_interval_s = {pick([0, 1, 10])}",
+            *([f"[scores]\nevery_s = {pick([0.5, 0, 3])}"] if scored else []),
         ]
     )
 
@@ -84,8 +99,14 @@ def _routers(pick: Pick) -> list[str]:
 
 def _router(pick: Pick) -> list[str]:
     kind = pick(ROUTERS)
-    lines = [f'kind = "{kind}"', f'preset = "{pick(PRESETS[kind])}"']
+    preset = pick(PRESETS[kind])
+    lines = [f'kind = "{kind}"', f'preset = "{preset}"']
     options = _options(kind)
+    if preset in IMPLEMENTATIONS:
+        lines += ["idontwant_threshold_bytes = 0", "accept_exchange = false", *WITHOUT[preset]]
+        if pick([False, True]):
+            return [*lines, f"heartbeat_interval_ms = {pick([50, 300])}"]
+        lines += ["degree_out = 0", "degree_score = 0", *(_strict_score(pick) if pick([True, False]) else ())]
     if kind in ("gossipsub", "meshsub") and pick([False, True]):
         names = ("degree", "degree_low", "degree_high")
         lines += [f"{name} = {value}" for name, value in zip(names, pick(DEGREES), strict=True)]
@@ -139,7 +160,87 @@ def _options(kind: str) -> dict[str, Sequence[Any]]:
             "iwant_answers_per_id": [0, 1],
             "max_cached_messages": [1, 2],
         }
+        options |= _options_11()
     return options
+
+
+def _strict_score(pick: Pick) -> list[str]:
+    """Draw scores that fall below all thresholds within seconds."""
+    topic = {
+        "topic": '"any"',
+        "topic_weight": 1,
+        "time_in_mesh_weight": 0.1,
+        "time_in_mesh_quantum_ms": 700,
+        "time_in_mesh_cap": 10,
+        "first_deliveries_weight": pick([1, 0.1]),
+        "first_deliveries_decay": 0.5,
+        "first_deliveries_cap": 3,
+        "mesh_deliveries_weight": pick([-0.5, -2]),
+        "mesh_deliveries_decay": 0.5,
+        "mesh_deliveries_cap": pick([2, 5]),
+        "mesh_deliveries_threshold": 2,
+        "mesh_deliveries_window_ms": pick([50, 1]),
+        "mesh_deliveries_activation_ms": 1000,
+        "mesh_failure_weight": -0.5,
+        "mesh_failure_decay": 0.5,
+        "invalid_messages_weight": -0.7,
+        "invalid_messages_decay": 0.5,
+    }
+    peer = {
+        "topic_cap": pick([0, 2]),
+        "misbehaviour_weight": -0.6,
+        "misbehaviour_threshold": pick([0, 1]),
+        "misbehaviour_decay": 0.9,
+        "slow_peer_weight": -0.2,
+        "slow_peer_threshold": 1.5,
+        "slow_peer_decay": 0.5,
+        "decay_interval_ms": 1000,
+        "decay_to_zero": 0.1,
+        "time_in_mesh_quanta": pick(['"whole"', '"fraction"']),
+        "mesh_times": pick(['"last-refresh"', '"now"']),
+        "deficit_after_prune": pick(["true", "false"]),
+        "second_prune_counts": pick(["true", "false"]),
+        "invalid_copies": pick(['"all"', '"members"']),
+        "thresholds": "{ gossip = -0.5, publish = -1, graylist = -3, opportunistic_graft = 1 }",
+        "topics": f"[{{ {', '.join(f'{name} = {value}' for name, value in topic.items())} }}]",
+    }
+    return [f"score.{name} = {value}" for name, value in peer.items()]
+
+
+def _options_11() -> dict[str, Sequence[Any]]:
+    return {
+        "outbound_when_full": ['"quota"', '"never"'],
+        "outbound_repair": ['"to_degree"'],
+        "opportunistic_graft_ticks": [1, 3],
+        "opportunistic_graft_peers": [0, 1],
+        "median": ['"lower"', '"mean"'],
+        "opportunity_choice": ['"first_above"', '"first_from"'],
+        "graft_choice": ['"best"'],
+        "graft_on_subscribe": ["true"],
+        "unwelcome_graft": ['"taken_in"'],
+        "graft_flood_ms": [100, 3000],
+        "early_graft_ms": [400],
+        "flood_publish": ["true", "false"],
+        "flood_publish_mbit": [1],
+        "gossip_factor": [0.25, 0.7],
+        "max_ihave_messages": [1, 2],
+        "ihave_parts_count": ["true"],
+        "ihave_ids_of_rpc": ["true"],
+        "max_iwant_messages": [1],
+        "iwant_followup_ms": [60, 300],
+        "tracked_promises": ['"all"', '"one"', '"none"'],
+        "asked_peer_must_send": ["true"],
+        "unsubscribed_graft": ['"ignore"', '"taken_in"'],
+        "member_graft_is_judged": ["true"],
+        "backoff_on_unsubscribe": ["true"],
+        "backoff_when_not_joined": ["true"],
+        "backoff_until_forgotten": ["true"],
+        "exchange_always": ["true"],
+        "mesh_before_gossip": ["true"],
+        "max_ids_asked": [1, 2],
+        "ask_again_heartbeats": [1, 3],
+        "direct_connect_ticks": [3],
+    }
 
 
 def _topics_and_workload(pick: Pick, topics: Sequence[str]) -> list[str]:

@@ -48,7 +48,7 @@ from hearsay.trace.language.schema import Column, TraceEvent
 from hearsay.trace.read.reader import read_rows
 from hearsay.trace.read.verify import verify
 from hearsay.trace.write.run_folder import RunFolder
-from random_scenarios import scenario_texts
+from random_scenarios import SCORED, WITHOUT, scenario_texts
 from simsub_tables import LAG_MS, TABLES, run
 
 LIVELY = """
@@ -121,6 +121,77 @@ def test_columns_of_dead_messages_are_used_again(monkeypatch, lively, columns):
     world = engine.arrays.world
     assert columns < world[layout.COLUMNS] < len(plan.publications)
     assert world[layout.FIRST_MESSAGE] > 0
+
+
+RETURNING = """
+seed = 702
+[network]
+nodes = 120
+topology = "ring_random"
+nat_share = 0.3
+[links]
+max_ms = 900
+jitter_ms = 3
+uplink_mbit = 0.05
+uplink_queue_bytes = 5000
+[router]
+kind = "meshsub"
+preset = "v1.1"
+hello = false
+seen_ttl_ms = 500
+[workload]
+arrivals = "poisson"
+publishers = "subscribers"
+size_bytes = 3000
+[faults]
+detection_s = 0.2
+redial = 0
+[[faults.crash]]
+at_s = 1
+share = 0.2
+[[faults.partition]]
+at_s = 0.5
+heal_s = 3
+share = 0.4
+[trace]
+state_interval_s = 1
+"""
+
+
+def test_a_message_that_returns_to_nodes_that_forgot_it_is_no_dead_one():
+    """All nodes forget a message twice, and copies are under way in between."""
+    assert agree(plan_of(RETURNING))
+
+
+@pytest.mark.parametrize("preset", sorted(SCORED))
+def test_engines_agree_on_the_scores_of_implementations(preset):
+    """With uplinks that refuse messages, rejected ones and late answers, so that all parts of a score count."""
+    router = "\n".join(["idontwant_threshold_bytes = 0", *WITHOUT[preset]])
+    assert agree(plan_of(f'{JUDGED}preset = "{preset}"\n{router}\n'))
+
+
+JUDGED = """
+linger_s = 2
+[network]
+nodes = 40
+degree = 10
+[links]
+max_ms = 400
+uplink_mbit = 1
+uplink_queue_bytes = 20_000
+[loss]
+rate = 0.05
+[validation]
+delay_ms = 40
+reject_share = 0.1
+[workload]
+messages = 40
+interval_s = 0.1
+publishers = "any"
+[scores]
+every_s = 1
+[router]
+"""
 
 
 def test_the_folder_holds_the_rows_that_were_hashed(tmp_path):
@@ -200,7 +271,10 @@ def test_where_addresses_are_counted_the_engine_asks_for_little_and_runs():
     assert done.stdout == "True\n"
 
 
-KEPT = "from hearsay.sim.array.machine.compiling import KEPT;print(KEPT.folder, KEPT.is_kept_for_good, KEPT.is_there)"
+KEPT = """
+from hearsay.sim.array.machine.compiling import KEPT
+print(KEPT.folder, KEPT.is_kept_for_good, KEPT.holds("work_of_slots"))
+"""
 
 
 def reported_cache_folder(**environment: str) -> list[str]:
@@ -392,16 +466,39 @@ def test_latencies_are_the_reference_engines():
 
 
 def test_parameters_without_a_kernel_are_named():
-    keys = [("router.preset", "v1.1"), ("router.accept_exchange", "true"), ("router.ask_again_heartbeats", "3"),
-            ("router.max_cached_bytes", "1"), ("router.max_subscription_bytes", "1"),
-            ("router.idontwant_threshold_bytes", "1024"), ("router.skip_senders", "true")]  # fmt: skip
+    keys = [
+        ("router.preset", "v1.1"),
+        ("router.accept_exchange", "true"),
+        ("router.exchange_peers", "16"),
+        ("router.max_cached_bytes", "1"),
+        ("router.max_subscription_bytes", "1"),
+        ("router.idontwant_threshold_bytes", "1024"),
+        ("router.skip_senders", "true"),
+    ]
     scenario = load_scenario(None, "r1", [*keys, ("network.nodes", "100000")])
     assert [problem.split(" =")[0] for problem in unsupported(scenario)] == [
-        "router.accept_exchange", "router.ask_again_heartbeats", "router.idontwant_threshold_bytes",
-        "router.max_cached_bytes", "router.max_subscription_bytes", "router.skip_senders",
-    ]  # fmt: skip
+        "router.accept_exchange",
+        "router.idontwant_threshold_bytes",
+        "router.max_cached_bytes",
+        "router.max_subscription_bytes",
+        "router.skip_senders",
+    ]
     assert choose_engine(scenario)[0] == "reference"
     assert unsupported(load_scenario(None, "r1", keys[:1])) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("faults.churn.away_share", "0.1", "router.score: only without faults"),
+        ("addresses.nodes_per_address", "2", "router.score: only without addresses"),
+        ("workload.messages", "100001", "router.score.max_deliveries: only with as many as there are messages"),
+    ],
+)
+def test_what_does_not_go_with_scores_is_named(key, value, problem):
+    given = [("router.preset", "hardening"), (key, value)]
+    assert unsupported(load_scenario(None, "r1", given)) == [problem]
+    assert unsupported(load_scenario(None, "r1", given[:1])) == []
 
 
 def test_what_it_cannot_do_is_named():

@@ -160,7 +160,7 @@ def _run(
     from hearsay.sim.simulate import Simulation
 
     if engine == "array":
-        say_if_it_compiles()
+        say_if_it_compiles(scenario)
     write_trace = options["trace"] == "full"
     rotate = options["rotate"]
     try:
@@ -193,13 +193,14 @@ def _run(
         ) from None
 
 
-def say_if_it_compiles() -> str | None:
-    """Say so if the array engine must be compiled first; return what was said."""
+def say_if_it_compiles(scenario: Scenario) -> str | None:
+    """Say so if the array engine must be compiled first for a scenario; return what was said."""
     from hearsay.sim.array.machine.compiling import KEPT
+    from hearsay.sim.plan.engines import array_entry
 
-    if KEPT.is_there:
+    if KEPT.holds(array_entry(scenario)):
         return None
-    words = "compiling the array engine, once; this takes about half a minute"
+    words = "compiling the array engine, once for such runs; this takes about half a minute"
     if not KEPT.is_kept_for_good:
         where = f"is kept in {KEPT.folder}" if KEPT.folder else "cannot be kept, so every run does this"
         words = (

@@ -240,7 +240,7 @@ def _simulation(
     refusal = estimate(scenario, engine).refusal()
     if refusal:
         raise WrongInput(refusal)
-    awaited = say_if_it_compiles() if engine == "array" else None
+    awaited = say_if_it_compiles(scenario) if engine == "array" else None
     folder = RunFolder.create(options["out"]) if options["out"] is not None else None
     try:
         return Simulation(scenario, folder=folder, watcher=watcher, engine=engine), awaited

@@ -6,8 +6,7 @@ Rules (r1, guide, go; `rules/message_rules.py` has the counts):
   random peers outside of it: D_lazy of all topic peers without the mesh (r1), or D_lazy of those without (guide, go).
 * GOSSIP-4: IHAVE is answered with IWANT for the ids not seen; IWANT with the messages that are still kept.
 * GOSSIP-5: An id is requested of every peer that announces it (go).
-* GOSSIP-6: An id is not requested of other peers for `ask_again_heartbeats` (rust; *reference only:*
-  `ask_again_heartbeats`).
+* GOSSIP-6: An id is not requested of other peers for `ask_again_heartbeats` (rust).
 """
 
 from __future__ import annotations

@@ -4,14 +4,13 @@ It connects a router and `core.scores`, whose `__init__` says when what is calle
 neutral: all scores are 0, all peers are admitted, and no promise is followed. Rules:
 
 * STANDING-1: Scores do not concern direct peers: a direct peer is always admitted, gets every message, and is in no
-  mesh and no fan-out (v1.1, "Explicit peering agreements"; *reference only:* `direct_connect_ticks`).
-* STANDING-2: A heartbeat reads each score once and keeps to it, whatever it does to the peer (go; *reference only:*
-  `score`). Its gossip goes by scores as they are then (go, rust, js).
-* STANDING-3: A refresh that is due with a heartbeat comes before it (rust; *reference only:* `score`).
+  mesh and no fan-out (v1.1, "Explicit peering agreements"; *reference only:* `direct_peers`).
+* STANDING-2: A heartbeat reads each score once and keeps to it, whatever it does to the peer (go). Its gossip goes by
+  scores as they are then (go, rust, js).
+* STANDING-3: A refresh that is due with a heartbeat comes before it (rust).
 * JUDGE-1: An RPC of a graylisted peer is ignored but for its subscriptions (go, rust; js: these too). Messages of a
-  peer that the gater keeps out are ignored (*reference only:* `score`).
-* JUDGE-2: IHAVE and IWANT of a peer below the gossip threshold are ignored, and it gets no IHAVE (*reference only:*
-  `score`).
+  peer that the gater keeps out are ignored.
+* JUDGE-2: IHAVE and IWANT of a peer below the gossip threshold are ignored, and it gets no IHAVE.
 """
 
 from __future__ import annotations

@@ -21,10 +21,9 @@ Backoff:
   links differ. Only then is the backoff forgotten. With `backoff_until_forgotten` our own GRAFT waits until then:
   expired backoffs are removed every 15 heartbeats (go, js).
 * BACKOFF-3: A PRUNE names whole seconds, rounded up: a longer time is harmless, a shorter one gets our GRAFT refused.
-* BACKOFF-7: A GRAFT in backoff is misbehaviour, and shortly after the PRUNE it counts twice: no clock is that wrong
-  (*reference only:* `score`).
+* BACKOFF-7: A GRAFT in backoff is misbehaviour, and shortly after the PRUNE it counts twice: no clock is that wrong.
 * BACKOFF-8: Shortly before the end a GRAFT may be accepted, if that is enabled: its sender may have waited by
-  another clock (nim; *reference only:* `early_graft_ms`).
+  another clock (nim).
 * BACKOFF-4: A received time counts up to a bound; a PRUNE without a time, or with none at all,
   counts as our own backoff (go).
 
@@ -36,10 +35,10 @@ Answers to a GRAFT; the first rule that applies decides:
   if no other rule refuses it, it is dropped (rust), or the peer counts as a subscriber (go, js, nim, jvm).
 * GRAFT-4: From a member: nothing, it is one already. With `member_graft_is_judged` the rules below come first (jvm).
 * GRAFT-8: From a direct peer: a PRUNE; it gets every message anyway (v1.1; *reference only:*
-  `direct_connect_ticks`). nim counts it as misbehaviour, too; rust sends nothing.
+  `direct_peers`). nim counts it as misbehaviour, too; rust sends nothing.
 * GRAFT-5: In backoff: a PRUNE that restarts it. Otherwise a peer that ignores backoffs could retry until it succeeds.
 * GRAFT-9: From a peer with a negative score: a PRUNE without other peers (v1.1). With `unwelcome_graft` it is in the
-  mesh until the next heartbeat, and gets nothing below `publish` (nim; *reference only:* `score`).
+  mesh until the next heartbeat, and gets nothing below `publish` (nim).
 * GRAFT-6: When the mesh is full: a PRUNE that names others of the topic.
 * GRAFT-7: Otherwise the peer is taken in."""
 

@@ -24,10 +24,9 @@ Gossip:
   make others send.
 * GOSSIP-11: Repeated new ids from one peer, a number of times within a number of heartbeats, mean that the mesh
   misses messages: that peer is GRAFTed, if that is enabled (guide, "Gossip").
-* GOSSIP-13: Gossip goes to D_lazy peers, or to a share of the eligible peers if that is more (v1.1; *reference only:*
-  `gossip_factor`).
+* GOSSIP-13: Gossip goes to D_lazy peers, or to a share of the eligible peers if that is more (v1.1).
 * GOSSIP-14: The number of RPCs with IHAVE that are accepted from one peer between two heartbeats is limited (v1.1),
-  with jvm the number of IHAVEs; and the number of RPCs with IWANT (js; *reference only:* `max_ihave_messages`).
+  with jvm the number of IHAVEs; and the number of RPCs with IWANT (js).
 * GOSSIP-12: A fan-out ends when no message was published to it for longer than its time.
 
 IDONTWANT:
@@ -43,7 +42,7 @@ IDONTWANT:
 Flood publishing:
 
 * JUDGE-7: With a rate, the message goes to as many peers as the rate serves in a heartbeat. The mesh or the fan-out
-  counts, and at least D_low members of a mesh are served (nim; *reference only:* `flood_publish`). Otherwise large
+  counts, and at least D_low members of a mesh are served (nim). Otherwise large
   messages fill the uplink before the first copy has left."""
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ from hearsay.core.language.rpc import (
     Rpc,
 )
 from hearsay.core.language.sizes import partial_kind
-from hearsay.core.language.state import RouterState, StateSize
+from hearsay.core.language.state import RouterState, ScoreParts, StateSize
 from hearsay.core.rules.message_rules import ACCEPTED, ASKED, DUPLICATE, first_copy
 from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.capabilities import PeerScoring
@@ -319,6 +319,11 @@ class Router:
     def state_size(self, now: Micros) -> StateSize:
         """Entries and bytes of the guide's table at a time, for the question of simplicity."""
         return size_of_state(self, self.strategy, now)
+
+    def scores(self, now: Micros) -> Iterable[tuple[PeerId, ScoreParts]]:
+        """Return the scores of the connected peers at a time; some count the time in the mesh up to then."""
+        self.now = now
+        return self.strategy.scores()
 
     def _connected(self, event: PeerConnected) -> None:
         native = event.protocol in self.strategy.native_protocols

@@ -118,6 +118,11 @@ def set_schedule(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     if interval_us:
         samples = range(interval_us, plan.end_us, interval_us)
         whole += [(time_us, 1, number, whole_network.SAMPLE_STATE, 0, 0) for number, time_us in enumerate(samples)]
+    interval_us = plan.scenario.scores.every_us
+    if interval_us:
+        samples = range(interval_us, plan.end_us, interval_us)
+        whole += [(time_us, 2, number, whole_network.SAMPLE_SCORES, 0, 0) for number, time_us in enumerate(samples)]
+        arrays.world[at.SAMPLES_SCORES] = 1
     single: list[tuple[int, int, int, int]] = []
     for timed in plan.timed:
         kind = EventKind.JOIN if timed.join else EventKind.LEAVE
@@ -125,7 +130,7 @@ def set_schedule(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     for publication in plan.publications:
         message = publication.message
         if publication.publisher == script:
-            whole.append((publication.time_us, 2, message, whole_network.INJECT, message, 0))
+            whole.append((publication.time_us, 3, message, whole_network.INJECT, message, 0))
         else:
             single.append((publication.time_us, publication.publisher, int(EventKind.PUBLISH), message))
     whole.sort()

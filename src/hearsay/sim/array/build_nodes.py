@@ -15,7 +15,7 @@ from hearsay.core.registry import negotiate
 from hearsay.core.shell.randomness import key_of
 from hearsay.core.shell.strategy import Strategy
 from hearsay.sim.array.machine.memory import filled, zeros
-from hearsay.sim.array.router_parameters import columns_of
+from hearsay.sim.array.router_parameters import columns_of, reals_of, topic_of
 from hearsay.sim.array.world import layout as at
 from hearsay.sim.array.world import queue
 from hearsay.sim.array.world.layout import Arrays
@@ -70,6 +70,13 @@ def set_routers(arrays: Arrays, plan: Plan) -> None:
         [columns_of(kind.name, parameters) for kind, parameters in plan.routers], dtype=np.int64
     )
     arrays.world[at.ROUTERS] = len(plan.routers)
+    arrays.world[at.USES_11] = bool(arrays["parameters"][:, [at.HAS_11, at.ASK_AGAIN]].any())
+    arrays.world[at.HAS_SCORES] = bool(arrays["parameters"][:, at.SCORES].any())
+    arrays["reals"] = np.array([reals_of(parameters) for _, parameters in plan.routers], dtype=np.float64)
+    topics = sorted(plan.topics)
+    lines = [[topic_of(parameters, topic) for topic in topics] for _, parameters in plan.routers]
+    arrays["topic_reals"] = np.array([[reals for reals, _ in line] for line in lines], dtype=np.float64)
+    arrays["topic_times"] = np.array([[times for _, times in line] for line in lines], dtype=np.int64)
     strategies = [kind.strategy(parameters) for kind, parameters in plan.routers]
     table = [[_peering(ours, theirs) for theirs in strategies] for ours in strategies]
     arrays["natives"] = np.array(table, dtype=np.uint8)
@@ -90,7 +97,7 @@ def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
     """Set what may be counted as received before it arrives, see `transport.py`."""
     w = arrays.world
     table = arrays["parameters"]
-    if not (w[at.HAS_LINKS] or w[at.SERVICE] or w[at.MAX_SEEN_BINDS]):
+    if not (w[at.HAS_LINKS] or w[at.SERVICE] or w[at.MAX_SEEN_BINDS] or w[at.USES_11]):
         times = table[:, at.SEEN_TTL]
         windows = (table[:, at.SEEN_WINDOWS] - 1) * table[:, at.INTERVAL]
         forgets = table[:, at.SEEN_WINDOWS] > 0
@@ -125,6 +132,9 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     header[list(plan.initially_down), at.UP] = 0
     arrays["nodes32"] = header
     arrays["nodes64"] = zeros((nodes, at.NODE64), np.int64)
+    if w[at.USES_11]:
+        arrays["more32"] = filled((nodes, at.MORE32), np.int32, -1)
+        arrays["more64"] = zeros((nodes, at.MORE64), np.int64)
     arrays["bytes_out"] = zeros((nodes,), np.int64)
     arrays["members"] = _members(plan, place_of, nodes, topics)
     if w[at.TRACKS_SINCE]:
@@ -139,12 +149,15 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         arrays[name] = zeros((-(-nodes * columns // 64),), np.uint64)
     table = (nodes, max(1, min(columns, int(w[at.MESSAGES]))))
     arrays["cells"] = zeros(table, np.uint64)
+    arrays["revived"] = filled((columns,), np.uint8, 1)
     if w[at.SEEN_EXPIRES]:
         arrays["first_us"] = zeros(table, np.int64)
     if w[at.MAX_SEEN_BINDS]:
         arrays["seen_serials"] = zeros(table, np.int64)
     if w[at.MAX_CACHED_BINDS]:
         arrays["cache_serials"] = zeros(table, np.int64)
+    if w[at.HAS_SCORES]:
+        arrays["records"] = zeros((*table, 2), np.int64)
 
 
 def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> NDArray[np.int32]:
@@ -183,6 +196,12 @@ def set_neighbours(arrays: Arrays, plan: Plan) -> None:
     w[at.SLOTS], w[at.SLOTS_USED] = room, used
     arrays["peers"] = zeros((room,), np.int32)
     arrays["flags"] = zeros((room, topics), np.uint8)
+    if w[at.HAS_SCORES]:
+        arrays["peer_scores"] = zeros((room, 4), np.float64)
+        arrays["topic_scores"] = zeros((room, topics, 4), np.float64)
+        arrays["mesh_times"] = zeros((room, topics, 3), np.int64)
+        words = -(-int(degrees.max(initial=1)) // 64)
+        arrays["senders"] = zeros((*arrays["cells"].shape, words), np.uint64)
     if w[at.HAS_LINKS]:
         links = 2 * int(starts[-1]) + 64
         arrays["links_of"] = filled((room,), np.int32, -1)
@@ -195,9 +214,12 @@ def set_neighbours(arrays: Arrays, plan: Plan) -> None:
         most = max(most * 2, nodes if nodes <= 100_000 else 4 * most + 1000)
     threads = int(w[at.THREADS])
     arrays["candidates"] = zeros((threads, most + 1), np.int64)
+    arrays["ranks"] = zeros((threads, most + 1), np.float64)
+    arrays["keys"] = zeros((threads, most + 1), np.uint64)
     messages = int(w[at.MESSAGES])
     samples = _gossip_samples(arrays, messages)
-    arrays["marks"] = zeros((threads, max(most, messages if samples else 0) + 1), np.uint8)
+    most_marks = max(most, messages if samples or w[at.USES_11] else 0)
+    arrays["marks"] = zeros((threads, most_marks + 1), np.uint8)
     arrays["scratch"] = zeros((threads, max(1024, messages * (1 + min(samples, most)) + 64)), np.int64)
 
 

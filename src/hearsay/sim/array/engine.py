@@ -12,10 +12,22 @@ from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import PartKind
 from hearsay.core.shell.randomness import Randomness
 from hearsay.sim.array.build import build
-from hearsay.sim.array.machine.memory import zeros
-from hearsay.sim.array.run.loop import ADVANCE, BEGIN, CLOSE, COLLECT, FINISH, LATENCIES_AT_ONCE, SHARE, work
+from hearsay.sim.array.machine.memory import filled, zeros
+from hearsay.sim.array.run.loop import (
+    ADVANCE,
+    BEGIN,
+    CLOSE,
+    COLLECT,
+    FINISH,
+    LATENCIES_AT_ONCE,
+    SHARE,
+    work,
+    work_10,
+    work_of_slots,
+)
 from hearsay.sim.array.world import layout as at
 from hearsay.sim.array.world import record
+from hearsay.sim.array.world.layout import Arrays
 from hearsay.sim.plan.engines import CapacityExceeded
 from hearsay.sim.plan.latency import make_latency
 from hearsay.sim.plan.plan import Plan
@@ -46,6 +58,7 @@ class ArrayEngine:
             self.arrays["witnesses"] = np.zeros(plan.scenario.network.nodes, np.uint8)
             self.arrays["witnesses"][list(witnesses)] = 1
             self.arrays.world[at.WITNESSES] = 1
+        self._work = _smallest_entry(self.arrays)
         self.step_us: Micros = max(1, self._end_us // _STEPS)
         """So far the run goes on until `progress` is called again; it may change this."""
         self.stop_requested = False
@@ -69,7 +82,7 @@ class ArrayEngine:
         w = self.arrays.world
         while not self.stop_requested:
             if self._threads is None:
-                work(w, ADVANCE, self.now + self.step_us)
+                self._work(w, ADVANCE, self.now + self.step_us)
             else:
                 self._advance_together(self._threads, self.now + self.step_us)
             self._let_go_of_dials()
@@ -98,17 +111,17 @@ class ArrayEngine:
         w = self.arrays.world
         others = range(1, int(w[at.THREADS]))
         while w[at.NOW] < until:
-            if not work(w, BEGIN, 0):
+            if not self._work(w, BEGIN, 0):
                 return
             if w[at.PART_EVENTS] > _WORTH_SHARING:
-                shares = [helpers.submit(work, w, SHARE, thread) for thread in others]
-                work(w, SHARE, 0)
+                shares = [helpers.submit(self._work, w, SHARE, thread) for thread in others]
+                self._work(w, SHARE, 0)
                 for share in shares:
                     share.result()
             elif w[at.PART_EVENTS]:
                 for thread in (0, *others):
-                    work(w, SHARE, thread)
-            if not work(w, FINISH, 0):
+                    self._work(w, SHARE, thread)
+            if not self._work(w, FINISH, 0):
                 return
 
     def _let_go_of_dials(self) -> None:
@@ -133,20 +146,21 @@ class ArrayEngine:
         w = self.arrays.world
         known = np.arange(int(w[at.FIRST_MESSAGE]), int(w[at.NEWEST]))
         columns = int(w[at.COLUMNS])
-        for name in ("cells", "first_us", "seen_serials", "cache_serials"):
+        for name in ("cells", "first_us", "seen_serials", "cache_serials", "records", "senders"):
             before = self.arrays[name]
             if before.shape[1] == columns:
-                after = zeros((len(before), 2 * columns), before.dtype)
+                after = zeros((len(before), 2 * columns, *before.shape[2:]), before.dtype)
                 after[:, known % (2 * columns)] = before[:, known % columns]
                 self.arrays[name] = after
         for name in ("seen", "cached"):
             self.arrays[name] = _with_columns_doubled(self.arrays[name], columns, known)
+        self.arrays["revived"] = filled((2 * columns,), np.uint8, 1)
         w[at.COLUMNS] = 2 * columns
 
     def _make_room_for_links(self) -> None:
         """Use again what nothing refers to; more, when that is little."""
         w = self.arrays.world
-        work(w, COLLECT, 0)
+        self._work(w, COLLECT, 0)
         spare = w[at.LINKS_SPARE]
         if 4 * spare > w[at.LINKS] and w[at.LINKS_USED] + w[at.LINKS_WANTED] <= w[at.LINKS] + spare:
             return
@@ -157,7 +171,7 @@ class ArrayEngine:
     def _grow_slots(self) -> None:
         w = self.arrays.world
         w[at.SLOTS] = 4 * w[at.SLOTS] + 64 * w[at.NODES]
-        for name in ("peers", "flags", "links_of"):
+        for name in ("peers", "flags", "links_of", *(at.SLOT_SCORES if w[at.HAS_SCORES] else ())):
             self._enlarge(name, int(w[at.SLOTS]))
 
     def _enlarge(self, name: str, room: int) -> None:
@@ -173,7 +187,7 @@ class ArrayEngine:
         return self.count(record.DELIVERIES)
 
     def figures(self) -> Figures:
-        work(self.arrays.world, CLOSE, 0)
+        self._work(self.arrays.world, CLOSE, 0)
         sent = self.arrays["counts"][:, record.SENT : record.SENT + len(PartKind)].sum(axis=0)
         return Figures(
             publishes=self.count(record.PUBLISHES),
@@ -234,3 +248,10 @@ def _with_columns_doubled(before: NDArray[np.uint64], columns: int, known: NDArr
     after = zeros((2 * len(before),), np.uint64)
     after[...] = np.packbits(new, bitorder="little").view(np.uint64)
     return after
+
+
+def _smallest_entry(arrays: Arrays) -> Callable[..., bool]:
+    """Return the entry that is compiled with as little as the run needs."""
+    if arrays.world[[*at.WITHOUT_11]].any():
+        return work
+    return work_10 if arrays.world[[*at.WITHOUT_LINKS]].any() else work_of_slots

@@ -14,10 +14,28 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.core.mesh.parameters import FanoutTopUp, GossipTargets, SeenBy, ShortMesh, UnknownGraft
+from hearsay.core.mesh.parameters import (
+    FanoutTopUp,
+    GossipsubParameters,
+    GossipTargets,
+    GraftChoice,
+    Median,
+    OpportunityChoice,
+    OutboundRepair,
+    OutboundWhenFull,
+    SeenBy,
+    ShortMesh,
+    UnknownGraft,
+    UnsubscribedGraft,
+    UnwelcomeGraft,
+)
+from hearsay.core.rules import score_parts
+from hearsay.core.scores.declarations import InvalidCopies, MeshTimes, QuantumRounding, TrackedPromises
+from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbers
 from hearsay.core.shell.parameters import RouterParameters
+from hearsay.sim.array.rules import mesh, promises, upkeep
 from hearsay.sim.array.world import layout as at
-from hearsay.sim.plan.engines import PART_OF, REFERENCE_ONLY, WITH_KERNELS
+from hearsay.sim.plan.engines import PART_OF, REFERENCE_ONLY, WITH_KERNELS, WITHOUT_EFFECT
 
 _Value: TypeAlias = Callable[[Any], int]
 
@@ -92,11 +110,125 @@ _GOSSIPSUB = (
     _Column(at.ANSWERS_LIMIT, ("iwant_answers_per_id",)),
     _Column(at.MAX_CACHED, ("max_cached_messages",)),
 )
+_WHEN_FULL = {
+    OutboundWhenFull.ALWAYS: score_parts.ALWAYS,
+    OutboundWhenFull.QUOTA: score_parts.QUOTA,
+    OutboundWhenFull.NEVER: score_parts.NEVER,
+}
+_MEDIANS = {Median.UPPER: score_parts.UPPER, Median.LOWER: score_parts.LOWER, Median.MEAN: score_parts.MEAN}
+_OPPORTUNITY = {
+    OpportunityChoice.DRAWN_ABOVE: upkeep.DRAWN_ABOVE,
+    OpportunityChoice.FIRST_ABOVE: upkeep.FIRST_ABOVE,
+    OpportunityChoice.FIRST_FROM: upkeep.FIRST_FROM,
+}
+_STRANGERS = {
+    UnsubscribedGraft.PRUNE: mesh.STRANGER_IS_PRUNED,
+    UnsubscribedGraft.IGNORE: mesh.STRANGER_IS_IGNORED,
+    UnsubscribedGraft.TAKEN_IN: mesh.STRANGER_IS_TAKEN_IN,
+}
+_TRACKED = {
+    TrackedPromises.NONE: promises.TRACKS_NONE,
+    TrackedPromises.ONE: promises.TRACKS_ONE,
+    TrackedPromises.ALL: promises.TRACKS_ALL,
+}
+_GOSSIPSUB_11 = (
+    _Column(at.HAS_11, (), lambda given: given.uses_11),
+    _Column(at.MAX_ASKED, ("max_ids_asked",), lambda given: given.max_ids_asked_per_peer),
+    _Column(at.ASK_AGAIN, ("ask_again_heartbeats",)),
+    _Column(at.DEGREE_SCORE, ("degree_score",)),
+    _Column(at.DEGREE_OUT, ("degree_out",)),
+    _Column(at.WHEN_FULL, ("outbound_when_full",), lambda given: _WHEN_FULL[given.outbound_when_full]),
+    _Column(
+        at.REPAIR_TO,
+        ("outbound_repair",),
+        lambda given: given.degree if given.outbound_repair is OutboundRepair.TO_DEGREE else given.degree_out,
+    ),
+    _Column(at.OPPORTUNITY_TICKS, ("opportunistic_graft_ticks",)),
+    _Column(at.OPPORTUNITY_PEERS, ("opportunistic_graft_peers",)),
+    _Column(at.OPPORTUNITY_CHOICE, ("opportunity_choice",), lambda given: _OPPORTUNITY[given.opportunity_choice]),
+    _Column(at.MEDIAN, ("median",), lambda given: _MEDIANS[given.median]),
+    _Column(at.GRAFTS_BEST, ("graft_choice",), lambda given: given.graft_choice is GraftChoice.BEST),
+    _Column(at.GRAFT_ON_SUBSCRIBE, ("graft_on_subscribe",)),
+    _Column(
+        at.TAKES_UNWELCOME,
+        ("unwelcome_graft",),
+        lambda given: given.unwelcome_graft is UnwelcomeGraft.TAKEN_IN,
+    ),
+    _Column(at.GRAFT_FLOOD, ("graft_flood_ms",)),
+    _Column(at.EARLY_GRAFT, ("early_graft_ms",)),
+    _Column(at.FLOOD_PUBLISH, ("flood_publish",)),
+    _Column(at.FLOOD_RATE, ("flood_publish_mbit",)),
+    _Column(at.MAX_IHAVE_RPCS, ("max_ihave_messages",)),
+    _Column(at.COUNTS_IHAVES, ("ihave_parts_count",)),
+    _Column(at.IHAVE_IDS_OF_RPC, ("ihave_ids_of_rpc",)),
+    _Column(at.MAX_IWANT_RPCS, ("max_iwant_messages",)),
+    _Column(at.FOLLOWUP, ("iwant_followup_ms",)),
+    _Column(at.TRACKED, ("tracked_promises",), lambda given: _TRACKED[given.tracked_promises]),
+    _Column(at.ASKED_MUST_SEND, ("asked_peer_must_send",)),
+    _Column(at.UNSUBSCRIBED_GRAFT, ("unsubscribed_graft",), lambda given: _STRANGERS[given.unsubscribed_graft]),
+    _Column(at.MEMBER_IS_JUDGED, ("member_graft_is_judged",)),
+    _Column(at.BACKOFF_ON_UNSUBSCRIBE, ("backoff_on_unsubscribe",)),
+    _Column(at.BACKOFF_NOT_JOINED, ("backoff_when_not_joined",)),
+    _Column(at.BACKOFF_LASTS, ("backoff_until_forgotten",)),
+    _Column(at.EXCHANGE_ALWAYS, ("exchange_always",)),
+    _Column(at.MESH_FIRST, ("mesh_before_gossip",)),
+    _Column(at.GRAYLISTED_SUBSCRIBE, ("graylisted_subscriptions",)),
+    _Column(at.SCORES, ("score",), lambda given: given.score is not None),
+    _Column(at.REFRESH, (), lambda given: _of_peer(given, lambda peer: peer.decay_interval_us)),
+    _Column(at.TIMES_ARE_NOW, (), lambda given: _of_peer(given, lambda peer: peer.mesh_times is MeshTimes.NOW)),
+    _Column(
+        at.WHOLE_QUANTA,
+        (),
+        lambda given: _of_peer(given, lambda peer: peer.time_in_mesh_quanta is QuantumRounding.WHOLE),
+    ),
+    _Column(at.DEFICIT_AFTER, (), lambda given: _of_peer(given, lambda peer: peer.deficit_after_prune)),
+    _Column(at.SECOND_PRUNE, (), lambda given: _of_peer(given, lambda peer: peer.second_prune_counts)),
+    _Column(
+        at.MEMBERS_BLAMED,
+        (),
+        lambda given: _of_peer(given, lambda peer: peer.invalid_copies is InvalidCopies.MEMBERS),
+    ),
+    _Column(at.RECORD_TTL, (), lambda given: _of_peer(given, lambda peer: peer.delivery_ttl_ms * 1000)),
+    _Column(at.MAX_SENDERS, (), lambda given: _of_peer(given, lambda peer: peer.max_senders_per_delivery)),
+)
+_REALS_OF = ("gossip_factor", "early_graft_penalty")
+"""Parameters that stand in `reals`."""
+
+
+def _of_peer(given: GossipsubParameters, value: Callable[[PeerScoreParameters], int]) -> int:
+    return value(given.score.peer) if given.score is not None else 0
+
+
+def reals_of(parameters: RouterParameters) -> list[float]:
+    """Return a router's line in the table `reals`."""
+    if not isinstance(parameters, GossipsubParameters):
+        return [0.0] * at.REALS
+    score = parameters.score
+    line = [parameters.gossip_factor, parameters.early_graft_penalty]
+    if score is None:
+        return line + [0.0] * (at.REALS - len(line))
+    thresholds, peer = score.thresholds, score.peer
+    line += [thresholds.gossip, thresholds.publish, thresholds.graylist, thresholds.opportunistic_graft]
+    line += [peer.topic_cap, peer.misbehaviour_weight, peer.misbehaviour_threshold, peer.misbehaviour_decay]
+    line += [peer.slow_peer_weight, peer.slow_peer_threshold, peer.slow_peer_decay, peer.decay_to_zero]
+    return list(map(float, line))
+
+
+def topic_of(parameters: RouterParameters, topic: str) -> tuple[list[float], list[int]]:
+    """Return a router's lines for a topic in the tables `topic_reals` and `topic_times`."""
+    score = parameters.score if isinstance(parameters, GossipsubParameters) else None
+    scored = None if score is None else score.of_topic(topic)
+    numbers = TopicNumbers() if scored is None else scored.numbers()
+    times = ("quantum", "window", "activation")
+    line = [value for name, value in numbers._asdict().items() if name not in times]
+    return line, [int(scored is not None), *(getattr(numbers, name) for name in times)]
+
+
 _COLUMNS = {
     "floodsub": _SHARED,
     "randomsub": (*_SHARED, *_RANDOMSUB),
     "meshsub": (*_SHARED, *_MESHSUB),
-    "gossipsub": (*_SHARED, *_MESHSUB, *_GOSSIPSUB),
+    "gossipsub": (*_SHARED, *_MESHSUB, *_GOSSIPSUB, *_GOSSIPSUB_11),
 }
 
 
@@ -104,13 +236,15 @@ def columns_of(router: str, parameters: RouterParameters) -> NDArray[np.int64]:
     """Return a router's line in the table `parameters`; `NoKernel` if that would leave out a parameter."""
     columns = _COLUMNS[router]
     carried = {name for column in columns for name in column.names}
-    missing = set(parameters.names()) - carried - set(REFERENCE_ONLY) - set(PART_OF)
+    missing = set(parameters.names()) - carried - {*_REALS_OF, *WITHOUT_EFFECT, *REFERENCE_ONLY, *PART_OF}
     if missing:
         raise NoKernel(f"{router}: no column carries {', '.join(sorted(missing))}")
     line = np.zeros(at.PARAMETERS, dtype=np.int64)
     line[at.ROUTER_KIND] = WITH_KERNELS.index(router)
     for column in columns:
-        name = column.names[0]
-        unit = 1000 if name.endswith("_ms") else 1
-        line[column.place] = column.value(parameters) if column.value else unit * getattr(parameters, name)
+        line[column.place] = column.value(parameters) if column.value else _number(parameters, column.names[0])
     return line
+
+
+def _number(parameters: RouterParameters, name: str) -> int:
+    return (1000 if name.endswith("_ms") else 1) * getattr(parameters, name)

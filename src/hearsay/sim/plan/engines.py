@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from hearsay.core.mesh.mesh import MAX_UNSENT
-from hearsay.core.mesh.parameters import MeshParameters, UnsubscribedGraft
+from hearsay.core.mesh.parameters import GossipsubParameters, MeshParameters
 from hearsay.sim.scenario.network import LatencyKind, TopologyKind
 from hearsay.sim.scenario.routers import RouterChoice
 from hearsay.sim.scenario.scenario import Scenario
@@ -19,22 +19,10 @@ EngineName: TypeAlias = Literal["reference", "array"]
 
 WITH_KERNELS = ("floodsub", "randomsub", "meshsub", "gossipsub")
 REFERENCE_ONLY: Mapping[str, tuple[str, ...]] = {
-    "accept_exchange": ("exchange_dials",),
     "allowed_topics": (),
-    "ask_again_heartbeats": (),
-    "backoff_on_unsubscribe": (),
-    "backoff_until_forgotten": (),
-    "backoff_when_not_joined": (),
-    "degree_out": ("outbound_repair", "outbound_when_full"),
-    "degree_score": (),
-    "direct_connect_ticks": ("direct_graft", "direct_peers"),
-    "early_graft_ms": (),
-    "exchange_always": (),
+    "direct_peers": ("direct_graft",),
     "extensions": ("late_extensions",),
-    "flood_publish": ("flood_publish_mbit",),
     "gater": (),
-    "gossip_factor": (),
-    "graft_on_subscribe": (),
     "idontwant_threshold_bytes": (
         "heeds_idontwant",
         "idontwant_on_publish",
@@ -45,17 +33,11 @@ REFERENCE_ONLY: Mapping[str, tuple[str, ...]] = {
         "max_unwanted",
         "withdraw_unwanted",
     ),
-    "ihave_ids_of_rpc": (),
     "max_cached_bytes": (),
-    "max_ids_asked": (),
-    "max_ihave_messages": ("ihave_parts_count",),
-    "max_iwant_messages": (),
     "max_seen_bytes": (),
     "max_subscription_bytes": (),
     "max_subscription_bytes_per_peer": (),
     "max_subscriptions_per_rpc": (),
-    "member_graft_is_judged": (),
-    "mesh_before_gossip": (),
     "partial_messages": (
         "max_groups_per_peer",
         "max_metadata_bytes",
@@ -64,27 +46,14 @@ REFERENCE_ONLY: Mapping[str, tuple[str, ...]] = {
         "supporters_told",
     ),
     "places_per_address": (),
-    "score": (
-        "asked_peer_must_send",
-        "early_graft_penalty",
-        "graft_choice",
-        "graft_flood_ms",
-        "graylisted_subscriptions",
-        "iwant_followup_ms",
-        "median",
-        "opportunistic_graft_peers",
-        "opportunistic_graft_ticks",
-        "opportunity_choice",
-        "tracked_promises",
-        "unwelcome_graft",
-    ),
     "skip_senders": (),
     "test_extension": (),
-    "unsubscribed_graft": (),
 }
 """Parameters that only the reference engine knows, except switched off; and those without effect when they are
 off."""
 PART_OF = frozenset(name for names in REFERENCE_ONLY.values() for name in names)
+WITHOUT_EFFECT = ("accept_exchange", "direct_connect_ticks", "exchange_dials")
+"""Parameters that change nothing on the array engine, whose PRUNEs name no peers and which has no direct ones."""
 WORTH_COMPILING = 2_000_000
 """Events from which the array engine is faster even if it has to be compiled first."""
 COPIES_PER_DELIVERY = 7
@@ -97,7 +66,10 @@ class CapacityExceeded(Exception):
 
 def unsupported(scenario: Scenario) -> list[str]:
     """Return what the array engine cannot run, by key; empty when it can run everything."""
-    missing = [problem for key, choice in scenario.routers.items() for problem in _without_kernel(key, choice)]
+    routers = scenario.routers
+    names_peers = any(_names_peers(choice) for choice in routers.values())
+    missing = [problem for key, choice in routers.items() for problem in _without_kernel(key, choice, names_peers)]
+    missing += _without_scores(scenario)
     if scenario.validation.invalid:
         missing.append("validation.invalid: only validation.reject_share")
     if scenario.links.uplink_queue_bytes and len(scenario.topic_names) > MAX_UNSENT:
@@ -108,16 +80,38 @@ def unsupported(scenario: Scenario) -> list[str]:
     return missing
 
 
-def _without_kernel(key: str, choice: RouterChoice) -> Iterator[str]:
+def _without_kernel(key: str, choice: RouterChoice, names_peers: bool) -> Iterator[str]:
     if choice.kind not in WITH_KERNELS:
         yield f"{key}.kind = {choice.kind!r}: only {', '.join(WITH_KERNELS)}"
     parameters = choice.parameters
-    if isinstance(parameters, MeshParameters) and parameters.prune_backoff_ms and parameters.accept_exchange:
-        yield f"{key}.accept_exchange = true: only without prune_backoff_ms, because its routers do not dial"
+    if names_peers and getattr(parameters, "accept_exchange", False):
+        yield f"{key}.accept_exchange = true: only without exchange_peers, because its routers do not dial"
     for name in REFERENCE_ONLY:
         value = getattr(parameters, name, 0)
-        if value and value is not UnsubscribedGraft.PRUNE and name != "accept_exchange":
+        if value:
             yield f"{key}.{name}{_only(value)}"
+
+
+def _names_peers(choice: RouterChoice) -> bool:
+    parameters = choice.parameters
+    return isinstance(parameters, MeshParameters) and parameters.prune_backoff_ms * parameters.exchange_peers > 0
+
+
+def _without_scores(scenario: Scenario) -> Iterator[str]:
+    """Yield what the array engine runs only without scores."""
+    faults = scenario.faults
+    for key, choice in scenario.routers.items():
+        score = getattr(choice.parameters, "score", None)
+        if score is None:
+            continue
+        if faults.churn or faults.crash or faults.partition or faults.cut:
+            yield f"{key}.score: only without faults"
+        if scenario.addresses.nodes_per_address or scenario.addresses.shared:
+            yield f"{key}.score: only without addresses"
+        if scenario.ratings:
+            yield f"{key}.score: only without ratings"
+        if publications(scenario) > score.peer.max_deliveries:
+            yield f"{key}.score.max_deliveries: only with as many as there are messages"
 
 
 def _only(value: object) -> str:
@@ -144,6 +138,15 @@ def choose_engine(scenario: Scenario, wanted: str = "auto", *, checked: bool = F
     if events < WORTH_COMPILING:
         return "reference", f"about {events:,} events, a small run"
     return "array", f"about {events:,} events"
+
+
+def array_entry(scenario: Scenario) -> str:
+    """Return the name of the array engine's function for a run, which is compiled with what such a run needs."""
+    for choice in scenario.routers.values():
+        parameters = choice.parameters
+        if isinstance(parameters, GossipsubParameters) and (parameters.uses_11 or parameters.ask_again_heartbeats):
+            return "work"
+    return "work_10" if _links_need_memory(scenario) or scenario.service.time_us else "work_of_slots"
 
 
 def estimated_events(scenario: Scenario) -> int:

@@ -260,7 +260,7 @@ class ReferenceEngine(Network):
         """Record the scores of all peers of routers with scores."""
         for node in self.nodes:
             if node.router is not None:
-                for peer, parts in node.router.strategy.scores():
+                for peer, parts in node.router.scores(self.now):
                     number: Any = peer
                     for row in score_rows(self.now, node.id, number, parts, self.topic_numbers):
                         self.recorder.row(row)

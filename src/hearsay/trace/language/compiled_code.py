@@ -52,10 +52,9 @@ class KeptCode:
                     return folder
         return None
 
-    @property
-    def is_there(self) -> bool:
-        """True if something is compiled already."""
-        return self.folder is not None and any(self.folder.rglob("*.nbc"))
+    def holds(self, entry: str) -> bool:
+        """Return whether a function that Python calls is compiled already."""
+        return self.folder is not None and any(self.folder.rglob(f"*.{entry}-*.nbc"))
 
     @property
     def is_kept_for_good(self) -> bool:

@@ -14,7 +14,7 @@ from numba.core.codegen import CPUCodeLibrary
 from numba.core.cpu import CPUContext
 from numba.extending import typeof_impl
 
-from hearsay.sim.array.machine.views import CHECKED, world_type
+from hearsay.sim.array.machine.views import CHECKED, WorldType
 from hearsay.trace.language.compiled_code import KeptCode
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -27,9 +27,10 @@ _kernels: set[str] = set()
 
 
 TYPES: dict[str, Any] = {
-    "World": world_type,
+    "World": WorldType,
     "int": types.int64,
     "bool": types.boolean,
+    "float": types.float64,
     "Word": types.uint64,
 }
 """Types by the annotations of kernels; modules add records of their own."""
@@ -40,12 +41,21 @@ def inlined(function: Function) -> Function:
     return kernel(function, forceinline=True)
 
 
-def kernel(function: Function, **options: bool) -> Function:
+def only_with(scalar: int) -> Callable[[Function], Function]:
+    """Return a decorator for kernels that do nothing, and are not compiled, in a world without a scalar."""
+
+    def kernel_of_part(function: Function) -> Function:
+        return kernel(function, scalar)
+
+    return kernel_of_part
+
+
+def kernel(function: Function, needed: int | None = None, **options: bool) -> Function:
     """Return a function that other kernels call.
 
     It is compiled for the types of its annotations, whatever integers it is called with: numba would compile it again
-    for every mixture of widths, and take minutes. `Any` leaves that to numba. Kernels make no arrays, so nothing
-    counts references to them, which would cost a sixth of the time.
+    for every mixture of widths, and take minutes. `Any` leaves that to numba. Worlds are of several types. Kernels
+    make no arrays, so nothing counts references to them, which would cost a sixth of the time.
     """
     dispatcher = _njit(
         nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options
@@ -54,15 +64,53 @@ def kernel(function: Function, **options: bool) -> Function:
     _kernels.add(source.__qualname__)
     names = source.__code__.co_varnames[: source.__code__.co_argcount]
     declared = [TYPES.get(str(source.__annotations__.get(name))) for name in names]
-    signature = tuple(declared) if all(each is not None for each in declared) else None
+    is_declared = all(each is not None for each in declared)
     compile_for = dispatcher.compile
+    idle = None if needed is None else _idle(source)
 
     def compile_part(given: Any) -> Any:
+        signature: Any = given
+        if is_declared:
+            signature = tuple(one if kind is WorldType else kind for one, kind in zip(given, declared, strict=True))
         with _without_finish():
-            return compile_for(signature or given)
+            if idle is None or needed not in signature[0].without:
+                return compile_for(signature)
+            idle.compile(signature)
+            dispatcher.add_overload(idle.overloads[signature])
+            return dispatcher
 
     dispatcher.compile = compile_part
     return dispatcher
+
+
+def _none() -> None:
+    return None
+
+
+def _false() -> bool:
+    return False
+
+
+def _zero() -> int:
+    return 0
+
+
+def _zero_real() -> float:
+    return 0.0
+
+
+_IDLE = {"None": _none, "bool": _false, "int": _zero, "float": _zero_real}
+"""Functions that do nothing, by what they return."""
+
+
+def _idle(function: FunctionType) -> Any:
+    """Return a kernel with the arguments of another one that does nothing."""
+    nothing = cast("FunctionType", _IDLE[str(function.__annotations__["return"])])
+    count = function.__code__.co_argcount
+    names = function.__code__.co_varnames[:count]
+    code = nothing.__code__.replace(co_argcount=count, co_nlocals=count, co_varnames=names)
+    compiled_as = _njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return compiled_as(FunctionType(code, nothing.__globals__, function.__name__))
 
 
 @contextmanager
@@ -95,14 +143,11 @@ def _leave_in_pieces(library: Any) -> None:
 
 @contextmanager
 def _with_all_that_it_calls() -> Generator[None]:
-    """Return an entry is linked with the kernels that its kernels call, and so on."""
+    """Link an entry with the kernels that its kernels call, and so on."""
     before = _library.finalize
 
     def finalize(library: Any) -> None:
-        known = list(library._linking_libraries)
-        for each in known:
-            known += [other for other in each._linking_libraries if other not in known]
-        library._linking_libraries[:] = known
+        library._linking_libraries[:] = _callers_first(library)
         before(library)
 
     _library.finalize = finalize
@@ -110,6 +155,22 @@ def _with_all_that_it_calls() -> Generator[None]:
         yield
     finally:
         _library.finalize = before
+
+
+def _callers_first(library: Any) -> list[Any]:
+    """Return all that a library calls, each behind its callers: LLVM links what something needs already."""
+    done: list[Any] = []
+
+    def visit(one: Any) -> None:
+        for each in one._linking_libraries:
+            if each not in seen:
+                seen.add(each)
+                visit(each)
+        done.append(one)
+
+    seen = {library}
+    visit(library)
+    return done[-2::-1]
 
 
 def _no_executable(_self: Any, _library: Any, _description: Any, _environment: Any) -> Any:

@@ -39,13 +39,17 @@ def word(number: int) -> Any:
 
 
 class WorldType(_any.Type):
-    """The world of a run: scalars, then the address and the extents of every array."""
+    """The world of a run: scalars, then the address and the extents of every array.
+
+    Scalars `without` are 0 for sure: kernels that get such a world are compiled without what these switch on.
+    """
 
     changing = 0
     """Scalars before this place change while kernels run."""
 
-    def __init__(self) -> None:
-        _any.Type.__init__(self, "World")
+    def __init__(self, name: str, without: tuple[int, ...] = ()) -> None:
+        _any.Type.__init__(self, name)
+        self.without = without
 
 
 class ViewType(_any.Type):
@@ -64,9 +68,6 @@ class ViewType(_any.Type):
             return None
         rest = self.extents[len(places) :]
         return ViewType(self.array, self.dtype, rest) if rest else self.dtype
-
-
-world_type = WorldType()
 
 
 @_registry.register_default(WorldType)
@@ -223,8 +224,8 @@ def _shape(context: Any, builder: Any, kind: Any, value: Any) -> Any:
 
 
 @_extending.lower_builtin("static_getitem", WorldType, _any.Any)
-def _get_scalar(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
-    return read(builder, args[0], args[1])
+def _get_scalar(_context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return word(0) if args[1] in sig.args[0].without else read(builder, args[0], args[1])
 
 
 @_extending.lower_builtin(operator.setitem, WorldType, _any.Integer, _any.Any)

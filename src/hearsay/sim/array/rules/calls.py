@@ -6,9 +6,17 @@ from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
 from hearsay.core.rules.mesh_rules import first_heartbeat, next_heartbeat
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.machine.compiling import inlined, kernel, only_with
 from hearsay.sim.array.rules.forwarding import publish, receive, validated
-from hearsay.sim.array.rules.gossip import age, forget_requests, gossip, keep_fanout, on_ihave, on_iwant
+from hearsay.sim.array.rules.gossip import (
+    age,
+    forget_asked,
+    forget_requests,
+    gossip,
+    keep_fanout,
+    on_ihave,
+    on_iwant,
+)
 from hearsay.sim.array.rules.membership import (
     SAID_AGAIN,
     connect,
@@ -19,30 +27,51 @@ from hearsay.sim.array.rules.membership import (
     on_subscription,
     say_again,
 )
-from hearsay.sim.array.rules.mesh import drop, has_mesh, keep_meshes, on_graft, on_prune
+from hearsay.sim.array.rules.mesh import drop, has_mesh, on_graft, on_prune
 from hearsay.sim.array.rules.notes import STARTED, note_call, note_gossip, note_message, note_rpc, note_topic_part
+from hearsay.sim.array.rules.promises import (
+    admits_ihave,
+    admits_iwant,
+    begin_heartbeat,
+    control_handled,
+    end_heartbeat,
+    trusts_gossip_of,
+    uses_11,
+)
+from hearsay.sim.array.rules.scores import decay, has_scores, is_graylisted, penalise_slow
+from hearsay.sim.array.rules.upkeep import keep_meshes
 from hearsay.sim.array.travel.outbox import flush
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw1
 from hearsay.sim.array.world.layout import (
     APPLICATION,
+    ASK_AGAIN,
     BEAT_SPREAD,
+    COUNTS_IHAVES,
     DUE,
     FIRST_BEAT,
     GOSSIPSUB,
+    GRAYLISTED_SUBSCRIBE,
+    HAS_LINKS,
+    HAS_SCORES,
     INTERVAL,
     MAX_CONTROL,
     MAX_MESSAGES,
+    MESH_FIRST,
     MISSING_WINDOW,
     NEWS,
     OUT_COUNT,
     OWED,
+    REFRESH,
+    REFRESH_DUE,
+    REFRESHED,
     ROUTER_KIND,
     SERVICE,
     STARTS,
     TICK,
     TOPIC,
     TOPICS,
+    UNANNOUNCED,
     UP,
     UPLINK,
     UPLINK_FREE,
@@ -54,6 +83,7 @@ from hearsay.sim.array.world.layout import (
     flags,
     members,
     messages,
+    more64,
     nodes32,
     nodes64,
     peers,
@@ -97,7 +127,7 @@ def _begin(w: World, th: int, now: int, node: int, kind: int, remote: int, topic
 def _end(w: World, th: int, now: int, node: int) -> None:
     """End a call: send what it put into the outbox."""
     if control(w)[th, OUT_COUNT] and nodes32(w)[node, OWED] & SAID_AGAIN:
-        say_again(w, th, now, node, False)
+        say_again(w, th, now, node, 0)
     flush(w, th, now, node)
 
 
@@ -119,8 +149,12 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
     if has_mesh(w, node):
         phase = below(draw1(w, Purpose.HEARTBEAT_PHASE, node), parameter(w, node, BEAT_SPREAD) + 1)
         due = first_heartbeat(now, parameter(w, node, FIRST_BEAT), phase)
-        if w[SERVICE]:
+        if w[SERVICE] or w[HAS_SCORES]:
             nodes64(w)[node, DUE] = due
+        if has_scores(w, node):
+            more64(w)[node, REFRESHED] = now
+            more64(w)[node, REFRESH_DUE] = now + parameter(w, node, REFRESH)
+            due = min(due, more64(w)[node, REFRESH_DUE])
         push(w, th, due, node, EventKind.TIMER_FIRED, -1, header[STARTS], 0)
 
 
@@ -128,40 +162,63 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
 def call_timer(w: World, th: int, now: int, node: int) -> None:
     _begin(w, th, now, node, EventKind.TIMER_FIRED, -1, -1, -1)
     if has_mesh(w, node):
-        _beat(w, th, now, node)
+        due = _beat_with_scores(w, th, now, node) if has_scores(w, node) else _beat(w, th, now, node)
+        _end(w, th, now, node)
+        push(w, th, due, node, EventKind.TIMER_FIRED, -1, nodes32(w)[node, STARTS], 0)
         return
     nodes32(w)[node, OWED] &= ~WAITS_TO_ANNOUNCE
     if nodes32(w)[node, OWED]:
-        say_again(w, th, now, node, True)
+        say_again(w, th, now, node, SAID_AGAIN)
     _end(w, th, now, node)
 
 
 @kernel
-def _beat(w: World, th: int, now: int, node: int) -> None:
-    """Do a heartbeat (BEAT-2)."""
+def _beat_with_scores(w: World, th: int, now: int, node: int) -> int:
+    """Do what is due: a decay, then a heartbeat; return when something is due again (STANDING-3)."""
+    times = more64(w)[node]
+    if nodes32(w)[node, OWED] & UNANNOUNCED:
+        say_again(w, th, now, node, UNANNOUNCED)
+    if now >= times[REFRESH_DUE]:
+        decay(w, now, node)
+        interval = parameter(w, node, REFRESH)
+        times[REFRESH_DUE] += ((now - times[REFRESH_DUE]) // interval + 1) * interval
+    due = nodes64(w)[node, DUE]
+    if now >= due:
+        due = _beat(w, th, now, node)
+    return min(due, times[REFRESH_DUE])
+
+
+@kernel
+def _beat(w: World, th: int, now: int, node: int) -> int:
+    """Do a heartbeat; return when the next one is due (BEAT-2)."""
     header = nodes32(w)[node]
+    has_11 = uses_11(w, node)
+    if has_11:
+        begin_heartbeat(w, th, now, node)
     tick = header[TICK] + 1
     header[TICK] = tick
-    interval = parameter(w, node, INTERVAL)
-    due = now  # a timer fires when it is due, unless the node was busy
-    if w[SERVICE]:
+    due = now  # a timer fires when it is due, unless the node was busy or it is that of another thing
+    if w[SERVICE] or w[HAS_SCORES]:
         due = nodes64(w)[node, DUE]
-    due = next_heartbeat(due, interval, now)
-    if w[SERVICE]:
+    due = next_heartbeat(due, parameter(w, node, INTERVAL), now)
+    if w[SERVICE] or w[HAS_SCORES]:
         nodes64(w)[node, DUE] = due
     if header[OWED]:
-        say_again(w, th, now, node, True)
+        say_again(w, th, now, node, SAID_AGAIN)
     keep_meshes(w, th, now, node, tick)
     if parameter(w, node, ROUTER_KIND) == GOSSIPSUB:
         keep_fanout(w, th, now, node)
-        gossip(w, th, node, tick)
+        gossip(w, th, now, node, tick)
         if header[NEWS] >= 0:
             forget_requests(w, node)
             if tick % parameter(w, node, MISSING_WINDOW) == 0:
                 lists.remove(w, node, NEWS, -1, -1)
+        if parameter(w, node, ASK_AGAIN):
+            forget_asked(w, node, tick)
         age(w, node, tick)
-    _end(w, th, now, node)
-    push(w, th, due, node, EventKind.TIMER_FIRED, -1, header[STARTS], 0)
+    if has_11:
+        end_heartbeat(w, th)
+    return int(due)
 
 
 @kernel
@@ -212,6 +269,9 @@ def call_message(w: World, th: int, now: int, node: int, sender: int, message: i
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         note_message(w, th, now, node, sender, message, hops, via)
+    if w[HAS_SCORES] and is_graylisted(w, now, node, find_slot(w, node, sender)):
+        drop(w, th, now, node, sender, PUBLISH, 1, Reason.GRAYLISTED)
+        return
     receive(w, th, now, node, sender, message, hops, via)
     _end(w, th, now, node)
 
@@ -232,11 +292,38 @@ def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int,
         others >>= 1
     if is_witness(w, node):
         note_gossip(w, th, now, node, sender, ids, count)
+    if w[HAS_SCORES] and is_graylisted(w, now, node, find_slot(w, node, sender)):
+        drop(w, th, now, node, sender, IHAVE, 1, Reason.GRAYLISTED)
+        return
     if parameter(w, node, MAX_CONTROL) < 1:
         drop(w, th, now, node, sender, IHAVE, 1, Reason.OVER_LIMIT)
         return
-    on_ihave(w, th, now, node, sender, messages(w)[first, TOPIC], ids, 0, count)
+    if not uses_11(w, node):
+        on_ihave(w, th, now, node, sender, messages(w)[first, TOPIC], ids, 0, count)
+    elif _admits_gossip(w, th, now, node, sender, count, 0) & _ADMITS_IHAVE:
+        on_ihave(w, th, now, node, sender, messages(w)[first, TOPIC], ids, 0, count)
+        control_handled(w, th, now, node, sender)
     _end(w, th, now, node)
+
+
+_ADMITS_IHAVE, _ADMITS_IWANT = 1, 2
+
+
+@kernel
+def _admits_gossip(w: World, th: int, now: int, node: int, sender: int, announced: int, requested: int) -> int:
+    """Return whether the IHAVEs and the IWANTs of an RPC are handled, by the number of their ids."""
+    if has_scores(w, node) and not trusts_gossip_of(w, now, node, find_slot(w, node, sender)):
+        if announced:
+            drop(w, th, now, node, sender, IHAVE, announced, Reason.LOW_SCORE)
+        if requested:
+            drop(w, th, now, node, sender, IWANT, requested, Reason.LOW_SCORE)
+        return 0
+    admitted = 0
+    if announced and (parameter(w, node, COUNTS_IHAVES) or admits_ihave(w, th, now, node, sender, announced)):
+        admitted |= _ADMITS_IHAVE
+    if requested and admits_iwant(w, th, now, node, sender, requested):
+        admitted |= _ADMITS_IWANT
+    return admitted
 
 
 @kernel
@@ -246,7 +333,10 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
     if is_witness(w, node):
         note_topic_part(w, th, now, node, sender, topic, kind)
     slot = find_slot(w, node, sender)
-    if kind == SUBSCRIBE or kind == UNSUBSCRIBE:
+    about = kind == SUBSCRIBE or kind == UNSUBSCRIBE
+    if is_graylisted(w, now, node, slot) and not (about and parameter(w, node, GRAYLISTED_SUBSCRIBE)):
+        drop(w, th, now, node, sender, SUBSCRIBE if about else kind, 1, Reason.GRAYLISTED)
+    elif about:
         if not on_subscription(w, th, now, node, slot, topic, kind == SUBSCRIBE):
             drop(w, th, now, node, sender, SUBSCRIBE, 1, Reason.OVER_LIMIT)
     elif parameter(w, node, MAX_CONTROL) < 1:
@@ -255,6 +345,7 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
         on_graft(w, th, now, node, slot, topic)
     else:
         _on_prune(w, th, now, node, slot, topic, 0)
+    control_handled(w, th, now, node, sender)
     _end(w, th, now, node)
 
 
@@ -266,10 +357,27 @@ def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> N
         note_rpc(w, th, now, node, EventKind.RPC_RECEIVED, sender, rpc)
     slot = find_slot(w, node, sender)
     parts = arena(w)[rpc]
-    _receive_subscriptions(w, th, now, node, slot, rpc, parts)
-    _receive_messages(w, th, now, node, sender, rpc, parts)
-    _receive_control(w, th, now, node, slot, rpc, parts)
+    if is_graylisted(w, now, node, slot):
+        _drop_messages_and_control(w, th, now, node, sender, rpc, parts)
+        if parameter(w, node, GRAYLISTED_SUBSCRIBE):
+            _receive_subscriptions(w, th, now, node, slot, rpc, parts)
+    else:
+        _receive_subscriptions(w, th, now, node, slot, rpc, parts)
+        _receive_messages(w, th, now, node, sender, rpc, parts)
+        _receive_control(w, th, now, node, slot, rpc, parts)
     _end(w, th, now, node)
+
+
+@kernel
+def _drop_messages_and_control(w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int) -> None:
+    """Drop an RPC of a graylisted peer, without its subscriptions if these are accepted (JUDGE-1)."""
+    for kind in (PUBLISH, *CONTROL):
+        count = _count(w, rpc, parts, kind)
+        if count:
+            drop(w, th, now, node, sender, kind, count, Reason.GRAYLISTED)
+    changes = _count(w, rpc, parts, SUBSCRIBE) + _count(w, rpc, parts, UNSUBSCRIBE)
+    if changes and not parameter(w, node, GRAYLISTED_SUBSCRIBE):
+        drop(w, th, now, node, sender, SUBSCRIBE, changes, Reason.GRAYLISTED)
 
 
 @kernel
@@ -318,22 +426,59 @@ def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int
                 drop(w, th, now, node, peers(w)[slot], kind, count - room, Reason.OVER_LIMIT)
             room = max(0, room - count)
         room = parameter(w, node, MAX_CONTROL)
+    first = parts
+    end = parts
     for index in range(parts):
+        if words_at(w, part_place(rpc, index))[PART_KIND] >= IHAVE:
+            first = min(first, index)
+            if room == 0:
+                end = index
+                break
+            room -= 1
+    if first == parts:
+        return
+    if not parameter(w, node, MESH_FIRST):
+        _receive_gossip(w, th, now, node, slot, rpc, first, end)
+    for index in range(first, end):
         part = words_at(w, part_place(rpc, index))
         kind = part[PART_KIND]
-        if kind < IHAVE or room == 0:
-            continue
-        room -= 1
-        if kind == IHAVE:
-            peer = peers(w)[slot]
-            on_ihave(w, th, now, node, peer, part[PART_TOPIC], arena(w), rpc + part[PART_IDS], part[PART_COUNT])
-        elif kind == IWANT:
-            on_iwant(w, th, now, node, slot, rpc + part[PART_IDS], part[PART_COUNT])
-        elif kind == GRAFT:
+        if kind == GRAFT:
             on_graft(w, th, now, node, slot, part[PART_TOPIC])
         elif kind == PRUNE:
             extras = arena(w)[rpc + part[PART_IDS]] if part[PART_IDS] else 0
             _on_prune(w, th, now, node, slot, part[PART_TOPIC], extras)
+    if parameter(w, node, MESH_FIRST):
+        _receive_gossip(w, th, now, node, slot, rpc, first, end)
+    control_handled(w, th, now, node, peers(w)[slot])
+
+
+@kernel
+def _receive_gossip(w: World, th: int, now: int, node: int, slot: int, rpc: int, first: int, end: int) -> None:
+    """Handle the IHAVEs and IWANTs among these parts of an RPC."""
+    peer = peers(w)[slot]
+    admitted = _ADMITS_IHAVE | _ADMITS_IWANT
+    if uses_11(w, node):
+        announced = _ids(w, rpc, first, end, IHAVE)
+        requested = _ids(w, rpc, first, end, IWANT)
+        admitted = _admits_gossip(w, th, now, node, peer, announced, requested)
+    for index in range(first, end):
+        part = words_at(w, part_place(rpc, index))
+        kind = part[PART_KIND]
+        if kind == IHAVE and admitted & _ADMITS_IHAVE:
+            on_ihave(w, th, now, node, peer, part[PART_TOPIC], arena(w), rpc + part[PART_IDS], part[PART_COUNT])
+        elif kind == IWANT and admitted & _ADMITS_IWANT:
+            on_iwant(w, th, now, node, slot, rpc + part[PART_IDS], part[PART_COUNT])
+
+
+@kernel
+def _ids(w: World, rpc: int, first: int, end: int, kind: int) -> int:
+    """Return the number of ids in the parts of a kind."""
+    count = 0
+    for index in range(first, end):
+        part = words_at(w, part_place(rpc, index))
+        if part[PART_KIND] == kind:
+            count += part[PART_COUNT]
+    return count
 
 
 @kernel
@@ -344,12 +489,19 @@ def _on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, ext
         drop(w, th, now, node, peers(w)[slot], PRUNE, 1, Reason.UNSUPPORTED)
 
 
-@kernel
+@only_with(HAS_LINKS)
 def call_failed(w: World, th: int, now: int, node: int, peer: int, payload: int) -> None:
     """Handle an RPC that could not be sent."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node) and not payload & INLINE:
         note_rpc(w, th, now, node, EventKind.SEND_FAILED, peer, payload)
     slot = find_slot(w, node, peer)
-    if not payload & INLINE and slot >= 0 and flags(w)[slot, 0] & IS_CONNECTED:
-        note_unsent(w, th, now, node, slot, payload)
+    if slot < 0 or not flags(w)[slot, 0] & IS_CONNECTED:
+        return
+    if payload & INLINE:
+        penalise_slow(w, node, slot, 1)
+        return
+    note_unsent(w, th, now, node, slot, payload)
+    sent = _count(w, payload, arena(w)[payload], PUBLISH)
+    if sent:
+        penalise_slow(w, node, slot, sent)

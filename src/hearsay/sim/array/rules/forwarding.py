@@ -6,11 +6,16 @@ import numpy as np
 
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.events import EventKind
-from hearsay.core.rules.message_rules import ACCEPTED, DUPLICATE, first_copy
+from hearsay.core.rules.message_rules import ACCEPTED, DUPLICATE, first_copy, served_in_a_heartbeat
 from hearsay.core.rules.message_rules import ASKED as ASKED_NOW
+from hearsay.core.rules.score_parts import gets_published
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.mesh import end_slot, first_slot, mesh_size
+from hearsay.sim.array.rules.promises import accepted as count_accepted
+from hearsay.sim.array.rules.promises import duplicate, rejected, uses_11
+from hearsay.sim.array.rules.promises import first_copy as count_first_copy
+from hearsay.sim.array.rules.scores import has_scores, real, score
 from hearsay.sim.array.travel.outbox import begin_message, forward_one, put_message
 from hearsay.sim.array.world.draws import below, draw1, draw_topic, extend, pick
 from hearsay.sim.array.world.knowledge import bits, cache, column, mark_seen, was_seen
@@ -19,19 +24,24 @@ from hearsay.sim.array.world.layout import (
     ASKED,
     DATA_BYTES,
     DEGREE,
+    DEGREE_LOW,
     DELIVERED,
     FANOUT,
     FANOUT_AT_PUBLISH,
+    FLOOD_PUBLISH,
+    FLOOD_RATE,
     FLOODSUB,
     GOSSIPSUB,
     HOPS,
     HOPS_CAP,
     IN_FANOUT,
     IN_MESH,
+    INTERVAL,
     MAX_PENDING,
     MESHSUB,
     MISSED,
     PENDING,
+    PUBLISH_FROM,
     PUBLISHED,
     PUBLISHER,
     RANDOMSUB,
@@ -105,6 +115,8 @@ def receive(w: World, th: int, now: int, node: int, sender: int, message: int, h
     """Handle a copy from a peer (SHELL-2, COPY-1, COPY-2, COPY-3, COPY-4, COPY-5, COPY-6)."""
     if was_seen(w, now, node, message):
         counts(w)[th, DUPLICATES] += 1
+        if uses_11(w, node):
+            duplicate(w, now, node, sender, message)
         return
     info = messages(w)[message]
     topic = info[TOPIC]
@@ -117,6 +129,8 @@ def receive(w: World, th: int, now: int, node: int, sender: int, message: int, h
         nodes64(w)[node, PENDING],
         parameter(w, node, MAX_PENDING),
     )
+    if uses_11(w, node) and (verdict == ACCEPTED or verdict == ASKED_NOW):
+        count_first_copy(w, now, node, sender, message)
     if verdict == ACCEPTED:
         mark_seen(w, now, node, message)
         _accept(w, th, now, node, sender, message, hops, via)
@@ -127,6 +141,8 @@ def receive(w: World, th: int, now: int, node: int, sender: int, message: int, h
         _ask(w, th, now, node, sender, message, hops, via)
     elif verdict == DUPLICATE:
         counts(w)[th, DUPLICATES] += 1
+        if uses_11(w, node):
+            duplicate(w, now, node, sender, message)
     else:
         _reject(w, th, now, node, sender, message, verdict)
 
@@ -135,6 +151,8 @@ def receive(w: World, th: int, now: int, node: int, sender: int, message: int, h
 def _reject(w: World, th: int, now: int, node: int, sender: int, message: int, reason: int) -> None:
     topic = messages(w)[message, TOPIC]
     row(w, th, reject_row(now, PUBLISH, node, sender, topic, message, 1, reason))
+    if uses_11(w, node):
+        rejected(w, now, node, sender, message, reason)
 
 
 @kernel
@@ -172,14 +190,16 @@ def validated(w: World, th: int, now: int, node: int, place: int) -> None:
 def _accept(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
     deliver(w, th, now, node, message, sender, hops, via)
     kind = parameter(w, node, ROUTER_KIND)
+    if uses_11(w, node):
+        count_accepted(w, now, node, sender, message)
     if kind == GOSSIPSUB:
         cache(w, node, message)
     if kind >= MESHSUB:
-        _forward(w, th, node, message, sender)
+        _forward(w, th, now, node, message, sender)
     elif kind == RANDOMSUB:
-        _spread(w, th, node, message, sender)
+        _spread(w, th, now, node, message, sender)
     else:
-        _flood(w, th, node, message, sender)
+        _flood(w, th, now, node, message, sender)
 
 
 @kernel
@@ -203,30 +223,80 @@ def publish(w: World, th: int, now: int, node: int, source: int, message: int) -
             deliver(w, th, now, node, message, -1, 0, -1)
     kind = parameter(w, node, ROUTER_KIND)
     if kind == FLOODSUB:
-        _flood(w, th, node, message, -1)
+        _flood(w, th, now, node, message, -1)
     elif kind == RANDOMSUB:
-        _spread(w, th, node, message, -1)
+        _spread(w, th, now, node, message, -1)
     elif kind == MESHSUB:
         if not is_in(w, node, topic):
             _to_random_peers(w, th, node, message)
-        _forward(w, th, node, message, -1)
+        _forward(w, th, now, node, message, -1)
     else:
-        cache(w, node, message)
-        if not is_in(w, node, topic):
-            _to_fanout(w, th, now, node, message)
-        elif parameter(w, node, TOP_UP_MESH):
-            _top_up(w, th, node, message)
-        _forward(w, th, node, message, -1)
+        _publish_gossipsub(w, th, now, node, message)
 
 
 @kernel
-def _forward(w: World, th: int, node: int, message: int, came_from: int) -> None:
+def _publish_gossipsub(w: World, th: int, now: int, node: int, message: int) -> None:
+    if uses_11(w, node):
+        count_accepted(w, now, node, -1, message)
+    cache(w, node, message)
+    floods = parameter(w, node, FLOOD_PUBLISH) != 0
+    has_fanout = not floods or parameter(w, node, FLOOD_RATE) > 0
+    if is_in(w, node, messages(w)[message, TOPIC]):
+        if parameter(w, node, TOP_UP_MESH):
+            _top_up(w, th, now, node, message)
+    elif has_fanout:
+        _to_fanout(w, th, now, node, message)
+    _forward(w, th, now, node, message, -1)
+    if floods:
+        _flood_publish(w, th, now, node, message)
+
+
+@kernel
+def _flood_publish(w: World, th: int, now: int, node: int, message: int) -> None:
+    """Send an own message to peers outside the mesh and the fan-out (JUDGE-3, JUDGE-7)."""
+    topic = messages(w)[message, TOPIC]
+    rate = parameter(w, node, FLOOD_RATE)
+    inside = IN_MESH if is_in(w, node, topic) else IN_FANOUT if rate else 0
+    size = _outside(w, th, now, node, topic, inside)
+    if rate:
+        served = mesh_size(w, node, topic) if inside == IN_MESH else fanout_size(w, node, topic)
+        interval_ms = parameter(w, node, INTERVAL) // 1000
+        data_bytes = messages(w)[message, DATA_BYTES]
+        places = served_in_a_heartbeat(data_bytes, rate, interval_ms, parameter(w, node, DEGREE_LOW))
+        state = draw_topic(w, Purpose.PUBLISH_TOP_UP, node, topic, message)
+        size = pick(w, th, state, size, max(0, places - served))
+    _to_candidates(w, th, message, size, Via.FLOOD_PUBLISH, -1)
+
+
+@kernel
+def may_get_published(w: World, th: int, now: int, node: int, slot: int) -> bool:
+    """Return whether a peer's score is high enough for own messages (THRESHOLD-3)."""
+    return gets_published(score(w, th, now, node, slot), real(w, node, PUBLISH_FROM))
+
+
+@kernel
+def _outside(w: World, th: int, now: int, node: int, topic: int, inside: int) -> int:
+    """Collect the peers that may get own messages and have not a flag; return their number."""
+    size = native_subscribers(w, th, node, topic, inside)
+    if not has_scores(w, node):
+        return size
+    known = candidates(w)[th]
+    kept = 0
+    for place in range(size):
+        if may_get_published(w, th, now, node, known[place]):
+            known[kept] = known[place]
+            kept += 1
+    return kept
+
+
+@kernel
+def _forward(w: World, th: int, now: int, node: int, message: int, came_from: int) -> None:
     """Forward to the mesh, and to peers that only flood (GOSSIP-1)."""
     topic = messages(w)[message, TOPIC]
     if is_in(w, node, topic):
         _to_flagged(w, th, node, message, came_from, IN_MESH, Via.MESH)
     if not w[ALL_NATIVE]:
-        _flood(w, th, node, message, came_from)
+        _flood(w, th, now, node, message, came_from)
 
 
 @kernel
@@ -248,14 +318,16 @@ def _to_flagged(w: World, th: int, node: int, message: int, came_from: int, flag
 
 
 @kernel
-def _flood(w: World, th: int, node: int, message: int, came_from: int) -> None:
-    """Rules: FLOOD-1, FLOOD-2."""
+def _flood(w: World, th: int, now: int, node: int, message: int, came_from: int) -> None:
+    """Rules: FLOOD-1, FLOOD-2, JUDGE-4."""
     topic = messages(w)[message, TOPIC]
     table = flags(w)
     begun = False
     short = False
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if table[slot, topic] & SUBSCRIBED and not is_native(w, slot):
+            if has_scores(w, node) and not may_get_published(w, th, now, node, slot):
+                continue
             if not begun:
                 short = begin_message(w, th, message, Via.FLOOD)
                 begun = True
@@ -271,7 +343,7 @@ def _to_candidates(w: World, th: int, message: int, size: int, via: int, came_fr
 
 
 @kernel
-def _spread(w: World, th: int, node: int, message: int, came_from: int) -> None:
+def _spread(w: World, th: int, now: int, node: int, message: int, came_from: int) -> None:
     """Randomsub: send to a few random peers, then to those that only flood (RANDOM-1, RANDOM-2)."""
     info = messages(w)[message]
     topic = info[TOPIC]
@@ -286,7 +358,7 @@ def _spread(w: World, th: int, node: int, message: int, came_from: int) -> None:
     state = draw_topic(w, Purpose.RANDOMSUB, node, topic, message)
     size = pick(w, th, state, size, parameter(w, node, REACH))
     _to_candidates(w, th, message, size, Via.RANDOM, came_from)
-    _flood(w, th, node, message, came_from)
+    _flood(w, th, now, node, message, came_from)
 
 
 @kernel
@@ -311,11 +383,11 @@ def _to_random_peers(w: World, th: int, node: int, message: int) -> None:
 
 
 @kernel
-def _top_up(w: World, th: int, node: int, message: int) -> None:
+def _top_up(w: World, th: int, now: int, node: int, message: int) -> None:
     """Gossipsub: send to random others, up to D, if the mesh is small (GOSSIP-2)."""
     topic = messages(w)[message, TOPIC]
     missing = parameter(w, node, DEGREE) - mesh_size(w, node, topic)
-    size = native_subscribers(w, th, node, topic, IN_MESH)
+    size = _outside(w, th, now, node, topic, IN_MESH)
     size = pick(w, th, draw_topic(w, Purpose.PUBLISH_TOP_UP, node, topic, message), size, missing)
     _to_candidates(w, th, message, size, Via.TOP_UP, -1)
 
@@ -327,7 +399,7 @@ def _to_fanout(w: World, th: int, now: int, node: int, message: int) -> None:
     members(w)[node, topic] |= FANOUT
     fanout_us(w)[node, topic] = now
     if parameter(w, node, FANOUT_AT_PUBLISH) or fanout_size(w, node, topic) == 0:
-        top_up_fanout(w, th, node, topic)
+        top_up_fanout(w, th, now, node, topic)
     _to_flagged(w, th, node, message, -1, IN_FANOUT, Via.FANOUT)
 
 
@@ -341,13 +413,13 @@ def fanout_size(w: World, node: int, topic: int) -> int:
 
 
 @kernel
-def top_up_fanout(w: World, th: int, node: int, topic: int) -> None:
+def top_up_fanout(w: World, th: int, now: int, node: int, topic: int) -> None:
     """Rules: FANOUT-2."""
     size = fanout_size(w, node, topic)
     missing = parameter(w, node, DEGREE) - size
     if missing <= 0:
         return
     state = extend(draw_topic(w, Purpose.FANOUT, node, topic, nodes32(w)[node, TICK]), np.uint64(size))
-    count = native_subscribers(w, th, node, topic, IN_FANOUT)
+    count = _outside(w, th, now, node, topic, IN_FANOUT)
     for place in range(pick(w, th, state, count, missing)):
         flags(w)[candidates(w)[th, place], topic] |= IN_FANOUT

@@ -9,6 +9,7 @@ import numpy as np
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.rules.message_rules import (
     fanout_is_over,
+    gossip_targets,
     ids_over_limit,
     ids_to_ask,
     is_answered,
@@ -17,34 +18,45 @@ from hearsay.core.rules.message_rules import (
     needs_samples,
     windows_left,
 )
-from hearsay.core.shell.randomness import Purpose
+from hearsay.core.shell.randomness import Purpose, key_of
 from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.machine.memory import sort_numbers
-from hearsay.sim.array.rules.forwarding import native_subscribers, top_up_fanout
+from hearsay.sim.array.rules.forwarding import may_get_published, native_subscribers, top_up_fanout
 from hearsay.sim.array.rules.mesh import drop, end_slot, first_slot, graft_one
+from hearsay.sim.array.rules.promises import admits_ihave, trusts_gossip_of, uses_11
+from hearsay.sim.array.rules.scores import has_scores, real
 from hearsay.sim.array.travel.outbox import begin_ihave, put_ihave, put_message, put_wanted
 from hearsay.sim.array.world import lists
-from hearsay.sim.array.world.draws import choose, draw_topic, extend, pick
+from hearsay.sim.array.world.draws import choose, draw1, draw_topic, extend, pick
 from hearsay.sim.array.world.knowledge import column, forget_cached, is_cached, is_marked, unmark, was_seen
 from hearsay.sim.array.world.layout import (
     AGES_AT,
     ANSWERS,
     ANSWERS_LIMIT,
+    ASK_AGAIN,
+    ASKED_AT,
     BEATS,
     CACHE_BEAT,
+    COUNTS_IHAVES,
     FANOUT,
     FANOUT_AT_PUBLISH,
     FANOUT_TTL,
     FILTER_FIRST,
     FIRST_MESSAGE,
+    GOSSIP_FACTOR,
     GOSSIP_WINDOWS,
     GOSSIPS_FROM,
     GOSSIPSUB,
     GRAFT_ON_MISSING,
+    HAS_11,
     HISTORY,
+    IDS_IN_RPC,
+    IHAVE_IDS_OF_RPC,
     IN_FANOUT,
     IN_MESH,
     LAZY,
+    MAX_ASKED,
+    MAX_CACHED,
     MAX_IHAVE,
     MAX_IWANT,
     NEVER,
@@ -58,6 +70,7 @@ from hearsay.sim.array.world.layout import (
     SEEN_WINDOWS,
     STATUS,
     SUBSCRIBED,
+    TICK,
     TOPIC,
     TOPICS,
     Word,
@@ -73,6 +86,7 @@ from hearsay.sim.array.world.layout import (
     messages,
     nodes32,
     peers,
+    pool,
     scratch,
 )
 from hearsay.sim.array.world.payload import IHAVE, IWANT
@@ -82,6 +96,7 @@ _TOPIC_SHIFT = 29
 _OF, _BY = range(2)
 """Ids that were requested of a peer, or by it, since the last heartbeat; counted with the news, behind the topics."""
 _MESSAGE = (1 << _TOPIC_SHIFT) - 1
+_NO_TOPIC = np.uint64(key_of(""))
 
 
 @kernel
@@ -90,7 +105,7 @@ def on_ihave(
 ) -> None:  # fmt: skip
     """Handle an IHAVE with its ids in `store`. Most ids are known, so the peer is looked up only for a new one.
 
-    Rules: GOSSIP-4, GOSSIP-5, GOSSIP-8.
+    Rules: GOSSIP-4, GOSSIP-5, GOSSIP-6, GOSSIP-8.
     """
     if parameter(w, node, ROUTER_KIND) != GOSSIPSUB:
         drop(w, th, now, node, peer, IHAVE, 1, Reason.UNSUPPORTED)
@@ -98,30 +113,74 @@ def on_ihave(
     if not is_in(w, node, topic):
         drop(w, th, now, node, peer, IHAVE, count, Reason.NOT_SUBSCRIBED)
         return
-    over = ids_over_limit(count, parameter(w, node, MAX_IHAVE))
+    if parameter(w, node, COUNTS_IHAVES) and not admits_ihave(w, th, now, node, peer, count):
+        return
+    line = control(w)[th]
+    over = ids_over_limit(count, parameter(w, node, MAX_IHAVE) - line[IDS_IN_RPC])
     if over:
         drop(w, th, now, node, peer, IHAVE, over, Reason.OVER_LIMIT)
         count -= over
-    asked = 0
-    room = 0
-    wanted = 0
+    if parameter(w, node, IHAVE_IDS_OF_RPC):
+        line[IDS_IN_RPC] += count
+    most = parameter(w, node, MAX_ASKED)
+    news = 0
     slot = -1
+    asked = 0
+    again = parameter(w, node, ASK_AGAIN)
+    missing = scratch(w)[th]
+    start = _IDS_ALONE
+    end = start
     for place in range(ids, ids + count):
         message = store[place]
         if not was_seen(w, now, node, message):
-            if wanted == 0:
+            if news == 0:
                 slot = find_slot(w, node, peer)
                 asked = lists.value(w, node, NEWS, w[TOPICS] + _OF, peer, 0)
-                if not may_be_asked(asked, parameter(w, node, MAX_IWANT)):
+                if not may_be_asked(asked, most):
                     return
-                room = ids_to_ask(count, asked, parameter(w, node, MAX_IWANT))
-            if wanted < room:
-                put_wanted(w, th, slot, message)
-            wanted += 1
-    if wanted:
-        lists.increase(w, node, NEWS, w[TOPICS] + _OF, peer, min(wanted, room))
-    if wanted and parameter(w, node, GRAFT_ON_MISSING):
-        _count_news(w, th, now, node, slot, topic)
+            news += 1
+            if not again or lists.find(w, node, ASKED_AT, message, 0) < 0:
+                missing[end] = message
+                end += 1
+    if news:
+        _ask(w, th, now, node, slot, start, end, ids_to_ask(end - start, asked, most))
+        if parameter(w, node, GRAFT_ON_MISSING):
+            _count_news(w, th, now, node, slot, topic)
+
+
+_IDS_ALONE = 32
+"""Places of `scratch` for the ids of an IHAVE that is an RPC of its own."""
+
+
+@kernel
+def _ask(w: World, th: int, now: int, node: int, slot: int, start: int, end: int, room: int) -> None:
+    """Request missing ids, which stand in `scratch`: the first ones, or with 1.1 a sample."""
+    if not room:
+        return
+    missing = scratch(w)[th]
+    chosen = marks(w)[th]
+    peer = peers(w)[slot]
+    samples = parameter(w, node, HAS_11) != 0 and room < end - start
+    if samples:
+        state = extend(extend(extend(draw1(w, Purpose.ASKED, node), _NO_TOPIC), np.uint64(peer)), np.uint64(now))
+        choose(state, end - start, room, chosen)
+    left = room
+    for place in range(start, end):
+        if samples and not chosen[place - start]:
+            continue
+        if left == 0:
+            break
+        left -= 1
+        put_wanted(w, th, slot, missing[place])
+        if parameter(w, node, ASK_AGAIN):
+            lists.remove(w, node, ASKED_AT, missing[place], 0)
+            lists.add(w, node, ASKED_AT, missing[place], 0, nodes32(w)[node, TICK])
+            if lists.length(w, node, ASKED_AT) > parameter(w, node, MAX_CACHED):
+                lists.remove_last(w, node, ASKED_AT)
+    if samples:
+        for place in range(end - start):
+            chosen[place] = 0
+    lists.increase(w, node, NEWS, w[TOPICS] + _OF, peer, room)
 
 
 @kernel
@@ -172,15 +231,37 @@ def forget_requests(w: World, node: int) -> None:
 
 
 @kernel
+def forget_asked(w: World, node: int, tick: int) -> None:
+    """Let ids be requested again that were requested some heartbeats ago."""
+    entries = pool(w)[lists.owner(w, node)]
+    place = lists.first_entry(w, node, ASKED_AT)
+    while place >= 0:
+        following = entries[place, lists.NEXT]
+        if tick - entries[place, lists.VALUE] >= parameter(w, node, ASK_AGAIN):
+            lists.remove(w, node, ASKED_AT, entries[place, lists.FIRST], 0)
+        place = following
+
+
+@kernel
 def keep_fanout(w: World, th: int, now: int, node: int) -> None:
     """Forget fan-outs that were not used for long; refill the others (FANOUT-2, GOSSIP-12)."""
     table = members(w)
     for topic in range(w[TOPICS]):
         if table[node, topic] & FANOUT:
+            if has_scores(w, node):
+                _leave_out_distrusted(w, th, now, node, topic)
             if fanout_is_over(now, fanout_us(w)[node, topic], parameter(w, node, FANOUT_TTL)):
                 forget_fanout(w, node, topic)
             elif not parameter(w, node, FANOUT_AT_PUBLISH):
-                top_up_fanout(w, th, node, topic)
+                top_up_fanout(w, th, now, node, topic)
+
+
+@kernel
+def _leave_out_distrusted(w: World, th: int, now: int, node: int, topic: int) -> None:
+    """Rules: THRESHOLD-3."""
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if flags(w)[slot, topic] & IN_FANOUT and not may_get_published(w, th, now, node, slot):
+            flags(w)[slot, topic] &= ~IN_FANOUT
 
 
 @kernel
@@ -191,7 +272,7 @@ def forget_fanout(w: World, node: int, topic: int) -> None:
 
 
 @kernel
-def gossip(w: World, th: int, node: int, tick: int) -> None:
+def gossip(w: World, th: int, now: int, node: int, tick: int) -> None:
     """Send IHAVE for the recent messages of each topic that the node routes (GOSSIP-3, GOSSIP-7)."""
     header = nodes32(w)[node]
     if header[GOSSIPS_FROM] == NEVER:
@@ -229,18 +310,29 @@ def gossip(w: World, th: int, node: int, tick: int) -> None:
         in_mesh = is_in(w, node, topic)
         if in_mesh or members(w)[node, topic] & FANOUT:
             inside = IN_MESH if in_mesh else IN_FANOUT
-            _to_gossip_targets(w, th, node, tick, topic, inside, start, following - start)
+            _to_gossip_targets(w, th, now, node, tick, topic, inside, start, following - start)
         start = following
 
 
 @kernel
 def _to_gossip_targets(
-    w: World, th: int, node: int, tick: int, topic: int, inside: int, ids: int, count: int
+    w: World, th: int, now: int, node: int, tick: int, topic: int, inside: int, ids: int, count: int
 ) -> None:  # fmt: skip
+    """Rules: GOSSIP-13."""
     excluded = inside if parameter(w, node, FILTER_FIRST) else 0
     size = native_subscribers(w, th, node, topic, excluded)
-    size = pick(w, th, draw_topic(w, Purpose.GOSSIP, node, topic, tick), size, parameter(w, node, LAZY))
     slots = candidates(w)[th]
+    if has_scores(w, node):
+        trusted = 0
+        for place in range(size):
+            if trusts_gossip_of(w, now, node, slots[place]):
+                slots[trusted] = slots[place]
+                trusted += 1
+        size = trusted
+    targets = parameter(w, node, LAZY)
+    if uses_11(w, node):
+        targets = gossip_targets(targets, size, real(w, node, GOSSIP_FACTOR))
+    size = pick(w, th, draw_topic(w, Purpose.GOSSIP, node, topic, tick), size, targets)
     if needs_samples(count, parameter(w, node, MAX_IHAVE)):
         for place in range(size):
             if excluded or not flags(w)[slots[place], topic] & inside:

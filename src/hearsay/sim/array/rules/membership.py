@@ -15,23 +15,32 @@ from hearsay.sim.array.rules.mesh import (
     join_mesh,
     leave_mesh,
     leave_peer,
+    peer_unsubscribed,
     say_link,
 )
+from hearsay.sim.array.rules.scores import count_topic, forget_slot
+from hearsay.sim.array.rules.upkeep import fill_up
 from hearsay.sim.array.travel.outbox import is_addressed, put_subscription
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
     ANNOUNCE_AGAIN,
     APPLICATION,
     CONNECTED,
+    DIALLED,
     FANOUT,
     FLOODED,
     GOSSIPSUB,
+    GRAFT_ON_SUBSCRIBE,
+    HAS_LINKS,
+    HAS_SCORES,
     HELLO,
     IN_FANOUT,
     JOINED,
+    LINK_FLAGS,
     MAX_SUBSCRIPTIONS,
     NATIVE,
     NEWS,
+    OUTBOUND,
     OWED,
     ROUTER_KIND,
     STARTS,
@@ -45,6 +54,8 @@ from hearsay.sim.array.world.layout import (
     World,
     arena,
     flags,
+    links32,
+    links_of,
     members,
     natives,
     nodes32,
@@ -55,7 +66,7 @@ from hearsay.sim.array.world.layout import (
 from hearsay.sim.array.world.payload import GRAFT, PART_KIND, PART_TOPIC, PRUNE, SUBSCRIBE, UNSUBSCRIBE, part_place
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import row
-from hearsay.sim.array.world.slots import parameter, router
+from hearsay.sim.array.world.slots import is_native, parameter, router
 from hearsay.trace.language.event_rows import add_peer_row, join_row, leave_row, remove_peer_row
 
 SAID_AGAIN = UNANNOUNCED | UNSENT
@@ -92,8 +103,8 @@ def _wait_to_announce(w: World, th: int, now: int, node: int) -> None:
 
 
 @kernel
-def say_again(w: World, th: int, now: int, node: int, to_all: bool) -> None:
-    """Send the present state again, to all peers that missed it or to those that get an RPC anyway.
+def say_again(w: World, th: int, now: int, node: int, what: int) -> None:
+    """Send the present state again, to peers that missed what is due and to those that get an RPC anyway.
 
     Rules: SHELL-5, MESH-4.
     """
@@ -105,7 +116,7 @@ def say_again(w: World, th: int, now: int, node: int, to_all: bool) -> None:
             owed |= table[slot, topic] & SAID_AGAIN
         if not owed:
             continue
-        if not to_all and not is_addressed(w, th, slot):
+        if not owed & what and not is_addressed(w, th, slot):
             left |= owed
             continue
         for topic in range(w[TOPICS]):
@@ -128,6 +139,7 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
     peer = peers(w)[slot]
     native = natives(w)[router(w, node), router(w, peer)] != FLOODED
     table = flags(w)
+    dialled = _has_dialled(w, node, slot)
     row(w, th, add_peer_row(now, node, peer))
     hello = parameter(w, node, HELLO)
     for topic in range(w[TOPICS]):
@@ -137,7 +149,18 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
                 put_subscription(w, th, slot, topic, True)
         elif members(w)[peer, topic] & APPLICATION:
             table[slot, topic] = SUBSCRIBED
-    table[slot, 0] |= CONNECTED | (NATIVE if native else 0)
+    table[slot, 0] |= CONNECTED | (NATIVE if native else 0) | (DIALLED if dialled else 0)
+    if w[HAS_SCORES]:
+        forget_slot(w, slot)
+
+
+@kernel
+def _has_dialled(w: World, node: int, slot: int) -> bool:
+    """Return whether the node's dial made the connection: of two that dial each other it is the first one's."""
+    if w[HAS_LINKS]:
+        return links32(w)[links_of(w)[slot], LINK_FLAGS] & OUTBOUND != 0
+    flag = flags(w)[slot, 0]
+    return flag & DIALLED != 0 and not (flag & NATIVE != 0 and peers(w)[slot] < node)
 
 
 @kernel
@@ -160,7 +183,7 @@ def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: in
     if not subscribe:
         if table[slot, topic] & SUBSCRIBED:
             if has_mesh(w, node):
-                leave_peer(w, th, now, node, slot, topic)
+                peer_unsubscribed(w, th, now, node, slot, topic)
             if parameter(w, node, ROUTER_KIND) == GOSSIPSUB:
                 lists.remove(w, node, NEWS, topic, peers(w)[slot])
             table[slot, topic] &= ~(SUBSCRIBED | IN_FANOUT)
@@ -176,6 +199,8 @@ def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: in
         if count >= most:
             return False
     table[slot, topic] |= SUBSCRIBED
+    if parameter(w, node, GRAFT_ON_SUBSCRIBE) and is_native(w, slot):
+        fill_up(w, th, now, node, slot, topic)
     return True
 
 
@@ -187,6 +212,7 @@ def join(w: World, th: int, now: int, node: int, topic: int) -> None:
         since_us(w)[node, topic] = now
     row(w, th, join_row(now, node, topic))
     _announce(w, th, node, topic, True)
+    count_topic(w, node, topic)
     if has_mesh(w, node):
         join_mesh(w, th, now, node, topic, nodes32(w)[node, TICK])
         if members(w)[node, topic] & FANOUT:

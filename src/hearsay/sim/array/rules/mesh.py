@@ -6,59 +6,82 @@ mesh in ascending order. Backoffs are a list of the node: topic, peer, until whe
 
 from __future__ import annotations
 
-import numpy as np
-
-from hearsay.core.mesh.mesh import EXPIRE_EVERY
 from hearsay.core.rules.mesh_rules import (
+    BACKOFF_PRUNE,
     BARE_PRUNE,
     EXCHANGE_PRUNE,
+    IN_BACKOFF,
     MEMBER,
+    MESH_IS_FULL,
     NO_PRUNE,
+    NOT_A_SUBSCRIBER,
     TAKEN_IN,
+    UNWELCOME,
     graft_answer,
     has_room_for_one,
     is_early,
     is_early_of_us,
+    is_flood,
     is_full,
     later_end,
-    mesh_change,
     received_backoff,
     seconds_to_name,
     time_left,
 )
+from hearsay.core.rules.score_parts import enters_a_full_mesh, gets_published, may_be_in_mesh
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import inlined, kernel
-from hearsay.sim.array.travel.outbox import put_graft, put_prune
+from hearsay.sim.array.rules.scores import count_graft, count_prune, has_scores, penalise, real, score
+from hearsay.sim.array.travel.outbox import clear_prune_peers, put_graft, put_prune
 from hearsay.sim.array.travel.parts import backoff_seconds, prune_extras
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import draw_topic, pick
 from hearsay.sim.array.world.layout import (
     BACKOFF,
+    BACKOFF_LASTS,
+    BACKOFF_NOT_JOINED,
+    BACKOFF_ON_UNSUBSCRIBE,
     BACKOFF_SLACK,
     BACKOFFS,
     COUNT,
     DEGREE,
-    DEGREE_LOW,
+    DEGREE_OUT,
+    DIALLED,
+    EARLY_GRAFT,
+    EARLY_PENALTY,
     EXCHANGE,
+    EXCHANGE_ALWAYS,
     FIRST_SLOT,
+    GRAFT_FLOOD,
+    HAS_11,
+    HIDES_PEERS,
     IN_FANOUT,
     IN_MESH,
     MAX_BACKOFF,
     MAX_BACKOFFS,
+    MEMBER_IS_JUDGED,
+    MESH_BITS,
     MESH_SIZE,
     MESHSUB,
     PRUNE_FROM,
+    PUBLISH_FROM,
     REFUSE_FROM,
     ROUTER_KIND,
     SUBSCRIBED,
     TAKES_BACKOFFS,
-    TOPICS,
+    TAKES_UNWELCOME,
     UNKNOWN_GRAFT_PRUNES,
     UNSUBSCRIBE_BACKOFF,
+    UNSUBSCRIBED,
+    UNSUBSCRIBED_GRAFT,
+    WELCOMES,
+    WHEN_FULL,
     World,
     candidates,
+    control,
     flags,
     members,
+    mesh_times,
     natives,
     nodes32,
     peers,
@@ -68,6 +91,9 @@ from hearsay.sim.array.world.payload import GRAFT
 from hearsay.sim.array.world.record import row
 from hearsay.sim.array.world.slots import is_in, is_native, parameter, router
 from hearsay.trace.language.event_rows import graft_row, prune_row, reject_row
+
+STRANGER_IS_PRUNED, STRANGER_IS_IGNORED, STRANGER_IS_TAKEN_IN = range(3)
+"""Values of UNSUBSCRIBED_GRAFT."""
 
 
 @inlined
@@ -97,15 +123,19 @@ def mesh_size(w: World, node: int, topic: int) -> int:
 
 
 @kernel
-def _take_in(w: World, node: int, slot: int, topic: int) -> None:
+def _take_in(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
     flags(w)[slot, topic] |= IN_MESH
     members(w)[node, topic] += 1 << MESH_SIZE
+    row(w, th, graft_row(now, node, peers(w)[slot], topic))
+    count_graft(w, now, node, slot, topic)
 
 
 @kernel
-def _let_go(w: World, node: int, slot: int, topic: int) -> None:
+def _let_go(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
     flags(w)[slot, topic] &= ~IN_MESH
     members(w)[node, topic] -= 1 << MESH_SIZE
+    row(w, th, prune_row(now, node, peers(w)[slot], topic))
+    count_prune(w, now, node, slot, topic, True)
 
 
 @kernel
@@ -116,10 +146,10 @@ def join_mesh(w: World, th: int, now: int, node: int, topic: int, tick: int) -> 
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if table[slot, topic] & IN_FANOUT:
             table[slot, topic] &= ~IN_FANOUT
-            if not _forbids_graft(w, now, node, topic, peers(w)[slot]):
-                _graft(w, th, now, node, slot, topic)
+            if may_graft(w, th, now, node, slot, topic):
+                graft(w, th, now, node, slot, topic)
                 size += 1
-    _graft_random(w, th, now, node, topic, parameter(w, node, DEGREE) - size, Purpose.JOIN, tick)
+    graft_random(w, th, now, node, topic, parameter(w, node, DEGREE) - size, Purpose.JOIN, tick)
 
 
 @kernel
@@ -128,31 +158,47 @@ def leave_mesh(w: World, th: int, now: int, node: int, topic: int) -> None:
     table = flags(w)
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if table[slot, topic] & IN_MESH:
-            _let_go(w, node, slot, topic)
-            row(w, th, prune_row(now, node, peers(w)[slot], topic))
+            _let_go(w, th, now, node, slot, topic)
             _part(w, th, now, node, slot, topic, parameter(w, node, UNSUBSCRIBE_BACKOFF), True)
 
 
 @kernel
 def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Rules: MESH-3, GRAFT-1, GRAFT-2, GRAFT-3, GRAFT-4, GRAFT-5, GRAFT-6, GRAFT-7."""
+    """Rules: MESH-3, GRAFT-1, GRAFT-2, GRAFT-3, GRAFT-4, GRAFT-5, GRAFT-6, GRAFT-7, BACKOFF-8."""
     peer = peers(w)[slot]
     flag = flags(w)[slot, topic]
+    member = flag & IN_MESH != 0
+    strangers = parameter(w, node, UNSUBSCRIBED_GRAFT)
+    judged = parameter(w, node, MEMBER_IS_JUDGED) != 0
+    welcome = _permissions(w, th, now, node, slot)
     reason, prune = graft_answer(
         has_mesh(w, node) and is_native(w, slot),
         is_in(w, node, topic),
         parameter(w, node, UNKNOWN_GRAFT_PRUNES) != 0,
-        flag & SUBSCRIBED != 0,
-        flag & IN_MESH != 0,
+        flag & SUBSCRIBED != 0 or strangers != STRANGER_IS_PRUNED,
+        member and not judged,
         False,
-        is_early(now, _until(w, node, topic, peer)),
-        False,
-        is_full(mesh_size(w, node, topic), parameter(w, node, REFUSE_FROM)),
+        is_early(now + parameter(w, node, EARLY_GRAFT), _until(w, node, topic, peer)),
+        welcome & _ENTERS == 0,
+        is_full(mesh_size(w, node, topic), parameter(w, node, REFUSE_FROM)) and not _is_exempt(w, node, slot, topic),
     )
+    if member and reason == TAKEN_IN:
+        reason = MEMBER
+    elif reason in (TAKEN_IN, MESH_IS_FULL) and strangers == STRANGER_IS_IGNORED and not flag & SUBSCRIBED:
+        reason = NOT_A_SUBSCRIBER
     if reason == TAKEN_IN:
-        _take_in(w, node, slot, topic)
-        row(w, th, graft_row(now, node, peer, topic))
+        flags(w)[slot, topic] |= SUBSCRIBED
+        _take_in(w, th, now, node, slot, topic)
         return
+    if reason == IN_BACKOFF:
+        _penalise_early(w, now, node, slot, topic)
+    if reason == NOT_A_SUBSCRIBER and strangers == STRANGER_IS_IGNORED:
+        prune = NO_PRUNE
+    if reason == UNWELCOME and parameter(w, node, TAKES_UNWELCOME):
+        prune = NO_PRUNE
+    if prune != NO_PRUNE and member:
+        leave_peer(w, th, now, node, slot, topic)
+    prune = _without_names(w, th, node, slot, reason, prune, welcome)
     if prune == BARE_PRUNE:
         put_prune(w, th, slot, topic, 0)
     elif prune != NO_PRUNE:
@@ -161,22 +207,97 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
         drop(w, th, now, node, peer, GRAFT, 1, reason)
 
 
+_READ, _WELCOME, _ENTERS = 1, 2, 4
+"""Bits of WELCOMES: what a sender's score permits is read once for all GRAFTs of an RPC."""
+
+
+@kernel
+def _permissions(w: World, th: int, now: int, node: int, slot: int) -> int:
+    """Rules: GRAFT-9, THRESHOLD-1."""
+    if not has_scores(w, node):
+        return _READ | _WELCOME | _ENTERS
+    line = control(w)[th]
+    if not line[WELCOMES]:
+        found = score(w, th, now, node, slot)
+        welcome = may_be_in_mesh(found)
+        taken_in = parameter(w, node, TAKES_UNWELCOME) != 0
+        enters = gets_published(found, real(w, node, PUBLISH_FROM)) if taken_in else welcome
+        line[WELCOMES] = _READ | (_WELCOME if welcome else 0) | (_ENTERS if enters else 0)
+    return int(line[WELCOMES])
+
+
+@kernel
+def _is_exempt(w: World, node: int, slot: int, topic: int) -> bool:
+    """Return whether a full mesh accepts a peer (KEEP-6)."""
+    if not parameter(w, node, HAS_11):
+        return False
+    dialled = 0
+    for other in range(first_slot(w, node), end_slot(w, node)):
+        dialled += int(flags(w)[other, topic] & IN_MESH != 0 and is_dialled(w, other))
+    rule = parameter(w, node, WHEN_FULL)
+    return enters_a_full_mesh(is_dialled(w, slot), rule, dialled, parameter(w, node, DEGREE_OUT))
+
+
+@inlined
+def is_dialled(w: World, slot: int) -> bool:
+    """Return whether this node dialled a peer."""
+    return flags(w)[slot, 0] & DIALLED != 0
+
+
+@kernel
+def _penalise_early(w: World, now: int, node: int, slot: int, topic: int) -> None:
+    """Count a GRAFT in backoff (BACKOFF-7)."""
+    until = _until(w, node, topic, peers(w)[slot])
+    flood = is_flood(now, until, parameter(w, node, BACKOFF), parameter(w, node, GRAFT_FLOOD))
+    penalise(w, node, slot, real(w, node, EARLY_PENALTY) * (2.0 if flood else 1.0))
+
+
+@kernel
+def _without_names(w: World, th: int, node: int, slot: int, reason: int, prune: int, welcome: int) -> int:
+    """Return the PRUNE for a GRAFT; with 1.1 no PRUNE for an RPC with a misplaced GRAFT names others."""
+    if not parameter(w, node, HAS_11):
+        return prune
+    if parameter(w, node, EXCHANGE_ALWAYS):
+        return EXCHANGE_PRUNE if prune == BACKOFF_PRUNE else prune
+    if reason != TAKEN_IN and reason != MEMBER and reason != MESH_IS_FULL:
+        control(w)[th, HIDES_PEERS] = 1
+        clear_prune_peers(w, th, slot)
+    return prune if welcome & _WELCOME else min(prune, BACKOFF_PRUNE)
+
+
 @kernel
 def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, extras: int) -> None:
     """Handle a PRUNE; without a time it counts as one's own backoff (BACKOFF-4)."""
+    joined = is_in(w, node, topic)
+    if has_scores(w, node) and joined and not flags(w)[slot, topic] & IN_MESH:
+        times = mesh_times(w)[slot, topic]
+        if not times[MESH_BITS] & UNSUBSCRIBED:
+            count_prune(w, now, node, slot, topic, False)
+        times[MESH_BITS] &= ~UNSUBSCRIBED
     leave_peer(w, th, now, node, slot, topic)
     own = parameter(w, node, BACKOFF)
-    if own and is_in(w, node, topic):
+    if own and (joined or parameter(w, node, BACKOFF_NOT_JOINED)):
         backoff = received_backoff(extras != 0, backoff_seconds(extras), own, parameter(w, node, MAX_BACKOFF))
         _keep_apart(w, now, node, topic, peers(w)[slot], backoff)
+
+
+@kernel
+def peer_unsubscribed(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    """Remove a peer that unsubscribes from the mesh of a topic (BACKOFF-5)."""
+    if not flags(w)[slot, topic] & IN_MESH:
+        return
+    if parameter(w, node, BACKOFF_ON_UNSUBSCRIBE):
+        _keep_apart(w, now, node, topic, peers(w)[slot], parameter(w, node, BACKOFF))
+    leave_peer(w, th, now, node, slot, topic)
+    if has_scores(w, node):
+        mesh_times(w)[slot, topic, MESH_BITS] |= UNSUBSCRIBED
 
 
 @kernel
 def leave_peer(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
     """Remove a peer from the mesh of a topic without a PRUNE."""
     if flags(w)[slot, topic] & IN_MESH:
-        _let_go(w, node, slot, topic)
-        row(w, th, prune_row(now, node, peers(w)[slot], topic))
+        _let_go(w, th, now, node, slot, topic)
 
 
 @kernel
@@ -185,26 +306,8 @@ def graft_one(w: World, th: int, now: int, node: int, slot: int, topic: int) -> 
     has_room = has_room_for_one(mesh_size(w, node, topic), parameter(w, node, PRUNE_FROM))
     if flags(w)[slot, topic] & IN_MESH or not has_room:
         return
-    if not _forbids_graft(w, now, node, topic, peers(w)[slot]):
-        _graft(w, th, now, node, slot, topic)
-
-
-@kernel
-def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
-    """Keep the meshes at a heartbeat (MESH-2, SIZE-1)."""
-    if nodes32(w)[node, BACKOFFS] >= 0 and tick % EXPIRE_EVERY == 0:
-        _expire_backoffs(w, now, node)
-    degree = parameter(w, node, DEGREE)
-    low = parameter(w, node, DEGREE_LOW)
-    prune_from = parameter(w, node, PRUNE_FROM)
-    for topic in range(w[TOPICS]):
-        if is_in(w, node, topic):
-            size = mesh_size(w, node, topic)
-            grafts, prunes = mesh_change(size, size, low, degree, prune_from)
-            if grafts:
-                _graft_random(w, th, now, node, topic, grafts, Purpose.GRAFT, tick)
-            if prunes:
-                _prune_random(w, th, now, node, topic, prunes, tick)
+    if may_graft(w, th, now, node, slot, topic):
+        graft(w, th, now, node, slot, topic)
 
 
 @kernel
@@ -214,7 +317,14 @@ def say_link(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
         put_graft(w, th, slot, topic)
     else:
         left_us = time_left(now, _until(w, node, topic, peers(w)[slot]))
-        _say_prune(w, th, node, slot, topic, left_us, False)
+        _say_prune(w, th, now, node, slot, topic, left_us, False)
+
+
+@kernel
+def prune(w: World, th: int, now: int, node: int, slot: int, topic: int, exchanges: bool) -> None:
+    """PRUNE a member."""
+    _let_go(w, th, now, node, slot, topic)
+    _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), exchanges)
 
 
 @kernel
@@ -222,29 +332,31 @@ def _part(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff
     """Set a backoff, if there are backoffs, and send a PRUNE."""
     if parameter(w, node, BACKOFF):
         _keep_apart(w, now, node, topic, peers(w)[slot], backoff)
-    _say_prune(w, th, node, slot, topic, backoff, exchanges)
+    _say_prune(w, th, now, node, slot, topic, backoff, exchanges)
 
 
 @kernel
-def _say_prune(w: World, th: int, node: int, slot: int, topic: int, backoff: int, exchanges: bool) -> None:
+def _say_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, exchanges: bool) -> None:
     """Send a PRUNE, with the time and, with `exchanges`, other peers, if both sides support that.
 
     Rules: MESH-5, BACKOFF-3.
     """
     extras = 0
     if backoff > 0 and natives(w)[router(w, node), router(w, peers(w)[slot])] == TAKES_BACKOFFS:
-        others = _others(w, node, slot, topic) if exchanges and parameter(w, node, EXCHANGE) else 0
+        names = exchanges and parameter(w, node, EXCHANGE) and not control(w)[th, HIDES_PEERS]
+        others = _others(w, th, now, node, slot, topic) if names else 0
         extras = prune_extras(seconds_to_name(backoff), others)
     put_prune(w, th, slot, topic, extras)
 
 
 @kernel
-def _others(w: World, node: int, slot: int, topic: int) -> int:
+def _others(w: World, th: int, now: int, node: int, slot: int, topic: int) -> int:
     """Return how many others of a topic a PRUNE names."""
     count = 0
     for other in range(first_slot(w, node), end_slot(w, node)):
-        count += np.int64((flags(w)[other, topic] & SUBSCRIBED != 0) & is_native(w, other) & (other != slot))
-    return min(int(count), parameter(w, node, EXCHANGE))
+        if flags(w)[other, topic] & SUBSCRIBED and is_native(w, other) and other != slot:
+            count += int(may_be_in_mesh(score(w, th, now, node, other)))
+    return min(count, parameter(w, node, EXCHANGE))
 
 
 @kernel
@@ -266,58 +378,59 @@ def _until(w: World, node: int, topic: int, peer: int) -> int:
 def _forbids_graft(w: World, now: int, node: int, topic: int, peer: int) -> bool:
     """Rules: BACKOFF-2."""
     until = _until(w, node, topic, peer)
+    if until >= 0 and parameter(w, node, BACKOFF_LASTS):
+        return True
     return until >= 0 and is_early_of_us(now, until, parameter(w, node, BACKOFF_SLACK))
 
 
 @kernel
-def _expire_backoffs(w: World, now: int, node: int) -> None:
+def may_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> bool:
+    """Return whether a peer that is not a member may be grafted."""
+    if _forbids_graft(w, now, node, topic, peers(w)[slot]):
+        return False
+    return may_be_in_mesh(score(w, th, now, node, slot))
+
+
+@kernel
+def expire_backoffs(w: World, now: int, node: int) -> None:
     entries = pool(w)[lists.owner(w, node)]
     slack = parameter(w, node, BACKOFF_SLACK)
     place = nodes32(w)[node, BACKOFFS]
     while place >= 0:
         following = entries[place, lists.NEXT]
-        if not is_early_of_us(now, entries[place, lists.VALUE], slack):
+        if not is_early_of_us(now, entries[place, lists.VALUE], slack + parameter(w, node, BACKOFF_LASTS)):
             lists.remove(w, node, BACKOFFS, entries[place, lists.FIRST], entries[place, lists.SECOND])
         place = following
 
 
 @kernel
-def _graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    _take_in(w, node, slot, topic)
-    row(w, th, graft_row(now, node, peers(w)[slot], topic))
+def graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    """GRAFT a peer without further checks."""
+    _take_in(w, th, now, node, slot, topic)
     put_graft(w, th, slot, topic)
 
 
 @kernel
-def _graft_random(
-    w: World, th: int, now: int, node: int, topic: int, count: int, purpose: int, tick: int
-) -> None:  # fmt: skip
-    if count <= 0:
-        return
+def collect_candidates(w: World, th: int, now: int, node: int, topic: int) -> int:
+    """Collect the peers that are not members and may be grafted; return their number."""
     known = candidates(w)[th]
     table = flags(w)
     size = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
         flag = table[slot, topic]
         able = flag & SUBSCRIBED and not flag & IN_MESH and is_native(w, slot)
-        if able and not _forbids_graft(w, now, node, topic, peers(w)[slot]):
+        if able and may_graft(w, th, now, node, slot, topic):
             known[size] = slot
             size += 1
-    for place in range(pick(w, th, draw_topic(w, purpose, node, topic, tick), size, count)):
-        _graft(w, th, now, node, known[place], topic)
+    return size
 
 
 @kernel
-def _prune_random(w: World, th: int, now: int, node: int, topic: int, count: int, tick: int) -> None:
-    known = candidates(w)[th]
-    table = flags(w)
-    size = 0
-    for slot in range(first_slot(w, node), end_slot(w, node)):
-        if table[slot, topic] & IN_MESH:
-            known[size] = slot
-            size += 1
-    for place in range(pick(w, th, draw_topic(w, Purpose.PRUNE, node, topic, tick), size, count)):
-        slot = known[place]
-        _let_go(w, node, slot, topic)
-        row(w, th, prune_row(now, node, peers(w)[slot], topic))
-        _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), True)
+def graft_random(
+    w: World, th: int, now: int, node: int, topic: int, count: int, purpose: int, tick: int
+) -> None:  # fmt: skip
+    if count <= 0:
+        return
+    size = collect_candidates(w, th, now, node, topic)
+    for place in range(pick(w, th, draw_topic(w, purpose, node, topic, tick), size, count)):
+        graft(w, th, now, node, candidates(w)[th, place], topic)

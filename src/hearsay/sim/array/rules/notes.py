@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from hearsay.core.language.events import EventKind
-from hearsay.sim.array.machine.compiling import kernel
-from hearsay.sim.array.world.layout import TOPIC, World, arena, messages, words_at
+from hearsay.sim.array.machine.compiling import only_with
+from hearsay.sim.array.world.layout import TOPIC, WITNESSES, World, arena, messages, words_at
 from hearsay.sim.array.world.payload import (
     IHAVE,
     PART_IDS,
@@ -28,39 +28,41 @@ from hearsay.sim.array.world.record import CALL_NOTE, ID_NOTE, PART_NOTE, note
 STARTED, STOPPED = -1, -2
 """Calls that are no events: the node came up with a new router, or went down with its own."""
 
+with_witnesses = only_with(WITNESSES)
 
-@kernel
+
+@with_witnesses
 def note_call(
     w: World, th: int, now: int, node: int, kind: int, remote: int, topic: int, message: int
 ) -> None:  # fmt: skip
     note(w, th, now, CALL_NOTE, node, remote, make_part(kind, topic, message, -1, -1, -1, -1))
 
 
-@kernel
+@with_witnesses
 def _note_part(w: World, th: int, now: int, node: int, sender: int, part: Part) -> None:
     """Note an RPC of one part."""
     note_call(w, th, now, node, EventKind.RPC_RECEIVED, sender, -1, -1)
     note(w, th, now, PART_NOTE, node, sender, part)
 
 
-@kernel
+@with_witnesses
 def _note_id(w: World, th: int, now: int, node: int, message: int) -> None:
     note(w, th, now, ID_NOTE, node, -1, make_part(-1, -1, message, -1, -1, -1, -1))
 
 
-@kernel
+@with_witnesses
 def note_message(
     w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int
 ) -> None:  # fmt: skip
     _note_part(w, th, now, node, sender, message_part(w, message, hops, via))
 
 
-@kernel
+@with_witnesses
 def note_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: int, kind: int) -> None:
     _note_part(w, th, now, node, sender, topic_part(kind, topic, -1, 1))
 
 
-@kernel
+@with_witnesses
 def note_gossip(w: World, th: int, now: int, node: int, sender: int, ids: Any, count: int) -> None:
     """Note one IHAVE, whose ids are the first ones of `ids`."""
     _note_part(w, th, now, node, sender, topic_part(IHAVE, messages(w)[ids[0], TOPIC], -1, count))
@@ -68,7 +70,7 @@ def note_gossip(w: World, th: int, now: int, node: int, sender: int, ids: Any, c
         _note_id(w, th, now, node, ids[place])
 
 
-@kernel
+@with_witnesses
 def note_rpc(w: World, th: int, now: int, node: int, kind: int, remote: int, rpc: int) -> None:
     """Note an RPC in the arena: received, or one that could not be sent."""
     note_call(w, th, now, node, kind, remote, -1, -1)

@@ -37,6 +37,7 @@ from hearsay.sim.array.world.layout import (
     THREADS,
     TOPICS,
     TWIN,
+    USES_11,
     WIDTH_BITS,
     World,
     arena,
@@ -287,7 +288,7 @@ def _sort(events: Any, links: Any, start: int, end: int, has_links: bool) -> Non
 def _run_nodes(w: World, th: int, line: int, start: int, end: int) -> None:
     """Run nodes. Nearly all events are RPCs of one message, mostly duplicates, so that path has no calls."""
     base = w[BUCKET] << w[WIDTH_BITS]
-    plain = not (w[HAS_LINKS] or w[SERVICE] or w[SEEN_EXPIRES])
+    plain = not (w[HAS_LINKS] or w[SERVICE] or w[SEEN_EXPIRES] or w[USES_11])
     events = sorted_events(w)[line]
     near_count = control(w)[th]
     duplicates = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.events import EventKind
-from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.machine.compiling import kernel, only_with
 from hearsay.sim.array.rules.calls import (
     call_failed,
     call_gossip,
@@ -58,6 +58,8 @@ from hearsay.sim.array.world.record import dropped
 
 _SERVED = len(EventKind)
 
+with_service = only_with(SERVICE)
+
 
 @kernel
 def dispatch(w: World, th: int, now: int, w0: int, w1: int, link: int) -> None:
@@ -101,7 +103,7 @@ def _drop_for_down_node(w: World, th: int, now: int, node: int, kind: int, w0: i
         release(w, th, payload)
 
 
-@kernel
+@with_service
 def _wait_for_service(w: World, th: int, now: int, node: int, w0: int, w1: int, link: int) -> None:
     header = nodes32(w)[node]
     place = lists.new_entry(w, node)
@@ -119,7 +121,7 @@ def _wait_for_service(w: World, th: int, now: int, node: int, w0: int, w1: int, 
         header[BACKLOG_END] = place
 
 
-@kernel
+@with_service
 def _serve_next(w: World, th: int, now: int, node: int) -> None:
     header = nodes32(w)[node]
     entries = pool(w)[lists.owner(w, node)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from hearsay.core.language.events import EventKind
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.machine.compiling import kernel, only_with
 from hearsay.sim.array.rules.calls import call_leave, call_start
 from hearsay.sim.array.rules.membership import NO_MEMBER
 from hearsay.sim.array.rules.mesh import end_slot, first_slot
@@ -25,6 +25,7 @@ from hearsay.sim.array.world.layout import (
     AGES_AT,
     ANSWERS,
     APPLICATION,
+    ASKED_AT,
     BACKLOG,
     BACKLOG_END,
     BACKOFFS,
@@ -33,6 +34,7 @@ from hearsay.sim.array.world.layout import (
     DEAD,
     DETECTION,
     GOSSIPS_FROM,
+    HAS_LINKS,
     LAST_ARRIVAL,
     LATENCY,
     LINK_FLAGS,
@@ -40,17 +42,20 @@ from hearsay.sim.array.world.layout import (
     NEVER,
     NEWEST,
     NEWS,
+    NODE32,
     NODES,
     OLDEST,
     OPEN,
     OWED,
     PENDING,
     PREVIOUS,
+    PROMISES,
     REDIAL,
     TOPICS,
     TRACKS_SINCE,
     TWIN,
     UP,
+    USES_11,
     World,
     cells,
     cut_pairs,
@@ -74,6 +79,8 @@ from hearsay.sim.array.world.slots import find_slot
 from hearsay.sim.reference.faults import ATTEMPTS_PER_PEER
 from hearsay.trace.language.event_rows import node_down_row
 
+with_links = only_with(HAS_LINKS)
+
 
 @kernel
 def carries_payload(w0: int, w1: int) -> bool:
@@ -84,7 +91,7 @@ def carries_payload(w0: int, w1: int) -> bool:
     return not w1 & (INLINE | GOSSIP | TOPIC_PART)
 
 
-@kernel
+@with_links
 def node_down(w: World, th: int, now: int, node: int, goodbye: bool) -> None:
     if goodbye:
         for topic in range(w[TOPICS]):
@@ -107,7 +114,7 @@ def node_down(w: World, th: int, now: int, node: int, goodbye: bool) -> None:
     nodes32(w)[node, COUNT] = 0
 
 
-@kernel
+@with_links
 def _stop(w: World, th: int, now: int, node: int) -> None:
     """Forget what a node knew."""
     header = nodes32(w)[node]
@@ -120,8 +127,9 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
     forget_all(w, node)
     for place in range(cells(w).shape[1]):
         cells(w)[node, place] &= np.uint64(MISSED)  # who was eligible stays so
-    for head in (ANSWERS, NEWS, BACKOFFS):
-        lists.remove(w, node, head, -1, -1)
+    for head in (ANSWERS, NEWS, BACKOFFS, PROMISES, ASKED_AT):
+        if w[USES_11] or head < NODE32:
+            lists.remove(w, node, head, -1, -1)
     place = header[BACKLOG]
     entries = pool(w)[lists.owner(w, node)]
     while place >= 0:
@@ -139,13 +147,13 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
     row(w, th, node_down_row(now, node, -1))
 
 
-@kernel
+@with_links
 def node_up(w: World, th: int, now: int, node: int) -> None:
     call_start(w, th, now, node)
     _dial_live(w, th, now, node, w[REDIAL])
 
 
-@kernel
+@with_links
 def cut(w: World, th: int, now: int, fault: int) -> None:
     """Begin a partition or a cut."""
     table = sides(w)
@@ -160,7 +168,7 @@ def cut(w: World, th: int, now: int, fault: int) -> None:
                 _cut_link(w, th, now, links_of(w)[slot])
 
 
-@kernel
+@with_links
 def _is_cut(w: World, ranges: Any, node: int, peer: int) -> bool:
     """Return whether a cut names this pair."""
     pairs = cut_pairs(w)
@@ -175,7 +183,7 @@ def _is_cut(w: World, ranges: Any, node: int, peer: int) -> bool:
     return low < ranges[1] and pairs[low] == wanted
 
 
-@kernel
+@with_links
 def _cut_link(w: World, th: int, now: int, link: int) -> None:
     """Cut a link and earlier ones whose loss was not noticed, oldest first: the order of their numbers."""
     done = -1
@@ -188,7 +196,7 @@ def _cut_link(w: World, th: int, now: int, link: int) -> None:
         done = oldest
 
 
-@kernel
+@with_links
 def heal(w: World, th: int, now: int, fault: int) -> None:
     cut_ranges(w)[fault, 2] = 0
     for node in range(w[NODES]):
@@ -199,7 +207,7 @@ def heal(w: World, th: int, now: int, fault: int) -> None:
                 _dial_live(w, th, now, node, min(lost, w[REDIAL]))
 
 
-@kernel
+@with_links
 def _reachable(w: World, node: int, other: int) -> bool:
     """Return whether no fault keeps the two apart."""
     table = sides(w)
@@ -213,7 +221,7 @@ def _reachable(w: World, node: int, other: int) -> bool:
     return True
 
 
-@kernel
+@with_links
 def _dial_live(w: World, th: int, now: int, node: int, count: int) -> None:
     """Dial random live peers that are reachable and not connected."""
     state = draw2(w, Purpose.REDIAL, node, now)

@@ -8,7 +8,7 @@ the newest link to its peer. RPCs in flight name theirs, so a link is used again
 from __future__ import annotations
 
 from hearsay.core.language.events import EventKind
-from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.machine.compiling import kernel, only_with
 from hearsay.sim.array.rules.calls import call_connected, call_disconnected
 from hearsay.sim.array.world.layout import (
     BUCKET,
@@ -34,6 +34,7 @@ from hearsay.sim.array.world.layout import (
     NODES,
     NOW,
     OPEN,
+    OUTBOUND,
     PREVIOUS,
     QUIET_UNTIL,
     SEQUENCE,
@@ -62,6 +63,8 @@ from hearsay.sim.array.world.slots import find_slot, insert_slot, latency, lay_o
 
 _BUCKETS_KEPT = 256
 _AHEAD = 16
+
+with_links = only_with(HAS_LINKS)
 
 
 @kernel
@@ -124,7 +127,7 @@ def dials_that_arrive(w: World) -> None:
                 push(w, owner(w, node), latency(w, node, target), target, EventKind.PEER_CONNECTED, node, 0, 0)
 
 
-@kernel
+@with_links
 def dial(w: World, th: int, now: int, node: int, target: int) -> None:
     """Open a connection; the target learns of it one latency later, unless it accepts none."""
     if w[HAS_NATTED] and natted(w)[target]:
@@ -148,7 +151,7 @@ def _record_connect(w: World, th: int, now: int, node: int, target: int, delay: 
     sent(w, th, now, node, target, part, delay, sending(w, now, node, part))
 
 
-@kernel
+@with_links
 def _is_usable(w: World, link: int) -> bool:
     line = links32(w)[link]
     if line[LINK_FLAGS] & DEAD:
@@ -156,7 +159,7 @@ def _is_usable(w: World, link: int) -> bool:
     return line[LINK_FLAGS] & OPEN != 0 or links32(w)[line[TWIN], LINK_FLAGS] & OPEN != 0
 
 
-@kernel
+@with_links
 def _connect_pair(w: World, node: int, target: int, old: int) -> int:
     """Create a connection; return the link from `node`. Old links stay until their loss is noticed."""
     back = find_slot(w, target, node)
@@ -165,6 +168,7 @@ def _connect_pair(w: World, node: int, target: int, old: int) -> int:
     link = _new_link(w, node, target, base, old)
     twin = _new_link(w, target, node, base, old_twin)
     links32(w)[link, TWIN] = twin
+    links32(w)[link, LINK_FLAGS] = OUTBOUND
     links32(w)[twin, TWIN] = link
     slot = find_slot(w, node, target)
     if slot < 0:
@@ -176,7 +180,7 @@ def _connect_pair(w: World, node: int, target: int, old: int) -> int:
     return link
 
 
-@kernel
+@with_links
 def _new_link(w: World, source: int, destination: int, base: int, old: int) -> int:
     link = w[LINKS_FREE]
     if w[LINKS_SPARE]:
@@ -204,7 +208,7 @@ def _new_link(w: World, source: int, destination: int, base: int, old: int) -> i
     return link
 
 
-@kernel
+@with_links
 def open_link(w: World, th: int, now: int, node: int, link: int) -> None:
     line = links32(w)[link]
     previous = line[PREVIOUS]
@@ -215,7 +219,7 @@ def open_link(w: World, th: int, now: int, node: int, link: int) -> None:
     call_connected(w, th, now, node, find_slot(w, node, line[DESTINATION]))
 
 
-@kernel
+@with_links
 def close_link(w: World, th: int, now: int, node: int, link: int) -> None:
     line = links32(w)[link]
     line[LINK_FLAGS] &= ~OPEN
@@ -237,14 +241,14 @@ def on_connected(w: World, th: int, now: int, node: int, source: int, link: int)
             call_connected(w, th, now, node, slot)
 
 
-@kernel
+@with_links
 def on_disconnected(w: World, th: int, now: int, node: int, link: int) -> None:
     """Handle the noticed loss of a link."""
     if links32(w)[link, LINK_FLAGS] & OPEN:
         close_link(w, th, now, node, link)
 
 
-@kernel
+@with_links
 def notice_loss(w: World, th: int, link: int, time: int) -> None:
     """Let the source of a link that is gone notice at `time`."""
     line = links32(w)[link]

@@ -12,7 +12,14 @@ from hearsay.sim.array.run.links import (
     dials_that_arrive,
 )
 from hearsay.sim.array.run.reuse import admit, collect_links
-from hearsay.sim.array.run.whole_network import TIME, close_windows, next_close, next_due, run_what_is_due
+from hearsay.sim.array.run.whole_network import (
+    TIME,
+    close_windows,
+    next_close,
+    next_due,
+    run_what_is_due,
+    sample_all_scores,
+)
 from hearsay.sim.array.travel.transport import all_depart
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
@@ -35,6 +42,7 @@ from hearsay.sim.array.world.layout import (
     PLANNED_DONE,
     QUIET_UNTIL,
     ROWS_WAIT,
+    SAMPLES_SCORES,
     STATUS,
     THREADS,
     WIDTH_BITS,
@@ -44,6 +52,8 @@ from hearsay.sim.array.world.layout import (
     planned,
     schedule,
     world,
+    world_10,
+    world_of_slots,
 )
 from hearsay.sim.array.world.queue import bring_near, divide, gather, has_events, push
 from hearsay.sim.array.world.record import (
@@ -72,7 +82,23 @@ def work(table: World, task: int, number: int) -> bool:
     to be seen to first. COLLECT finds links that may be used again. CLOSE ends the windows of all messages published
     so far, when the run is over or was stopped.
     """
-    w = world(table)
+    return _work(world(table), task, number)
+
+
+@entry
+def work_10(table: World, task: int, number: int) -> bool:
+    """Do what `work` does, in a world without gossipsub 1.1."""
+    return _work(world_10(table), task, number)
+
+
+@entry
+def work_of_slots(table: World, task: int, number: int) -> bool:
+    """Do what `work` does, in a world without gossipsub 1.1 whose links need no memory."""
+    return _work(world_of_slots(table), task, number)
+
+
+@kernel
+def _work(w: World, task: int, number: int) -> bool:
     if task == SHARE:
         run_share(w, number)
         return True
@@ -130,6 +156,8 @@ def _end_part(w: World) -> bool:
     w[NETWORK_STARTS] = 0
     w[NOW] = w[PART_END]
     if w[NOW] >= w[END]:
+        if w[SAMPLES_SCORES]:
+            sample_all_scores(w)
         w[STATUS] = FINISHED
         return False
     if w[NOW] == (w[BUCKET] + 1) << w[WIDTH_BITS]:

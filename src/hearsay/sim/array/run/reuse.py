@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.machine.compiling import kernel, only_with
 from hearsay.sim.array.rules.mesh import end_slot, first_slot
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.knowledge import bits, column, is_cached, unmark, was_seen
@@ -18,6 +18,8 @@ from hearsay.sim.array.world.layout import (
     DEAD_UP_TO,
     FAR,
     FIRST_MESSAGE,
+    HAS_LINKS,
+    HAS_SCORES,
     LINK_SOURCE,
     LINKS_FREE,
     LINKS_SPARE,
@@ -30,6 +32,7 @@ from hearsay.sim.array.world.layout import (
     NOW,
     PREVIOUS,
     PUBLISHED,
+    RECORD,
     RECYCLES,
     SERVICE,
     STATUS,
@@ -50,11 +53,15 @@ from hearsay.sim.array.world.layout import (
     nodes32,
     pool,
     queued_links,
+    records,
+    revived,
 )
 from hearsay.sim.array.world.queue import CHUNK, DIVISIONS
 from hearsay.sim.array.world.record import LAST_ARRIVAL_SENT
 
 _LOOK_EVERY = 500_000
+
+with_links = only_with(HAS_LINKS)
 
 
 @kernel
@@ -71,18 +78,24 @@ def admit(w: World, end: int) -> bool:
             for node in range(w[NODES]):
                 cells(w)[node, at] = np.uint64(0)
                 unmark(w, node, at)
+                if w[HAS_SCORES]:
+                    records(w)[node, at, RECORD] = 0
         w[NEWEST] += 1
     return True
 
 
 @kernel
 def _recycle(w: World) -> None:
+    """Forget messages that all nodes have forgotten, and that no node saw again while copies were under way."""
     w[LOOKED] = w[NOW]
     if w[NOW] > w[DEAD_SURE]:
-        while w[FIRST_MESSAGE] < w[DEAD_UP_TO] and _is_dead(w, w[FIRST_MESSAGE]):
-            w[FIRST_MESSAGE] += 1
-        dead = w[FIRST_MESSAGE]
+        first = w[FIRST_MESSAGE]
+        while first < w[DEAD_UP_TO] and not revived(w)[column(w, first)] and _is_dead(w, first):
+            first += 1
+        w[FIRST_MESSAGE] = first
+        dead = first
         while dead < w[NEWEST] and _is_dead(w, dead):
+            revived(w)[column(w, dead)] = 0
             dead += 1
         w[DEAD_UP_TO] = dead
         w[DEAD_SURE] = 0
@@ -101,7 +114,7 @@ def _is_dead(w: World, message: int) -> bool:
     return True
 
 
-@kernel
+@with_links
 def collect_links(w: World) -> None:
     marks = link_marks(w)
     for link in range(w[LINKS_USED]):
@@ -118,7 +131,7 @@ def collect_links(w: World) -> None:
             w[LINKS_SPARE] += 1
 
 
-@kernel
+@with_links
 def _mark_neighbours(w: World) -> None:
     for node in range(w[NODES]):
         for slot in range(first_slot(w, node), end_slot(w, node)):
@@ -132,7 +145,7 @@ def _mark_neighbours(w: World) -> None:
                 place = entries[place, lists.NEXT]
 
 
-@kernel
+@with_links
 def _mark_events(w: World) -> None:
     """Mark links that events name; events without a link name the first one, which does no harm."""
     for th in range(w[THREADS]):
@@ -147,7 +160,7 @@ def _mark_events(w: World) -> None:
             link_marks(w)[far(w)[th, place, 3]] = 1
 
 
-@kernel
+@with_links
 def _mark_what_these_need(w: World) -> None:
     marks = link_marks(w)
     found = True

@@ -12,6 +12,7 @@ from hearsay.core.language.sizes import SIMULATED_PEER_BYTES
 from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.calls import call_start
 from hearsay.sim.array.rules.mesh import end_slot, first_slot
+from hearsay.sim.array.rules.scores import sample_scores
 from hearsay.sim.array.run.faults import cut, heal, node_down, node_up
 from hearsay.sim.array.run.links import dial, dial_at_start
 from hearsay.sim.array.world import lists
@@ -124,7 +125,7 @@ def _sample(w: World, th: int, now: int, node: int) -> None:
 
 TIME, TYPE, FIRST_NUMBER, SECOND_NUMBER = range(4)
 """Columns of `schedule`."""
-START_ALL, NODE_DOWN, NODE_UP, CUT_LINKS, HEAL_LINKS, SAMPLE_STATE, INJECT = range(7)
+START_ALL, NODE_DOWN, NODE_UP, CUT_LINKS, HEAL_LINKS, SAMPLE_STATE, SAMPLE_SCORES, INJECT = range(8)
 _DIALS_AHEAD = 16
 """How many dials ahead memory is asked for."""
 _NEVER = 1 << 62
@@ -189,8 +190,17 @@ def _run_one(w: World, kind: int, first: int, second: int) -> None:
         for node in range(w[NODES]):
             if nodes32(w)[node, UP]:
                 _sample(w, 0, now, node)
+    elif kind == SAMPLE_SCORES:
+        sample_all_scores(w)
     else:
         _inject(w, 0, now, first)
+
+
+@kernel
+def sample_all_scores(w: World) -> None:
+    for node in range(w[NODES]):
+        if nodes32(w)[node, UP]:
+            sample_scores(w, 0, w[NOW], node)
 
 
 @kernel

@@ -24,6 +24,7 @@ from hearsay.sim.array.travel.parts import (
     hops_from,
     ihave_bytes,
     size_alone,
+    without_others,
     write_ihave,
 )
 from hearsay.sim.array.travel.transport import (
@@ -186,6 +187,16 @@ def put_graft(w: World, th: int, slot: int, topic: int) -> None:
 def put_prune(w: World, th: int, slot: int, topic: int, extras: int) -> None:
     """Send a PRUNE; `extras` is its content in addition to the topic, see `prune_extras`; 0 for none."""
     _put(w, th, slot, MESH_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, PRUNE, extras)
+
+
+@kernel
+def clear_prune_peers(w: World, th: int, slot: int) -> None:
+    """Remove the names of others from the PRUNEs that wait for a neighbour."""
+    entries = outbox(w)[th]
+    if control(w)[th, OUT_MODE] == MIXED:
+        for place in range(control(w)[th, OUT_COUNT]):
+            if entries[place, SLOT] == slot and entries[place, KEY] >> CLASS_SHIFT == MESH_CLASS:
+                entries[place, IDS] = without_others(entries[place, IDS])
 
 
 @kernel

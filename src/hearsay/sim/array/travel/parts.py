@@ -135,6 +135,11 @@ def prune_extras(seconds: int, others: int) -> int:
 
 
 @inlined
+def without_others(extras: int) -> int:
+    return prune_extras(backoff_seconds(extras), 0)
+
+
+@inlined
 def backoff_seconds(extras: int) -> int:
     return extras >> _OTHERS
 

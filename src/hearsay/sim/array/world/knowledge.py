@@ -30,6 +30,7 @@ from hearsay.sim.array.world.layout import (
     NEWEST,
     OLDEST,
     PUBLISHED,
+    RECYCLES,
     SEEN_BEAT,
     SEEN_EXPIRES,
     SEEN_FOR,
@@ -46,6 +47,7 @@ from hearsay.sim.array.world.layout import (
     messages,
     nodes32,
     nodes64,
+    revived,
     seen,
     seen_serials,
 )
@@ -153,6 +155,8 @@ def mark_seen(w: World, now: int, node: int, message: int) -> None:
     beat = np.uint64(header[TICK]) & _BEATS
     cells(w)[node, at] = cells(w)[node, at] & _SEEN_BEAT_CLEAR | beat << np.uint64(SEEN_BEAT)
     seen(w)[word_of(w, node, at)] |= bit_of(w, node, at)
+    if w[RECYCLES] and not revived(w)[at]:
+        revived(w)[at] = 1
     if w[SEEN_EXPIRES]:
         first_us(w)[node, at] = now
     header[OLDEST] = min(header[OLDEST], message)

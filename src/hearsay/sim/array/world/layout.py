@@ -18,12 +18,17 @@ kernels do; and an array can grow between two calls unnoticed.
 | links32, links64 | link, field | one direction of a connection; only with loss, jitter, uplinks or faults |
 | seen, cached | 64 bits | a bit for each node and column |
 | cells, first_us | node, column | what a node knows of a message |
+| revived | column | whether a node saw the message since it was found to be forgotten by all |
 | queued, queued_links, chunk_next | chunk | the calendar of events, see `queue.py` |
 | heads, tails, fills | thread, bucket | its chains of chunks |
 | arena, pending | word; thread, chunk | RPCs that are more than one message, see `payload.py` |
 | pool | thread, entry, field | short lists: answers, news, backoffs, backlog, see `lists.py` |
 | rows, sums, counts | thread | what the run leaves behind, see `record.py` |
 | witnesses | node | whose calls are written down, see `notes.py` |
+| reals, topic_reals, topic_times | router (, topic), field | parameters that are no integers, and of scores |
+| more32, more64 | node, field | the rest of a node's header; only with 1.1 |
+| peer_scores, topic_scores, mesh_times | slot (, topic), field | what scores count of a neighbour; only with scores |
+| records, senders | node, column, field | what became of a message, and who sent copies; only with scores |
 """
 
 from __future__ import annotations
@@ -37,7 +42,7 @@ from numba.extending import intrinsic
 from numba.np.numpy_support import from_dtype
 from numpy.typing import NDArray
 
-from hearsay.sim.array.machine.views import ViewType, WorldType, make_view, read, word, world_type
+from hearsay.sim.array.machine.views import ViewType, WorldType, make_view, read, word
 from hearsay.sim.plan.engines import WITH_KERNELS
 
 World = NDArray[np.int64]
@@ -79,10 +84,11 @@ MAX_SEEN_BINDS, MAX_CACHED_BINDS, LOOKAHEAD = _scalar.take(3)
 """LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it."""
 RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
 SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = _scalar.take(4)
-(WITNESSES,) = _scalar.take(1)
+WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES = _scalar.take(4)
 """SEEN_FOR: how long a message is remembered at least. CHANGES_NOTHING: payloads without effect where they are
 known. DEFERS: RPCs go through `transport.py`. QUIET_UNTIL: until then connections come about, and nothing else
-happens. WITNESSES: what is handed to some nodes is written down."""
+happens. WITNESSES: what is handed to some nodes is written down. USES_11: some router does, or
+has `ask_again_heartbeats`. HAS_SCORES: some router has."""
 SCALARS = 80
 
 # Values of STATUS: why a call of an entry returned.
@@ -105,9 +111,29 @@ _field = Numbers()
     MAX_PENDING, DEGREE, DEGREE_LOW, PRUNE_FROM, UNKNOWN_GRAFT_PRUNES, INTERVAL, FIRST_BEAT, BEAT_SPREAD, BACKOFF,
     UNSUBSCRIBE_BACKOFF, MAX_BACKOFF, BACKOFF_SLACK, MAX_BACKOFFS, REACH, LAZY, FILTER_FIRST, HISTORY, GOSSIP_WINDOWS,
     SEEN_WINDOWS, FANOUT_TTL, FANOUT_AT_PUBLISH, TOP_UP_MESH, GRAFT_ON_MISSING, MISSING_WINDOW, MAX_IHAVE, MAX_IWANT,
-    ANSWERS_LIMIT, MAX_CACHED, ANNOUNCE_AGAIN, REFUSE_FROM, EXCHANGE,
-) = _field.take(40)  # fmt: skip
-PARAMETERS = 40
+    ANSWERS_LIMIT, MAX_CACHED, ANNOUNCE_AGAIN, REFUSE_FROM, EXCHANGE, HAS_11, MAX_ASKED, ASK_AGAIN, DEGREE_SCORE,
+    DEGREE_OUT, WHEN_FULL, REPAIR_TO, OPPORTUNITY_TICKS, OPPORTUNITY_PEERS, OPPORTUNITY_CHOICE, MEDIAN, GRAFTS_BEST,
+    GRAFT_ON_SUBSCRIBE, TAKES_UNWELCOME, GRAFT_FLOOD, EARLY_GRAFT, FLOOD_PUBLISH, FLOOD_RATE, MAX_IHAVE_RPCS,
+    COUNTS_IHAVES, IHAVE_IDS_OF_RPC, MAX_IWANT_RPCS, FOLLOWUP, TRACKED, ASKED_MUST_SEND, UNSUBSCRIBED_GRAFT,
+    MEMBER_IS_JUDGED, BACKOFF_ON_UNSUBSCRIBE, BACKOFF_NOT_JOINED, BACKOFF_LASTS, EXCHANGE_ALWAYS, MESH_FIRST,
+    GRAYLISTED_SUBSCRIBE, SCORES, REFRESH, TIMES_ARE_NOW, WHOLE_QUANTA, DEFICIT_AFTER, SECOND_PRUNE, MEMBERS_BLAMED,
+    RECORD_TTL, MAX_SENDERS,
+) = _field.take(82)  # fmt: skip
+PARAMETERS = 82
+"""HAS_11: any parameter of gossipsub 1.1 is used; SCORES: with scores, and what follows is of them."""
+(
+    GOSSIP_FACTOR, EARLY_PENALTY, GOSSIP_FROM, PUBLISH_FROM, GRAYLIST_BELOW, OPPORTUNITY_BELOW, TOPIC_CAP,
+    MISBEHAVIOUR_WEIGHT, MISBEHAVIOUR_THRESHOLD, MISBEHAVIOUR_DECAY, SLOW_WEIGHT, SLOW_THRESHOLD, SLOW_DECAY, ZERO,
+) = range(14)  # fmt: skip
+REALS = 14
+"""Fields of `reals`. Scores decide with the four that are called FROM or BELOW."""
+(
+    TOPIC_WEIGHT, TIME_WEIGHT, TIME_CAP, FIRST_WEIGHT, FIRST_DECAY, FIRST_CAP, MESH_WEIGHT, MESH_DECAY, MESH_CAP,
+    MESH_THRESHOLD, FAILURE_WEIGHT, FAILURE_DECAY, INVALID_WEIGHT, INVALID_DECAY,
+) = range(14)  # fmt: skip
+TOPIC_REALS = 14
+IS_SCORED, QUANTUM, WINDOW, ACTIVATION = range(4)
+"""Fields of `topic_times`."""
 FLOODSUB, RANDOMSUB, MESHSUB, GOSSIPSUB = (
     WITH_KERNELS.index(kind) for kind in ("floodsub", "randomsub", "meshsub", "gossipsub")
 )
@@ -133,6 +159,12 @@ AGES_AT: no message is forgotten before this heartbeat. GOSSIPS_FROM: no older m
 which of UNANNOUNCED and UNSENT any slot has, and WAITS_TO_ANNOUNCE."""
 WAITS_TO_ANNOUNCE = 1
 """A timer is set, in a router without a heartbeat."""
+MORE32 = 4
+MORE64 = 4
+PROMISES, ASKED_AT = 16, 17
+"""Heads of lists in `more32`, which goes on where `nodes32` ends."""
+REFRESH_DUE, REFRESHED = range(2)
+"""Fields of `more64`: the next decay of scores and the last one."""
 NODE32 = 16
 """One cache line."""
 DUE, UPLINK_FREE, SERIAL, PENDING = range(4)
@@ -141,29 +173,43 @@ many messages the application is asked about."""
 NODE64 = 4
 NEVER = (1 << 31) - 1
 """In AGES_AT and GOSSIPS_FROM."""
-APPLICATION, JOINED, FANOUT = 1, 2, 4
-"""Bits of `members`."""
-MESH_SIZE = 3
+APPLICATION, JOINED, FANOUT, COUNTED = 1, 2, 4, 8
+"""Bits of `members`. COUNTED: scores count in it, from the first join on."""
+MESH_SIZE = 4
 """From this bit on stands how many are in the mesh."""
 
 # Lines of a thread; both are whole cache lines, so that threads do not write to each other's.
-CONTROL = 24
+CONTROL = 32
 (
     CHUNK_FREE, CHUNK_FRESH, CHUNK_END, NEAR, NEAR_SERIAL, FAR, FAR_FIRST, POOL_FREE, POOL_FRESH, OUT_COUNT,
     OUT_MODE, OUT_MESSAGE, OUT_VIA, OUT_TOPIC, SCRATCH_USED, ARENA_AT, ARENA_LEFT, ARENA_FREE, ARENA_FRESH, ARENA_END,
-    ARENA_CHUNK, ARENA_TAKEN, LEAVING_FIRST, LEAVING_NEXT,
-) = range(CONTROL)  # fmt: skip
+    ARENA_CHUNK, ARENA_TAKEN, LEAVING_FIRST, LEAVING_NEXT, KEEPS_SCORES, WELCOMES, HIDES_PEERS, IDS_IN_RPC,
+) = range(28)  # fmt: skip
+"""KEEPS_SCORES: a heartbeat reads each score once. The next three last for an RPC: what the sender's score permits
+(0: not looked at), whether PRUNEs name others, and the ids of its IHAVEs so far."""
 COUNTERS = 40
 
 # Slots.
 SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT, CONNECTED, NATIVE, DIALLED = 1, 2, 4, 8, 16, 32, 64, 128
 """Bits of `flags`. UNANNOUNCED, UNSENT: a SUBSCRIBE or UNSUBSCRIBE, a GRAFT or PRUNE did not leave. The last three
-stand with the first topic; DIALLED by the node, until it is connected."""
+stand with the first topic; DIALLED by the node. Until a slot is connected, NATIVE says that its peer dials, too."""
+MISBEHAVIOUR, SLOWNESS, SCORE, KEPT = range(4)
+"""Fields of `peer_scores`. SCORE: the sum, not a number until it is made again; KEPT: what a heartbeat has read."""
+FIRST, MESH, FAILURES, INVALID = range(4)
+"""Fields of `topic_scores`."""
+SLOT_SCORES = ("peer_scores", "topic_scores", "mesh_times")
+GRAFTED, TIME_IN_MESH, MESH_BITS = range(3)
+"""Fields of `mesh_times`; the last one has two bits."""
+ACTIVE, UNSUBSCRIBED = 1, 2
+"""Deliveries are expected; the peer left the mesh by UNSUBSCRIBE."""
+RECORD, DECIDED = range(2)
+"""Fields of `records`: until when it lasts, with its state in the lowest bits, or 0; when the verdict came."""
+STATE_BITS = 3
 
 # Links.
 LINK_SOURCE, DESTINATION, TWIN, PREVIOUS, SEQUENCE, LINK_FLAGS = range(6)
 LINK32 = 6
-OPEN, CUT, DEAD = 1, 2, 4
+OPEN, CUT, DEAD, OUTBOUND = 1, 2, 4, 8
 LATENCY, LAST_ARRIVAL = range(2)
 LINK64 = 2
 
@@ -218,6 +264,7 @@ link_marks = _view("link_marks", np.uint8, None)
 seen = _view("seen", np.uint64, None)
 cached = _view("cached", np.uint64, None)
 cells = _view("cells", np.uint64, None, None)
+revived = _view("revived", np.uint8, None)
 first_us = _view("first_us", np.int64, None, None)
 seen_serials = _view("seen_serials", np.int64, None, None)
 cache_serials = _view("cache_serials", np.int64, None, None)
@@ -246,6 +293,18 @@ leaving = _view("leaving", np.int64, None, None, 4)
 outbox = _view("outbox", np.int64, None, None, 4)
 scratch = _view("scratch", np.int64, None, None)
 candidates = _view("candidates", np.int64, None, None)
+ranks = _view("ranks", np.float64, None, None)
+keys = _view("keys", np.uint64, None, None)
+reals = _view("reals", np.float64, None, REALS)
+topic_reals = _view("topic_reals", np.float64, None, None, TOPIC_REALS)
+topic_times = _view("topic_times", np.int64, None, None, 4)
+more32 = _view("more32", np.int32, None, MORE32)
+more64 = _view("more64", np.int64, None, MORE64)
+peer_scores = _view("peer_scores", np.float64, None, 4)
+topic_scores = _view("topic_scores", np.float64, None, None, 4)
+mesh_times = _view("mesh_times", np.int64, None, None, 3)
+records = _view("records", np.int64, None, None, 2)
+senders = _view("senders", np.uint64, None, None, None)
 marks = _view("marks", np.uint8, None, None)
 rows = _view("rows", np.int64, None, None, 13)
 sums = _view("sums", np.uint64, None, 8)
@@ -265,17 +324,24 @@ dial_starts = _view("dial_starts", np.int64, None)
 dial_buckets = _view("dial_buckets", np.uint8, None)
 
 
-@intrinsic
-def _world(_typing: Any, table: Any) -> Any:
-    """Return what Python hands to an entry, as kernels have it."""
+def _world(kind: WorldType) -> Any:
+    """Return what makes a world of what Python hands to an entry."""
 
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return context.make_array(signature.args[0])(context, builder, arguments[0]).data
+    @intrinsic
+    def world(_typing: Any, table: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return context.make_array(signature.args[0])(context, builder, arguments[0]).data
 
-    return world_type(table), code
+        return kind(table), code
+
+    return world
 
 
-world: Any = _world
+WITHOUT_11 = (USES_11, HAS_SCORES, SAMPLES_SCORES)
+WITHOUT_LINKS = (HAS_LINKS, HAS_LOSS, HAS_JITTER, UPLINK, SERVICE, WITNESSES)
+world: Any = _world(WorldType("World"))
+world_10: Any = _world(WorldType("World10", WITHOUT_11))
+world_of_slots: Any = _world(WorldType("WorldOfSlots", (*WITHOUT_11, *WITHOUT_LINKS)))
 
 
 @intrinsic

@@ -1,14 +1,16 @@
 """Short lists of a node: answers given, news counted, backoffs, events that wait.
 
 Layout: an entry of `pool` is (next, first key, second key, value); a node's header holds the first entry of each of
-its lists, -1 for none. Entries of a node come from the pool of the thread that owns the node, and go back there.
+its lists, -1 for none; those of gossipsub 1.1 stand in its second part. Entries of a node come from the pool of the
+thread that owns the node, and go back there.
 """
 
 from __future__ import annotations
 
-from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.world.layout import (
     BLOCK_BITS,
+    NODE32,
     POOL_FREE,
     POOL_FRESH,
     POOL_FULL,
@@ -16,6 +18,7 @@ from hearsay.sim.array.world.layout import (
     THREADS,
     World,
     control,
+    more32,
     nodes32,
     pool,
 )
@@ -27,6 +30,20 @@ NEXT, FIRST, SECOND, VALUE = range(4)
 def owner(w: World, node: int) -> int:
     """Return the thread that handles a node; blocks of nodes are assigned round-robin."""
     return (node >> w[BLOCK_BITS]) % w[THREADS]
+
+
+@inlined
+def first_entry(w: World, node: int, head: int) -> int:
+    """Return the place of a list's newest entry, -1 for an empty one."""
+    return nodes32(w)[node, head] if head < NODE32 else more32(w)[node, head - NODE32]
+
+
+@inlined
+def _set_first_entry(w: World, node: int, head: int, place: int) -> None:
+    if head < NODE32:
+        nodes32(w)[node, head] = place
+    else:
+        more32(w)[node, head - NODE32] = place
 
 
 @kernel
@@ -59,18 +76,18 @@ def add(w: World, node: int, head: int, first: int, second: int, value: int) -> 
     th = owner(w, node)
     place = new_entry(w, node)
     entry = pool(w)[th, place]
-    entry[NEXT] = nodes32(w)[node, head]
+    entry[NEXT] = first_entry(w, node, head)
     entry[FIRST] = first
     entry[SECOND] = second
     entry[VALUE] = value
-    nodes32(w)[node, head] = place
+    _set_first_entry(w, node, head, place)
 
 
 @kernel
 def find(w: World, node: int, head: int, first: int, second: int) -> int:
     """Return the place of the entry with these keys, -1 if there is none."""
     entries = pool(w)[owner(w, node)]
-    place = nodes32(w)[node, head]
+    place = first_entry(w, node, head)
     while place >= 0 and (entries[place, FIRST] != first or entries[place, SECOND] != second):
         place = entries[place, NEXT]
     return place
@@ -98,15 +115,17 @@ def increase(w: World, node: int, head: int, first: int, second: int, by: int) -
 @kernel
 def remove(w: World, node: int, head: int, first: int, second: int) -> None:
     """Remove all entries with these keys; -1 matches any."""
+    if first_entry(w, node, head) < 0:
+        return
     th = owner(w, node)
     entries = pool(w)[th]
     before = -1
-    place = nodes32(w)[node, head]
+    place = first_entry(w, node, head)
     while place >= 0:
         following = entries[place, NEXT]
         if (first < 0 or entries[place, FIRST] == first) and (second < 0 or entries[place, SECOND] == second):
             if before < 0:
-                nodes32(w)[node, head] = following
+                _set_first_entry(w, node, head, following)
             else:
                 entries[before, NEXT] = following
             free_entry(w, th, place)
@@ -119,7 +138,7 @@ def remove(w: World, node: int, head: int, first: int, second: int) -> None:
 def length(w: World, node: int, head: int) -> int:
     entries = pool(w)[owner(w, node)]
     count = 0
-    place = nodes32(w)[node, head]
+    place = first_entry(w, node, head)
     while place >= 0:
         count += 1
         place = entries[place, NEXT]
@@ -132,12 +151,12 @@ def remove_last(w: World, node: int, head: int) -> None:
     th = owner(w, node)
     entries = pool(w)[th]
     before = -1
-    place = nodes32(w)[node, head]
+    place = first_entry(w, node, head)
     while entries[place, NEXT] >= 0:
         before = place
         place = entries[place, NEXT]
     if before < 0:
-        nodes32(w)[node, head] = -1
+        _set_first_entry(w, node, head, -1)
     else:
         entries[before, NEXT] = -1
     free_entry(w, th, place)

@@ -24,6 +24,7 @@ from hearsay.sim.array.world.layout import (
     FIRST_SLOT,
     HAS_LINKS,
     HAS_NATTED,
+    HAS_SCORES,
     JOINED,
     LATENCY_KIND,
     LATENCY_LEAST,
@@ -49,10 +50,13 @@ from hearsay.sim.array.world.layout import (
     latencies,
     links_of,
     members,
+    mesh_times,
     natted,
     nodes32,
     parameters,
+    peer_scores,
     peers,
+    topic_scores,
     touch_nodes32,
     touch_peers,
 )
@@ -127,16 +131,18 @@ def _merge(w: World, th: int, first: int, callers: int, count: int) -> int:
     kept = 0
     while left < callers or right < count:
         dialled = left == callers or (right < count and both[right] <= both[left])
+        calls = 0
         if dialled:
             peer = both[right]
             right += 1
-            left += int(left < callers and both[left] == peer)
+            calls = int(left < callers and both[left] == peer)
+            left += calls
         else:
             peer = both[left]
             left += 1
         table[first + kept] = peer
         if dialled:
-            flags(w)[first + kept, 0] = DIALLED
+            flags(w)[first + kept, 0] = DIALLED | calls * NATIVE
         kept += 1
     return kept
 
@@ -221,6 +227,19 @@ def _move(w: World, start: int, goal: int) -> None:
         links_of(w)[goal] = links_of(w)[start]
     for topic in range(w[TOPICS]):
         flags(w)[goal, topic] = flags(w)[start, topic]
+    if w[HAS_SCORES]:
+        _move_scores(w, start, goal)
+
+
+@kernel
+def _move_scores(w: World, start: int, goal: int) -> None:
+    for field in range(4):
+        peer_scores(w)[goal, field] = peer_scores(w)[start, field]
+    for topic in range(w[TOPICS]):
+        for field in range(4):
+            topic_scores(w)[goal, topic, field] = topic_scores(w)[start, topic, field]
+        for field in range(3):
+            mesh_times(w)[goal, topic, field] = mesh_times(w)[start, topic, field]
 
 
 @inlined

@@ -1,0 +1,248 @@
+"""Requests and promises of peers: admission of their gossip, answers that are due (`core.mesh.standing`).
+
+Layout: promises are a list of the node: message, peer, until when. The RPCs with IHAVE or IWANT of a peer since the
+last heartbeat are counted with the news, behind the topics.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hearsay.core.language.actions import Reason
+from hearsay.core.rules.deliveries import has_room, is_broken, rejection_keeps
+from hearsay.core.rules.message_rules import rpc_is_accepted
+from hearsay.core.rules.score_parts import may_gossip
+from hearsay.core.scores.promises import PromiseParameters
+from hearsay.core.shell.randomness import Purpose
+from hearsay.sim.array.machine.compiling import inlined, only_with
+from hearsay.sim.array.rules.scores import (
+    begin_to_keep_scores,
+    count_delivery,
+    count_duplicate,
+    count_rejection,
+    count_validation,
+    has_scores,
+    penalise,
+    real,
+    score_now,
+)
+from hearsay.sim.array.travel.parts import CLASS_SHIFT, ID_MASK, IWANT_CLASS, KEY
+from hearsay.sim.array.world import lists
+from hearsay.sim.array.world.draws import below, draw2, extend
+from hearsay.sim.array.world.layout import (
+    ASKED_MUST_SEND,
+    FOLLOWUP,
+    GOSSIP_FROM,
+    HAS_11,
+    HIDES_PEERS,
+    IDS_IN_RPC,
+    KEEPS_SCORES,
+    MAX_IHAVE_RPCS,
+    MAX_IWANT_RPCS,
+    NEWS,
+    NODES,
+    OUT_COUNT,
+    PROMISES,
+    PUBLISHER,
+    TOPICS,
+    TRACKED,
+    USES_11,
+    WELCOMES,
+    World,
+    control,
+    messages,
+    outbox,
+    pool,
+)
+from hearsay.sim.array.world.payload import IHAVE, IWANT
+from hearsay.sim.array.world.record import row
+from hearsay.sim.array.world.slots import find_slot, parameter
+from hearsay.trace.language.event_rows import reject_row
+
+TRACKS_NONE, TRACKS_ONE, TRACKS_ALL = range(3)
+"""Values of TRACKED."""
+part_of_11 = only_with(USES_11)
+_IHAVES, _IWANTS = 2, 3
+"""In `NEWS`, behind the topics and what `gossip.py` counts."""
+_MOST = PromiseParameters().max_promises
+_MOST_OF_PEER = PromiseParameters().max_promises_per_peer
+
+
+@inlined
+def uses_11(w: World, node: int) -> bool:
+    return w[USES_11] != 0 and parameter(w, node, HAS_11) != 0
+
+
+# Messages.
+
+
+@part_of_11
+def first_copy(w: World, now: int, node: int, sender: int, message: int) -> None:
+    """Count a first copy, which keeps promises (PROMISE-2)."""
+    count_validation(w, now, node, message)
+    _keep(w, node, sender, message)
+
+
+@part_of_11
+def accepted(w: World, now: int, node: int, sender: int, message: int) -> None:
+    """Count an accepted message; `sender` is -1 for one's own."""
+    slot = find_slot(w, node, sender) if sender >= 0 and has_scores(w, node) else -1
+    count_delivery(w, now, node, slot, message)
+    _keep(w, node, sender, message)
+
+
+@part_of_11
+def duplicate(w: World, now: int, node: int, sender: int, message: int) -> None:
+    """Count a further copy; a message of the router's own that returns is rejected."""
+    if messages(w)[message, PUBLISHER] == node:
+        rejected(w, now, node, sender, message, Reason.SELF_ORIGIN)
+        return
+    if has_scores(w, node):
+        count_duplicate(w, now, node, find_slot(w, node, sender), message)
+    if parameter(w, node, ASKED_MUST_SEND):
+        _keep(w, node, sender, message)
+
+
+@part_of_11
+def rejected(w: World, now: int, node: int, sender: int, message: int, reason: int) -> None:
+    if has_scores(w, node):
+        count_rejection(w, now, node, find_slot(w, node, sender), message, reason)
+    if rejection_keeps(reason):
+        _keep(w, node, sender, message)
+
+
+# Promises.
+
+
+@inlined
+def _keep(w: World, node: int, sender: int, message: int) -> None:
+    if not parameter(w, node, ASKED_MUST_SEND):
+        lists.remove(w, node, PROMISES, message, -1)
+    elif sender >= 0:
+        lists.remove(w, node, PROMISES, message, sender)
+
+
+@part_of_11
+def control_handled(w: World, th: int, now: int, node: int, sender: int) -> None:
+    """Follow the promises of the IWANT of this call, and forget what was read for one RPC (PROMISE-1)."""
+    if not uses_11(w, node):
+        return
+    line = control(w)[th]
+    line[WELCOMES] = 0
+    line[HIDES_PEERS] = 0
+    line[IDS_IN_RPC] = 0
+    if parameter(w, node, TRACKED) == TRACKS_NONE:
+        return
+    count = 0
+    first = -1
+    for place in range(line[OUT_COUNT]):
+        if outbox(w)[th, place, KEY] >> CLASS_SHIFT == IWANT_CLASS:
+            count += 1
+            if first < 0:
+                first = outbox(w)[th, place, KEY] & ID_MASK
+    if not count:
+        return
+    chosen = -1
+    if parameter(w, node, TRACKED) == TRACKS_ONE:
+        draw = extend(extend(draw2(w, Purpose.PROMISED, node, sender), np.uint64(first)), np.uint64(now))
+        chosen = below(draw, count)
+    count = 0
+    for place in range(line[OUT_COUNT]):
+        key = outbox(w)[th, place, KEY]
+        if key >> CLASS_SHIFT == IWANT_CLASS:
+            if chosen < 0 or count == chosen:
+                _promise(w, now, node, sender, key & ID_MASK)
+            count += 1
+
+
+@part_of_11
+def _promise(w: World, now: int, node: int, sender: int, message: int) -> None:
+    """Rules: PROMISE-5."""
+    entries = pool(w)[lists.owner(w, node)]
+    place = lists.first_entry(w, node, PROMISES)
+    of_peer = 0
+    of_all = 0
+    known = False
+    while place >= 0:
+        of_all += 1
+        if entries[place, lists.SECOND] == sender:
+            of_peer += 1
+            known |= entries[place, lists.FIRST] == message
+        place = entries[place, lists.NEXT]
+    if has_room(of_peer, _MOST_OF_PEER, of_all, _MOST) and not known:
+        lists.add(w, node, PROMISES, message, sender, now + parameter(w, node, FOLLOWUP))
+
+
+@part_of_11
+def begin_heartbeat(w: World, th: int, now: int, node: int) -> None:
+    """Report and count broken promises; keep scores as they are for the heartbeat (PROMISE-3)."""
+    entries = pool(w)[lists.owner(w, node)]
+    peer = -1
+    while lists.first_entry(w, node, PROMISES) >= 0:
+        peer = _next_breaker(w, now, node, peer)
+        if peer == w[NODES]:
+            break
+        broken = 0
+        place = lists.first_entry(w, node, PROMISES)
+        while place >= 0:
+            following = entries[place, lists.NEXT]
+            if entries[place, lists.SECOND] == peer and is_broken(now, entries[place, lists.VALUE]):
+                broken += 1
+                lists.remove(w, node, PROMISES, entries[place, lists.FIRST], peer)
+            place = following
+        row(w, th, reject_row(now, IHAVE, node, peer, -1, -1, broken, Reason.GIVEN_UP))
+        penalise(w, node, find_slot(w, node, peer), np.float64(broken))
+    lists.remove(w, node, NEWS, w[TOPICS] + _IHAVES, -1)
+    lists.remove(w, node, NEWS, w[TOPICS] + _IWANTS, -1)
+    if has_scores(w, node):
+        begin_to_keep_scores(w, th, node)
+
+
+@part_of_11
+def end_heartbeat(w: World, th: int) -> None:
+    control(w)[th, KEEPS_SCORES] = 0
+
+
+@part_of_11
+def _next_breaker(w: World, now: int, node: int, after: int) -> int:
+    """Return the next peer, ascending, that has broken a promise; the number of nodes if there is none."""
+    entries = pool(w)[lists.owner(w, node)]
+    found = w[NODES]
+    place = lists.first_entry(w, node, PROMISES)
+    while place >= 0:
+        peer = entries[place, lists.SECOND]
+        if after < peer < found and is_broken(now, entries[place, lists.VALUE]):
+            found = peer
+        place = entries[place, lists.NEXT]
+    return int(found)
+
+
+# Requests.
+
+
+@part_of_11
+def trusts_gossip_of(w: World, now: int, node: int, slot: int) -> bool:
+    """Return whether a peer's score is high enough for gossip (JUDGE-2)."""
+    return not has_scores(w, node) or may_gossip(score_now(w, now, node, slot), real(w, node, GOSSIP_FROM))
+
+
+@part_of_11
+def admits_ihave(w: World, th: int, now: int, node: int, peer: int, ids: int) -> bool:
+    return _admits(w, th, now, node, peer, ids, IHAVE, _IHAVES, parameter(w, node, MAX_IHAVE_RPCS))
+
+
+@part_of_11
+def admits_iwant(w: World, th: int, now: int, node: int, peer: int, ids: int) -> bool:
+    return _admits(w, th, now, node, peer, ids, IWANT, _IWANTS, parameter(w, node, MAX_IWANT_RPCS))
+
+
+@part_of_11
+def _admits(w: World, th: int, now: int, node: int, peer: int, ids: int, kind: int, key: int, most: int) -> bool:
+    """Return whether the IHAVEs or IWANTs of an RPC are handled; drop them if not (GOSSIP-14)."""
+    if not most:
+        return True
+    if rpc_is_accepted(lists.value(w, node, NEWS, w[TOPICS] + key, peer, 0), most):
+        lists.increase(w, node, NEWS, w[TOPICS] + key, peer, 1)
+        return True
+    row(w, th, reject_row(now, kind, node, peer, -1, -1, ids, Reason.OVER_LIMIT))
+    return False

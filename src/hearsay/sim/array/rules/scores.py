@@ -1,0 +1,508 @@
+"""Scores of neighbours, the kernels of `core.scores.scorer` and `core.scores.records`.
+
+Layout: counters stand by slot and topic. That a peer is a member of a mesh is the bit IN_MESH, as in the mesh itself.
+A counter of 0 is the same as none. The senders of a message's copies are bits, in the order of the node's slots; a
+record lasts until the first decay after its time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hearsay.core.rules import deliveries
+from hearsay.core.rules import score_parts as parts
+from hearsay.sim.array.machine.compiling import inlined, only_with
+from hearsay.sim.array.world.knowledge import column
+from hearsay.sim.array.world.layout import (
+    ACTIVATION,
+    ACTIVE,
+    CONNECTED,
+    COUNT,
+    COUNTED,
+    DECIDED,
+    DEFICIT_AFTER,
+    FAILURE_DECAY,
+    FAILURE_WEIGHT,
+    FAILURES,
+    FIRST,
+    FIRST_CAP,
+    FIRST_DECAY,
+    FIRST_SLOT,
+    FIRST_WEIGHT,
+    GRAFTED,
+    GRAYLIST_BELOW,
+    HAS_SCORES,
+    IN_MESH,
+    INVALID,
+    INVALID_DECAY,
+    INVALID_WEIGHT,
+    IS_SCORED,
+    KEEPS_SCORES,
+    KEPT,
+    MAX_SENDERS,
+    MEMBERS_BLAMED,
+    MESH,
+    MESH_BITS,
+    MESH_CAP,
+    MESH_DECAY,
+    MESH_THRESHOLD,
+    MESH_WEIGHT,
+    MISBEHAVIOUR,
+    MISBEHAVIOUR_DECAY,
+    MISBEHAVIOUR_THRESHOLD,
+    MISBEHAVIOUR_WEIGHT,
+    QUANTUM,
+    RECORD,
+    RECORD_TTL,
+    REFRESHED,
+    SCORE,
+    SCORES,
+    SECOND_PRUNE,
+    SLOW_DECAY,
+    SLOW_THRESHOLD,
+    SLOW_WEIGHT,
+    SLOWNESS,
+    STATE_BITS,
+    TIME_CAP,
+    TIME_IN_MESH,
+    TIME_WEIGHT,
+    TIMES_ARE_NOW,
+    TOPIC,
+    TOPIC_CAP,
+    TOPIC_WEIGHT,
+    TOPICS,
+    WHOLE_QUANTA,
+    WINDOW,
+    ZERO,
+    World,
+    control,
+    flags,
+    members,
+    mesh_times,
+    messages,
+    more64,
+    nodes32,
+    peer_scores,
+    peers,
+    reals,
+    records,
+    senders,
+    topic_reals,
+    topic_scores,
+    topic_times,
+)
+from hearsay.sim.array.world.record import row
+from hearsay.sim.array.world.slots import parameter, router
+from hearsay.trace.language.schema import TraceEvent
+
+_NOT_MADE = np.nan
+_STATE = (1 << STATE_BITS) - 1
+scored = only_with(HAS_SCORES)
+
+
+@inlined
+def has_scores(w: World, node: int) -> bool:
+    return w[HAS_SCORES] != 0 and parameter(w, node, SCORES) != 0
+
+
+@inlined
+def real(w: World, node: int, field: int) -> float:
+    """Return a parameter that is no integer."""
+    return reals(w)[router(w, node), field]
+
+
+@inlined
+def _is_counted(w: World, node: int, topic: int) -> bool:
+    return has_scores(w, node) and members(w)[node, topic] & COUNTED != 0
+
+
+@scored
+def count_topic(w: World, node: int, topic: int) -> None:
+    """Count in a topic from its first join on."""
+    if has_scores(w, node) and topic_times(w)[router(w, node), topic, IS_SCORED]:
+        members(w)[node, topic] |= COUNTED
+
+
+@scored
+def forget_slot(w: World, slot: int) -> None:
+    """Forget all counters of a neighbour."""
+    for field in range(4):
+        peer_scores(w)[slot, field] = 0.0
+    peer_scores(w)[slot, SCORE] = _NOT_MADE
+    for topic in range(w[TOPICS]):
+        for field in range(4):
+            topic_scores(w)[slot, topic, field] = 0.0
+        for field in range(3):
+            mesh_times(w)[slot, topic, field] = 0
+
+
+# Sums.
+
+
+@scored
+def score(w: World, th: int, now: int, node: int, slot: int) -> float:
+    """Return a score; a heartbeat reads each once (STANDING-2)."""
+    if not has_scores(w, node):
+        return 0.0
+    if not control(w)[th, KEEPS_SCORES]:
+        return score_now(w, now, node, slot)
+    line = peer_scores(w)[slot]
+    if np.isnan(line[KEPT]):
+        line[KEPT] = score_now(w, now, node, slot)
+    return line[KEPT]
+
+
+@scored
+def begin_to_keep_scores(w: World, th: int, node: int) -> None:
+    control(w)[th, KEEPS_SCORES] = 1
+    first = nodes32(w)[node, FIRST_SLOT]
+    for slot in range(first, first + nodes32(w)[node, COUNT]):
+        peer_scores(w)[slot, KEPT] = _NOT_MADE
+
+
+@scored
+def score_now(w: World, now: int, node: int, slot: int) -> float:
+    """Return the score as it is; its sum is kept until something changes (SCORE-11)."""
+    if not has_scores(w, node):
+        return 0.0
+    line = peer_scores(w)[slot]
+    if np.isnan(line[SCORE]) or parameter(w, node, TIMES_ARE_NOW):
+        topics, misbehaviour, slow = _peer_parts(w, now, node, slot)
+        line[SCORE] = parts.total(topics, 0.0, 0.0, misbehaviour, slow)
+    return line[SCORE]
+
+
+@inlined
+def _peer_parts(w: World, now: int, node: int, slot: int) -> tuple[float, float, float]:
+    """Return what the topics, misbehaviour and slowness add to a score (SCORE-9, SCORE-10)."""
+    line = peer_scores(w)[slot]
+    misbehaviour = parts.excess_square(line[MISBEHAVIOUR], real(w, node, MISBEHAVIOUR_THRESHOLD))
+    slow = parts.excess(line[SLOWNESS], real(w, node, SLOW_THRESHOLD))
+    return (
+        _sum_of_topics(w, now, node, slot),
+        misbehaviour * real(w, node, MISBEHAVIOUR_WEIGHT),
+        slow * real(w, node, SLOW_WEIGHT),
+    )
+
+
+@scored
+def is_graylisted(w: World, now: int, node: int, slot: int) -> bool:
+    """Rules: JUDGE-1."""
+    return has_scores(w, node) and parts.is_graylisted(score_now(w, now, node, slot), real(w, node, GRAYLIST_BELOW))
+
+
+@scored
+def _sum_of_topics(w: World, now: int, node: int, slot: int) -> float:
+    """Rules: SCORE-6."""
+    summed = 0.0
+    for topic in range(w[TOPICS]):
+        if members(w)[node, topic] & COUNTED:
+            time, first, deficit, failures, invalid = _topic_parts(w, now, node, slot, topic)
+            weight = topic_reals(w)[router(w, node), topic, TOPIC_WEIGHT]
+            summed += parts.topic_sum(time, first, deficit, failures, invalid, weight)
+    return parts.capped_topics(summed, real(w, node, TOPIC_CAP))
+
+
+@inlined
+def _topic_parts(w: World, now: int, node: int, slot: int, topic: int) -> tuple[float, float, float, float, float]:
+    """Rules: SCORE-1, SCORE-2, SCORE-3, SCORE-4, SCORE-5."""
+    line = topic_scores(w)[slot, topic]
+    own = topic_reals(w)[router(w, node), topic]
+    deficit = 0.0
+    if _is_active(w, now, node, slot, topic):
+        deficit = parts.deficit_square(line[MESH], own[MESH_THRESHOLD])
+    time = _time_in_mesh(w, now, node, slot, topic)
+    quantum = topic_times(w)[router(w, node), topic, QUANTUM]
+    quanta = parts.time_in_mesh(time, quantum, own[TIME_CAP], parameter(w, node, WHOLE_QUANTA) != 0)
+    return (
+        quanta * own[TIME_WEIGHT],
+        line[FIRST] * own[FIRST_WEIGHT],
+        deficit * own[MESH_WEIGHT],
+        line[FAILURES] * own[FAILURE_WEIGHT],
+        parts.square(line[INVALID]) * own[INVALID_WEIGHT],
+    )
+
+
+@scored
+def sample_scores(w: World, th: int, now: int, node: int) -> None:
+    """Record the scores of all peers, with their parts."""
+    if not has_scores(w, node):
+        return
+    first = nodes32(w)[node, FIRST_SLOT]
+    for slot in range(first, first + nodes32(w)[node, COUNT]):
+        if not flags(w)[slot, 0] & CONNECTED:
+            continue
+        topics, misbehaviour, slow = _peer_parts(w, now, node, slot)
+        total = parts.total(topics, 0.0, 0.0, misbehaviour, slow)
+        _number_row(w, th, now, TraceEvent.SCORE, node, slot, -1, total)
+        _part_row(w, th, now, TraceEvent.SCORE_TOPICS, node, slot, -1, topics)
+        _part_row(w, th, now, TraceEvent.SCORE_P7, node, slot, -1, misbehaviour)
+        _part_row(w, th, now, TraceEvent.SCORE_SLOW, node, slot, -1, slow)
+        for topic in range(w[TOPICS]):
+            if members(w)[node, topic] & COUNTED:
+                time, brought, deficit, failures, invalid = _topic_parts(w, now, node, slot, topic)
+                _part_row(w, th, now, TraceEvent.SCORE_P1, node, slot, topic, time)
+                _part_row(w, th, now, TraceEvent.SCORE_P2, node, slot, topic, brought)
+                _part_row(w, th, now, TraceEvent.SCORE_P3, node, slot, topic, deficit)
+                _part_row(w, th, now, TraceEvent.SCORE_P3B, node, slot, topic, failures)
+                _part_row(w, th, now, TraceEvent.SCORE_P4, node, slot, topic, invalid)
+
+
+@scored
+def _part_row(w: World, th: int, now: int, event: int, node: int, slot: int, topic: int, number: float) -> None:
+    if number:
+        _number_row(w, th, now, event, node, slot, topic, number)
+
+
+@scored
+def _number_row(w: World, th: int, now: int, event: int, node: int, slot: int, topic: int, number: float) -> None:
+    """Record a number; a zero has no sign."""
+    bits: Any = np.float64(number + 0.0).view(np.int64)
+    row(w, th, (now, event, -1, node, peers(w)[slot], topic, -1, -1, bits, -1, -1, -1, -1))
+
+
+@scored
+def _time_in_mesh(w: World, now: int, node: int, slot: int, topic: int) -> int:
+    if not flags(w)[slot, topic] & IN_MESH:
+        return 0
+    times = mesh_times(w)[slot, topic]
+    return now - times[GRAFTED] if parameter(w, node, TIMES_ARE_NOW) else times[TIME_IN_MESH]
+
+
+@scored
+def _is_active(w: World, now: int, node: int, slot: int, topic: int) -> bool:
+    """Rules: ACTIVE-1, ACTIVE-2."""
+    times = mesh_times(w)[slot, topic]
+    if parameter(w, node, TIMES_ARE_NOW) and flags(w)[slot, topic] & IN_MESH:
+        return parts.is_active(now - times[GRAFTED], topic_times(w)[router(w, node), topic, ACTIVATION])
+    return times[MESH_BITS] & ACTIVE != 0
+
+
+# Changes.
+
+
+@inlined
+def _change(w: World, slot: int) -> None:
+    peer_scores(w)[slot, SCORE] = _NOT_MADE
+
+
+@scored
+def count_graft(w: World, now: int, node: int, slot: int, topic: int) -> None:
+    """Count that a peer enters the mesh."""
+    if _is_counted(w, node, topic):
+        times = mesh_times(w)[slot, topic]
+        times[GRAFTED] = now
+        times[TIME_IN_MESH] = 0
+        times[MESH_BITS] = 0
+        _change(w, slot)
+
+
+@scored
+def count_prune(w: World, now: int, node: int, slot: int, topic: int, member: bool) -> None:
+    """Count that a peer leaves the mesh, or sends PRUNE after that; `member`: it was one until now.
+
+    Rules: ACTIVE-3, ACTIVE-4.
+    """
+    if not _is_counted(w, node, topic):
+        return
+    times = mesh_times(w)[slot, topic]
+    active = times[MESH_BITS] & ACTIVE != 0
+    if member and parameter(w, node, TIMES_ARE_NOW):
+        active = parts.is_active(now - times[GRAFTED], topic_times(w)[router(w, node), topic, ACTIVATION])
+    if parts.counts_as_failure(active, member, parameter(w, node, SECOND_PRUNE) != 0):
+        line = topic_scores(w)[slot, topic]
+        threshold = topic_reals(w)[router(w, node), topic, MESH_THRESHOLD]
+        line[FAILURES] += parts.deficit_square(line[MESH], threshold)
+    stays = parts.stays_active(active, parameter(w, node, DEFICIT_AFTER) != 0)
+    times[MESH_BITS] = times[MESH_BITS] & ~ACTIVE | (ACTIVE if stays else 0)
+    _change(w, slot)
+
+
+@scored
+def penalise(w: World, node: int, slot: int, amount: float) -> None:
+    """Count misbehaviour (SCORE-9)."""
+    if has_scores(w, node) and slot >= 0:
+        peer_scores(w)[slot, MISBEHAVIOUR] += amount
+        _change(w, slot)
+
+
+@scored
+def penalise_slow(w: World, node: int, slot: int, amount: int) -> None:
+    """Count messages that did not leave (SCORE-10)."""
+    if has_scores(w, node):
+        peer_scores(w)[slot, SLOWNESS] += amount
+        _change(w, slot)
+
+
+@scored
+def _blame(w: World, slot: int, topic: int) -> None:
+    topic_scores(w)[slot, topic, INVALID] += 1.0
+    _change(w, slot)
+
+
+@scored
+def _count_copy(w: World, node: int, slot: int, topic: int) -> None:
+    """Count a mesh delivery of a member (COUNTER-1)."""
+    if flags(w)[slot, topic] & IN_MESH:
+        line = topic_scores(w)[slot, topic]
+        line[MESH] = parts.counted(line[MESH], 1.0, topic_reals(w)[router(w, node), topic, MESH_CAP])
+        _change(w, slot)
+
+
+# Messages.
+
+
+@scored
+def _state(w: World, now: int, node: int, at: int) -> int:
+    """Return the state of a message's record, which begins now if there is none (DELIVERY-8)."""
+    line = records(w)[node, at]
+    if line[RECORD] == 0 or line[RECORD] >> STATE_BITS < more64(w)[node, REFRESHED]:
+        line[RECORD] = (now + parameter(w, node, RECORD_TTL)) << STATE_BITS | deliveries.OPEN
+        _forget_senders(w, node, at)
+    return line[RECORD] & _STATE
+
+
+@scored
+def _set_state(w: World, node: int, at: int, state: int) -> None:
+    records(w)[node, at, RECORD] = records(w)[node, at, RECORD] & ~_STATE | state
+
+
+@scored
+def _forget_senders(w: World, node: int, at: int) -> None:
+    for place in range(senders(w).shape[2]):
+        senders(w)[node, at, place] = np.uint64(0)
+
+
+@inlined
+def _has_sent(w: World, node: int, at: int, slot: int) -> bool:
+    place = slot - nodes32(w)[node, FIRST_SLOT]
+    return senders(w)[node, at, place >> 6] >> np.uint64(place & 63) & np.uint64(1) != np.uint64(0)
+
+
+@scored
+def count_validation(w: World, now: int, node: int, message: int) -> None:
+    """Count a first copy (DELIVERY-9)."""
+    if _is_counted(w, node, messages(w)[message, TOPIC]):
+        at = column(w, message)
+        _set_state(w, node, at, deliveries.reopened(_state(w, now, node, at)))
+
+
+@scored
+def count_delivery(w: World, now: int, node: int, slot: int, message: int) -> None:
+    """Count an accepted message that a peer brought first, slot -1 for one's own (DELIVERY-1, DELIVERY-7)."""
+    topic = messages(w)[message, TOPIC]
+    if not _is_counted(w, node, topic):
+        return
+    if slot >= 0:
+        line = topic_scores(w)[slot, topic]
+        line[FIRST] = parts.counted(line[FIRST], 1.0, topic_reals(w)[router(w, node), topic, FIRST_CAP])
+        _change(w, slot)
+        _count_copy(w, node, slot, topic)
+    at = column(w, message)
+    if _state(w, now, node, at) != deliveries.OPEN:
+        return
+    _set_state(w, node, at, deliveries.ACCEPTED)
+    records(w)[node, at, DECIDED] = now
+    first = nodes32(w)[node, FIRST_SLOT]
+    for other in range(first, first + nodes32(w)[node, COUNT]):
+        if other != slot and _has_sent(w, node, at, other):
+            _count_copy(w, node, other, topic)
+
+
+@scored
+def count_duplicate(w: World, now: int, node: int, slot: int, message: int) -> None:
+    """Count a further copy (DELIVERY-2, DELIVERY-3, DELIVERY-4)."""
+    topic = messages(w)[message, TOPIC]
+    if not _is_counted(w, node, topic):
+        return
+    at = column(w, message)
+    answer = deliveries.copy_answer(_state(w, now, node, at), _has_sent(w, node, at, slot))
+    if answer == deliveries.BLAMED:
+        _blame_copy(w, node, slot, topic)
+    elif answer != deliveries.NOTHING and _has_room(w, node, at):
+        place = slot - nodes32(w)[node, FIRST_SLOT]
+        senders(w)[node, at, place >> 6] |= np.uint64(1) << np.uint64(place & 63)
+        window = topic_times(w)[router(w, node), topic, WINDOW]
+        if answer == deliveries.CREDITED and deliveries.is_in_window(now - records(w)[node, at, DECIDED], window):
+            _count_copy(w, node, slot, topic)
+
+
+@scored
+def _has_room(w: World, node: int, at: int) -> bool:
+    most = parameter(w, node, MAX_SENDERS)
+    first = nodes32(w)[node, FIRST_SLOT]
+    count = nodes32(w)[node, COUNT]
+    if count <= most:
+        return True
+    known = 0
+    for slot in range(first, first + count):
+        known += int(_has_sent(w, node, at, slot))
+    return known < most
+
+
+@scored
+def _blame_copy(w: World, node: int, slot: int, topic: int) -> None:
+    members_only = parameter(w, node, MEMBERS_BLAMED) != 0
+    if deliveries.is_blamed(flags(w)[slot, topic] & IN_MESH != 0, members_only):
+        _blame(w, slot, topic)
+
+
+@scored
+def count_rejection(w: World, now: int, node: int, slot: int, message: int, reason: int) -> None:
+    """Count a message that is not used (DELIVERY-4, DELIVERY-5, DELIVERY-6)."""
+    topic = messages(w)[message, TOPIC]
+    if not _is_counted(w, node, topic):
+        return
+    verdict = deliveries.rejection(reason)
+    if verdict == deliveries.BLAMED_AT_ONCE and slot >= 0:
+        _blame(w, slot, topic)
+    if verdict < 0:
+        return
+    at = column(w, message)
+    if _state(w, now, node, at) != deliveries.OPEN:
+        return
+    _set_state(w, node, at, verdict)
+    if verdict == deliveries.INVALID:
+        if slot >= 0:
+            _blame(w, slot, topic)
+        first = nodes32(w)[node, FIRST_SLOT]
+        for other in range(first, first + nodes32(w)[node, COUNT]):
+            if _has_sent(w, node, at, other):
+                _blame_copy(w, node, other, topic)
+    _forget_senders(w, node, at)
+
+
+# Time.
+
+
+@scored
+def decay(w: World, now: int, node: int) -> None:
+    """Let all counters decay, and times in meshes go on (COUNTER-2)."""
+    zero = real(w, node, ZERO)
+    first = nodes32(w)[node, FIRST_SLOT]
+    for slot in range(first, first + nodes32(w)[node, COUNT]):
+        line = peer_scores(w)[slot]
+        line[MISBEHAVIOUR] = parts.decayed(line[MISBEHAVIOUR], real(w, node, MISBEHAVIOUR_DECAY), zero)
+        line[SLOWNESS] = parts.decayed(line[SLOWNESS], real(w, node, SLOW_DECAY), zero)
+        _change(w, slot)
+        for topic in range(w[TOPICS]):
+            if members(w)[node, topic] & COUNTED:
+                _decay_topic(w, now, node, slot, topic, zero)
+    more64(w)[node, REFRESHED] = now
+
+
+@scored
+def _decay_topic(w: World, now: int, node: int, slot: int, topic: int, zero: float) -> None:
+    own = topic_reals(w)[router(w, node), topic]
+    counted = topic_scores(w)[slot, topic]
+    counted[FIRST] = parts.decayed(counted[FIRST], own[FIRST_DECAY], zero)
+    counted[MESH] = parts.decayed(counted[MESH], own[MESH_DECAY], zero)
+    counted[FAILURES] = parts.decayed(counted[FAILURES], own[FAILURE_DECAY], zero)
+    counted[INVALID] = parts.decayed(counted[INVALID], own[INVALID_DECAY], zero)
+    if flags(w)[slot, topic] & IN_MESH:
+        times = mesh_times(w)[slot, topic]
+        times[TIME_IN_MESH] = now - times[GRAFTED]
+        if parts.is_active(times[TIME_IN_MESH], topic_times(w)[router(w, node), topic, ACTIVATION]):
+            times[MESH_BITS] |= ACTIVE

@@ -1,0 +1,271 @@
+"""Upkeep of the meshes at a heartbeat, the kernels of `core.mesh.mesh_upkeep`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hearsay.core.mesh.mesh import EXPIRE_EVERY
+from hearsay.core.rules.mesh_rules import is_too_large, is_too_small, mesh_change
+from hearsay.core.rules.score_parts import (
+    dialled_to_graft,
+    dialled_to_keep,
+    may_be_in_mesh,
+    median,
+    mesh_is_poor,
+    opportunity_is_due,
+)
+from hearsay.core.shell.randomness import Purpose
+from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.rules.mesh import (
+    collect_candidates,
+    end_slot,
+    expire_backoffs,
+    first_slot,
+    graft,
+    graft_random,
+    is_dialled,
+    may_graft,
+    mesh_size,
+    prune,
+)
+from hearsay.sim.array.rules.promises import part_of_11
+from hearsay.sim.array.rules.scores import real, score
+from hearsay.sim.array.world.draws import draw_topic, extend, pick
+from hearsay.sim.array.world.layout import (
+    BACKOFFS,
+    DEGREE,
+    DEGREE_LOW,
+    DEGREE_OUT,
+    DEGREE_SCORE,
+    EXCHANGE_ALWAYS,
+    GRAFTS_BEST,
+    HAS_11,
+    IN_MESH,
+    MEDIAN,
+    OPPORTUNITY_BELOW,
+    OPPORTUNITY_CHOICE,
+    OPPORTUNITY_PEERS,
+    OPPORTUNITY_TICKS,
+    PRUNE_FROM,
+    REPAIR_TO,
+    TOPICS,
+    Word,
+    World,
+    candidates,
+    flags,
+    keys,
+    marks,
+    nodes32,
+    peers,
+    ranks,
+)
+from hearsay.sim.array.world.slots import is_in, parameter
+
+DRAWN_ABOVE, FIRST_ABOVE, FIRST_FROM = range(3)
+"""Values of OPPORTUNITY_CHOICE."""
+
+
+@kernel
+def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
+    """Keep the meshes at a heartbeat (MESH-2, SIZE-1)."""
+    if nodes32(w)[node, BACKOFFS] >= 0 and tick % EXPIRE_EVERY == 0:
+        expire_backoffs(w, now, node)
+    degree = parameter(w, node, DEGREE)
+    low = parameter(w, node, DEGREE_LOW)
+    prune_from = parameter(w, node, PRUNE_FROM)
+    by_scores = parameter(w, node, HAS_11) != 0
+    for topic in range(w[TOPICS]):
+        if not is_in(w, node, topic):
+            continue
+        if by_scores:
+            _tend_by_scores(w, th, now, node, topic, tick)
+            continue
+        size = mesh_size(w, node, topic)
+        grafts, prunes = mesh_change(size, size, low, degree, prune_from)
+        if grafts:
+            graft_random(w, th, now, node, topic, grafts, Purpose.GRAFT, tick)
+        if prunes:
+            _prune_random(w, th, now, node, topic, prunes, tick)
+
+
+@part_of_11
+def fill_up(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    """GRAFT a peer that joins the topic if the mesh has too few (JUDGE-6)."""
+    if not is_in(w, node, topic) or not is_too_small(mesh_size(w, node, topic), parameter(w, node, DEGREE_LOW)):
+        return
+    if not flags(w)[slot, topic] & IN_MESH and may_graft(w, th, now, node, slot, topic):
+        graft(w, th, now, node, slot, topic)
+
+
+@kernel
+def _collect_members(w: World, th: int, node: int, topic: int) -> int:
+    """Collect the members of a mesh, ascending; return their number."""
+    known = candidates(w)[th]
+    size = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if flags(w)[slot, topic] & IN_MESH:
+            known[size] = slot
+            size += 1
+    return size
+
+
+@kernel
+def _prune_random(w: World, th: int, now: int, node: int, topic: int, count: int, tick: int) -> None:
+    size = _collect_members(w, th, node, topic)
+    for place in range(pick(w, th, draw_topic(w, Purpose.PRUNE, node, topic, tick), size, count)):
+        prune(w, th, now, node, candidates(w)[th, place], topic, True)
+
+
+@part_of_11
+def _tend_by_scores(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
+    """Keep the best peers and those that were dialled (KEEP-1, KEEP-2, KEEP-3, KEEP-4, KEEP-5)."""
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if flags(w)[slot, topic] & IN_MESH and not may_be_in_mesh(score(w, th, now, node, slot)):
+            prune(w, th, now, node, slot, topic, parameter(w, node, EXCHANGE_ALWAYS) != 0)
+    size = mesh_size(w, node, topic)
+    degree = parameter(w, node, DEGREE)
+    if is_too_small(size, parameter(w, node, DEGREE_LOW)):
+        _fill(w, th, now, node, topic, degree - size, tick)
+    elif is_too_large(size, parameter(w, node, PRUNE_FROM)) and size > degree:
+        _cut(w, th, now, node, topic, tick)
+    _graft_dialled(w, th, now, node, topic, tick)
+    if opportunity_is_due(tick, parameter(w, node, OPPORTUNITY_TICKS), mesh_size(w, node, topic)):
+        _graft_better(w, th, now, node, topic, tick)
+
+
+@part_of_11
+def _fill(w: World, th: int, now: int, node: int, topic: int, count: int, tick: int) -> None:
+    if not parameter(w, node, GRAFTS_BEST):
+        graft_random(w, th, now, node, topic, count, Purpose.GRAFT, tick)
+        return
+    size = collect_candidates(w, th, now, node, topic)
+    _shuffle(w, th, draw_topic(w, Purpose.GRAFT, node, topic, tick), 0, size)
+    _sort_by_score(w, th, now, node, size)
+    for place in range(min(count, size)):
+        graft(w, th, now, node, candidates(w)[th, place], topic)
+
+
+@part_of_11
+def _cut(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
+    """PRUNE down to D: the members are put in the order in which they stay; `marks` says which do."""
+    order = candidates(w)[th]
+    stays = marks(w)[th]
+    degree = parameter(w, node, DEGREE)
+    size = _collect_members(w, th, node, topic)
+    state = draw_topic(w, Purpose.KEPT, node, topic, tick)
+    _shuffle(w, th, state, 0, size)
+    _sort_by_score(w, th, now, node, size)
+    best = min(parameter(w, node, DEGREE_SCORE), size)
+    _shuffle(w, th, extend(state, np.uint64(1)), best, size)
+    kept = 0
+    gone = 0
+    for place in range(size):
+        stays[place] = place < degree
+        if is_dialled(w, order[place]):
+            kept += int(place < degree)
+            gone += int(place >= degree)
+    saved = dialled_to_keep(kept, gone, parameter(w, node, DEGREE_OUT), parameter(w, node, REPAIR_TO))
+    place = degree - 1
+    left = saved
+    while left > 0:
+        if not is_dialled(w, order[place]):
+            stays[place] = 0
+            left -= 1
+        place -= 1
+    for place in range(degree, size):
+        if saved > 0 and is_dialled(w, order[place]):
+            stays[place] = 1
+            saved -= 1
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if flags(w)[slot, topic] & IN_MESH and not _is_marked(w, th, slot, size):
+            prune(w, th, now, node, slot, topic, True)
+    for place in range(size):
+        stays[place] = 0
+
+
+@part_of_11
+def _is_marked(w: World, th: int, slot: int, size: int) -> bool:
+    for place in range(size):
+        if candidates(w)[th, place] == slot:
+            return marks(w)[th, place] != 0
+    return False
+
+
+@part_of_11
+def _graft_dialled(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
+    known = candidates(w)[th]
+    degree_out = parameter(w, node, DEGREE_OUT)
+    if not degree_out:
+        return
+    dialled = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        dialled += int(flags(w)[slot, topic] & IN_MESH != 0 and is_dialled(w, slot))
+    count = dialled_to_graft(mesh_size(w, node, topic), dialled, parameter(w, node, DEGREE_LOW), degree_out)
+    if not count:
+        return
+    size = 0
+    for place in range(collect_candidates(w, th, now, node, topic)):
+        if is_dialled(w, known[place]):
+            known[size] = known[place]
+            size += 1
+    for place in range(pick(w, th, draw_topic(w, Purpose.OUTBOUND, node, topic, tick), size, count)):
+        graft(w, th, now, node, known[place], topic)
+
+
+@part_of_11
+def _graft_better(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
+    known = candidates(w)[th]
+    size = _collect_members(w, th, node, topic)
+    _sort_by_score(w, th, now, node, size)
+    upper = ranks(w)[th, size - 1 - size // 2]
+    lower = ranks(w)[th, size - 1 - (size - 1) // 2]
+    middle = median(lower, upper, parameter(w, node, MEDIAN))
+    if not mesh_is_poor(middle, real(w, node, OPPORTUNITY_BELOW)):
+        return
+    rule = parameter(w, node, OPPORTUNITY_CHOICE)
+    count = parameter(w, node, OPPORTUNITY_PEERS)
+    size = 0
+    for place in range(collect_candidates(w, th, now, node, topic)):
+        found = score(w, th, now, node, known[place])
+        if found > middle or (found == middle and rule == FIRST_FROM):
+            known[size] = known[place]
+            size += 1
+    if rule == DRAWN_ABOVE:
+        size = pick(w, th, draw_topic(w, Purpose.OPPORTUNITY, node, topic, tick), size, count)
+    for place in range(min(size, count)):
+        graft(w, th, now, node, known[place], topic)
+
+
+@part_of_11
+def _shuffle(w: World, th: int, state: Word, start: int, end: int) -> None:
+    """`core.shell.randomness.shuffled` of the candidates in these places."""
+    known = candidates(w)[th]
+    order = keys(w)[th]
+    for place in range(start, end):
+        slot = known[place]
+        peer = peers(w)[slot]
+        key = extend(state, np.uint64(peer))
+        at = place
+        while at > start and (order[at - 1] > key or (order[at - 1] == key and peers(w)[known[at - 1]] > peer)):
+            order[at] = order[at - 1]
+            known[at] = known[at - 1]
+            at -= 1
+        order[at] = key
+        known[at] = slot
+
+
+@part_of_11
+def _sort_by_score(w: World, th: int, now: int, node: int, size: int) -> None:
+    """Put the candidates in the order of their scores, the best first and equals as they are."""
+    known = candidates(w)[th]
+    found = ranks(w)[th]
+    for place in range(size):
+        slot = known[place]
+        rank = score(w, th, now, node, slot)
+        at = place
+        while at > 0 and found[at - 1] < rank:
+            found[at] = found[at - 1]
+            known[at] = known[at - 1]
+            at -= 1
+        found[at] = rank
+        known[at] = slot
