@@ -340,6 +340,14 @@ def test_a_long_run_is_announced():
     assert estimate(load_scenario(None, "r1", [("network.nodes", "10000000")]), "array").is_large
 
 
+def test_scores_count_in_the_estimate():
+    scored, plain = (
+        estimate(load_scenario(None, "r1", [("router.preset", preset)]), "array") for preset in ("hardening", "v1.1")
+    )
+    assert scored.memory_bytes > plain.memory_bytes
+    assert scored.seconds > plain.seconds
+
+
 def test_timed_publications_count_in_the_estimate(tmp_path):
     timed = "".join(f"[[timed]]\nat_s = {20 + at}\nnode = {at}\naction = 'publish'\n" for at in range(30))
     file = tmp_path / "timed.toml"

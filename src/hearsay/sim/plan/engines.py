@@ -188,7 +188,11 @@ ARRAY_BYTES_PER_NEIGHBOUR = 6
 ARRAY_BYTES_PER_HELLO = 17
 ARRAY_BYTES_PER_LINK_END = 160
 ARRAY_BYTES_PER_DELIVERY = 10
+ARRAY_BYTES_PER_SCORE = 32
+ARRAY_BYTES_PER_SCORE_IN_TOPIC = 56
+ARRAY_BYTES_PER_SCORED_DELIVERY = 24
 ARRAY_EVENTS_PER_SECOND = 11_000_000
+ARRAY_EVENTS_PER_SECOND_WITH_SCORES = 5_000_000
 ARRAY_EVENTS_PER_SECOND_WITH_LINKS = 2_000_000
 MEMORY_SHARE = 0.75
 LONG_SECONDS = 20
@@ -252,7 +256,12 @@ def estimate(scenario: Scenario, engine: EngineName = "reference") -> Estimate:
     if _links_need_memory(scenario):
         per_neighbour += ARRAY_BYTES_PER_LINK_END
         pace = ARRAY_EVENTS_PER_SECOND_WITH_LINKS
-    memory = nodes * (ARRAY_BYTES_PER_NODE + degree * per_neighbour + messages * ARRAY_BYTES_PER_DELIVERY)
+    per_delivery = ARRAY_BYTES_PER_DELIVERY
+    if any(getattr(router.parameters, "score", None) is not None for router in scenario.routers.values()):
+        per_neighbour += ARRAY_BYTES_PER_SCORE + topics * ARRAY_BYTES_PER_SCORE_IN_TOPIC
+        per_delivery += ARRAY_BYTES_PER_SCORED_DELIVERY
+        pace = min(pace, ARRAY_EVENTS_PER_SECOND_WITH_SCORES)
+    memory = nodes * (ARRAY_BYTES_PER_NODE + degree * per_neighbour + messages * per_delivery)
     return Estimate(engine, memory, events / pace, available_bytes())
 
 
