@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
+from engines_agree import agree
 from hearsay.core.scores.named_sets import named_set
-from hearsay.sim.plan.engines import unsupported
+from hearsay.sim.plan.plan import make_plan
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.trace.language.formed_rows import number_of
@@ -66,6 +69,9 @@ def test_routers_without_scores_say_none():
     assert len(judging) == 6
 
 
-def test_the_array_engine_knows_no_scores():
-    found = unsupported(Scenario.model_validate({"router": SCORES, "scores": {"every_s": 2}}))
-    assert found == ["router.score: only without it"]
+@pytest.mark.parametrize("mesh_times", ["last-refresh", "now"])
+def test_both_engines_sample_the_same(mesh_times):
+    """Also where the time in a mesh counts up to the sample, and not to the last event of the router."""
+    score = {**named_set("rust").to_mapping(), "mesh_times": mesh_times}
+    settings = {**SETTINGS, "ratings": [], "router": {"score": score}, "scores": {"every_s": 2.3}}
+    assert agree(make_plan(Scenario.model_validate(settings)))
