@@ -109,7 +109,7 @@ def has_scores(w: World, node: int) -> bool:
 
 @inlined
 def real(w: World, node: int, field: int) -> float:
-    """Return a parameter that is no integer."""
+    """Return a real-valued parameter of the router of a node."""
     return reals(w)[router(w, node), field]
 
 
@@ -301,7 +301,7 @@ def count_graft(w: World, now: int, node: int, slot: int, topic: int) -> None:
 
 @scored
 def count_prune(w: World, now: int, node: int, slot: int, topic: int, member: bool) -> None:
-    """Count that a peer leaves the mesh, or sends PRUNE after that; `member`: it was one until now.
+    """Count that a peer leaves the mesh or sends PRUNE. `member` is false if the peer had left before.
 
     Rules: ACTIVE-3, ACTIVE-4.
     """

@@ -147,7 +147,7 @@ def _fill(w: World, th: int, now: int, node: int, topic: int, count: int, tick: 
 
 @part_of_11
 def _cut(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
-    """PRUNE down to D: the members are put in the order in which they stay; `marks` says which do."""
+    """PRUNE members down to D. `candidates` has the members, those to keep first; `marks` flags the kept ones."""
     order = candidates(w)[th]
     stays = marks(w)[th]
     degree = parameter(w, node, DEGREE)
