@@ -11,7 +11,7 @@ from hearsay.core.rules.message_rules import ASKED as ASKED_NOW
 from hearsay.core.rules.score_parts import gets_published
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import kernel
-from hearsay.sim.array.rules.mesh import end_slot, first_slot, mesh_size
+from hearsay.sim.array.rules.mesh import mesh_size
 from hearsay.sim.array.rules.promises import accepted as count_accepted
 from hearsay.sim.array.rules.promises import duplicate, rejected, uses_11
 from hearsay.sim.array.rules.promises import first_copy as count_first_copy
@@ -87,7 +87,7 @@ from hearsay.sim.array.world.payload import (
 )
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import DELIVERIES, DUPLICATES, PUBLISHES, REACHED, measured, row
-from hearsay.sim.array.world.slots import is_in, is_native, parameter
+from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, is_native, parameter
 from hearsay.trace.language.event_rows import deliver_row, publish_row, reject_row
 
 _MILLION = 1_000_000

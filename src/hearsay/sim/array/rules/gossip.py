@@ -22,7 +22,7 @@ from hearsay.core.shell.randomness import Purpose, key_of
 from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.machine.memory import sort_numbers
 from hearsay.sim.array.rules.forwarding import may_get_published, native_subscribers, top_up_fanout
-from hearsay.sim.array.rules.mesh import drop, end_slot, first_slot, graft_one
+from hearsay.sim.array.rules.mesh import drop, graft_one
 from hearsay.sim.array.rules.promises import admits_ihave, trusts_gossip_of, uses_11
 from hearsay.sim.array.rules.scores import has_scores, real
 from hearsay.sim.array.travel.outbox import begin_ihave, put_ihave, put_message, put_wanted
@@ -90,7 +90,7 @@ from hearsay.sim.array.world.layout import (
     scratch,
 )
 from hearsay.sim.array.world.payload import IHAVE, IWANT
-from hearsay.sim.array.world.slots import find_slot, is_in, is_native, parameter
+from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_in, is_native, parameter
 
 _TOPIC_SHIFT = 29
 _OF, _BY = range(2)

@@ -8,16 +8,7 @@ from __future__ import annotations
 from hearsay.core.language.events import EventKind
 from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.gossip import forget_fanout
-from hearsay.sim.array.rules.mesh import (
-    end_slot,
-    first_slot,
-    has_mesh,
-    join_mesh,
-    leave_mesh,
-    leave_peer,
-    peer_unsubscribed,
-    say_link,
-)
+from hearsay.sim.array.rules.mesh import has_mesh, join_mesh, leave_mesh, leave_peer, peer_unsubscribed, say_link
 from hearsay.sim.array.rules.scores import count_topic, forget_slot
 from hearsay.sim.array.rules.upkeep import fill_up
 from hearsay.sim.array.travel.outbox import is_addressed, put_subscription
@@ -66,7 +57,7 @@ from hearsay.sim.array.world.layout import (
 from hearsay.sim.array.world.payload import GRAFT, PART_KIND, PART_TOPIC, PRUNE, SUBSCRIBE, UNSUBSCRIBE, part_place
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import row
-from hearsay.sim.array.world.slots import is_native, parameter, router
+from hearsay.sim.array.world.slots import end_slot, first_slot, is_native, parameter, router
 from hearsay.trace.language.event_rows import add_peer_row, join_row, leave_row, remove_peer_row
 
 SAID_AGAIN = UNANNOUNCED | UNSENT

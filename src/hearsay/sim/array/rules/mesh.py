@@ -43,7 +43,6 @@ from hearsay.sim.array.world.layout import (
     BACKOFF_ON_UNSUBSCRIBE,
     BACKOFF_SLACK,
     BACKOFFS,
-    COUNT,
     DEGREE,
     DEGREE_OUT,
     DIALLED,
@@ -51,7 +50,6 @@ from hearsay.sim.array.world.layout import (
     EARLY_PENALTY,
     EXCHANGE,
     EXCHANGE_ALWAYS,
-    FIRST_SLOT,
     GRAFT_FLOOD,
     HAS_11,
     HIDES_PEERS,
@@ -89,21 +87,11 @@ from hearsay.sim.array.world.layout import (
 )
 from hearsay.sim.array.world.payload import GRAFT
 from hearsay.sim.array.world.record import row
-from hearsay.sim.array.world.slots import is_in, is_native, parameter, router
+from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, is_native, parameter, router
 from hearsay.trace.language.event_rows import graft_row, prune_row, reject_row
 
 STRANGER_IS_PRUNED, STRANGER_IS_IGNORED, STRANGER_IS_TAKEN_IN = range(3)
 """Values of UNSUBSCRIBED_GRAFT."""
-
-
-@inlined
-def first_slot(w: World, node: int) -> int:
-    return nodes32(w)[node, FIRST_SLOT]
-
-
-@inlined
-def end_slot(w: World, node: int) -> int:
-    return nodes32(w)[node, FIRST_SLOT] + nodes32(w)[node, COUNT]
 
 
 @kernel

@@ -19,7 +19,6 @@ from hearsay.sim.array.world.layout import (
     ACTIVATION,
     ACTIVE,
     CONNECTED,
-    COUNT,
     COUNTED,
     DECIDED,
     DEFICIT_AFTER,
@@ -29,7 +28,6 @@ from hearsay.sim.array.world.layout import (
     FIRST,
     FIRST_CAP,
     FIRST_DECAY,
-    FIRST_SLOT,
     FIRST_WEIGHT,
     GRAFTED,
     GRAYLIST_BELOW,
@@ -83,7 +81,6 @@ from hearsay.sim.array.world.layout import (
     mesh_times,
     messages,
     more64,
-    nodes32,
     peer_scores,
     peers,
     reals,
@@ -94,7 +91,7 @@ from hearsay.sim.array.world.layout import (
     topic_times,
 )
 from hearsay.sim.array.world.record import row
-from hearsay.sim.array.world.slots import parameter, router
+from hearsay.sim.array.world.slots import end_slot, first_slot, parameter, router
 from hearsay.trace.language.schema import TraceEvent
 
 _NOT_MADE = np.nan
@@ -157,8 +154,7 @@ def score(w: World, th: int, now: int, node: int, slot: int) -> float:
 @scored
 def begin_to_keep_scores(w: World, th: int, node: int) -> None:
     control(w)[th, KEEPS_SCORES] = 1
-    first = nodes32(w)[node, FIRST_SLOT]
-    for slot in range(first, first + nodes32(w)[node, COUNT]):
+    for slot in range(first_slot(w, node), end_slot(w, node)):
         peer_scores(w)[slot, KEPT] = _NOT_MADE
 
 
@@ -230,8 +226,7 @@ def sample_scores(w: World, th: int, now: int, node: int) -> None:
     """Record the scores of all peers, with their parts."""
     if not has_scores(w, node):
         return
-    first = nodes32(w)[node, FIRST_SLOT]
-    for slot in range(first, first + nodes32(w)[node, COUNT]):
+    for slot in range(first_slot(w, node), end_slot(w, node)):
         if not flags(w)[slot, 0] & CONNECTED:
             continue
         topics, misbehaviour, slow = _peer_parts(w, now, node, slot)
@@ -377,7 +372,7 @@ def _forget_senders(w: World, node: int, at: int) -> None:
 
 @inlined
 def _has_sent(w: World, node: int, at: int, slot: int) -> bool:
-    place = slot - nodes32(w)[node, FIRST_SLOT]
+    place = slot - first_slot(w, node)
     return senders(w)[node, at, place >> 6] >> np.uint64(place & 63) & np.uint64(1) != np.uint64(0)
 
 
@@ -405,8 +400,7 @@ def count_delivery(w: World, now: int, node: int, slot: int, message: int) -> No
         return
     _set_state(w, node, at, deliveries.ACCEPTED)
     records(w)[node, at, DECIDED] = now
-    first = nodes32(w)[node, FIRST_SLOT]
-    for other in range(first, first + nodes32(w)[node, COUNT]):
+    for other in range(first_slot(w, node), end_slot(w, node)):
         if other != slot and _has_sent(w, node, at, other):
             _count_copy(w, node, other, topic)
 
@@ -422,7 +416,7 @@ def count_duplicate(w: World, now: int, node: int, slot: int, message: int) -> N
     if answer == deliveries.BLAMED:
         _blame_copy(w, node, slot, topic)
     elif answer != deliveries.NOTHING and _has_room(w, node, at):
-        place = slot - nodes32(w)[node, FIRST_SLOT]
+        place = slot - first_slot(w, node)
         senders(w)[node, at, place >> 6] |= np.uint64(1) << np.uint64(place & 63)
         window = topic_times(w)[router(w, node), topic, WINDOW]
         if answer == deliveries.CREDITED and deliveries.is_in_window(now - records(w)[node, at, DECIDED], window):
@@ -432,12 +426,10 @@ def count_duplicate(w: World, now: int, node: int, slot: int, message: int) -> N
 @scored
 def _has_room(w: World, node: int, at: int) -> bool:
     most = parameter(w, node, MAX_SENDERS)
-    first = nodes32(w)[node, FIRST_SLOT]
-    count = nodes32(w)[node, COUNT]
-    if count <= most:
+    if end_slot(w, node) - first_slot(w, node) <= most:
         return True
     known = 0
-    for slot in range(first, first + count):
+    for slot in range(first_slot(w, node), end_slot(w, node)):
         known += int(_has_sent(w, node, at, slot))
     return known < most
 
@@ -467,8 +459,7 @@ def count_rejection(w: World, now: int, node: int, slot: int, message: int, reas
     if verdict == deliveries.INVALID:
         if slot >= 0:
             _blame(w, slot, topic)
-        first = nodes32(w)[node, FIRST_SLOT]
-        for other in range(first, first + nodes32(w)[node, COUNT]):
+        for other in range(first_slot(w, node), end_slot(w, node)):
             if _has_sent(w, node, at, other):
                 _blame_copy(w, node, other, topic)
     _forget_senders(w, node, at)
@@ -481,8 +472,7 @@ def count_rejection(w: World, now: int, node: int, slot: int, message: int, reas
 def decay(w: World, now: int, node: int) -> None:
     """Let all counters decay, and times in meshes go on (COUNTER-2)."""
     zero = real(w, node, ZERO)
-    first = nodes32(w)[node, FIRST_SLOT]
-    for slot in range(first, first + nodes32(w)[node, COUNT]):
+    for slot in range(first_slot(w, node), end_slot(w, node)):
         line = peer_scores(w)[slot]
         line[MISBEHAVIOUR] = parts.decayed(line[MISBEHAVIOUR], real(w, node, MISBEHAVIOUR_DECAY), zero)
         line[SLOWNESS] = parts.decayed(line[SLOWNESS], real(w, node, SLOW_DECAY), zero)

@@ -18,9 +18,7 @@ from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.mesh import (
     collect_candidates,
-    end_slot,
     expire_backoffs,
-    first_slot,
     graft,
     graft_random,
     is_dialled,
@@ -59,7 +57,7 @@ from hearsay.sim.array.world.layout import (
     peers,
     ranks,
 )
-from hearsay.sim.array.world.slots import is_in, parameter
+from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, parameter
 
 DRAWN_ABOVE, FIRST_ABOVE, FIRST_FROM = range(3)
 """Values of OPPORTUNITY_CHOICE."""

@@ -17,10 +17,8 @@ from hearsay.sim.array.world.knowledge import column, is_marked, word_of
 from hearsay.sim.array.world.layout import (
     BLOCK_BITS,
     BUCKET,
-    COUNT,
     DEGREE_LOW,
     FIRST_MESSAGE,
-    FIRST_SLOT,
     GOSSIPS_FROM,
     HAS_LINKS,
     LINK32,
@@ -82,7 +80,7 @@ from hearsay.sim.array.world.queue import (
     source_of,
 )
 from hearsay.sim.array.world.record import DUPLICATES, EVENTS
-from hearsay.sim.array.world.slots import parameter
+from hearsay.sim.array.world.slots import end_slot, first_slot, parameter
 
 _MOST_CELLS = 128
 
@@ -156,8 +154,8 @@ def ask_for_neighbours(w: World, block: int) -> None:
             touch_cached(w, word_of(w, node, column(w, message)))
             for near_message in range(message & ~7, min(w[NEWEST], message + _MOST_CELLS), 8):
                 touch_cells(w, node * cells(w).shape[1] + column(w, near_message))
-        slot = nodes32(w)[node, FIRST_SLOT]
-        last = slot + nodes32(w)[node, COUNT] - 1
+        slot = first_slot(w, node)
+        last = end_slot(w, node) - 1
         touch_flags(w, slot * w[TOPICS])
         touch_flags(w, (last + 1) * w[TOPICS] - 1)
         if w[HAS_LINKS]:

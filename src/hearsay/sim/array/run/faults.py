@@ -15,7 +15,6 @@ from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import kernel, only_with
 from hearsay.sim.array.rules.calls import call_leave, call_start
 from hearsay.sim.array.rules.membership import NO_MEMBER
-from hearsay.sim.array.rules.mesh import end_slot, first_slot
 from hearsay.sim.array.rules.notes import STOPPED, note_call
 from hearsay.sim.array.run.links import dial, notice_loss
 from hearsay.sim.array.world import lists
@@ -75,7 +74,7 @@ from hearsay.sim.array.world.layout import (
 from hearsay.sim.array.world.payload import release
 from hearsay.sim.array.world.queue import EVENT_KIND, GOSSIP, INLINE, PAYLOAD, TOPIC_PART
 from hearsay.sim.array.world.record import is_witness, row
-from hearsay.sim.array.world.slots import find_slot
+from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot
 from hearsay.sim.reference.faults import ATTEMPTS_PER_PEER
 from hearsay.trace.language.event_rows import node_down_row
 

@@ -13,13 +13,11 @@ from hearsay.sim.array.rules.calls import call_connected, call_disconnected
 from hearsay.sim.array.world.layout import (
     BUCKET,
     CONNECTED,
-    COUNT,
     CUT,
     DEAD,
     DESTINATION,
     DIALLED,
     DIALS_UP_TO,
-    FIRST_SLOT,
     HAS_LINKS,
     HAS_NATTED,
     LAST_ARRIVAL,
@@ -51,7 +49,6 @@ from hearsay.sim.array.world.layout import (
     links64,
     links_of,
     natted,
-    nodes32,
     peers,
     touch_members,
 )
@@ -59,7 +56,15 @@ from hearsay.sim.array.world.lists import owner
 from hearsay.sim.array.world.payload import CONNECT, topic_part
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import sending, sent
-from hearsay.sim.array.world.slots import find_slot, insert_slot, latency, lay_out_targets, remove_slot
+from hearsay.sim.array.world.slots import (
+    end_slot,
+    find_slot,
+    first_slot,
+    insert_slot,
+    latency,
+    lay_out_targets,
+    remove_slot,
+)
 
 _BUCKETS_KEPT = 256
 _AHEAD = 16
@@ -101,9 +106,8 @@ def connect_quietly(w: World, th: int) -> None:
         if owner(w, node) != th:
             continue
         lay_out_targets(w, th, node)
-        first = nodes32(w)[node, FIRST_SLOT]
-        end = first + nodes32(w)[node, COUNT]
-        for slot in range(first, end):
+        end = end_slot(w, node)
+        for slot in range(first_slot(w, node), end):
             touch_members(w, peers(w)[min(slot + _AHEAD, end - 1)] * w[TOPICS])
             peer = peers(w)[slot]
             delay = latency(w, node, peer)

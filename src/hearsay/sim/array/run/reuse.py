@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from hearsay.sim.array.machine.compiling import kernel, only_with
-from hearsay.sim.array.rules.mesh import end_slot, first_slot
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.knowledge import bits, column, is_cached, unmark, was_seen
 from hearsay.sim.array.world.layout import (
@@ -58,6 +57,7 @@ from hearsay.sim.array.world.layout import (
 )
 from hearsay.sim.array.world.queue import CHUNK, DIVISIONS
 from hearsay.sim.array.world.record import LAST_ARRIVAL_SENT
+from hearsay.sim.array.world.slots import end_slot, first_slot
 
 _LOOK_EVERY = 500_000
 

@@ -11,7 +11,6 @@ from hearsay.core.language.events import EventKind
 from hearsay.core.language.sizes import SIMULATED_PEER_BYTES
 from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.calls import call_start
-from hearsay.sim.array.rules.mesh import end_slot, first_slot
 from hearsay.sim.array.rules.scores import sample_scores
 from hearsay.sim.array.run.faults import cut, heal, node_down, node_up
 from hearsay.sim.array.run.links import dial, dial_at_start
@@ -81,7 +80,7 @@ from hearsay.sim.array.world.layout import (
 from hearsay.sim.array.world.payload import message_part
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import ELIGIBLE, PUBLISHES, REACHED, row, sending, sent
-from hearsay.sim.array.world.slots import latency
+from hearsay.sim.array.world.slots import end_slot, first_slot, latency
 from hearsay.trace.language.event_rows import publish_row, state_row
 
 _PEER = SIMULATED_PEER_BYTES

@@ -80,6 +80,16 @@ def is_in(w: World, node: int, topic: int) -> bool:
     return members(w)[node, topic] & JOINED != 0
 
 
+@inlined
+def first_slot(w: World, node: int) -> int:
+    return nodes32(w)[node, FIRST_SLOT]
+
+
+@inlined
+def end_slot(w: World, node: int) -> int:
+    return nodes32(w)[node, FIRST_SLOT] + nodes32(w)[node, COUNT]
+
+
 _AHEAD = 16
 
 
@@ -156,7 +166,7 @@ _LOW_32 = np.uint64(0xFFFFFFFF)
 def find_slot(w: World, node: int, peer: int) -> int:
     """Return the slot of a peer, -1 when there is none."""
     at = place_for(w, node, peer)
-    if at < nodes32(w)[node, FIRST_SLOT] + nodes32(w)[node, COUNT] and peers(w)[at] == peer:
+    if at < end_slot(w, node) and peers(w)[at] == peer:
         return at
     return -1
 
@@ -171,8 +181,8 @@ def is_native(w: World, slot: int) -> bool:
 def place_for(w: World, node: int, peer: int) -> int:
     """Return the first slot whose peer is not below this one."""
     numbers = peers(w)
-    low = nodes32(w)[node, FIRST_SLOT]
-    high = low + nodes32(w)[node, COUNT]
+    low = first_slot(w, node)
+    high = end_slot(w, node)
     while low < high:
         middle = (low + high) // 2
         if numbers[middle] < peer:
@@ -187,7 +197,7 @@ def insert_slot(w: World, node: int, peer: int) -> int:
     """Return a slot for a peer that has none yet: not connected, without flags."""
     at = place_for(w, node, peer)
     header = nodes32(w)[node]
-    first = nodes32(w)[node, FIRST_SLOT]
+    first = first_slot(w, node)
     count = header[COUNT]
     if count == header[CAP]:
         room = max(4, 2 * count)
@@ -216,7 +226,7 @@ def insert_slot(w: World, node: int, peer: int) -> int:
 def remove_slot(w: World, node: int, slot: int) -> None:
     header = nodes32(w)[node]
     header[COUNT] -= 1
-    for place in range(slot, nodes32(w)[node, FIRST_SLOT] + header[COUNT]):
+    for place in range(slot, end_slot(w, node)):
         _move(w, place + 1, place)
 
 
