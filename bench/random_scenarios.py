@@ -16,17 +16,6 @@ Pick = Callable[[Sequence[Any]], Any]
 
 ROUTERS = ("gossipsub", "meshsub", "randomsub", "floodsub", "gossipsub")
 IMPLEMENTATIONS = ("hardening", "go", "rust", "js", "nim", "jvm", "ethereum", "ethereum-prysm", "spec")
-WITHOUT = {
-    "go": ("extensions = false",),
-    "rust": ("extensions = false", "skip_senders = false", "max_subscriptions_per_rpc = 0"),
-    "js": (),
-    "nim": ("extensions = false", "skip_senders = false"),
-    "jvm": ("extensions = false",),
-    "spec": (),
-    "hardening": (),
-}
-WITHOUT |= {"ethereum": WITHOUT["rust"], "ethereum-prysm": WITHOUT["go"]}
-"""Lines that leave out parts of a preset that the array engine does not run; IDONTWANT is left out of all."""
 SCORED = {"hardening", "rust", "js", "nim", "jvm", "ethereum", "ethereum-prysm"}
 PRESETS = {
     "gossipsub": ("r1", "simsub", "v1.1", "guide", *IMPLEMENTATIONS),
@@ -54,11 +43,12 @@ def _scenario(pick: Pick) -> str:
     router = _routers(pick)
     says_hello = not any('preset = "simsub"' in line or "hello = false" in line for line in router)
     calm = pick([True, False, False])
+    tells = any("idontwant_threshold_bytes = 1" in line for line in router)
     scored = any("score." in line or f'preset = "{name}"' in line for line in router for name in SCORED)
     return "\n".join(
         [
             *_times_and_links(pick, nodes),
-            *([] if calm else _troubles(pick)),
+            *([] if calm else _troubles(pick, tells)),
             *router,
             *_topics_and_workload(pick, topics),
             *_timed(pick, nodes, topics, ["join", "leave", "publish"] if says_hello else ["publish"]),
@@ -80,11 +70,12 @@ def _times_and_links(pick: Pick, nodes: int) -> list[str]:
     ]
 
 
-def _troubles(pick: Pick) -> list[str]:
-    """Draw faults of links, whose table is open, and of nodes."""
+def _troubles(pick: Pick, tells: bool) -> list[str]:
+    """Draw faults of links, whose table is open, and of nodes; IDONTWANT has no uplinks."""
     return [
         f"jitter_ms = {pick([0, 0, 3, 20])}",
-        f"uplink_mbit = {pick([0, 0, 1, 0.05, 0.05])}\nuplink_queue_bytes = {pick([0, 500, 150, 5000])}",
+        f"uplink_mbit = {0 if tells else pick([0, 0, 1, 0.05, 0.05])}",
+        f"uplink_queue_bytes = {pick([0, 500, 150, 5000])}",
         f"[loss]\nrate = {pick([0, 0, 0.05, 0.3])}\ncontrol = {pick(['false', 'true'])}",
         f"[service]\ntime_ms = {pick([0, 0, 0, 2])}",
     ]
@@ -103,7 +94,8 @@ def _router(pick: Pick) -> list[str]:
     lines = [f'kind = "{kind}"', f'preset = "{preset}"']
     options = _options(kind)
     if preset in IMPLEMENTATIONS:
-        lines += ["idontwant_threshold_bytes = 0", "accept_exchange = false", *WITHOUT[preset]]
+        lines += ["accept_exchange = false"]
+        lines += [f"idontwant_threshold_bytes = {pick([0, 1000])}"]
         if pick([False, True]):
             return [*lines, f"heartbeat_interval_ms = {pick([50, 300])}"]
         lines += ["degree_out = 0", "degree_score = 0", *(_strict_score(pick) if pick([True, False]) else ())]
@@ -112,6 +104,8 @@ def _router(pick: Pick) -> list[str]:
         lines += [f"{name} = {value}" for name, value in zip(names, pick(DEGREES), strict=True)]
     if kind == "gossipsub" and pick([False, False, True]):
         lines += ["history_length = 3", "history_gossip = 2"]
+    if kind == "gossipsub" and preset not in IMPLEMENTATIONS and pick([False, False, True]):
+        lines += ["idontwant_threshold_bytes = 100"]
     rarely = [False] * pick([4, 1]) + [True]
     return [*lines, *(f"{name} = {pick(values)}" for name, values in options.items() if pick(rarely))]
 
@@ -126,6 +120,7 @@ def _options(kind: str) -> dict[str, Sequence[Any]]:
         "max_seen": [1, 3],
         "max_subscriptions_per_peer": [1],
         "max_messages_per_rpc": [1],
+        "max_subscriptions_per_rpc": [1],
         "max_control_per_rpc": [1, 2],
         "max_pending_validations": [1],
     }
@@ -160,7 +155,7 @@ def _options(kind: str) -> dict[str, Sequence[Any]]:
             "iwant_answers_per_id": [0, 1],
             "max_cached_messages": [1, 2],
         }
-        options |= _options_11()
+        options |= _options_11() | _options_12()
     return options
 
 
@@ -240,6 +235,20 @@ def _options_11() -> dict[str, Sequence[Any]]:
         "max_ids_asked": [1, 2],
         "ask_again_heartbeats": [1, 3],
         "direct_connect_ticks": [3],
+    }
+
+
+def _options_12() -> dict[str, Sequence[Any]]:
+    return {
+        "idontwant_on_publish": ["true"],
+        "idontwant_ttl_heartbeats": [1, 2],
+        "max_ids_per_idontwant": [1, 2],
+        "max_idontwants": [1, 2],
+        "max_idontwant_ids": [1, 3],
+        "heeds_idontwant": ["false"],
+        "max_unwanted": [1, 2, 5],
+        "withdraw_unwanted": ["true"],
+        "skip_senders": ["true"],
     }
 
 

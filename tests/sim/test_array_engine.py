@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -48,7 +49,7 @@ from hearsay.trace.language.schema import Column, TraceEvent
 from hearsay.trace.read.reader import read_rows
 from hearsay.trace.read.verify import verify
 from hearsay.trace.write.run_folder import RunFolder
-from random_scenarios import SCORED, WITHOUT, scenario_texts
+from random_scenarios import IMPLEMENTATIONS, SCORED, scenario_texts
 from simsub_tables import LAG_MS, TABLES, run
 
 LIVELY = """
@@ -166,8 +167,37 @@ def test_a_message_that_returns_to_nodes_that_forgot_it_is_no_dead_one():
 @pytest.mark.parametrize("preset", sorted(SCORED))
 def test_engines_agree_on_the_scores_of_implementations(preset):
     """With uplinks that refuse messages, rejected ones and late answers, so that all parts of a score count."""
-    router = "\n".join(["idontwant_threshold_bytes = 0", *WITHOUT[preset]])
-    assert agree(plan_of(f'{JUDGED}preset = "{preset}"\n{router}\n'))
+    assert agree(plan_of(f'{JUDGED}preset = "{preset}"\naccept_exchange = false\nidontwant_threshold_bytes = 0\n'))
+
+
+@pytest.mark.parametrize("preset", [name for name in IMPLEMENTATIONS if name != "hardening"])
+def test_engines_agree_on_the_copies_that_implementations_withhold(preset):
+    """Latencies differ and validation is slow, so IDONTWANT arrives in time, and copies during validation."""
+    plan = plan_of(f'{WITHHELD}preset = "{preset}"\naccept_exchange = false\n')
+    assert agree(plan)
+    dropped = run_array(plan)[0][:, [Column.EVENT, Column.REASON]]
+    assert [TraceEvent.DROP_RPC, Reason.UNWANTED] in dropped.tolist()
+
+
+WITHHELD = """
+linger_s = 2
+[network]
+nodes = 40
+degree = 8
+[links]
+max_ms = 400
+jitter_ms = 5
+[loss]
+rate = 0.05
+[validation]
+delay_ms = 90
+[workload]
+messages = 20
+interval_s = 0.2
+publishers = "any"
+size_bytes = 20_000
+[router]
+"""
 
 
 JUDGED = """
@@ -480,16 +510,15 @@ def test_parameters_without_a_kernel_are_named():
         ("router.exchange_peers", "16"),
         ("router.max_cached_bytes", "1"),
         ("router.max_subscription_bytes", "1"),
-        ("router.idontwant_threshold_bytes", "1024"),
-        ("router.skip_senders", "true"),
+        ("router.direct_peers", "[[0, 1]]"),
+        ("router.direct_connect_ticks", "3"),
     ]
     scenario = load_scenario(None, "r1", [*keys, ("network.nodes", "100000")])
-    assert [problem.split(" =")[0] for problem in unsupported(scenario)] == [
+    assert [re.split(" =|:", problem)[0] for problem in unsupported(scenario)] == [
         "router.accept_exchange",
-        "router.idontwant_threshold_bytes",
+        "router.direct_peers",
         "router.max_cached_bytes",
         "router.max_subscription_bytes",
-        "router.skip_senders",
     ]
     assert choose_engine(scenario)[0] == "reference"
     assert unsupported(load_scenario(None, "r1", keys[:1])) == []

@@ -7,10 +7,9 @@ After r1, the guide, the tech report's sections 3.2.3 to 3.4, and the specificat
 * GOSSIP-2: A publish with fewer than D mesh peers goes to those only (r1, go), or to random others up to D too (rust,
   js).
 * IDONTWANT-6: Peers of the mesh that speak 1.2 and did not send a message get an IDONTWANT as soon as it is received,
-  before its validation; for the router's own messages with `idontwant_on_publish` (*reference only:*
-  `idontwant_threshold_bytes`).
+  before its validation; for the router's own messages with `idontwant_on_publish`.
 * IDONTWANT-7: No copy goes to a peer that sent one during the validation of the message, also if the peer only floods
-  (rust, nim; *reference only:* `skip_senders`).
+  (rust, nim).
 * JUDGE-3: With `flood_publish` the router's own messages go to all peers of the topic whose score is high enough: so
   a message gets out although the mesh is full of bad peers (v1.1, "Flood publishing"). A topic that is not joined
   then has no fan-out, so no IHAVE follows for ids that all have (go, rust, js). With `flood_publish_mbit` not all get

@@ -9,11 +9,10 @@ window, `get` finds a message that is still kept, `window` names the ids of the 
   again. There are at most `MAX_COUNTED` of these counts.
 * IDONTWANT-4: A message is not forwarded to a peer that does not want it, along the mesh and the fan-out, and is not
   sent to it for an IWANT. Peers that only flood never say so. With `withdraw_unwanted` the driver is asked to remove
-  waiting copies from the peer's queue (rust; *reference only:* `idontwant_threshold_bytes`). Each withheld copy along
-  the mesh or the fan-out is reported (`CopyWithheld`). js sent IDONTWANT long before it obeyed it
-  (`heeds_idontwant`).
-* IDONTWANT-5: All state of peers is bounded; the oldest is removed first. A peer's IDONTWANTs end with its connection
-  (*reference only:* `idontwant_threshold_bytes`).
+  waiting copies from the peer's queue (rust). Each withheld copy along the mesh or the fan-out is reported
+  (`CopyWithheld`). js sent IDONTWANT long before it obeyed it (`heeds_idontwant`).
+* IDONTWANT-5: All state of peers is bounded; the oldest is removed first. A peer's IDONTWANTs end with its
+  connection.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import IDontWant, Message
 from hearsay.core.language.sizes import message_footprint
-from hearsay.core.rules.message_rules import accepted_ids, is_forgotten, left_of
+from hearsay.core.rules.message_rules import accepted_ids, is_forgotten
 from hearsay.core.shell.seen import Windows
 
 MAX_COUNTED = 100_000
@@ -130,7 +129,7 @@ class Unwanted:
         self._rpcs[peer] = before + 1
         accepted_before = self._ids.get(peer, 0)
         accepted = accepted_ids(
-            before, self._max_rpcs, len(ids), self._max_ids, left_of(accepted_before, self._max_ids_of_peer)
+            before, self._max_rpcs, len(ids), self._max_ids, accepted_before, self._max_ids_of_peer
         )
         self._ids[peer] = accepted_before + accepted
         for message_id in ids[:accepted]:

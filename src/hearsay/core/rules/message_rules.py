@@ -32,12 +32,10 @@ Gossip:
 IDONTWANT:
 
 * IDONTWANT-1: A message of `idontwant_threshold_bytes` or more is announced by IDONTWANT; a threshold of 0 announces
-  none (*reference only:* `idontwant_threshold_bytes`).
+  none.
 * IDONTWANT-2: Per RPC, over all its IDONTWANTs, only the first ids are processed; per peer, only the first RPCs and
-  ids (js, nim, jvm) between two heartbeats. Further ids are ignored, and are not an offence (go; *reference only:*
-  `idontwant_threshold_bytes`).
-* IDONTWANT-3: An id of a peer is forgotten in the heartbeat that comes `idontwant_ttl_heartbeats` later (*reference
-  only:* `idontwant_threshold_bytes`).
+  ids (js, nim, jvm) between two heartbeats. Further ids are ignored, and are not an offence (go).
+* IDONTWANT-3: An id of a peer is forgotten in the heartbeat that comes `idontwant_ttl_heartbeats` later.
 
 Flood publishing:
 
@@ -125,16 +123,16 @@ def is_worth_telling(data_bytes: int, threshold_bytes: int) -> bool:
     return 0 < threshold_bytes <= data_bytes
 
 
-def left_of(accepted: int, most: int) -> int | None:
-    """Return how many more ids of a peer are accepted; `most` 0 is no limit."""
-    return most - accepted if most else None
+def accepted_ids(rpcs_before: int, most_rpcs: int, ids: int, most_ids: int, accepted: int, most_of_peer: int) -> int:
+    """IDONTWANT-2: return how many ids of an RPC are accepted after this number of RPCs and accepted ids of the peer.
 
-
-def accepted_ids(rpcs_before: int, most_rpcs: int, ids: int, most_ids: int, left: int | None = None) -> int:
-    """IDONTWANT-2: return how many ids of an RPC are accepted after this number of RPCs of the peer."""
+    `most_of_peer` 0 is no limit.
+    """
     if rpcs_before >= most_rpcs:
         return 0
-    return min(ids, most_ids if left is None else min(most_ids, left))
+    if most_of_peer:
+        most_ids = min(most_ids, most_of_peer - accepted)
+    return min(ids, most_ids)
 
 
 def is_forgotten(said: int, tick: int, ttl_heartbeats: int) -> bool:

@@ -7,7 +7,7 @@ Rules (r1, "Control Message Piggybacking"; guide, "Network packets"):
 * OUT-2: without coalescing, as in simsub, every part is an RPC of its own, in the same order, after what a peer must
   hear first (EXT-1).
 * OUT-3: IDONTWANT goes ahead of all else, in an RPC of its own: it is worth something only as long as the peer has
-  not sent what it is about (*reference only:* `idontwant_threshold_bytes`).
+  not sent what it is about.
 
 Nearly all sends are one message, or one topic's gossip, to a few peers, who share one `Rpc`; or one part to one peer.
 These skip the packing.

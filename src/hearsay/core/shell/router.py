@@ -15,8 +15,7 @@ Rules, with where they come from:
   it sends nothing to a peer without topics, so no RPC goes out that could carry the change.
 * SHELL-6: All state that a peer can increase is bounded: its topics, and the messages and control parts of one RPC.
   Excess parts are dropped and traced.
-* SHELL-7: An IDONTWANT (v1.2) that the router does not know is counted and not acted on (*reference only:* no router
-  with kernels sends it).
+* SHELL-7: An IDONTWANT (v1.2) that the router does not know is counted and not acted on.
 
 Theory: a router is a pure state machine. `handle(event, now)` returns the actions in order and does nothing else;
 `deadline()` names the next time a `TimerFired` is due. A *strategy* chooses the receivers of messages and has its

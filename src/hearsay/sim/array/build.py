@@ -59,6 +59,8 @@ def set_room(arrays: Arrays, threads: int) -> None:
     arrays["arena"] = zeros((arena_chunks << ARENA_BITS,), np.int64)
     arrays["outbox"] = zeros((threads, lines_at_most(1 << 22, 4 * _WORD_BYTES), 4), np.int64)
     arrays["pending"] = zeros((threads, arena_chunks), np.int32)
+    if w[at.USES_12]:
+        arrays["urgent"] = zeros((threads, lines_at_most(1 << 22, 2 * _WORD_BYTES), 2), np.int64)
     entries = min(lines_at_most((1 << 20) + 16 * nodes, 4 * _WORD_BYTES), _MOST_ENTRIES)
     arrays["pool"] = zeros((threads, entries, 4), np.int64)
     rows = lines_at_most((1 << 22) + 16 * nodes, 13 * _WORD_BYTES) if w[at.TRACING] else 1

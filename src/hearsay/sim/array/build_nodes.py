@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.core.language.rpc import FLOODSUB, Message, Rpc, knows_backoff
+from hearsay.core.language.rpc import FLOODSUB, Message, Rpc, knows_backoff, knows_idontwant
 from hearsay.core.language.sizes import message_size, part_sizes
 from hearsay.core.language.sizes import rpc_framed_size as framed_size
 from hearsay.core.mesh.parameters import GossipsubParameters
@@ -72,6 +72,7 @@ def set_routers(arrays: Arrays, plan: Plan) -> None:
     arrays.world[at.ROUTERS] = len(plan.routers)
     arrays.world[at.USES_11] = bool(arrays["parameters"][:, [at.HAS_11, at.ASK_AGAIN]].any())
     arrays.world[at.HAS_SCORES] = bool(arrays["parameters"][:, at.SCORES].any())
+    arrays.world[at.USES_12] = bool(arrays["parameters"][:, [at.TELL_FROM, at.SKIPS_SENDERS]].any())
     arrays["reals"] = np.array([reals_of(parameters) for _, parameters in plan.routers], dtype=np.float64)
     topics = sorted(plan.topics)
     lines = [[topic_of(parameters, topic) for topic in topics] for _, parameters in plan.routers]
@@ -97,7 +98,7 @@ def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
     """Set what may be counted as received before it arrives, see `transport.py`."""
     w = arrays.world
     table = arrays["parameters"]
-    if not (w[at.HAS_LINKS] or w[at.SERVICE] or w[at.MAX_SEEN_BINDS] or w[at.USES_11]):
+    if not (w[at.HAS_LINKS] or w[at.SERVICE] or w[at.MAX_SEEN_BINDS] or w[at.USES_11] or w[at.USES_12]):
         times = table[:, at.SEEN_TTL]
         windows = (table[:, at.SEEN_WINDOWS] - 1) * table[:, at.INTERVAL]
         forgets = table[:, at.SEEN_WINDOWS] > 0
@@ -114,10 +115,14 @@ def _peering(ours: Strategy, theirs: Strategy) -> int:
     protocol = negotiate(ours.protocols, theirs.protocols) or FLOODSUB
     if protocol not in ours.native_protocols:
         return at.FLOODED
+    if knows_idontwant(protocol):
+        return at.TAKES_IDONTWANT
     return at.TAKES_BACKOFFS if knows_backoff(protocol) else at.MESHED
 
 
 _LEAST_COLUMNS = 64
+_MOST_WORDS = 4
+"""Words of `unwanted` for a node and message: neighbours beyond these are searched for."""
 _CELLS_AT_FIRST = 1 << 26
 
 
@@ -132,7 +137,7 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     header[list(plan.initially_down), at.UP] = 0
     arrays["nodes32"] = header
     arrays["nodes64"] = zeros((nodes, at.NODE64), np.int64)
-    if w[at.USES_11]:
+    if w[at.USES_11] or w[at.USES_12]:
         arrays["more32"] = filled((nodes, at.MORE32), np.int32, -1)
         arrays["more64"] = zeros((nodes, at.MORE64), np.int64)
     arrays["bytes_out"] = zeros((nodes,), np.int64)
@@ -202,6 +207,10 @@ def set_neighbours(arrays: Arrays, plan: Plan) -> None:
         arrays["mesh_times"] = zeros((room, topics, 3), np.int64)
         words = -(-int(degrees.max(initial=1)) // 64)
         arrays["senders"] = zeros((*arrays["cells"].shape, words), np.uint64)
+    if w[at.USES_12]:
+        arrays["idontwants"] = zeros((room, 2), np.int32)
+        words = min(_MOST_WORDS, -(-int(degrees.max(initial=1)) // 64))
+        arrays["unwanted"] = zeros((*arrays["cells"].shape, words), np.uint64)
     if w[at.HAS_LINKS]:
         links = 2 * int(starts[-1]) + 64
         arrays["links_of"] = filled((room,), np.int32, -1)

@@ -146,7 +146,7 @@ class ArrayEngine:
         w = self.arrays.world
         known = np.arange(int(w[at.FIRST_MESSAGE]), int(w[at.NEWEST]))
         columns = int(w[at.COLUMNS])
-        for name in ("cells", "first_us", "seen_serials", "cache_serials", "records", "senders"):
+        for name in ("cells", "first_us", "seen_serials", "cache_serials", "records", "senders", "unwanted"):
             before = self.arrays[name]
             if before.shape[1] == columns:
                 after = zeros((len(before), 2 * columns, *before.shape[2:]), before.dtype)
@@ -171,7 +171,9 @@ class ArrayEngine:
     def _grow_slots(self) -> None:
         w = self.arrays.world
         w[at.SLOTS] = 4 * w[at.SLOTS] + 64 * w[at.NODES]
-        for name in ("peers", "flags", "links_of", *(at.SLOT_SCORES if w[at.HAS_SCORES] else ())):
+        with_12 = ("idontwants",) if w[at.USES_12] else ()
+        with_scores = at.SLOT_SCORES if w[at.HAS_SCORES] else ()
+        for name in ("peers", "flags", "links_of", *with_12, *with_scores):
             self._enlarge(name, int(w[at.SLOTS]))
 
     def _enlarge(self, name: str, room: int) -> None:

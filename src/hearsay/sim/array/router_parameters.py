@@ -66,6 +66,7 @@ _SHARED = (
     _Column(at.MAX_SEEN, ("max_seen",)),
     _Column(at.MAX_SUBSCRIPTIONS, ("max_subscriptions_per_peer",)),
     _Column(at.MAX_MESSAGES, ("max_messages_per_rpc",)),
+    _Column(at.MAX_CHANGES, ("max_subscriptions_per_rpc",)),
     _Column(at.MAX_CONTROL, ("max_control_per_rpc",)),
     _Column(at.MAX_PENDING, ("max_pending_validations",)),
 )
@@ -132,6 +133,15 @@ _TRACKED = {
     TrackedPromises.ALL: promises.TRACKS_ALL,
 }
 _GOSSIPSUB_11 = (
+    _Column(at.TELL_FROM, ("idontwant_threshold_bytes",)),
+    _Column(at.TELLS_OWN, ("idontwant_on_publish",)),
+    _Column(at.HEEDS, ("heeds_idontwant",)),
+    _Column(at.UNWANTED_TICKS, ("idontwant_ttl_heartbeats",)),
+    _Column(at.MAX_UNWANTED_IDS, ("max_ids_per_idontwant",)),
+    _Column(at.MAX_UNWANTED_RPCS, ("max_idontwants",)),
+    _Column(at.MAX_UNWANTED_OF_PEER, ("max_idontwant_ids",)),
+    _Column(at.MAX_UNWANTED, ("max_unwanted",)),
+    _Column(at.SKIPS_SENDERS, ("skip_senders",)),
     _Column(at.HAS_11, (), lambda given: given.uses_11),
     _Column(at.MAX_ASKED, ("max_ids_asked",), lambda given: given.max_ids_asked_per_peer),
     _Column(at.ASK_AGAIN, ("ask_again_heartbeats",)),

@@ -10,7 +10,7 @@ from typing import Any
 
 from hearsay.core.language.events import RpcReceived
 from hearsay.core.mesh.parameters import GossipsubParameters
-from hearsay.core.rules.message_rules import accepted_ids, is_forgotten, left_of
+from hearsay.core.rules.message_rules import accepted_ids, is_forgotten
 from hearsay.core.shell.parameters import RouterParameters
 
 
@@ -36,8 +36,14 @@ class UnwantedIds:
         ids = [message_id for part in control.idontwant for message_id in part.ids]
         before = self._rpcs[event.peer]
         self._rpcs[event.peer] += bool(ids)
-        left = left_of(self._accepted[event.peer], parameters.max_idontwant_ids)
-        accepted = accepted_ids(before, parameters.max_idontwants, len(ids), parameters.max_ids_per_idontwant, left)
+        accepted = accepted_ids(
+            before,
+            parameters.max_idontwants,
+            len(ids),
+            parameters.max_ids_per_idontwant,
+            self._accepted[event.peer],
+            parameters.max_idontwant_ids,
+        )
         self._accepted[event.peer] += accepted
         self._received |= {(event.peer, message_id): beat for message_id in ids[:accepted]}
 

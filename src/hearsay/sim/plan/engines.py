@@ -21,23 +21,11 @@ WITH_KERNELS = ("floodsub", "randomsub", "meshsub", "gossipsub")
 REFERENCE_ONLY: Mapping[str, tuple[str, ...]] = {
     "allowed_topics": (),
     "direct_peers": ("direct_graft",),
-    "extensions": ("late_extensions",),
     "gater": (),
-    "idontwant_threshold_bytes": (
-        "heeds_idontwant",
-        "idontwant_on_publish",
-        "idontwant_ttl_heartbeats",
-        "max_ids_per_idontwant",
-        "max_idontwant_ids",
-        "max_idontwants",
-        "max_unwanted",
-        "withdraw_unwanted",
-    ),
     "max_cached_bytes": (),
     "max_seen_bytes": (),
     "max_subscription_bytes": (),
     "max_subscription_bytes_per_peer": (),
-    "max_subscriptions_per_rpc": (),
     "partial_messages": (
         "max_groups_per_peer",
         "max_metadata_bytes",
@@ -46,14 +34,21 @@ REFERENCE_ONLY: Mapping[str, tuple[str, ...]] = {
         "supporters_told",
     ),
     "places_per_address": (),
-    "skip_senders": (),
     "test_extension": (),
 }
 """Parameters that only the reference engine knows, except switched off; and those without effect when they are
 off."""
 PART_OF = frozenset(name for names in REFERENCE_ONLY.values() for name in names)
-WITHOUT_EFFECT = ("accept_exchange", "direct_connect_ticks", "exchange_dials")
-"""Parameters that change nothing on the array engine, whose PRUNEs name no peers and which has no direct ones."""
+WITHOUT_EFFECT = (
+    "accept_exchange",
+    "direct_connect_ticks",
+    "exchange_dials",
+    "extensions",
+    "late_extensions",
+    "withdraw_unwanted",
+)
+"""Parameters that change nothing on the array engine: its PRUNEs name no peers, it has no direct ones, its routers of
+1.3 have no extension to announce, and no copy waits for an uplink that an IDONTWANT overtakes."""
 WORTH_COMPILING = 2_000_000
 """Events from which the array engine is faster even if it has to be compiled first."""
 COPIES_PER_DELIVERY = 7
@@ -68,7 +63,10 @@ def unsupported(scenario: Scenario) -> list[str]:
     """Return what the array engine cannot run, by key; empty when it can run everything."""
     routers = scenario.routers
     names_peers = any(_names_peers(choice) for choice in routers.values())
-    missing = [problem for key, choice in routers.items() for problem in _without_kernel(key, choice, names_peers)]
+    uplink = scenario.links.uplink_bits_per_s > 0
+    missing = [
+        problem for key, choice in routers.items() for problem in _without_kernel(key, choice, names_peers, uplink)
+    ]
     missing += _without_scores(scenario)
     if scenario.validation.invalid:
         missing.append("validation.invalid: only validation.reject_share")
@@ -80,10 +78,12 @@ def unsupported(scenario: Scenario) -> list[str]:
     return missing
 
 
-def _without_kernel(key: str, choice: RouterChoice, names_peers: bool) -> Iterator[str]:
+def _without_kernel(key: str, choice: RouterChoice, names_peers: bool, uplink: bool) -> Iterator[str]:
     if choice.kind not in WITH_KERNELS:
         yield f"{key}.kind = {choice.kind!r}: only {', '.join(WITH_KERNELS)}"
     parameters = choice.parameters
+    if uplink and getattr(parameters, "idontwant_threshold_bytes", 0):
+        yield f"{key}.idontwant_threshold_bytes: only without links.uplink_mbit"
     if names_peers and getattr(parameters, "accept_exchange", False):
         yield f"{key}.accept_exchange = true: only without exchange_peers, because its routers do not dial"
     for name in REFERENCE_ONLY:
@@ -144,9 +144,16 @@ def array_entry(scenario: Scenario) -> str:
     """Return the name of the array engine's function for a run, which is compiled with what such a run needs."""
     for choice in scenario.routers.values():
         parameters = choice.parameters
-        if isinstance(parameters, GossipsubParameters) and (parameters.uses_11 or parameters.ask_again_heartbeats):
+        if isinstance(parameters, GossipsubParameters) and _uses_more_than_10(parameters):
             return "work"
     return "work_10" if _links_need_memory(scenario) or scenario.service.time_us else "work_of_slots"
+
+
+def _uses_more_than_10(parameters: GossipsubParameters) -> bool:
+    return bool(
+        parameters.uses_11 or parameters.ask_again_heartbeats
+        or parameters.idontwant_threshold_bytes or parameters.skip_senders
+    )  # fmt: skip
 
 
 def estimated_events(scenario: Scenario) -> int:
@@ -191,6 +198,7 @@ ARRAY_BYTES_PER_DELIVERY = 10
 ARRAY_BYTES_PER_SCORE = 32
 ARRAY_BYTES_PER_SCORE_IN_TOPIC = 56
 ARRAY_BYTES_PER_SCORED_DELIVERY = 24
+ARRAY_BYTES_PER_UNWANTED = 8
 ARRAY_EVENTS_PER_SECOND = 11_000_000
 ARRAY_EVENTS_PER_SECOND_WITH_SCORES = 5_000_000
 ARRAY_EVENTS_PER_SECOND_WITH_LINKS = 2_000_000
@@ -261,6 +269,9 @@ def estimate(scenario: Scenario, engine: EngineName = "reference") -> Estimate:
         per_neighbour += ARRAY_BYTES_PER_SCORE + topics * ARRAY_BYTES_PER_SCORE_IN_TOPIC
         per_delivery += ARRAY_BYTES_PER_SCORED_DELIVERY
         pace = min(pace, ARRAY_EVENTS_PER_SECOND_WITH_SCORES)
+    if any(getattr(router.parameters, "idontwant_threshold_bytes", 0) for router in scenario.routers.values()):
+        per_neighbour += ARRAY_BYTES_PER_UNWANTED
+        per_delivery += ARRAY_BYTES_PER_UNWANTED
     memory = nodes * (ARRAY_BYTES_PER_NODE + degree * per_neighbour + messages * per_delivery)
     return Estimate(engine, memory, events / pace, available_bytes())
 

@@ -28,7 +28,15 @@ from hearsay.sim.array.rules.membership import (
     say_again,
 )
 from hearsay.sim.array.rules.mesh import drop, has_mesh, on_graft, on_prune
-from hearsay.sim.array.rules.notes import STARTED, note_call, note_gossip, note_message, note_rpc, note_topic_part
+from hearsay.sim.array.rules.notes import (
+    STARTED,
+    note_call,
+    note_gossip,
+    note_message,
+    note_rpc,
+    note_topic_part,
+    note_unwanted,
+)
 from hearsay.sim.array.rules.promises import (
     admits_ihave,
     admits_iwant,
@@ -39,6 +47,15 @@ from hearsay.sim.array.rules.promises import (
     uses_11,
 )
 from hearsay.sim.array.rules.scores import decay, has_scores, is_graylisted, penalise_slow
+from hearsay.sim.array.rules.unwanted import (
+    accepted_of,
+    forget_old_senders,
+    forget_old_unwanted,
+    part_of_12,
+    remember,
+    skips_senders,
+    uses_idontwant,
+)
 from hearsay.sim.array.rules.upkeep import keep_meshes
 from hearsay.sim.array.travel.outbox import flush
 from hearsay.sim.array.world import lists
@@ -55,6 +72,7 @@ from hearsay.sim.array.world.layout import (
     HAS_LINKS,
     HAS_SCORES,
     INTERVAL,
+    MAX_CHANGES,
     MAX_CONTROL,
     MAX_MESSAGES,
     MESH_FIRST,
@@ -75,6 +93,7 @@ from hearsay.sim.array.world.layout import (
     UP,
     UPLINK,
     UPLINK_FREE,
+    USES_12,
     WAITS_TO_ANNOUNCE,
     World,
     arena,
@@ -94,6 +113,7 @@ from hearsay.sim.array.world.layout import CONNECTED as IS_CONNECTED
 from hearsay.sim.array.world.payload import (
     CONTROL,
     GRAFT,
+    IDONTWANT,
     IHAVE,
     IWANT,
     PART_COUNT,
@@ -197,6 +217,10 @@ def _beat(w: World, th: int, now: int, node: int) -> int:
         begin_heartbeat(w, th, now, node)
     tick = header[TICK] + 1
     header[TICK] = tick
+    if uses_idontwant(w, node):
+        forget_old_unwanted(w, node, tick)
+    if skips_senders(w, node):
+        forget_old_senders(w, node)
     due = now  # a timer fires when it is due, unless the node was busy or it is that of another thing
     if w[SERVICE] or w[HAS_SCORES]:
         due = nodes64(w)[node, DUE]
@@ -349,18 +373,41 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
     _end(w, th, now, node)
 
 
+@part_of_12
+def call_unwanted(w: World, th: int, now: int, node: int, sender: int, message: int) -> None:
+    """Handle an RPC that is one IDONTWANT of one message."""
+    counts(w)[th, EVENTS] += 1
+    if is_witness(w, node):
+        note_unwanted(w, th, now, node, sender, message)
+    slot = find_slot(w, node, sender)
+    if is_graylisted(w, now, node, slot):
+        drop(w, th, now, node, sender, IDONTWANT, 1, Reason.GRAYLISTED)
+    elif parameter(w, node, MAX_CONTROL) < 1:
+        drop(w, th, now, node, sender, IDONTWANT, 1, Reason.OVER_LIMIT)
+    elif accepted_of(w, th, now, node, slot, 1):
+        remember(w, node, slot, message)
+    control_handled(w, th, now, node, sender)
+    _end(w, th, now, node)
+
+
 @kernel
 def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> None:
-    """Handle any other RPC (SHELL-3)."""
+    """Handle any other RPC (SHELL-3, SHELL-8)."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         note_rpc(w, th, now, node, EventKind.RPC_RECEIVED, sender, rpc)
     slot = find_slot(w, node, sender)
     parts = arena(w)[rpc]
-    if is_graylisted(w, now, node, slot):
-        _drop_messages_and_control(w, th, now, node, sender, rpc, parts)
+    changes = _count(w, rpc, parts, SUBSCRIBE) + _count(w, rpc, parts, UNSUBSCRIBE)
+    if 0 < parameter(w, node, MAX_CHANGES) < changes:
+        drop(w, th, now, node, sender, SUBSCRIBE, changes, Reason.OVER_LIMIT)
+        _drop_messages_and_control(w, th, now, node, sender, rpc, parts, Reason.OVER_LIMIT)
+    elif is_graylisted(w, now, node, slot):
+        _drop_messages_and_control(w, th, now, node, sender, rpc, parts, Reason.GRAYLISTED)
         if parameter(w, node, GRAYLISTED_SUBSCRIBE):
             _receive_subscriptions(w, th, now, node, slot, rpc, parts)
+        elif changes:
+            drop(w, th, now, node, sender, SUBSCRIBE, changes, Reason.GRAYLISTED)
     else:
         _receive_subscriptions(w, th, now, node, slot, rpc, parts)
         _receive_messages(w, th, now, node, sender, rpc, parts)
@@ -369,15 +416,14 @@ def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> N
 
 
 @kernel
-def _drop_messages_and_control(w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int) -> None:
-    """Drop an RPC of a graylisted peer, without its subscriptions if these are accepted (JUDGE-1)."""
+def _drop_messages_and_control(
+    w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int, reason: int
+) -> None:  # fmt: skip
+    """Drop an RPC without its subscriptions (JUDGE-1, SHELL-8)."""
     for kind in (PUBLISH, *CONTROL):
         count = _count(w, rpc, parts, kind)
         if count:
-            drop(w, th, now, node, sender, kind, count, Reason.GRAYLISTED)
-    changes = _count(w, rpc, parts, SUBSCRIBE) + _count(w, rpc, parts, UNSUBSCRIBE)
-    if changes and not parameter(w, node, GRAYLISTED_SUBSCRIBE):
-        drop(w, th, now, node, sender, SUBSCRIBE, changes, Reason.GRAYLISTED)
+            drop(w, th, now, node, sender, kind, count, reason)
 
 
 @kernel
@@ -449,6 +495,8 @@ def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int
             _on_prune(w, th, now, node, slot, part[PART_TOPIC], extras)
     if parameter(w, node, MESH_FIRST):
         _receive_gossip(w, th, now, node, slot, rpc, first, end)
+    if w[USES_12]:
+        _receive_unwanted(w, th, now, node, slot, rpc, first, end)
     control_handled(w, th, now, node, peers(w)[slot])
 
 
@@ -468,6 +516,17 @@ def _receive_gossip(w: World, th: int, now: int, node: int, slot: int, rpc: int,
             on_ihave(w, th, now, node, peer, part[PART_TOPIC], arena(w), rpc + part[PART_IDS], part[PART_COUNT])
         elif kind == IWANT and admitted & _ADMITS_IWANT:
             on_iwant(w, th, now, node, slot, rpc + part[PART_IDS], part[PART_COUNT])
+
+
+@part_of_12
+def _receive_unwanted(w: World, th: int, now: int, node: int, slot: int, rpc: int, first: int, end: int) -> None:
+    """Handle the IDONTWANT among these parts of an RPC; there is one at most."""
+    for index in range(first, end):
+        part = words_at(w, part_place(rpc, index))
+        if part[PART_KIND] == IDONTWANT:
+            ids = rpc + part[PART_IDS]
+            for place in range(accepted_of(w, th, now, node, slot, part[PART_COUNT])):
+                remember(w, node, slot, arena(w)[ids + place])
 
 
 @kernel

@@ -16,6 +16,16 @@ from hearsay.sim.array.rules.promises import accepted as count_accepted
 from hearsay.sim.array.rules.promises import duplicate, rejected, uses_11
 from hearsay.sim.array.rules.promises import first_copy as count_first_copy
 from hearsay.sim.array.rules.scores import has_scores, real, score
+from hearsay.sim.array.rules.unwanted import (
+    forget_senders,
+    is_sender,
+    leaves_out_some,
+    note_sender,
+    skips_senders,
+    tell_mesh,
+    uses_idontwant,
+    who_want,
+)
 from hearsay.sim.array.travel.outbox import begin_message, forward_one, put_message
 from hearsay.sim.array.world.draws import below, draw1, draw_topic, extend, pick
 from hearsay.sim.array.world.knowledge import bits, cache, column, mark_seen, was_seen
@@ -52,6 +62,7 @@ from hearsay.sim.array.world.layout import (
     SCRIPT,
     STARTS,
     SUBSCRIBED,
+    TELLS_OWN,
     TICK,
     TOP_UP_MESH,
     TOPIC,
@@ -114,9 +125,7 @@ def deliver(w: World, th: int, now: int, node: int, message: int, remote: int, h
 def receive(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
     """Handle a copy from a peer (SHELL-2, COPY-1, COPY-2, COPY-3, COPY-4, COPY-5, COPY-6)."""
     if was_seen(w, now, node, message):
-        counts(w)[th, DUPLICATES] += 1
-        if uses_11(w, node):
-            duplicate(w, now, node, sender, message)
+        _count_duplicate(w, th, now, node, sender, message)
         return
     info = messages(w)[message]
     topic = info[TOPIC]
@@ -129,8 +138,11 @@ def receive(w: World, th: int, now: int, node: int, sender: int, message: int, h
         nodes64(w)[node, PENDING],
         parameter(w, node, MAX_PENDING),
     )
-    if uses_11(w, node) and (verdict == ACCEPTED or verdict == ASKED_NOW):
-        count_first_copy(w, now, node, sender, message)
+    if verdict == ACCEPTED or verdict == ASKED_NOW:
+        if uses_idontwant(w, node):
+            tell_mesh(w, th, node, message, sender)
+        if uses_11(w, node):
+            count_first_copy(w, now, node, sender, message)
     if verdict == ACCEPTED:
         mark_seen(w, now, node, message)
         _accept(w, th, now, node, sender, message, hops, via)
@@ -140,11 +152,18 @@ def receive(w: World, th: int, now: int, node: int, sender: int, message: int, h
         nodes64(w)[node, PENDING] += 1
         _ask(w, th, now, node, sender, message, hops, via)
     elif verdict == DUPLICATE:
-        counts(w)[th, DUPLICATES] += 1
-        if uses_11(w, node):
-            duplicate(w, now, node, sender, message)
+        _count_duplicate(w, th, now, node, sender, message)
     else:
         _reject(w, th, now, node, sender, message, verdict)
+
+
+@kernel
+def _count_duplicate(w: World, th: int, now: int, node: int, sender: int, message: int) -> None:
+    counts(w)[th, DUPLICATES] += 1
+    if uses_11(w, node):
+        duplicate(w, now, node, sender, message)
+    if skips_senders(w, node):
+        note_sender(w, node, message, sender)
 
 
 @kernel
@@ -196,6 +215,8 @@ def _accept(w: World, th: int, now: int, node: int, sender: int, message: int, h
         cache(w, node, message)
     if kind >= MESHSUB:
         _forward(w, th, now, node, message, sender)
+        if skips_senders(w, node):
+            forget_senders(w, node, message)
     elif kind == RANDOMSUB:
         _spread(w, th, now, node, message, sender)
     else:
@@ -239,6 +260,8 @@ def _publish_gossipsub(w: World, th: int, now: int, node: int, message: int) -> 
     if uses_11(w, node):
         count_accepted(w, now, node, -1, message)
     cache(w, node, message)
+    if uses_idontwant(w, node) and parameter(w, node, TELLS_OWN):
+        tell_mesh(w, th, node, message, -1)
     floods = parameter(w, node, FLOOD_PUBLISH) != 0
     has_fanout = not floods or parameter(w, node, FLOOD_RATE) > 0
     if is_in(w, node, messages(w)[message, TOPIC]):
@@ -294,13 +317,15 @@ def _forward(w: World, th: int, now: int, node: int, message: int, came_from: in
     """Forward to the mesh, and to peers that only flood (GOSSIP-1)."""
     topic = messages(w)[message, TOPIC]
     if is_in(w, node, topic):
-        _to_flagged(w, th, node, message, came_from, IN_MESH, Via.MESH)
+        _to_flagged(w, th, now, node, message, came_from, IN_MESH, Via.MESH)
     if not w[ALL_NATIVE]:
         _flood(w, th, now, node, message, came_from)
 
 
 @kernel
-def _to_flagged(w: World, th: int, node: int, message: int, came_from: int, flag: int, via: int) -> None:
+def _to_flagged(
+    w: World, th: int, now: int, node: int, message: int, came_from: int, flag: int, via: int
+) -> None:  # fmt: skip
     info = messages(w)[message]
     topic = info[TOPIC]
     publisher = info[PUBLISHER]
@@ -312,6 +337,8 @@ def _to_flagged(w: World, th: int, node: int, message: int, came_from: int, flag
         known[size] = slot
         peer = numbers[slot]
         size += np.int64((table[slot, topic] & flag != 0) & (peer != came_from) & (peer != publisher))
+    if leaves_out_some(w, node):
+        size = who_want(w, th, now, node, message, via, came_from, int(size))
     short = begin_message(w, th, message, via)
     for place in range(size):
         put_message(w, th, known[place], message, via, short)
@@ -327,6 +354,8 @@ def _flood(w: World, th: int, now: int, node: int, message: int, came_from: int)
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if table[slot, topic] & SUBSCRIBED and not is_native(w, slot):
             if has_scores(w, node) and not may_get_published(w, th, now, node, slot):
+                continue
+            if skips_senders(w, node) and is_sender(w, node, message, peers(w)[slot]):
                 continue
             if not begun:
                 short = begin_message(w, th, message, Via.FLOOD)
@@ -389,6 +418,8 @@ def _top_up(w: World, th: int, now: int, node: int, message: int) -> None:
     missing = parameter(w, node, DEGREE) - mesh_size(w, node, topic)
     size = _outside(w, th, now, node, topic, IN_MESH)
     size = pick(w, th, draw_topic(w, Purpose.PUBLISH_TOP_UP, node, topic, message), size, missing)
+    if leaves_out_some(w, node):
+        size = who_want(w, th, now, node, message, Via.TOP_UP, -1, size)
     _to_candidates(w, th, message, size, Via.TOP_UP, -1)
 
 
@@ -400,7 +431,7 @@ def _to_fanout(w: World, th: int, now: int, node: int, message: int) -> None:
     fanout_us(w)[node, topic] = now
     if parameter(w, node, FANOUT_AT_PUBLISH) or fanout_size(w, node, topic) == 0:
         top_up_fanout(w, th, now, node, topic)
-    _to_flagged(w, th, node, message, -1, IN_FANOUT, Via.FANOUT)
+    _to_flagged(w, th, now, node, message, -1, IN_FANOUT, Via.FANOUT)
 
 
 @kernel

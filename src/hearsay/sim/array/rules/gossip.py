@@ -25,6 +25,7 @@ from hearsay.sim.array.rules.forwarding import may_get_published, native_subscri
 from hearsay.sim.array.rules.mesh import drop, graft_one
 from hearsay.sim.array.rules.promises import admits_ihave, trusts_gossip_of, uses_11
 from hearsay.sim.array.rules.scores import has_scores, real
+from hearsay.sim.array.rules.unwanted import is_unwanted, uses_idontwant
 from hearsay.sim.array.travel.outbox import begin_ihave, put_ihave, put_message, put_wanted
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import choose, draw1, draw_topic, extend, pick
@@ -215,6 +216,8 @@ def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count:
     for place in range(ids, ids + count):
         message = store[place]
         if message < w[FIRST_MESSAGE] or not is_cached(w, node, column(w, message)):
+            continue
+        if uses_idontwant(w, node) and is_unwanted(w, node, slot, message):
             continue
         if is_answered(lists.increase(w, node, ANSWERS, message, peer, 1), limit):
             put_message(w, th, slot, message, Via.IWANT, False)

@@ -10,6 +10,7 @@ from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.gossip import forget_fanout
 from hearsay.sim.array.rules.mesh import has_mesh, join_mesh, leave_mesh, leave_peer, peer_unsubscribed, say_link
 from hearsay.sim.array.rules.scores import count_topic, forget_slot
+from hearsay.sim.array.rules.unwanted import begin_connection, end_connection
 from hearsay.sim.array.rules.upkeep import fill_up
 from hearsay.sim.array.travel.outbox import is_addressed, put_subscription
 from hearsay.sim.array.world import lists
@@ -41,6 +42,7 @@ from hearsay.sim.array.world.layout import (
     TRACKS_SINCE,
     UNANNOUNCED,
     UNSENT,
+    USES_12,
     WAITS_TO_ANNOUNCE,
     World,
     arena,
@@ -143,6 +145,8 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
     table[slot, 0] |= CONNECTED | (NATIVE if native else 0) | (DIALLED if dialled else 0)
     if w[HAS_SCORES]:
         forget_slot(w, slot)
+    if w[USES_12]:
+        begin_connection(w, slot)
 
 
 @kernel
@@ -164,6 +168,8 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
             leave_peer(w, th, now, node, slot, topic)
         table[slot, topic] = 0
         lists.remove(w, node, NEWS, topic, peer)
+    if w[USES_12]:
+        end_connection(w, node, slot)
     row(w, th, remove_peer_row(now, node, peer))
 
 

@@ -330,7 +330,7 @@ def _say_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, ba
     Rules: MESH-5, BACKOFF-3.
     """
     extras = 0
-    if backoff > 0 and natives(w)[router(w, node), router(w, peers(w)[slot])] == TAKES_BACKOFFS:
+    if backoff > 0 and natives(w)[router(w, node), router(w, peers(w)[slot])] >= TAKES_BACKOFFS:
         names = exchanges and parameter(w, node, EXCHANGE) and not control(w)[th, HIDES_PEERS]
         others = _others(w, th, now, node, slot, topic) if names else 0
         extras = prune_extras(seconds_to_name(backoff), others)

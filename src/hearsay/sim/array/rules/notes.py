@@ -13,6 +13,7 @@ from hearsay.core.language.events import EventKind
 from hearsay.sim.array.machine.compiling import only_with
 from hearsay.sim.array.world.layout import TOPIC, WITNESSES, World, arena, messages, words_at
 from hearsay.sim.array.world.payload import (
+    IDONTWANT,
     IHAVE,
     PART_IDS,
     PRUNE,
@@ -60,6 +61,12 @@ def note_message(
 @with_witnesses
 def note_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: int, kind: int) -> None:
     _note_part(w, th, now, node, sender, topic_part(kind, topic, -1, 1))
+
+
+@with_witnesses
+def note_unwanted(w: World, th: int, now: int, node: int, sender: int, message: int) -> None:
+    _note_part(w, th, now, node, sender, topic_part(IDONTWANT, -1, -1, 1))
+    _note_id(w, th, now, node, message)
 
 
 @with_witnesses

@@ -15,6 +15,7 @@ from hearsay.sim.array.rules.calls import (
     call_rpc,
     call_timer,
     call_topic_part,
+    call_unwanted,
     call_validated,
 )
 from hearsay.sim.array.run.faults import carries_payload
@@ -39,7 +40,7 @@ from hearsay.sim.array.world.layout import (
     pool,
     words_at,
 )
-from hearsay.sim.array.world.payload import PART_KIND, message_part, part_place, release
+from hearsay.sim.array.world.payload import IDONTWANT, PART_KIND, message_part, part_place, release
 from hearsay.sim.array.world.queue import (
     EVENT_KIND,
     GOSSIP,
@@ -146,6 +147,8 @@ def _handle(w: World, th: int, now: int, node: int, kind: int, w0: int, payload:
             call_message(w, th, now, node, source_of(w0), payload & MESSAGE, w0 & 255, via)
         elif payload & GOSSIP:
             call_gossip(w, th, now, node, source_of(w0), payload & MESSAGE, gossip_bits(w0, payload))
+        elif payload & TOPIC_PART and topic_kind(payload) == IDONTWANT:
+            call_unwanted(w, th, now, node, source_of(w0), payload & MESSAGE)
         elif payload & TOPIC_PART:
             call_topic_part(w, th, now, node, source_of(w0), payload & MESSAGE, topic_kind(payload))
         else:

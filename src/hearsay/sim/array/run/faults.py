@@ -16,6 +16,7 @@ from hearsay.sim.array.machine.compiling import kernel, only_with
 from hearsay.sim.array.rules.calls import call_leave, call_start
 from hearsay.sim.array.rules.membership import NO_MEMBER
 from hearsay.sim.array.rules.notes import STOPPED, note_call
+from hearsay.sim.array.rules.unwanted import forget_all_unwanted
 from hearsay.sim.array.run.links import dial, notice_loss
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw2, extend
@@ -50,11 +51,13 @@ from hearsay.sim.array.world.layout import (
     PREVIOUS,
     PROMISES,
     REDIAL,
+    SENDERS,
     TOPICS,
     TRACKS_SINCE,
     TWIN,
     UP,
     USES_11,
+    USES_12,
     World,
     cells,
     cut_pairs,
@@ -123,6 +126,9 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
     header[OLDEST] = w[NEWEST]
     header[AGES_AT] = NEVER
     header[GOSSIPS_FROM] = NEVER
+    if w[USES_12]:
+        forget_all_unwanted(w, node)
+        lists.remove(w, node, SENDERS, -1, -1)
     forget_all(w, node)
     for place in range(cells(w).shape[1]):
         cells(w)[node, place] &= np.uint64(MISSED)  # who was eligible stays so

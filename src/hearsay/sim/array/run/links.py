@@ -10,6 +10,7 @@ from __future__ import annotations
 from hearsay.core.language.events import EventKind
 from hearsay.sim.array.machine.compiling import kernel, only_with
 from hearsay.sim.array.rules.calls import call_connected, call_disconnected
+from hearsay.sim.array.rules.unwanted import number_again
 from hearsay.sim.array.world.layout import (
     BUCKET,
     CONNECTED,
@@ -39,6 +40,7 @@ from hearsay.sim.array.world.layout import (
     STATUS,
     TOPICS,
     TWIN,
+    USES_12,
     WIDTH_BITS,
     World,
     dial_buckets,
@@ -181,6 +183,9 @@ def _connect_pair(w: World, node: int, target: int, old: int) -> int:
     if back < 0:
         back = insert_slot(w, target, node)
     links_of(w)[back] = twin
+    if w[USES_12]:
+        number_again(w, node)
+        number_again(w, target)
     return link
 
 
@@ -231,6 +236,8 @@ def close_link(w: World, th: int, now: int, node: int, link: int) -> None:
     call_disconnected(w, th, now, node, slot)
     if links_of(w)[slot] == link:
         remove_slot(w, node, slot)
+        if w[USES_12]:
+            number_again(w, node)
 
 
 @kernel

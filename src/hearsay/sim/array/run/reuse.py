@@ -37,6 +37,7 @@ from hearsay.sim.array.world.layout import (
     STATUS,
     THREADS,
     TWIN,
+    USES_12,
     World,
     cells,
     chunk_next,
@@ -54,6 +55,7 @@ from hearsay.sim.array.world.layout import (
     queued_links,
     records,
     revived,
+    unwanted,
 )
 from hearsay.sim.array.world.queue import CHUNK, DIVISIONS
 from hearsay.sim.array.world.record import LAST_ARRIVAL_SENT
@@ -80,6 +82,9 @@ def admit(w: World, end: int) -> bool:
                 unmark(w, node, at)
                 if w[HAS_SCORES]:
                     records(w)[node, at, RECORD] = 0
+                if w[USES_12]:
+                    for part in range(unwanted(w).shape[2]):
+                        unwanted(w)[node, at, part] = np.uint64(0)
         w[NEWEST] += 1
     return True
 

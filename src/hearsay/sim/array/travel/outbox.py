@@ -6,7 +6,8 @@ Most calls send one message, or one topic's gossip, to a few neighbours; then `o
 
 from __future__ import annotations
 
-from hearsay.sim.array.machine.compiling import kernel
+from hearsay.core.language.sizes import SIMULATED_ID_FIELD, iwant_size
+from hearsay.sim.array.machine.compiling import kernel, only_with
 from hearsay.sim.array.travel.packing import send_mixed
 from hearsay.sim.array.travel.parts import (
     CLASS_SHIFT,
@@ -32,6 +33,7 @@ from hearsay.sim.array.travel.transport import (
     send_copy,
     send_gossip,
     send_rpc,
+    send_unwanted,
 )
 from hearsay.sim.array.world.layout import (
     HAS_LINKS,
@@ -45,6 +47,8 @@ from hearsay.sim.array.world.layout import (
     SCRATCH_USED,
     STATUS,
     TOPIC,
+    URGENT,
+    USES_12,
     World,
     arena,
     bytes_out,
@@ -53,10 +57,12 @@ from hearsay.sim.array.world.layout import (
     outbox,
     peers,
     scratch,
+    urgent,
 )
 from hearsay.sim.array.world.payload import (
     GRAFT,
     HEADER,
+    IDONTWANT,
     IHAVE,
     PART,
     PRUNE,
@@ -65,11 +71,13 @@ from hearsay.sim.array.world.payload import (
     message_part,
     release,
     topic_part,
+    write_part,
 )
 from hearsay.sim.array.world.queue import GOSSIP_SPAN
 from hearsay.sim.array.world.record import sending
 
 EMPTY, ONE_MESSAGE, ONE_IHAVE, MIXED = range(4)
+part_of_12 = only_with(USES_12)
 
 
 @kernel
@@ -189,6 +197,24 @@ def put_prune(w: World, th: int, slot: int, topic: int, extras: int) -> None:
     _put(w, th, slot, MESH_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, PRUNE, extras)
 
 
+@part_of_12
+def put_unwanted(w: World, th: int, slot: int, message: int) -> None:
+    """Send a neighbour an IDONTWANT, which goes ahead of all else (OUT-3)."""
+    line = control(w)[th]
+    entries = urgent(w)[th]
+    place = line[URGENT]
+    if place == entries.shape[0]:
+        w[STATUS] = OUTBOX_FULL
+        return
+    line[URGENT] = place + 1
+    while place > 0 and entries[place - 1, 0] > slot:
+        entries[place, 0] = entries[place - 1, 0]
+        entries[place, 1] = entries[place - 1, 1]
+        place -= 1
+    entries[place, 0] = slot
+    entries[place, 1] = message
+
+
 @kernel
 def clear_prune_peers(w: World, th: int, slot: int) -> None:
     """Remove the names of others from the PRUNEs that wait for a neighbour."""
@@ -213,6 +239,8 @@ def is_addressed(w: World, th: int, slot: int) -> bool:
 def flush(w: World, th: int, now: int, node: int) -> None:
     """Send everything."""
     line = control(w)[th]
+    if line[URGENT]:
+        _flush_urgent(w, th, now, node)
     count = line[OUT_COUNT]
     mode = line[OUT_MODE]
     line[OUT_COUNT] = 0
@@ -239,6 +267,37 @@ def flush(w: World, th: int, now: int, node: int) -> None:
         else:
             send_mixed(w, th, now, node, count)
     line[SCRATCH_USED] = 0
+
+
+@part_of_12
+def _flush_urgent(w: World, th: int, now: int, node: int) -> None:
+    """Send an IDONTWANT to each neighbour that has entries; these are in the order of slots."""
+    line = control(w)[th]
+    entries = urgent(w)[th]
+    size = size_alone(iwant_size(SIMULATED_ID_FIELD))
+    common = sending(w, now, node, topic_part(IDONTWANT, -1, size, 1))
+    count = line[URGENT]
+    line[URGENT] = 0
+    start = 0
+    while start < count:
+        slot = entries[start, 0]
+        end = start + 1
+        while end < count and entries[end, 0] == slot:
+            end += 1
+        if end == start + 1 and not w[HAS_LINKS]:
+            send_unwanted(w, th, now, node, slot, entries[start, 1], size, common)
+        else:
+            rpc = allocate(w, th, HEADER + PART + end - start)
+            arena(w)[rpc] = 1
+            part = topic_part(IDONTWANT, -1, iwant_size((end - start) * SIMULATED_ID_FIELD), end - start)
+            write_part(w, rpc, 0, part, HEADER + PART)
+            for place in range(start, end):
+                arena(w)[rpc + HEADER + PART + place - start] = entries[place, 1]
+            frame(w, rpc)
+            hold(w, th, rpc)
+            send_rpc(w, th, now, node, slot, rpc)
+            release(w, th, rpc)
+        start = end
 
 
 @kernel

@@ -59,6 +59,7 @@ from hearsay.sim.array.world.layout import (
 from hearsay.sim.array.world.payload import (
     GRAFT,
     HEADER,
+    IDONTWANT,
     IHAVE,
     IWANT,
     PART,
@@ -75,6 +76,7 @@ from hearsay.sim.array.world.payload import (
     part_at,
     part_place,
     release,
+    topic_part,
     write_part,
 )
 from hearsay.sim.array.world.queue import (
@@ -277,6 +279,18 @@ def send_topic_part(w: World, th: int, now: int, node: int, slot: int, part: Par
     bytes_out(w)[node] += part.size
     sent(w, th, now, node, peer, part, delay, sending(w, now, node, part))
     post(w, th, now + delay, peer, node, topic_payload(part.kind, part.topic), slot, -1, 0)
+
+
+@inlined
+def send_unwanted(
+    w: World, th: int, now: int, node: int, slot: int, message: int, size: int, common: Hash
+) -> None:  # fmt: skip
+    """Send an IDONTWANT of one message, where links need no memory."""
+    peer = peers(w)[slot]
+    delay = latency(w, node, peer)
+    bytes_out(w)[node] += size
+    sent(w, th, now, node, peer, topic_part(IDONTWANT, -1, size, 1), delay, common)
+    post(w, th, now + delay, peer, node, topic_payload(IDONTWANT, message), slot, -1, 0)
 
 
 @kernel

@@ -29,6 +29,9 @@ kernels do; and an array can grow between two calls unnoticed.
 | more32, more64 | node, field | the rest of a node's header; only with 1.1 |
 | peer_scores, topic_scores, mesh_times | slot (, topic), field | what scores count of a neighbour; only with scores |
 | records, senders | node, column, field | what became of a message, and who sent copies; only with scores |
+| idontwants | slot, field | what counts of a neighbour's IDONTWANTs; only with 1.2 |
+| unwanted | node, column, field | which neighbours do not want a message; only with 1.2 |
+| urgent | thread, entry, field | IDONTWANTs of the call at work |
 """
 
 from __future__ import annotations
@@ -84,11 +87,11 @@ MAX_SEEN_BINDS, MAX_CACHED_BINDS, LOOKAHEAD = _scalar.take(3)
 """LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it."""
 RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
 SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = _scalar.take(4)
-WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES = _scalar.take(4)
+WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12 = _scalar.take(5)
 """SEEN_FOR: how long a message is remembered at least. CHANGES_NOTHING: payloads without effect where they are
 known. DEFERS: RPCs go through `transport.py`. QUIET_UNTIL: until then connections come about, and nothing else
 happens. WITNESSES: what is handed to some nodes is written down. USES_11: some router does, or
-has `ask_again_heartbeats`. HAS_SCORES: some router has."""
+has `ask_again_heartbeats`. HAS_SCORES: some router has. USES_12: some router uses IDONTWANT, or skips senders."""
 SCALARS = 80
 
 # Values of STATUS: why a call of an entry returned.
@@ -117,10 +120,13 @@ _field = Numbers()
     COUNTS_IHAVES, IHAVE_IDS_OF_RPC, MAX_IWANT_RPCS, FOLLOWUP, TRACKED, ASKED_MUST_SEND, UNSUBSCRIBED_GRAFT,
     MEMBER_IS_JUDGED, BACKOFF_ON_UNSUBSCRIBE, BACKOFF_NOT_JOINED, BACKOFF_LASTS, EXCHANGE_ALWAYS, MESH_FIRST,
     GRAYLISTED_SUBSCRIBE, SCORES, REFRESH, TIMES_ARE_NOW, WHOLE_QUANTA, DEFICIT_AFTER, SECOND_PRUNE, MEMBERS_BLAMED,
-    RECORD_TTL, MAX_SENDERS,
-) = _field.take(82)  # fmt: skip
-PARAMETERS = 82
-"""HAS_11: any parameter of gossipsub 1.1 is used; SCORES: with scores, and what follows is of them."""
+    RECORD_TTL, MAX_SENDERS, TELL_FROM, TELLS_OWN, HEEDS, UNWANTED_TICKS, MAX_UNWANTED_IDS, MAX_UNWANTED_RPCS,
+    MAX_UNWANTED_OF_PEER, MAX_UNWANTED, SKIPS_SENDERS, MAX_CHANGES,
+) = _field.take(92)  # fmt: skip
+PARAMETERS = 92
+"""HAS_11: any parameter of gossipsub 1.1 is used; SCORES: with scores, and what follows is of them, up to
+MAX_SENDERS. TELL_FROM: size from which the mesh gets IDONTWANT. MAX_CHANGES: of
+subscriptions in an RPC."""
 (
     GOSSIP_FACTOR, EARLY_PENALTY, GOSSIP_FROM, PUBLISH_FROM, GRAYLIST_BELOW, OPPORTUNITY_BELOW, TOPIC_CAP,
     MISBEHAVIOUR_WEIGHT, MISBEHAVIOUR_THRESHOLD, MISBEHAVIOUR_DECAY, SLOW_WEIGHT, SLOW_THRESHOLD, SLOW_DECAY, ZERO,
@@ -137,8 +143,8 @@ IS_SCORED, QUANTUM, WINDOW, ACTIVATION = range(4)
 FLOODSUB, RANDOMSUB, MESHSUB, GOSSIPSUB = (
     WITH_KERNELS.index(kind) for kind in ("floodsub", "randomsub", "meshsub", "gossipsub")
 )
-FLOODED, MESHED, TAKES_BACKOFFS = range(3)
-"""In `natives`, what a router is to another: served by flooding, native, or native with backoffs in PRUNEs."""
+FLOODED, MESHED, TAKES_BACKOFFS, TAKES_IDONTWANT = range(4)
+"""In `natives`, what a router is to another: served by flooding, native, with backoffs in PRUNEs, with IDONTWANT."""
 
 # Topics and messages.
 TOPIC_NUMBER, TOPIC_LENGTH = range(2)
@@ -159,12 +165,12 @@ AGES_AT: no message is forgotten before this heartbeat. GOSSIPS_FROM: no older m
 which of UNANNOUNCED and UNSENT any slot has, and WAITS_TO_ANNOUNCE."""
 WAITS_TO_ANNOUNCE = 1
 """A timer is set, in a router without a heartbeat."""
-MORE32 = 4
+MORE32 = 8
 MORE64 = 4
-PROMISES, ASKED_AT = 16, 17
-"""Heads of lists in `more32`, which goes on where `nodes32` ends."""
-REFRESH_DUE, REFRESHED = range(2)
-"""Fields of `more64`: the next decay of scores and the last one."""
+PROMISES, ASKED_AT, SENDERS, UNWANTED_QUEUE, UNWANTED_LAST = range(16, 21)
+"""Heads of lists in `more32`, which goes on where `nodes32` ends; the last one is the end of a list."""
+REFRESH_DUE, REFRESHED, UNWANTED_COUNT = range(3)
+"""Fields of `more64`: the next decay of scores and the last one; entries of the queue of unwanted messages."""
 NODE32 = 16
 """One cache line."""
 DUE, UPLINK_FREE, SERIAL, PENDING = range(4)
@@ -183,10 +189,10 @@ CONTROL = 32
 (
     CHUNK_FREE, CHUNK_FRESH, CHUNK_END, NEAR, NEAR_SERIAL, FAR, FAR_FIRST, POOL_FREE, POOL_FRESH, OUT_COUNT,
     OUT_MODE, OUT_MESSAGE, OUT_VIA, OUT_TOPIC, SCRATCH_USED, ARENA_AT, ARENA_LEFT, ARENA_FREE, ARENA_FRESH, ARENA_END,
-    ARENA_CHUNK, ARENA_TAKEN, LEAVING_FIRST, LEAVING_NEXT, KEEPS_SCORES, WELCOMES, HIDES_PEERS, IDS_IN_RPC,
-) = range(28)  # fmt: skip
+    ARENA_CHUNK, ARENA_TAKEN, LEAVING_FIRST, LEAVING_NEXT, KEEPS_SCORES, WELCOMES, HIDES_PEERS, IDS_IN_RPC, URGENT,
+) = range(29)  # fmt: skip
 """KEEPS_SCORES: a heartbeat reads each score once. The next three last for an RPC: what the sender's score permits
-(0: not looked at), whether PRUNEs name others, and the ids of its IHAVEs so far."""
+(0: not looked at), whether PRUNEs name others, and the ids of its IHAVEs so far. URGENT: entries of `urgent`."""
 COUNTERS = 40
 
 # Slots.
@@ -305,6 +311,9 @@ topic_scores = _view("topic_scores", np.float64, None, None, 4)
 mesh_times = _view("mesh_times", np.int64, None, None, 3)
 records = _view("records", np.int64, None, None, 2)
 senders = _view("senders", np.uint64, None, None, None)
+idontwants = _view("idontwants", np.int32, None, 2)
+unwanted = _view("unwanted", np.uint64, None, None, None)
+urgent = _view("urgent", np.int64, None, None, 2)
 marks = _view("marks", np.uint8, None, None)
 rows = _view("rows", np.int64, None, None, 13)
 sums = _view("sums", np.uint64, None, 8)
@@ -337,7 +346,7 @@ def _world(kind: WorldType) -> Any:
     return world
 
 
-WITHOUT_11 = (USES_11, HAS_SCORES, SAMPLES_SCORES)
+WITHOUT_11 = (USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12)
 WITHOUT_LINKS = (HAS_LINKS, HAS_LOSS, HAS_JITTER, UPLINK, SERVICE, WITNESSES)
 world: Any = _world(WorldType("World"))
 world_10: Any = _world(WorldType("World10", WITHOUT_11))
@@ -395,6 +404,7 @@ touch_cells = _toucher("cells")
 touch_peers = _toucher("peers")
 touch_flags = _toucher("flags")
 touch_arena = _toucher("arena")
+touch_unwanted = _toucher("unwanted")
 
 
 class Arrays:

@@ -44,10 +44,10 @@ HEADER = 1
 PUBLISH, SUBSCRIBE, UNSUBSCRIBE, IHAVE = (
     int(kind) for kind in (PartKind.PUBLISH, PartKind.SUBSCRIBE, PartKind.UNSUBSCRIBE, PartKind.IHAVE)
 )
-IWANT, GRAFT, PRUNE, CONNECT = (
-    int(kind) for kind in (PartKind.IWANT, PartKind.GRAFT, PartKind.PRUNE, PartKind.CONNECT)
+IWANT, GRAFT, PRUNE, IDONTWANT, CONNECT = (
+    int(kind) for kind in (PartKind.IWANT, PartKind.GRAFT, PartKind.PRUNE, PartKind.IDONTWANT, PartKind.CONNECT)
 )
-CONTROL = tuple(int(kind) for kind in CONTROL_KINDS if kind in (IHAVE, IWANT, GRAFT, PRUNE))
+CONTROL = tuple(int(kind) for kind in CONTROL_KINDS if kind in (IHAVE, IWANT, GRAFT, PRUNE, IDONTWANT))
 """In the order of handling."""
 MESH_CONTROL = tuple(kind for kind in CONTROL if kind in (GRAFT, PRUNE))
 

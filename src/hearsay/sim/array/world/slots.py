@@ -41,12 +41,14 @@ from hearsay.sim.array.world.layout import (
     SLOTS_USED,
     STATUS,
     TOPICS,
+    USES_12,
     Word,
     World,
     candidates,
     dial_starts,
     dial_targets,
     flags,
+    idontwants,
     latencies,
     links_of,
     members,
@@ -239,6 +241,9 @@ def _move(w: World, start: int, goal: int) -> None:
         flags(w)[goal, topic] = flags(w)[start, topic]
     if w[HAS_SCORES]:
         _move_scores(w, start, goal)
+    if w[USES_12]:
+        for field in range(2):
+            idontwants(w)[goal, field] = idontwants(w)[start, field]
 
 
 @kernel
