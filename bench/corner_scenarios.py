@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 SEEDS = 8
-CORNERS = 7
 
 FANOUT = """
 warmup_s = 1
@@ -189,13 +188,218 @@ publishers = "any"
 """
 """Copies are under way for longer than messages are remembered."""
 
+HASTY = """
+warmup_s = 1
+linger_s = 2
+[network]
+nodes = 8
+topology = "complete"
+[links]
+min_ms = 5
+max_ms = 100
+[router]
+preset = "v1.1"
+degree = 2
+degree_low = 2
+degree_high = 2
+heartbeat_interval_ms = 50
+first_heartbeat_ms = 50
+first_heartbeat_spread_ms = 50
+prune_backoff_ms = 1000
+unsubscribe_backoff_ms = 1
+max_backoff_ms = 500
+early_graft_ms = 200
+backoff_when_not_joined = true
+exchange_peers = 3
+[router.score]
+misbehaviour_weight = -1
+misbehaviour_threshold = 2
+misbehaviour_decay = 0.1
+decay_interval_ms = 1000
+decay_to_zero = 0.9
+thresholds = { gossip = -100, publish = -200, graylist = -300 }
+[[topics]]
+name = "topic"
+count = 6
+[workload]
+messages = 20
+interval_s = 0.2
+publishers = "any"
+"""
+"""GRAFTs of several topics in an RPC, some in backoff and some for a full mesh, and PRUNEs of topics just left."""
+
+BEST = """
+warmup_s = 1
+linger_s = 1
+[network]
+nodes = 20
+degree = 5
+[links]
+min_ms = 5
+max_ms = 100
+[router]
+preset = "v1.1"
+full_mesh = "accept"
+degree = 3
+degree_low = 2
+degree_high = 3
+degree_score = 1
+degree_out = 1
+outbound_repair = "to_degree"
+heartbeat_interval_ms = 200
+flood_publish = true
+flood_publish_mbit = 1
+opportunistic_graft_ticks = 1
+opportunistic_graft_peers = 1
+prune_backoff_ms = 0
+[router.score]
+decay_interval_ms = 1000
+decay_to_zero = 0.1
+thresholds = { gossip = -100, publish = -200, graylist = -300, opportunistic_graft = 1 }
+[[router.score.topics]]
+topic = "any"
+topic_weight = 1
+time_in_mesh_quantum_ms = 1000
+invalid_messages_decay = 0.5
+first_deliveries_weight = 1
+first_deliveries_decay = 0.9
+first_deliveries_cap = 10
+[workload]
+messages = 40
+interval_s = 0.1
+size_bytes = 3000
+publishers = "any"
+"""
+"""Meshes with too many members and poor ones, and floods of messages that fill an uplink for a heartbeat."""
+
+BLAMED = """
+warmup_s = 1
+linger_s = 2
+[network]
+nodes = 16
+degree = 5
+[validation]
+delay_ms = 60
+reject_share = 0.3
+[links]
+min_ms = 5
+max_ms = 400
+[router]
+preset = "v1.1"
+degree = 3
+degree_low = 2
+degree_high = 4
+prune_backoff_ms = 0
+heartbeat_interval_ms = 50
+max_pending_validations = 1
+[router.score]
+decay_interval_ms = 1000
+decay_to_zero = 0.1
+delivery_ttl_ms = 100
+max_senders_per_delivery = 2
+mesh_times = "now"
+thresholds = { gossip = -3, publish = -3, graylist = -100 }
+[[router.score.topics]]
+topic = "any"
+topic_weight = 1
+time_in_mesh_quantum_ms = 1000
+mesh_deliveries_weight = -0.01
+mesh_deliveries_decay = 0.5
+mesh_deliveries_cap = 20
+mesh_deliveries_threshold = 10
+mesh_deliveries_window_ms = 1000
+mesh_deliveries_activation_ms = 1000
+invalid_messages_weight = -0.5
+invalid_messages_decay = 0.7
+[[population]]
+share = 0.4
+router = { kind = "floodsub", preset = "r1" }
+[scores]
+every_s = 0.5
+[workload]
+messages = 40
+interval_s = 0.1
+publishers = "script"
+inject = 4
+"""
+"""Several nodes hand in a message, so that copies of rejected ones come; there is no time to validate all."""
+
+ASKED_AGAIN = """
+warmup_s = 1
+linger_s = 1
+[network]
+nodes = 16
+degree = 4
+[links]
+min_ms = 50
+max_ms = 400
+jitter_ms = 60
+uplink_mbit = 20
+uplink_queue_bytes = 500
+[loss]
+rate = 0.2
+[router]
+preset = "v1.1"
+degree = 1
+degree_low = 1
+degree_high = 5
+degree_lazy = 8
+heartbeat_interval_ms = 40
+prune_backoff_ms = 0
+seen_ttl_ms = 400
+graft_on_missing = 1
+max_iwant_messages = 1
+iwant_answers_per_id = 10
+history_length = 15
+history_gossip = 15
+[router.score]
+slow_peer_weight = -0.01
+slow_peer_decay = 0.5
+decay_interval_ms = 1000
+decay_to_zero = 0.1
+mesh_times = "now"
+thresholds = { gossip = -100, publish = -200, graylist = -300 }
+[[router.score.topics]]
+topic = "any"
+topic_weight = 1
+time_in_mesh_weight = 1
+time_in_mesh_quantum_ms = 50
+time_in_mesh_cap = 100
+mesh_deliveries_weight = -0.01
+mesh_deliveries_decay = 0.5
+mesh_deliveries_cap = 20
+mesh_deliveries_threshold = 10
+mesh_deliveries_window_ms = 1000
+mesh_deliveries_activation_ms = 1000
+invalid_messages_decay = 0.5
+[scores]
+every_s = 0.2
+[workload]
+messages = 30
+interval_s = 0.03
+size_bytes = 50
+publishers = "any"
+"""
+"""Gossip is faster than answers, so peers send messages again, also forgotten ones; uplinks refuse many at a time."""
+
+_RESTLESS = (
+    ("a", FANOUT),
+    ("topic", NEWS),
+    ("topic", BACKOFFS),
+    ("topic", MANY_IDS),
+    ("topic", REFUSED),
+    ("topic-0", HASTY),
+)
+_QUIET = (SLOW, FORGETFUL, BEST, BLAMED, ASKED_AGAIN)
+CORNERS = len(_RESTLESS) + len(_QUIET)
+
 
 def corner_scenarios() -> Iterator[str]:
-    """Each with some seeds; in all but two, nodes leave their topic for a moment."""
+    """Each with some seeds; in the first ones, nodes leave their topic for a moment."""
     for seed in range(1, SEEDS + 1):
-        for topic, text in (("a", FANOUT), *(("topic", text) for text in (NEWS, BACKOFFS, MANY_IDS, REFUSED))):
+        for topic, text in _RESTLESS:
             yield f"seed = {seed}\n{text}" + "".join(_leaves_and_joins(seed, topic))
-        yield from (f"seed = {seed}\n{text}" for text in (SLOW, FORGETFUL))
+        yield from (f"seed = {seed}\n{text}" for text in _QUIET)
 
 
 def _leaves_and_joins(seed: int, topic: str) -> Iterator[str]:
