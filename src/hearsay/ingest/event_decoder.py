@@ -40,7 +40,8 @@ PROBLEMS = {
 
 
 class DecodedRows(NamedTuple):
-    """Room for what `decode` finds. Rows hold the number of their event as peer, and spans as other names."""
+    """Room for what `decode` finds. Rows hold the number of their event as peer, and spans as other names; their time
+    and kind of event are those of `events`."""
 
     rows: Rows
     events: Numbers
@@ -94,10 +95,8 @@ _PARTS = np.array(
 """By field of ControlMeta, less one: kind, field of the topic, field of the ids to count."""
 
 _K_PUBLISH, _K_SUBSCRIBE, _K_UNSUBSCRIBE = int(PartKind.PUBLISH), int(PartKind.SUBSCRIBE), int(PartKind.UNSUBSCRIBE)
-_TIME, _EVENT_COLUMN, _KIND, _PEER = int(Column.TIME_US), int(Column.EVENT), int(Column.KIND), int(Column.PEER)
-_REMOTE, _TOPIC, _MESSAGE = int(Column.REMOTE), int(Column.TOPIC), int(Column.MESSAGE)
-_COUNT, _REASON = int(Column.COUNT), int(Column.REASON)
-_HOPS, _BYTES, _VIA, _DELAY = int(Column.HOPS), int(Column.BYTES), int(Column.VIA), int(Column.DELAY_US)
+_PEER, _REMOTE, _KIND, _TOPIC = int(Column.PEER), int(Column.REMOTE), int(Column.KIND), int(Column.TOPIC)
+_MESSAGE, _COUNT, _REASON = int(Column.MESSAGE), int(Column.COUNT), int(Column.REASON)
 
 
 @compiled
@@ -111,25 +110,21 @@ def _named(spans: Numbers, number: int) -> int:
 
 
 @compiled
-def _put(rows: Rows, n: int, time: int, event: int, peer: int, remote: int) -> None:
-    rows[n, _TIME] = time
-    rows[n, _EVENT_COLUMN] = event
-    rows[n, _PEER] = peer
+def _put(rows: Rows, n: int, event: int, remote: int, kind: int, topic: int, message: int, count: int) -> int:
+    """Write a row of the event with this number; the next row."""
+    rows[n, :] = -1
+    rows[n, _PEER] = event
     rows[n, _REMOTE] = remote
-
-
-@compiled
-def _put_rest(rows: Rows, n: int, kind: int, topic: int, message: int, count: int, reason: int) -> None:
     rows[n, _KIND] = kind
     rows[n, _TOPIC] = topic
     rows[n, _MESSAGE] = message
     rows[n, _COUNT] = count
-    rows[n, _REASON] = reason
-    rows[n, _HOPS] = rows[n, _BYTES] = rows[n, _VIA] = rows[n, _DELAY] = -1
+    return n + 1
 
 
 @compiled
-def _control(data: Data, at: int, end: int, rows: Rows, n: int, time: int, event: int, peer: int, remote: int) -> int:
+def _control(data: Data, at: int, end: int, rows: Rows, n: int, event: int, remote: int) -> int:
+    """The rows of ControlMeta, one for each part; the next row or a problem."""
     while at < end:
         tag, start, length, at = field(data, at, end)
         if at < 0:
@@ -155,9 +150,7 @@ def _control(data: Data, at: int, end: int, rows: Rows, n: int, time: int, event
                 if inner_tag & 7 != 2:
                     return CORRUPT
                 count += 1
-        _put(rows, n, time, event, peer, remote)
-        _put_rest(rows, n, kind, topic, -1, count if ids_field else 1, -1)
-        n += 1
+        n = _put(rows, n, event, remote, kind, topic, -1, count if ids_field else 1)
     return n
 
 
@@ -179,18 +172,7 @@ def _subscription(data: Data, at: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def _rpc(
-    data: Data,
-    at: int,
-    end: int,
-    rows: Rows,
-    n: int,
-    time: int,
-    event: int,
-    peer: int,
-    remote: int,
-    spans: Numbers,
-) -> int:
+def _rpc(data: Data, at: int, end: int, rows: Rows, n: int, event: int, remote: int, spans: Numbers) -> int:
     """The rows of RPCMeta, one for each part; the next row or a problem."""
     while at < end:
         tag, start, length, at = field(data, at, end)
@@ -202,7 +184,7 @@ def _rpc(
         if tag & 7 != 2:
             return CORRUPT
         if number == 3:
-            n = _control(data, start, start + length, rows, n, time, event, peer, remote)
+            n = _control(data, start, start + length, rows, n, event, remote)
             if n < 0:
                 return n
             continue
@@ -215,9 +197,7 @@ def _rpc(
             kind, topic = _subscription(data, start, start + length)
             if kind < 0:
                 return CORRUPT
-        _put(rows, n, time, event, peer, remote)
-        _put_rest(rows, n, kind, topic, message, 1, -1)
-        n += 1
+        n = _put(rows, n, event, remote, kind, topic, message, 1)
     return n
 
 
@@ -251,9 +231,8 @@ def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, n
             payload, payload_start, payload_end = (tag >> 3) - 4, value, value + length
     if kind < 0 or time < 0 or peer_length == 0 or payload != kind:
         return INCOMPLETE
-    event = _EVENT[kind]
     events[number, 0] = _span(peer_start, peer_length)
-    events[number, 1] = event
+    events[number, 1] = _EVENT[kind]
     events[number, 2] = time
     if not texts(data, payload_start, payload_end, spans, _WRITE_DURATION_TAG if kind == _SEND_COMPLETED else 0):
         return CORRUPT
@@ -261,11 +240,11 @@ def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, n
     remote = _named(spans, fields[1]) if spans[fields[1], 1] else -1
     if _FIRST_RPC <= kind <= _LAST_RPC or kind == _SEND_COMPLETED:
         meta, length = spans[2, 0], spans[2, 1]
-        stop = n if meta < 0 else _rpc(data, meta, meta + length, rows, n, time, event, number, remote, spans)
+        stop = n if meta < 0 else _rpc(data, meta, meta + length, rows, n, number, remote, spans)
         return n if kind == _SEND_COMPLETED and stop >= 0 else stop
-    _put(rows, n, time, event, number, remote)
-    _put_rest(rows, n, -1, _named(spans, fields[2]), _named(spans, fields[0]), -1, _named(spans, fields[3]))
-    return n + 1
+    stop = _put(rows, n, number, remote, -1, _named(spans, fields[2]), _named(spans, fields[0]), -1)
+    rows[n, _REASON] = _named(spans, fields[3])
+    return stop
 
 
 @compiled

@@ -17,6 +17,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -118,8 +119,9 @@ class ClockEstimate:
     flagged: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Link:
+class _Link(NamedTuple):
+    """Delays in both directions; the shortest round trip comes first."""
+
     round_trip_us: int
     low: int
     high: int
@@ -129,17 +131,10 @@ class _Link:
 
 def estimate_clocks(delays: PairDelays, peers: Sequence[int]) -> list[ClockEstimate]:
     """The clocks of these peers, ascending."""
-    smallest = {
-        (sender, receiver): delay
-        for sender, receiver, delay in zip(
-            delays.sender.tolist(), delays.receiver.tolist(), delays.delay_us.tolist(), strict=True
-        )
-    }
+    columns = (column.tolist() for column in delays)
+    smallest = {(sender, receiver): delay for sender, receiver, delay in zip(*columns, strict=True)}
     links = _links(smallest)
-    pairs: dict[int, int] = {}
-    for link in links:
-        for peer in (link.low, link.high):
-            pairs[peer] = pairs.get(peer, 0) + 1
+    pairs = Counter(peer for link in links for peer in (link.low, link.high))
     arriving: dict[int, int] = {}
     for (_, receiver), delay in smallest.items():
         arriving[receiver] = min(delay, arriving.get(receiver, delay))
@@ -149,7 +144,7 @@ def estimate_clocks(delays: PairDelays, peers: Sequence[int]) -> list[ClockEstim
         reference, offset, uncertainty = clocks.get(peer, (None, None, None))
         flagged = offset is not None and uncertainty is not None and abs(offset) > uncertainty
         estimates.append(
-            ClockEstimate(peer, reference, offset, uncertainty, pairs.get(peer, 0), arriving.get(peer), flagged)
+            ClockEstimate(peer, reference, offset, uncertainty, pairs[peer], arriving.get(peer), flagged)
         )
     return estimates
 
@@ -160,7 +155,7 @@ def _links(smallest: Mapping[tuple[int, int], int]) -> list[_Link]:
         back = smallest.get((high, low))
         if low < high and back is not None:
             links.append(_Link(max(there + back, 0), low, high, (there - back) // 2))
-    return sorted(links, key=lambda link: (link.round_trip_us, link.low, link.high))
+    return sorted(links)
 
 
 def _tree(links: Sequence[_Link]) -> dict[int, list[tuple[int, int, int]]]:

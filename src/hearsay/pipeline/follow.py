@@ -6,10 +6,9 @@ Each analysis reads all files. Its tables are those of a batch over the same fil
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hearsay.foreign_files import read_bytes
@@ -32,76 +31,67 @@ if TYPE_CHECKING:
 _SERIES_PATTERN = "[0-9]*/"
 
 
+@dataclass(slots=True)
 class Follower:
     """Keeps the tables of one run fresh; call `tick` now and then."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        source: Folder,
-        output: Folder,
-        window_us: int | None,
-        say: Callable[[str], object],
-        conf: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        """`conf` are settings of the user, which stay as they are."""
-        self._spark = spark
-        self._conf = conf
-        self._source = source
-        self._path = source.path
-        self._output = output
-        self._window_us = window_us
-        self._say = say
-        self._files: dict[str, TraceFile] = {}
-        self._shown: RunFacts | None = None
+    spark: SparkSession
+    source: Folder
+    output: Folder
+    window_us: int | None
+    say: Callable[[str], object]
+    conf: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Settings of the user, which stay as they are."""
+    _files: dict[str, TraceFile] = field(init=False, default_factory=dict[str, TraceFile])
+    _shown: RunFacts | None = field(init=False, default=None)
 
     def tick(self) -> RunFacts | None:
         """Refresh the tables if there is something new; the facts of the run once it is over and they are final."""
-        self._source.refresh(of_a_run)
-        seal = _seal(self._path)
+        self.source.refresh(of_a_run)
+        seal = _seal(self.source.path)
         facts = self._live_facts() if seal is None else self._sealed_facts(seal)
         if facts is not None and facts != self._shown:
             try:
                 self._refresh(facts)
             except Exception:
-                self._source.refresh(of_a_run)
-                if all((self._path / file.name).exists() for file in facts.manifest.trace.files):
+                self.source.refresh(of_a_run)
+                if all((self.source.path / file.name).exists() for file in facts.manifest.trace.files):
                     raise
                 return None  # a series became a whole meanwhile, or another run took this one's place
         return facts if seal is not None else None
 
     def _live_facts(self) -> RunFacts | None:
         """The facts of a run of which these files are there; None before there is a row and the name of a topic."""
-        names = _names_in(self._path)
-        self._files = {name: self._files.get(name) or _described(self._path, name) for name in names}
+        names = _names_in(self.source.path)
+        self._files = {name: self._files.get(name) or _described(self.source.path, name) for name in names}
         files = tuple(self._files.values())
         rows = sum(file.rows for file in files)
         if not rows:
             return None
         manifest = Manifest(False, None, this_program(), WrittenTrace(files, rows, ""), ())
-        facts = facts_of(self._path.resolve().name, self._path, manifest, self._window_us)
-        return replace(facts, still_written=True, location=self._source.location) if facts.topics else None
+        facts = facts_of(self.source.path.resolve().name, self.source.path, manifest, self.window_us)
+        return replace(facts, still_written=True, location=self.source.location) if facts.topics else None
 
     def _sealed_facts(self, seal: bytes) -> RunFacts | None:
         """The facts of a run whose manifest is there; None if another one took its place meanwhile, as happens when a
         series becomes a whole."""
-        load_folders([self._source])  # a manifest that cannot be used is said to be so before anything else is done
-        problems = verify(self._path)
-        if _seal(self._path) != seal:
+        load_folders([self.source])  # a manifest that cannot be used is said to be so before anything else is done
+        problems = verify(self.source.path)
+        if _seal(self.source.path) != seal:
             return None
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-            raise RunFolderError(f"{self._source}: {problems[0]}{more}")
-        (facts,) = load_folders([self._source], self._window_us)
+            raise RunFolderError(f"{self.source}: {problems[0]}{more}")
+        (facts,) = load_folders([self.source], self.window_us)
         return facts
 
     def _refresh(self, facts: RunFacts) -> None:
         started = monotonic()
-        adapt(self._spark, facts.rows, self._conf)
-        analyze(self._spark, [facts], {facts.name: self._output}, lambda _: None)
+        adapt(self.spark, facts.rows, self.conf)
+        analyze(self.spark, [facts], {facts.name: self.output}, lambda _: None)
         self._shown = facts
         length_s = (facts.end_us - facts.start_us) / 1e6
-        self._say(
+        self.say(
             f"tables fresh: {facts.rows:,} rows in {len(facts.manifest.trace.files)} files, {length_s:.1f} s of the "
             f"run; {monotonic() - started:.1f} s"
         )

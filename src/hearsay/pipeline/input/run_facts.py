@@ -206,7 +206,7 @@ def facts_of(name: str, path: Path, manifest: Manifest, window_us: int | None) -
         nodes=tuple(sorted(traced or (peer for peer, role in peers if role != SCRIPT_ROLE))),
         start_us=0 if scenario else first,
         end_us=end,
-        window_us=window_of(path, window_us),
+        window_us=_window_in(path, scenario) if window_us is None else window_us,
         simulated=bool(scenario),
         disturbances=disturbances,
         uplink_bits_per_s=uplink_bits_per_s,
@@ -214,14 +214,10 @@ def facts_of(name: str, path: Path, manifest: Manifest, window_us: int | None) -
     )
 
 
-def window_of(path: Path, given: int | None) -> int:
-    """How long a node must stay to be eligible: as given, or the scenario's `linger_s`, or `DEFAULT_WINDOW_US`."""
-    if given is not None:
-        return given
-    linger_s = scenario_of(path).get("linger_s")
-    if linger_s is None:
-        return DEFAULT_WINDOW_US
-    return _micros(path / "scenario.toml", "linger_s", linger_s)
+def _window_in(path: Path, scenario: Mapping[str, Any]) -> int:
+    """How long a node must stay to be eligible: the scenario's `linger_s`, or `DEFAULT_WINDOW_US`."""
+    linger_s = scenario.get("linger_s")
+    return DEFAULT_WINDOW_US if linger_s is None else _micros(path / "scenario.toml", "linger_s", linger_s)
 
 
 def _micros(file: Path, name: str, seconds: Any) -> int:

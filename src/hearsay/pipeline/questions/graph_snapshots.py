@@ -144,8 +144,8 @@ def _pictured(links: Links) -> Links:
             if neighbour not in chosen and len(chosen) < PICTURED_NODES:
                 chosen.add(neighbour)
                 frontier.append(neighbour)
-    kept = np.array(sorted(chosen))
-    inside = contains(kept, links.node) & contains(kept, links.remote)
+    kept = np.array([*chosen])
+    inside = np.isin(links.node, kept) & np.isin(links.remote, kept)
     return Links(links.node[inside], links.remote[inside])
 
 
@@ -162,10 +162,3 @@ def largest_diameter(graph: Any, labels: Ints) -> int:
         longest = max(longest, int(reachable.max()))
         start = int(reachable.argmax())
     return longest
-
-
-def contains(ascending: Ints, values: Ints) -> NDArray[np.bool_]:
-    if not len(ascending):
-        return np.zeros(len(values), dtype=bool)
-    place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
-    return ascending[place] == values

@@ -55,6 +55,7 @@ _OWN_FILES = "spark.submit.pyFiles"
 """Whoever sets this brings this package to the workers."""
 _HERE = "127.0.0.1"
 _LOOPBACK = (_HERE, "localhost")
+_ON_LOOPBACK = {"spark.driver.host": _HERE, "spark.driver.bindAddress": _HERE}
 _PORTS = {"sc": 15002, "spark": 7077}
 _REACH_S = 5
 _START_S = 30
@@ -207,7 +208,7 @@ def _settings_here(where: Where, rows: int, cores_per_task: int) -> dict[str, st
     if rows < SMALL_ROWS:  # each sum and sort takes a page at once; the default of 64 MiB is slow to clear
         settings["spark.buffer.pageSize"] = "256k"
     if on_loopback:
-        settings |= {"spark.driver.host": _HERE, "spark.driver.bindAddress": _HERE}
+        settings |= _ON_LOOPBACK
     if is_here:
         settings |= {"spark.local.dir": work, "spark.executorEnv.TMPDIR": work, "spark.authenticate": "true"}
     return {**_unless_set(settings), **dict(where.conf), "spark.master": master}
@@ -240,14 +241,8 @@ def _settings_of_kept_server(where: Where) -> dict[str, str]:
     Only the command that starts the server decides them.
     """
     _set_environment(on_loopback=True)
-    settings = {
-        "spark.driver.memory": heap(),
-        "spark.driver.host": _HERE,
-        "spark.driver.bindAddress": _HERE,
-        "spark.authenticate": "true",
-        "spark.ui.enabled": "false",
-    }
-    return {**_unless_set(settings), **dict(where.conf), "spark.local.connect.reuse": "true"}
+    settings = {"spark.driver.memory": heap(), "spark.authenticate": "true", "spark.ui.enabled": "false"}
+    return {**_unless_set(settings | _ON_LOOPBACK), **dict(where.conf), "spark.local.connect.reuse": "true"}
 
 
 def _set_environment(on_loopback: bool) -> None:
