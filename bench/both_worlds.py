@@ -36,7 +36,6 @@ from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.output.folders import Folder
 from hearsay.pipeline.output.stored_tables import read_table
-from hearsay.pipeline.output.tables import CONTROL, LATENCY, MESSAGES
 from hearsay.pipeline.spark.place import Where
 from hearsay.pipeline.spark.session import spark_session
 from hearsay.sim.plan.latency import make_latency
@@ -84,7 +83,7 @@ class Figures(NamedTuple):
 
 def figures(metrics: Path) -> Figures:
     """From the pipeline's tables `control`, `messages` and `latency`, over all topics."""
-    control, messages, latency = (read_table(metrics, table) for table in (CONTROL, MESSAGES, LATENCY))
+    control, messages, latency = (read_table(metrics, table) for table in ("control", "messages", "latency"))
     grafts = pc.sum(control.filter(pc.field("kind") == "graft")["parts"]).as_py()
     away = pc.sum(messages["away"]).as_py()
     taken = np.repeat(latency["latency_ms"].to_numpy(), latency["deliveries"].to_numpy())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hearsay.metrics import METRICS, nested, shown_in, value_at
-from hearsay.pipeline.output.tables import HEADLINE
+from hearsay.pipeline.output.tables import TABLES
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.studies.packs import headline
@@ -39,13 +39,15 @@ def test_studies_compute_their_metrics_and_no_others():
 
 
 def test_columns_of_the_headline_stay_in_their_order():
-    assert HEADLINE.names == (
+    assert TABLES["headline"].names == (
         "run", "topic", "topic_name", "router", "nodes", "messages", "eligible", "delivered", "delivery_ratio",
         "latency_p50_ms", "latency_p90_ms", "latency_p99_ms", "latency_max_ms", "hops_mean", "hops_max",
         "copies_per_delivery", "control_bytes_share", "bytes_out_mean", "bytes_out_max_over_mean", "bytes_out_gini",
         "uplink_share_mean", "uplink_share_max", "state_bytes_mean", "state_bytes_max", "ratio_before",
         "ratio_during", "ratio_after", "heal_us", "start_us", "seconds", "complete",
     )  # fmt: skip
+    kinds = {name: column.kind for name, column in TABLES["headline"].columns.items()}
+    assert kinds.items() >= {metric.column: metric.kind for metric in METRICS if metric.column}.items()
 
 
 def test_every_column_has_its_place_in_the_json_of_an_analysis():

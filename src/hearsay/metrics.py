@@ -123,8 +123,6 @@ METRICS = (
 BY_NAME = {metric.name: metric for metric in METRICS}
 LATENCY_PERCENTS = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
 """Percentiles of the latency, by their keys in `latency_ms`. The metric of a key is `latency_KEY_ms`."""
-COLUMNS = tuple((metric.column, metric.kind) for metric in METRICS if metric.column)
-"""Metrics as columns of the table `headline`."""
 
 
 def shown_in(view: View) -> tuple[Metric, ...]:

@@ -15,7 +15,6 @@ from result_tables import write_table
 
 from hearsay.cli.analysis import answers_text, show_answers
 from hearsay.pipeline.output.folders import Folder
-from hearsay.pipeline.output.tables import QUALITY
 from hearsay.text.tables import table_text
 
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
@@ -60,7 +59,7 @@ def test_an_incomplete_run_is_marked_below_the_answers(tmp_path, capsys):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     for run, rows in ((whole, 0), (cut, 1)):
         run.mkdir()
-        write_table(run, QUALITY, [{"run": run.name, "check": "incomplete", "rows": rows, "detail": None}])
+        write_table(run, "quality", [{"run": run.name, "check": "incomplete", "rows": rows, "detail": None}])
     show_answers([line_of("whole"), line_of("cut")], [Folder(whole), Folder(cut)], as_json=False)
     said = capsys.readouterr().out
     assert "cut: INCOMPLETE: the run was interrupted, its figures end there\n" in said

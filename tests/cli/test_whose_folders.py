@@ -19,7 +19,7 @@ from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.output.folders import Folder
 from hearsay.pipeline.output.stored_tables import arrow_schema, read_table
 from hearsay.pipeline.output.table_store import WORK, TableStore
-from hearsay.pipeline.output.tables import HEADLINE, TABLES
+from hearsay.pipeline.output.tables import TABLES
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.folder.own_folders import MARKER, Holds, claim
 from hearsay.trace.language.errors import RunFolderError
@@ -326,14 +326,14 @@ def test_what_others_put_into_a_run_stays_when_it_is_replaced(inputs, tmp_path):
 def analysis(output: Path, router: str) -> TableStore:
     """Tables of one run, written and not yet published: one line in the first, none in the others."""
     store = TableStore({"one": Folder(output)})
-    for table in TABLES.values():
-        line = {"run": "one", "topic": 0, "router": router} if table is HEADLINE else None
-        store.write(table, pyarrow.Table.from_pylist([line] if line else [], arrow_schema(table)))
+    for table in TABLES:
+        line = {"run": "one", "topic": 0, "router": router} if table == "headline" else None
+        store.write(table, pyarrow.Table.from_pylist([line] if line else [], arrow_schema(TABLES[table])))
     return store
 
 
 def routers(output: Path) -> list[str]:
-    return read_table(output, HEADLINE).column("router").to_pylist()
+    return read_table(output, "headline").column("router").to_pylist()
 
 
 def test_what_others_put_among_the_tables_stays(tmp_path):

@@ -21,9 +21,9 @@ def assert_stored_tables(spark, folders: Mapping[str, Path], window_us: int | No
     made.compute(list(TABLES))
     assert len({path.name for path in folders.values()}) == len(folders)
     different: dict[str, tuple[Line, Line]] = {}
-    for name, table in TABLES.items():
+    for name in TABLES:
         found = in_order(made[name].toArrow().to_pylist())
-        wanted = in_order([line for path in folders.values() for line in read_table(path, table).to_pylist()])
+        wanted = in_order([line for path in folders.values() for line in read_table(path, name).to_pylist()])
         pairs = [pair for pair in zip(wanted, found, strict=False) if not equal(*pair)]
         if len(wanted) != len(found) or pairs:
             different[f"{name}: {len(wanted)} lines, {len(found)} found"] = pairs[0] if pairs else ((), ())

@@ -7,9 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
-from hearsay.pipeline.output.tables import METRICS_FOLDER
+from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
 
 
 class GrowingRun:
@@ -50,13 +49,13 @@ def rows_of(table: Any) -> list[tuple[Any, ...]]:
 
 
 def assert_same_tables(batch: Path, followed: Path) -> None:
-    for table in tables.TABLES.values():
+    for table in TABLES:
         expected, found = rows_of(read_table(batch, table)), rows_of(read_table(followed, table))
-        assert found == expected, table.name
+        assert found == expected, table
 
 
 def assert_whole_or_absent(output: Path) -> None:
     """The tables are all there, or none is."""
     if any((output / METRICS_FOLDER).glob("manifest-*.json")):
-        for table in tables.TABLES.values():
+        for table in TABLES:
             read_table(output, table)

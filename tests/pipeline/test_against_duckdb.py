@@ -12,7 +12,6 @@ from commands import hearsay
 from simulated_runs import GO_TRACES, NAMES, runs_named
 
 from hearsay.pipeline.analyze import headlines
-from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.folders import Folder
 from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.trace.language.schema import Column, PartKind, TraceEvent
@@ -82,8 +81,7 @@ def stored(path, table) -> list[dict]:
 @pytest.mark.parametrize("name", runs_named(*ALL))
 def test_memberships(name, analysed, facts):
     ours = [
-        (row["topic"], row["node"], row["since_us"], row["until_us"])
-        for row in stored(analysed[name], tables.MEMBERSHIPS)
+        (row["topic"], row["node"], row["since_us"], row["until_us"]) for row in stored(analysed[name], "memberships")
     ]
     assert sorted(ours) == sorted(memberships_of(analysed[name], facts[name].end_us))
 
@@ -110,7 +108,7 @@ def test_messages(name, analysed, sql):
              "rejected", "by_iwant", "p50_us", "p90_us", "p99_us", "max_us", "t50_us", "t90_us", "t99_us", "t100_us", "hops_sum",
              "hops_max")  # fmt: skip
     expected = {line[0]: dict(zip(names, line, strict=True)) for line in asked}
-    ours = {row["message"]: row for row in stored(analysed[name], tables.MESSAGES)}
+    ours = {row["message"]: row for row in stored(analysed[name], "messages")}
     assert set(ours) == set(expected)
     assert len(ours) >= 12
     for message, wanted in expected.items():
@@ -140,7 +138,7 @@ def test_messages_of_go(name, analysed, sql):
         from p join el using (message) join cop using (message) left join found using (message) left join fig using (message)""")  # fmt: skip
     names = ("message", "publisher", "published_us", "eligible", "delivered_eligible", "delivered", "away", "copies",
              "duplicates", "rejected", "p50_us", "max_us")  # fmt: skip
-    ours = {row["message"]: row for row in stored(analysed[name], tables.MESSAGES)}
+    ours = {row["message"]: row for row in stored(analysed[name], "messages")}
     assert len(asked) == len(ours) >= 8
     for line in asked:
         expected = dict(zip(names, line, strict=True))
@@ -156,7 +154,7 @@ def test_traffic_of_go(name, analysed, sql):
         from e where event in ('send_rpc', 'recv_rpc') group by all""")  # fmt: skip
     ours = {
         (row["topic"], row["node"], row["kind"]): (row["parts_out"], row["parts_in"])
-        for row in stored(analysed[name], tables.TRAFFIC)
+        for row in stored(analysed[name], "traffic")
     }
     assert ours == {(topic, node, kind): (sent, received) for topic, node, kind, sent, received in asked}
 
@@ -164,7 +162,7 @@ def test_traffic_of_go(name, analysed, sql):
 @pytest.mark.parametrize("name", runs_named(*NAMES))
 def test_totals_equal_the_simulators_own_summary(name, analysed):
     summary = json.loads((analysed[name] / "summary.json").read_text())
-    messages = stored(analysed[name], tables.MESSAGES)
+    messages = stored(analysed[name], "messages")
     assert len(messages) == summary["messages"]
     assert sum(row["delivered"] for row in messages) == summary["deliver"]
     assert sum(row["duplicates"] for row in messages) == summary["duplicates"]
@@ -177,7 +175,7 @@ def test_totals_equal_the_simulators_own_summary(name, analysed):
     assert max(row["hops_max"] or 0 for row in messages) == summary["hops"]["max"]
     assert max(row["max_us"] or 0 for row in messages) / 1000 == summary["latency_ms"]["max"]
     sent = Counter()
-    for row in stored(analysed[name], tables.TRAFFIC):
+    for row in stored(analysed[name], "traffic"):
         sent[row["kind"]] += row["parts_out"]
     assert {kind: count for kind, count in summary["sent"].items() if count} == {
         kind: n for kind, n in sent.items() if n
@@ -200,7 +198,7 @@ def test_headline_of_one_topic_equals_the_summary(name, analysed, facts):
 def test_headline_has_a_line_for_every_topic(analysed, facts, sql):
     lines = headlines([facts["topics"]], {"topics": Folder(analysed["topics"])})
     assert [line["topic"] for line in lines] == ["news", "<b>&'"]
-    own = {row["topic"]: row["bytes_mean"] for row in stored(analysed["topics"], tables.BALANCE)}
+    own = {row["topic"]: row["bytes_mean"] for row in stored(analysed["topics"], "balance")}
     assert [line["bytes_out"]["mean"] for line in lines] == [own[0], own[1]]
     for topic, line in enumerate(lines):
         ((p50, p99),) = sql(
@@ -220,7 +218,7 @@ def test_latency_table(name, analysed, sql):
         count(*) from d where away group by all""")  # fmt: skip
     ours = [
         (row["topic"], row["latency_ms"], row["latency_us"], row["hops"], row["deliveries"])
-        for row in stored(analysed[name], tables.LATENCY)
+        for row in stored(analysed[name], "latency")
     ]
     assert Counter(ours) == Counter(asked)
 
@@ -241,20 +239,20 @@ def test_traffic(name, analysed, sql):
     columns = ("parts_out", "ids_out", "bytes_out", "parts_in", "ids_in", "bytes_in")
     ours = {
         (row["topic"], row["node"], row["kind"]): [row[column] for column in columns]
-        for row in stored(analysed[name], tables.TRAFFIC)
+        for row in stored(analysed[name], "traffic")
     }
     assert ours == expected
 
 
 @pytest.mark.parametrize("name", runs_named(*NAMES))
 def test_control_and_balance(name, analysed, facts):
-    traffic = stored(analysed[name], tables.TRAFFIC)
+    traffic = stored(analysed[name], "traffic")
     by_kind: Counter = Counter()
     by_topic: Counter = Counter()
     for row in traffic:
         by_kind[row["topic"], row["kind"]] += row["bytes_out"]
         by_topic[row["topic"]] += row["bytes_out"]
-    for row in stored(analysed[name], tables.CONTROL):
+    for row in stored(analysed[name], "control"):
         assert row["bytes"] == by_kind[row["topic"], row["kind"]]
         if by_topic[row["topic"]]:
             assert row["bytes_share"] == pytest.approx(row["bytes"] / by_topic[row["topic"]])
@@ -262,14 +260,14 @@ def test_control_and_balance(name, analysed, facts):
     assert len(nodes) == 60
     loads: dict = defaultdict(Counter)
     loads[None].update(dict.fromkeys(nodes, 0))
-    for row in stored(analysed[name], tables.MEMBERSHIPS):
+    for row in stored(analysed[name], "memberships"):
         loads[row["topic"]][row["node"]] += 0
     for row in traffic:
         if row["node"] in nodes:
             loads[None][row["node"]] += row["bytes_out"]
             if row["topic"] is not None:
                 loads[row["topic"]][row["node"]] += row["bytes_out"]
-    balance = {row["topic"]: row for row in stored(analysed[name], tables.BALANCE)}
+    balance = {row["topic"]: row for row in stored(analysed[name], "balance")}
     assert set(balance) == set(loads)
     for topic, load in loads.items():
         values = list(load.values())
@@ -284,7 +282,7 @@ def test_control_and_balance(name, analysed, facts):
 @pytest.mark.parametrize("name", runs_named("gossipsub", "topics"))
 def test_control_share_of_topics_adds_up_to_that_of_the_run(name, analysed, facts):
     lines = headlines([facts[name]], {name: Folder(analysed[name])})
-    traffic = stored(analysed[name], tables.TRAFFIC)
+    traffic = stored(analysed[name], "traffic")
     control = sum(row["bytes_out"] for row in traffic if row["kind"] != "publish")
     whole = sum(row["bytes_out"] for row in traffic)
     if name == "gossipsub":
@@ -320,13 +318,13 @@ def replay_mesh(name, layer, analysed, facts):
         if row[1] in (start, TraceEvent.NODE_DOWN) or row[1] in ends
     )
     members = memberships_of(analysed[name], facts[name].end_us)
-    ours = [row for row in stored(analysed[name], tables.MESH) if row["layer"] == layer]
+    ours = [row for row in stored(analysed[name], "mesh") if row["layer"] == layer]
     if name in ("floodsub", "randomsub") or (name == "episub" and layer == "mesh"):
         assert ours == []
         return
     assert len(ours) > 5
     degrees = defaultdict(dict)
-    for row in stored(analysed[name], tables.DEGREES):
+    for row in stored(analysed[name], "degrees"):
         if row["layer"] == layer:
             degrees[row["topic"], row["time_us"]][row["degree"]] = row["nodes"]
     for line in ours:
@@ -396,8 +394,8 @@ def test_churn_second_by_second(name, analysed, facts):
     rows = read_rows(analysed[name], {"node"})
     ups = sorted(row[0] for row in rows.tolist() if row[1] == TraceEvent.NODE_UP)
     downs = sorted(row[0] for row in rows.tolist() if row[1] == TraceEvent.NODE_DOWN)
-    messages = stored(analysed[name], tables.MESSAGES)
-    lines = stored(analysed[name], tables.CHURN)
+    messages = stored(analysed[name], "messages")
+    lines = stored(analysed[name], "churn")
     seconds = -(-facts[name].end_us // 1_000_000)
     assert sorted(line["second"] for line in lines if line["topic"] is None) == list(range(seconds))
     for line in lines:
@@ -414,8 +412,8 @@ def test_churn_second_by_second(name, analysed, facts):
 def test_resilience(name, analysed, facts):
     rows = read_rows(analysed[name], {"node"}).tolist()
     changes = [row[0] for row in rows if row[1] in (TraceEvent.NODE_UP, TraceEvent.NODE_DOWN)]
-    messages = stored(analysed[name], tables.MESSAGES)
-    ours = {row["topic"]: row for row in stored(analysed[name], tables.RESILIENCE) if row["disturbance"] is None}
+    messages = stored(analysed[name], "messages")
+    ours = {row["topic"]: row for row in stored(analysed[name], "resilience") if row["disturbance"] is None}
     assert set(ours) == {row["topic"] for row in messages}
     scenario = tomllib.loads((analysed[name] / "scenario.toml").read_text())
     partitions = [(each["at_s"] * 10**6, each["heal_s"] * 10**6) for each in scenario["faults"]["partition"]]
@@ -455,7 +453,7 @@ def test_resilience(name, analysed, facts):
 @pytest.mark.thorough
 def test_every_disturbance_is_named_and_measured_by_itself(analysed, facts):
     name = "partitioned"
-    named = stored(analysed[name], tables.DISTURBANCES)
+    named = stored(analysed[name], "disturbances")
     assert [(row["kind"], row["what"], row["since_us"], row["until_us"], row["source"]) for row in named] == [
         ("loss", "2 % of messages lost on links throughout", 0, facts[name].end_us, "scenario"),
         (
@@ -466,8 +464,8 @@ def test_every_disturbance_is_named_and_measured_by_itself(analysed, facts):
             "scenario",
         ),
     ]
-    lines = {row["disturbance"]: row for row in stored(analysed[name], tables.RESILIENCE)}
-    messages = stored(analysed[name], tables.MESSAGES)
+    lines = {row["disturbance"]: row for row in stored(analysed[name], "resilience")}
+    messages = stored(analysed[name], "messages")
     assert lines[0]["ratio_during"] == ratio_of(messages)
     assert (lines[0]["ratio_before"], lines[0]["ratio_after"]) == (None, None)
     closes = [(row, min(row["published_us"] + 1_000_000, facts[name].end_us)) for row in messages]
@@ -478,14 +476,14 @@ def test_every_disturbance_is_named_and_measured_by_itself(analysed, facts):
     assert lines[1]["ratio_before"] == ratio_of(before)
     assert lines[1]["ratio_during"] == ratio_of(during) < 0.9 < lines[1]["ratio_before"]
     assert lines[1]["ratio_after"] == ratio_of(after)
-    crashes = stored(analysed["crashing"], tables.DISTURBANCES)
+    crashes = stored(analysed["crashing"], "disturbances")
     assert [row["what"] for row in crashes] == ["50 % of the nodes crashed at 14 s and came back 3 s later"]
 
 
 @pytest.mark.parametrize("name", runs_named("narrow", "gossipsub"))
 def test_share_of_the_uplink(name, analysed, facts):
     (line,) = headlines([facts[name]], {name: Folder(analysed[name])})
-    (balance,) = [row for row in stored(analysed[name], tables.BALANCE) if row["topic"] is None]
+    (balance,) = [row for row in stored(analysed[name], "balance") if row["topic"] is None]
     if name == "gossipsub":
         assert line["uplink_share"] == {"mean": None, "max": None}
         return
@@ -511,13 +509,13 @@ def test_state_and_quality(analysed):
         samples = defaultdict(list)
         for row in rows[rows[:, Column.EVENT] == TraceEvent.STATE].tolist():
             samples[row[0]].append((row[Column.COUNT], row[Column.BYTES]))
-        ours = {row["time_us"]: row for row in stored(path, tables.STATE)}
+        ours = {row["time_us"]: row for row in stored(path, "state")}
         assert set(ours) == set(samples)
         for time, kept in samples.items():
             assert ours[time]["nodes"] == len(kept)
             assert ours[time]["entries_mean"] == pytest.approx(sum(entries for entries, _ in kept) / len(kept))
             assert ours[time]["bytes_max"] == max(size for _, size in kept)
-        checks = {row["check"]: row["rows"] for row in stored(path, tables.QUALITY)}
+        checks = {row["check"]: row["rows"] for row in stored(path, "quality")}
         assert checks["rows"] == len(read_rows(path))
         assert checks["orphan_deliveries"] == checks["unpublished_messages"] == checks["negative_latencies"] == 0
         told = rows_of_deliveries(path)
@@ -531,7 +529,7 @@ def test_state_and_quality(analysed):
 
 def test_spread_follows_one_message_per_topic(analysed):
     for path in analysed.values():
-        spread = stored(path, tables.SPREAD)
+        spread = stored(path, "spread")
         rows = read_rows(path, {"message"})
         for topic in {row["topic"] for row in spread}:
             mine = [row for row in spread if row["topic"] == topic]
@@ -541,7 +539,7 @@ def test_spread_follows_one_message_per_topic(analysed):
 
 
 def test_kinds_are_the_traces(analysed):
-    kinds = {row["kind"] for path in analysed.values() for row in stored(path, tables.TRAFFIC)}
+    kinds = {row["kind"] for path in analysed.values() for row in stored(path, "traffic")}
     assert kinds <= {kind.name.lower() for kind in PartKind}
     assert {"publish", "ihave", "iwant", "graft", "connect"} <= kinds
 

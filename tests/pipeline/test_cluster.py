@@ -12,8 +12,8 @@ from pyarrow import dataset
 from standalone import free_port
 from tasks_python import python_of_tasks
 
-from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
+from hearsay.pipeline.output.tables import TABLES
 from hearsay.pipeline.spark.java_home import java_home
 from hearsay.pipeline.spark.package_zip import zip_package
 from hearsay.pipeline.spark.place import spark_home
@@ -53,7 +53,7 @@ def test_a_job_of_spark_submit(two_runs, tmp_path, master_of_two):
     expected = [
         {name: row[name] for name in ("run", "message", "p99_us")}
         for name in CHOSEN
-        for row in read_table(two_runs[name], tables.MESSAGES).to_pylist()
+        for row in read_table(two_runs[name], "messages").to_pylist()
         if row["p99_us"] is not None and row["p99_us"] > 80_000
     ]
     assert expected
@@ -84,9 +84,9 @@ def assert_equal_tables(two_runs: dict[str, Path], out: Path, *where: str, **var
     done = run_analyze([two_runs[name] for name in CHOSEN], out, *where, **variables)
     assert done.returncode == 0, done.stderr[-3000:]
     for name in CHOSEN:
-        for table in tables.TABLES.values():
+        for table in TABLES:
             embedded, elsewhere = (read_table(path, table) for path in (two_runs[name], out / name))
-            assert sorted_rows(elsewhere) == sorted_rows(embedded), table.name
+            assert sorted_rows(elsewhere) == sorted_rows(embedded), table
 
 
 def sorted_rows(table) -> list[tuple]:

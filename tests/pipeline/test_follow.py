@@ -14,10 +14,8 @@ from growing_run import GrowingRun, assert_same_tables
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.follow import Follower
 from hearsay.pipeline.input.run_facts import load_runs
-from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.folders import Folder
 from hearsay.pipeline.output.stored_tables import read_table
-from hearsay.pipeline.output.tables import QUALITY
 from hearsay.report.first_screen import caveats
 from hearsay.report.runs import open_runs
 from hearsay.trace.language.schema import Column
@@ -28,7 +26,7 @@ from hearsay.trace.write.writer import TraceWriter
 
 
 def quality(output: Path) -> dict[str, int]:
-    lines = read_table(output, tables.QUALITY).to_pylist()
+    lines = read_table(output, "quality").to_pylist()
     return {line["check"]: line["rows"] for line in lines}
 
 
@@ -74,7 +72,7 @@ def test_a_live_nodes_series_is_followed_as_one_run(spark, analysed, tmp_path):
             length_s = (lot[-1, Column.TIME_US] - rows[0, Column.TIME_US]) / 1e6
             assert f" {length_s:.1f} s of the run" in said[-1]
             (selected,) = open_runs([tmp_path / "out"]).runs
-            found = [row for row in selected.read(QUALITY).to_pylist() if row["rows"]]
+            found = [row for row in selected.read("quality").to_pylist() if row["rows"]]
             assert "the run is still being written, so the figures end there." in caveats(selected, found)
             assert quality(tmp_path / "out")["rows"] == sum(map(len, np.array_split(rows, 4)[:2]))
     series.seal(peers, topics, "hearsay")

@@ -14,8 +14,8 @@ from kills import environment, gone
 from spark_versions import needs_kept_servers
 from test_cluster import sorted_rows
 
-from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
+from hearsay.pipeline.output.tables import TABLES
 
 REMOTE = ("--remote", "local[2]")
 LISTENS = "0A"
@@ -57,7 +57,7 @@ def test_commands_share_a_server_that_only_this_user_reaches(two_runs, tmp_path,
         assert done.returncode == 0, done.stderr
         (told,) = (tmp_path / "temporary").glob("spark-connect-*/connect-local.json")
         servers.append(json.loads(told.read_text()))
-        for table in tables.TABLES.values():
+        for table in TABLES:
             assert sorted_rows(read_table(tmp_path / name / run.name, table)) == sorted_rows(read_table(run, table))
     assert servers[0] == servers[1]
     assert (told.stat().st_mode & 0o777, told.parent.stat().st_mode & 0o777) == (0o600, 0o700)

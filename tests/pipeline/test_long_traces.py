@@ -10,7 +10,6 @@ from growing_run import assert_same_tables
 from hearsay.pipeline import rows
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
-from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.folders import Folder
 from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.pipeline.questions.graph_snapshots import draw
@@ -50,17 +49,17 @@ def test_a_trace_of_months_has_as_many_lines_as_one_of_an_hour(spark, tmp_path):
         at(131, TraceEvent.DELIVER, 1, remote=0, topic=0, message=8), at(150, TraceEvent.NODE_DOWN, 1),
     ])  # fmt: skip
     analyze(spark, load_runs([path]), {"months": Folder(path)}, lambda _: None)
-    lines = [row for row in read_table(path, tables.CHURN).to_pylist() if row["topic"] is None]
+    lines = [row for row in read_table(path, "churn").to_pylist() if row["topic"] is None]
     assert 0 < len(lines) <= MAX_LINES
     lines.sort(key=lambda row: row["second"])
     assert [row["second"] for row in lines] == [place * lines[0]["seconds"] for place in range(len(lines))]
     assert (lines[0]["nodes_up"], sum(row["came"] for row in lines)) == (2, 2)
-    messages = {row["message"]: row for row in read_table(path, tables.MESSAGES).to_pylist()}
+    messages = {row["message"]: row for row in read_table(path, "messages").to_pylist()}
     assert [(messages[number]["eligible"], messages[number]["delivered_eligible"]) for number in (7, 8)] == [
         (1, 1),
         (2, 1),
     ]
-    assert all(row["time_us"] > BEGINS_US for row in read_table(path, tables.MESH).to_pylist())
+    assert all(row["time_us"] > BEGINS_US for row in read_table(path, "mesh").to_pylist())
 
 
 def test_links_to_nodes_that_did_not_trace_count_and_leave_the_shape_unknown():

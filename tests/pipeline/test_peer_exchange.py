@@ -16,7 +16,6 @@ from hearsay.core.language.rpc import Message, Rpc, Subscription
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.node.live_trace import LiveTrace
-from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
@@ -85,7 +84,7 @@ def runs(spark, tmp_path_factory, growing, living):
 
 
 def stored(path) -> dict[int, tuple[int, int, int]]:
-    lines = read_table(path, tables.EXCHANGE).to_pylist()
+    lines = read_table(path, "exchange").to_pylist()
     assert {line["seconds"] for line in lines} <= {1}
     return {line["second"]: (line["dials"], line["connections"], line["nodes"]) for line in lines}
 

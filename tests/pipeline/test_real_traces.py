@@ -15,7 +15,6 @@ from growing_run import assert_same_tables
 from real_nodes import Node, as_one_run, three_nodes
 from simulated_runs import GO_DATA
 
-from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.trace.language.rows import no_rows
 from hearsay.trace.language.schema import Column, TraceEvent
@@ -82,12 +81,12 @@ def told_to_the_end(parts: Path) -> bool:
     return len(delivered) > 0 and rows[:, Column.TIME_US].max() > delivered.max() + WINDOW_S * 1_000_000
 
 
-def stored(path: Path, table: tables.MetricTable) -> list[dict]:
+def stored(path: Path, table: str) -> list[dict]:
     return read_table(path, table).to_pylist()
 
 
 def measured(path: Path) -> dict[str, bool]:
-    return {row["figure"]: row["measured"] for row in stored(path, tables.MEASURED)}
+    return {row["figure"]: row["measured"] for row in stored(path, "measured")}
 
 
 def bytes_sent(path: Path) -> int:
@@ -104,23 +103,23 @@ def test_one_nodes_trace_tells_of_that_node_and_of_no_other(traces, answers):
     assert ada["copies_per_delivery"] >= 1
     assert ada["bytes_out"] == {"mean": bytes_sent(traces / "ada"), "max_over_mean": None, "gini": None}
     assert ada["state_bytes"] == {"mean": None, "max": None}
-    messages = stored(traces / "ada", tables.MESSAGES)
+    messages = stored(traces / "ada", "messages")
     assert sorted(message["publisher"] is None for message in messages) == [False, True, True, True, True]
     assert sum(message["away"] for message in messages) == 4
-    assert {row["components"] for row in stored(traces / "ada", tables.MESH)} == {None}
+    assert {row["components"] for row in stored(traces / "ada", "mesh")} == {None}
 
 
 def test_seconds_count_from_the_first_row_of_the_run(traces, answers):
     for name in ("ada", "two", "three"):
         times = read_rows(traces / name)[:, Column.TIME_US]
-        lines = [row for row in stored(traces / name, tables.CHURN) if row["topic"] is None]
+        lines = [row for row in stored(traces / name, "churn") if row["topic"] is None]
         seconds = -(-(int(times.max()) - int(times.min())) // 1_000_000)
         assert sorted(row["second"] for row in lines) == list(range(seconds))
-        (headline,) = stored(traces / name, tables.HEADLINE)
+        (headline,) = stored(traces / name, "headline")
         assert headline["start_us"] == times.min()
         assert headline["seconds"] == (times.max() - times.min()) / 1e6
         assert sum(row["came"] for row in lines) == {"ada": 1, "two": 2, "three": 3}[name]
-        assert all(times.min() < row["time_us"] <= times.max() for row in stored(traces / name, tables.MESH))
+        assert all(times.min() < row["time_us"] <= times.max() for row in stored(traces / name, "mesh"))
 
 
 def test_several_nodes_together_tell_what_was_due_to_them(traces, answers):
@@ -141,13 +140,13 @@ def test_several_nodes_together_tell_what_was_due_to_them(traces, answers):
 def test_a_killed_node_is_due_nothing_after_its_last_row(traces, answers):
     line = answers["killed/chat"]
     assert (line["eligible"], line["delivered"], line["delivery_ratio"]) == (5, 5, 1.0)
-    (lost,) = [row for row in stored(traces / "killed", tables.QUALITY) if row["check"] == "ended_without_goodbye"]
+    (lost,) = [row for row in stored(traces / "killed", "quality") if row["check"] == "ended_without_goodbye"]
     assert lost["rows"] == 1
     assert lost["detail"].startswith("12D3KooW")
-    named = {row["kind"]: row for row in stored(traces / "killed", tables.DISTURBANCES)}
+    named = {row["kind"]: row for row in stored(traces / "killed", "disturbances")}
     assert named["nodes"]["what"].startswith("1 node went down without a goodbye at ")
     assert named["nodes"]["source"] == "trace"
-    ends = sorted(row["until_us"] for row in stored(traces / "killed", tables.MEMBERSHIPS))
+    ends = sorted(row["until_us"] for row in stored(traces / "killed", "memberships"))
     assert ends[0] == named["nodes"]["since_us"] < ends[1]
 
 
@@ -173,16 +172,16 @@ def test_an_imported_trace_says_what_it_does_not_know(traces, answers):
         assert line["uplink_share"] == {"mean": None, "max": None}
     known = measured(traces / "go")
     assert {figure for figure, is_known in known.items() if is_known} == {"delivery", "mesh_shape"}
-    assert {row["bytes_out"] for row in stored(traces / "go", tables.TRAFFIC)} == {None}
-    assert {row["nodes_up"] for row in stored(traces / "go", tables.CHURN)} == {None}
-    latencies = stored(traces / "go", tables.LATENCY)
+    assert {row["bytes_out"] for row in stored(traces / "go", "traffic")} == {None}
+    assert {row["nodes_up"] for row in stored(traces / "go", "churn")} == {None}
+    latencies = stored(traces / "go", "latency")
     below = sum(row["deliveries"] for row in latencies if row["latency_us"] == 0)
     assert below < 0.1 * sum(row["deliveries"] for row in latencies)
 
 
 def test_the_publisher_of_an_imported_message_is_where_its_spread_begins(traces, answers):
-    messages = {row["message"]: row for row in stored(traces / "go", tables.MESSAGES)}
-    for row in stored(traces / "go", tables.SPREAD):
+    messages = {row["message"]: row for row in stored(traces / "go", "messages")}
+    for row in stored(traces / "go", "spread"):
         if row["node"] == messages[row["message"]]["publisher"]:
             assert (row["hops"], row["remote"]) == (0, None)
         else:

@@ -12,8 +12,8 @@ from simulated_runs import SMALL, simulate_into, with_metrics
 
 from hearsay.core.language.actions import Reason
 from hearsay.pipeline.input.run_facts import load_runs
-from hearsay.pipeline.output import tables
 from hearsay.pipeline.output.stored_tables import read_table
+from hearsay.pipeline.output.tables import TABLES
 from hearsay.trace.language.schema import NONE, Column, TraceEvent, wire_name
 from hearsay.trace.read.reader import read_rows
 
@@ -55,7 +55,7 @@ def score_rows(path) -> dict[tuple[int, str, int], dict[tuple[int, int], float]]
 
 def test_quantiles_of_scores(runs):
     rows = score_rows(runs["judging"])
-    lines = {(line["time_us"], line["part"], line["topic"]): line for line in stored(runs["judging"], tables.SCORES)}
+    lines = {(line["time_us"], line["part"], line["topic"]): line for line in stored(runs["judging"], "scores")}
     assert set(lines) == {
         (time, event.removeprefix("score_"), None if topic == NONE else topic) for time, event, topic in rows
     }
@@ -89,7 +89,7 @@ def test_the_worst_peers(runs):
          sum(number < GRAYLIST for number in numbers))
         for peer, numbers in given.items()
     )[:20]  # fmt: skip
-    lines = stored(runs["judging"], tables.WORST_PEERS)
+    lines = stored(runs["judging"], "worst_peers")
     assert {line["time_us"] for line in lines} == {last}
     names = ("median", "peer", "observers", "lowest", "below_zero_by", "graylisted_by")
     assert sorted(tuple(line[name] for name in names) for line in lines) == expected
@@ -110,19 +110,19 @@ def test_refusals_by_reason(runs):
         if(event = 'reject', null, sum(bytes))
         from e where event in ('reject', 'drop_rpc') group by 1, event, 3, 4""")  # fmt: skip
     names = ("second", "fate", "kind", "reason", "rows", "count", "bytes")
-    lines = stored(runs["judging"], tables.REFUSALS)
+    lines = stored(runs["judging"], "refusals")
     assert Counter(tuple(line[name] for name in names) for line in lines) == Counter(asked)
     reasons = {line["reason"] for line in lines}
     assert {"lost", "unwanted", "withdrawn", "given_up", "graylisted", "low_score", "rejected"} <= reasons
     by_reason = Counter(line["reason"] for line in lines for _ in range(line["rows"]) if line["fate"] == "dropped")
-    checks = {row["check"]: row["rows"] for row in stored(runs["judging"], tables.QUALITY)}
+    checks = {row["check"]: row["rows"] for row in stored(runs["judging"], "quality")}
     assert {f"drop_{reason}": rows for reason, rows in by_reason.items()}.items() <= checks.items()
 
 
 def sums(path, table) -> dict[str, int]:
     totals = Counter()
     for line in stored(path, table):
-        totals.update({name: line[name] for name in table.names[3:]})
+        totals.update({name: line[name] for name in TABLES[table].names[3:]})
     return dict(totals)
 
 
@@ -134,7 +134,7 @@ def test_promises(runs):
         count(*) filter (event = 'send_rpc' and via = 'iwant' and time_us + delay_us < {end_us})
           - count(*) filter (event = 'drop_rpc' and via = 'iwant' and reason in ('lost', 'unreachable')),
         sum(count) filter (event = 'reject' and kind = 'ihave' and reason = 'given_up') from e""")  # fmt: skip
-    assert tuple(sums(runs["judging"], tables.PROMISES).values()) == asked[0]
+    assert tuple(sums(runs["judging"], "promises").values()) == asked[0]
     assert all(asked[0])
 
 
@@ -149,7 +149,7 @@ def test_what_idontwant_saved(runs):
         count(*) filter (reason = 'withdrawn'), sum(bytes) filter (reason = 'withdrawn')
         from e where event = 'drop_rpc'""")  # fmt: skip
     told, arrived, refused = asked[0]
-    ours = sums(runs["judging"], tables.IDONTWANT)
+    ours = sums(runs["judging"], "idontwant")
     assert tuple(ours.values()) == (told, arrived, refused or 0, *saved[0])
     assert 0 < ours["withheld"] < ours["withheld_bytes"]
 
@@ -179,7 +179,7 @@ def test_a_copy_withheld_is_none_that_was_sent(runs):
 
 
 def test_a_run_without_any_of_it_has_empty_tables(runs):
-    for table in (tables.PROMISES, tables.IDONTWANT, tables.SCORES, tables.WORST_PEERS, tables.REFUSALS):
+    for table in ("promises", "idontwant", "scores", "worst_peers", "refusals"):
         assert stored(runs["plain"], table) == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hearsay.pipeline.output.folders import Folder
 from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.pipeline.output.table_store import WORK, TableStore
-from hearsay.pipeline.output.tables import MEMBERSHIPS
+from hearsay.pipeline.output.tables import TABLES
 
 NAMES = ("plain", "odd {run} {b}'s", "50 % = half*?", "Übung #1:2", "a" * 200, "b" * 200)
 EMPTY = "without rows"
@@ -16,10 +16,10 @@ def test_one_job_writes_the_rows_of_all_runs_into_their_folders(spark, tmp_path)
     outputs = {run: Folder(tmp_path / run) for run in (*NAMES, EMPTY)}
     store = TableStore(outputs)
     spark.sparkContext.setJobGroup("writes", "")
-    store.write_with_spark(MEMBERSHIPS, spark.createDataFrame(rows, MEMBERSHIPS.ddl).coalesce(1))
+    store.write_with_spark("memberships", spark.createDataFrame(rows, TABLES["memberships"].ddl).coalesce(1))
     assert len(spark.sparkContext.statusTracker().getJobIdsForGroup("writes")) == 1
     store.publish()
-    found = {run: read_table(output.path, MEMBERSHIPS).to_pylist() for run, output in outputs.items()}
+    found = {run: read_table(output.path, "memberships").to_pylist() for run, output in outputs.items()}
     assert found.pop(EMPTY) == []
     assert {run: [tuple(line.values()) for line in lines] for run, lines in found.items()} == {
         run: [(run, 0, node, 1, 2) for node in (1, 2)] for run in NAMES

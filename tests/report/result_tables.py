@@ -10,25 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hearsay.pipeline.output.tables import (
-    BALANCE,
-    CHURN,
-    CONTROL,
-    DEGREES,
-    HEADLINE,
-    LATENCY,
-    MESH,
-    MESH_LINKS,
-    MESSAGES,
-    METRICS_FOLDER,
-    QUALITY,
-    RESILIENCE,
-    SPREAD,
-    STATE,
-    TABLES,
-    TRAFFIC,
-    MetricTable,
-)
+from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
 from hearsay.trace.folder.own_folders import Holds, mark
 
 HOSTILE = """<script>alert(1)</script>"'&\u202e</title><!--"""
@@ -43,13 +25,14 @@ TYPES = {
 Rows = Sequence[Mapping[str, Any]]
 
 
-def write_table(run: Path, table: MetricTable, rows: Rows | pa.Table, parts: int = 1) -> None:
+def write_table(run: Path, table: str, rows: Rows | pa.Table, parts: int = 1) -> None:
     """Write a table in place of what stood there. Rows that leave out a column have null there."""
-    schema = pa.schema([(name, TYPES[kind]) for name, kind in table.columns])
+    columns = TABLES[table].columns
+    schema = pa.schema([(name, TYPES[column.kind]) for name, column in columns.items()])
     if not isinstance(rows, pa.Table):
-        assert all(set(row) <= set(table.names) for row in rows), table.name
-        rows = pa.Table.from_pylist([{name: row.get(name) for name in table.names} for row in rows], schema=schema)
-    folder = run / METRICS_FOLDER / table.name
+        assert all(set(row) <= set(columns) for row in rows), table
+        rows = pa.Table.from_pylist([{name: row.get(name) for name in columns} for row in rows], schema=schema)
+    folder = run / METRICS_FOLDER / table
     folder.mkdir(parents=True, exist_ok=True)
     mark(run, Holds.TABLES)
     for old in folder.glob("*.parquet"):
@@ -59,7 +42,7 @@ def write_table(run: Path, table: MetricTable, rows: Rows | pa.Table, parts: int
         pq.write_table(rows.slice(part * size, size).cast(schema), folder / f"part-{part:05}-snappy.parquet")
     manifest = run / METRICS_FOLDER / "manifest-1.json"
     written = json.loads(manifest.read_text()) if manifest.exists() else {"tables": {}}
-    written["tables"][table.name] = sorted(file.name for file in folder.glob("*.parquet"))
+    written["tables"][table] = sorted(file.name for file in folder.glob("*.parquet"))
     manifest.write_text(json.dumps(written))
 
 
@@ -72,26 +55,26 @@ def write_run(
     for topic, topic_name in enumerate(topics):
         for row in _topic_rows(topic, topic_name, nodes, messages, slow).items():
             tables[row[0]] += row[1]
-    tables[TRAFFIC.name].append(_traffic(None, 0, "iwant", 1, 40))
-    tables[CONTROL.name].append({"kind": "iwant", "parts": 1, "ids": 1, "bytes": 40, "bytes_share": 1.0})
+    tables["traffic"].append(_traffic(None, 0, "iwant", 1, 40))
+    tables["control"].append({"kind": "iwant", "parts": 1, "ids": 1, "bytes": 40, "bytes_share": 1.0})
     for second in range(messages):
         up = nodes - (3 if second in (4, 5) else 0)
-        tables[CHURN.name].append({"second": second, "nodes_up": up, "came": 0, "went": 0, "messages": 0})
-        tables[STATE.name].append(
+        tables["churn"].append({"second": second, "nodes_up": up, "came": 0, "went": 0, "messages": 0})
+        tables["state"].append(
             {"time_us": second * 10**6, "nodes": nodes, "entries_mean": 10.0, "entries_max": 30, "bytes_mean": 1500.0,
              "bytes_max": 2500}
         )  # fmt: skip
-    tables[QUALITY.name] += [{"check": "rows", "rows": 1234}, {"check": "orphan_deliveries", "rows": 0}]
-    for each in TABLES.values():
-        write_table(run, each, [{"run": name, **row} for row in tables[each.name]], parts=2)
+    tables["quality"] += [{"check": "rows", "rows": 1234}, {"check": "orphan_deliveries", "rows": 0}]
+    for each in TABLES:
+        write_table(run, each, [{"run": name, **row} for row in tables[each]], parts=2)
     return run
 
 
 def write_empty_run(run: Path) -> Path:
     """A run in which nothing happened: one topic, no message, no row in any table but the first."""
     line = {"run": run.name, "topic": 0, "topic_name": "silence", "messages": 0, "complete": False}
-    for table in TABLES.values():
-        write_table(run, table, [line] if table is HEADLINE else [])
+    for table in TABLES:
+        write_table(run, table, [line] if table == "headline" else [])
     return run
 
 
@@ -109,7 +92,7 @@ def _topic_rows(topic: int, topic_name: str, nodes: int, messages: int, slow: in
         )
     due = nodes * messages
     rows: dict[str, list[dict[str, Any]]] = {
-        HEADLINE.name: [
+        "headline": [
             {"topic_name": topic_name, "router": "floodsub", "nodes": nodes, "messages": messages, "eligible": due,
              "delivered": due - 1, "delivery_ratio": (due - 1) / due, "latency_p50_ms": 50.0 * slow,
              "latency_p90_ms": 90.0 * slow, "latency_p99_ms": 100.0 * slow, "latency_max_ms": nodes / 2 * 10 * slow,
@@ -118,7 +101,7 @@ def _topic_rows(topic: int, topic_name: str, nodes: int, messages: int, slow: in
              "state_bytes_mean": 1500.0, "state_bytes_max": 2500, "ratio_before": 1.0, "seconds": float(messages),
              "complete": True}
         ],
-        MESSAGES.name: [
+        "messages": [
             {"message": number, "publisher": 0, "published_us": number * 10**6, "bytes": 100, "eligible": nodes,
              "delivered_eligible": nodes - (number == 0), "ratio": (nodes - (number == 0)) / nodes,
              "delivered": nodes - (number == 0), "away": away, "copies": away * 3 // 2, "duplicates": away // 2,
@@ -126,46 +109,46 @@ def _topic_rows(topic: int, topic_name: str, nodes: int, messages: int, slow: in
              "p99_us": 100_000.0 * slow, "max_us": 100_000 * slow, "copies_per_delivery": 1.5}
             for number in range(messages)
         ],
-        LATENCY.name: [
+        "latency": [
             {"latency_ms": distance * 10 * slow, "latency_us": distance * 10_000 * slow, "hops": distance,
              "deliveries": count * messages}
             for distance, count in deliveries
         ],
-        TRAFFIC.name: [_traffic(topic, node, "publish", 1, 100 * (node + 1)) for node in range(nodes)]
+        "traffic": [_traffic(topic, node, "publish", 1, 100 * (node + 1)) for node in range(nodes)]
         + [_traffic(topic, 0, "ihave", 5, 60)],
-        CONTROL.name: [
+        "control": [
             {"kind": "publish", "parts": nodes, "ids": nodes, "bytes": 21_000, "bytes_share": 0.99},
             {"kind": "ihave", "parts": 1, "ids": 5, "bytes": 60, "bytes_share": 0.01},
         ],
-        BALANCE.name: [
+        "balance": [
             {"nodes": nodes, "bytes_mean": 1234.0, "bytes_max": 3085, "max_over_mean": 2.5, "gini": 0.25}
         ],
-        MESH.name: [
+        "mesh": [
             {"layer": "mesh", "time_us": second * 10**6, "members": nodes, "links": 2 * nodes, "degree_mean": 2.0,
              "degree_min": 1, "degree_max": 3, "symmetric_share": 1.0, "components": 1, "largest_share": 1.0,
              "diameter": nodes // 2}
             for second in range(1, messages + 1)
         ],
-        DEGREES.name: [
+        "degrees": [
             {"layer": "mesh", "time_us": second * 10**6, "degree": degree, "nodes": count}
             for second in (1, messages)
             for degree, count in ((1, 1), (2, nodes - 2), (3, 1))
         ],
-        MESH_LINKS.name: [
+        "mesh_links": [
             {"layer": "mesh", "node": node, "remote": (node + step) % nodes}
             for node in range(nodes)
             for step in (1, -1)
         ],
-        CHURN.name: [
+        "churn": [
             {"second": second, "nodes_up": nodes, "came": 0, "went": 0, "messages": 1, "eligible": nodes,
              "delivered": nodes - (second == 0), "ratio": (nodes - (second == 0)) / nodes}
             for second in range(0, messages, 2)
         ],
-        RESILIENCE.name: [
+        "resilience": [
             {"disturbances": 6, "first_us": 4_000_000, "last_us": 5_000_000, "ratio_before": 1.0,
              "ratio_during": 0.975, "heal_us": 1_500_000}
         ],
-        SPREAD.name: spread,
+        "spread": spread,
     }  # fmt: skip
     return {table: [{"topic": topic, **row} for row in found] for table, found in rows.items()}
 

@@ -8,7 +8,6 @@ import numpy as np
 from result_tables import write_run, write_table
 
 from hearsay.core.language.actions import Via
-from hearsay.pipeline.output.tables import HEADLINE, MESSAGES, SPREAD
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import run_on_fitting_engine
 from hearsay.trace.language.schema import TraceEvent, TraceRow, wire_name
@@ -24,7 +23,7 @@ def analysed(folder: Path, seed: int, loss: float = 0.3) -> Path:
     write_run(folder, nodes=30, messages=12)
     head = {"topic_name": "topic", "router": "gossipsub", "nodes": 30, "messages": 12, "start_us": 0}
     name = {"run": folder.name, "topic": 0}
-    write_table(folder, HEADLINE, [{**name, **head, "complete": True}])
+    write_table(folder, "headline", [{**name, **head, "complete": True}])
     published, delivered = stories(folder)
     messages, spread = [], []
     for number, first in published.items():
@@ -44,8 +43,8 @@ def analysed(folder: Path, seed: int, loss: float = 0.3) -> Path:
         )
         after_us = row.time_us - published[typical].time_us
         spread.append({**name, "message": typical, "node": row.peer, "after_us": after_us, **whence})
-    write_table(folder, MESSAGES, messages)
-    write_table(folder, SPREAD, spread)
+    write_table(folder, "messages", messages)
+    write_table(folder, "spread", spread)
     return folder
 
 

@@ -12,7 +12,6 @@ from result_tables import HOSTILE, write_empty_run, write_run, write_table
 
 from chromium import Page, opened
 from hearsay.pipeline.output.stored_tables import read_table
-from hearsay.pipeline.output.tables import HEADLINE
 from hearsay.report.write import write_report
 from hearsay.text import numbers
 
@@ -37,9 +36,9 @@ def five_routers(tmp_path_factory) -> Path:
     runs = []
     for place, router in enumerate(("floodsub", "randomsub", "meshsub", "gossipsub", "episub")):
         run = write_run(folder / router, slow=1 + place)
-        (line,) = read_table(run, HEADLINE).to_pylist()
+        (line,) = read_table(run, "headline").to_pylist()
         changed = {"router": router, "latency_p99_ms": 100.0 * (1 + place), "complete": router != "episub"}
-        write_table(run, HEADLINE, [line | changed])
+        write_table(run, "headline", [line | changed])
         runs.append(run)
     return write_report(runs, folder / "report.html")
 

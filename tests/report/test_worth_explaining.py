@@ -15,7 +15,6 @@ from runs_with_tables import analysed, stories
 from test_write_report import Read
 
 from chromium import opened
-from hearsay.pipeline.output.tables import MESSAGES
 from hearsay.report.write import write_report
 
 
@@ -62,11 +61,11 @@ def test_the_slowest_and_the_least_delivered_are_named(runs, report):
 def test_who_was_not_due_a_message_does_not_make_it_slow(runs, tmp_path):
     run = tmp_path / "churn"
     shutil.copytree(runs[0], run)
-    lines = pq.read_table(run / "metrics" / MESSAGES.name).sort_by("message").to_pylist()
+    lines = pq.read_table(run / "metrics" / "messages").sort_by("message").to_pylist()
     for line, (t100_us, t99_us) in zip(lines, [(8_000_000, 900), (None, 1000), (None, 7_000_000)], strict=False):
         undue = {"delivered": line["delivered_eligible"] + 2, "max_us": 9_000_000}
         line |= {**undue, "t100_us": t100_us, "t99_us": t99_us}
-    write_table(run, MESSAGES, lines)
+    write_table(run, "messages", lines)
     page = read(write_report([run], tmp_path / "out.html"))
     slow = [text for text in page.texts if " had it after " in text or text.startswith("its last delivery took")]
     assert slow[0] == "the last due node had it after 8\N{NO-BREAK SPACE}s, other nodes later"

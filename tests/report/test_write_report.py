@@ -16,29 +16,7 @@ from commands import hearsay as run_command
 from result_tables import HOSTILE, write_empty_run, write_run, write_table
 
 from hearsay.pipeline.output.stored_tables import read_table, stored_files
-from hearsay.pipeline.output.tables import (
-    CHURN,
-    CONTROL,
-    DEGREES,
-    DISTURBANCES,
-    EXCHANGE,
-    HEADLINE,
-    IDONTWANT,
-    LATENCY,
-    MEASURED,
-    MESH,
-    MESH_LINKS,
-    MESSAGES,
-    METRICS_FOLDER,
-    PROMISES,
-    QUALITY,
-    RESILIENCE,
-    SCORES,
-    SPREAD,
-    STATE,
-    TABLES,
-    TRAFFIC,
-)
+from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
 from hearsay.report import palette
 from hearsay.report.html import ReportError
 from hearsay.report.run_page import definitions
@@ -103,14 +81,14 @@ def test_disturbances_are_named_with_delivery_before_during_and_after(tmp_path):
         {"disturbance": 0, "kind": "loss", "what": "5 % of messages lost on links throughout", "source": "scenario"},
         {"disturbance": 1, "kind": "partition", "what": cut_off, "source": "scenario"},
     ]
-    write_table(run, DISTURBANCES, [{"run": run.name, **row} for row in named])
+    write_table(run, "disturbances", [{"run": run.name, **row} for row in named])
     measured = [
         {"disturbances": 1, "ratio_before": 0.99, "ratio_during": 0.6, "ratio_after": 1.0},
         {"disturbance": 0, "kind": "loss", "disturbances": 1, "ratio_during": 0.9},
         {"disturbance": 1, "kind": "partition", "disturbances": 1, "ratio_before": 0.99, "ratio_during": 0.6,
          "ratio_after": 1.0, "heal_us": 2_000_000},
     ]  # fmt: skip
-    write_table(run, RESILIENCE, [{"run": run.name, "topic": 0, **row} for row in measured])
+    write_table(run, "resilience", [{"run": run.name, "topic": 0, **row} for row in measured])
     text = report(tmp_path, run).text
     assert "5 % of messages lost on links throughout – 90 % – –" in text
     assert f"{cut_off} 99 % 60 % 100 % 2 s" in text
@@ -119,14 +97,14 @@ def test_disturbances_are_named_with_delivery_before_during_and_after(tmp_path):
 
 def test_what_a_trace_cannot_tell_is_not_a_zero(tmp_path):
     run = write_run(tmp_path / "ring")
-    (row,) = [dict(row) for row in read_table(run, HEADLINE).to_pylist()]
+    (row,) = [dict(row) for row in read_table(run, "headline").to_pylist()]
     unknown = ("bytes_out_mean", "bytes_out_max_over_mean", "bytes_out_gini", "control_bytes_share", "hops_mean")
-    write_table(run, HEADLINE, [row | dict.fromkeys(unknown)])
+    write_table(run, "headline", [row | dict.fromkeys(unknown)])
     reasons = {"bytes_out": "sizes are not in it", "evenness": "sizes are not in it", "hops": "hops are not in it"}
     lines = [{"figure": figure, "measured": False, "reason": reason} for figure, reason in reasons.items()]
-    write_table(run, MEASURED, [{"run": run.name, **line} for line in lines])
-    sent = read_table(run, TRAFFIC).to_pylist()
-    write_table(run, TRAFFIC, [row | {"bytes_out": None} for row in sent])
+    write_table(run, "measured", [{"run": run.name, **line} for line in lines])
+    sent = read_table(run, "traffic").to_pylist()
+    write_table(run, "traffic", [row | {"bytes_out": None} for row in sent])
     page = report(tmp_path, run)
     reasons = [attributes["title"] for name, attributes in page.tags if name == "span" and "title" in attributes]
     assert reasons.count("not measured: sizes are not in it") == 3 + 4
@@ -140,10 +118,10 @@ def test_what_a_trace_cannot_tell_is_not_a_zero(tmp_path):
 
 def test_what_no_trace_of_live_nodes_can_tell_has_no_panel(tmp_path):
     run = write_run(tmp_path / "nodes")
-    write_table(run, MEASURED, [{"run": "nodes", "figure": "state", "measured": False, "reason": "no rows"}])
-    write_table(run, STATE, [])
-    copies = [row | {"copies_per_delivery": 1.0} for row in read_table(run, HEADLINE).to_pylist()]
-    write_table(run, HEADLINE, copies)
+    write_table(run, "measured", [{"run": "nodes", "figure": "state", "measured": False, "reason": "no rows"}])
+    write_table(run, "state", [])
+    copies = [row | {"copies_per_delivery": 1.0} for row in read_table(run, "headline").to_pylist()]
+    write_table(run, "headline", copies)
     page = report(tmp_path, run)
     assert "state" not in {figure["id"] for figure in page.data["figures"]}
     assert not any(attributes.get("href") == "#state" for _, attributes in page.tags)
@@ -152,10 +130,10 @@ def test_what_no_trace_of_live_nodes_can_tell_has_no_panel(tmp_path):
 def test_charts_of_real_nodes_start_at_the_first_row(tmp_path):
     run = write_run(tmp_path / "ring")
     begins = 1_795_305_812_061_905
-    (row,) = [dict(row) for row in read_table(run, HEADLINE).to_pylist()]
-    write_table(run, HEADLINE, [row | {"start_us": begins}])
-    messages = read_table(run, MESSAGES).to_pylist()
-    write_table(run, MESSAGES, [row | {"published_us": row["published_us"] + begins} for row in messages])
+    (row,) = [dict(row) for row in read_table(run, "headline").to_pylist()]
+    write_table(run, "headline", [row | {"start_us": begins}])
+    messages = read_table(run, "messages").to_pylist()
+    write_table(run, "messages", [row | {"published_us": row["published_us"] + begins} for row in messages])
     page = report(tmp_path, run)
     assert page.figure("latency-over-time")["series"][0]["x"] == list(range(10))
     assert page.figure("churn")["series"][0]["x"] == [0, 2, 4, 6, 8]
@@ -196,12 +174,12 @@ def test_neighbours_and_tree_are_shown_where_there_is_no_mesh(tmp_path):
          "degree_mean": degree, "degree_min": degree, "degree_max": degree, "components": 1, "largest_share": 1.0}
         for layer, degree in (("neighbours", 7), ("tree", 2))
     ]  # fmt: skip
-    write_table(run, MESH, looks)
+    write_table(run, "mesh", looks)
     counts = [{"layer": "neighbours", "degree": 7, "nodes": 20}, {"layer": "tree", "degree": 2, "nodes": 20}]
-    write_table(run, DEGREES, [{"run": run.name, "topic": 0, "time_us": 10**6, **row} for row in counts])
+    write_table(run, "degrees", [{"run": run.name, "topic": 0, "time_us": 10**6, **row} for row in counts])
     links = [("neighbours", 0, 1), ("neighbours", 1, 2), ("neighbours", 2, 0), ("tree", 0, 1), ("tree", 1, 2)]
     rows = [{"run": run.name, "topic": 0, "layer": layer, "node": a, "remote": b} for layer, a, b in links]
-    write_table(run, MESH_LINKS, rows)
+    write_table(run, "mesh_links", rows)
     page = report(tmp_path, run)
     mesh = page.figure("mesh")
     assert [(line["panel"], line["y"]) for line in mesh["series"]] == [(0, [7]), (1, [2])]
@@ -248,7 +226,7 @@ def test_nothing_measured_is_said_and_why(tmp_path):
 
 def test_hostile_names_are_text(tmp_path):
     run = write_run(tmp_path / "<img src=x onerror=alert(1)>&", topics=("ok", HOSTILE))
-    write_table(run, QUALITY, [{"run": run.name, "check": HOSTILE, "rows": 3, "detail": HOSTILE}])
+    write_table(run, "quality", [{"run": run.name, "check": HOSTILE, "rows": 3, "detail": HOSTILE}])
     page = report(tmp_path, run)
     assert HOSTILE.replace("\u202e", "\\u202e") in page.text
     assert run.name in page.text
@@ -262,7 +240,7 @@ def test_hostile_words_in_charts_stay_in_the_data(tmp_path):
     run = write_run(tmp_path / "ring")
     kind = "</script><script>alert(1)</script><!--<script>"
     write_table(
-        run, CONTROL, [{"run": "ring", "topic": 0, "kind": kind, "parts": 1, "bytes": 20, "bytes_share": 1.0}]
+        run, "control", [{"run": "ring", "topic": 0, "kind": kind, "parts": 1, "bytes": 20, "bytes_share": 1.0}]
     )
     page = report(tmp_path, run)
     assert len(page.scripts) == 2
@@ -298,9 +276,9 @@ def test_a_script_is_no_node(tmp_path):
 def test_all_topics_come_first_then_those_in_most_trouble_and_the_rest_is_counted(tmp_path):
     names = [f"topic-{number:02}" for number in range(40)]
     run = write_run(tmp_path / "many", topics=names)
-    headlines = pa.parquet.read_table(run / METRICS_FOLDER / HEADLINE.name).drop_columns(["run"]).to_pylist()
+    headlines = pa.parquet.read_table(run / METRICS_FOLDER / "headline").drop_columns(["run"]).to_pylist()
     headlines[37] |= {"delivered": 150, "delivery_ratio": 0.75}
-    write_table(run, HEADLINE, [{"run": run.name, **row} for row in headlines])
+    write_table(run, "headline", [{"run": run.name, **row} for row in headlines])
     page = report(tmp_path, run)
     options = [attributes["value"] for name, attributes in page.tags if name == "option"]
     assert options == [str(place) for place in range(MAX_TOPICS + 1)]
@@ -350,8 +328,8 @@ def test_the_report_says_what_ran(tmp_path):
 
 def with_headlines(run: Path, **changed) -> Path:
     """The run with other figures in the lines of its topics."""
-    lines = pa.parquet.read_table(run / METRICS_FOLDER / HEADLINE.name).drop_columns(["run"]).to_pylist()
-    write_table(run, HEADLINE, [{"run": run.name, **line, **changed} for line in lines])
+    lines = pa.parquet.read_table(run / METRICS_FOLDER / "headline").drop_columns(["run"]).to_pylist()
+    write_table(run, "headline", [{"run": run.name, **line, **changed} for line in lines])
     return run
 
 
@@ -382,7 +360,7 @@ def test_a_quiet_run_has_no_chart_of_nodes(tmp_path):
     due = [
         {"run": "quiet", "topic": 0, "second": s, "eligible": 20, "delivered": 20, "ratio": 1.0} for s in range(10)
     ]
-    write_table(run, CHURN, [*quiet, *due])
+    write_table(run, "churn", [*quiet, *due])
     churn = report(tmp_path, run).figure("churn")
     assert [(line["panel"], line["y"]) for line in churn["series"]] == [(0, [1] * 10)]
 
@@ -400,13 +378,13 @@ def test_scores_promises_and_idontwant_are_drawn_where_there_is_something_to_say
         {"run": "judging", "part": "score", "time_us": second * 10**6, "pairs": 40, **quantiles, **shares}
         for second in (2, 4)
     ]
-    write_table(run, SCORES, looks)
+    write_table(run, "scores", looks)
     requested = {"run": "judging", "seconds": 1, "requests": 2, "asked": 4, "answered": 3, "broken": 1}
-    write_table(run, PROMISES, [{**requested, "second": second} for second in (1, 3)])
+    write_table(run, "promises", [{**requested, "second": second} for second in (1, 3)])
     saved = {"told": 30, "withheld": 5, "withheld_bytes": 5_000, "withdrawn": 1, "withdrawn_bytes": 1_000}
-    write_table(run, IDONTWANT, [{"run": "judging", "second": 2, "seconds": 2, **saved}])
+    write_table(run, "idontwant", [{"run": "judging", "second": 2, "seconds": 2, **saved}])
     moved = {"run": "judging", "seconds": 1, "dials": 5, "connections": 3, "nodes": 2}
-    write_table(run, EXCHANGE, [moved | {"second": 4, "nodes": 0}, moved | {"second": 6, "connections": 1}])
+    write_table(run, "exchange", [moved | {"second": 4, "nodes": 0}, moved | {"second": 6, "connections": 1}])
     page = report(tmp_path, run)
     middle, lowest, below, *thresholds = page.figure("scores")["series"]
     assert (middle["y"], middle["low"], middle["high"]) == ([1.5, 1.5], [-20, -20], [2, 2])
@@ -426,8 +404,8 @@ def test_the_typical_message_of_each_run_is_shown(tmp_path):
     runs = [write_run(tmp_path / "a"), write_run(tmp_path / "b")]
     same = report(tmp_path, *runs)
     assert [one["lists"]["typical"] for one in same.figure("spread")["series"]] == [1, 1]
-    other = pa.parquet.read_table(runs[1] / METRICS_FOLDER / SPREAD.name).to_pylist()
-    write_table(runs[1], SPREAD, [{**row, "message": 7} for row in other])
+    other = pa.parquet.read_table(runs[1] / METRICS_FOLDER / "spread").to_pylist()
+    write_table(runs[1], "spread", [{**row, "message": 7} for row in other])
     page = report(tmp_path, *runs)
     assert [one["lists"]["typical"] for one in page.figure("spread")["series"]] == [1, 7]
 
@@ -461,15 +439,15 @@ def test_a_run_of_a_million_nodes_stays_small(tmp_path):
     columns = {
         "run": pa.array(["big"] * nodes), "topic": pa.array(np.zeros(nodes, dtype=np.int32)), "node": pa.array(node),
         "kind": pa.array(["publish"] * nodes),
-        **{name: pa.array(node.astype(np.int64)) for name in TRAFFIC.names[4:]},
+        **{name: pa.array(node.astype(np.int64)) for name in TABLES["traffic"].names[4:]},
     }  # fmt: skip
-    write_table(run, TRAFFIC, pa.table(columns))
+    write_table(run, "traffic", pa.table(columns))
     latencies = [
         {"run": "big", "topic": 0, "latency_us": 1000 * latency, "hops": hops, "deliveries": 1000 + latency}
         for latency in range(5000)
         for hops in range(3)
     ]
-    write_table(run, LATENCY, latencies)
+    write_table(run, "latency", latencies)
     page = report(tmp_path, *[run] * 5)
     (load, *_) = page.figure("load")["series"]
     assert len(load["x"]) <= 500
@@ -506,7 +484,7 @@ def test_the_command_refuses_in_one_line(tmp_path):
 
 def test_a_damaged_table_is_named(tmp_path):
     run = write_run(tmp_path / "ring")
-    for part in (run / METRICS_FOLDER / LATENCY.name).glob("*.parquet"):
+    for part in (run / METRICS_FOLDER / "latency").glob("*.parquet"):
         part.write_bytes(part.read_bytes()[:-9])
     with pytest.raises(ReportError, match=re.escape(str(run / METRICS_FOLDER / "latency")) + ".*cannot be read"):
         write_report([run], tmp_path / "report.html")
@@ -546,7 +524,7 @@ def test_a_truncated_trace_is_said_first(tmp_path):
 
 def test_a_table_without_a_column_is_named(tmp_path):
     run = write_run(tmp_path / "ring")
-    for part in (run / METRICS_FOLDER / HEADLINE.name).glob("*.parquet"):
+    for part in (run / METRICS_FOLDER / "headline").glob("*.parquet"):
         pa.parquet.write_table(pa.table({"run": ["ring"]}), part)
     with pytest.raises(ReportError, match="column topic is missing"):
         write_report([run], tmp_path / "report.html")
@@ -555,7 +533,7 @@ def test_a_table_without_a_column_is_named(tmp_path):
 def test_files_that_the_latest_manifest_does_not_name_are_absent(tmp_path):
     run = write_run(tmp_path / "ring")
     manifest = json.loads((run / METRICS_FOLDER / "manifest-1.json").read_text())
-    manifest["tables"][RESILIENCE.name] = []
+    manifest["tables"]["resilience"] = []
     (run / METRICS_FOLDER / "manifest-2.json").write_text(json.dumps(manifest))
     assert "healed after" not in report(tmp_path, run).text
 
@@ -571,7 +549,7 @@ def test_a_malformed_manifest_of_tables_is_named(tmp_path, text):
 def test_a_manifest_of_tables_names_no_file_of_another_folder(tmp_path):
     run = write_run(tmp_path / "ring")
     (run / METRICS_FOLDER / "manifest-2.json").write_text('{"tables": {"headline": ["../../../secret.parquet"]}}')
-    assert stored_files(run, HEADLINE) == [run / METRICS_FOLDER / "headline" / "secret.parquet"]
+    assert stored_files(run, "headline") == [run / METRICS_FOLDER / "headline" / "secret.parquet"]
 
 
 def test_tables_in_a_folder_of_their_own_are_not_said_to_lack_the_trace(tmp_path):

@@ -13,7 +13,7 @@ from hearsay.pipeline.output.hadoop_folder import HadoopFolder
 from hearsay.pipeline.output.outputs import is_for_a_report
 from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.pipeline.output.table_store import WORK, TableStore
-from hearsay.pipeline.output.tables import HEADLINE, METRICS_FOLDER, TABLES
+from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
 from hearsay.pipeline.spark.place import Where
 from hearsay.pipeline.spark.session import spark_session
 
@@ -23,8 +23,8 @@ def main(uri: str, target: Path, conf: list[str]) -> None:
     with spark_session(Where(conf=tuple(settings)), 1, print) as spark, TemporaryDirectory() as work:
         folder = HadoopFolder(spark, uri, Path(work, "one"))
         folder.refresh(is_for_a_report)
-        tables = {table: read_table(folder.path, table) for table in TABLES.values()}
-        (run,) = {*tables[HEADLINE].column("run").to_pylist()}
+        tables = {table: read_table(folder.path, table) for table in TABLES}
+        (run,) = {*tables["headline"].column("run").to_pylist()}
 
         killed = TableStore({run: folder})
         for table, rows in tables.items():
@@ -37,7 +37,7 @@ def main(uri: str, target: Path, conf: list[str]) -> None:
 
         store = TableStore({run: folder})
         for table, rows in tables.items():
-            store.write_with_spark(table, spark.createDataFrame(rows, table.ddl).coalesce(1))
+            store.write_with_spark(table, spark.createDataFrame(rows, TABLES[table].ddl).coalesce(1))
         store.publish()
         assert len(folder.files(METRICS_FOLDER)) == len(tables) + 1
         assert not folder.files(WORK)

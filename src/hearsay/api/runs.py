@@ -81,7 +81,7 @@ class Run:
     @property
     def tables(self) -> tuple[str, ...]:
         """The tables that are there: of the analysis, and of peers and topics."""
-        metrics = [name for name, table in TABLES.items() if stored_files(self.folder, table)]
+        metrics = [name for name in TABLES if stored_files(self.folder, name)]
         return (*metrics, *(name for name in _DICTIONARIES if dictionary_file(self.folder, name).is_file()))
 
     def table(self, name: str) -> Table:
@@ -93,7 +93,7 @@ class Run:
             return Table(found)
         if name not in TABLES:
             raise KeyError(f"no table {name!r}; there are {', '.join((*TABLES, *_DICTIONARIES))}")
-        return Table(with_names(self.folder, read_table(self.folder, TABLES[name])))
+        return Table(with_names(self.folder, read_table(self.folder, name)))
 
     def rows(
         self,
@@ -129,7 +129,7 @@ class Run:
 
     def sql(self, question: str, values: Sequence[object] = ()) -> Table:
         """The answer to a question in DuckDB's SQL. Tables have their names; the trace is called `rows`."""
-        files = {name: stored_files(self.folder, TABLES[name]) for name in self.tables if name in TABLES}
+        files = {name: stored_files(self.folder, name) for name in self.tables if name in TABLES}
         files |= {name: [dictionary_file(self.folder, name)] for name in self.tables if name in _DICTIONARIES}
         trace = [self.folder / file.name for file in self._manifest.trace.files]
         return ask(self.folder, {**files, **({ROWS: trace} if trace else {})}, question, values)

@@ -158,12 +158,11 @@ def show_answers(lines: list[dict[str, Any]], outputs: Sequence[Folder], as_json
         print_json(lines)
         return
     from hearsay.pipeline.output.stored_tables import read_table
-    from hearsay.pipeline.output.tables import QUALITY
 
     if lines:
         click.echo(answers_text(lines))
     for output in outputs:
-        for check in read_table(output.path, QUALITY).to_pylist():
+        for check in read_table(output.path, "quality").to_pylist():
             name = output.path.resolve().name
             if check["check"] == "not_due":
                 click.echo(f"{name}: {check['detail']}")

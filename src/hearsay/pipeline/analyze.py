@@ -10,7 +10,7 @@ from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.pipeline.output.folders import Folder
 from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.pipeline.output.table_store import TableStore
-from hearsay.pipeline.output.tables import HEADLINE, TABLES
+from hearsay.pipeline.output.tables import TABLES
 from hearsay.pipeline.rows import trace_of
 from hearsay.pipeline.tables import Tables
 
@@ -33,11 +33,11 @@ def analyze(spark: SparkSession, runs: Sequence[RunFacts], outputs: Mapping[str,
         step("meshes, disturbances and the answers")
         tables.compute(list(TABLES))
         step("putting the tables into place")
-        for name, table in TABLES.items():
+        for name in TABLES:
             if name in tables.arrow:
-                store.write(table, tables.arrow[name])
+                store.write(name, tables.arrow[name])
             else:
-                store.write_with_spark(table, tables[name])
+                store.write_with_spark(name, tables[name])
         store.publish()
     finally:
         store.discard()
@@ -47,7 +47,7 @@ def headlines(runs: Sequence[RunFacts], outputs: Mapping[str, Folder]) -> list[d
     """The contract of `hearsay analyze --json`: one object per run and topic."""
     lines: list[dict[str, Any]] = []
     for run in runs:
-        rows: list[dict[str, Any]] = read_table(outputs[run.name].path, HEADLINE).to_pylist()
+        rows: list[dict[str, Any]] = read_table(outputs[run.name].path, "headline").to_pylist()
         lines.extend(_json_of(row) for row in sorted(rows, key=lambda row: row["topic"]))
     return lines
 
@@ -56,11 +56,7 @@ def _json_of(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "run": row["run"],
         "topic": row["topic_name"],
-        "router": row["router"],
-        "nodes": row["nodes"],
-        "messages": row["messages"],
-        "eligible": row["eligible"],
-        "delivered": row["delivered"],
+        **{name: row[name] for name in ("router", "nodes", "messages", "eligible", "delivered")},
         **metrics.nested(row),
         "resilience": {
             "before": row["ratio_before"],

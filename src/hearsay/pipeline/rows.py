@@ -7,7 +7,7 @@ file and six of its run. Spark shows units and meanings as comments (docs/refere
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
@@ -15,9 +15,8 @@ from itertools import count
 from pathlib import Path
 from string import Formatter
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-import pyarrow
 from pyspark.sql.types import StructType
 
 from hearsay.pipeline.input.run_facts import SCRIPT_ROLE, TRACED_ROLE, RunFacts
@@ -25,38 +24,21 @@ from hearsay.pipeline.output.columns import commented
 from hearsay.pipeline.output.folders import load_folders
 from hearsay.pipeline.output.hadoop_folder import folder_at
 from hearsay.pipeline.output.outputs import CARRIED
+from hearsay.pipeline.output.stored_tables import arrow_schema
+from hearsay.pipeline.output.tables import FRAMES
 from hearsay.pipeline.spark.settings import SMALL_ROWS
 from hearsay.pipeline.spark.work_folder import work_folder
+from hearsay.trace.folder.arrow import pa
 from hearsay.trace.folder.exact_paths import exactly, place_of
-from hearsay.trace.language.columns import CODED, DTYPES
-from hearsay.trace.language.schema import CLASSES, COLUMNS, Column
+from hearsay.trace.language.schema import CLASSES
 from hearsay.trace.write.run_folder import DICTIONARIES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pa: Any = pyarrow
-
-_ARROW = {
-    "string": pa.string(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(),
-    "boolean": pa.bool_(),
-}  # fmt: skip
-_TYPES = {1: "string", 2: "smallint", 4: "int", 8: "bigint"}
-ROW_DDL = ", ".join(
-    f"{name} {'string' if column in CODED else _TYPES[DTYPES[column].itemsize]}"
-    for column, name in zip(Column, COLUMNS, strict=True)
-)
-"""The columns of every class, as its files have them."""
-_OF_RUN = "run string, run_start_us bigint, run_end_us bigint, simulated boolean, window_us bigint, stretch_s bigint"
-FRAMES = {
-    "rows": f"{ROW_DDL}, {_OF_RUN}",
-    "runs": f"{_OF_RUN}, router string, rows bigint, complete boolean, still_written boolean, "
-    "uplink_bits_per_s bigint, gossip_threshold double, publish_threshold double, graylist_threshold double",
-    "topics": "run string, topic int, topic_name string",
-    "nodes": "run string, node int, name string",
-    "planned": "run string, place int, kind string, what string, since_us bigint, until_us bigint",
-}
-"""The columns of the DataFrames of a trace; all classes have the same."""
+Known: TypeAlias = Mapping[str, str]
+"""By figure the SQL of whether it is known in the run of a row."""
+_OF_RUN = ("run", "run_start_us", "run_end_us", "simulated", "window_us", "stretch_s")
 _DESCRIPTION = "spark.job.description"
 _numbers = count()
 MAX_LINES = 3_600
@@ -114,8 +96,7 @@ class Trace:
         `{run}` is the name of the run: a column, or a literal if there is one run. Sums over many rows are faster
         without a text among their keys.
         """
-        named = {name for _, name, _, _ in Formatter().parse(text) if name}
-        texts = {name: self._view(frames.get(name) or getattr(self, name)) for name in named - {"run"}}
+        texts = {name: self._view(frames.get(name) or getattr(self, name)) for name in named_in(text)}
         texts["run"] = _literal(self.names[0]) if len(self.names) == 1 else "run"
         return self.runs.sparkSession.sql(text.format_map(texts))
 
@@ -127,6 +108,22 @@ class Trace:
                 frame.createOrReplaceTempView(view)
                 self._views[id(frame)] = (frame, view)
             return self._views[id(frame)][1]
+
+
+class Frames(Protocol):
+    """The DataFrames of a trace, and those of questions, by name: questions read them."""
+
+    @property
+    def known(self) -> Known: ...
+
+    def query(self, text: str) -> DataFrame:
+        """Return the result of a SQL text that names DataFrames in braces, as `Trace.query` does."""
+        ...
+
+
+def named_in(text: str) -> set[str]:
+    """Return the DataFrames that a SQL text names in braces."""
+    return {name for _, name, _, _ in Formatter().parse(text) if name} - {"run"}
 
 
 def read(spark: SparkSession, paths: Sequence[str | Path], window_us: int | None = None) -> Trace:
@@ -149,26 +146,25 @@ def trace_of(spark: SparkSession, runs: Sequence[RunFacts]) -> Trace:
     small = sum(run.rows for run in runs) < SMALL_ROWS
 
     def whole(kind: str, frame: DataFrame) -> DataFrame:
-        described = commented(frame, kind, FRAMES[kind])
+        described = commented(frame, FRAMES[kind])
         return described.coalesce(1) if small else described
 
     return Trace(
         one_partition=small,
         names=tuple(run.name for run in runs),
-        runs=whole("runs", _few(spark, [_facts_row(run) for run in runs], FRAMES["runs"])),
-        topics=whole("topics", _few(spark, topics, FRAMES["topics"])),
+        runs=whole("runs", _few(spark, [_facts_row(run) for run in runs], "runs")),
+        topics=whole("topics", _few(spark, topics, "topics")),
         nodes=whole("nodes", _nodes(spark, runs)),
-        planned=whole("planned", _few(spark, planned, FRAMES["planned"])),
+        planned=whole("planned", _few(spark, planned, "planned")),
         **{name: whole("rows", _class_rows(spark, runs, name)) for name in CLASSES},
     )
 
 
-def _few(spark: Any, rows: Sequence[tuple[Any, ...]], ddl: str) -> DataFrame:
+def _few(spark: Any, rows: Sequence[tuple[Any, ...]], kind: str) -> DataFrame:
     """Return rows that are here already, by way of Arrow: a plan that holds them needs no Python worker."""
-    fields = [(name, _ARROW[kind]) for name, kind in (each.split() for each in ddl.split(", "))]
-    columns = list(zip(*rows, strict=True)) or [()] * len(fields)
-    arrays = [pa.array(column, kind) for column, (_, kind) in zip(columns, fields, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, [name for name, _ in fields]), StructType.fromDDL(ddl))
+    frame = FRAMES[kind]
+    lines = [dict(zip(frame.names, row, strict=True)) for row in rows]
+    return spark.createDataFrame(pa.Table.from_pylist(lines, arrow_schema(frame)), StructType.fromDDL(frame.ddl))
 
 
 def _facts_row(run: RunFacts) -> tuple[Any, ...]:
@@ -191,21 +187,21 @@ def stretch_s(length_us: int) -> int:
 
 def _class_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str) -> DataFrame:
     """A scan per run, whose facts are constants in it: they cost no work per row."""
+    with_run: Any = StructType.fromDDL(FRAMES["rows"].ddl)
     scans = [
-        spark.read.schema(ROW_DDL)
+        spark.read.schema(with_run[: -len(_OF_RUN)])
         .parquet(*(exactly(run.place(file.name)) for file in run.files(trace_class)))
         .selectExpr("*", *_constants(run))
         for run in runs
         if run.files(trace_class)
     ]
     if not scans:
-        return _few(spark, [], FRAMES["rows"])
+        return _few(spark, [], "rows")
     return reduce(lambda left, right: left.unionAll(right), scans)
 
 
 def _constants(run: RunFacts) -> list[str]:
-    names = [field.split()[0] for field in _OF_RUN.split(", ")]
-    return [f"{_literal(value)} as {name}" for value, name in zip(_of_run(run), names, strict=True)]
+    return [f"{_literal(value)} as {name}" for value, name in zip(_of_run(run), _OF_RUN, strict=True)]
 
 
 def _literal(value: str | int) -> str:
@@ -238,7 +234,7 @@ def _nodes(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
         if (run.path / name).exists()
     ]
     if not scans:
-        return _few(spark, [], FRAMES["nodes"])
+        return _few(spark, [], "nodes")
     return spark.sql(
         f"""
         with known as (select run, peer, name, coalesce(role, '') as role from {{peers}} where peer is not null),

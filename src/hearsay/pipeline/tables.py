@@ -3,8 +3,8 @@
     tables = Tables(read(spark, ["runs/first", "runs/second"]))
     tables["messages"].where("ratio < 1").show()
 
-A table is computed when it is first used. The parameters of its function (`pipeline.questions`) have the names of the
-tables that it reads, which are computed before.
+A table is computed when it is first used. The SQL of its function (`pipeline.questions`) names the tables that it
+reads, which are computed before.
 
 Most tables are small, whatever the trace holds: they come to the driver, which reads them from memory from then on.
 The others grow with the rows of the trace. Spark writes them as Parquet into a scratch folder and reads them from
@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from inspect import signature
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,20 +40,21 @@ from hearsay.pipeline.questions import (
     state,
     traffic,
 )
+from hearsay.pipeline.rows import named_in
 from hearsay.trace.folder.exact_paths import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from hearsay.pipeline.rows import Trace
+    from hearsay.pipeline.rows import Frames, Known, Trace
 
 Result = TypeVar("Result")
 THREADS = 3
 """While one query is planned, tasks of another run."""
 
 
-def _by_name(*made: Callable[..., DataFrame]) -> dict[str, Callable[..., DataFrame]]:
+def _by_name(*made: Callable[[Frames], DataFrame]) -> dict[str, Callable[[Frames], DataFrame]]:
     return {function.__name__: function for function in made}
 
 
@@ -68,8 +68,8 @@ _SMALL = _by_name(
     agreements.promises, agreements.idontwant, exchange.exchange, scores.scores, scores.worst_peers, spread.spread,
     quality.quality, headline.headline,
 )  # fmt: skip
-_READ_ONCE = _by_name(messages.receipts, messages.members, traffic.control_shares)
-"""Spark makes their rows for the one table that reads them."""
+_READ_ONCE = _by_name(messages.receipts, messages.members, messages.summed, mesh.times, traffic.control_shares)
+"""Spark makes their rows where they are read."""
 
 
 @dataclass
@@ -102,6 +102,16 @@ class Tables:
             raise KeyError(f"no table {name!r}; there are {', '.join(TABLES)}")
         return _declared(name, self._frame(name))
 
+    @property
+    def known(self) -> Known:
+        self._result("measured")
+        return measured.known(self._trace, self.arrow["measured"])
+
+    def query(self, text: str) -> DataFrame:
+        """Return the result of a SQL text that names DataFrames of the trace, and others, in braces."""
+        others = {name for name in named_in(text) if not hasattr(self._trace, name)}
+        return self._trace.query(text, **{name: self._frame(name) for name in others})
+
     def compute(self, names: Sequence[str]) -> None:
         """Compute these tables, several at once."""
         with ThreadPoolExecutor(THREADS, thread_name_prefix="tables") as threads:
@@ -127,30 +137,15 @@ class Tables:
 
     def _made(self, name: str) -> Any:
         if name in _READ_ONCE:
-            return self._queried(_READ_ONCE[name])
-        if name in _SMALL:
-            return self._collected(name, self._queried(_SMALL[name]))
-        frame = self._queried(_LARGE[name])
-        if self._trace.one_partition:
+            return _READ_ONCE[name](self)
+        frame = (_SMALL | _LARGE)[name](self)
+        if name in _SMALL or self._trace.one_partition:
             return self._collected(name, frame)
         if self._scratch is None:
             return frame.localCheckpoint()
         path = f"{self._scratch}/{name}"
         frame.write.parquet(path)
         return self._trace.runs.sparkSession.read.schema(frame.schema).parquet(exactly(path))
-
-    def _queried(self, function: Callable[..., DataFrame]) -> DataFrame:
-        return function(**{name: self._argument(name) for name in signature(function).parameters})
-
-    def _argument(self, name: str) -> Any:
-        match name:
-            case "trace":
-                return self._trace
-            case "known":
-                self._result("measured")
-                return measured.known(self._trace, self.arrow["measured"])
-            case _:
-                return self._frame(name)
 
     def _collected(self, name: str, frame: DataFrame) -> _Collected:
         rows: Any = frame
@@ -160,5 +155,5 @@ class Tables:
 
 def _declared(name: str, table: DataFrame) -> DataFrame:
     columns = TABLES[name].columns
-    cast = table.selectExpr(*(f"cast({column} as {kind}) as {column}" for column, kind in columns))
-    return commented(cast, name, TABLES[name].ddl)
+    cast = table.selectExpr(*(f"cast({name} as {column.kind}) as {name}" for name, column in columns.items()))
+    return commented(cast, TABLES[name])

@@ -25,7 +25,7 @@ from hearsay.core.language.actions import Via
 from hearsay.explain.rows import ColumnArrays, select_rows
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs
 from hearsay.pipeline.output.stored_tables import arrow_schema
-from hearsay.pipeline.output.tables import MESSAGES, SPREAD
+from hearsay.pipeline.output.tables import TABLES
 from hearsay.report import thinning
 from hearsay.report.figure import Figure, numbers
 from hearsay.report.figures_delivery import ID, MAX_DELIVERIES, drawn_spread
@@ -48,7 +48,7 @@ _COLUMNS = (
 )  # fmt: skip
 _TRACED = (Column.TIME_US, Column.EVENT, Column.PEER, Column.REMOTE, Column.MESSAGE, Column.HOPS, Column.VIA)
 _SCHEMA = pa.schema(
-    [arrow_schema(SPREAD).field(name) for name in ("message", "node", "remote", "after_us", "hops", "via")]
+    [arrow_schema(TABLES["spread"]).field(name) for name in ("message", "node", "remote", "after_us", "hops", "via")]
 )
 TYPICAL = "typical"
 _LISTS = (
@@ -99,7 +99,7 @@ def carry_messages(figures: Sequence[Figure], runs: Sequence[Run], room: int = M
 def _series(runs: Sequence[Run], shown: dict[str, Any]) -> _Series:
     run = runs[int(shown["run"])]
     view = next(each for each in run.topic_views if each.place == shown["topic"])
-    known = view.rows(run.read(MESSAGES, *_COLUMNS))
+    known = view.rows(run.read("messages", *_COLUMNS))
     known = known.filter(compute.is_valid(known.column("p50_us"))).sort_by(
         [("published_us", "ascending"), ("message", "ascending")]
     )

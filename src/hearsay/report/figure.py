@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hearsay.pipeline.output.tables import MetricTable
 from hearsay.report.runs import View
 from hearsay.trace.folder.arrow import pa
 
@@ -50,7 +49,8 @@ class Figure:
     title: str
     question: str
     kind: Kind
-    source: MetricTable
+    source: str
+    """The table that it is drawn from."""
     x: Axis | None = None
     panels: Sequence[Panel] = ()
     measures: Sequence[str] = ()
@@ -90,7 +90,7 @@ class Figure:
             "series": self.series,
             "ofOneTopic": self.of_one_topic,
             "absent": [{**place(view), "reason": reason} for view, reason in self.absent],
-            "missing": f"no rows in the table “{self.source.name}”{self.why_empty}.",
+            "missing": f"no rows in the table “{self.source}”{self.why_empty}.",
         }
 
 

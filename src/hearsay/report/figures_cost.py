@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hearsay.pipeline.output.tables import CONTROL, MESSAGES, STATE, TRAFFIC
 from hearsay.report import thinning
 from hearsay.report.figure import Axis, Figure, Panel, column
 from hearsay.report.runs import US_PER_S, Run, View, total
@@ -22,11 +21,11 @@ def copies_per_delivery(runs: Sequence[Run]) -> Figure:
         title="Copies per delivery",
         question="How many copies arrive for each delivery?",
         kind="bars",
-        source=MESSAGES,
+        source="messages",
         x=Axis("copies per delivery", "number"),
     )
     for run in runs:
-        table = run.read(MESSAGES, "topic", "away", "copies", "duplicates", "rejected", "by_iwant")
+        table = run.read("messages", "topic", "away", "copies", "duplicates", "rejected", "by_iwant")
         for view in run.views:
             rows = view.rows(table)
             names = ("away", "copies", "duplicates", "rejected", "by_iwant")
@@ -44,12 +43,12 @@ def control_overhead(runs: Sequence[Run]) -> Figure:
         title="Control overhead by kind",
         question="How many bytes do control messages take?",
         kind="bars",
-        source=CONTROL,
+        source="control",
         x=Axis("bytes sent per node", "bytes"),
     )
     found: list[tuple[View, dict[str, float]]] = []
     for run in runs:
-        table = run.read(CONTROL, "topic", "kind", "bytes", "bytes_share")
+        table = run.read("control", "topic", "kind", "bytes", "bytes_share")
         for view in run.views:
             all_rows = view.rows_and_loose(table).to_pylist()
             rows = [row for row in all_rows if row["bytes"] is not None]
@@ -85,12 +84,12 @@ def load_per_node(runs: Sequence[Run]) -> Figure:
         title="Load per node",
         question="Do all nodes send alike?",
         kind="lines",
-        source=TRAFFIC,
+        source="traffic",
         x=Axis("nodes, from the least to the most busy", "percent", top=1),
         panels=[Panel(Axis("bytes sent", "bytes", can_be_log=True))],
     )
     for run in runs:
-        table = run.without_scripts(run.read(TRAFFIC, "topic", "node", "bytes_out"))
+        table = run.without_scripts(run.read("traffic", "topic", "node", "bytes_out"))
         table = table.filter(compute.is_valid(table.column("bytes_out")))
         reason = run.why_not("evenness")
         for view in run.views:
@@ -110,13 +109,13 @@ def state_per_node(runs: Sequence[Run]) -> Figure:
         title="State per node",
         question="How much does a node keep in memory?",
         kind="lines",
-        source=STATE,
+        source="state",
         x=Axis("time", "s"),
         panels=[Panel(Axis("bytes kept, over all topics", "bytes", can_be_log=True))],
         measures=["mean", "most"],
     )
     for run in runs:
-        table = run.read(STATE, "time_us", "bytes_mean", "bytes_max").sort_by("time_us")
+        table = run.read("state", "time_us", "bytes_mean", "bytes_max").sort_by("time_us")
         table = table.take(thinning.evenly(len(table), thinning.BUCKETS))
         times = (column(table, "time_us") - run.start_us) / US_PER_S
         sampling = _sampling(run)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.pipeline.output.tables import CHURN, LATENCY, MESSAGES, SPREAD
 from hearsay.report import thinning
 from hearsay.report.figure import Axis, Figure, Panel, column
 from hearsay.report.message_tree import radial_tree
@@ -24,11 +23,11 @@ def delivery_cdf(runs: Sequence[Run]) -> Figure:
         title="Delivery latency",
         question="Which share of the deliveries took at most this time?",
         kind="lines",
-        source=LATENCY,
+        source="latency",
         panels=[Panel(Axis("share of deliveries", "percent", top=1))],
     )
     for run in runs:
-        table = run.read(LATENCY, "topic", "latency_us", "deliveries")
+        table = run.read("latency", "topic", "latency_us", "deliveries")
         for view in run.views:
             rows = view.rows(table)
             latencies, shares = thinning.cdf(column(rows, "latency_us") / 1000, column(rows, "deliveries"))
@@ -45,13 +44,13 @@ def latency_over_time(runs: Sequence[Run]) -> Figure:
         title="Latency over time",
         question="Did messages become slower during the run?",
         kind="lines",
-        source=MESSAGES,
+        source="messages",
         x=Axis("published at", "s"),
         panels=[Panel(Axis("latency of a message", "ms", can_be_log=True))],
         measures=["p50", "p99"],
     )
     for run in runs:
-        table = run.read(MESSAGES, "topic", "published_us", "p50_us", "p99_us")
+        table = run.read("messages", "topic", "published_us", "p50_us", "p99_us")
         for view in run.views:
             rows = view.rows(table)
             measured = rows.filter(~np.isnan(column(rows, "p50_us")))
@@ -80,11 +79,11 @@ def delivery_over_time(runs: Sequence[Run]) -> Figure:
         title="Delivery over time",
         question="Which share of the due deliveries did messages published then get?",
         kind="lines",
-        source=CHURN,
+        source="churn",
         x=Axis("published at", "s"),
     )
     for run in runs:
-        table = run.read(CHURN, "topic", "second", "nodes_up", "eligible", "delivered")
+        table = run.read("churn", "topic", "second", "nodes_up", "eligible", "delivered")
         of_nodes = table.filter(compute.is_null(table.column("topic")))
         nodes = of_nodes.filter(compute.is_valid(of_nodes.column("nodes_up")))
         of_topics = table.filter(compute.is_valid(table.column("topic")))
@@ -129,11 +128,11 @@ def spread_of_a_message(runs: Sequence[Run]) -> Figure:
         question=f"Which node sent it to which, and when? {HOPS_UNKNOWN if unknown else HOPS}",
         kind="spread",
         of_one_topic=True,
-        source=SPREAD,
+        source="spread",
         wide=True,
     )
     for run in runs:
-        table = run.read(SPREAD, "topic", "message", "node", "remote", "after_us", "hops", "via")
+        table = run.read("spread", "topic", "message", "node", "remote", "after_us", "hops", "via")
         for view in run.topic_views:
             rows = view.rows(table)
             if len(rows):

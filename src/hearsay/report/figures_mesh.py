@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hearsay.graph_layout import force_layout, sample_of_nodes
-from hearsay.pipeline.output.tables import DEGREES, MESH, MESH_LINKS, TREE_LAYER
+from hearsay.pipeline.output.tables import TREE_LAYER
 from hearsay.report import thinning
 from hearsay.report.figure import Axis, Figure, Panel, column
 from hearsay.report.runs import US_PER_S, Row, Run
@@ -33,11 +33,11 @@ def degree_over_time(runs: Sequence[Run]) -> Figure:
         kind="lines",
         of_one_topic=True,
         why_empty=NO_MESH_ROWS,
-        source=MESH,
+        source="mesh",
         x=Axis("time", "s"),
     )
     for run in runs:
-        table = run.read(MESH)
+        table = run.read("mesh")
         for view in run.topic_views:
             for panel, rows in ((_LINKS, links_in(view.rows(table))), (_TREE, tree_in(view.rows(table)))):
                 if not len(rows):
@@ -64,12 +64,12 @@ def degrees_at_the_end(runs: Sequence[Run]) -> Figure:
         kind="lines",
         of_one_topic=True,
         why_empty=NO_MESH_ROWS,
-        source=DEGREES,
+        source="degrees",
         x=Axis("links of a node at the last sampled time", "count"),
         panels=[Panel(Axis("share of the nodes", "percent", top=1))],
     )
     for run in runs:
-        table = run.read(DEGREES, "topic", "layer", "time_us", "degree", "nodes")
+        table = run.read("degrees", "topic", "layer", "time_us", "degree", "nodes")
         for view in run.topic_views:
             rows = links_in(view.rows(table))
             if not len(rows):
@@ -118,12 +118,12 @@ def mesh_picture(runs: Sequence[Run]) -> Figure:
         kind="mesh",
         of_one_topic=True,
         why_empty=NO_MESH_ROWS,
-        source=MESH_LINKS,
+        source="mesh_links",
         wide=True,
     )
     for run in runs:
-        links = run.read(MESH_LINKS, "topic", "layer", "node", "remote")
-        members = run.read(MESH, "topic", "layer", "time_us", "members", "degree_max")
+        links = run.read("mesh_links", "topic", "layer", "node", "remote")
+        members = run.read("mesh", "topic", "layer", "time_us", "members", "degree_max")
         for view in run.topic_views:
             tree = tree_in(view.rows(links))
             drawn = _picture(tree if len(tree) else links_in(view.rows(links)))

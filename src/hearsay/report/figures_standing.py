@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.pipeline.input.run_facts import scenario_of, thresholds_in
-from hearsay.pipeline.output.tables import EXCHANGE, IDONTWANT, PROMISES, SCORES
+from hearsay.pipeline.output.tables import TABLES
 from hearsay.report import thinning
 from hearsay.report.figure import Axis, Figure, Panel, column
 from hearsay.report.runs import US_PER_S, Row, Run, View
@@ -29,7 +29,7 @@ def scores_over_time(runs: Sequence[Run]) -> Figure:
         title="Scores over time",
         question="How do peers score each other?",
         kind="lines",
-        source=SCORES,
+        source="scores",
         x=Axis("time", "s"),
         panels=[
             Panel(Axis("score of a peer; band from p5 to p95", "number")),
@@ -39,7 +39,7 @@ def scores_over_time(runs: Sequence[Run]) -> Figure:
         wide=True,
     )
     for run in runs:
-        table = run.read(SCORES)
+        table = run.read("scores")
         totals = table.filter(compute.equal(table.column("part"), "score")).sort_by("time_us")
         if not len(totals):
             continue
@@ -77,7 +77,7 @@ def promises_over_time(runs: Sequence[Run]) -> Figure:
         title="Promises of gossip",
         question="Did announced and requested messages arrive?",
         kind="lines",
-        source=PROMISES,
+        source="promises",
         x=Axis("time", "s"),
         panels=[Panel(Axis("messages per second", "number"))],
         measures=["requested", "answered", "promise broken"],
@@ -91,7 +91,7 @@ def saved_by_idontwant(runs: Sequence[Run]) -> Figure:
         title="Saved by IDONTWANT",
         question="How many bytes were not sent to peers that had the message?",
         kind="lines",
-        source=IDONTWANT,
+        source="idontwant",
         x=Axis("time", "s"),
         panels=[Panel(Axis("bytes per second that were not sent", "bytes"))],
         measures=["withheld", "withdrawn from the queue"],
@@ -105,7 +105,7 @@ def connected_by_exchange(runs: Sequence[Run]) -> Figure:
         title="Peer exchange",
         question="Did peers from PRUNE messages become neighbours?",
         kind="lines",
-        source=EXCHANGE,
+        source="exchange",
         x=Axis("time", "s"),
         panels=[Panel(Axis("peers per second", "number"))],
         measures=["dialled after a PRUNE", "connected"],
@@ -123,7 +123,7 @@ def _over_time(figure: Figure, runs: Sequence[Run], names: Sequence[str], needed
     """Add lines of these columns per second, and the sums of all columns, for runs with rows of what is needed."""
     for run in runs:
         rows = run.read(figure.source).sort_by("second")
-        total = {name: float(column(rows, name).sum()) for name in figure.source.names[3:]}
+        total = {name: float(column(rows, name).sum()) for name in TABLES[figure.source].names[3:]}
         if not len(rows) or (needed and not total[needed]):
             continue
         times, values = _stretches(rows, names)

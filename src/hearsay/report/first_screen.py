@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hearsay.metrics import BY_NAME, Metric
-from hearsay.pipeline.output.tables import QUALITY
 from hearsay.report.html import Html, between, join, name_shown, scrolling, tag
 from hearsay.report.runs import Row, Run, Selection, View
 from hearsay.report.svg import key
@@ -189,7 +188,7 @@ def caveats_section(selection: Selection) -> Html:
     items = [
         tag("li", named(selection, place), ": ", warning)
         for place, run in enumerate(selection.runs)
-        for warning in caveats(run, [row for row in run.read(QUALITY).to_pylist() if row["rows"]])
+        for warning in caveats(run, [row for row in run.read("quality").to_pylist() if row["rows"]])
     ]
     if not items:
         return Html("")

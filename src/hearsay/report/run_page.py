@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from math import isnan
 
 from hearsay.metrics import shown_in, without_unknown
-from hearsay.pipeline.output.tables import DISTURBANCES, QUALITY, RESILIENCE
 from hearsay.report import first_screen, palette
 from hearsay.report.figure import Figure
 from hearsay.report.first_screen import named, not_measured
@@ -168,9 +167,9 @@ def _disturbances(selection: Selection) -> Html:
     rows: list[list[object]] = []
     heads = ["run", "topic", "disturbance", *_PHASES, "healed after"]
     for index, run in enumerate(selection.runs):
-        names = {row["disturbance"]: row["what"] for row in run.read(DISTURBANCES).to_pylist()}
+        names = {row["disturbance"]: row["what"] for row in run.read("disturbances").to_pylist()}
         topics = {row["topic"]: topic_name(row) for row in run.headlines}
-        for row in run.read(RESILIENCE).to_pylist():
+        for row in run.read("resilience").to_pylist():
             has_own_row = row["disturbance"] is None and row["disturbances"] == 1 and names
             if row["disturbances"] and row["topic"] in topics and not has_own_row:
                 what = names.get(row["disturbance"], plural(row["disturbances"], "disturbance"))
@@ -208,7 +207,7 @@ def _chart() -> Html:
 
 def _definition(shown: Figure) -> Html:
     label = f"definition of {shown.title}"
-    return tag("a", "definition", href=f"#definition-{shown.source.name}", aria_label=label, class_="links")
+    return tag("a", "definition", href=f"#definition-{shown.source}", aria_label=label, class_="links")
 
 
 def _notes(selection: Selection, shown: Figure) -> Html:
@@ -230,7 +229,7 @@ def _quality(selection: Selection) -> Html:
     rows = [
         [named(selection, index), str(row["check"]), _value(row["rows"], "count"), row["detail"] or ""]
         for index, run in enumerate(selection.runs)
-        for row in run.read(QUALITY).to_pylist()
+        for row in run.read("quality").to_pylist()
     ]
     table = labelled_table(["run", "check", "rows", "detail"], rows, "Checks of the traces", (0, 1, 3))
     return opening("Quality of the traces", "quality", tag("p", definitions()["quality"][1], class_="faint"), table)

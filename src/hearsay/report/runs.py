@@ -26,16 +26,7 @@ from hearsay.foreign_files import MAX_TOML_BYTES, read_bytes
 from hearsay.metrics import LATENCY_PERCENTS
 from hearsay.pipeline.input.run_facts import scenario_of, summary_of
 from hearsay.pipeline.output.stored_tables import arrow_schema, stored_files
-from hearsay.pipeline.output.tables import (
-    BALANCE,
-    HEADLINE,
-    LATENCY,
-    MEASURED,
-    MESSAGES,
-    METRICS_FOLDER,
-    TRAFFIC,
-    MetricTable,
-)
+from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
 from hearsay.report import palette
 from hearsay.report.html import ReportError
 from hearsay.report.thinning import Floats
@@ -98,9 +89,9 @@ class Run:
         """Return the views of single topics, for charts of one mesh or one message."""
         return [view for view in self.views if view.topic is not None]
 
-    def read(self, table: MetricTable, *columns: str) -> Any:
+    def read(self, table: str, *columns: str) -> Any:
         """Return a table as Arrow, with some or all columns. A missing table has no rows."""
-        return _read(self.folder, table, columns or table.names)
+        return _read(self.folder, table, columns or TABLES[table].names)
 
     def nodes_of(self, headline: Row) -> int | None:
         """Return the nodes of a topic in the table of balance, or else the nodes of the run."""
@@ -152,11 +143,11 @@ class Run:
 
     @cached_property
     def _balanced(self) -> dict[int | None, int]:
-        return {row["topic"]: row["nodes"] for row in self.read(BALANCE, "topic", "nodes").to_pylist()}
+        return {row["topic"]: row["nodes"] for row in self.read("balance", "topic", "nodes").to_pylist()}
 
     @cached_property
     def _unmeasured(self) -> dict[str, str]:
-        return {row["figure"]: row["reason"] for row in self.read(MEASURED).to_pylist() if not row["measured"]}
+        return {row["figure"]: row["reason"] for row in self.read("measured").to_pylist() if not row["measured"]}
 
     @cached_property
     def _scripts(self) -> Any:
@@ -242,12 +233,12 @@ def topic_name(headline: Row) -> str:
 def _open_run(folder: Path) -> Run:
     if not folder.is_dir():
         raise ReportError(f"{folder}: no such run folder")
-    if _open(folder, HEADLINE) is None:
+    if _open(folder, "headline") is None:
         raise ReportError(f"{folder}: this run has not been analysed; run `hearsay analyze {folder}` first")
     _require_readable(folder)
     rows: list[Row] = [
         {key: None if isinstance(value, float) and isnan(value) else value for key, value in row.items()}
-        for row in _read(folder, HEADLINE, HEADLINE.names).to_pylist()
+        for row in _read(folder, "headline", TABLES["headline"].names).to_pylist()
     ]
     name = str(rows[0]["run"]) if rows else folder.resolve().name
     return Run(folder, name, [row for row in rows if row["topic"] is not None])
@@ -274,8 +265,8 @@ def _make_labels_unique(runs: Sequence[Run]) -> None:
             run.label = f"{run.label} #{seen[run.label]}"
 
 
-def _read(folder: Path, table: MetricTable, columns: Sequence[str]) -> Any:
-    schema = pa.schema([arrow_schema(table).field(name) for name in columns])
+def _read(folder: Path, table: str, columns: Sequence[str]) -> Any:
+    schema = pa.schema([arrow_schema(TABLES[table]).field(name) for name in columns])
     try:
         return _joined((file.read(schema.names) for file in _open(folder, table) or ()), schema)
     except DAMAGED as error:
@@ -287,23 +278,23 @@ def _joined(tables: Iterable[Any], schema: Any) -> Any:
     return pa.concat_tables([schema.empty_table(), *found])
 
 
-def _open(folder: Path, table: MetricTable) -> Any:
+def _open(folder: Path, table: str) -> Any:
     """Return the files of a finished table; None if it was not written."""
     try:
-        files = [open_foreign(file, table.names) for file in stored_files(folder, table)]
+        files = [open_foreign(file, TABLES[table].names) for file in stored_files(folder, table)]
     except DAMAGED as error:
         raise _unreadable(folder, table, error) from error
-    for name in (name for file in files for name in table.names if name not in file.schema_arrow.names):
+    for name in (name for file in files for name in TABLES[table].names if name not in file.schema_arrow.names):
         path = _path(folder, table)
         raise ReportError(f"{path}: column {name} is missing; run `hearsay analyze {folder}` again")
     return files or None
 
 
-def _path(folder: Path, table: MetricTable) -> Path:
-    return folder / METRICS_FOLDER / table.name
+def _path(folder: Path, table: str) -> Path:
+    return folder / METRICS_FOLDER / table
 
 
-def _unreadable(folder: Path, table: MetricTable, error: Exception) -> ReportError:
+def _unreadable(folder: Path, table: str, error: Exception) -> ReportError:
     return ReportError(f"{_path(folder, table)}: cannot be read ({_first_line(error)})")
 
 
@@ -324,7 +315,7 @@ def total(rows: Any, name: str) -> int:
 def all_topics(run: Run) -> dict[str, Any]:
     """Return a row like those of the table `headline`, over all topics of a run."""
     rows = run.headlines
-    row: dict[str, Any] = dict.fromkeys(HEADLINE.names)
+    row: dict[str, Any] = dict.fromkeys(TABLES["headline"].names)
     row |= {name: rows[0][name] for name in _OF_THE_RUN}
     row |= {name: sum(each[name] or 0 for each in rows) for name in ("messages", "eligible", "delivered")}
     row["topic_name"] = ALL_TOPICS
@@ -335,7 +326,7 @@ def all_topics(run: Run) -> dict[str, Any]:
 def _latencies(run: Run, rows: Sequence[Any]) -> dict[str, float | None]:
     known = [row["latency_max_ms"] for row in rows if row["latency_max_ms"] is not None]
     slowest: dict[str, float | None] = {"latency_max_ms": max(known, default=None)}
-    table = run.read(LATENCY, "latency_us", "deliveries")
+    table = run.read("latency", "latency_us", "deliveries")
     table = table.filter(compute.is_valid(table.column("latency_us")))
     if not len(table):
         return slowest
@@ -349,7 +340,7 @@ def _latencies(run: Run, rows: Sequence[Any]) -> dict[str, float | None]:
 
 
 def _copies(run: Run) -> dict[str, float | None]:
-    table = run.read(MESSAGES, "away", "copies", "hops_sum", "hops_max")
+    table = run.read("messages", "away", "copies", "hops_sum", "hops_max")
     away, copies = total(table, "away"), total(table, "copies")
     known = table.filter(compute.is_valid(table.column("hops_sum")))
     hops, known_away = total(known, "hops_sum"), total(known, "away")
@@ -361,7 +352,7 @@ def _copies(run: Run) -> dict[str, float | None]:
 
 
 def _bytes(run: Run, rows: Sequence[Any]) -> dict[str, float | None]:
-    table = run.read(TRAFFIC, "node", "kind", "bytes_out")
+    table = run.read("traffic", "node", "kind", "bytes_out")
     table = table.filter(compute.is_valid(table.column("bytes_out")))
     sent = compute.sum(table.column("bytes_out")).as_py()
     if not sent:

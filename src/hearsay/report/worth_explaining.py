@@ -20,7 +20,6 @@ from hearsay.explain.answers import Explanation, explain
 from hearsay.explain.message import NotInThisRun, open_message
 from hearsay.explain.path import Path
 from hearsay.explain.words import heading
-from hearsay.pipeline.output.tables import MESSAGES
 from hearsay.report.explain_page import section_parts
 from hearsay.report.html import Html, labelled_table, opening, tag
 from hearsay.report.runs import Row, Run, Selection, topic_name
@@ -87,7 +86,7 @@ def _notable(place: int, run: Run, runs: int) -> Iterator[_Notable]:
     if not (run.folder / MANIFEST).exists():
         return
     limit = MAX_OF_ONE_RUN if runs == 1 else MAX_OF_SEVERAL
-    messages = run.read(MESSAGES, *_COLUMNS)
+    messages = run.read("messages", *_COLUMNS)
     known = messages.append_column("took_us", _took_us(messages))
     slow = known.filter(compute.is_valid(known.column("took_us")))
     for row in slow.sort_by([("took_us", "descending"), ("message", "ascending")])[:limit].to_pylist():

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hearsay.pipeline.output.tables import METRICS_FOLDER, MetricTable
+from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES, TableSchema
 from hearsay.trace.folder.arrow import DAMAGED, pa
 from hearsay.trace.folder.arrow_compute import read_plain
 from hearsay.trace.folder.manifest import read_object
@@ -19,6 +19,7 @@ _MANIFEST = re.compile(rf"{METRICS_FOLDER}/manifest-([1-9][0-9]{{0,17}})\.json")
 _TRIES = 3
 _TYPES = {
     "string": pa.string(),
+    "smallint": pa.int16(),
     "int": pa.int32(),
     "bigint": pa.int64(),
     "double": pa.float64(),
@@ -26,9 +27,9 @@ _TYPES = {
 }
 
 
-def arrow_schema(table: MetricTable) -> Any:
-    """The Arrow schema of a result table."""
-    return pa.schema([(name, _TYPES[kind]) for name, kind in table.columns])
+def arrow_schema(table: TableSchema) -> Any:
+    """The Arrow schema of a table."""
+    return pa.schema([(name, _TYPES[column.kind]) for name, column in table.columns.items()])
 
 
 def number_of(name: str) -> int:
@@ -37,7 +38,7 @@ def number_of(name: str) -> int:
     return int(found[1]) if found else 0
 
 
-def stored_files(output: Path, table: MetricTable) -> list[Path]:
+def stored_files(output: Path, table: str) -> list[Path]:
     """The files of a table that was written to its end; none of another."""
     for _ in range(_TRIES):
         manifests = [f"{METRICS_FOLDER}/{file.name}" for file in (output / METRICS_FOLDER).glob("manifest-*.json")]
@@ -45,8 +46,8 @@ def stored_files(output: Path, table: MetricTable) -> list[Path]:
         if not number_of(latest):
             break
         try:
-            names: Any = read_object(output / latest)["tables"].get(table.name, [])
-            return [output / METRICS_FOLDER / table.name / Path(name).name for name in names]
+            names: Any = read_object(output / latest)["tables"].get(table, [])
+            return [output / METRICS_FOLDER / table / Path(name).name for name in names]
         except FileNotFoundError:
             continue  # a later analysis took its place
         except (OSError, LookupError, TypeError, AttributeError):
@@ -54,13 +55,14 @@ def stored_files(output: Path, table: MetricTable) -> list[Path]:
     return []
 
 
-def read_table(output: Path, table: MetricTable) -> Any:
+def read_table(output: Path, table: str) -> Any:
     """A stored table as an Arrow table."""
     files = stored_files(output, table)
     if not files:
-        raise RunFolderError(f"{output}: has no table {table.name}; run hearsay analyze {output} first")
+        raise RunFolderError(f"{output}: has no table {table}; run hearsay analyze {output} first")
     try:
-        return pa.concat_tables([read_plain(file, table.names).select(list(table.names)) for file in files])
+        names = TABLES[table].names
+        return pa.concat_tables([read_plain(file, names).select(list(names)) for file in files])
     except DAMAGED as error:
         first = str(error).partition("\n")[0]
         raise RunFolderError(f"{files[0].parent}: cannot be read ({first})") from error

@@ -29,7 +29,7 @@ import pyarrow.parquet
 
 from hearsay.pipeline.output.folders import Folder
 from hearsay.pipeline.output.stored_tables import arrow_schema, number_of
-from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES, MetricTable
+from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
 from hearsay.trace.folder.durable import write_durably
 from hearsay.trace.folder.own_folders import Holds
 
@@ -71,36 +71,36 @@ class TableStore:
         """A folder for what the tables are made of; it goes with the work folder."""
         return f"{next(iter(self._outputs.values())).location}/{WORK}/scratch"
 
-    def write(self, table: MetricTable, rows: Any) -> None:
+    def write(self, table: str, rows: Any) -> None:
         """Store a table of all runs that is in memory, as Arrow; sorted, so that equal tables are equal files."""
-        declared = rows.select(table.names).cast(arrow_schema(table))
-        in_order = declared.sort_by([(name, "ascending") for name in table.names])
+        schema = arrow_schema(TABLES[table])
+        in_order = rows.select(schema.names).cast(schema).sort_by([(name, "ascending") for name in schema.names])
         for run in self._outputs:
             self._write_file(run, table, in_order.filter(compute.field("run") == run))
 
-    def write_with_spark(self, table: MetricTable, rows: DataFrame) -> None:
+    def write_with_spark(self, table: str, rows: DataFrame) -> None:
         """Store a table of all runs that Spark computes: one job for each file system."""
         keyed = rows.selectExpr("*", "sha2(cast(run as binary), 256) as key")
         for store in {folder.store: folder for folder in self._outputs.values()}.values():
             runs = [run for run, folder in self._outputs.items() if folder.store == store.store]
-            place = f"{WORK}/{_OF_ALL_RUNS}/{table.name}"
-            mine = keyed.where(keyed["run"].isin(runs)).sortWithinPartitions("key", *table.names)
+            place = f"{WORK}/{_OF_ALL_RUNS}/{table}"
+            mine = keyed.where(keyed["run"].isin(runs)).sortWithinPartitions("key", *TABLES[table].names)
             mine.write.partitionBy("key").parquet(f"{store.location}/{place}")
             files = [name for name in store.files(place) if name.endswith(".parquet")]
             for run in runs:
                 key = f"{place}/key={sha256(run.encode()).hexdigest()}/"
-                found = [_File(table.name, store, name) for name in files if name.startswith(key)]
+                found = [_File(table, store, name) for name in files if name.startswith(key)]
                 self._written[run] += found
                 if not found:
-                    self._write_file(run, table, arrow_schema(table).empty_table())
+                    self._write_file(run, table, arrow_schema(TABLES[table]).empty_table())
 
-    def _write_file(self, run: str, table: MetricTable, rows: Any) -> None:
+    def _write_file(self, run: str, table: str, rows: Any) -> None:
         folder = self._outputs[run]
-        name = f"{WORK}/{METRICS_FOLDER}/{table.name}/part-00000-{self._unused}.parquet"
+        name = f"{WORK}/{METRICS_FOLDER}/{table}/part-00000-{self._unused}.parquet"
         (folder.path / name).parent.mkdir(parents=True)
         parquet.write_table(rows, folder.path / name, compression="zstd")
         folder.put(name)
-        self._written[run].append(_File(table.name, folder, name))
+        self._written[run].append(_File(table, folder, name))
 
     def publish(self) -> None:
         """Put the tables into place."""

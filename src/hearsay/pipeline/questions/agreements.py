@@ -5,12 +5,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from hearsay.pipeline.questions.messages import ARRIVES
-from hearsay.pipeline.rows import Trace
+from hearsay.pipeline.rows import Frames
 
 _COLUMNS = "run, run_start_us, run_end_us, stretch_s, event, kind, via, reason, bytes, count, delay_us, time_us"
 
 
-def parts(trace: Trace) -> DataFrame:
+def parts(frames: Frames) -> DataFrame:
     """Return the parts of RPCs that the tables of this module count: by stretch, fate, kind, via and reason, their
     rows, counts and bytes. A part that arrives is counted when it is sent, and when it arrives."""
     rows = " union all ".join(
@@ -18,8 +18,7 @@ def parts(trace: Trace) -> DataFrame:
         for name, about in (("message", "via = 'iwant' and event <> 'deliver'"),
                             ("rpc", "kind in ('iwant', 'idontwant', 'prune')"))
     )  # fmt: skip
-    return trace.query(
-        f"""
+    return frames.query(f"""
         with fates as (
           select *, explode(case when {ARRIVES} then array('sent', 'arrived')
                                  else array(case event when 'send_rpc' then 'sent' when 'recv_rpc' then 'arrived'
@@ -30,25 +29,20 @@ def parts(trace: Trace) -> DataFrame:
         select {{run}} as run, (at - run_start_us) div (stretch_s * 1000000) * stretch_s as second,
                stretch_s as seconds, fate, kind, via, reason, count(*) as rows,
                sum(greatest(coalesce(count, 0), 0)) as count, sum(greatest(coalesce(bytes, 0), 0)) as bytes
-        from placed group by {{run}}, 2, stretch_s, fate, kind, via, reason"""
-    )
+        from placed group by {{run}}, 2, stretch_s, fate, kind, via, reason""")
 
 
-def refusals(trace: Trace, parts: DataFrame) -> DataFrame:
+def refusals(frames: Frames) -> DataFrame:
     """Return the table `refusals`."""
-    return trace.query(
-        """
+    return frames.query("""
         select run, second, seconds, fate, kind, reason, sum(rows) as rows, sum(count) as count,
                if(fate = 'refused', null, sum(bytes)) as bytes
-        from {parts} where fate in ('dropped', 'refused') group by run, second, seconds, fate, kind, reason""",
-        parts=parts,
-    )
+        from {parts} where fate in ('dropped', 'refused') group by run, second, seconds, fate, kind, reason""")
 
 
-def promises(trace: Trace, parts: DataFrame) -> DataFrame:
+def promises(frames: Frames) -> DataFrame:
     """Return the table `promises`. Real nodes do not record why a copy came to them: `answered` is null there."""
-    return trace.query(
-        """
+    return frames.query("""
         with sums as (
           select run, second, seconds,
                  sum(if(fate = 'sent' and kind = 'iwant', rows, null)) as requests,
@@ -60,12 +54,10 @@ def promises(trace: Trace, parts: DataFrame) -> DataFrame:
           from {parts} group by run, second, seconds)
         select run, second, seconds, coalesce(requests, 0) as requests, coalesce(asked, 0) as asked,
                if(simulated, coalesce(answered, 0), null) as answered, coalesce(broken, 0) as broken
-        from sums join {runs} using (run) where coalesce(requests, answered, broken) is not null""",
-        parts=parts,
-    )
+        from sums join {runs} using (run) where coalesce(requests, answered, broken) is not null""")
 
 
-def idontwant(trace: Trace, parts: DataFrame) -> DataFrame:
+def idontwant(frames: Frames) -> DataFrame:
     """Return the table `idontwant`."""
     figures = {
         "told": "if(fate = 'sent' and kind = 'idontwant', count, null)",
@@ -79,10 +71,7 @@ def idontwant(trace: Trace, parts: DataFrame) -> DataFrame:
     }
     sums = ", ".join(f"sum({figure}) as {name}" for name, figure in figures.items())
     known = ", ".join(f"coalesce({name}, 0) as {name}" for name in figures)
-    return trace.query(
-        f"""
+    return frames.query(f"""
         select run, second, seconds, {known}
         from (select run, second, seconds, {sums} from {{parts}} group by run, second, seconds)
-        where coalesce({", ".join(figures)}) is not null""",
-        parts=parts,
-    )
+        where coalesce({", ".join(figures)}) is not null""")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from hearsay.pipeline.questions.measured import Known
-from hearsay.pipeline.rows import Trace
+from hearsay.pipeline.rows import Frames
 
 
-def churn(trace: Trace, messages: DataFrame, known: Known) -> DataFrame:
+def churn(frames: Frames) -> DataFrame:
     """Return the table `churn`; the lines of topic null are about nodes alone."""
-    return trace.query(
-        f"""
+    known = frames.known["nodes_up"]
+    return frames.query(f"""
         with places as (
           select run, stretch_s as seconds,
                  explode(sequence(0, (run_end_us - run_start_us - 1) div (stretch_s * 1000000))) as place
@@ -25,8 +24,8 @@ def churn(trace: Trace, messages: DataFrame, known: Known) -> DataFrame:
                  sum(coalesce(came, 0) - coalesce(went, 0)) over (partition by p.run order by p.place) as nodes_up
           from places p left join changes c on p.run = c.run and p.place = c.place),
         changed as (
-          select run, place, seconds, if({known["nodes_up"]}, nodes_up, null) as nodes_up,
-                 if({known["nodes_up"]}, came, null) as came, if({known["nodes_up"]}, went, null) as went
+          select run, place, seconds, if({known}, nodes_up, null) as nodes_up,
+                 if({known}, came, null) as came, if({known}, went, null) as went
           from nodes),
         published as (
           select run, topic, (published_us - run_start_us) div (stretch_s * 1000000) as place, count(*) as messages,
@@ -37,6 +36,4 @@ def churn(trace: Trace, messages: DataFrame, known: Known) -> DataFrame:
         union all
         select t.run, topic, t.place * seconds, seconds, nodes_up, came, went, messages, eligible, delivered,
                delivered / nullif(greatest(eligible, 0), 0)
-        from changed t join published p on t.run = p.run and t.place = p.place""",
-        messages=messages,
-    )
+        from changed t join published p on t.run = p.run and t.place = p.place""")

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from hearsay.pipeline.rows import Trace
+from hearsay.pipeline.rows import Frames
 
 
-def exchange(trace: Trace) -> DataFrame:
+def exchange(frames: Frames) -> DataFrame:
     """Return the table `exchange`.
 
     A connection comes of a dial if the dial is the last event before it that the node recorded of this peer, and the
     node has not started again since. Events of one time are in the order of `place`. `nodes` counts each node once,
     with its first such connection.
     """
-    return trace.query(
-        """
+    return frames.query("""
         with placed as (
           select run, run_start_us, stretch_s, time_us, event, peer, remote,
                  array_position(array('node_up', 'remove_peer', 'dial', 'add_peer'), event) as place
@@ -40,5 +39,4 @@ def exchange(trace: Trace) -> DataFrame:
         select run, (time_us - run_start_us) div (stretch_s * 1000000) * stretch_s as second,
                stretch_s as seconds,
                sum(dials) as dials, sum(connections) as connections, sum(nodes) as nodes
-        from counts group by run, 2, stretch_s"""
-    )
+        from counts group by run, 2, stretch_s""")

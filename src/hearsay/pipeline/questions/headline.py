@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from hearsay.pipeline.rows import Trace
+from hearsay.pipeline.rows import Frames
 
 
-def headline(
-    trace: Trace,
-    observers: DataFrame,
-    messages: DataFrame,
-    percentiles: DataFrame,
-    control_shares: DataFrame,
-    balance: DataFrame,
-    state: DataFrame,
-    resilience: DataFrame,
-) -> DataFrame:
+def headline(frames: Frames) -> DataFrame:
     """Return the table `headline`. The load of a run with one topic is that of the run: IWANT, which names no topic,
     is the topic's."""
-    return trace.query(
-        """
+    return frames.query("""
         with nodes as (select run, count(*) as nodes from {observers} group by run),
         alone as (select run, count(*) = 1 as alone from {topics} group by run),
         delivery as (
@@ -54,12 +44,4 @@ def headline(
           left join together g on t.run = g.run and t.topic = g.topic)
         select *, bytes_out_mean / nullif(could_send, 0) as uplink_share_mean,
                bytes_max / nullif(could_send, 0) as uplink_share_max
-        from lines""",
-        observers=observers,
-        messages=messages,
-        percentiles=percentiles,
-        control_shares=control_shares,
-        balance=balance,
-        state=state,
-        resilience=resilience,
-    )
+        from lines""")

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from hearsay.pipeline.rows import Trace
+from hearsay.pipeline.rows import Frames
 
 _STEP = "case when latency_us < 0 or latency_us >= 100000 then 1000 when latency_us < 1000 then 1 \
 when latency_us < 10000 then 10 else 100 end"
 _PERCENTS = {"latency_p50_ms": 50, "latency_p90_ms": 90, "latency_p99_ms": 99, "latency_max_ms": 100}
 
 
-def latency(trace: Trace, taken: DataFrame) -> DataFrame:
+def latency(frames: Frames) -> DataFrame:
     """Return the table `latency`: deliveries away from the publisher by rounded latency and hops."""
-    return trace.query(
-        f"""
+    return frames.query(f"""
         with deliveries as (
           select run, topic, one.latencies as latency_us, one.hops as hops
           from (select run, topic, explode(arrays_zip(latencies, hops)) as one from {{taken}})),
@@ -29,18 +28,15 @@ def latency(trace: Trace, taken: DataFrame) -> DataFrame:
           select {{run}} as run, topic, latency_us, hops, count(*) as deliveries
           from rounded group by {{run}}, topic, latency_us, hops)
         select run, topic, cast(floor(latency_us / 1000) as bigint) as latency_ms, latency_us,
-               nullif(hops, -1) as hops, deliveries from counted""",
-        taken=taken,
-    )
+               nullif(hops, -1) as hops, deliveries from counted""")
 
 
-def percentiles(trace: Trace, taken: DataFrame, latency: DataFrame) -> DataFrame:
+def percentiles(frames: Frames) -> DataFrame:
     """Return the percentiles of a topic in milliseconds, exact over all deliveries away from the publisher: linear
     between order statistics, rounded to the microsecond."""
     wanted = ", ".join(f"struct('{name}' as name, {percent}L as percent)" for name, percent in _PERCENTS.items())
     columns = ", ".join(f"max(if(name = '{name}', value, null)) as {name}" for name in _PERCENTS)
-    return trace.query(
-        f"""
+    return frames.query(f"""
         with buckets as (
           select run, topic, latency_us as bucket, sum(deliveries) as deliveries
           from {{latency}} group by run, topic, latency_us),
@@ -76,7 +72,4 @@ def percentiles(trace: Trace, taken: DataFrame, latency: DataFrame) -> DataFrame
           select run, topic, name,
                  round((below * 100 + (above - below) * rest) / cast(100 as decimal(3)), 0) / 1000D as value
           from found)
-        select run, topic, {columns} from valued group by run, topic""",
-        taken=taken,
-        latency=latency,
-    )
+        select run, topic, {columns} from valued group by run, topic""")

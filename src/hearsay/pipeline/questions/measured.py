@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from hearsay.pipeline.rows import Trace, of_runs
+from hearsay.pipeline.rows import Frames, Known, Trace, of_runs
 
-Known = Mapping[str, str]
 FIGURES = ("delivery", "hops", "bytes_out", "bytes_in", "evenness", "mesh_shape", "nodes_up", "state")
 _REASONS = """
     case figure
@@ -25,15 +23,14 @@ _REASONS = """
     end"""
 
 
-def measured(trace: Trace, observers: DataFrame) -> DataFrame:
+def measured(frames: Frames) -> DataFrame:
     """Return the table `measured`: whether each figure is known in each run, and the reason if not."""
     sizes = " union all ".join(
         f"select run, count_if(event = 'send_rpc') as sized_out, count_if(event = 'recv_rpc') as sized_in "
         f"from {{{name}}} where not simulated and bytes is not null group by run"
         for name in ("message", "rpc")
     )
-    return trace.query(
-        f"""
+    return frames.query(f"""
         with counts as (
           select run, count(*) as observers from {{observers}} group by run),
         events as (
@@ -46,9 +43,7 @@ def measured(trace: Trace, observers: DataFrame) -> DataFrame:
           from {{runs}} left join counts using (run) left join events using (run) left join sizes using (run)),
         lines as (select *, explode(array({", ".join(f"'{figure}'" for figure in FIGURES)})) as figure from facts),
         judged as (select run, figure, if(simulated, null, {_REASONS}) as reason from lines)
-        select run, figure, reason is null as measured, reason from judged""",
-        observers=observers,
-    )
+        select run, figure, reason is null as measured, reason from judged""")
 
 
 def known(trace: Trace, measured: Any) -> Known:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from hearsay.pipeline.rows import Trace
+from hearsay.pipeline.rows import Frames
 
 
-def memberships(trace: Trace) -> DataFrame:
+def memberships(frames: Frames) -> DataFrame:
     """Return the table `memberships`: from a join until the leave, the node going down, or the end of the run.
 
     An end comes before a join of the same microsecond.
     """
-    return trace.query("""
+    return frames.query("""
         with changed as (
           select run, topic, peer as node, time_us, event = 'join' as joins, run_end_us
           from {mesh} where event in ('join', 'leave') and topic is not null),
@@ -29,9 +29,9 @@ def memberships(trace: Trace) -> DataFrame:
         select run, topic, node, since_us, until_us from spans where joins""")
 
 
-def observers(trace: Trace) -> DataFrame:
+def observers(frames: Frames) -> DataFrame:
     """Return the nodes whose events the trace records: all of a simulation, else those that wrote rows."""
-    return trace.query("""
+    return frames.query("""
         with seen as (
           select run, peer from {node} where not simulated union select run, peer from {mesh} where not simulated),
         marked as (

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow
 from pyspark.sql import DataFrame
 
-from hearsay.pipeline.output.tables import DEGREES, MESH, MESH_LAYER, MESH_LINKS, NEIGHBOURS_LAYER, TREE_LAYER
+from hearsay.pipeline.output.stored_tables import arrow_schema
+from hearsay.pipeline.output.tables import COMMON, MESH_LAYER, NEIGHBOURS_LAYER, TABLES, TREE_LAYER, TableSchema
 from hearsay.pipeline.questions.graph_snapshots import draw
-from hearsay.pipeline.rows import Trace
-
-pa: Any = pyarrow
+from hearsay.pipeline.rows import Frames
+from hearsay.trace.folder.arrow import pa
 
 SNAPSHOTS = 40
 _TOGETHER = 10
@@ -36,18 +35,17 @@ _CHANGES = ", ".join(
 )
 _LONG = 9223372036854775807
 _GROUP = ("run", "topic", "layer", "stretch")
-_DRAWN = "kind string, run string, topic int, layer string, time_us bigint, members bigint, links bigint, \
-degree_mean double, degree_min int, degree_max int, symmetric_share double, components bigint, largest_share double, \
-diameter int, degree int, nodes bigint, node int, remote int"
-_ARROW = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64()}
+_TABLE = {table: TABLES[table].columns for table in ("mesh", "degrees", "mesh_links")}
+_DRAWN = TableSchema("", {"kind": COMMON["kind"], **_TABLE["mesh"], **_TABLE["degrees"], **_TABLE["mesh_links"]})
+"""`kind` names the table of a line, which fills the columns of that table."""
 
 
-def links(trace: Trace) -> DataFrame:
+def links(frames: Frames) -> DataFrame:
     """Return when which link existed: run, topic, layer, node, remote, since_us, until_us (exclusive).
 
     A link ends with its PRUNE or the like, or when its node goes down, which the last window finds going backwards.
     """
-    return trace.query(f"""
+    return frames.query(f"""
         with layers as (select * from values {_CHANGES} as layers(layer, event, change)),
         rows as (
           select run, topic, layer, peer, remote, time_us, change, cast(null as bigint) as down_us
@@ -67,9 +65,9 @@ def links(trace: Trace) -> DataFrame:
         from turns""")
 
 
-def drawn(trace: Trace, links: DataFrame, memberships: DataFrame, observers: DataFrame) -> DataFrame:
-    """Return the lines of `mesh`, `degrees` and `mesh_links` (`kind`) in one DataFrame."""
-    times = trace.query(f"""
+def times(frames: Frames) -> DataFrame:
+    """Return the sampled times, in stretches: run, stretch, simulated, end_us, first_us, last_us, times."""
+    return frames.query(f"""
         with steps as (
           select run, run_start_us, run_end_us, simulated,
                  {_SECOND} * greatest(1, cast(ceil((run_end_us - run_start_us) / {SNAPSHOTS * _SECOND}D) as bigint))
@@ -85,19 +83,17 @@ def drawn(trace: Trace, links: DataFrame, memberships: DataFrame, observers: Dat
         select run, stretch, simulated, end_us, min(time_us) as first_us, max(time_us) as last_us,
                array_sort(collect_list(time_us)) as times
         from placed group by run, stretch, simulated, end_us""")
-    alive = trace.query(
-        """
+
+
+def drawn(frames: Frames) -> DataFrame:
+    """Return the lines of `mesh`, `degrees` and `mesh_links` (`kind`) in one DataFrame."""
+    alive = frames.query("""
         select l.run, l.topic, l.layer, t.stretch, l.node, l.remote, l.since_us, l.until_us,
                not t.simulated and o.node is null as unknown
         from {links} l join {times} t on l.run = t.run
         left join {observers} o on not t.simulated and l.run = o.run and l.remote = o.node
-        where exists and l.since_us <= t.last_us and l.until_us > t.first_us""",
-        links=links,
-        times=times,
-        observers=observers,
-    )
-    there = trace.query(
-        """
+        where exists and l.since_us <= t.last_us and l.until_us > t.first_us""")
+    there = frames.query("""
         with layers as (select distinct run, topic, layer from {links}),
         counts as (select run, count(*) as observers from {observers} group by run)
         select l.run as run, l.topic as topic, l.layer as layer, t.stretch as stretch,
@@ -105,33 +101,28 @@ def drawn(trace: Trace, links: DataFrame, memberships: DataFrame, observers: Dat
                t.simulated or c.observers > 1 as has_shape
         from layers l join {times} t on l.run = t.run join counts c on l.run = c.run
         left join {memberships} m on l.run = m.run and l.topic = m.topic
-             and m.since_us <= t.last_us and m.until_us >= t.first_us""",
-        links=links,
-        times=times,
-        memberships=memberships,
-        observers=observers,
-    )
+             and m.since_us <= t.last_us and m.until_us >= t.first_us""")
     together: Any = alive.groupBy(*_GROUP).cogroup(there.groupBy(*_GROUP))
-    return together.applyInArrow(_draw, _DRAWN)
+    return together.applyInArrow(_draw, _DRAWN.ddl)
 
 
-def mesh(drawn: DataFrame) -> DataFrame:
+def mesh(frames: Frames) -> DataFrame:
     """Return the table `mesh`."""
-    return drawn.where("kind = 'mesh'").select(*MESH.names)
+    return frames.query("select * from {drawn} where kind = 'mesh'")
 
 
-def degrees(drawn: DataFrame) -> DataFrame:
+def degrees(frames: Frames) -> DataFrame:
     """Return the table `degrees`."""
-    return drawn.where("kind = 'degrees'").select(*DEGREES.names)
+    return frames.query("select * from {drawn} where kind = 'degrees'")
 
 
-def mesh_links(drawn: DataFrame) -> DataFrame:
+def mesh_links(frames: Frames) -> DataFrame:
     """Return the table `mesh_links`."""
-    return drawn.where("kind = 'mesh_links'").select(*MESH_LINKS.names)
+    return frames.query("select * from {drawn} where kind = 'mesh_links'")
 
 
 def _draw(key: tuple[Any, ...], alive: Any, there: Any) -> Any:
     """Return what one group draws; this runs in a task."""
     group = dict(zip(_GROUP, (each.as_py() for each in key), strict=True))
-    schema = pa.schema([(name, _ARROW[kind]) for name, kind in (each.split() for each in _DRAWN.split(", "))])
-    return pa.Table.from_pylist([line | group for line in draw(alive, there)] if len(there) else [], schema)
+    lines = [line | group for line in draw(alive, there)] if len(there) else []
+    return pa.Table.from_pylist(lines, arrow_schema(_DRAWN))

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from hearsay.pipeline.questions.measured import Known
-from hearsay.pipeline.rows import Trace
+from hearsay.pipeline.rows import Frames
 
 ARRIVES = "(event = 'send_rpc' and time_us + delay_us < run_end_us)"
 """A copy that arrives: it was sent, and its flight is known and over before the run ends."""
@@ -21,10 +20,10 @@ VANISHES = "(event = 'drop_rpc' and time_us < run_end_us and reason in ('lost', 
 """A copy that was sent and did not arrive after all."""
 
 
-def sent(trace: Trace) -> DataFrame:
+def sent(frames: Frames) -> DataFrame:
     """Return sums over all rows of a message: its first publication, copies that were sent and that arrived,
     duplicates and rejects that the trace records."""
-    return trace.query(f"""
+    return frames.query(f"""
         with sums as (
           select {{run}} as run, message, min(topic) as topic,
                  min(if(event = 'publish', time_us, null)) as published_us,
@@ -39,36 +38,31 @@ def sent(trace: Trace) -> DataFrame:
         from sums s join {{runs}} r on s.run = r.run""")
 
 
-def receipts(trace: Trace, sent: DataFrame, memberships: DataFrame) -> DataFrame:
+def receipts(frames: Frames) -> DataFrame:
     """Return what nodes did with messages: a row for each delivery and reject, and for each copy that a script handed
     over, with what is known of the message.
 
     latency_us is null if no publication is known. `away`: the node is not the publisher. `eligible`: the node is a
     member of the topic from the publication until the window closes. Spark makes these rows and sums them up at once.
     """
-    return trace.query(
-        f"""
+    return frames.query(f"""
         select m.run, m.message, m.topic, m.event, m.peer as node, m.remote, m.hops, m.via, m.reason,
                m.time_us - s.published_us as latency_us, not (m.peer <=> s.publisher) as away,
                e.node is not null as eligible, {ARRIVES} as arrives, {VANISHES} as vanishes
         from {{message}} m left join {{sent}} s on m.run = s.run and m.message = s.message
         left join {{memberships}} e on s.run = e.run and s.topic = e.topic and m.peer = e.node
              and e.since_us <= s.published_us and e.until_us >= s.window_end_us
-        where m.message is not null and (m.event in ('deliver', 'reject') or m.via = 'inject')""",
-        sent=sent,
-        memberships=memberships,
-    )
+        where m.message is not null and (m.event in ('deliver', 'reject') or m.via = 'inject')""")
 
 
-def members(trace: Trace, memberships: DataFrame, sent: DataFrame) -> DataFrame:
+def members(frames: Frames) -> DataFrame:
     """Return how many nodes are members of the topic while the window of a message is open: run, message, members.
 
     Members since the publication at the latest, less those who left before the window closes: of these, memberships
     that begin after the publication were never among the first. They lie within one window, so a bucket of time
     finds them.
     """
-    return trace.query(
-        """
+    return frames.query("""
         with published as (select * from {sent} where published_us is not null),
         points as (
           select run, topic, since_us as at, 0 as place, 1 as begun, 0 as ended, null as message from {memberships}
@@ -94,10 +88,7 @@ def members(trace: Trace, memberships: DataFrame, sent: DataFrame) -> DataFrame:
         from sums left join within using (run, message)
         left semi join (
           select p.run, p.message from published p
-          left semi join {memberships} m on p.run = m.run and p.topic = m.topic) using (run, message)""",
-        memberships=memberships,
-        sent=sent,
-    )
+          left semi join {memberships} m on p.run = m.run and p.topic = m.topic) using (run, message)""")
 
 
 def percentile(values: str, percent: int) -> str:
@@ -113,11 +104,10 @@ def reached(percent: int) -> str:
     return f"if(eligible > 0, get(firsts, cast((eligible * {percent} + 99) div 100 as int) - 1), null)"
 
 
-def taken(trace: Trace, receipts: DataFrame) -> DataFrame:
+def taken(frames: Frames) -> DataFrame:
     """Return a row per message with arrays of what its nodes did: latencies and hops of its deliveries (hops -1 if
     they are not known), and the nodes that took, rejected or refused it."""
-    return trace.query(
-        """
+    return frames.query("""
         with marked as (
           select *, event = 'deliver' as taken, event = 'deliver' and away as counts,
                  event = 'deliver' and away and latency_us is not null as timed,
@@ -137,9 +127,7 @@ def taken(trace: Trace, receipts: DataFrame) -> DataFrame:
                collect_set(if(refused and eligible, node, null)) as eligible_refusers,
                collect_set(if(via <=> 'inject' and arrives, remote, null)) as injected,
                collect_set(if(via <=> 'inject' and vanishes, remote, null)) as vanished
-        from marked group by {run}, message""",
-        receipts=receipts,
-    )
+        from marked group by {run}, message""")
 
 
 _BY_NODE = "array_sort(arrays_zip(eligible_nodes, eligible_latencies))"
@@ -149,10 +137,10 @@ _FIRSTS = f"""transform(
 """SQL for the latency of the earliest delivery at each node: one that went down and came back may have two."""
 
 
-def messages(trace: Trace, sent: DataFrame, taken: DataFrame, members: DataFrame, known: Known) -> DataFrame:
-    """Return the table `messages`, and how many deliveries of a message at a node were not the first (`repeated`)."""
-    summed = trace.query(
-        f"""
+def summed(frames: Frames) -> DataFrame:
+    """Return a row per message with all that is known of it: sums, sorted latencies, and first deliveries at eligible
+    nodes."""
+    return frames.query(f"""
         with joined as (
           select s.*, m.members, t.* except (run, message, topic),
                  size(array_except(array_except(t.injected, t.vanished), array_union(t.nodes, t.rejecters)))
@@ -170,16 +158,15 @@ def messages(trace: Trace, sent: DataFrame, taken: DataFrame, members: DataFrame
                     when size(array_distinct(eligible_nodes)) = size(eligible_nodes)
                       then sort_array(eligible_latencies)
                     else sort_array({_FIRSTS}) end as firsts
-        from joined""",
-        sent=sent,
-        members=members,
-        taken=taken,
-    )
+        from joined""")
+
+
+def messages(frames: Frames) -> DataFrame:
+    """Return the table `messages`, and how many deliveries of a message at a node were not the first (`repeated`)."""
     percentiles = ", ".join(f"{percentile('latencies', each)} as p{each}_us" for each in (50, 90, 99))
-    delivery = known["delivery"]
+    delivery = frames.known["delivery"]
     times = ", ".join(f"if({delivery}, {reached(each)}, null) as t{each}_us" for each in (50, 90, 99, 100))
-    return trace.query(
-        f"""
+    return frames.query(f"""
         with counted as (
           select *, coalesce(size(firsts), 0) as on_time,
                  if(sent > 0, arrived, away + recorded + rejected) as copies,
@@ -192,6 +179,4 @@ def messages(trace: Trace, sent: DataFrame, taken: DataFrame, members: DataFrame
                delivered, away, copies, duplicates, rejected, by_iwant, {percentiles},
                get(latencies, size(latencies) - 1) as max_us, {times}, hops_sum, hops_max,
                copies / nullif(away, 0) as copies_per_delivery, repeated
-        from counted""",
-        summed=summed,
-    )
+        from counted""")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from hearsay.pipeline.rows import Trace
+from hearsay.pipeline.rows import Frames
 
 MAX_NAMED = 10
 MIN_DUE_SHARE = 0.5
 STILL_WRITTEN = "still being written"
 
 
-def quality(trace: Trace, messages: DataFrame, parts: DataFrame, changes: DataFrame) -> DataFrame:
+def quality(frames: Frames) -> DataFrame:
     """Return the table `quality`."""
-    return trace.query(
-        f"""
+    return frames.query(f"""
         with sums as (
           select run, sum(repeated) as repeated, sum(if(published_us is null, delivered, 0)) as orphans,
                  count_if(published_us is null) as unpublished, count_if(p50_us < 0) as negative,
@@ -48,8 +47,4 @@ def quality(trace: Trace, messages: DataFrame, parts: DataFrame, changes: DataFr
                  concat(due, ' of the ', made, ' deliveries made were due: a node counts if it stayed ',
                         rtrim('.', rtrim('0', format_string('%.6f', window_us / 1000000D))),
                         ' s after the message; --window sets it')
-          from sums s join {{runs}} r on s.run = r.run where not simulated and due < {MIN_DUE_SHARE}D * made""",
-        messages=messages,
-        parts=parts,
-        changes=changes,
-    )
+          from sums s join {{runs}} r on s.run = r.run where not simulated and due < {MIN_DUE_SHARE}D * made""")

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from hearsay.pipeline.rows import Trace
+from hearsay.pipeline.rows import Frames
 
 HEALED = 0.99
 
 
-def changes(trace: Trace) -> DataFrame:
+def changes(frames: Frames) -> DataFrame:
     """Return nodes that go up or down; of real nodes also connections that end: run, time_us, event, reason, peer."""
-    return trace.query("""
+    return frames.query("""
         select run, time_us, event, reason, peer from {node}
         where event in ('node_up', 'node_down') or (event = 'remove_peer' and not simulated)""")
 
@@ -44,10 +44,9 @@ _UNSAID = (
 )
 
 
-def disturbances(trace: Trace, changes: DataFrame, messages: DataFrame) -> DataFrame:
+def disturbances(frames: Frames) -> DataFrame:
     """Return the table `disturbances`, numbered in the order in which they begin."""
-    return trace.query(
-        f"""
+    return frames.query(f"""
         with bounds as (
           select run, min(published_us) as first_us, max(published_us) as last_us from {{messages}} group by run),
         inside as (
@@ -75,13 +74,10 @@ def disturbances(trace: Trace, changes: DataFrame, messages: DataFrame) -> DataF
           left anti join (select run from {{planned}} where kind in ('crash', 'churn')) p on w.run = p.run)
         select run, cast(row_number() over (partition by run order by since_us, place) - 1 as int) as disturbance,
                kind, what, since_us, until_us, source
-        from both""",
-        changes=changes,
-        messages=messages,
-    )
+        from both""")
 
 
-def spans(trace: Trace, changes: DataFrame, messages: DataFrame, disturbances: DataFrame) -> DataFrame:
+def spans(frames: Frames) -> DataFrame:
     """Return for each topic with messages all disturbances together (`disturbance` null) and each of them.
 
     The columns are run, topic, disturbance, kind, disturbances, first_us, last_us, throughout.
@@ -89,8 +85,7 @@ def spans(trace: Trace, changes: DataFrame, messages: DataFrame, disturbances: D
     Changes are summed up by second first; only those in the seconds of a topic's first and last message are compared
     one by one.
     """
-    return trace.query(
-        """
+    return frames.query("""
         with topics as (
           select run, topic, min(published_us) as begins_us, max(published_us) as ends_us
           from {messages} where published_us is not null and topic is not null
@@ -130,22 +125,17 @@ def spans(trace: Trace, changes: DataFrame, messages: DataFrame, disturbances: D
         from topics t left join summed s on t.run = s.run and t.topic = s.topic left join losses l on t.run = l.run
         union all
         select t.run, t.topic, disturbance, kind, 1, since_us, coalesce(until_us, since_us), kind = 'loss'
-        from topics t join {disturbances} d on t.run = d.run""",
-        changes=changes,
-        messages=messages,
-        disturbances=disturbances,
-    )
+        from topics t join {disturbances} d on t.run = d.run""")
 
 
-def resilience(trace: Trace, spans: DataFrame, messages: DataFrame) -> DataFrame:
+def resilience(frames: Frames) -> DataFrame:
     """Return the table `resilience`."""
     ratios = ", ".join(
         f"sum(if(phase = '{phase}', delivered, 0)) / nullif(sum(if(phase = '{phase}', eligible, 0)), 0) "
         f"as ratio_{phase}"
         for phase in ("before", "during", "after")
     )
-    return trace.query(
-        f"""
+    return frames.query(f"""
         with judged as (
           select run, topic, published_us, eligible, coalesce(delivered_eligible, 0) as delivered, ratio
           from {{messages}} where published_us is not null and eligible > 0),
@@ -178,7 +168,4 @@ def resilience(trace: Trace, spans: DataFrame, messages: DataFrame) -> DataFrame
                case when throughout or last_us is null or last_us >= run_end_us then null
                     when unharmed then 0 when good_us is not null then greatest(good_us - last_us, 0) end as heal_us
         from ratios r
-        left join healed h on r.run = h.run and r.topic = h.topic and r.disturbance <=> h.disturbance""",
-        spans=spans,
-        messages=messages,
-    )
+        left join healed h on r.run = h.run and r.topic = h.topic and r.disturbance <=> h.disturbance""")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from hearsay.pipeline.rows import Trace
+from hearsay.pipeline.rows import Frames
 
 WORST_PEERS = 20
 _QUANTILES = {"lowest": 0, "p5": 5, "median": 50, "p95": 95, "highest": 100}
@@ -38,14 +38,14 @@ def _at(place: str) -> str:
     )
 
 
-def scores(trace: Trace) -> DataFrame:
+def scores(frames: Frames) -> DataFrame:
     """Return the table `scores`. A part that is 0 has no row: as many zeros count as pairs of peers lack one."""
     quantiles = ", ".join(f"{_rank(percent)} as {name}" for name, percent in _QUANTILES.items())
     shares = ", ".join(
         f"if(event = 'score', size(filter(values, value -> value < {bound})) / size(values), null) as below_{name}"
         for name, bound in _BOUNDS.items()
     )
-    return trace.query(f"""
+    return frames.query(f"""
         with parts as (
           select run, topic, event, time_us, sort_array(collect_list({_VALUE})) as values
           from {{score}} group by run, topic, event, time_us),
@@ -59,9 +59,9 @@ def scores(trace: Trace) -> DataFrame:
         from paired join {{runs}} using (run)""")
 
 
-def worst_peers(trace: Trace) -> DataFrame:
+def worst_peers(frames: Frames) -> DataFrame:
     """Return the table `worst_peers`: of the last sampled time the peers with the lowest medians."""
-    return trace.query(f"""
+    return frames.query(f"""
         with ends as (select run, max(time_us) as time_us from {{score}} group by run),
         given as (
           select s.run, s.time_us, s.remote as peer, sort_array(collect_list({_VALUE})) as values

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from hearsay.pipeline.rows import Trace
+from hearsay.pipeline.rows import Frames
 
 SHOWN_DELIVERIES = 1500
 
 
-def spread(trace: Trace, messages: DataFrame) -> DataFrame:
+def spread(frames: Frames) -> DataFrame:
     """Return the table `spread`: of a large network every n-th delivery in the order of time.
 
     The publisher's own delivery crossed no link and came from no peer, whatever the trace records.
     """
-    return trace.query(
-        f"""
+    return frames.query(f"""
         with ordered as (
           select run, topic, message, publisher, published_us, delivered,
                  row_number() over (partition by run, topic order by p50_us, message) as place,
@@ -33,6 +32,4 @@ def spread(trace: Trace, messages: DataFrame) -> DataFrame:
           from placed where place % step = 0)
         select run, topic, message, node, if(own, null, remote) as remote, latency_us as after_us,
                if(own, coalesce(hops, 0), hops) as hops, via
-        from shown""",
-        messages=messages,
-    )
+        from shown""")

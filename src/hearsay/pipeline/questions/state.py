@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from hearsay.pipeline.rows import Trace
+from hearsay.pipeline.rows import Frames
 
 
-def state(trace: Trace) -> DataFrame:
+def state(frames: Frames) -> DataFrame:
     """Return the table `state`: `count` and `bytes` of a row are the entries of a node and their size."""
-    return trace.query("""
+    return frames.query("""
         select run, time_us, count(*) as nodes, sum(count) / nullif(count(count), 0) as entries_mean,
                max(count) as entries_max, sum(bytes) / nullif(count(bytes), 0) as bytes_mean, max(bytes) as bytes_max
         from {node} where event = 'state' group by run, time_us""")

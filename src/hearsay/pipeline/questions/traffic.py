@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from hearsay.pipeline.questions.measured import Known
 from hearsay.pipeline.questions.messages import ARRIVES, VANISHES
-from hearsay.pipeline.rows import Trace
+from hearsay.pipeline.rows import Frames
 
 _SIDES = ("parts", "ids", "bytes")
 _BOTH_OUT = ", ".join(f"coalesce({name}, 0) as {name}_out, 0 as {name}_in" for name in _SIDES)
@@ -14,7 +13,7 @@ _BOTH_IN = ", ".join(f"0 as {name}_out, coalesce({name}, 0) as {name}_in" for na
 _SUMS = ", ".join(f"sum({name}_out) as {name}_out, sum({name}_in) as {name}_in" for name in _SIDES)
 
 
-def traffic(trace: Trace, known: Known) -> DataFrame:
+def traffic(frames: Frames) -> DataFrame:
     """Return the table `traffic`: parts, ids and bytes by topic, node and kind, both ways."""
     pieces: list[str] = []
     for name, kind, ids in (("message", "'publish'", "1"), ("rpc", "kind", "greatest(coalesce(count, 0), 0)")):
@@ -34,38 +33,33 @@ def traffic(trace: Trace, known: Known) -> DataFrame:
             f"where event = 'recv_rpc' or {ARRIVES} or {VANISHES}) "
             f"where node is not null group by {{run}}, topic, node{by_kind})"
         )
-    return trace.query(
-        f"""
+    known = frames.known
+    return frames.query(f"""
         with sides as ({" union all ".join(pieces)}),
         summed as (
           select run, topic, node, kind, {_SUMS} from sides where kind is not null group by run, topic, node, kind)
         select run, topic, node, kind, parts_out, ids_out, if({known["bytes_out"]}, bytes_out, null) as bytes_out,
                parts_in, ids_in, if({known["bytes_in"]}, bytes_in, null) as bytes_in
-        from summed"""
-    )
+        from summed""")
 
 
-def control(trace: Trace, traffic: DataFrame) -> DataFrame:
+def control(frames: Frames) -> DataFrame:
     """Return the table `control`: what was sent by topic and kind, and the share of the bytes of the topic."""
-    return trace.query(
-        """
+    return frames.query("""
         with summed as (
           select run, topic, kind, sum(parts_out) as parts, sum(ids_out) as ids, sum(bytes_out) as bytes
           from {traffic} group by run, topic, kind)
         select *, bytes / nullif(sum(coalesce(bytes, 0)) over (partition by run, topic), 0) as bytes_share
-        from summed where parts > 0""",
-        traffic=traffic,
-    )
+        from summed where parts > 0""")
 
 
-def control_shares(trace: Trace, control: DataFrame, known: Known) -> DataFrame:
+def control_shares(frames: Frames) -> DataFrame:
     """Return the share of control by topic: all bytes but those of publish parts, over all bytes.
 
     Parts that name no topic are shared out over the topics in proportion to the ids of their IHAVEs, which they
     answer; without IHAVE in proportion to bytes.
     """
-    return trace.query(
-        f"""
+    return frames.query(f"""
         with sums as (
           select run, topic, sum(bytes) as total, sum(if(kind <> 'publish', bytes, 0)) as control,
                  sum(if(kind = 'ihave', ids, 0)) as announced
@@ -79,22 +73,18 @@ def control_shares(trace: Trace, control: DataFrame, known: Known) -> DataFrame:
                       * coalesce(s.announced / nullif(w.announced, 0), s.total / nullif(w.named, 0), 0D) as extra
           from sums s join whole w using (run) left join loose l using (run) where topic is not null)
         select run, topic,
-               if({known["bytes_out"]}, (control + extra) / nullif(total + extra, 0D), null) as control_bytes_share
-        from extras""",
-        control=control,
-    )
+               if({frames.known["bytes_out"]}, (control + extra) / nullif(total + extra, 0D), null)
+                 as control_bytes_share
+        from extras""")
 
 
-def balance(
-    trace: Trace, traffic: DataFrame, memberships: DataFrame, observers: DataFrame, known: Known
-) -> DataFrame:
+def balance(frames: Frames) -> DataFrame:
     """Return the table `balance`: how evenly the bytes sent are spread over nodes, by topic and (topic null) in all.
 
     The nodes of a topic are its members and those that sent for it; those of the run are all observed. Gini is
     2 * sum(rank * bytes) / (nodes * sum) - (nodes + 1) / nodes, ranks from 1 in ascending order of bytes.
     """
-    return trace.query(
-        f"""
+    return frames.query(f"""
         with amounts as (
           select run, topic, node, coalesce(bytes_out, 0) as bytes, true as of_topic from {{traffic}}
           union all select run, topic, node, 0, true from {{memberships}}
@@ -111,13 +101,9 @@ def balance(
           select run, topic, count(*) as nodes, sum(bytes) as total, max(bytes) as most,
                  cast(sum(rank * cast(bytes as decimal(19))) as double) as weighted
           from ranked group by run, topic)
-        select run, topic, nodes, if({known["bytes_out"]}, total / nodes, null) as bytes_mean,
-               if({known["bytes_out"]}, most, null) as bytes_max,
-               if({known["evenness"]}, most / nullif(total / nodes, 0D), null) as max_over_mean,
-               if({known["evenness"]} and total > 0,
+        select run, topic, nodes, if({frames.known["bytes_out"]}, total / nodes, null) as bytes_mean,
+               if({frames.known["bytes_out"]}, most, null) as bytes_max,
+               if({frames.known["evenness"]}, most / nullif(total / nodes, 0D), null) as max_over_mean,
+               if({frames.known["evenness"]} and total > 0,
                   2D * weighted / (cast(nodes as double) * nullif(total, 0)) - (nodes + 1D) / nodes, null) as gini
-        from totals""",
-        traffic=traffic,
-        memberships=memberships,
-        observers=observers,
-    )
+        from totals""")
