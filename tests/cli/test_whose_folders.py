@@ -16,9 +16,9 @@ import pytest
 from commands import HEARSAY, hearsay, started
 
 from hearsay.pipeline.input.run_facts import load_runs
-from hearsay.pipeline.output.folders import Folder
+from hearsay.pipeline.output.folders import WORK, Folder
 from hearsay.pipeline.output.stored_tables import arrow_schema, read_table
-from hearsay.pipeline.output.table_store import WORK, TableStore
+from hearsay.pipeline.output.table_store import TableStore
 from hearsay.pipeline.output.tables import TABLES
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.folder.own_folders import MARKER, Holds, claim

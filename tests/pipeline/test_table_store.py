@@ -1,10 +1,18 @@
-"""Tables that Spark writes for all runs at once, and that come to the folder of each."""
+"""Tables that Spark writes for all runs at once, and that come to the folder of each; analyses at the same time."""
 
 from __future__ import annotations
 
-from hearsay.pipeline.output.folders import Folder
-from hearsay.pipeline.output.stored_tables import read_table
-from hearsay.pipeline.output.table_store import WORK, TableStore
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow
+
+from hearsay.pipeline.output.folders import WORK, Folder
+from hearsay.pipeline.output.hadoop_folder import HadoopFolder
+from hearsay.pipeline.output.outputs import is_for_a_report
+from hearsay.pipeline.output.stored_tables import arrow_schema, read_table
+from hearsay.pipeline.output.table_store import TableStore
 from hearsay.pipeline.output.tables import TABLES
 
 NAMES = ("plain", "odd {run} {b}'s", "50 % = half*?", "Übung #1:2", "a" * 200, "b" * 200)
@@ -25,3 +33,106 @@ def test_one_job_writes_the_rows_of_all_runs_into_their_folders(spark, tmp_path)
         run: [(run, 0, node, 1, 2) for node in (1, 2)] for run in NAMES
     }
     assert not any((output.path / WORK).exists() for output in outputs.values())
+
+
+class Store:
+    """A folder that Hadoop reaches, and analyses that write into it."""
+
+    def __init__(self, spark, base: Path) -> None:
+        self.spark = spark
+        self.base = base
+        self.path = base / "store" / "one"
+
+    def folder(self, name: str) -> HadoopFolder:
+        return HadoopFolder(self.spark, f"file:{self.path}", self.base / name)
+
+    def analysis(self, check: str, folder: HadoopFolder, with_spark: bool = False) -> TableStore:
+        """Tables that are written and not yet published: a line with this check in `quality`, and in `measured`."""
+        with folder.claim(self.path):
+            store = TableStore({"one": folder})
+        lines = {
+            "quality": [{"run": "one", "check": check, "rows": 1}],
+            "measured": [{"run": "one", "figure": check, "measured": True}],
+        }
+        for table, schema in TABLES.items():
+            rows = pyarrow.Table.from_pylist(lines.get(table, []), arrow_schema(schema))
+            if with_spark and table in lines:
+                store.write_with_spark(table, self.spark.createDataFrame(rows, schema.ddl).coalesce(1))
+            else:
+                store.write(table, rows)
+        return store
+
+    def shown(self) -> str:
+        """The one analysis whose tables a reader gets, all of them."""
+        reader = self.folder("reader")
+        reader.refresh(is_for_a_report)
+        rows = {table: read_table(reader.path, table).to_pylist() for table in TABLES}
+        ((check, figure),) = {(rows["quality"][0]["check"], rows["measured"][0]["figure"])}
+        assert [len(rows["quality"]), len(rows["measured"])] == [1, 1]
+        assert check == figure
+        return check
+
+    def assert_one_remains(self) -> None:
+        """Another analysis removes what those before it have published, and leaves nothing else."""
+        self.analysis("last", self.folder("last")).publish()
+        assert self.shown() == "last"
+        assert len(self.folder("seen").files("")) == len(TABLES) + 1
+
+
+class Interrupted(HadoopFolder):
+    """At its n-th move another analysis comes between."""
+
+    moves = 0
+    between: Callable[[], object]
+
+    def take(self, source: Folder, name: str, new: str) -> None:
+        self.moves -= 1
+        if not self.moves:
+            self.between()
+        super().take(source, name, new)
+
+
+def test_an_analysis_in_a_store_wins_as_a_whole_wherever_another_one_comes_between(spark, tmp_path):
+    moves = len(TABLES) + 1
+    for place in (1, 2, moves // 2, moves):
+        store = Store(spark, tmp_path / str(place))
+        store.analysis("earlier", store.folder("earlier")).publish()
+        other = store.analysis("other", store.folder("other"), with_spark=True)
+        slow = Interrupted(spark, f"file:{store.path}", store.base / "slow")
+        slow.moves = place
+        slow.between = other.publish
+        store.analysis("slow", slow, with_spark=True).publish()
+        assert store.shown() == "other"
+        store.assert_one_remains()
+
+
+def test_analyses_that_write_to_a_store_at_the_same_time_leave_the_tables_of_one(spark, tmp_path):
+    store = Store(spark, tmp_path)
+    with ThreadPoolExecutor(3) as threads:
+        for turn in range(4):
+            names = {f"{turn}-{number}" for number in range(3)}
+
+            def analyze(name: str) -> None:
+                store.analysis(name, store.folder(name), with_spark=name.endswith("-0")).publish()
+
+            list(threads.map(analyze, names))
+            assert store.shown() in names
+    store.assert_one_remains()
+
+
+def test_files_of_a_killed_analysis_stay_a_week_in_a_store(spark, tmp_path):
+    store = Store(spark, tmp_path)
+    store.analysis("killed", store.folder("killed"))
+    week_us = 7 * 24 * 3600 * 1_000_000
+    (killed,) = store.path.glob(f"{WORK}-*")
+    _, _, since_us, token = killed.name.split("-")
+    later = store.path / f"metrics/quality/part-00000-{int(since_us) - week_us + 60_000_000}-{token}.parquet"
+    later.parent.mkdir(parents=True)
+    later.touch()
+    later.with_name(f"part-00000-{int(since_us) - week_us}-{token}.parquet").touch()
+    store.analysis("next", store.folder("next")).publish()
+    assert killed.exists()
+    assert [file.stat().st_size for file in later.parent.glob("*.parquet")].count(0) == 1
+    killed.rename(killed.with_name(f"{WORK}-{int(since_us) - week_us}-{token}"))
+    later.unlink()
+    store.assert_one_remains()

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from hearsay.pipeline.output.hadoop_folder import HadoopFolder
 from hearsay.pipeline.output.outputs import is_for_a_report
 from hearsay.pipeline.output.stored_tables import read_table
-from hearsay.pipeline.output.table_store import WORK, TableStore
+from hearsay.pipeline.output.table_store import TableStore
 from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
 from hearsay.pipeline.spark.place import Where
 from hearsay.pipeline.spark.session import spark_session
@@ -29,8 +29,8 @@ def main(uri: str, target: Path, conf: list[str]) -> None:
         killed = TableStore({run: folder})
         for table, rows in tables.items():
             killed.write(table, rows.slice(1))
-        for name in folder.files(f"{WORK}/{METRICS_FOLDER}"):
-            folder.take(folder, name, name.removeprefix(f"{WORK}/"))
+        for name in folder.files(f"{folder.work}/{METRICS_FOLDER}"):
+            folder.take(folder, name, name.removeprefix(f"{folder.work}/"))
         later = HadoopFolder(spark, uri, Path(work, "later"))
         later.refresh(is_for_a_report)
         assert all(read_table(later.path, table) == rows for table, rows in tables.items())
@@ -40,7 +40,7 @@ def main(uri: str, target: Path, conf: list[str]) -> None:
             store.write_with_spark(table, spark.createDataFrame(rows, TABLES[table].ddl).coalesce(1))
         store.publish()
         assert len(folder.files(METRICS_FOLDER)) == len(tables) + 1
-        assert not folder.files(WORK)
+        assert not folder.files(folder.work)
         HadoopFolder(spark, uri, target).refresh(is_for_a_report)
 
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from hearsay.foreign_files import read_bytes
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import RunFacts, facts_of
-from hearsay.pipeline.output.folders import Folder, load_folders
-from hearsay.pipeline.output.table_store import WORK
+from hearsay.pipeline.output.folders import WORK, Folder, load_folders
 from hearsay.pipeline.output.tables import METRICS_FOLDER
 from hearsay.pipeline.spark.session import adapt
 from hearsay.trace.folder.arrow import open_trace_file

@@ -3,7 +3,7 @@
 Rules:
 
 * An analysis writes into the run itself, or into a folder of its own. Either is ours (`trace.folder.own_folders`),
-  and so are the folders of tables in it. One analysis at a time writes there.
+  and so are the folders of tables in it. One analysis at a time writes there, except in a store.
 * Only tables of the same run go into the folder of a run: tables of another run would take its manifest's place.
 """
 
@@ -21,12 +21,20 @@ from hearsay.trace.folder.own_folders import Holds, claim, mark, refuse_link, re
 from hearsay.trace.read.verify import verify
 from hearsay.trace.write.run_folder import DICTIONARIES
 
+WORK = ".metrics-work"
+
 
 class Folder:
     """A folder of this machine, or of a file system that all machines of a cluster share."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.work = WORK
+        """The folder in it where an analysis works; no other one writes there."""
+
+    def is_left(self, since_us: int) -> bool:
+        """Return True for files that no analysis at work can need, if theirs began then."""
+        return True
 
     def __str__(self) -> str:
         """As it was given."""

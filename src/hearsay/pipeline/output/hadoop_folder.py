@@ -7,24 +7,31 @@ Rules:
 
 * `path` is a folder of this machine. Small files are read and written there, and copied.
 * Spark reads the rows of a run and writes large tables at `location`.
-* A store has no lock: one analysis at a time writes there.
+* A store has no lock. Analyses at the same time have work folders of their own, and the one that begins to publish
+  last wins. Files without a manifest may be those of another one; after a week they are left by one that was killed.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from secrets import token_hex
 from tempfile import mkdtemp
+from time import time_ns
 from typing import TYPE_CHECKING, Any
 
-from hearsay.pipeline.output.folders import Folder
+from hearsay.pipeline.output.folders import WORK, Folder
 from hearsay.pipeline.output.outputs import CARRIED
 from hearsay.trace.folder.manifest import MANIFEST, load_manifest
 from hearsay.trace.folder.own_folders import Holds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_LEFT_US = 7 * 24 * 3600 * 1_000_000
+_WORK_FOLDER = re.compile(rf"{re.escape(WORK)}-([0-9]{{16}})-[0-9a-f]{{8}}")
 
 
 def folder_at(place: Path | str, spark: SparkSession | None, scratch: Path) -> Folder:
@@ -54,6 +61,7 @@ class HadoopFolder(Folder):
 
     def __init__(self, spark: SparkSession, uri: str, path: Path) -> None:
         super().__init__(path)
+        self.work = f"{WORK}-{time_ns() // 1000}-{token_hex(4)}"
         path.mkdir(parents=True, exist_ok=True)
         context: Any = spark.sparkContext
         self._hadoop = context._jvm.org.apache.hadoop.fs
@@ -77,7 +85,15 @@ class HadoopFolder(Folder):
     def identity(self) -> str | Path:
         return self._uri
 
+    def is_left(self, since_us: int) -> bool:
+        return since_us < time_ns() // 1000 - _LEFT_US
+
     def claim(self, run: Path) -> AbstractContextManager[object]:
+        root = self._at("")
+        for status in self._store.listStatus(root) if self._store.exists(root) else ():
+            found = _WORK_FOLDER.fullmatch(status.getPath().getName())
+            if found and self.is_left(int(found[1])):
+                self.remove(found[0])
         return nullcontext()
 
     def own(self, name: str, what: Holds) -> None:

@@ -7,6 +7,8 @@ Rules:
   of the latest manifest, and no others. At last the files of earlier analyses go.
 * A failure or a kill at any time leaves the tables of the last manifest whole; the next analysis removes the rest.
 * Only files that an analysis wrote are removed, by their names. The caller holds the outputs (`claimed_outputs`).
+* The number of a manifest is the time when its analysis began to publish, and its files have it in their names: so
+  analyses that write to a store at the same time never share a name, and remove nothing that another one publishes.
 * A table without rows is a file without rows: readers find all tables, always.
 * This needs no more of a file system than that a file appears whole under a new name.
 """
@@ -20,8 +22,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import PurePosixPath
 from secrets import token_hex
+from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute
@@ -39,9 +41,9 @@ if TYPE_CHECKING:
 compute: Any = pyarrow.compute
 parquet: Any = pyarrow.parquet
 
-WORK = ".metrics-work"
 _OF_ALL_RUNS = "of-all-runs"
-_OURS = re.compile(rf"{METRICS_FOLDER}/({'|'.join(TABLES)})/(part-[0-9]{{5}}.*\.parquet|\..*\.crc|_SUCCESS)")
+_PART = r"part-[0-9]{5}(?:-([0-9]{16,18})-)?.*\.parquet"
+_OURS = re.compile(rf"{METRICS_FOLDER}/(?:{'|'.join(TABLES)})/(?:{_PART}|\.{_PART}\.crc|_SUCCESS)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,15 @@ class TableStore:
         self._written: dict[str, list[_File]] = defaultdict(list)
         self._unused = token_hex(4)
         for folder in outputs.values():
-            folder.own(WORK, Holds.WORK)
-            folder.remove(WORK)
-            folder.own(WORK, Holds.WORK)
+            folder.own(folder.work, Holds.WORK)
+            folder.remove(folder.work)
+            folder.own(folder.work, Holds.WORK)
 
     @property
     def scratch(self) -> str:
         """A folder for what the tables are made of; it goes with the work folder."""
-        return f"{next(iter(self._outputs.values())).location}/{WORK}/scratch"
+        folder = next(iter(self._outputs.values()))
+        return f"{folder.location}/{folder.work}/scratch"
 
     def write(self, table: str, rows: Any) -> None:
         """Store a table of all runs that is in memory, as Arrow; sorted, so that equal tables are equal files."""
@@ -83,7 +86,7 @@ class TableStore:
         keyed = rows.selectExpr("*", "sha2(cast(run as binary), 256) as key")
         for store in {folder.store: folder for folder in self._outputs.values()}.values():
             runs = [run for run, folder in self._outputs.items() if folder.store == store.store]
-            place = f"{WORK}/{_OF_ALL_RUNS}/{table}"
+            place = f"{store.work}/{_OF_ALL_RUNS}/{table}"
             mine = keyed.where(keyed["run"].isin(runs)).sortWithinPartitions("key", *TABLES[table].names)
             mine.write.partitionBy("key").parquet(f"{store.location}/{place}")
             files = [name for name in store.files(place) if name.endswith(".parquet")]
@@ -96,7 +99,7 @@ class TableStore:
 
     def _write_file(self, run: str, table: str, rows: Any) -> None:
         folder = self._outputs[run]
-        name = f"{WORK}/{METRICS_FOLDER}/{table}/part-00000-{self._unused}.parquet"
+        name = f"{folder.work}/{METRICS_FOLDER}/{table}/part-00000.parquet"
         (folder.path / name).parent.mkdir(parents=True)
         parquet.write_table(rows, folder.path / name, compression="zstd")
         folder.put(name)
@@ -105,29 +108,32 @@ class TableStore:
     def publish(self) -> None:
         """Put the tables into place."""
         for run, folder in self._outputs.items():
-            _publish(folder, self._written[run])
+            _publish(folder, self._written[run], self._unused)
         self.discard()
 
     def discard(self) -> None:
         """Remove what is not in place."""
         for folder in self._outputs.values():
             with suppress(Exception):  # of a JVM that is gone, too: what ended it is the error to raise
-                folder.remove(WORK)
+                folder.remove(folder.work)
 
 
-def _publish(folder: Folder, files: Sequence[_File]) -> None:
+def _publish(folder: Folder, files: Sequence[_File], unused: str) -> None:
     folder.own(METRICS_FOLDER, Holds.METRICS)
     there = folder.files(METRICS_FOLDER)
-    number = 1 + max((number_of(name) for name in there), default=0)
+    published = {number for name in there if (number := number_of(name))}
+    number = max(time_ns() // 1000, 1 + max(published, default=0))
     tables: dict[str, list[str]] = {name: [] for name in TABLES}
     for file in files:
-        name = PurePosixPath(file.name).name
+        name = f"part-{len(tables[file.table]):05d}-{number}-{unused}.parquet"
         folder.take(file.folder, file.name, f"{METRICS_FOLDER}/{file.table}/{name}")
         tables[file.table].append(name)
     manifest = f"manifest-{number}.json"
-    write_durably(folder.path / WORK / manifest, json.dumps({"tables": tables}, indent=1).encode())
-    folder.put(f"{WORK}/{manifest}")
-    folder.take(folder, f"{WORK}/{manifest}", f"{METRICS_FOLDER}/{manifest}")
+    write_durably(folder.path / folder.work / manifest, json.dumps({"tables": tables}, indent=1).encode())
+    folder.put(f"{folder.work}/{manifest}")
+    folder.take(folder, f"{folder.work}/{manifest}", f"{METRICS_FOLDER}/{manifest}")
     for name in there:
-        if number_of(name) or _OURS.fullmatch(name):
+        ours = _OURS.fullmatch(name)
+        began = int(ours[1] or ours[2] or 0) if ours else number_of(name)
+        if began in published or (ours and folder.is_left(began)):
             folder.remove(name)
