@@ -382,15 +382,124 @@ publishers = "any"
 """
 """Gossip is faster than answers, so peers send messages again, also forgotten ones; uplinks refuse many at a time."""
 
+TOLD = """
+warmup_s = 1
+linger_s = 2
+[network]
+nodes = 24
+degree = 6
+[links]
+min_ms = 5
+max_ms = 300
+[loss]
+rate = 0.3
+[validation]
+delay_ms = 50
+[router]
+preset = "v1.1"
+degree = 4
+degree_low = 3
+degree_high = 5
+degree_lazy = 8
+heartbeat_interval_ms = 200
+first_heartbeat_ms = 100
+first_heartbeat_spread_ms = 100
+idontwant_threshold_bytes = 100
+idontwant_ttl_heartbeats = 2
+max_ids_per_idontwant = 2
+max_idontwants = 2
+max_idontwant_ids = 3
+skip_senders = true
+[workload]
+messages = 60
+interval_s = 0.04
+size_bytes = 300
+publishers = "any"
+[faults]
+detection_s = 0.1
+redial = 12
+[faults.churn]
+away_share = 0.2
+mean_session_s = 2
+"""
+"""More IDONTWANTs than are accepted, from neighbours that come and go."""
+
+TOLD_AGAIN = """
+warmup_s = 1
+linger_s = 3
+[network]
+nodes = 16
+degree = 4
+[links]
+min_ms = 5
+max_ms = 600
+[router]
+preset = "v1.1"
+degree = 3
+degree_low = 2
+degree_high = 4
+degree_lazy = 8
+heartbeat_interval_ms = 300
+short_mesh = "top_up"
+seen_ttl_ms = 400
+idontwant_threshold_bytes = 100
+idontwant_ttl_heartbeats = 20
+max_unwanted = 9
+skip_senders = true
+[workload]
+messages = 4
+interval_s = 0.3
+size_bytes = 300
+inject = 8
+"""
+"""Messages return to nodes that forgot them, and more of them are unwanted than a node remembers."""
+
+WITHDRAWN = """
+warmup_s = 1
+linger_s = 2
+[network]
+nodes = 24
+degree = 6
+[links]
+min_ms = 5
+max_ms = 100
+uplink_mbit = 0.3
+uplink_queue_bytes = 9000
+[router]
+preset = "v1.1"
+degree = 4
+degree_low = 3
+degree_high = 5
+degree_lazy = 8
+heartbeat_interval_ms = 200
+idontwant_threshold_bytes = 100
+withdraw_unwanted = true
+[workload]
+messages = 40
+interval_s = 0.1
+size_bytes = 700
+publishers = "any"
+[faults]
+detection_s = 0.1
+redial = 12
+[faults.churn]
+away_share = 0.2
+mean_session_s = 2
+goodbye = true
+"""
+"""Copies wait for uplinks and are withdrawn, from RPCs with other parts too."""
+
 _RESTLESS = (
     ("a", FANOUT),
     ("topic", NEWS),
     ("topic", BACKOFFS),
     ("topic", MANY_IDS),
     ("topic", REFUSED),
+    ("topic", TOLD),
+    ("topic", WITHDRAWN),
     ("topic-0", HASTY),
 )
-_QUIET = (SLOW, FORGETFUL, BEST, BLAMED, ASKED_AGAIN)
+_QUIET = (SLOW, FORGETFUL, BEST, BLAMED, ASKED_AGAIN, TOLD_AGAIN)
 CORNERS = len(_RESTLESS) + len(_QUIET)
 
 

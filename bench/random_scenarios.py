@@ -43,12 +43,11 @@ def _scenario(pick: Pick) -> str:
     router = _routers(pick)
     says_hello = not any('preset = "simsub"' in line or "hello = false" in line for line in router)
     calm = pick([True, False, False])
-    tells = any("idontwant_threshold_bytes = 1" in line for line in router)
     scored = any("score." in line or f'preset = "{name}"' in line for line in router for name in SCORED)
     return "\n".join(
         [
             *_times_and_links(pick, nodes),
-            *([] if calm else _troubles(pick, tells)),
+            *([] if calm else _troubles(pick)),
             *router,
             *_topics_and_workload(pick, topics),
             *_timed(pick, nodes, topics, ["join", "leave", "publish"] if says_hello else ["publish"]),
@@ -70,11 +69,11 @@ def _times_and_links(pick: Pick, nodes: int) -> list[str]:
     ]
 
 
-def _troubles(pick: Pick, tells: bool) -> list[str]:
-    """Draw faults of links, whose table is open, and of nodes; IDONTWANT has no uplinks."""
+def _troubles(pick: Pick) -> list[str]:
+    """Draw faults of links, whose table is open, and of nodes."""
     return [
         f"jitter_ms = {pick([0, 0, 3, 20])}",
-        f"uplink_mbit = {0 if tells else pick([0, 0, 1, 0.05, 0.05])}",
+        f"uplink_mbit = {pick([0, 0, 1, 0.05, 0.05])}",
         f"uplink_queue_bytes = {pick([0, 500, 150, 5000])}",
         f"[loss]\nrate = {pick([0, 0, 0.05, 0.3])}\ncontrol = {pick(['false', 'true'])}",
         f"[service]\ntime_ms = {pick([0, 0, 0, 2])}",

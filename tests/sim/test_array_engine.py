@@ -167,7 +167,7 @@ def test_a_message_that_returns_to_nodes_that_forgot_it_is_no_dead_one():
 @pytest.mark.parametrize("preset", sorted(SCORED))
 def test_engines_agree_on_the_scores_of_implementations(preset):
     """With uplinks that refuse messages, rejected ones and late answers, so that all parts of a score count."""
-    assert agree(plan_of(f'{JUDGED}preset = "{preset}"\naccept_exchange = false\nidontwant_threshold_bytes = 0\n'))
+    assert agree(plan_of(f'{JUDGED}preset = "{preset}"\naccept_exchange = false\n'))
 
 
 @pytest.mark.parametrize("preset", [name for name in IMPLEMENTATIONS if name != "hardening"])
@@ -177,6 +177,13 @@ def test_engines_agree_on_the_copies_that_implementations_withhold(preset):
     assert agree(plan)
     dropped = run_array(plan)[0][:, [Column.EVENT, Column.REASON]]
     assert [TraceEvent.DROP_RPC, Reason.UNWANTED] in dropped.tolist()
+
+
+def test_engines_agree_on_the_copies_that_are_withdrawn_from_uplinks():
+    plan = plan_of(WITHHELD.replace("jitter_ms = 5", "uplink_mbit = 2") + 'preset = "rust"')
+    assert agree(plan)
+    dropped = run_array(plan)[0][:, [Column.EVENT, Column.REASON]]
+    assert [TraceEvent.DROP_RPC, Reason.WITHDRAWN] in dropped.tolist()
 
 
 WITHHELD = """

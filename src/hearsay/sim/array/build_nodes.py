@@ -140,6 +140,7 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     if w[at.USES_11] or w[at.USES_12]:
         arrays["more32"] = filled((nodes, at.MORE32), np.int32, -1)
         arrays["more64"] = zeros((nodes, at.MORE64), np.int64)
+        arrays["more64"][:, at.UPLINK_AT] = -1
     arrays["bytes_out"] = zeros((nodes,), np.int64)
     arrays["members"] = _members(plan, place_of, nodes, topics)
     if w[at.TRACKS_SINCE]:
@@ -149,7 +150,8 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     while columns < min(int(w[at.MESSAGES]), max(_LEAST_COLUMNS, _CELLS_AT_FIRST // nodes)):
         columns *= 2
     w[at.COLUMNS] = columns
-    w[at.RECYCLES] = w[at.SERVICE] == 0
+    waits = w[at.SERVICE] or (w[at.USES_12] and w[at.UPLINK])  # columns are used again by what is under way
+    w[at.RECYCLES] = not waits
     for name in ("seen", "cached"):
         arrays[name] = zeros((-(-nodes * columns // 64),), np.uint64)
     table = (nodes, max(1, min(columns, int(w[at.MESSAGES]))))

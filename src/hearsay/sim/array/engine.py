@@ -18,6 +18,7 @@ from hearsay.sim.array.run.loop import (
     BEGIN,
     CLOSE,
     COLLECT,
+    DRAIN,
     FINISH,
     LATENCIES_AT_ONCE,
     SHARE,
@@ -79,6 +80,12 @@ class ArrayEngine:
         """Return None: kernels are no routers."""
 
     def run(self, progress: Callable[[Micros], None] | None = None) -> bool:
+        self._run(progress)
+        self._work(self.arrays.world, DRAIN, 0)
+        self._hand_over_rows()
+        return self.complete
+
+    def _run(self, progress: Callable[[Micros], None] | None) -> None:
         w = self.arrays.world
         while not self.stop_requested:
             if self._threads is None:
@@ -91,7 +98,7 @@ class ArrayEngine:
             match int(w[at.STATUS]):
                 case at.FINISHED:
                     self.complete = True
-                    return True
+                    return
                 case at.OK | at.ROWS_WAIT:
                     pass
                 case at.NEEDS_LINKS:
@@ -104,7 +111,6 @@ class ArrayEngine:
                     raise CapacityExceeded(f"the array engine has no room for {at.LIMIT_WORDS[limit]}")
             if progress is not None:
                 progress(self.now)
-        return False
 
     def _advance_together(self, helpers: ThreadPoolExecutor, until: Micros) -> None:
         """Do what ADVANCE does, with the nodes of every larger part shared among threads."""

@@ -141,6 +141,7 @@ _GOSSIPSUB_11 = (
     _Column(at.MAX_UNWANTED_RPCS, ("max_idontwants",)),
     _Column(at.MAX_UNWANTED_OF_PEER, ("max_idontwant_ids",)),
     _Column(at.MAX_UNWANTED, ("max_unwanted",)),
+    _Column(at.WITHDRAWS, ("withdraw_unwanted",)),
     _Column(at.SKIPS_SENDERS, ("skip_senders",)),
     _Column(at.HAS_11, (), lambda given: given.uses_11),
     _Column(at.MAX_ASKED, ("max_ids_asked",), lambda given: given.max_ids_asked_per_peer),

@@ -45,10 +45,9 @@ WITHOUT_EFFECT = (
     "exchange_dials",
     "extensions",
     "late_extensions",
-    "withdraw_unwanted",
 )
-"""Parameters that change nothing on the array engine: its PRUNEs name no peers, it has no direct ones, its routers of
-1.3 have no extension to announce, and no copy waits for an uplink that an IDONTWANT overtakes."""
+"""Parameters that change nothing on the array engine: its PRUNEs name no peers, it has no direct peers, and its
+routers of 1.3 announce no extension."""
 WORTH_COMPILING = 2_000_000
 """Events from which the array engine is faster even if it has to be compiled first."""
 COPIES_PER_DELIVERY = 7
@@ -63,10 +62,7 @@ def unsupported(scenario: Scenario) -> list[str]:
     """Return what the array engine cannot run, by key; empty when it can run everything."""
     routers = scenario.routers
     names_peers = any(_names_peers(choice) for choice in routers.values())
-    uplink = scenario.links.uplink_bits_per_s > 0
-    missing = [
-        problem for key, choice in routers.items() for problem in _without_kernel(key, choice, names_peers, uplink)
-    ]
+    missing = [problem for key, choice in routers.items() for problem in _without_kernel(key, choice, names_peers)]
     missing += _without_scores(scenario)
     if scenario.validation.invalid:
         missing.append("validation.invalid: only validation.reject_share")
@@ -78,12 +74,10 @@ def unsupported(scenario: Scenario) -> list[str]:
     return missing
 
 
-def _without_kernel(key: str, choice: RouterChoice, names_peers: bool, uplink: bool) -> Iterator[str]:
+def _without_kernel(key: str, choice: RouterChoice, names_peers: bool) -> Iterator[str]:
     if choice.kind not in WITH_KERNELS:
         yield f"{key}.kind = {choice.kind!r}: only {', '.join(WITH_KERNELS)}"
     parameters = choice.parameters
-    if uplink and getattr(parameters, "idontwant_threshold_bytes", 0):
-        yield f"{key}.idontwant_threshold_bytes: only without links.uplink_mbit"
     if names_peers and getattr(parameters, "accept_exchange", False):
         yield f"{key}.accept_exchange = true: only without exchange_peers, because its routers do not dial"
     for name in REFERENCE_ONLY:

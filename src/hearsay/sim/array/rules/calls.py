@@ -51,13 +51,14 @@ from hearsay.sim.array.rules.unwanted import (
     accepted_of,
     forget_old_senders,
     forget_old_unwanted,
+    heed,
     part_of_12,
-    remember,
     skips_senders,
     uses_idontwant,
 )
 from hearsay.sim.array.rules.upkeep import keep_meshes
 from hearsay.sim.array.travel.outbox import flush
+from hearsay.sim.array.travel.uplink import has_queue, start_uplink
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw1
 from hearsay.sim.array.world.layout import (
@@ -160,6 +161,8 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
     header[TICK] = 0
     if w[UPLINK]:
         nodes64(w)[node, UPLINK_FREE] = now
+    if has_queue(w, node):
+        start_uplink(w, th, now, node)
     if is_witness(w, node):
         note_call(w, th, now, node, STARTED, -1, -1, -1)
     row(w, th, node_up_row(now, node))
@@ -385,7 +388,7 @@ def call_unwanted(w: World, th: int, now: int, node: int, sender: int, message: 
     elif parameter(w, node, MAX_CONTROL) < 1:
         drop(w, th, now, node, sender, IDONTWANT, 1, Reason.OVER_LIMIT)
     elif accepted_of(w, th, now, node, slot, 1):
-        remember(w, node, slot, message)
+        heed(w, th, now, node, slot, message)
     control_handled(w, th, now, node, sender)
     _end(w, th, now, node)
 
@@ -526,7 +529,7 @@ def _receive_unwanted(w: World, th: int, now: int, node: int, slot: int, rpc: in
         if part[PART_KIND] == IDONTWANT:
             ids = rpc + part[PART_IDS]
             for place in range(accepted_of(w, th, now, node, slot, part[PART_COUNT])):
-                remember(w, node, slot, arena(w)[ids + place])
+                heed(w, th, now, node, slot, arena(w)[ids + place])
 
 
 @kernel

@@ -338,7 +338,7 @@ def _to_flagged(
         peer = numbers[slot]
         size += np.int64((table[slot, topic] & flag != 0) & (peer != came_from) & (peer != publisher))
     if leaves_out_some(w, node):
-        size = who_want(w, th, now, node, message, via, came_from, int(size))
+        size = who_want(w, th, now, node, message, via, int(size))
     short = begin_message(w, th, message, via)
     for place in range(size):
         put_message(w, th, known[place], message, via, short)
@@ -419,7 +419,7 @@ def _top_up(w: World, th: int, now: int, node: int, message: int) -> None:
     size = _outside(w, th, now, node, topic, IN_MESH)
     size = pick(w, th, draw_topic(w, Purpose.PUBLISH_TOP_UP, node, topic, message), size, missing)
     if leaves_out_some(w, node):
-        size = who_want(w, th, now, node, message, Via.TOP_UP, -1, size)
+        size = who_want(w, th, now, node, message, Via.TOP_UP, size)
     _to_candidates(w, th, message, size, Via.TOP_UP, -1)
 
 

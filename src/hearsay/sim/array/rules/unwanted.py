@@ -14,6 +14,7 @@ from hearsay.core.rules.message_rules import accepted_ids, is_forgotten, is_wort
 from hearsay.sim.array.machine.compiling import inlined, only_with
 from hearsay.sim.array.travel.outbox import put_unwanted
 from hearsay.sim.array.travel.parts import hops_from
+from hearsay.sim.array.travel.uplink import withdraw
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.knowledge import bits, column
 from hearsay.sim.array.world.layout import (
@@ -28,7 +29,6 @@ from hearsay.sim.array.world.layout import (
     MAX_UNWANTED_OF_PEER,
     MAX_UNWANTED_RPCS,
     NODE32,
-    PUBLISHER,
     SENDERS,
     SKIPS_SENDERS,
     TAKES_IDONTWANT,
@@ -38,7 +38,9 @@ from hearsay.sim.array.world.layout import (
     UNWANTED_LAST,
     UNWANTED_QUEUE,
     UNWANTED_TICKS,
+    UPLINK,
     USES_12,
+    WITHDRAWS,
     World,
     candidates,
     cells,
@@ -125,7 +127,14 @@ def accepted_of(w: World, th: int, now: int, node: int, slot: int, count: int) -
 
 
 @part_of_12
-def remember(w: World, node: int, slot: int, message: int) -> None:
+def heed(w: World, th: int, now: int, node: int, slot: int, message: int) -> None:
+    _remember(w, node, slot, message)
+    if parameter(w, node, WITHDRAWS) and w[UPLINK]:
+        withdraw(w, th, now, node, slot, message)
+
+
+@part_of_12
+def _remember(w: World, node: int, slot: int, message: int) -> None:
     """Remember that a neighbour does not want a message (IDONTWANT-5)."""
     peer = peers(w)[slot]
     if is_unwanted(w, node, slot, message):
@@ -261,10 +270,9 @@ def forget_old_unwanted(w: World, node: int, tick: int) -> None:
 
 
 @part_of_12
-def who_want(w: World, th: int, now: int, node: int, message: int, via: int, came_from: int, size: int) -> int:
+def who_want(w: World, th: int, now: int, node: int, message: int, via: int, size: int) -> int:
     """Keep the candidates that want a message, and report the copies that are withheld (IDONTWANT-4, IDONTWANT-7)."""
     known = candidates(w)[th]
-    publisher = messages(w)[message, PUBLISHER]
     has_senders = lists.first_entry(w, node, SENDERS) >= 0
     heeds = more64(w)[node, UNWANTED_COUNT] > 0
     kept = 0
@@ -274,9 +282,9 @@ def who_want(w: World, th: int, now: int, node: int, message: int, via: int, cam
         if has_senders and is_sender(w, node, message, peer):
             continue
         if heeds and is_unwanted(w, node, slot, message):
-            if peer != came_from and peer != publisher:
-                part = message_part(w, message, hops_from(w, node, message), via)
-                dropped(w, th, now, node, peer, part, Reason.UNWANTED)
+            dropped(
+                w, th, now, node, peer, message_part(w, message, hops_from(w, node, message), via), Reason.UNWANTED
+            )
             continue
         known[kept] = slot
         kept += 1

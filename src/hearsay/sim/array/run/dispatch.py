@@ -25,6 +25,7 @@ from hearsay.sim.array.run.links import (
     on_disconnected,
 )
 from hearsay.sim.array.travel.transport import unreachable
+from hearsay.sim.array.travel.uplink import NEXT_LEAVES, uplink_is_free
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
     APPLICATION,
@@ -68,7 +69,9 @@ def dispatch(w: World, th: int, now: int, w0: int, w1: int, link: int) -> None:
     payload = w1 & PAYLOAD
     kind = (w0 >> EVENT_KIND) & 15
     header = nodes32(w)[node]
-    if not header[UP]:
+    if kind == NEXT_LEAVES:
+        uplink_is_free(w, th, now, node, payload)
+    elif not header[UP]:
         _drop_for_down_node(w, th, now, node, kind, w0, payload)
     elif kind == EventKind.TIMER_FIRED and payload != header[STARTS]:
         return  # of an earlier life of the node

@@ -18,6 +18,7 @@ from hearsay.sim.array.rules.membership import NO_MEMBER
 from hearsay.sim.array.rules.notes import STOPPED, note_call
 from hearsay.sim.array.rules.unwanted import forget_all_unwanted
 from hearsay.sim.array.run.links import dial, notice_loss
+from hearsay.sim.array.travel.uplink import has_queue, last_arrival
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw2, extend
 from hearsay.sim.array.world.knowledge import forget_all
@@ -110,7 +111,8 @@ def node_down(w: World, th: int, now: int, node: int, goodbye: bool) -> None:
         line[LINK_FLAGS] = (line[LINK_FLAGS] & ~OPEN) | DEAD
         times = links64(w)[link]
         if goodbye:
-            notice_loss(w, th, line[TWIN], max(now + times[LATENCY], times[LAST_ARRIVAL]) + 1)
+            last = last_arrival(w, node, link) if has_queue(w, node) else times[LAST_ARRIVAL]
+            notice_loss(w, th, line[TWIN], max(now + times[LATENCY], last) + 1)
         else:
             notice_loss(w, th, line[TWIN], now + w[DETECTION])
     nodes32(w)[node, COUNT] = 0

@@ -21,6 +21,7 @@ from hearsay.sim.array.run.whole_network import (
     sample_all_scores,
 )
 from hearsay.sim.array.travel.transport import all_depart
+from hearsay.sim.array.travel.uplink import all_leave, has_queue
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
     BUCKET,
@@ -63,7 +64,7 @@ from hearsay.sim.array.world.record import (
 )
 from hearsay.sim.array.world.slots import lay_out_callers, lay_out_targets
 
-ADVANCE, BEGIN, SHARE, FINISH, CLOSE, COLLECT = range(6)
+ADVANCE, BEGIN, SHARE, FINISH, CLOSE, COLLECT, DRAIN = range(7)
 """Tasks."""
 PLAN_NODE, PLAN_KIND, PLAN_PAYLOAD = 1, 2, 3
 """Columns of `planned`, after its time."""
@@ -79,8 +80,8 @@ def work(table: World, task: int, number: int) -> bool:
     ADVANCE runs until the time `number`, or until something has to be seen to first; STATUS says why it returned.
     With several threads, which meet after every part, BEGIN lays out the next part (PART_EVENTS says how many events
     it has), SHARE runs the nodes of thread `number`, FINISH is called once all are done; False when something has
-    to be seen to first. COLLECT finds links that may be used again. CLOSE ends the windows of all messages published
-    so far, when the run is over or was stopped.
+    to be seen to first. COLLECT finds links that may be used again. When the run is over or was stopped, DRAIN sends
+    what waits for uplinks, and CLOSE ends the windows of all messages published so far.
     """
     return _work(world(table), task, number)
 
@@ -109,6 +110,11 @@ def _work(w: World, task: int, number: int) -> bool:
         return True
     if task == COLLECT:
         collect_links(w)
+        return True
+    if task == DRAIN:
+        for node in range(w[NODES]):
+            if has_queue(w, node):
+                all_leave(w, lists.owner(w, node), node)
         return True
     if task == FINISH:
         return _end_part(w)

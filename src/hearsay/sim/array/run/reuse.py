@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hearsay.sim.array.machine.compiling import kernel, only_with
+from hearsay.sim.array.travel.uplink import has_queue, mark_links
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.knowledge import bits, column, is_cached, unmark, was_seen
 from hearsay.sim.array.world.layout import (
@@ -142,6 +143,8 @@ def _mark_neighbours(w: World) -> None:
         for slot in range(first_slot(w, node), end_slot(w, node)):
             if links_of(w)[slot] >= 0:
                 link_marks(w)[links_of(w)[slot]] = 1
+        if has_queue(w, node):
+            mark_links(w, node)
         if w[SERVICE]:
             entries = pool(w)[lists.owner(w, node)]
             place = nodes32(w)[node, BACKLOG]

@@ -28,13 +28,8 @@ from hearsay.sim.array.travel.parts import (
     without_others,
     write_ihave,
 )
-from hearsay.sim.array.travel.transport import (
-    ask_for_links,
-    send_copy,
-    send_gossip,
-    send_rpc,
-    send_unwanted,
-)
+from hearsay.sim.array.travel.sending import send_copy, send_gossip, send_rpc, send_unwanted
+from hearsay.sim.array.travel.transport import ask_for_links
 from hearsay.sim.array.world.layout import (
     HAS_LINKS,
     OUT_COUNT,

@@ -31,11 +31,7 @@ from hearsay.sim.array.travel.parts import (
     write_message,
     write_subscription,
 )
-from hearsay.sim.array.travel.transport import (
-    send_message,
-    send_rpc,
-    send_topic_part,
-)
+from hearsay.sim.array.travel.sending import send_message, send_rpc, send_topic_part
 from hearsay.sim.array.world.layout import (
     COALESCE,
     HAS_LINKS,

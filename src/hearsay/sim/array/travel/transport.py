@@ -50,7 +50,6 @@ from hearsay.sim.array.world.layout import (
     links_of,
     nodes64,
     outbox,
-    peers,
     region_jitters,
     touch_links32,
     touch_seen,
@@ -59,25 +58,21 @@ from hearsay.sim.array.world.layout import (
 from hearsay.sim.array.world.payload import (
     GRAFT,
     HEADER,
-    IDONTWANT,
     IHAVE,
     IWANT,
     PART,
-    PART_BYTES,
     PART_COUNT,
     PART_IDS,
     PART_KIND,
     PRUNE,
     PUBLISH,
-    Part,
     allocate,
     hold,
     message_part,
     part_at,
     part_place,
     release,
-    topic_part,
-    write_part,
+    rpc_bytes,
 )
 from hearsay.sim.array.world.queue import (
     GOSSIP,
@@ -85,14 +80,10 @@ from hearsay.sim.array.world.queue import (
     MESSAGE,
     NODE,
     gossip_bits,
-    gossip_payload,
-    gossip_rest,
     insert,
-    push,
-    topic_payload,
     word_0,
 )
-from hearsay.sim.array.world.record import DUPLICATES, EVENTS, Hash, dropped, sending, sent
+from hearsay.sim.array.world.record import DUPLICATES, EVENTS, dropped, sending, sent
 from hearsay.sim.array.world.slots import latency, region
 
 ROOM = 128
@@ -176,25 +167,57 @@ def ask_for_links(w: World, th: int, copies: int) -> None:
 
 
 @kernel
-def arrival_time(w: World, node: int, slot: int, link: int, size: int, now: int) -> int:
-    """Return when an RPC of this size arrives; -1 when the uplink refuses it."""
-    if not w[HAS_LINKS]:
-        return now + latency(w, node, peers(w)[slot])
-    times = links64(w)[link]
-    leaves = now
-    if w[UPLINK]:
-        waiting = max(0, nodes64(w)[node, UPLINK_FREE] - now)
-        if w[UPLINK_BYTES] and waiting * w[UPLINK] // 8_000_000 + size > w[UPLINK_BYTES]:
-            return -1
-        leaves = now + waiting + -(-size * 8_000_000 // w[UPLINK])
-        nodes64(w)[node, UPLINK_FREE] = leaves
-    arrival = leaves + latency(w, node, peers(w)[slot])
+def has_room(w: World, node: int, size: int, now: int) -> bool:
+    """Return whether the uplink takes an RPC of this size."""
+    if not (w[UPLINK] and w[UPLINK_BYTES]):
+        return True
+    waiting = max(0, nodes64(w)[node, UPLINK_FREE] - now)
+    return waiting * w[UPLINK] // 8_000_000 + size <= w[UPLINK_BYTES]
+
+
+@kernel
+def time_to_leave(w: World, size: int) -> int:
+    """Return how long an RPC of this size takes to leave."""
+    return -(-size * 8_000_000 // w[UPLINK])
+
+
+@kernel
+def leaves_at(w: World, node: int, size: int, now: int) -> int:
+    """Return when an RPC has left that leaves after all others."""
+    if not w[UPLINK]:
+        return now
+    leaves = max(nodes64(w)[node, UPLINK_FREE], now) + time_to_leave(w, size)
+    nodes64(w)[node, UPLINK_FREE] = leaves
+    return leaves
+
+
+@kernel
+def arrival_of(w: World, node: int, peer: int, sequence: int, leaves: int, last_arrival: int) -> int:
+    """Return when an RPC arrives that leaves then, not before an earlier one."""
+    arrival = leaves + latency(w, node, peer)
     if w[HAS_JITTER]:
-        arrival = max(leaves + 1, arrival + _jitter(w, node, peers(w)[slot], links32(w)[link, SEQUENCE]))
-    if w[HAS_JITTER] or w[UPLINK]:
-        arrival = max(arrival, times[LAST_ARRIVAL])
-        times[LAST_ARRIVAL] = arrival
-    return arrival
+        arrival = max(leaves + 1, arrival + _jitter(w, node, peer, sequence))
+    return max(arrival, last_arrival)
+
+
+@kernel
+def arrives_at(w: World, node: int, peer: int, link: int, sequence: int, leaves: int) -> int:
+    """Return when an RPC arrives over a link that leaves then; later ones do not arrive before."""
+    if not w[HAS_JITTER] and not w[UPLINK]:
+        return leaves + latency(w, node, peer)
+    times = links64(w)[link]
+    times[LAST_ARRIVAL] = arrival_of(w, node, peer, sequence, leaves, times[LAST_ARRIVAL])
+    return int(times[LAST_ARRIVAL])
+
+
+@kernel
+def next_sequence(w: World, link: int) -> int:
+    """Number the RPCs of a link, where something is drawn for each."""
+    if not (w[HAS_LOSS] or w[HAS_JITTER]):
+        return 0
+    sequence = links32(w)[link, SEQUENCE]
+    links32(w)[link, SEQUENCE] = sequence + 1
+    return int(sequence)
 
 
 @kernel
@@ -209,119 +232,9 @@ def _jitter(w: World, source: int, destination: int, sequence: int) -> int:
 
 
 @kernel
-def _is_lost(w: World, source: int, destination: int, sequence: int, index: int) -> bool:
+def is_lost(w: World, source: int, destination: int, sequence: int, index: int) -> bool:
     draw = extend(extend(draw1(w, Purpose.LOSS, source), np.uint64(destination)), np.uint64(sequence))
     return below(extend(draw, np.uint64(index)), _MILLION) < w[LOSS]
-
-
-@kernel
-def send_message(w: World, th: int, now: int, node: int, slot: int, part: Part) -> None:
-    """Send one message alone; its hops are those of the copy when it arrives."""
-    bytes_out(w)[node] += send_copy(w, th, now, node, slot, part, sending(w, now, node, part))
-
-
-@inlined
-def send_copy(w: World, th: int, now: int, node: int, slot: int, part: Part, common: Hash) -> int:
-    """Send one of a message's copies; return the bytes that were sent."""
-    if w[HAS_LINKS] or part.hops > MAX_INLINE_HOPS:
-        return _send_over_link(w, th, now, node, slot, part, common)
-    peer = peers(w)[slot]
-    delay = latency(w, node, peer)
-    sent(w, th, now, node, peer, part, delay, common)
-    post(w, th, now + delay, peer, node, INLINE | part.message, slot, part.via, part.hops)
-    return part.size
-
-
-@kernel
-def _send_over_link(w: World, th: int, now: int, node: int, slot: int, part: Part, common: Hash) -> int:
-    link = link_to(w, slot)
-    peer = peers(w)[slot]
-    arrival = arrival_time(w, node, slot, link, part.size, now)
-    if arrival < 0:
-        dropped(w, th, now, node, peer, part, Reason.QUEUE_FULL)
-        push(w, th, now, node, EventKind.SEND_FAILED, peer, INLINE | part.message, link)
-        return 0
-    sent(w, th, now, node, peer, part, arrival - now, common)
-    if w[HAS_LOSS] or w[HAS_JITTER]:
-        sequence = links32(w)[link, SEQUENCE]
-        links32(w)[link, SEQUENCE] = sequence + 1
-        if w[HAS_LOSS] and _is_lost(w, node, peer, sequence, 0):
-            dropped(w, th, arrival, node, peer, part, Reason.LOST)
-            return part.size
-    if part.hops <= MAX_INLINE_HOPS:
-        post(w, th, arrival, peer, node, INLINE | part.message, link, part.via, part.hops)
-        return part.size
-    rpc = allocate(w, th, HEADER + PART)
-    arena(w)[rpc] = 1
-    write_part(w, rpc, 0, part, 0)
-    hold(w, th, rpc)
-    post(w, th, arrival, peer, node, rpc, link, -1, 0)
-    return part.size
-
-
-@inlined
-def send_gossip(
-    w: World, th: int, now: int, node: int, slot: int, part: Part, first: int, others: int, common: Hash
-) -> None:
-    """Send one of the copies of an IHAVE, where links need no memory; `others` has a bit for each later message."""
-    peer = peers(w)[slot]
-    delay = latency(w, node, peer)
-    sent(w, th, now, node, peer, part, delay, common)
-    via, hops = gossip_rest(others)
-    post(w, th, now + delay, peer, node, gossip_payload(first, others), slot, via, hops)
-
-
-@kernel
-def send_topic_part(w: World, th: int, now: int, node: int, slot: int, part: Part) -> None:
-    """Send one SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE, where links need no memory."""
-    peer = peers(w)[slot]
-    delay = latency(w, node, peer)
-    bytes_out(w)[node] += part.size
-    sent(w, th, now, node, peer, part, delay, sending(w, now, node, part))
-    post(w, th, now + delay, peer, node, topic_payload(part.kind, part.topic), slot, -1, 0)
-
-
-@inlined
-def send_unwanted(
-    w: World, th: int, now: int, node: int, slot: int, message: int, size: int, common: Hash
-) -> None:  # fmt: skip
-    """Send an IDONTWANT of one message, where links need no memory."""
-    peer = peers(w)[slot]
-    delay = latency(w, node, peer)
-    bytes_out(w)[node] += size
-    sent(w, th, now, node, peer, topic_part(IDONTWANT, -1, size, 1), delay, common)
-    post(w, th, now + delay, peer, node, topic_payload(IDONTWANT, message), slot, -1, 0)
-
-
-@kernel
-def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
-    """Send a copy of an RPC in the arena."""
-    parts = arena(w)[rpc]
-    link = link_to(w, slot)
-    peer = peers(w)[slot]
-    size = 0
-    for index in range(parts):
-        size += words_at(w, part_place(rpc, index))[PART_BYTES]
-    arrival = arrival_time(w, node, slot, link, size, now)
-    if arrival < 0:
-        for index in range(parts):
-            dropped(w, th, now, node, peer, part_at(w, rpc, index), Reason.QUEUE_FULL)
-        hold(w, th, rpc)
-        push(w, th, now, node, EventKind.SEND_FAILED, peer, rpc, link)
-        return
-    bytes_out(w)[node] += size
-    for index in range(parts):
-        part = part_at(w, rpc, index)
-        sent(w, th, now, node, peer, part, arrival - now, sending(w, now, node, part))
-    if w[HAS_LOSS] or w[HAS_JITTER]:
-        sequence = links32(w)[link, SEQUENCE]
-        links32(w)[link, SEQUENCE] = sequence + 1
-        if w[HAS_LOSS]:
-            rpc = _lose(w, th, node, peer, sequence, rpc, arrival)
-            if rpc < 0:
-                return
-    hold(w, th, rpc)
-    post(w, th, arrival, peer, node, rpc, link, -1, 0)
 
 
 @kernel
@@ -332,14 +245,14 @@ def _lossy(w: World, kind: int) -> bool:
 
 
 @kernel
-def _lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arrival: int) -> int:
+def lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arrival: int) -> int:
     """Return the RPC without the parts that are lost: itself, a copy, or -1 for nothing."""
     parts = arena(w)[rpc]
     lost = 0
     words = HEADER
     for index in range(parts):
         part = words_at(w, part_place(rpc, index))
-        if _lossy(w, part[PART_KIND]) and _is_lost(w, node, peer, sequence, index):
+        if _lossy(w, part[PART_KIND]) and is_lost(w, node, peer, sequence, index):
             dropped(w, th, arrival, node, peer, part_at(w, rpc, index), Reason.LOST)
             lost += 1
         else:
@@ -348,27 +261,58 @@ def _lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arri
         return rpc
     if lost == parts:
         return -1
+    copy = begin_copy(w, th, rpc, parts - lost, words)
+    kept = 0
+    ids = HEADER + (parts - lost) * PART
+    for index in range(parts):
+        part = words_at(w, part_place(rpc, index))
+        if not (_lossy(w, part[PART_KIND]) and is_lost(w, node, peer, sequence, index)):
+            ids = copy_part(w, rpc, index, copy, kept, ids)
+            kept += 1
+    return copy
+
+
+@kernel
+def let_go(
+    w: World, th: int, sent_at: int, arrival: int, link: int, node: int, peer: int, rpc: int, sequence: int
+) -> None:  # fmt: skip
+    """Record an RPC that is sent, and let it travel, or what is not lost of it."""
+    bytes_out(w)[node] += rpc_bytes(w, rpc)
+    for index in range(arena(w)[rpc]):
+        part = part_at(w, rpc, index)
+        sent(w, th, sent_at, node, peer, part, arrival - sent_at, sending(w, sent_at, node, part))
+    if w[HAS_LOSS]:
+        rpc = lose(w, th, node, peer, sequence, rpc, arrival)
+        if rpc < 0:
+            return
+    hold(w, th, rpc)
+    post(w, th, arrival, peer, node, rpc, link, -1, 0)
+
+
+@kernel
+def begin_copy(w: World, th: int, rpc: int, parts: int, words: int) -> int:
+    """Return room for a copy of an RPC with fewer parts."""
     hold(w, th, rpc)
     copy = allocate(w, th, words)
     release(w, th, rpc)
-    store = arena(w)
-    store[copy] = parts - lost
-    ids = HEADER + (parts - lost) * PART
-    kept = 0
-    for index in range(parts):
-        part = words_at(w, part_place(rpc, index))
-        if _lossy(w, part[PART_KIND]) and _is_lost(w, node, peer, sequence, index):
-            continue
-        goal = words_at(w, part_place(copy, kept))
-        for field in range(PART):
-            goal[field] = part[field]
-        if part[PART_IDS]:
-            goal[PART_IDS] = ids
-            for place in range(part[PART_COUNT]):
-                store[copy + ids + place] = store[rpc + part[PART_IDS] + place]
-            ids += part[PART_COUNT]
-        kept += 1
+    arena(w)[copy] = parts
     return copy
+
+
+@kernel
+def copy_part(w: World, rpc: int, index: int, copy: int, place: int, ids: int) -> int:
+    """Copy a part with its ids, and return where the next ids go."""
+    store = arena(w)
+    part = words_at(w, part_place(rpc, index))
+    goal = words_at(w, part_place(copy, place))
+    for field in range(PART):
+        goal[field] = part[field]
+    if part[PART_IDS]:
+        goal[PART_IDS] = ids
+        for number in range(part[PART_COUNT]):
+            store[copy + ids + number] = store[rpc + part[PART_IDS] + number]
+        ids += part[PART_COUNT]
+    return ids
 
 
 @kernel

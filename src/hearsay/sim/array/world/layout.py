@@ -121,9 +121,9 @@ _field = Numbers()
     MEMBER_IS_JUDGED, BACKOFF_ON_UNSUBSCRIBE, BACKOFF_NOT_JOINED, BACKOFF_LASTS, EXCHANGE_ALWAYS, MESH_FIRST,
     GRAYLISTED_SUBSCRIBE, SCORES, REFRESH, TIMES_ARE_NOW, WHOLE_QUANTA, DEFICIT_AFTER, SECOND_PRUNE, MEMBERS_BLAMED,
     RECORD_TTL, MAX_SENDERS, TELL_FROM, TELLS_OWN, HEEDS, UNWANTED_TICKS, MAX_UNWANTED_IDS, MAX_UNWANTED_RPCS,
-    MAX_UNWANTED_OF_PEER, MAX_UNWANTED, SKIPS_SENDERS, MAX_CHANGES,
-) = _field.take(92)  # fmt: skip
-PARAMETERS = 92
+    MAX_UNWANTED_OF_PEER, MAX_UNWANTED, SKIPS_SENDERS, MAX_CHANGES, WITHDRAWS,
+) = _field.take(93)  # fmt: skip
+PARAMETERS = 93
 """HAS_11: any parameter of gossipsub 1.1 is used; SCORES: with scores, and what follows is of them, up to
 MAX_SENDERS. TELL_FROM: size from which the mesh gets IDONTWANT. MAX_CHANGES: of
 subscriptions in an RPC."""
@@ -169,8 +169,9 @@ MORE32 = 8
 MORE64 = 4
 PROMISES, ASKED_AT, SENDERS, UNWANTED_QUEUE, UNWANTED_LAST = range(16, 21)
 """Heads of lists in `more32`, which goes on where `nodes32` ends; the last one is the end of a list."""
-REFRESH_DUE, REFRESHED, UNWANTED_COUNT = range(3)
-"""Fields of `more64`: the next decay of scores and the last one; entries of the queue of unwanted messages."""
+REFRESH_DUE, REFRESHED, UNWANTED_COUNT, UPLINK_AT = range(4)
+"""Fields of `more64`: the next decay of scores and the last one; entries of the queue of unwanted messages; see
+`uplink.py`."""
 NODE32 = 16
 """One cache line."""
 DUE, UPLINK_FREE, SERIAL, PENDING = range(4)

@@ -184,6 +184,14 @@ def release(w: World, th: int, rpc: int) -> None:
 
 
 @kernel
+def rpc_bytes(w: World, rpc: int) -> int:
+    size = 0
+    for index in range(arena(w)[rpc]):
+        size += words_at(w, part_place(rpc, index))[PART_BYTES]
+    return size
+
+
+@kernel
 def part_place(rpc: int, index: int) -> int:
     """Return where a part lies; `words_at(w, part_place(rpc, index))` are its words."""
     return rpc + HEADER + index * PART
