@@ -382,7 +382,7 @@ publishers = "any"
 """
 """Gossip is faster than answers, so peers send messages again, also forgotten ones; uplinks refuse many at a time."""
 
-TOLD = """
+UNWANTED = """
 warmup_s = 1
 linger_s = 2
 [network]
@@ -424,7 +424,7 @@ mean_session_s = 2
 """
 """More IDONTWANTs than are accepted, from neighbours that come and go."""
 
-TOLD_AGAIN = """
+UNWANTED_AGAIN = """
 warmup_s = 1
 linger_s = 3
 [network]
@@ -495,11 +495,11 @@ _RESTLESS = (
     ("topic", BACKOFFS),
     ("topic", MANY_IDS),
     ("topic", REFUSED),
-    ("topic", TOLD),
+    ("topic", UNWANTED),
     ("topic", WITHDRAWN),
     ("topic-0", HASTY),
 )
-_QUIET = (SLOW, FORGETFUL, BEST, BLAMED, ASKED_AGAIN, TOLD_AGAIN)
+_QUIET = (SLOW, FORGETFUL, BEST, BLAMED, ASKED_AGAIN, UNWANTED_AGAIN)
 CORNERS = len(_RESTLESS) + len(_QUIET)
 
 

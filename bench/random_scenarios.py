@@ -51,9 +51,9 @@ def _scenario(pick: Pick) -> str:
             *router,
             *_topics_and_workload(pick, topics),
             *_timed(pick, nodes, topics, ["join", "leave", "publish"] if says_hello else ["publish"]),
-            *([] if calm or scored else _faults(pick)),
+            *([] if calm else _faults(pick)),
             f"[trace]\nstate_interval_s = {pick([0, 1, 10])}",
-            *([f"[scores]\nevery_s = {pick([0.5, 0, 3])}"] if scored else []),
+            *(_opinions(pick) if scored else []),
         ]
     )
 
@@ -158,6 +158,18 @@ def _options(kind: str) -> dict[str, Sequence[Any]]:
     return options
 
 
+def _opinions(pick: Pick) -> list[str]:
+    """Draw samples of scores, ratings and shared addresses."""
+    lines = [f"[scores]\nevery_s = {pick([0.5, 0, 3])}"]
+    for _ in range(pick([0, 0, 1, 2])):
+        lines.append(f"[[ratings]]\nrating = {pick([-1, 0, 2.5])}\nshare = {pick([0.2, 0.7])}")
+        lines.append(pick(["", "by = [0, 1]"]))
+    if pick([False, True]):
+        lines.append(f"[addresses]\nnodes_per_address = {pick([2, 5])}")
+        lines.append(f'form = "{pick(["ipv4", "ipv6", "ipv6_prefix"])}"')
+    return lines
+
+
 def _strict_score(pick: Pick) -> list[str]:
     """Draw scores that fall below all thresholds within seconds."""
     topic = {
@@ -195,6 +207,14 @@ def _strict_score(pick: Pick) -> list[str]:
         "deficit_after_prune": pick(["true", "false"]),
         "second_prune_counts": pick(["true", "false"]),
         "invalid_copies": pick(['"all"', '"members"']),
+        "application_weight": pick([0, 1]),
+        "shared_address_weight": -0.3,
+        "shared_address_threshold": 1,
+        "ipv6_addresses": pick(['"whole-and-prefix"', '"whole"', '"prefix"', '"not"']),
+        "retain_ms": pick([0, 500, 5000]),
+        "retained_scores": pick(['"not-positive"', '"all"', '"until-return"']),
+        "decay_while_away": pick(["false", "true"]),
+        "max_retained_peers": pick([1, 2, 100]),
         "thresholds": "{ gossip = -0.5, publish = -1, graylist = -3, opportunistic_graft = 1 }",
         "topics": f"[{{ {', '.join(f'{name} = {value}' for name, value in topic.items())} }}]",
     }

@@ -207,6 +207,43 @@ size_bytes = 20_000
 """
 
 
+@pytest.mark.parametrize("preset", sorted(SCORED))
+def test_engines_agree_on_the_scores_of_peers_that_come_and_go(preset):
+    assert agree(plan_of(f'{RETURNED}preset = "{preset}"\naccept_exchange = false\n'))
+
+
+RETURNED = """
+warmup_s = 2
+linger_s = 3
+[network]
+nodes = 40
+degree = 6
+[validation]
+delay_ms = 20
+reject_share = 0.2
+[workload]
+messages = 30
+interval_s = 0.3
+size_bytes = 3000
+publishers = "any"
+[faults]
+detection_s = 0.2
+redial = 4
+[faults.churn]
+away_share = 0.4
+mean_session_s = 2
+[[ratings]]
+rating = -1
+share = 0.2
+[addresses]
+nodes_per_address = 4
+form = "ipv6"
+[scores]
+every_s = 1
+[router]
+"""
+
+
 JUDGED = """
 linger_s = 2
 [network]
@@ -531,16 +568,9 @@ def test_parameters_without_a_kernel_are_named():
     assert unsupported(load_scenario(None, "r1", keys[:1])) == []
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "problem"),
-    [
-        ("faults.churn.away_share", "0.1", "router.score: only without faults"),
-        ("addresses.nodes_per_address", "2", "router.score: only without addresses"),
-        ("workload.messages", "100001", "router.score.max_deliveries: only with as many as there are messages"),
-    ],
-)
-def test_what_does_not_go_with_scores_is_named(key, value, problem):
-    given = [("router.preset", "hardening"), (key, value)]
+def test_what_does_not_go_with_scores_is_named():
+    given = [("router.preset", "hardening"), ("workload.messages", "100001")]
+    problem = "router.score.max_deliveries: only with as many as there are messages"
     assert unsupported(load_scenario(None, "r1", given)) == [problem]
     assert unsupported(load_scenario(None, "r1", given[:1])) == []
 

@@ -195,7 +195,7 @@ class SharedAddresses:
     def place(self, peer: PeerId, addresses: Iterable[str]) -> None:
         """The peer is at these addresses, and at no others."""
         self.remove(peer)
-        counted = sorted({name for text in self._first(addresses) for name in self._names(text)})
+        counted = sorted({name for text in self._first(addresses) for name in self.names(text)})
         if counted:
             self._of[peer] = tuple(counted)
             self.changes += 1
@@ -221,7 +221,7 @@ class SharedAddresses:
     def _first(self, addresses: Iterable[str]) -> list[str]:
         return list(dict.fromkeys(addresses))[: self._most]
 
-    def _names(self, text: str) -> Iterator[str]:
+    def names(self, text: str) -> Iterator[str]:
         """As what an address counts."""
         address = _parsed(text)
         if address is None:

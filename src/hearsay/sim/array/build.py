@@ -7,7 +7,14 @@ from numpy.typing import NDArray
 
 from hearsay.core.language.events import EventKind
 from hearsay.core.shell.randomness import Purpose, Randomness
-from hearsay.sim.array.build_nodes import set_messages, set_neighbours, set_nodes, set_routers, set_topics
+from hearsay.sim.array.build_nodes import (
+    set_messages,
+    set_neighbours,
+    set_nodes,
+    set_opinions,
+    set_routers,
+    set_topics,
+)
 from hearsay.sim.array.machine.memory import filled, lines_at_most, zeros
 from hearsay.sim.array.run import loop, whole_network
 from hearsay.sim.array.travel import transport
@@ -223,6 +230,7 @@ def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing:
     set_topics(arrays, plan, order)
     set_messages(arrays, plan, place_of)
     set_nodes(arrays, plan, place_of)
+    set_opinions(arrays, plan, randomness)
     set_neighbours(arrays, plan)
     set_faults(arrays, plan)
     set_schedule(arrays, plan, place_of)

@@ -12,7 +12,8 @@ from hearsay.core.language.sizes import message_size, part_sizes
 from hearsay.core.language.sizes import rpc_framed_size as framed_size
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import negotiate
-from hearsay.core.shell.randomness import key_of
+from hearsay.core.scores.records import SharedAddresses
+from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.core.shell.strategy import Strategy
 from hearsay.sim.array.machine.memory import filled, zeros
 from hearsay.sim.array.router_parameters import columns_of, reals_of, topic_of
@@ -20,6 +21,8 @@ from hearsay.sim.array.world import layout as at
 from hearsay.sim.array.world import queue
 from hearsay.sim.array.world.layout import Arrays
 from hearsay.sim.array.world.queue import GOSSIP_SPAN
+from hearsay.sim.plan.addresses import AddressBook
+from hearsay.sim.plan.draws import chosen
 from hearsay.sim.plan.plan import Plan
 
 
@@ -121,6 +124,8 @@ def _peering(ours: Strategy, theirs: Strategy) -> int:
 
 
 _LEAST_COLUMNS = 64
+_DIALS_OF_A_FAULT = 60
+"""More than come to one node when links heal, in addition to four times the mean."""
 _MOST_WORDS = 4
 """Words of `unwanted` for a node and message: neighbours beyond these are searched for."""
 _CELLS_AT_FIRST = 1 << 26
@@ -167,6 +172,42 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         arrays["records"] = zeros((*table, 2), np.int64)
 
 
+def set_opinions(arrays: Arrays, plan: Plan, randomness: Randomness) -> None:
+    """Set what scores know of nodes: ratings by applications, and names of addresses."""
+    w = arrays.world
+    scenario = plan.scenario
+    if not w[at.HAS_SCORES]:
+        return
+    nodes = int(w[at.NODES])
+    if scenario.ratings:
+        w[at.HAS_RATINGS] = 1
+        arrays["ratings"] = np.array([float(entry.rating) for entry in scenario.ratings])
+        arrays["rated"] = zeros((len(scenario.ratings), nodes), np.uint8)
+        for number, entry in enumerate(scenario.ratings):
+            some = chosen(entry, plan.router_of, randomness, Purpose.RATED, number)
+            by = range(nodes) if entry.by is None else frozenset(entry.by)
+            bits = [at.RATED * (node in some) | at.BY * (node in by) for node in range(nodes)]
+            arrays["rated"][number] = bits
+    book = AddressBook(scenario.addresses)
+    addresses = [book.of(node) for node in range(nodes)]
+    if any(addresses):
+        w[at.HAS_ADDRESSES] = 1
+        arrays["address_names"] = _address_names(plan, addresses)
+
+
+def _address_names(plan: Plan, addresses: Sequence[str]) -> NDArray[np.int32]:
+    numbers: dict[str, int] = {}
+    table = np.full((len(plan.routers), len(addresses), 2), -1, dtype=np.int32)
+    for router, (_, parameters) in enumerate(plan.routers):
+        score = parameters.score if isinstance(parameters, GossipsubParameters) else None
+        if score is not None:
+            known = SharedAddresses(score.peer.shared_address_allowed, score.peer.ipv6_addresses, 1)
+            for node, address in enumerate(addresses):
+                for place, name in enumerate(known.names(address)):
+                    table[router, node, place] = numbers.setdefault(name, len(numbers))
+    return table
+
+
 def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> NDArray[np.int32]:
     members = zeros((nodes, topics), np.int32)
     for topic, subscribed in enumerate(plan.members):
@@ -207,7 +248,12 @@ def set_neighbours(arrays: Arrays, plan: Plan) -> None:
         arrays["peer_scores"] = zeros((room, 4), np.float64)
         arrays["topic_scores"] = zeros((room, topics, 4), np.float64)
         arrays["mesh_times"] = zeros((room, topics, 3), np.int64)
-        words = -(-int(degrees.max(initial=1)) // 64)
+        dials_of_a_fault = _DIALS_OF_A_FAULT + 4 * int(w[at.REDIAL]) if faulty else 0
+        words = -(-(int(degrees.max(initial=1)) + dials_of_a_fault) // 64)
+        w[at.RETAINS] = faulty
+        w[at.WIDEN_FROM] = 64 * words - dials_of_a_fault
+        if faulty:
+            arrays["retained"] = zeros((room,), np.int64)
         arrays["senders"] = zeros((*arrays["cells"].shape, words), np.uint64)
     if w[at.USES_12]:
         arrays["idontwants"] = zeros((room, 2), np.int32)

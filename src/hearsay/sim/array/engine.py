@@ -176,10 +176,17 @@ class ArrayEngine:
 
     def _grow_slots(self) -> None:
         w = self.arrays.world
+        if w[at.MOST_SLOTS] > w[at.WIDEN_FROM]:
+            before = self.arrays["senders"]
+            self.arrays["senders"] = zeros((*before.shape[:2], 2 * before.shape[2]), before.dtype)
+            self.arrays["senders"][:, :, : before.shape[2]] = before
+            w[at.WIDEN_FROM] += 64 * before.shape[2]
+            return
         w[at.SLOTS] = 4 * w[at.SLOTS] + 64 * w[at.NODES]
         with_12 = ("idontwants",) if w[at.USES_12] else ()
+        with_retained = ("retained",) if w[at.RETAINS] else ()
         with_scores = at.SLOT_SCORES if w[at.HAS_SCORES] else ()
-        for name in ("peers", "flags", "links_of", *with_12, *with_scores):
+        for name in ("peers", "flags", "links_of", *with_12, *with_scores, *with_retained):
             self._enlarge(name, int(w[at.SLOTS]))
 
     def _enlarge(self, name: str, room: int) -> None:

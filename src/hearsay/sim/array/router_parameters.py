@@ -30,7 +30,13 @@ from hearsay.core.mesh.parameters import (
     UnwelcomeGraft,
 )
 from hearsay.core.rules import score_parts
-from hearsay.core.scores.declarations import InvalidCopies, MeshTimes, QuantumRounding, TrackedPromises
+from hearsay.core.scores.declarations import (
+    InvalidCopies,
+    MeshTimes,
+    QuantumRounding,
+    RetainedScores,
+    TrackedPromises,
+)
 from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbers
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.sim.array.rules import mesh, promises, upkeep
@@ -185,6 +191,11 @@ _GOSSIPSUB_11 = (
     _Column(at.MESH_FIRST, ("mesh_before_gossip",)),
     _Column(at.GRAYLISTED_SUBSCRIBE, ("graylisted_subscriptions",)),
     _Column(at.SCORES, ("score",), lambda given: given.score is not None),
+    _Column(at.RETAIN, (), lambda given: _of_peer(given, lambda peer: peer.retain_ms * 1000)),
+    _Column(at.NOT_POSITIVE_ONLY, (), lambda given: not _retains(given, RetainedScores.ALL)),
+    _Column(at.UNTIL_RETURN, (), lambda given: _retains(given, RetainedScores.UNTIL_RETURN)),
+    _Column(at.DECAYS_AWAY, (), lambda given: _of_peer(given, lambda peer: peer.decay_while_away)),
+    _Column(at.MAX_RETAINED, (), lambda given: _of_peer(given, lambda peer: peer.max_retained_peers)),
     _Column(at.REFRESH, (), lambda given: _of_peer(given, lambda peer: peer.decay_interval_us)),
     _Column(at.TIMES_ARE_NOW, (), lambda given: _of_peer(given, lambda peer: peer.mesh_times is MeshTimes.NOW)),
     _Column(
@@ -210,6 +221,10 @@ def _of_peer(given: GossipsubParameters, value: Callable[[PeerScoreParameters], 
     return value(given.score.peer) if given.score is not None else 0
 
 
+def _retains(given: GossipsubParameters, which: RetainedScores) -> bool:
+    return given.score is not None and given.score.peer.retained_scores is which
+
+
 def reals_of(parameters: RouterParameters) -> list[float]:
     """Return a router's line in the table `reals`."""
     if not isinstance(parameters, GossipsubParameters):
@@ -222,6 +237,7 @@ def reals_of(parameters: RouterParameters) -> list[float]:
     line += [thresholds.gossip, thresholds.publish, thresholds.graylist, thresholds.opportunistic_graft]
     line += [peer.topic_cap, peer.misbehaviour_weight, peer.misbehaviour_threshold, peer.misbehaviour_decay]
     line += [peer.slow_peer_weight, peer.slow_peer_threshold, peer.slow_peer_decay, peer.decay_to_zero]
+    line += [peer.application_weight, peer.shared_address_weight, peer.shared_address_threshold]
     return list(map(float, line))
 
 

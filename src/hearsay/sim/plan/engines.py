@@ -93,17 +93,10 @@ def _names_peers(choice: RouterChoice) -> bool:
 
 def _without_scores(scenario: Scenario) -> Iterator[str]:
     """Yield what the array engine runs only without scores."""
-    faults = scenario.faults
     for key, choice in scenario.routers.items():
         score = getattr(choice.parameters, "score", None)
         if score is None:
             continue
-        if faults.churn or faults.crash or faults.partition or faults.cut:
-            yield f"{key}.score: only without faults"
-        if scenario.addresses.nodes_per_address or scenario.addresses.shared:
-            yield f"{key}.score: only without addresses"
-        if scenario.ratings:
-            yield f"{key}.score: only without ratings"
         if publications(scenario) > score.peer.max_deliveries:
             yield f"{key}.score.max_deliveries: only with as many as there are messages"
 

@@ -37,6 +37,7 @@ from hearsay.sim.array.rules.notes import (
     note_topic_part,
     note_unwanted,
 )
+from hearsay.sim.array.rules.opinions import is_rated
 from hearsay.sim.array.rules.promises import (
     admits_ihave,
     admits_iwant,
@@ -46,6 +47,7 @@ from hearsay.sim.array.rules.promises import (
     trusts_gossip_of,
     uses_11,
 )
+from hearsay.sim.array.rules.retained import forget_old, keeps_slots
 from hearsay.sim.array.rules.scores import decay, has_scores, is_graylisted, penalise_slow
 from hearsay.sim.array.rules.unwanted import (
     accepted_of,
@@ -71,6 +73,7 @@ from hearsay.sim.array.world.layout import (
     GOSSIPSUB,
     GRAYLISTED_SUBSCRIBE,
     HAS_LINKS,
+    HAS_RATINGS,
     HAS_SCORES,
     INTERVAL,
     MAX_CHANGES,
@@ -202,6 +205,8 @@ def _beat_with_scores(w: World, th: int, now: int, node: int) -> int:
     if nodes32(w)[node, OWED] & UNANNOUNCED:
         say_again(w, th, now, node, UNANNOUNCED)
     if now >= times[REFRESH_DUE]:
+        if keeps_slots(w, node):
+            forget_old(w, now, node)
         decay(w, now, node)
         interval = parameter(w, node, REFRESH)
         times[REFRESH_DUE] += ((now - times[REFRESH_DUE]) // interval + 1) * interval
@@ -250,6 +255,8 @@ def _beat(w: World, th: int, now: int, node: int) -> int:
 
 @kernel
 def call_connected(w: World, th: int, now: int, node: int, slot: int) -> None:
+    if w[HAS_RATINGS] and has_scores(w, node) and is_rated(w, node, peers(w)[slot]):
+        counts(w)[th, EVENTS] += 1  # the application rates it first
     _begin(w, th, now, node, EventKind.PEER_CONNECTED, peers(w)[slot], -1, -1)
     connect(w, th, now, node, slot)
     _end(w, th, now, node)

@@ -9,7 +9,8 @@ from hearsay.core.language.events import EventKind
 from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.gossip import forget_fanout
 from hearsay.sim.array.rules.mesh import has_mesh, join_mesh, leave_mesh, leave_peer, peer_unsubscribed, say_link
-from hearsay.sim.array.rules.scores import count_topic, forget_slot
+from hearsay.sim.array.rules.retained import connects, disconnects, keeps_slots
+from hearsay.sim.array.rules.scores import count_topic, forget_slot, neighbourhood_changes
 from hearsay.sim.array.rules.unwanted import begin_connection, end_connection
 from hearsay.sim.array.rules.upkeep import fill_up
 from hearsay.sim.array.travel.outbox import is_addressed, put_subscription
@@ -143,8 +144,12 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
         elif members(w)[peer, topic] & APPLICATION:
             table[slot, topic] = SUBSCRIBED
     table[slot, 0] |= CONNECTED | (NATIVE if native else 0) | (DIALLED if dialled else 0)
-    if w[HAS_SCORES]:
+    if keeps_slots(w, node):
+        connects(w, node, slot)
+    elif w[HAS_SCORES]:
         forget_slot(w, slot)
+    if w[HAS_SCORES]:
+        neighbourhood_changes(w, node)
     if w[USES_12]:
         begin_connection(w, slot)
 
@@ -163,6 +168,10 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
     """Remove a peer from the router; the slot stays."""
     table = flags(w)
     peer = peers(w)[slot]
+    if keeps_slots(w, node):
+        disconnects(w, now, node, slot)
+        table[slot, 0] &= ~CONNECTED
+        neighbourhood_changes(w, node)
     for topic in range(w[TOPICS]):
         if has_mesh(w, node):
             leave_peer(w, th, now, node, slot, topic)

@@ -14,12 +14,14 @@ import numpy as np
 from hearsay.core.rules import deliveries
 from hearsay.core.rules import score_parts as parts
 from hearsay.sim.array.machine.compiling import inlined, only_with
+from hearsay.sim.array.rules.opinions import address_part, application_part
 from hearsay.sim.array.world.knowledge import column
 from hearsay.sim.array.world.layout import (
     ACTIVATION,
     ACTIVE,
     CONNECTED,
     COUNTED,
+    DECAYS_AWAY,
     DECIDED,
     DEFICIT_AFTER,
     FAILURE_DECAY,
@@ -31,6 +33,8 @@ from hearsay.sim.array.world.layout import (
     FIRST_WEIGHT,
     GRAFTED,
     GRAYLIST_BELOW,
+    HAS_ADDRESSES,
+    HAS_RATINGS,
     HAS_SCORES,
     IN_MESH,
     INVALID,
@@ -55,6 +59,7 @@ from hearsay.sim.array.world.layout import (
     RECORD,
     RECORD_TTL,
     REFRESHED,
+    RETAINS,
     SCORE,
     SCORES,
     SECOND_PRUNE,
@@ -85,6 +90,7 @@ from hearsay.sim.array.world.layout import (
     peers,
     reals,
     records,
+    retained,
     senders,
     topic_reals,
     topic_scores,
@@ -135,6 +141,14 @@ def forget_slot(w: World, slot: int) -> None:
             mesh_times(w)[slot, topic, field] = 0
 
 
+@scored
+def neighbourhood_changes(w: World, node: int) -> None:
+    """Let all sums be made again: a neighbour has come or was forgotten, and others may be at its address."""
+    if w[HAS_ADDRESSES]:
+        for slot in range(first_slot(w, node), end_slot(w, node)):
+            change(w, slot)
+
+
 # Sums.
 
 
@@ -165,19 +179,21 @@ def score_now(w: World, now: int, node: int, slot: int) -> float:
         return 0.0
     line = peer_scores(w)[slot]
     if np.isnan(line[SCORE]) or parameter(w, node, TIMES_ARE_NOW):
-        topics, misbehaviour, slow = _peer_parts(w, now, node, slot)
-        line[SCORE] = parts.total(topics, 0.0, 0.0, misbehaviour, slow)
+        topics, application, shared, misbehaviour, slow = _peer_parts(w, now, node, slot)
+        line[SCORE] = parts.total(topics, application, shared, misbehaviour, slow)
     return line[SCORE]
 
 
 @inlined
-def _peer_parts(w: World, now: int, node: int, slot: int) -> tuple[float, float, float]:
-    """Return what the topics, misbehaviour and slowness add to a score (SCORE-9, SCORE-10)."""
+def _peer_parts(w: World, now: int, node: int, slot: int) -> tuple[float, float, float, float, float]:
+    """Return the topics' part of a score and the peer's own, weighted (SCORE-9, SCORE-10)."""
     line = peer_scores(w)[slot]
     misbehaviour = parts.excess_square(line[MISBEHAVIOUR], real(w, node, MISBEHAVIOUR_THRESHOLD))
     slow = parts.excess(line[SLOWNESS], real(w, node, SLOW_THRESHOLD))
     return (
         _sum_of_topics(w, now, node, slot),
+        application_part(w, node, slot) if w[HAS_RATINGS] else 0.0,
+        address_part(w, node, slot) if w[HAS_ADDRESSES] else 0.0,
         misbehaviour * real(w, node, MISBEHAVIOUR_WEIGHT),
         slow * real(w, node, SLOW_WEIGHT),
     )
@@ -229,10 +245,12 @@ def sample_scores(w: World, th: int, now: int, node: int) -> None:
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if not flags(w)[slot, 0] & CONNECTED:
             continue
-        topics, misbehaviour, slow = _peer_parts(w, now, node, slot)
-        total = parts.total(topics, 0.0, 0.0, misbehaviour, slow)
+        topics, application, shared, misbehaviour, slow = _peer_parts(w, now, node, slot)
+        total = parts.total(topics, application, shared, misbehaviour, slow)
         _number_row(w, th, now, TraceEvent.SCORE, node, slot, -1, total)
         _part_row(w, th, now, TraceEvent.SCORE_TOPICS, node, slot, -1, topics)
+        _part_row(w, th, now, TraceEvent.SCORE_P5, node, slot, -1, application)
+        _part_row(w, th, now, TraceEvent.SCORE_P6, node, slot, -1, shared)
         _part_row(w, th, now, TraceEvent.SCORE_P7, node, slot, -1, misbehaviour)
         _part_row(w, th, now, TraceEvent.SCORE_SLOW, node, slot, -1, slow)
         for topic in range(w[TOPICS]):
@@ -279,7 +297,8 @@ def _is_active(w: World, now: int, node: int, slot: int, topic: int) -> bool:
 
 
 @inlined
-def _change(w: World, slot: int) -> None:
+def change(w: World, slot: int) -> None:
+    """Let the sum be made again."""
     peer_scores(w)[slot, SCORE] = _NOT_MADE
 
 
@@ -291,7 +310,7 @@ def count_graft(w: World, now: int, node: int, slot: int, topic: int) -> None:
         times[GRAFTED] = now
         times[TIME_IN_MESH] = 0
         times[MESH_BITS] = 0
-        _change(w, slot)
+        change(w, slot)
 
 
 @scored
@@ -300,8 +319,13 @@ def count_prune(w: World, now: int, node: int, slot: int, topic: int, member: bo
 
     Rules: ACTIVE-3, ACTIVE-4.
     """
-    if not _is_counted(w, node, topic):
+    if not _is_counted(w, node, topic) or not is_present(w, slot):
         return
+    _count_prune(w, now, node, slot, topic, member)
+
+
+@scored
+def _count_prune(w: World, now: int, node: int, slot: int, topic: int, member: bool) -> None:
     times = mesh_times(w)[slot, topic]
     active = times[MESH_BITS] & ACTIVE != 0
     if member and parameter(w, node, TIMES_ARE_NOW):
@@ -312,15 +336,41 @@ def count_prune(w: World, now: int, node: int, slot: int, topic: int, member: bo
         line[FAILURES] += parts.deficit_square(line[MESH], threshold)
     stays = parts.stays_active(active, parameter(w, node, DEFICIT_AFTER) != 0)
     times[MESH_BITS] = times[MESH_BITS] & ~ACTIVE | (ACTIVE if stays else 0)
-    _change(w, slot)
+    change(w, slot)
+
+
+@scored
+def go_away(w: World, now: int, node: int, slot: int, topic: int) -> None:
+    """Count that a peer disconnects whose score is kept."""
+    topic_scores(w)[slot, topic, FIRST] = 0.0
+    if flags(w)[slot, topic] & IN_MESH:
+        _count_prune(w, now, node, slot, topic, True)
+
+
+@inlined
+def is_present(w: World, slot: int) -> bool:
+    return w[RETAINS] == 0 or flags(w)[slot, 0] & CONNECTED != 0
+
+
+@inlined
+def _is_known(w: World, slot: int) -> bool:
+    """Return whether a neighbour is connected or kept."""
+    return is_present(w, slot) or retained(w)[slot] != 0
 
 
 @scored
 def penalise(w: World, node: int, slot: int, amount: float) -> None:
     """Count misbehaviour (SCORE-9)."""
-    if has_scores(w, node) and slot >= 0:
+    if has_scores(w, node) and slot >= 0 and _is_known(w, slot):
         peer_scores(w)[slot, MISBEHAVIOUR] += amount
-        _change(w, slot)
+        _hold_against(w, slot)
+
+
+@scored
+def _hold_against(w: World, slot: int) -> None:
+    change(w, slot)
+    if w[RETAINS]:
+        retained(w)[slot] &= ~1
 
 
 @scored
@@ -328,13 +378,14 @@ def penalise_slow(w: World, node: int, slot: int, amount: int) -> None:
     """Count messages that did not leave (SCORE-10)."""
     if has_scores(w, node):
         peer_scores(w)[slot, SLOWNESS] += amount
-        _change(w, slot)
+        change(w, slot)
 
 
 @scored
 def _blame(w: World, slot: int, topic: int) -> None:
-    topic_scores(w)[slot, topic, INVALID] += 1.0
-    _change(w, slot)
+    if _is_known(w, slot):
+        topic_scores(w)[slot, topic, INVALID] += 1.0
+        _hold_against(w, slot)
 
 
 @scored
@@ -343,7 +394,7 @@ def _count_copy(w: World, node: int, slot: int, topic: int) -> None:
     if flags(w)[slot, topic] & IN_MESH:
         line = topic_scores(w)[slot, topic]
         line[MESH] = parts.counted(line[MESH], 1.0, topic_reals(w)[router(w, node), topic, MESH_CAP])
-        _change(w, slot)
+        change(w, slot)
 
 
 # Messages.
@@ -390,10 +441,10 @@ def count_delivery(w: World, now: int, node: int, slot: int, message: int) -> No
     topic = messages(w)[message, TOPIC]
     if not _is_counted(w, node, topic):
         return
-    if slot >= 0:
+    if slot >= 0 and _is_known(w, slot):
         line = topic_scores(w)[slot, topic]
         line[FIRST] = parts.counted(line[FIRST], 1.0, topic_reals(w)[router(w, node), topic, FIRST_CAP])
-        _change(w, slot)
+        change(w, slot)
         _count_copy(w, node, slot, topic)
     at = column(w, message)
     if _state(w, now, node, at) != deliveries.OPEN:
@@ -470,13 +521,15 @@ def count_rejection(w: World, now: int, node: int, slot: int, message: int, reas
 
 @scored
 def decay(w: World, now: int, node: int) -> None:
-    """Let all counters decay, and times in meshes go on (COUNTER-2)."""
+    """Let all counters decay, and times in meshes go on (COUNTER-2, RETAIN-4)."""
     zero = real(w, node, ZERO)
     for slot in range(first_slot(w, node), end_slot(w, node)):
+        if not is_present(w, slot) and not parameter(w, node, DECAYS_AWAY):
+            continue
         line = peer_scores(w)[slot]
         line[MISBEHAVIOUR] = parts.decayed(line[MISBEHAVIOUR], real(w, node, MISBEHAVIOUR_DECAY), zero)
         line[SLOWNESS] = parts.decayed(line[SLOWNESS], real(w, node, SLOW_DECAY), zero)
-        _change(w, slot)
+        change(w, slot)
         for topic in range(w[TOPICS]):
             if members(w)[node, topic] & COUNTED:
                 _decay_topic(w, now, node, slot, topic, zero)

@@ -36,6 +36,7 @@ from hearsay.sim.array.world.layout import (
     DETECTION,
     GOSSIPS_FROM,
     HAS_LINKS,
+    HAS_SCORES,
     LAST_ARRIVAL,
     LATENCY,
     LINK_FLAGS,
@@ -51,6 +52,7 @@ from hearsay.sim.array.world.layout import (
     PENDING,
     PREVIOUS,
     PROMISES,
+    RECORD,
     REDIAL,
     SENDERS,
     TOPICS,
@@ -72,6 +74,7 @@ from hearsay.sim.array.world.layout import (
     nodes64,
     peers,
     pool,
+    records,
     sides,
     since_us,
 )
@@ -103,6 +106,8 @@ def node_down(w: World, th: int, now: int, node: int, goodbye: bool) -> None:
     _stop(w, th, now, node)
     for slot in range(first_slot(w, node), end_slot(w, node)):
         link = links_of(w)[slot]
+        if link < 0:
+            continue
         line = links32(w)[link]
         earlier = line[PREVIOUS]
         while earlier >= 0:
@@ -134,6 +139,8 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
     forget_all(w, node)
     for place in range(cells(w).shape[1]):
         cells(w)[node, place] &= np.uint64(MISSED)  # who was eligible stays so
+        if w[HAS_SCORES]:
+            records(w)[node, place, RECORD] = 0
     for head in (ANSWERS, NEWS, BACKOFFS, PROMISES, ASKED_AT):
         if w[USES_11] or head < NODE32:
             lists.remove(w, node, head, -1, -1)
@@ -168,6 +175,8 @@ def cut(w: World, th: int, now: int, fault: int) -> None:
     ranges[2] = 1
     for node in range(w[NODES]):
         for slot in range(first_slot(w, node), end_slot(w, node)):
+            if links_of(w)[slot] < 0:
+                continue
             peer = peers(w)[slot]
             crosses = fault < table.shape[0] and table[fault, node] != table[fault, peer]
             if crosses or _is_cut(w, ranges, node, peer):
@@ -240,7 +249,8 @@ def _dial_live(w: World, th: int, now: int, node: int, count: int) -> None:
         if target == node or not nodes32(w)[target, UP]:
             continue
         slot = find_slot(w, node, target)
-        if slot >= 0 and not links32(w)[links_of(w)[slot], LINK_FLAGS] & DEAD:
+        link = links_of(w)[slot] if slot >= 0 else -1
+        if link >= 0 and not links32(w)[link, LINK_FLAGS] & DEAD:
             continue
         if _reachable(w, node, target):
             dial(w, th, now, node, target)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from hearsay.core.language.events import EventKind
 from hearsay.sim.array.machine.compiling import kernel, only_with
 from hearsay.sim.array.rules.calls import call_connected, call_disconnected
+from hearsay.sim.array.rules.retained import keeps_slots, move_senders
 from hearsay.sim.array.rules.unwanted import number_again
 from hearsay.sim.array.world.layout import (
     BUCKET,
@@ -178,15 +179,22 @@ def _connect_pair(w: World, node: int, target: int, old: int) -> int:
     links32(w)[twin, TWIN] = link
     slot = find_slot(w, node, target)
     if slot < 0:
-        slot = insert_slot(w, node, target)
+        slot = _new_slot(w, node, target)
     links_of(w)[slot] = link
     if back < 0:
-        back = insert_slot(w, target, node)
+        back = _new_slot(w, target, node)
     links_of(w)[back] = twin
+    return link
+
+
+@with_links
+def _new_slot(w: World, node: int, peer: int) -> int:
+    slot = insert_slot(w, node, peer)
+    if keeps_slots(w, node):
+        move_senders(w, node, slot)
     if w[USES_12]:
         number_again(w, node)
-        number_again(w, target)
-    return link
+    return slot
 
 
 @with_links
@@ -234,7 +242,11 @@ def close_link(w: World, th: int, now: int, node: int, link: int) -> None:
     line[LINK_FLAGS] &= ~OPEN
     slot = find_slot(w, node, line[DESTINATION])
     call_disconnected(w, th, now, node, slot)
-    if links_of(w)[slot] == link:
+    if links_of(w)[slot] != link:
+        return
+    if keeps_slots(w, node):
+        links_of(w)[slot] = -1
+    else:
         remove_slot(w, node, slot)
         if w[USES_12]:
             number_again(w, node)

@@ -39,6 +39,7 @@ from hearsay.sim.array.world.layout import (
     MESSAGE_BYTES,
     MESSAGES,
     MISSED,
+    MOST_SLOTS,
     NEEDS_LINKS,
     NEEDS_SLOTS,
     NETWORK_STARTS,
@@ -61,6 +62,7 @@ from hearsay.sim.array.world.layout import (
     TOPICS,
     TRACKS_SINCE,
     UP,
+    WIDEN_FROM,
     World,
     cells,
     counts,
@@ -153,7 +155,7 @@ def run_what_is_due(w: World) -> bool:
                 w[LINKS_WANTED] = needed
                 w[STATUS] = NEEDS_LINKS
                 return False
-            if 2 * w[SLOTS_USED] + 4 * needed > w[SLOTS]:
+            if w[MOST_SLOTS] > w[WIDEN_FROM] or 2 * w[SLOTS_USED] + 4 * needed > w[SLOTS]:
                 w[STATUS] = NEEDS_SLOTS
                 return False
         line = schedule(w)[w[GLOBALS_DONE]]

@@ -3,8 +3,8 @@
 Only routers with IDONTWANT have one. For all others the time at which an RPC leaves is known when it is sent.
 
 Layout: a node gets an uplink when it starts, a piece of the arena, because what waits outlasts its router: until when
-it is busy, the first and the last one that waits, whether an event is due at that time, and an earlier uplink. What
-waits is a piece of the arena too, and names the next one.
+it is busy, the first and the last RPC that waits, whether an event is due then, and an earlier uplink. An RPC that
+waits has a piece of the arena too, which names the next one.
 """
 
 from __future__ import annotations

@@ -29,6 +29,9 @@ kernels do; and an array can grow between two calls unnoticed.
 | more32, more64 | node, field | the rest of a node's header; only with 1.1 |
 | peer_scores, topic_scores, mesh_times | slot (, topic), field | what scores count of a neighbour; only with scores |
 | records, senders | node, column, field | what became of a message, and who sent copies; only with scores |
+| retained | slot | until when the score of a neighbour is kept that has gone; only with scores and faults |
+| ratings, rated | entry (, node) | what applications think of nodes: RATED and BY; only with scores |
+| address_names | router, node, place | what an address counts as, -1 for nothing; only with scores |
 | idontwants | slot, field | what counts of a neighbour's IDONTWANTs; only with 1.2 |
 | unwanted | node, column, field | which neighbours do not want a message; only with 1.2 |
 | urgent | thread, entry, field | IDONTWANTs of the call at work |
@@ -68,14 +71,14 @@ _scalar = Numbers()
 (
     NOW, BUCKET, PART_END, STATUS, FIRST_MESSAGE, NEWEST, CLOSED_UP_TO, GLOBALS_DONE, PLANNED_DONE, PART_EVENTS,
     SLOTS_USED, LINKS_USED, DEAD_UP_TO, DEAD_SURE, LOOKED, DIALS_UP_TO, BUCKET_IS_SPLIT, PART_BLOCKS,
-    LINKS_FREE, LINKS_SPARE, LINKS_WANTED, NETWORK_STARTS,
-) = _scalar.take(22)  # fmt: skip
+    LINKS_FREE, LINKS_SPARE, LINKS_WANTED, NETWORK_STARTS, MOST_SLOTS,
+) = _scalar.take(23)  # fmt: skip
 """They change while kernels run. BUCKET is open, up to PART_END. STATUS: why a call returned. FIRST_MESSAGE: older
 ones are forgotten by all. NEWEST: how many were published. CLOSED_UP_TO: messages. PART_EVENTS: of the open part.
 For DEAD_UP_TO, DEAD_SURE and LOOKED see `reuse.py`, for DIALS_UP_TO `links.py`.
 BUCKET_IS_SPLIT: the open bucket is, see `queue.py`. PART_BLOCKS: of the open part.
 LINKS_FREE is the first of LINKS_SPARE links that may be used again, see `reuse.py`. LINKS_WANTED: for STATUS.
-NETWORK_STARTS: the network comes about in the open part."""
+NETWORK_STARTS: the network comes about in the open part. MOST_SLOTS: of a node, in use."""
 WorldType.changing = _scalar.count
 NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_BITS, BLOCKS = _scalar.take(11)
 """A bucket is 2 ** WIDTH_BITS microseconds wide. COLUMNS is a power of two."""
@@ -87,11 +90,14 @@ MAX_SEEN_BINDS, MAX_CACHED_BINDS, LOOKAHEAD = _scalar.take(3)
 """LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it."""
 RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
 SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = _scalar.take(4)
-WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12 = _scalar.take(5)
+WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, WIDEN_FROM = _scalar.take(7)
+HAS_RATINGS, HAS_ADDRESSES = _scalar.take(2)
 """SEEN_FOR: how long a message is remembered at least. CHANGES_NOTHING: payloads without effect where they are
 known. DEFERS: RPCs go through `transport.py`. QUIET_UNTIL: until then connections come about, and nothing else
 happens. WITNESSES: what is handed to some nodes is written down. USES_11: some router does, or
-has `ask_again_heartbeats`. HAS_SCORES: some router has. USES_12: some router uses IDONTWANT, or skips senders."""
+has `ask_again_heartbeats`. HAS_SCORES: some router has. USES_12: some router uses IDONTWANT, or skips senders.
+RETAINS: neighbours that disconnect may keep their scores. WIDEN_FROM: slots of a node with which `senders` needs more
+fields."""
 SCALARS = 80
 
 # Values of STATUS: why a call of an entry returned.
@@ -121,17 +127,19 @@ _field = Numbers()
     MEMBER_IS_JUDGED, BACKOFF_ON_UNSUBSCRIBE, BACKOFF_NOT_JOINED, BACKOFF_LASTS, EXCHANGE_ALWAYS, MESH_FIRST,
     GRAYLISTED_SUBSCRIBE, SCORES, REFRESH, TIMES_ARE_NOW, WHOLE_QUANTA, DEFICIT_AFTER, SECOND_PRUNE, MEMBERS_BLAMED,
     RECORD_TTL, MAX_SENDERS, TELL_FROM, TELLS_OWN, HEEDS, UNWANTED_TICKS, MAX_UNWANTED_IDS, MAX_UNWANTED_RPCS,
-    MAX_UNWANTED_OF_PEER, MAX_UNWANTED, SKIPS_SENDERS, MAX_CHANGES, WITHDRAWS,
-) = _field.take(93)  # fmt: skip
-PARAMETERS = 93
+    MAX_UNWANTED_OF_PEER, MAX_UNWANTED, SKIPS_SENDERS, MAX_CHANGES, WITHDRAWS, RETAIN,
+    NOT_POSITIVE_ONLY, UNTIL_RETURN, DECAYS_AWAY, MAX_RETAINED,
+) = _field.take(98)  # fmt: skip
+PARAMETERS = 98
 """HAS_11: any parameter of gossipsub 1.1 is used; SCORES: with scores, and what follows is of them, up to
 MAX_SENDERS. TELL_FROM: size from which the mesh gets IDONTWANT. MAX_CHANGES: of
 subscriptions in an RPC."""
 (
     GOSSIP_FACTOR, EARLY_PENALTY, GOSSIP_FROM, PUBLISH_FROM, GRAYLIST_BELOW, OPPORTUNITY_BELOW, TOPIC_CAP,
     MISBEHAVIOUR_WEIGHT, MISBEHAVIOUR_THRESHOLD, MISBEHAVIOUR_DECAY, SLOW_WEIGHT, SLOW_THRESHOLD, SLOW_DECAY, ZERO,
-) = range(14)  # fmt: skip
-REALS = 14
+    APPLICATION_WEIGHT, ADDRESS_WEIGHT, ADDRESS_THRESHOLD,
+) = range(17)  # fmt: skip
+REALS = 17
 """Fields of `reals`. Scores decide with the four that are called FROM or BELOW."""
 (
     TOPIC_WEIGHT, TIME_WEIGHT, TIME_CAP, FIRST_WEIGHT, FIRST_DECAY, FIRST_CAP, MESH_WEIGHT, MESH_DECAY, MESH_CAP,
@@ -202,6 +210,7 @@ SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT, CONNECTED, NATIVE, DIALLED 
 stand with the first topic; DIALLED by the node. Until a slot is connected, NATIVE says that its peer dials, too."""
 MISBEHAVIOUR, SLOWNESS, SCORE, KEPT = range(4)
 """Fields of `peer_scores`. SCORE: the sum, not a number until it is made again; KEPT: what a heartbeat has read."""
+RATED, BY = 1, 2
 FIRST, MESH, FAILURES, INVALID = range(4)
 """Fields of `topic_scores`."""
 SLOT_SCORES = ("peer_scores", "topic_scores", "mesh_times")
@@ -312,6 +321,10 @@ topic_scores = _view("topic_scores", np.float64, None, None, 4)
 mesh_times = _view("mesh_times", np.int64, None, None, 3)
 records = _view("records", np.int64, None, None, 2)
 senders = _view("senders", np.uint64, None, None, None)
+retained = _view("retained", np.int64, None)
+ratings = _view("ratings", np.float64, None)
+rated = _view("rated", np.uint8, None, None)
+address_names = _view("address_names", np.int32, None, None, 2)
 idontwants = _view("idontwants", np.int32, None, 2)
 unwanted = _view("unwanted", np.uint64, None, None, None)
 urgent = _view("urgent", np.int64, None, None, 2)
@@ -347,7 +360,7 @@ def _world(kind: WorldType) -> Any:
     return world
 
 
-WITHOUT_11 = (USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12)
+WITHOUT_11 = (USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, HAS_RATINGS, HAS_ADDRESSES)
 WITHOUT_LINKS = (HAS_LINKS, HAS_LOSS, HAS_JITTER, UPLINK, SERVICE, WITNESSES)
 world: Any = _world(WorldType("World"))
 world_10: Any = _world(WorldType("World10", WITHOUT_11))

@@ -29,11 +29,13 @@ from hearsay.sim.array.world.layout import (
     LATENCY_KIND,
     LATENCY_LEAST,
     LATENCY_SPAN,
+    MOST_SLOTS,
     NATIVE,
     NEEDS_SLOTS,
     NODE32,
     NODES,
     REGION_COUNT,
+    RETAINS,
     ROUTER,
     ROUTERS,
     SCRIPT,
@@ -58,6 +60,7 @@ from hearsay.sim.array.world.layout import (
     parameters,
     peer_scores,
     peers,
+    retained,
     topic_scores,
     touch_nodes32,
     touch_peers,
@@ -217,8 +220,11 @@ def insert_slot(w: World, node: int, peer: int) -> int:
     for place in range(first + count, at, -1):
         _move(w, place - 1, place)
     header[COUNT] = count + 1
+    w[MOST_SLOTS] = max(w[MOST_SLOTS], count + 1)
     peers(w)[at] = peer
     links_of(w)[at] = -1
+    if w[RETAINS]:
+        retained(w)[at] = 0
     for topic in range(w[TOPICS]):
         flags(w)[at, topic] = 0
     return at
@@ -241,6 +247,8 @@ def _move(w: World, start: int, goal: int) -> None:
         flags(w)[goal, topic] = flags(w)[start, topic]
     if w[HAS_SCORES]:
         _move_scores(w, start, goal)
+    if w[RETAINS]:
+        retained(w)[goal] = retained(w)[start]
     if w[USES_12]:
         for field in range(2):
             idontwants(w)[goal, field] = idontwants(w)[start, field]
