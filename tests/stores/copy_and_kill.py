@@ -1,4 +1,4 @@
-"""Copies an output in a store to a folder, in between two analyses: one that is killed, and one that Spark writes.
+"""Copies an output in a store to a folder, after analyses: one that is killed, one that Spark writes, three at once.
 
 The copies after a killed analysis are those before it; tables that Spark writes are those that it read.
 """
@@ -6,6 +6,7 @@ The copies after a killed analysis are those before it; tables that Spark writes
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -41,6 +42,15 @@ def main(uri: str, target: Path, conf: list[str]) -> None:
         store.publish()
         assert len(folder.files(METRICS_FOLDER)) == len(tables) + 1
         assert not folder.files(folder.work)
+
+        def analyze(name: str) -> None:
+            store = TableStore({run: HadoopFolder(spark, uri, Path(work, name))})
+            for table, rows in tables.items():
+                store.write(table, rows)
+            store.publish()
+
+        with ThreadPoolExecutor(3) as threads:
+            list(threads.map(analyze, ("two", "three", "four")))
         HadoopFolder(spark, uri, target).refresh(is_for_a_report)
 
 
