@@ -489,6 +489,83 @@ goodbye = true
 """
 """Copies wait for uplinks and are withdrawn, from RPCs with other parts too."""
 
+ACCEPTED_AGAIN = """
+warmup_s = 1
+linger_s = 2
+[network]
+nodes = 16
+degree = 4
+[validation]
+delay_ms = 600
+[links]
+min_ms = 10
+max_ms = 900
+[router]
+preset = "r1"
+degree = 4
+degree_low = 4
+degree_high = 8
+seen_ttl_ms = 500
+heartbeat_interval_ms = 3000
+skip_senders = true
+[workload]
+messages = 4
+interval_s = 0.3
+publishers = "any"
+"""
+"""Between two heartbeats messages are validated, forgotten and validated again, by copies of other peers."""
+
+BOUNDED = """
+warmup_s = 1
+linger_s = 1
+[network]
+nodes = 16
+degree = 5
+[validation]
+delay_ms = 100
+reject_share = 0.3
+[links]
+min_ms = 5
+max_ms = 300
+[router]
+preset = "v1.1"
+degree = 6
+degree_low = 3
+degree_high = 6
+degree_lazy = 8
+heartbeat_interval_ms = 300
+prune_backoff_ms = 0
+idontwant_threshold_bytes = 1000
+idontwant_on_publish = true
+idontwant_ttl_heartbeats = 2
+max_ids_per_idontwant = 2
+max_idontwants = 3
+max_idontwant_ids = 4
+max_unwanted = 12
+[router.score]
+decay_interval_ms = 1000
+decay_to_zero = 0.1
+thresholds = { gossip = -2, publish = -2, graylist = -2 }
+[[router.score.topics]]
+topic = "any"
+topic_weight = 1
+time_in_mesh_quantum_ms = 1000
+invalid_messages_weight = -1
+invalid_messages_decay = 0.7
+[[topics]]
+name = "small"
+size_bytes = 100
+[[topics]]
+name = "large"
+size_bytes = 1000
+[workload]
+messages = 80
+interval_s = 0.03
+publishers = "script"
+inject = 4
+"""
+"""More IDONTWANT than a node remembers, some of it of graylisted peers."""
+
 _RESTLESS = (
     ("a", FANOUT),
     ("topic", NEWS),
@@ -499,7 +576,7 @@ _RESTLESS = (
     ("topic", WITHDRAWN),
     ("topic-0", HASTY),
 )
-_QUIET = (SLOW, FORGETFUL, BEST, BLAMED, ASKED_AGAIN, UNWANTED_AGAIN)
+_QUIET = (SLOW, FORGETFUL, BEST, BLAMED, ASKED_AGAIN, UNWANTED_AGAIN, ACCEPTED_AGAIN, BOUNDED)
 CORNERS = len(_RESTLESS) + len(_QUIET)
 
 
