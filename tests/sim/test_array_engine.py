@@ -244,6 +244,48 @@ every_s = 1
 """
 
 
+def test_engines_agree_where_nodes_join_few_of_many_topics():
+    """Counters stand for topics that a node joins only, and columns of a topic's messages next to each other."""
+    plan = plan_of(SUBNETS)
+    world = ArrayEngine(plan, None).arrays.world
+    assert world[layout.CLUSTERS]
+    assert world[layout.HAS_OWN_PLACES]
+    assert agree(plan)
+
+
+SUBNETS = """
+warmup_s = 3
+linger_s = 2
+[network]
+nodes = 100
+degree = 12
+[router]
+preset = "ethereum"
+[[topics]]
+name = "beacon_block"
+weight = 0
+[[topics]]
+name = "beacon_attestation"
+count = 16
+subscribers_share = 0.12
+[workload]
+messages = 150
+interval_s = 0.02
+publishers = "non_subscribers"
+topic_choice = "random"
+[[timed]]
+at_s = 4
+node = 1
+action = "publish"
+topic = "beacon_block"
+[[timed]]
+at_s = 4
+node = 2
+action = "join"
+topic = "beacon_attestation-3"
+"""
+
+
 JUDGED = """
 linger_s = 2
 [network]

@@ -231,7 +231,7 @@ def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing:
     set_messages(arrays, plan, place_of)
     set_nodes(arrays, plan, place_of)
     set_opinions(arrays, plan, randomness)
-    set_neighbours(arrays, plan)
+    set_neighbours(arrays, plan, place_of)
     set_faults(arrays, plan)
     set_schedule(arrays, plan, place_of)
     set_start(arrays)

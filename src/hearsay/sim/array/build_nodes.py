@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from hearsay.core.registry import negotiate
 from hearsay.core.scores.records import SharedAddresses
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.core.shell.strategy import Strategy
-from hearsay.sim.array.machine.memory import filled, zeros
+from hearsay.sim.array.machine.memory import filled, sparse_zeros, zeros
 from hearsay.sim.array.router_parameters import columns_of, reals_of, topic_of
 from hearsay.sim.array.world import layout as at
 from hearsay.sim.array.world import queue
@@ -124,6 +125,8 @@ def _peering(ours: Strategy, theirs: Strategy) -> int:
 
 
 _LEAST_COLUMNS = 64
+_SPARSE = 4
+"""A node knows few messages if the topics that it joins have less than one message in this number."""
 _DIALS_OF_A_FAULT = 60
 """More than come to one node when links heal, in addition to four times the mean."""
 _MOST_WORDS = 4
@@ -151,25 +154,46 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     if w[at.TRACKS_SINCE]:
         arrays["since_us"] = filled((nodes, topics), np.int64, -1)
     arrays["fanout_us"] = zeros((nodes, topics), np.int64)
+    _set_clusters(arrays)
     columns = 1
-    while columns < min(int(w[at.MESSAGES]), max(_LEAST_COLUMNS, _CELLS_AT_FIRST // nodes)):
+    enough = int(w[at.MESSAGES]) if w[at.CLUSTERS] else max(_LEAST_COLUMNS, _CELLS_AT_FIRST // nodes)
+    while columns < min(int(w[at.MESSAGES]), enough):
         columns *= 2
     w[at.COLUMNS] = columns
     waits = w[at.SERVICE] or (w[at.USES_12] and w[at.UPLINK])  # columns are used again by what is under way
-    w[at.RECYCLES] = not waits
+    w[at.RECYCLES] = not (waits or w[at.CLUSTERS])
     for name in ("seen", "cached"):
         arrays[name] = zeros((-(-nodes * columns // 64),), np.uint64)
     table = (nodes, max(1, min(columns, int(w[at.MESSAGES]))))
-    arrays["cells"] = zeros(table, np.uint64)
+    empty = _of_messages(arrays)
+    arrays["cells"] = empty(table, np.uint64)
     arrays["revived"] = filled((columns,), np.uint8, 1)
     if w[at.SEEN_EXPIRES]:
-        arrays["first_us"] = zeros(table, np.int64)
+        arrays["first_us"] = empty(table, np.int64)
     if w[at.MAX_SEEN_BINDS]:
-        arrays["seen_serials"] = zeros(table, np.int64)
+        arrays["seen_serials"] = empty(table, np.int64)
     if w[at.MAX_CACHED_BINDS]:
-        arrays["cache_serials"] = zeros(table, np.int64)
+        arrays["cache_serials"] = empty(table, np.int64)
     if w[at.HAS_SCORES]:
-        arrays["records"] = zeros((*table, 2), np.int64)
+        arrays["records"] = empty((*table, 2), np.int64)
+
+
+def _set_clusters(arrays: Arrays) -> None:
+    """Put the columns of a topic's messages next to each other, if nodes get few of all messages.
+
+    Then memory is touched only where a node knows something, and there is a column for each message.
+    """
+    w = arrays.world
+    topics = arrays["messages"][: int(w[at.MESSAGES]), at.TOPIC]
+    members = np.count_nonzero(arrays["members"], axis=0)
+    w[at.CLUSTERS] = w[at.USES_11] and _SPARSE * int(members[topics].sum()) < int(w[at.NODES]) * len(topics)
+    if w[at.CLUSTERS]:
+        arrays["columns_of"] = np.argsort(np.argsort(topics, kind="stable"), kind="stable").astype(np.int32)
+
+
+def _of_messages(arrays: Arrays) -> Callable[[tuple[int, ...], Any], NDArray[Any]]:
+    """Return what makes an array that has a column for each message."""
+    return sparse_zeros if arrays.world[at.CLUSTERS] else zeros
 
 
 def set_opinions(arrays: Arrays, plan: Plan, randomness: Randomness) -> None:
@@ -216,7 +240,7 @@ def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> N
     return members
 
 
-def set_neighbours(arrays: Arrays, plan: Plan) -> None:
+def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     """Create slots for all connections of the start; links with their own memory get slots when nodes dial."""
     w = arrays.world
     nodes = int(w[at.NODES])
@@ -246,19 +270,20 @@ def set_neighbours(arrays: Arrays, plan: Plan) -> None:
     arrays["flags"] = zeros((room, topics), np.uint8)
     if w[at.HAS_SCORES]:
         arrays["peer_scores"] = zeros((room, 4), np.float64)
-        arrays["topic_scores"] = zeros((room, topics, 4), np.float64)
-        arrays["mesh_times"] = zeros((room, topics, 3), np.int64)
+        places = _set_own_places(arrays, plan, place_of)
+        arrays["topic_scores"] = zeros((room, places, 4), np.float64)
+        arrays["mesh_times"] = zeros((room, places, 3), np.int64)
         dials_of_a_fault = _DIALS_OF_A_FAULT + 4 * int(w[at.REDIAL]) if faulty else 0
         words = -(-(int(degrees.max(initial=1)) + dials_of_a_fault) // 64)
         w[at.RETAINS] = faulty
         w[at.WIDEN_FROM] = 64 * words - dials_of_a_fault
         if faulty:
             arrays["retained"] = zeros((room,), np.int64)
-        arrays["senders"] = zeros((*arrays["cells"].shape, words), np.uint64)
+        arrays["senders"] = _of_messages(arrays)((*arrays["cells"].shape, words), np.uint64)
     if w[at.USES_12]:
         arrays["idontwants"] = zeros((room, 2), np.int32)
         words = min(_MOST_WORDS, -(-int(degrees.max(initial=1)) // 64))
-        arrays["unwanted"] = zeros((*arrays["cells"].shape, words), np.uint64)
+        arrays["unwanted"] = _of_messages(arrays)((*arrays["cells"].shape, words), np.uint64)
     if w[at.HAS_LINKS]:
         links = 2 * int(starts[-1]) + 64
         arrays["links_of"] = filled((room,), np.int32, -1)
@@ -278,6 +303,20 @@ def set_neighbours(arrays: Arrays, plan: Plan) -> None:
     most_marks = max(most, messages if samples or w[at.USES_11] else 0)
     arrays["marks"] = zeros((threads, most_marks + 1), np.uint8)
     arrays["scratch"] = zeros((threads, max(1024, messages * (1 + min(samples, most)) + 64)), np.int64)
+
+
+def _set_own_places(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> int:
+    """Number the topics that each node ever joins; return how many places a node has at most."""
+    w = arrays.world
+    joins = arrays["members"] != 0
+    for timed in plan.timed:
+        joins[timed.node, place_of[timed.topic]] = True
+    most = int(joins.sum(axis=1).max(initial=1))
+    if 2 * most > int(w[at.TOPICS]):
+        return int(w[at.TOPICS])
+    w[at.HAS_OWN_PLACES] = 1
+    arrays["own_places"] = np.where(joins, np.cumsum(joins, axis=1, dtype=np.int32) - 1, 0).astype(np.int32)
+    return most
 
 
 def _gossip_samples(arrays: Arrays, messages: int) -> int:

@@ -47,16 +47,31 @@ def _room_is_counted() -> bool:
 def zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """Begins with a page or a cache line, so that a node's part lies in as few as possible."""
     size = prod(shape) * np.dtype(dtype).itemsize
-    border = _HUGE if size >= _HUGE and _ON_LINUX else _LINE
-    if border == _HUGE:
-        try:
-            pages = mmap.mmap(-1, size + border, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
-        except OSError as error:
-            raise MemoryError(f"no address space for {size} bytes") from error
-        pages.madvise(mmap.MADV_HUGEPAGE)
-        room = np.frombuffer(pages, dtype=np.uint8)
-    else:
-        room = np.zeros(size + border, dtype=np.uint8)
+    if size < _HUGE or not _ON_LINUX:
+        return _array(np.zeros(size + _LINE, dtype=np.uint8), _LINE, shape, dtype)
+    pages = _pages(size)
+    pages.madvise(mmap.MADV_HUGEPAGE)
+    return _array(np.frombuffer(pages, dtype=np.uint8), _HUGE, shape, dtype)
+
+
+def sparse_zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """Zeros of which little is touched, in small pages."""
+    size = prod(shape) * np.dtype(dtype).itemsize
+    return (
+        _array(np.frombuffer(_pages(size), dtype=np.uint8), _HUGE, shape, dtype) if _ON_LINUX else zeros(shape, dtype)
+    )
+
+
+def _pages(size: int) -> mmap.mmap:
+    try:
+        return mmap.mmap(-1, size + _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+    except OSError as error:
+        raise MemoryError(f"no address space for {size} bytes") from error
+
+
+def _array(room: NDArray[np.uint8], border: int, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """Return the part of a piece of memory that begins at a border."""
+    size = prod(shape) * np.dtype(dtype).itemsize
     skipped = -room.ctypes.data % border
     return room[skipped : skipped + size].view(dtype).reshape(shape)
 

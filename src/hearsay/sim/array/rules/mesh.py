@@ -87,7 +87,7 @@ from hearsay.sim.array.world.layout import (
 )
 from hearsay.sim.array.world.payload import GRAFT
 from hearsay.sim.array.world.record import row
-from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, is_native, parameter, router
+from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, is_native, own_place, parameter, router
 from hearsay.trace.language.event_rows import graft_row, prune_row, reject_row
 
 STRANGER_IS_PRUNED, STRANGER_IS_IGNORED, STRANGER_IS_TAKEN_IN = range(3)
@@ -258,7 +258,7 @@ def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, extr
     """Handle a PRUNE; without a time it counts as one's own backoff (BACKOFF-4)."""
     joined = is_in(w, node, topic)
     if has_scores(w, node) and joined and not flags(w)[slot, topic] & IN_MESH:
-        times = mesh_times(w)[slot, topic]
+        times = mesh_times(w)[slot, own_place(w, node, topic)]
         if not times[MESH_BITS] & UNSUBSCRIBED:
             count_prune(w, now, node, slot, topic, False)
         times[MESH_BITS] &= ~UNSUBSCRIBED
@@ -278,7 +278,7 @@ def peer_unsubscribed(w: World, th: int, now: int, node: int, slot: int, topic: 
         _keep_apart(w, now, node, topic, peers(w)[slot], parameter(w, node, BACKOFF))
     leave_peer(w, th, now, node, slot, topic)
     if has_scores(w, node):
-        mesh_times(w)[slot, topic, MESH_BITS] |= UNSUBSCRIBED
+        mesh_times(w)[slot, own_place(w, node, topic), MESH_BITS] |= UNSUBSCRIBED
 
 
 @kernel

@@ -43,7 +43,7 @@ from hearsay.sim.array.world.layout import (
     senders,
     topic_scores,
 )
-from hearsay.sim.array.world.slots import end_slot, first_slot, parameter
+from hearsay.sim.array.world.slots import end_slot, first_slot, own_place, parameter
 
 retaining = only_with(RETAINS)
 _BLAMELESS = 1
@@ -61,8 +61,8 @@ def connects(w: World, node: int, slot: int) -> None:
     if not retained(w)[slot] or parameter(w, node, UNTIL_RETURN):
         forget_slot(w, slot)
     retained(w)[slot] = 0
-    for topic in range(w[TOPICS]):
-        mesh_times(w)[slot, topic, MESH_BITS] &= ~UNSUBSCRIBED
+    for place in range(mesh_times(w).shape[1]):
+        mesh_times(w)[slot, place, MESH_BITS] &= ~UNSUBSCRIBED
     change(w, slot)
 
 
@@ -88,7 +88,7 @@ def _is_blameless(w: World, node: int, slot: int) -> bool:
         return False
     for topic in range(w[TOPICS]):
         if members(w)[node, topic] & COUNTED:
-            counted = topic_scores(w)[slot, topic]
+            counted = topic_scores(w)[slot, own_place(w, node, topic)]
             if counted[FAILURES] or counted[INVALID]:
                 return False
     return True

@@ -1,8 +1,9 @@
 """Scores of neighbours, the kernels of `core.scores.scorer` and `core.scores.records`.
 
 Layout: counters stand by slot and topic. That a peer is a member of a mesh is the bit IN_MESH, as in the mesh itself.
-A counter of 0 is the same as none. The senders of a message's copies are bits, in the order of the node's slots; a
-record lasts until the first decay after its time.
+A counter of 0 is the same as none. Counters of a neighbour that is forgotten are not read, and are 0 when it returns.
+The senders of a message's copies are bits, in the order of the node's slots; a record lasts until the first decay
+after its time.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ from hearsay.sim.array.world.layout import (
     topic_times,
 )
 from hearsay.sim.array.world.record import row
-from hearsay.sim.array.world.slots import end_slot, first_slot, parameter, router
+from hearsay.sim.array.world.slots import end_slot, first_slot, own_place, parameter, router
 from hearsay.trace.language.schema import TraceEvent
 
 _NOT_MADE = np.nan
@@ -134,11 +135,11 @@ def forget_slot(w: World, slot: int) -> None:
     for field in range(4):
         peer_scores(w)[slot, field] = 0.0
     peer_scores(w)[slot, SCORE] = _NOT_MADE
-    for topic in range(w[TOPICS]):
+    for place in range(topic_scores(w).shape[1]):
         for field in range(4):
-            topic_scores(w)[slot, topic, field] = 0.0
+            topic_scores(w)[slot, place, field] = 0.0
         for field in range(3):
-            mesh_times(w)[slot, topic, field] = 0
+            mesh_times(w)[slot, place, field] = 0
 
 
 @scored
@@ -220,7 +221,7 @@ def _sum_of_topics(w: World, now: int, node: int, slot: int) -> float:
 @inlined
 def _topic_parts(w: World, now: int, node: int, slot: int, topic: int) -> tuple[float, float, float, float, float]:
     """Rules: SCORE-1, SCORE-2, SCORE-3, SCORE-4, SCORE-5."""
-    line = topic_scores(w)[slot, topic]
+    line = topic_scores(w)[slot, own_place(w, node, topic)]
     own = topic_reals(w)[router(w, node), topic]
     deficit = 0.0
     if _is_active(w, now, node, slot, topic):
@@ -280,14 +281,14 @@ def _number_row(w: World, th: int, now: int, event: int, node: int, slot: int, t
 def _time_in_mesh(w: World, now: int, node: int, slot: int, topic: int) -> int:
     if not flags(w)[slot, topic] & IN_MESH:
         return 0
-    times = mesh_times(w)[slot, topic]
+    times = mesh_times(w)[slot, own_place(w, node, topic)]
     return now - times[GRAFTED] if parameter(w, node, TIMES_ARE_NOW) else times[TIME_IN_MESH]
 
 
 @scored
 def _is_active(w: World, now: int, node: int, slot: int, topic: int) -> bool:
     """Rules: ACTIVE-1, ACTIVE-2."""
-    times = mesh_times(w)[slot, topic]
+    times = mesh_times(w)[slot, own_place(w, node, topic)]
     if parameter(w, node, TIMES_ARE_NOW) and flags(w)[slot, topic] & IN_MESH:
         return parts.is_active(now - times[GRAFTED], topic_times(w)[router(w, node), topic, ACTIVATION])
     return times[MESH_BITS] & ACTIVE != 0
@@ -306,7 +307,7 @@ def change(w: World, slot: int) -> None:
 def count_graft(w: World, now: int, node: int, slot: int, topic: int) -> None:
     """Count that a peer enters the mesh."""
     if _is_counted(w, node, topic):
-        times = mesh_times(w)[slot, topic]
+        times = mesh_times(w)[slot, own_place(w, node, topic)]
         times[GRAFTED] = now
         times[TIME_IN_MESH] = 0
         times[MESH_BITS] = 0
@@ -326,12 +327,12 @@ def count_prune(w: World, now: int, node: int, slot: int, topic: int, member: bo
 
 @scored
 def _count_prune(w: World, now: int, node: int, slot: int, topic: int, member: bool) -> None:
-    times = mesh_times(w)[slot, topic]
+    times = mesh_times(w)[slot, own_place(w, node, topic)]
     active = times[MESH_BITS] & ACTIVE != 0
     if member and parameter(w, node, TIMES_ARE_NOW):
         active = parts.is_active(now - times[GRAFTED], topic_times(w)[router(w, node), topic, ACTIVATION])
     if parts.counts_as_failure(active, member, parameter(w, node, SECOND_PRUNE) != 0):
-        line = topic_scores(w)[slot, topic]
+        line = topic_scores(w)[slot, own_place(w, node, topic)]
         threshold = topic_reals(w)[router(w, node), topic, MESH_THRESHOLD]
         line[FAILURES] += parts.deficit_square(line[MESH], threshold)
     stays = parts.stays_active(active, parameter(w, node, DEFICIT_AFTER) != 0)
@@ -342,7 +343,7 @@ def _count_prune(w: World, now: int, node: int, slot: int, topic: int, member: b
 @scored
 def go_away(w: World, now: int, node: int, slot: int, topic: int) -> None:
     """Count that a peer disconnects whose score is kept."""
-    topic_scores(w)[slot, topic, FIRST] = 0.0
+    topic_scores(w)[slot, own_place(w, node, topic), FIRST] = 0.0
     if flags(w)[slot, topic] & IN_MESH:
         _count_prune(w, now, node, slot, topic, True)
 
@@ -352,16 +353,10 @@ def is_present(w: World, slot: int) -> bool:
     return w[RETAINS] == 0 or flags(w)[slot, 0] & CONNECTED != 0
 
 
-@inlined
-def _is_known(w: World, slot: int) -> bool:
-    """Return whether a neighbour is connected or kept."""
-    return is_present(w, slot) or retained(w)[slot] != 0
-
-
 @scored
 def penalise(w: World, node: int, slot: int, amount: float) -> None:
     """Count misbehaviour (SCORE-9)."""
-    if has_scores(w, node) and slot >= 0 and _is_known(w, slot):
+    if has_scores(w, node) and slot >= 0:
         peer_scores(w)[slot, MISBEHAVIOUR] += amount
         _hold_against(w, slot)
 
@@ -382,17 +377,16 @@ def penalise_slow(w: World, node: int, slot: int, amount: int) -> None:
 
 
 @scored
-def _blame(w: World, slot: int, topic: int) -> None:
-    if _is_known(w, slot):
-        topic_scores(w)[slot, topic, INVALID] += 1.0
-        _hold_against(w, slot)
+def _blame(w: World, node: int, slot: int, topic: int) -> None:
+    topic_scores(w)[slot, own_place(w, node, topic), INVALID] += 1.0
+    _hold_against(w, slot)
 
 
 @scored
 def _count_copy(w: World, node: int, slot: int, topic: int) -> None:
     """Count a mesh delivery of a member (COUNTER-1)."""
     if flags(w)[slot, topic] & IN_MESH:
-        line = topic_scores(w)[slot, topic]
+        line = topic_scores(w)[slot, own_place(w, node, topic)]
         line[MESH] = parts.counted(line[MESH], 1.0, topic_reals(w)[router(w, node), topic, MESH_CAP])
         change(w, slot)
 
@@ -441,8 +435,8 @@ def count_delivery(w: World, now: int, node: int, slot: int, message: int) -> No
     topic = messages(w)[message, TOPIC]
     if not _is_counted(w, node, topic):
         return
-    if slot >= 0 and _is_known(w, slot):
-        line = topic_scores(w)[slot, topic]
+    if slot >= 0:
+        line = topic_scores(w)[slot, own_place(w, node, topic)]
         line[FIRST] = parts.counted(line[FIRST], 1.0, topic_reals(w)[router(w, node), topic, FIRST_CAP])
         change(w, slot)
         _count_copy(w, node, slot, topic)
@@ -489,7 +483,7 @@ def _has_room(w: World, node: int, at: int) -> bool:
 def _blame_copy(w: World, node: int, slot: int, topic: int) -> None:
     members_only = parameter(w, node, MEMBERS_BLAMED) != 0
     if deliveries.is_blamed(flags(w)[slot, topic] & IN_MESH != 0, members_only):
-        _blame(w, slot, topic)
+        _blame(w, node, slot, topic)
 
 
 @scored
@@ -500,7 +494,7 @@ def count_rejection(w: World, now: int, node: int, slot: int, message: int, reas
         return
     verdict = deliveries.rejection(reason)
     if verdict == deliveries.BLAMED_AT_ONCE and slot >= 0:
-        _blame(w, slot, topic)
+        _blame(w, node, slot, topic)
     if verdict < 0:
         return
     at = column(w, message)
@@ -509,7 +503,7 @@ def count_rejection(w: World, now: int, node: int, slot: int, message: int, reas
     _set_state(w, node, at, verdict)
     if verdict == deliveries.INVALID:
         if slot >= 0:
-            _blame(w, slot, topic)
+            _blame(w, node, slot, topic)
         for other in range(first_slot(w, node), end_slot(w, node)):
             if _has_sent(w, node, at, other):
                 _blame_copy(w, node, other, topic)
@@ -539,13 +533,13 @@ def decay(w: World, now: int, node: int) -> None:
 @scored
 def _decay_topic(w: World, now: int, node: int, slot: int, topic: int, zero: float) -> None:
     own = topic_reals(w)[router(w, node), topic]
-    counted = topic_scores(w)[slot, topic]
+    counted = topic_scores(w)[slot, own_place(w, node, topic)]
     counted[FIRST] = parts.decayed(counted[FIRST], own[FIRST_DECAY], zero)
     counted[MESH] = parts.decayed(counted[MESH], own[MESH_DECAY], zero)
     counted[FAILURES] = parts.decayed(counted[FAILURES], own[FAILURE_DECAY], zero)
     counted[INVALID] = parts.decayed(counted[INVALID], own[INVALID_DECAY], zero)
     if flags(w)[slot, topic] & IN_MESH:
-        times = mesh_times(w)[slot, topic]
+        times = mesh_times(w)[slot, own_place(w, node, topic)]
         times[TIME_IN_MESH] = now - times[GRAFTED]
         if parts.is_active(times[TIME_IN_MESH], topic_times(w)[router(w, node), topic, ACTIVATION]):
             times[MESH_BITS] |= ACTIVE

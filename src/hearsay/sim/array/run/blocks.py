@@ -151,7 +151,8 @@ def ask_for_neighbours(w: World, block: int) -> None:
             message = max(nodes32(w)[node, GOSSIPS_FROM], w[FIRST_MESSAGE])
             if message >= w[NEWEST] and not _is_off_size(w, node, 0):
                 continue
-            touch_cached(w, word_of(w, node, column(w, message)))
+            if message < w[NEWEST]:
+                touch_cached(w, word_of(w, node, column(w, message)))
             for near_message in range(message & ~7, min(w[NEWEST], message + _MOST_CELLS), 8):
                 touch_cells(w, node * cells(w).shape[1] + column(w, near_message))
         slot = first_slot(w, node)

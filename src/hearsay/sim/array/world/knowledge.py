@@ -18,6 +18,7 @@ from hearsay.sim.array.world.layout import (
     ANSWERS,
     BEATS,
     CACHE_BEAT,
+    CLUSTERS,
     COLUMNS,
     END,
     FIRST_MESSAGE,
@@ -43,6 +44,7 @@ from hearsay.sim.array.world.layout import (
     cache_serials,
     cached,
     cells,
+    columns_of,
     first_us,
     messages,
     nodes32,
@@ -61,7 +63,7 @@ _CACHE_BEAT_CLEAR = ~(_BEATS << np.uint64(CACHE_BEAT))
 @inlined
 def column(w: World, message: int) -> int:
     """Return where a node keeps what it knows of a message."""
-    return message & (w[COLUMNS] - 1)
+    return columns_of(w)[message] if w[CLUSTERS] else message & (w[COLUMNS] - 1)
 
 
 @inlined

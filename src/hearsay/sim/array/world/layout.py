@@ -27,7 +27,9 @@ kernels do; and an array can grow between two calls unnoticed.
 | witnesses | node | whose calls are written down, see `notes.py` |
 | reals, topic_reals, topic_times | router (, topic), field | parameters that are no integers, and of scores |
 | more32, more64 | node, field | the rest of a node's header; only with 1.1 |
-| peer_scores, topic_scores, mesh_times | slot (, topic), field | what scores count of a neighbour; only with scores |
+| peer_scores, topic_scores, mesh_times | slot (, place), field | what scores count of a neighbour; only with scores |
+| own_places | node, topic | the place of a topic among those that a node ever joins; only with scores |
+| columns_of | message | where nodes keep what they know of a message, if CLUSTERS |
 | records, senders | node, column, field | what became of a message, and who sent copies; only with scores |
 | retained | slot | until when the score of a neighbour is kept that has gone; only with scores and faults |
 | ratings, rated | entry (, node) | what applications think of nodes: RATED and BY; only with scores |
@@ -91,14 +93,15 @@ MAX_SEEN_BINDS, MAX_CACHED_BINDS, LOOKAHEAD = _scalar.take(3)
 RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
 SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = _scalar.take(4)
 WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, WIDEN_FROM = _scalar.take(7)
-HAS_RATINGS, HAS_ADDRESSES = _scalar.take(2)
+HAS_RATINGS, HAS_ADDRESSES, HAS_OWN_PLACES, CLUSTERS = _scalar.take(4)
 """SEEN_FOR: how long a message is remembered at least. CHANGES_NOTHING: payloads without effect where they are
 known. DEFERS: RPCs go through `transport.py`. QUIET_UNTIL: until then connections come about, and nothing else
 happens. WITNESSES: what is handed to some nodes is written down. USES_11: some router does, or
 has `ask_again_heartbeats`. HAS_SCORES: some router has. USES_12: some router uses IDONTWANT, or skips senders.
 RETAINS: neighbours that disconnect may keep their scores. WIDEN_FROM: slots of a node with which `senders` needs more
-fields."""
-SCALARS = 80
+fields. HAS_OWN_PLACES: nodes join few of the topics each. CLUSTERS: columns of a topic's messages are next to each
+other."""
+SCALARS = 96
 
 # Values of STATUS: why a call of an entry returned.
 (
@@ -321,6 +324,8 @@ topic_scores = _view("topic_scores", np.float64, None, None, 4)
 mesh_times = _view("mesh_times", np.int64, None, None, 3)
 records = _view("records", np.int64, None, None, 2)
 senders = _view("senders", np.uint64, None, None, None)
+own_places = _view("own_places", np.int32, None, None)
+columns_of = _view("columns_of", np.int32, None)
 retained = _view("retained", np.int64, None)
 ratings = _view("ratings", np.float64, None)
 rated = _view("rated", np.uint8, None, None)

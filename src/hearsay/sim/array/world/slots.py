@@ -24,6 +24,7 @@ from hearsay.sim.array.world.layout import (
     FIRST_SLOT,
     HAS_LINKS,
     HAS_NATTED,
+    HAS_OWN_PLACES,
     HAS_SCORES,
     JOINED,
     LATENCY_KIND,
@@ -57,6 +58,7 @@ from hearsay.sim.array.world.layout import (
     mesh_times,
     natted,
     nodes32,
+    own_places,
     parameters,
     peer_scores,
     peers,
@@ -93,6 +95,12 @@ def first_slot(w: World, node: int) -> int:
 @inlined
 def end_slot(w: World, node: int) -> int:
     return nodes32(w)[node, FIRST_SLOT] + nodes32(w)[node, COUNT]
+
+
+@inlined
+def own_place(w: World, node: int, topic: int) -> int:
+    """Return the place of a topic among those that a node ever joins."""
+    return own_places(w)[node, topic] if w[HAS_OWN_PLACES] else topic
 
 
 _AHEAD = 16
@@ -258,11 +266,11 @@ def _move(w: World, start: int, goal: int) -> None:
 def _move_scores(w: World, start: int, goal: int) -> None:
     for field in range(4):
         peer_scores(w)[goal, field] = peer_scores(w)[start, field]
-    for topic in range(w[TOPICS]):
+    for place in range(topic_scores(w).shape[1]):
         for field in range(4):
-            topic_scores(w)[goal, topic, field] = topic_scores(w)[start, topic, field]
+            topic_scores(w)[goal, place, field] = topic_scores(w)[start, place, field]
         for field in range(3):
-            mesh_times(w)[goal, topic, field] = mesh_times(w)[start, topic, field]
+            mesh_times(w)[goal, place, field] = mesh_times(w)[start, place, field]
 
 
 @inlined
