@@ -128,9 +128,9 @@ _LEAST_COLUMNS = 64
 _SPARSE = 4
 """A node knows few messages if the topics that it joins have less than one message in this number."""
 _DIALS_OF_A_FAULT = 60
-"""More than come to one node when links heal, in addition to four times the mean."""
+"""One fault brings a node fewer new neighbours than this number and four times `faults.redial`."""
 _MOST_WORDS = 4
-"""Words of `unwanted` for a node and message: neighbours beyond these are searched for."""
+"""Words of `unwanted` for a node and a message. The queue is searched for neighbours that have no bit."""
 _CELLS_AT_FIRST = 1 << 26
 
 

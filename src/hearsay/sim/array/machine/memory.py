@@ -55,7 +55,7 @@ def zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
 
 
 def sparse_zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """Zeros of which little is touched, in small pages."""
+    """Return zeros in small pages, so that an array of which a run uses little takes little memory."""
     size = prod(shape) * np.dtype(dtype).itemsize
     return (
         _array(np.frombuffer(_pages(size), dtype=np.uint8), _HUGE, shape, dtype) if _ON_LINUX else zeros(shape, dtype)

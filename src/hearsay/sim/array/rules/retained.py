@@ -115,7 +115,7 @@ def _make_room(w: World, node: int) -> None:
 
 @retaining
 def forget_old(w: World, now: int, node: int) -> None:
-    """Forget those whose time is over."""
+    """Forget the scores of neighbours that were kept for long enough (RETAIN-3)."""
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if retained(w)[slot] and parts.is_forgotten(now, retained(w)[slot] >> 1):
             retained(w)[slot] = 0

@@ -131,7 +131,7 @@ def queue_up(w: World, th: int, now: int, node: int, link: int, rpc: int, sequen
 
 @with_queues
 def _insert(w: World, place: int, before: int, at: int) -> None:
-    """Put what waits behind another one, or first."""
+    """Put an RPC into the queue of an uplink, behind another RPC or first."""
     uplink = words_at(w, place)
     following = words_at(w, before)[_NEXT] if before != _NONE else uplink[_FIRST]
     words_at(w, at)[_NEXT] = following
@@ -245,7 +245,7 @@ def withdraw(w: World, th: int, now: int, node: int, slot: int, message: int) ->
 
 @with_queues
 def _withdraw_from(w: World, th: int, now: int, node: int, at: int, message: int) -> int:
-    """Remove copies of a message from what waits; return how many parts are left."""
+    """Remove copies of a message from an RPC that waits; return how many parts are left."""
     waiting = words_at(w, at)
     rpc = waiting[_RPC]
     peer = links32(w)[waiting[_LINK], DESTINATION]
