@@ -632,68 +632,17 @@ mean_session_s = 1.5
 """
 """Scores of peers are kept that soon return, but only those of three."""
 
-KEPT_IF_BAD = """
-warmup_s = 1
-linger_s = 1
-[network]
-nodes = 36
-degree = 4
-[validation]
-delay_ms = 300
-reject_share = 0.3
-[links]
-min_ms = 5
-max_ms = 200
-[router]
-preset = "v1.1"
-degree = 3
-degree_low = 2
-degree_high = 4
-prune_backoff_ms = 500
-heartbeat_interval_ms = 100
-iwant_followup_ms = 300
-[router.score]
-decay_interval_ms = 1000
-decay_to_zero = 0.1
-misbehaviour_weight = -0.2
-misbehaviour_threshold = 1
-misbehaviour_decay = 0.8
-retain_ms = 1700
-retained_scores = "not-positive"
-decay_while_away = true
-max_retained_peers = 100
-application_weight = 1
-shared_address_weight = -0.3
-shared_address_threshold = 1
-thresholds = { gossip = -5, publish = -5, graylist = -100 }
-[[router.score.topics]]
-topic = "any"
-topic_weight = 1
-time_in_mesh_quantum_ms = 1000
-first_deliveries_weight = 0.4
-first_deliveries_decay = 0.9
-first_deliveries_cap = 20
-invalid_messages_weight = -0.2
-invalid_messages_decay = 0.7
-[[ratings]]
-rating = 1
-share = 0.4
-[addresses]
-nodes_per_address = 4
-form = "ipv6_prefix"
-[scores]
-every_s = 0.2
-[workload]
-messages = 6
-interval_s = 0.4
-publishers = "any"
-[faults]
-detection_s = 0.1
-redial = 12
-[faults.churn]
-away_share = 0.3
-mean_session_s = 1.5
-"""
+KEPT_IF_BAD = KEPT
+for _kept, _if_bad in (
+    ("linger_s = 3", "linger_s = 1"),
+    ("nodes = 14", "nodes = 36"),
+    ("delay_ms = 60", "delay_ms = 300"),
+    ('retained_scores = "all"', 'retained_scores = "not-positive"'),
+    ("decay_while_away = false", "decay_while_away = true"),
+    ("max_retained_peers = 3", "max_retained_peers = 100"),
+    ("messages = 40\ninterval_s = 0.1", "messages = 6\ninterval_s = 0.4"),
+):
+    KEPT_IF_BAD = KEPT_IF_BAD.replace(_kept, _if_bad)
 """Only bad scores are kept, and they decay."""
 
 GRAYLISTED = """
