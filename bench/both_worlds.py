@@ -29,8 +29,10 @@ import numpy as np
 import pyarrow.compute as pc
 
 from hearsay.core.shell.randomness import Randomness
+from hearsay.libp2p.host.host import HostLimits
+from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.names.peer_id import to_text
-from hearsay.node.config import NodeConfig
+from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
 from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
@@ -72,6 +74,9 @@ TOLERANCES = {"grafts": 0.10, "copies_per_delivery": 0.10, "p50_ms": 0.20}
 
 SEEDS = range(1, 10)
 NETWORKS = 3
+HANDSHAKE_S = 60.0
+"""A handshake takes some four seconds of these lines alone. All of them begin at once, and a busy machine needs more."""
+PATIENT = NodeLimits(host=HostLimits(dial_s=HANDSHAKE_S, connection=ConnectionLimits(handshake_s=HANDSHAKE_S)))
 
 
 class Figures(NamedTuple):
@@ -124,7 +129,7 @@ async def real(plan: Plan, directory: Path, wait_s: float, late_s: list[float]) 
     scenario = plan.scenario
     latency = make_latency(scenario.links, scenario.network.nodes, Randomness(scenario.seed))
     kind, parameters = plan.routers[0]
-    config = NodeConfig(router=kind.name, parameters=parameters.to_mapping())
+    config = NodeConfig(router=kind.name, parameters=parameters.to_mapping(), limits=PATIENT)
     async with AsyncExitStack() as stack:
         start_us = time_ns() // 1000
         traces = [directory / "nodes" / str(place) for place in range(scenario.network.nodes)]
