@@ -75,7 +75,7 @@ TOLERANCES = {"grafts": 0.10, "copies_per_delivery": 0.10, "p50_ms": 0.20}
 SEEDS = range(1, 10)
 NETWORKS = 3
 HANDSHAKE_S = 60.0
-"""A handshake takes some four seconds of these lines alone. All of them begin at once, and a busy machine needs more."""
+"""A handshake takes four seconds on these lines alone. All begin at once, and a busy machine needs more."""
 PATIENT = NodeLimits(host=HostLimits(dial_s=HANDSHAKE_S, connection=ConnectionLimits(handshake_s=HANDSHAKE_S)))
 
 

@@ -687,6 +687,118 @@ publishers = "any"
 """
 """Peers send IDONTWANT and copies to those that have just graylisted them."""
 
+EXCHANGED = """
+warmup_s = 3
+linger_s = 1
+[network]
+nodes = 30
+topology = "scale_free"
+degree = 1
+nat_share = 0.1
+[links]
+min_ms = 200
+max_ms = 500
+[router]
+preset = "v1.1"
+degree = 2
+degree_low = 1
+degree_high = 2
+degree_score = 0
+degree_out = 0
+heartbeat_interval_ms = 200
+first_heartbeat_ms = 1000
+first_heartbeat_spread_ms = 50
+prune_backoff_ms = 300
+exchange_peers = 30
+accept_exchange = true
+exchange_dials = 30
+[[population]]
+share = 0.3
+[population.router]
+preset = "r1"
+prune_backoff_ms = 500
+exchange_peers = 3
+accept_exchange = true
+exchange_dials = 2
+[[topics]]
+count = 24
+[workload]
+messages = 4
+interval_s = 0.2
+[faults]
+detection_s = 0.1
+redial = 2
+[faults.churn]
+away_share = 0.2
+mean_session_s = 2
+"""
+"""PRUNEs in many topics name many peers, so dials reach their bounds; some are refused, and some end too late."""
+
+DIRECT = """
+warmup_s = 2
+linger_s = 2
+[network]
+nodes = 16
+degree = 4
+nat_share = 0.2
+[links]
+min_ms = 20
+max_ms = 300
+[loss]
+rate = 0.1
+[validation]
+delay_ms = 60
+reject_share = 0.3
+[router]
+preset = "hardening"
+degree = 3
+degree_low = 2
+degree_high = 4
+degree_score = 1
+degree_out = 1
+heartbeat_interval_ms = 200
+first_heartbeat_ms = 100
+first_heartbeat_spread_ms = 100
+idontwant_threshold_bytes = 100
+flood_publish = true
+direct_connect_ticks = 3
+direct_graft = "penalise"
+direct_peers = [[0, 1], [2, 0], [1, 2], [3, 4], [5, 6], [0, 5], [9, 0]]
+score.misbehaviour_weight = -0.6
+score.misbehaviour_threshold = 0
+score.misbehaviour_decay = 0.9
+score.decay_to_zero = 0.1
+score.decay_interval_ms = 1000
+score.thresholds = { gossip = -0.5, publish = -1, graylist = -3 }
+[[population]]
+share = 0.4
+[population.router]
+preset = "v1.1"
+direct_connect_ticks = 2
+direct_graft = "ignore"
+direct_peers = [[0, 7], [8, 10]]
+heartbeat_interval_ms = 200
+first_heartbeat_ms = 100
+first_heartbeat_spread_ms = 100
+max_ihave_messages = 1
+[workload]
+messages = 40
+interval_s = 0.1
+size_bytes = 300
+publishers = "any"
+[faults]
+detection_s = 0.2
+redial = 1
+[faults.churn]
+away_share = 0.3
+mean_session_s = 2
+[[faults.cut]]
+at_s = 2
+heal_s = 3
+links = [[0, 1], [3, 4]]
+"""
+"""Direct peers leave and are dialled again; some are graylisted, and only one side of some pairs knows the other."""
+
 _RESTLESS = (
     ("a", FANOUT),
     ("topic", NEWS),
@@ -696,6 +808,8 @@ _RESTLESS = (
     ("topic", UNWANTED),
     ("topic", WITHDRAWN),
     ("topic-0", HASTY),
+    ("topic-0", EXCHANGED),
+    ("topic", DIRECT),
 )
 _QUIET = (
     SLOW,

@@ -93,7 +93,6 @@ def _router(pick: Pick) -> list[str]:
     lines = [f'kind = "{kind}"', f'preset = "{preset}"']
     options = _options(kind)
     if preset in IMPLEMENTATIONS:
-        lines += ["accept_exchange = false"]
         lines += [f"idontwant_threshold_bytes = {pick([0, 1000])}"]
         if pick([False, True]):
             return [*lines, f"heartbeat_interval_ms = {pick([50, 300])}"]
@@ -137,7 +136,9 @@ def _options(kind: str) -> dict[str, Sequence[Any]]:
             "unsubscribe_backoff_ms": [200],
             "max_backoffs": [1, 2, 2],
             "max_backoff_ms": [300],
-            "exchange_peers": [3],
+            "exchange_peers": [3, 3, 1],
+            "accept_exchange": ["true"],
+            "exchange_dials": [1, 2],
         }
     if kind == "gossipsub":
         options |= {
@@ -215,7 +216,8 @@ def _strict_score(pick: Pick) -> list[str]:
         "retained_scores": pick(['"not-positive"', '"all"', '"until-return"']),
         "decay_while_away": pick(["false", "true"]),
         "max_retained_peers": pick([1, 2, 100]),
-        "thresholds": "{ gossip = -0.5, publish = -1, graylist = -3, opportunistic_graft = 1 }",
+        "thresholds": f"{{ gossip = -0.5, publish = -1, graylist = -3, opportunistic_graft = 1, "
+        f"accept_exchange = {pick([0, 0.2])} }}",
         "topics": f"[{{ {', '.join(f'{name} = {value}' for name, value in topic.items())} }}]",
     }
     return [f"score.{name} = {value}" for name, value in peer.items()]
@@ -253,7 +255,9 @@ def _options_11() -> dict[str, Sequence[Any]]:
         "mesh_before_gossip": ["true"],
         "max_ids_asked": [1, 2],
         "ask_again_heartbeats": [1, 3],
-        "direct_connect_ticks": [3],
+        "direct_connect_ticks": [1, 3],
+        "direct_peers": ["[[0, 1]]", "[[0, 1], [2, 0], [1, 0]]"],
+        "direct_graft": ['"penalise"', '"ignore"'],
     }
 
 

@@ -45,6 +45,7 @@ EVENTS = (
     TraceEvent.NODE_UP,
     TraceEvent.NODE_DOWN,
     TraceEvent.STATE,
+    TraceEvent.DIAL,
 )
 """The events that kernels write, and those that a node sees with every RPC."""
 PART = (Column.KIND, Column.TOPIC, Column.MESSAGE, Column.HOPS, Column.BYTES, Column.COUNT, Column.VIA)

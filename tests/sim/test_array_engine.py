@@ -19,7 +19,7 @@ from commands import hearsay as run_command
 from hypothesis import given
 from profiles import examples
 
-from corner_scenarios import CORNERS, corner_scenarios
+from corner_scenarios import CORNERS, DIRECT, EXCHANGED, corner_scenarios
 from engines_agree import agree, check, difference_text, even_plan, plan_of, run_array, run_reference
 from hearsay.api.simulations import simulate
 from hearsay.cli.commands import hearsay
@@ -167,13 +167,13 @@ def test_a_message_that_returns_to_nodes_that_forgot_it_is_no_dead_one():
 @pytest.mark.parametrize("preset", sorted(SCORED))
 def test_engines_agree_on_the_scores_of_implementations(preset):
     """With uplinks that refuse messages, rejected ones and late answers, so that all parts of a score count."""
-    assert agree(plan_of(f'{JUDGED}preset = "{preset}"\naccept_exchange = false\n'))
+    assert agree(plan_of(f'{JUDGED}preset = "{preset}"\n'))
 
 
 @pytest.mark.parametrize("preset", [name for name in IMPLEMENTATIONS if name != "hardening"])
 def test_engines_agree_on_the_copies_that_implementations_withhold(preset):
     """Latencies differ and validation is slow, so IDONTWANT arrives in time, and copies during validation."""
-    plan = plan_of(f'{WITHHELD}preset = "{preset}"\naccept_exchange = false\n')
+    plan = plan_of(f'{WITHHELD}preset = "{preset}"\n')
     assert agree(plan)
     dropped = run_array(plan)[0][:, [Column.EVENT, Column.REASON]]
     assert [TraceEvent.DROP_RPC, Reason.UNWANTED] in dropped.tolist()
@@ -209,7 +209,22 @@ size_bytes = 20_000
 
 @pytest.mark.parametrize("preset", sorted(SCORED))
 def test_engines_agree_on_the_scores_of_peers_that_come_and_go(preset):
-    assert agree(plan_of(f'{RETURNED}preset = "{preset}"\naccept_exchange = false\n'))
+    assert agree(plan_of(f'{RETURNED}preset = "{preset}"\n'))
+
+
+@pytest.mark.parametrize("text", [EXCHANGED, DIRECT])
+def test_threads_agree_on_the_dials_of_routers(text):
+    assert agree(plan_of(f"seed = 3\n{text}"), 2)
+
+
+def test_a_dial_may_arrive_within_a_bucket():
+    """Latencies are shorter than the buckets of a run that handles all nodes together."""
+    text = EXCHANGED.replace("min_ms = 200\nmax_ms = 500", "min_ms = 0.01\nmax_ms = 5")
+    rows, summary = run_array(plan_of(text))
+    expected, expected_summary = run_reference(plan_of(text))
+    assert difference_text(rows, expected) is None
+    assert summary == expected_summary
+    assert TraceEvent.DIAL in rows[:, Column.EVENT]
 
 
 RETURNED = """
@@ -592,17 +607,11 @@ def test_latencies_are_the_reference_engines():
 def test_parameters_without_a_kernel_are_named():
     keys = [
         ("router.preset", "v1.1"),
-        ("router.accept_exchange", "true"),
-        ("router.exchange_peers", "16"),
         ("router.max_cached_bytes", "1"),
         ("router.max_subscription_bytes", "1"),
-        ("router.direct_peers", "[[0, 1]]"),
-        ("router.direct_connect_ticks", "3"),
     ]
     scenario = load_scenario(None, "r1", [*keys, ("network.nodes", "100000")])
     assert [re.split(" =|:", problem)[0] for problem in unsupported(scenario)] == [
-        "router.accept_exchange",
-        "router.direct_peers",
         "router.max_cached_bytes",
         "router.max_subscription_bytes",
     ]

@@ -15,8 +15,7 @@ After r1, the guide, the tech report's sections 3.2.3 to 3.4, and the specificat
   then has no fan-out, so no IHAVE follows for ids that all have (go, rust, js). With `flood_publish_mbit` not all get
   the message, and there is a fan-out (nim).
 * JUDGE-4: Peers that only flood get messages if their score is high enough for the router's own.
-* JUDGE-5: Direct peers that are not connected are dialled every `direct_connect_ticks` heartbeats (*reference only:*
-  `direct_peers`).
+* JUDGE-5: Direct peers that are not connected are dialled every `direct_connect_ticks` heartbeats.
 * JUDGE-6: A peer that joins a topic is grafted at once if the mesh has too few (rust, js).
 
 The router *has* a mesh, a fan-out, gossip, a message cache, a standing of its peers, and extensions. Where the

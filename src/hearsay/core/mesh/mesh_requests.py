@@ -6,8 +6,8 @@ Rules (r1; v1.1; go):
   is open to a peer that sends GRAFT under many names between two heartbeats, since upkeep then chooses among those;
   so `full_mesh` may refuse (v1.1, go).
 * MESH-6: With `accept_exchange` the peers that a PRUNE names are dialled: of one PRUNE `exchange_dials`, or as many
-  as the router names itself, and of all between two heartbeats `MAX_DIALS` (go: that number of dials wait; *reference
-  only:* `accept_exchange`). Each of these dials is reported (`NamedPeerDialled`).
+  as the router names itself, and of all between two heartbeats `MAX_DIALS` (go: that number of dials wait). Each of
+  these dials is reported (`NamedPeerDialled`).
 """
 
 from __future__ import annotations

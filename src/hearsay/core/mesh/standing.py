@@ -4,7 +4,7 @@ It connects a router and `core.scores`, whose `__init__` says when what is calle
 neutral: all scores are 0, all peers are admitted, and no promise is followed. Rules:
 
 * STANDING-1: Scores do not concern direct peers: a direct peer is always admitted, gets every message, and is in no
-  mesh and no fan-out (v1.1, "Explicit peering agreements"; *reference only:* `direct_peers`).
+  mesh and no fan-out (v1.1, "Explicit peering agreements").
 * STANDING-2: A heartbeat reads each score once and keeps to it, whatever it does to the peer (go). Its gossip goes by
   scores as they are then (go, rust, js).
 * STANDING-3: A refresh that is due with a heartbeat comes before it (rust).

@@ -34,8 +34,8 @@ Answers to a GRAFT; the first rule that applies decides:
 * GRAFT-3: From a peer that is not in the topic: a PRUNE. With `unsubscribed_graft` it is treated like a subscriber's;
   if no other rule refuses it, it is dropped (rust), or the peer counts as a subscriber (go, js, nim, jvm).
 * GRAFT-4: From a member: nothing, it is one already. With `member_graft_is_judged` the rules below come first (jvm).
-* GRAFT-8: From a direct peer: a PRUNE; it gets every message anyway (v1.1; *reference only:*
-  `direct_peers`). nim counts it as misbehaviour, too; rust sends nothing.
+* GRAFT-8: From a direct peer: a PRUNE; it gets every message anyway (v1.1). nim counts it as misbehaviour, too; rust
+  sends nothing.
 * GRAFT-5: In backoff: a PRUNE that restarts it. Otherwise a peer that ignores backoffs could retry until it succeeds.
 * GRAFT-9: From a peer with a negative score: a PRUNE without other peers (v1.1). With `unwelcome_graft` it is in the
   mesh until the next heartbeat, and gets nothing below `publish` (nim).

@@ -24,6 +24,7 @@ from hearsay.sim.array.world.layout import Arrays
 from hearsay.sim.array.world.payload import ARENA_BITS
 from hearsay.sim.array.world.queue import CHUNK, DIVISIONS, NO_BUCKET
 from hearsay.sim.plan.draws import log_normal_tables
+from hearsay.sim.plan.engines import routers_dial
 from hearsay.sim.plan.faults import LinksCut, LinksHealed, NodeDown, NodeUp
 from hearsay.sim.plan.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
 from hearsay.sim.plan.plan import Plan
@@ -68,6 +69,11 @@ def set_room(arrays: Arrays, threads: int) -> None:
     arrays["pending"] = zeros((threads, arena_chunks), np.int32)
     if w[at.USES_12]:
         arrays["urgent"] = zeros((threads, lines_at_most(1 << 22, 2 * _WORD_BYTES), 2), np.int64)
+    if w[at.HAS_DIALS]:
+        arrays["names"] = zeros((threads, lines_at_most(1 << 22, _WORD_BYTES)), np.int64)
+        under_way = lines_at_most((1 << 16) + 64 * nodes, 6 * _WORD_BYTES)
+        arrays["dials"] = zeros((threads, under_way, 6), np.int64)
+        arrays["arrivals"] = zeros((under_way, 6), np.int64)
     entries = min(lines_at_most((1 << 20) + 16 * nodes, 4 * _WORD_BYTES), _MOST_ENTRIES)
     arrays["pool"] = zeros((threads, entries, 4), np.int64)
     rows = lines_at_most((1 << 22) + 16 * nodes, 13 * _WORD_BYTES) if w[at.TRACING] else 1
@@ -216,7 +222,8 @@ def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing:
     w[at.REDIAL] = scenario.faults.redial
     w[at.LINGER] = scenario.linger_us
     faulty = bool(plan.faults or plan.initially_down)
-    w[at.HAS_LINKS] = faulty or w[at.HAS_LOSS] or w[at.HAS_JITTER] or w[at.UPLINK] > 0
+    w[at.HAS_DIALS] = routers_dial(scenario)
+    w[at.HAS_LINKS] = faulty or w[at.HAS_LOSS] or w[at.HAS_JITTER] or w[at.UPLINK] > 0 or w[at.HAS_DIALS]
     w[at.TRACKS_SINCE] = faulty or bool(plan.timed)
     w[at.BLOCK_BITS] = max(_BLOCK_BITS, (nodes // _MOST_BLOCKS).bit_length())
     w[at.BLOCKS] = (nodes >> int(w[at.BLOCK_BITS])) + 1

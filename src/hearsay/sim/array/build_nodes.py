@@ -24,6 +24,7 @@ from hearsay.sim.array.world.layout import Arrays
 from hearsay.sim.array.world.queue import GOSSIP_SPAN
 from hearsay.sim.plan.addresses import AddressBook
 from hearsay.sim.plan.draws import chosen
+from hearsay.sim.plan.engines import direct_pairs
 from hearsay.sim.plan.plan import Plan
 
 
@@ -74,7 +75,8 @@ def set_routers(arrays: Arrays, plan: Plan) -> None:
         [columns_of(kind.name, parameters) for kind, parameters in plan.routers], dtype=np.int64
     )
     arrays.world[at.ROUTERS] = len(plan.routers)
-    arrays.world[at.USES_11] = bool(arrays["parameters"][:, [at.HAS_11, at.ASK_AGAIN]].any())
+    uses_11 = arrays["parameters"][:, [at.HAS_11, at.ASK_AGAIN]].any()
+    arrays.world[at.USES_11] = bool(uses_11) or arrays.world[at.HAS_DIALS]
     arrays.world[at.HAS_SCORES] = bool(arrays["parameters"][:, at.SCORES].any())
     arrays.world[at.USES_12] = bool(arrays["parameters"][:, [at.TELL_FROM, at.SKIPS_SENDERS]].any())
     arrays["reals"] = np.array([reals_of(parameters) for _, parameters in plan.routers], dtype=np.float64)
@@ -147,6 +149,7 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     arrays["nodes64"] = zeros((nodes, at.NODE64), np.int64)
     if w[at.USES_11] or w[at.USES_12]:
         arrays["more32"] = filled((nodes, at.MORE32), np.int32, -1)
+        arrays["more32"][:, [at.DIALLING, at.NAMED_DIALLED]] = 0
         arrays["more64"] = zeros((nodes, at.MORE64), np.int64)
         arrays["more64"][:, at.UPLINK_AT] = -1
     arrays["bytes_out"] = zeros((nodes,), np.int64)
@@ -258,13 +261,15 @@ def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None
         degrees += np.bincount(targets[reached], minlength=nodes)
     else:
         degrees = counts + np.bincount(targets, minlength=nodes)
+    pairs = _set_direct_peers(arrays, plan)
+    degrees += np.bincount(pairs.ravel(), minlength=nodes)
     used = int(degrees.sum())
     header = arrays["nodes32"]
     header[1:, at.FIRST_SLOT] = np.cumsum(degrees[:-1])
     header[:, at.CAP] = degrees
     topics = int(w[at.TOPICS])
-    faulty = bool(plan.faults or plan.initially_down)
-    room = 4 * used + 64 if faulty else used + 1
+    grows = bool(plan.faults or plan.initially_down) or w[at.HAS_DIALS] != 0
+    room = 4 * used + 64 if grows else used + 1
     w[at.SLOTS], w[at.SLOTS_USED] = room, used
     arrays["peers"] = zeros((room,), np.int32)
     arrays["flags"] = zeros((room, topics), np.uint8)
@@ -273,11 +278,11 @@ def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None
         places = _set_own_places(arrays, plan, place_of)
         arrays["topic_scores"] = zeros((room, places, 4), np.float64)
         arrays["mesh_times"] = zeros((room, places, 3), np.int64)
-        dials_of_a_fault = _DIALS_OF_A_FAULT + 4 * int(w[at.REDIAL]) if faulty else 0
+        dials_of_a_fault = _DIALS_OF_A_FAULT + 4 * int(w[at.REDIAL]) if grows else 0
         words = -(-(int(degrees.max(initial=1)) + dials_of_a_fault) // 64)
-        w[at.RETAINS] = faulty
+        w[at.RETAINS] = grows
         w[at.WIDEN_FROM] = 64 * words - dials_of_a_fault
-        if faulty:
+        if grows:
             arrays["retained"] = zeros((room,), np.int64)
         arrays["senders"] = _of_messages(arrays)((*arrays["cells"].shape, words), np.uint64)
     if w[at.USES_12]:
@@ -285,15 +290,15 @@ def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None
         words = min(_MOST_WORDS, -(-int(degrees.max(initial=1)) // 64))
         arrays["unwanted"] = _of_messages(arrays)((*arrays["cells"].shape, words), np.uint64)
     if w[at.HAS_LINKS]:
-        links = 2 * int(starts[-1]) + 64
+        links = 2 * int(starts[-1]) + 2 * len(pairs) + 64
         arrays["links_of"] = filled((room,), np.int32, -1)
         w[at.LINKS] = links
         arrays["links32"] = zeros((links, at.LINK32), np.int32)
         arrays["link_marks"] = zeros((links,), np.uint8)
         arrays["links64"] = zeros((links, at.LINK64), np.int64)
     most = int(degrees.max(initial=1))
-    if faulty:
-        most = max(most * 2, nodes if nodes <= 100_000 else 4 * most + 1000)
+    if grows:
+        most = max(most * 2, nodes if nodes <= 100_000 or w[at.HAS_DIALS] else 4 * most + 1000)
     threads = int(w[at.THREADS])
     arrays["candidates"] = zeros((threads, most + 1), np.int64)
     arrays["ranks"] = zeros((threads, most + 1), np.float64)
@@ -302,7 +307,25 @@ def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None
     samples = _gossip_samples(arrays, messages)
     most_marks = max(most, messages if samples or w[at.USES_11] else 0)
     arrays["marks"] = zeros((threads, most_marks + 1), np.uint8)
+    if w[at.HAS_DIALS]:
+        arrays["name_marks"] = zeros((threads, most + 1), np.uint8)
     arrays["scratch"] = zeros((threads, max(1024, messages * (1 + min(samples, most)) + 64)), np.int64)
+
+
+def _set_direct_peers(arrays: Arrays, plan: Plan) -> NDArray[np.int32]:
+    """Tell each router of 1.1 its direct peers; return all pairs."""
+    pairs = np.array(direct_pairs(plan.scenario), dtype=np.int32).reshape(-1, 2)
+    if not len(pairs):
+        return pairs
+    w = arrays.world
+    w[at.HAS_DIRECT] = 1
+    both = np.unique(np.concatenate([pairs, pairs[:, ::-1]]), axis=0)
+    knows = arrays["parameters"][arrays["nodes32"][both[:, 0], at.ROUTER], at.HAS_11] != 0
+    counts = np.bincount(both[knows, 0], minlength=int(w[at.NODES]))
+    arrays["direct_pairs"] = pairs
+    arrays["direct_starts"] = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    arrays["direct_targets"] = np.ascontiguousarray(both[knows, 1])
+    return pairs
 
 
 def _set_own_places(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.mesh.parameters import (
+    DirectGraft,
     FanoutTopUp,
     GossipsubParameters,
     GossipTargets,
@@ -39,7 +40,7 @@ from hearsay.core.scores.declarations import (
 )
 from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbers
 from hearsay.core.shell.parameters import RouterParameters
-from hearsay.sim.array.rules import mesh, promises, upkeep
+from hearsay.sim.array.rules import direct, mesh, promises, upkeep
 from hearsay.sim.array.world import layout as at
 from hearsay.sim.plan.engines import PART_OF, REFERENCE_ONLY, WITH_KERNELS, WITHOUT_EFFECT
 
@@ -83,6 +84,7 @@ _MESHSUB = (
     _Column(at.PRUNE_FROM, ("degree_high", "prune_trigger"), lambda given: given.prune_from),
     _Column(at.REFUSE_FROM, ("degree_high", "full_mesh"), lambda given: given.refuse_from),
     _Column(at.EXCHANGE, ("exchange_peers",)),
+    _Column(at.DIALS_PER_PRUNE, ("accept_exchange", "exchange_dials"), lambda given: given.dials_per_prune),
     _Column(at.UNKNOWN_GRAFT_PRUNES, ("unknown_graft",), lambda given: given.unknown_graft is UnknownGraft.PRUNE),
     _Column(at.INTERVAL, ("heartbeat_interval_ms",)),
     _Column(at.FIRST_BEAT, ("first_heartbeat_ms",)),
@@ -133,6 +135,11 @@ _STRANGERS = {
     UnsubscribedGraft.IGNORE: mesh.STRANGER_IS_IGNORED,
     UnsubscribedGraft.TAKEN_IN: mesh.STRANGER_IS_TAKEN_IN,
 }
+_DIRECT_GRAFTS = {
+    DirectGraft.PRUNE: direct.GRAFT_IS_PRUNED,
+    DirectGraft.PENALISE: direct.GRAFT_IS_PENALISED,
+    DirectGraft.IGNORE: direct.GRAFT_IS_IGNORED,
+}
 _TRACKED = {
     TrackedPromises.NONE: promises.TRACKS_NONE,
     TrackedPromises.ONE: promises.TRACKS_ONE,
@@ -154,6 +161,8 @@ _GOSSIPSUB_11 = (
     _Column(at.ASK_AGAIN, ("ask_again_heartbeats",)),
     _Column(at.DEGREE_SCORE, ("degree_score",)),
     _Column(at.DEGREE_OUT, ("degree_out",)),
+    _Column(at.DIRECT_TICKS, ("direct_peers", "direct_connect_ticks"), lambda given: given.direct_connect_ticks),
+    _Column(at.DIRECT_GRAFT, ("direct_graft",), lambda given: _DIRECT_GRAFTS[given.direct_graft]),
     _Column(at.WHEN_FULL, ("outbound_when_full",), lambda given: _WHEN_FULL[given.outbound_when_full]),
     _Column(
         at.REPAIR_TO,
@@ -238,6 +247,7 @@ def reals_of(parameters: RouterParameters) -> list[float]:
     line += [peer.topic_cap, peer.misbehaviour_weight, peer.misbehaviour_threshold, peer.misbehaviour_decay]
     line += [peer.slow_peer_weight, peer.slow_peer_threshold, peer.slow_peer_decay, peer.decay_to_zero]
     line += [peer.application_weight, peer.shared_address_weight, peer.shared_address_threshold]
+    line += [thresholds.accept_exchange]
     return list(map(float, line))
 
 

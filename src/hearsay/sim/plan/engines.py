@@ -20,7 +20,6 @@ EngineName: TypeAlias = Literal["reference", "array"]
 WITH_KERNELS = ("floodsub", "randomsub", "meshsub", "gossipsub")
 REFERENCE_ONLY: Mapping[str, tuple[str, ...]] = {
     "allowed_topics": (),
-    "direct_peers": ("direct_graft",),
     "gater": (),
     "max_cached_bytes": (),
     "max_seen_bytes": (),
@@ -39,15 +38,8 @@ REFERENCE_ONLY: Mapping[str, tuple[str, ...]] = {
 """Parameters that only the reference engine knows, except switched off; and those without effect when they are
 off."""
 PART_OF = frozenset(name for names in REFERENCE_ONLY.values() for name in names)
-WITHOUT_EFFECT = (
-    "accept_exchange",
-    "direct_connect_ticks",
-    "exchange_dials",
-    "extensions",
-    "late_extensions",
-)
-"""Parameters that change nothing on the array engine: its PRUNEs name no peers, it has no direct peers, and its
-routers of 1.3 announce no extension."""
+WITHOUT_EFFECT = ("extensions", "late_extensions")
+"""Parameters that change nothing on the array engine, whose routers of 1.3 announce no extension."""
 WORTH_COMPILING = 2_000_000
 """Events from which the array engine is faster even if it has to be compiled first."""
 COPIES_PER_DELIVERY = 7
@@ -60,9 +52,7 @@ class CapacityExceeded(Exception):
 
 def unsupported(scenario: Scenario) -> list[str]:
     """Return what the array engine cannot run, by key; empty when it can run everything."""
-    routers = scenario.routers
-    names_peers = any(_names_peers(choice) for choice in routers.values())
-    missing = [problem for key, choice in routers.items() for problem in _without_kernel(key, choice, names_peers)]
+    missing = [problem for key, choice in scenario.routers.items() for problem in _without_kernel(key, choice)]
     missing += _without_scores(scenario)
     if scenario.validation.invalid:
         missing.append("validation.invalid: only validation.reject_share")
@@ -74,21 +64,25 @@ def unsupported(scenario: Scenario) -> list[str]:
     return missing
 
 
-def _without_kernel(key: str, choice: RouterChoice, names_peers: bool) -> Iterator[str]:
+def _without_kernel(key: str, choice: RouterChoice) -> Iterator[str]:
     if choice.kind not in WITH_KERNELS:
         yield f"{key}.kind = {choice.kind!r}: only {', '.join(WITH_KERNELS)}"
     parameters = choice.parameters
-    if names_peers and getattr(parameters, "accept_exchange", False):
-        yield f"{key}.accept_exchange = true: only without exchange_peers, because its routers do not dial"
     for name in REFERENCE_ONLY:
         value = getattr(parameters, name, 0)
         if value:
             yield f"{key}.{name}{_only(value)}"
 
 
-def _names_peers(choice: RouterChoice) -> bool:
-    parameters = choice.parameters
-    return isinstance(parameters, MeshParameters) and parameters.prune_backoff_ms * parameters.exchange_peers > 0
+def routers_dial(scenario: Scenario) -> bool:
+    """Return whether some router dials direct peers, or peers that another names in a PRUNE."""
+    if direct_pairs(scenario):
+        return True
+    meshes = [
+        choice.parameters for choice in scenario.routers.values() if isinstance(choice.parameters, MeshParameters)
+    ]
+    named = any(mesh.prune_backoff_ms * mesh.exchange_peers > 0 for mesh in meshes)
+    return named and any(mesh.dials_per_prune > 0 for mesh in meshes)
 
 
 def _without_scores(scenario: Scenario) -> Iterator[str]:
@@ -127,8 +121,19 @@ def choose_engine(scenario: Scenario, wanted: str = "auto", *, checked: bool = F
     return "array", f"about {events:,} events"
 
 
+def direct_pairs(scenario: Scenario) -> list[tuple[int, int]]:
+    """Return the pairs of nodes that are direct peers, ascending."""
+    pairs: set[tuple[int, int]] = set()
+    for choice in scenario.routers.values():
+        if isinstance(choice.parameters, GossipsubParameters):
+            pairs.update(choice.parameters.direct_peers)
+    return sorted(pairs)
+
+
 def array_entry(scenario: Scenario) -> str:
     """Return the name of the array engine's function for a run, which is compiled with what such a run needs."""
+    if routers_dial(scenario):
+        return "work"
     for choice in scenario.routers.values():
         parameters = choice.parameters
         if isinstance(parameters, GossipsubParameters) and _uses_more_than_10(parameters):
@@ -269,6 +274,7 @@ def _links_need_memory(scenario: Scenario) -> bool:
     return bool(
         faults.churn or faults.crash or faults.partition or faults.cut or scenario.loss.rate_millionths
         or links.jitter_us or links.uplink_bits_per_s or links.latency is LatencyKind.REGIONS
+        or routers_dial(scenario)
     )  # fmt: skip
 
 

@@ -20,12 +20,12 @@ from hearsay.core.language.events import (
 from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import FLOODSUB
-from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import negotiate
 from hearsay.core.rules.mixing import extend
 from hearsay.core.shell.randomness import Purpose, below, key_of, sample
 from hearsay.sim.plan.addresses import AddressBook
 from hearsay.sim.plan.draws import chosen
+from hearsay.sim.plan.engines import direct_pairs
 from hearsay.sim.reference.nodes import DIAL_ARRIVAL, EVERYWHERE, Link, Network, SimNode, connect_nodes
 from hearsay.sim.reference.transport import Transport
 
@@ -40,11 +40,7 @@ class Introductions:
         self._nodes = network.nodes
         self._router_of = plan.router_of
         self._natted = plan.natted
-        pairs: set[tuple[int, int]] = set()
-        for _, parameters in plan.routers:
-            if isinstance(parameters, GossipsubParameters):
-                pairs.update(parameters.direct_peers)
-        self._pairs = sorted(pairs)
+        self._pairs = direct_pairs(plan.scenario)
         self._direct: dict[int, set[int]] = {}
         for one, other in self._pairs:
             self._direct.setdefault(one, set()).add(other)

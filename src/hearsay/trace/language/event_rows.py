@@ -81,3 +81,7 @@ def node_down_row(time_us: int, peer: int, reason: int) -> Codes:
 
 def state_row(time_us: int, peer: int, size: int, count: int) -> Codes:
     return time_us, 15, -1, peer, -1, -1, -1, -1, size, count, -1, -1, -1
+
+
+def dial_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
+    return time_us, 33, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1

@@ -7,6 +7,7 @@ from hearsay.core.language.events import EventKind
 from hearsay.core.rules.mesh_rules import first_heartbeat, next_heartbeat
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import inlined, kernel, only_with
+from hearsay.sim.array.rules.direct import dial_direct, is_direct
 from hearsay.sim.array.rules.forwarding import publish, receive, validated
 from hearsay.sim.array.rules.gossip import (
     age,
@@ -72,6 +73,8 @@ from hearsay.sim.array.world.layout import (
     FIRST_BEAT,
     GOSSIPSUB,
     GRAYLISTED_SUBSCRIBE,
+    HAS_DIALS,
+    HAS_DIRECT,
     HAS_LINKS,
     HAS_RATINGS,
     HAS_SCORES,
@@ -81,6 +84,7 @@ from hearsay.sim.array.world.layout import (
     MAX_MESSAGES,
     MESH_FIRST,
     MISSING_WINDOW,
+    NAMED_DIALLED,
     NEWS,
     OUT_COUNT,
     OWED,
@@ -106,6 +110,7 @@ from hearsay.sim.array.world.layout import (
     flags,
     members,
     messages,
+    more32,
     more64,
     nodes32,
     nodes64,
@@ -162,6 +167,8 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
     header[UP] = 1
     header[STARTS] += 1
     header[TICK] = 0
+    if w[HAS_DIALS]:
+        more32(w)[node, NAMED_DIALLED] = 0
     if w[UPLINK]:
         nodes64(w)[node, UPLINK_FREE] = now
     if has_queue(w, node):
@@ -225,6 +232,8 @@ def _beat(w: World, th: int, now: int, node: int) -> int:
         begin_heartbeat(w, th, now, node)
     tick = header[TICK] + 1
     header[TICK] = tick
+    if w[HAS_DIRECT]:
+        dial_direct(w, th, now, node, tick)
     if uses_idontwant(w, node):
         forget_old_unwanted(w, node, tick)
     if skips_senders(w, node):
@@ -235,6 +244,8 @@ def _beat(w: World, th: int, now: int, node: int) -> int:
     due = next_heartbeat(due, parameter(w, node, INTERVAL), now)
     if w[SERVICE] or w[HAS_SCORES]:
         nodes64(w)[node, DUE] = due
+    if w[HAS_DIALS]:
+        more32(w)[node, NAMED_DIALLED] = 0
     if header[OWED]:
         say_again(w, th, now, node, SAID_AGAIN)
     keep_meshes(w, th, now, node, tick)
@@ -266,6 +277,12 @@ def call_connected(w: World, th: int, now: int, node: int, slot: int) -> None:
 def call_disconnected(w: World, th: int, now: int, node: int, slot: int) -> None:
     _begin(w, th, now, node, EventKind.PEER_DISCONNECTED, peers(w)[slot], -1, -1)
     disconnect(w, th, now, node, slot)
+    _end(w, th, now, node)
+
+
+@kernel
+def call_dial_failed(w: World, th: int, now: int, node: int, peer: int) -> None:
+    _begin(w, th, now, node, EventKind.DIAL_FAILED, peer, -1, -1)
     _end(w, th, now, node)
 
 
@@ -346,6 +363,8 @@ _ADMITS_IHAVE, _ADMITS_IWANT = 1, 2
 @kernel
 def _admits_gossip(w: World, th: int, now: int, node: int, sender: int, announced: int, requested: int) -> int:
     """Return whether the IHAVEs and the IWANTs of an RPC are handled, by the number of their ids."""
+    if w[HAS_DIRECT] and is_direct(w, node, find_slot(w, node, sender)):
+        return _ADMITS_IHAVE | _ADMITS_IWANT
     if has_scores(w, node) and not trusts_gossip_of(w, now, node, find_slot(w, node, sender)):
         if announced:
             drop(w, th, now, node, sender, IHAVE, announced, Reason.LOW_SCORE)
@@ -378,7 +397,7 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
     elif kind == GRAFT:
         on_graft(w, th, now, node, slot, topic)
     else:
-        _on_prune(w, th, now, node, slot, topic, 0)
+        _on_prune(w, th, now, node, slot, topic, -1)
     control_handled(w, th, now, node, sender)
     _end(w, th, now, node)
 
@@ -501,8 +520,7 @@ def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int
         if kind == GRAFT:
             on_graft(w, th, now, node, slot, part[PART_TOPIC])
         elif kind == PRUNE:
-            extras = arena(w)[rpc + part[PART_IDS]] if part[PART_IDS] else 0
-            _on_prune(w, th, now, node, slot, part[PART_TOPIC], extras)
+            _on_prune(w, th, now, node, slot, part[PART_TOPIC], rpc + part[PART_IDS] if part[PART_IDS] else -1)
     if parameter(w, node, MESH_FIRST):
         _receive_gossip(w, th, now, node, slot, rpc, first, end)
     if w[USES_12]:
@@ -551,9 +569,9 @@ def _ids(w: World, rpc: int, first: int, end: int, kind: int) -> int:
 
 
 @kernel
-def _on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, extras: int) -> None:
+def _on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, place: int) -> None:
     if has_mesh(w, node):
-        on_prune(w, th, now, node, slot, topic, extras)
+        on_prune(w, th, now, node, slot, topic, place)
     else:
         drop(w, th, now, node, peers(w)[slot], PRUNE, 1, Reason.UNSUPPORTED)
 

@@ -11,6 +11,7 @@ from hearsay.core.rules.message_rules import ASKED as ASKED_NOW
 from hearsay.core.rules.score_parts import gets_published
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.rules.direct import direct_subscribers, is_direct, with_direct
 from hearsay.sim.array.rules.mesh import mesh_size
 from hearsay.sim.array.rules.promises import accepted as count_accepted
 from hearsay.sim.array.rules.promises import duplicate, rejected, uses_11
@@ -42,6 +43,7 @@ from hearsay.sim.array.world.layout import (
     FLOOD_RATE,
     FLOODSUB,
     GOSSIPSUB,
+    HAS_DIRECT,
     HOPS,
     HOPS_CAP,
     IN_FANOUT,
@@ -293,20 +295,20 @@ def _flood_publish(w: World, th: int, now: int, node: int, message: int) -> None
 
 @kernel
 def may_get_published(w: World, th: int, now: int, node: int, slot: int) -> bool:
-    """Return whether a peer's score is high enough for own messages (THRESHOLD-3)."""
-    return gets_published(score(w, th, now, node, slot), real(w, node, PUBLISH_FROM))
+    """Return whether a peer's score is high enough for own messages (THRESHOLD-3, STANDING-1)."""
+    return is_direct(w, node, slot) or gets_published(score(w, th, now, node, slot), real(w, node, PUBLISH_FROM))
 
 
 @kernel
 def _outside(w: World, th: int, now: int, node: int, topic: int, inside: int) -> int:
-    """Collect the peers that may get own messages and have not a flag; return their number."""
+    """Collect the peers that may get own messages and have not a flag, without direct ones; return their number."""
     size = native_subscribers(w, th, node, topic, inside)
-    if not has_scores(w, node):
+    if not has_scores(w, node) and not w[HAS_DIRECT]:
         return size
     known = candidates(w)[th]
     kept = 0
     for place in range(size):
-        if may_get_published(w, th, now, node, known[place]):
+        if not is_direct(w, node, known[place]) and may_get_published(w, th, now, node, known[place]):
             known[kept] = known[place]
             kept += 1
     return kept
@@ -320,6 +322,25 @@ def _forward(w: World, th: int, now: int, node: int, message: int, came_from: in
         _to_flagged(w, th, now, node, message, came_from, IN_MESH, Via.MESH)
     if not w[ALL_NATIVE]:
         _flood(w, th, now, node, message, came_from)
+    if w[HAS_DIRECT]:
+        _to_direct(w, th, now, node, message, came_from)
+
+
+@with_direct
+def _to_direct(w: World, th: int, now: int, node: int, message: int, came_from: int) -> None:
+    """Forward to direct peers, whatever their score."""
+    info = messages(w)[message]
+    known = candidates(w)[th]
+    size = 0
+    for place in range(direct_subscribers(w, th, node, info[TOPIC])):
+        known[size] = known[place]
+        peer = peers(w)[known[place]]
+        size += int(peer != came_from and peer != info[PUBLISHER])
+    if leaves_out_some(w, node):
+        size = who_want(w, th, now, node, message, Via.DIRECT, size)
+    short = begin_message(w, th, message, Via.DIRECT)
+    for place in range(size):
+        put_message(w, th, known[place], message, Via.DIRECT, short)
 
 
 @kernel

@@ -21,6 +21,7 @@ from hearsay.core.rules.message_rules import (
 from hearsay.core.shell.randomness import Purpose, key_of
 from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.machine.memory import sort_numbers
+from hearsay.sim.array.rules.direct import is_direct
 from hearsay.sim.array.rules.forwarding import may_get_published, native_subscribers, top_up_fanout
 from hearsay.sim.array.rules.mesh import drop, graft_one
 from hearsay.sim.array.rules.promises import admits_ihave, trusts_gossip_of, uses_11
@@ -50,6 +51,7 @@ from hearsay.sim.array.world.layout import (
     GOSSIPSUB,
     GRAFT_ON_MISSING,
     HAS_11,
+    HAS_DIRECT,
     HISTORY,
     IDS_IN_RPC,
     IHAVE_IDS_OF_RPC,
@@ -325,10 +327,10 @@ def _to_gossip_targets(
     excluded = inside if parameter(w, node, FILTER_FIRST) else 0
     size = native_subscribers(w, th, node, topic, excluded)
     slots = candidates(w)[th]
-    if has_scores(w, node):
+    if has_scores(w, node) or w[HAS_DIRECT]:
         trusted = 0
         for place in range(size):
-            if trusts_gossip_of(w, now, node, slots[place]):
+            if not is_direct(w, node, slots[place]) and trusts_gossip_of(w, now, node, slots[place]):
                 slots[trusted] = slots[place]
                 trusted += 1
         size = trusted

@@ -6,10 +6,12 @@ mesh in ascending order. Backoffs are a list of the node: topic, peer, until whe
 
 from __future__ import annotations
 
+from hearsay.core.mesh.mesh import LEAVING, REFUSING
 from hearsay.core.rules.mesh_rules import (
     BACKOFF_PRUNE,
     BARE_PRUNE,
     EXCHANGE_PRUNE,
+    FROM_DIRECT,
     IN_BACKOFF,
     MEMBER,
     MESH_IS_FULL,
@@ -31,9 +33,11 @@ from hearsay.core.rules.mesh_rules import (
 from hearsay.core.rules.score_parts import enters_a_full_mesh, gets_published, may_be_in_mesh
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.rules.direct import GRAFT_IS_IGNORED, GRAFT_IS_PENALISED, is_direct
+from hearsay.sim.array.rules.exchange import WITHOUT_NAMES, choose_names, dial_named, offer_name, trusts_exchange_of
 from hearsay.sim.array.rules.scores import count_graft, count_prune, has_scores, penalise, real, score
 from hearsay.sim.array.travel.outbox import clear_prune_peers, put_graft, put_prune
-from hearsay.sim.array.travel.parts import backoff_seconds, prune_extras
+from hearsay.sim.array.travel.parts import backoff_seconds, others_named, prune_extras
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import draw_topic, pick
 from hearsay.sim.array.world.layout import (
@@ -46,12 +50,14 @@ from hearsay.sim.array.world.layout import (
     DEGREE,
     DEGREE_OUT,
     DIALLED,
+    DIRECT_GRAFT,
     EARLY_GRAFT,
     EARLY_PENALTY,
     EXCHANGE,
     EXCHANGE_ALWAYS,
     GRAFT_FLOOD,
     HAS_11,
+    HAS_DIALS,
     HIDES_PEERS,
     IN_FANOUT,
     IN_MESH,
@@ -61,6 +67,7 @@ from hearsay.sim.array.world.layout import (
     MESH_BITS,
     MESH_SIZE,
     MESHSUB,
+    NAMES,
     PRUNE_FROM,
     PUBLISH_FROM,
     REFUSE_FROM,
@@ -75,6 +82,7 @@ from hearsay.sim.array.world.layout import (
     WELCOMES,
     WHEN_FULL,
     World,
+    arena,
     candidates,
     control,
     flags,
@@ -147,12 +155,12 @@ def leave_mesh(w: World, th: int, now: int, node: int, topic: int) -> None:
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if table[slot, topic] & IN_MESH:
             _let_go(w, th, now, node, slot, topic)
-            _part(w, th, now, node, slot, topic, parameter(w, node, UNSUBSCRIBE_BACKOFF), True)
+            _part(w, th, now, node, slot, topic, parameter(w, node, UNSUBSCRIBE_BACKOFF), LEAVING)
 
 
 @kernel
 def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Rules: MESH-3, GRAFT-1, GRAFT-2, GRAFT-3, GRAFT-4, GRAFT-5, GRAFT-6, GRAFT-7, BACKOFF-8."""
+    """Rules: MESH-3, GRAFT-1, GRAFT-2, GRAFT-3, GRAFT-4, GRAFT-5, GRAFT-6, GRAFT-7, GRAFT-8, BACKOFF-8."""
     peer = peers(w)[slot]
     flag = flags(w)[slot, topic]
     member = flag & IN_MESH != 0
@@ -165,7 +173,7 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
         parameter(w, node, UNKNOWN_GRAFT_PRUNES) != 0,
         flag & SUBSCRIBED != 0 or strangers != STRANGER_IS_PRUNED,
         member and not judged,
-        False,
+        is_direct(w, node, slot),
         is_early(now + parameter(w, node, EARLY_GRAFT), _until(w, node, topic, peer)),
         welcome & _ENTERS == 0,
         is_full(mesh_size(w, node, topic), parameter(w, node, REFUSE_FROM)) and not _is_exempt(w, node, slot, topic),
@@ -180,6 +188,10 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
         return
     if reason == IN_BACKOFF:
         _penalise_early(w, now, node, slot, topic)
+    elif reason == FROM_DIRECT and parameter(w, node, DIRECT_GRAFT) == GRAFT_IS_PENALISED:
+        penalise(w, node, slot, real(w, node, EARLY_PENALTY))
+    if reason == FROM_DIRECT and parameter(w, node, DIRECT_GRAFT) == GRAFT_IS_IGNORED:
+        prune = NO_PRUNE
     if reason == NOT_A_SUBSCRIBER and strangers == STRANGER_IS_IGNORED:
         prune = NO_PRUNE
     if reason == UNWELCOME and parameter(w, node, TAKES_UNWELCOME):
@@ -190,13 +202,14 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
     if prune == BARE_PRUNE:
         put_prune(w, th, slot, topic, 0)
     elif prune != NO_PRUNE:
-        _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), prune == EXCHANGE_PRUNE)
+        occasion = REFUSING if prune == EXCHANGE_PRUNE else WITHOUT_NAMES
+        _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), occasion)
     if reason != MEMBER:
         drop(w, th, now, node, peer, GRAFT, 1, reason)
 
 
 _READ, _WELCOME, _ENTERS = 1, 2, 4
-"""Bits of WELCOMES: what a sender's score permits is read once for all GRAFTs of an RPC."""
+"""Bits of WELCOMES, with two of `exchange.py`: what a sender's score permits is read once for an RPC's GRAFTs."""
 
 
 @kernel
@@ -205,12 +218,14 @@ def _permissions(w: World, th: int, now: int, node: int, slot: int) -> int:
     if not has_scores(w, node):
         return _READ | _WELCOME | _ENTERS
     line = control(w)[th]
-    if not line[WELCOMES]:
+    if not line[WELCOMES] & _READ:
         found = score(w, th, now, node, slot)
         welcome = may_be_in_mesh(found)
         taken_in = parameter(w, node, TAKES_UNWELCOME) != 0
-        enters = gets_published(found, real(w, node, PUBLISH_FROM)) if taken_in else welcome
-        line[WELCOMES] = _READ | (_WELCOME if welcome else 0) | (_ENTERS if enters else 0)
+        enters = welcome
+        if taken_in:
+            enters = is_direct(w, node, slot) or gets_published(found, real(w, node, PUBLISH_FROM))
+        line[WELCOMES] |= _READ | (_WELCOME if welcome else 0) | (_ENTERS if enters else 0)
     return int(line[WELCOMES])
 
 
@@ -254,9 +269,12 @@ def _without_names(w: World, th: int, node: int, slot: int, reason: int, prune: 
 
 
 @kernel
-def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, extras: int) -> None:
-    """Handle a PRUNE; without a time it counts as one's own backoff (BACKOFF-4)."""
+def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, place: int) -> None:
+    """Handle a PRUNE; without a time it counts as one's own backoff (BACKOFF-4). Its content except the topic is in
+    the arena; `place` is -1 if there is none."""
     joined = is_in(w, node, topic)
+    extras = arena(w)[place] if place >= 0 else 0
+    trusted = w[HAS_DIALS] != 0 and trusts_exchange_of(w, th, now, node, slot)
     if has_scores(w, node) and joined and not flags(w)[slot, topic] & IN_MESH:
         times = mesh_times(w)[slot, own_place(w, node, topic)]
         if not times[MESH_BITS] & UNSUBSCRIBED:
@@ -267,6 +285,8 @@ def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, extr
     if own and (joined or parameter(w, node, BACKOFF_NOT_JOINED)):
         backoff = received_backoff(extras != 0, backoff_seconds(extras), own, parameter(w, node, MAX_BACKOFF))
         _keep_apart(w, now, node, topic, peers(w)[slot], backoff)
+    if joined and w[HAS_DIALS]:
+        dial_named(w, th, now, node, slot, topic, place + 1, others_named(extras), trusted)
 
 
 @kernel
@@ -305,46 +325,55 @@ def say_link(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
         put_graft(w, th, slot, topic)
     else:
         left_us = time_left(now, _until(w, node, topic, peers(w)[slot]))
-        _say_prune(w, th, now, node, slot, topic, left_us, False)
+        _say_prune(w, th, now, node, slot, topic, left_us, WITHOUT_NAMES)
 
 
 @kernel
-def prune(w: World, th: int, now: int, node: int, slot: int, topic: int, exchanges: bool) -> None:
+def prune(w: World, th: int, now: int, node: int, slot: int, topic: int, occasion: int) -> None:
     """PRUNE a member."""
     _let_go(w, th, now, node, slot, topic)
-    _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), exchanges)
+    _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), occasion)
 
 
 @kernel
-def _part(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, exchanges: bool) -> None:
+def _part(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, occasion: int) -> None:
     """Set a backoff, if there are backoffs, and send a PRUNE."""
     if parameter(w, node, BACKOFF):
         _keep_apart(w, now, node, topic, peers(w)[slot], backoff)
-    _say_prune(w, th, now, node, slot, topic, backoff, exchanges)
+    _say_prune(w, th, now, node, slot, topic, backoff, occasion)
 
 
 @kernel
-def _say_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, exchanges: bool) -> None:
-    """Send a PRUNE, with the time and, with `exchanges`, other peers, if both sides support that.
+def _say_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, occasion: int) -> None:
+    """Send a PRUNE, with the time and, unless `occasion` is WITHOUT_NAMES, other peers, if both sides support that.
 
     Rules: MESH-5, BACKOFF-3.
     """
     extras = 0
     if backoff > 0 and natives(w)[router(w, node), router(w, peers(w)[slot])] >= TAKES_BACKOFFS:
-        names = exchanges and parameter(w, node, EXCHANGE) and not control(w)[th, HIDES_PEERS]
-        others = _others(w, th, now, node, slot, topic) if names else 0
-        extras = prune_extras(seconds_to_name(backoff), others)
+        names_others = occasion != WITHOUT_NAMES and parameter(w, node, EXCHANGE) and not control(w)[th, HIDES_PEERS]
+        names_at = control(w)[th, NAMES]
+        others = 0
+        if names_others:
+            offered = _others(w, th, now, node, slot, topic)
+            others = min(offered, parameter(w, node, EXCHANGE))
+            if w[HAS_DIALS]:
+                choose_names(w, th, node, slot, topic, occasion, offered, others)
+        extras = prune_extras(seconds_to_name(backoff), others, names_at)
     put_prune(w, th, slot, topic, extras)
 
 
 @kernel
 def _others(w: World, th: int, now: int, node: int, slot: int, topic: int) -> int:
-    """Return how many others of a topic a PRUNE names."""
+    """Return how many others of a topic a PRUNE may name, and put them behind `names` if routers dial."""
     count = 0
     for other in range(first_slot(w, node), end_slot(w, node)):
-        if flags(w)[other, topic] & SUBSCRIBED and is_native(w, other) and other != slot:
-            count += int(may_be_in_mesh(score(w, th, now, node, other)))
-    return min(count, parameter(w, node, EXCHANGE))
+        able = flags(w)[other, topic] & SUBSCRIBED and is_native(w, other) and other != slot
+        if able and may_be_in_mesh(score(w, th, now, node, other)):
+            if w[HAS_DIALS]:
+                offer_name(w, th, count, peers(w)[other])
+            count += 1
+    return count
 
 
 @kernel
@@ -374,7 +403,7 @@ def _forbids_graft(w: World, now: int, node: int, topic: int, peer: int) -> bool
 @kernel
 def may_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> bool:
     """Return whether a peer that is not a member may be grafted."""
-    if _forbids_graft(w, now, node, topic, peers(w)[slot]):
+    if is_direct(w, node, slot) or _forbids_graft(w, now, node, topic, peers(w)[slot]):
         return False
     return may_be_in_mesh(score(w, th, now, node, slot))
 

@@ -15,6 +15,7 @@ import numpy as np
 from hearsay.core.rules import deliveries
 from hearsay.core.rules import score_parts as parts
 from hearsay.sim.array.machine.compiling import inlined, only_with
+from hearsay.sim.array.rules.direct import is_direct
 from hearsay.sim.array.rules.opinions import address_part, application_part
 from hearsay.sim.array.world.knowledge import column
 from hearsay.sim.array.world.layout import (
@@ -203,7 +204,9 @@ def _peer_parts(w: World, now: int, node: int, slot: int) -> tuple[float, float,
 @scored
 def is_graylisted(w: World, now: int, node: int, slot: int) -> bool:
     """Rules: JUDGE-1."""
-    return has_scores(w, node) and parts.is_graylisted(score_now(w, now, node, slot), real(w, node, GRAYLIST_BELOW))
+    if not has_scores(w, node) or is_direct(w, node, slot):
+        return False
+    return parts.is_graylisted(score_now(w, now, node, slot), real(w, node, GRAYLIST_BELOW))
 
 
 @scored

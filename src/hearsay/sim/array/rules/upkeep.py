@@ -16,6 +16,7 @@ from hearsay.core.rules.score_parts import (
 )
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.rules.exchange import WITHOUT_NAMES
 from hearsay.sim.array.rules.mesh import (
     collect_candidates,
     expire_backoffs,
@@ -111,7 +112,7 @@ def _collect_members(w: World, th: int, node: int, topic: int) -> int:
 def _prune_random(w: World, th: int, now: int, node: int, topic: int, count: int, tick: int) -> None:
     size = _collect_members(w, th, node, topic)
     for place in range(pick(w, th, draw_topic(w, Purpose.PRUNE, node, topic, tick), size, count)):
-        prune(w, th, now, node, candidates(w)[th, place], topic, True)
+        prune(w, th, now, node, candidates(w)[th, place], topic, tick)
 
 
 @part_of_11
@@ -119,7 +120,7 @@ def _tend_by_scores(w: World, th: int, now: int, node: int, topic: int, tick: in
     """Keep the best peers and those that were dialled (KEEP-1, KEEP-2, KEEP-3, KEEP-4, KEEP-5)."""
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if flags(w)[slot, topic] & IN_MESH and not may_be_in_mesh(score(w, th, now, node, slot)):
-            prune(w, th, now, node, slot, topic, parameter(w, node, EXCHANGE_ALWAYS) != 0)
+            prune(w, th, now, node, slot, topic, tick if parameter(w, node, EXCHANGE_ALWAYS) else WITHOUT_NAMES)
     size = mesh_size(w, node, topic)
     degree = parameter(w, node, DEGREE)
     if is_too_small(size, parameter(w, node, DEGREE_LOW)):
@@ -176,7 +177,7 @@ def _cut(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
             saved -= 1
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if flags(w)[slot, topic] & IN_MESH and not _is_marked(w, th, slot, size):
-            prune(w, th, now, node, slot, topic, True)
+            prune(w, th, now, node, slot, topic, tick)
     for place in range(size):
         stays[place] = 0
 

@@ -13,6 +13,7 @@ from hearsay.sim.array.rules.calls import call_gossip, call_message
 from hearsay.sim.array.rules.mesh import mesh_size
 from hearsay.sim.array.run.dispatch import dispatch
 from hearsay.sim.array.run.links import connect_quietly
+from hearsay.sim.array.travel.dials import collect_dials, next_arrival
 from hearsay.sim.array.world.knowledge import column, is_marked, word_of
 from hearsay.sim.array.world.layout import (
     BLOCK_BITS,
@@ -20,6 +21,7 @@ from hearsay.sim.array.world.layout import (
     DEGREE_LOW,
     FIRST_MESSAGE,
     GOSSIPS_FROM,
+    HAS_DIALS,
     HAS_LINKS,
     LINK32,
     LOOKAHEAD,
@@ -29,6 +31,7 @@ from hearsay.sim.array.world.layout import (
     NODE32,
     NODES,
     PART_BLOCKS,
+    PART_END,
     PRUNE_FROM,
     SEEN_EXPIRES,
     SERVICE,
@@ -77,6 +80,7 @@ from hearsay.sim.array.world.queue import (
     hold_near,
     near_is_first,
     pop_near,
+    queue_again,
     source_of,
 )
 from hearsay.sim.array.world.record import DUPLICATES, EVENTS
@@ -209,7 +213,7 @@ def run_share(w: World, th: int) -> None:
 
 @kernel
 def _run_in_order(w: World) -> None:
-    """Run all nodes together, by the heap."""
+    """Run all nodes together, by the heap. A dial that arrives within the part ends it."""
     base = w[BUCKET] << w[WIDTH_BITS]
     events = sorted_events(w)[0]
     for place in range(block_starts(w)[0, w[PART_BLOCKS]]):
@@ -217,7 +221,14 @@ def _run_in_order(w: World) -> None:
         hold_near(w, 0, events[place, 0], events[place, 1], link)
     while control(w)[0, NEAR]:
         w0, w1, link = pop_near(w, 0)
-        dispatch(w, 0, base + (w0 >> OFFSET), w0, w1, link)
+        time = base + (w0 >> OFFSET)
+        if time < w[PART_END]:
+            dispatch(w, 0, time, w0, w1, link)
+            if w[HAS_DIALS]:
+                collect_dials(w)
+                w[PART_END] = min(w[PART_END], next_arrival(w))
+        else:
+            queue_again(w, 0, w0, w1, link)
 
 
 @kernel

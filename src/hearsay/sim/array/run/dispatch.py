@@ -22,6 +22,7 @@ from hearsay.sim.array.run.faults import carries_payload
 from hearsay.sim.array.run.links import (
     is_up,
     on_connected,
+    on_dial_failed,
     on_disconnected,
 )
 from hearsay.sim.array.travel.transport import unreachable
@@ -167,7 +168,9 @@ def _handle(w: World, th: int, now: int, node: int, kind: int, w0: int, payload:
             call_validated(w, th, now, node, payload)
         release(w, th, payload)
     elif kind == EventKind.PEER_CONNECTED:
-        on_connected(w, th, now, node, source_of(w0), payload)
+        on_connected(w, th, now, node, source_of(w0), payload, link)
+    elif kind == EventKind.DIAL_FAILED:
+        on_dial_failed(w, th, now, node, source_of(w0), payload)
     elif kind == EventKind.PEER_DISCONNECTED:
         on_disconnected(w, th, now, node, payload)
     elif kind == EventKind.SEND_FAILED:

@@ -224,7 +224,7 @@ def heal(w: World, th: int, now: int, fault: int) -> None:
 
 
 @with_links
-def _reachable(w: World, node: int, other: int) -> bool:
+def reachable(w: World, node: int, other: int) -> bool:
     """Return whether no fault keeps the two apart."""
     table = sides(w)
     ranges = cut_ranges(w)
@@ -252,6 +252,6 @@ def _dial_live(w: World, th: int, now: int, node: int, count: int) -> None:
         link = links_of(w)[slot] if slot >= 0 else -1
         if link >= 0 and not links32(w)[link, LINK_FLAGS] & DEAD:
             continue
-        if _reachable(w, node, target):
+        if reachable(w, node, target):
             dial(w, th, now, node, target)
             dialled += 1

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from hearsay.core.language.events import EventKind
 from hearsay.sim.array.machine.compiling import kernel, only_with
-from hearsay.sim.array.rules.calls import call_connected, call_disconnected
+from hearsay.sim.array.rules.calls import call_connected, call_dial_failed, call_disconnected
 from hearsay.sim.array.rules.retained import keeps_slots, move_senders
 from hearsay.sim.array.rules.unwanted import number_again
+from hearsay.sim.array.travel.dials import BY_ROUTER, with_dials
 from hearsay.sim.array.world.layout import (
     BUCKET,
     CONNECTED,
@@ -38,6 +39,7 @@ from hearsay.sim.array.world.layout import (
     PREVIOUS,
     QUIET_UNTIL,
     SEQUENCE,
+    STARTS,
     STATUS,
     TOPICS,
     TWIN,
@@ -52,6 +54,7 @@ from hearsay.sim.array.world.layout import (
     links64,
     links_of,
     natted,
+    nodes32,
     peers,
     touch_members,
 )
@@ -86,7 +89,7 @@ def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
     if w[HAS_NATTED] and natted(w)[target]:
         return
     delay = latency(w, node, target)
-    _record_connect(w, th, now, node, target, delay)
+    record_connect(w, th, now, node, target, delay)
     bucket = (now + delay) >> w[WIDTH_BITS]
     if 0 < bucket < _BUCKETS_KEPT:
         dial_buckets(w)[place] = bucket
@@ -115,7 +118,7 @@ def connect_quietly(w: World, th: int) -> None:
             peer = peers(w)[slot]
             delay = latency(w, node, peer)
             if flags(w)[slot, 0] & DIALLED:
-                _record_connect(w, th, now, node, peer, delay)
+                record_connect(w, th, now, node, peer, delay)
                 call_connected(w, th, now, node, slot)
             elif now + delay < w[QUIET_UNTIL]:
                 call_connected(w, th, now + delay, node, slot)
@@ -142,18 +145,17 @@ def dial(w: World, th: int, now: int, node: int, target: int) -> None:
     slot = find_slot(w, node, target)
     link = links_of(w)[slot] if slot >= 0 else -1
     if link < 0 or not _is_usable(w, link):
-        link = _connect_pair(w, node, target, link)
+        link = connect_pair(w, node, target, link)
     times = links64(w)[link]
     times[LAST_ARRIVAL] = now + times[LATENCY]
-    _record_connect(w, th, now, node, target, times[LATENCY])
-    twin = links32(w)[link, TWIN]
-    push(w, th, now + times[LATENCY], target, EventKind.PEER_CONNECTED, node, twin, twin)
+    record_connect(w, th, now, node, target, times[LATENCY])
+    push(w, th, now + times[LATENCY], target, EventKind.PEER_CONNECTED, node, 0, links32(w)[link, TWIN])
     if not links32(w)[link, LINK_FLAGS] & OPEN:
         open_link(w, th, now, node, link)
 
 
 @kernel
-def _record_connect(w: World, th: int, now: int, node: int, target: int, delay: int) -> None:
+def record_connect(w: World, th: int, now: int, node: int, target: int, delay: int) -> None:
     part = topic_part(CONNECT, -1, -1, 1)
     sent(w, th, now, node, target, part, delay, sending(w, now, node, part))
 
@@ -167,7 +169,7 @@ def _is_usable(w: World, link: int) -> bool:
 
 
 @with_links
-def _connect_pair(w: World, node: int, target: int, old: int) -> int:
+def connect_pair(w: World, node: int, target: int, old: int) -> int:
     """Create a connection; return the link from `node`. Old links stay until their loss is noticed."""
     back = find_slot(w, target, node)
     old_twin = links_of(w)[back] if back >= 0 else -1
@@ -253,15 +255,24 @@ def close_link(w: World, th: int, now: int, node: int, link: int) -> None:
 
 
 @kernel
-def on_connected(w: World, th: int, now: int, node: int, source: int, link: int) -> None:
-    """Handle a CONNECT."""
+def on_connected(w: World, th: int, now: int, node: int, source: int, payload: int, link: int) -> None:
+    """Handle a CONNECT; with BY_ROUTER it is the end of the router's own dial."""
     if w[HAS_LINKS]:
         if not links32(w)[link, LINK_FLAGS] & (OPEN | DEAD):
             open_link(w, th, now, node, link)
+        elif links32(w)[link, LINK_FLAGS] & DEAD and payload & BY_ROUTER:
+            on_dial_failed(w, th, now, node, source, payload & ~BY_ROUTER)
     else:
         slot = find_slot(w, node, source)
         if not flags(w)[slot, 0] & CONNECTED:
             call_connected(w, th, now, node, slot)
+
+
+@with_dials
+def on_dial_failed(w: World, th: int, now: int, node: int, peer: int, life: int) -> None:
+    """Handle the end of a dial that was refused, or whose connection was lost at once."""
+    if life == nodes32(w)[node, STARTS]:
+        call_dial_failed(w, th, now, node, peer)
 
 
 @with_links

@@ -20,6 +20,7 @@ from hearsay.sim.array.run.whole_network import (
     run_what_is_due,
     sample_all_scores,
 )
+from hearsay.sim.array.travel.dials import collect_dials, next_arrival
 from hearsay.sim.array.travel.transport import all_depart
 from hearsay.sim.array.travel.uplink import all_leave, has_queue
 from hearsay.sim.array.world import lists
@@ -31,6 +32,7 @@ from hearsay.sim.array.world.layout import (
     FINISHED,
     GLOBALS,
     GLOBALS_DONE,
+    HAS_DIALS,
     HAS_LINKS,
     LOOKAHEAD,
     NETWORK_STARTS,
@@ -145,7 +147,9 @@ def _begin_part(w: World) -> bool:
     bucket_end = (w[BUCKET] + 1) << w[WIDTH_BITS]
     if not admit(w, bucket_end):
         return False
-    w[PART_END] = min(bucket_end, next_due(w), next_close(w), w[END])
+    if w[HAS_DIALS]:
+        collect_dials(w)
+    w[PART_END] = min(bucket_end, next_due(w), next_close(w), next_arrival(w), w[END])
     w[PART_EVENTS] = 0
     if w[PART_END] > w[NOW] and has_events(w):
         gather(w)
@@ -180,6 +184,8 @@ def _end_part(w: World) -> bool:
 def _open_next(w: World) -> None:
     w[BUCKET] += 1
     w[BUCKET_IS_SPLIT] = 0
+    if w[HAS_DIALS]:
+        collect_dials(w)
     for th in range(w[THREADS]):
         bring_near(w, th)
     if 0 < w[BUCKET] <= w[DIALS_UP_TO]:
@@ -192,5 +198,6 @@ def _open_next(w: World) -> None:
         push(w, th, line[TIME], line[PLAN_NODE], line[PLAN_KIND], -1, line[PLAN_PAYLOAD], 0)
         w[PLANNED_DONE] += 1
     later = w[GLOBALS_DONE] + _MANY_PARTS
-    if w[LOOKAHEAD] and later < w[GLOBALS] and schedule(w)[later, TIME] < end:
+    many = later < w[GLOBALS] and schedule(w)[later, TIME] < end
+    if w[LOOKAHEAD] and (many or next_arrival(w) < end):
         divide(w)

@@ -9,11 +9,14 @@ import numpy as np
 from hearsay.core.language.actions import Via
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.sizes import SIMULATED_PEER_BYTES
-from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.machine.compiling import kernel, only_with
 from hearsay.sim.array.rules.calls import call_start
+from hearsay.sim.array.rules.direct import with_direct
 from hearsay.sim.array.rules.scores import sample_scores
+from hearsay.sim.array.run.arrivals import dial_arrives
 from hearsay.sim.array.run.faults import cut, heal, node_down, node_up
 from hearsay.sim.array.run.links import dial, dial_at_start
+from hearsay.sim.array.travel.dials import next_arrival
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.knowledge import bits, column, is_cached, was_seen
 from hearsay.sim.array.world.layout import (
@@ -26,7 +29,9 @@ from hearsay.sim.array.world.layout import (
     FIRST_MESSAGE,
     GLOBALS,
     GLOBALS_DONE,
+    HAS_DIRECT,
     HAS_LINKS,
+    HAS_NATTED,
     IN_FANOUT,
     IN_MESH,
     INJECT_FROM,
@@ -68,10 +73,12 @@ from hearsay.sim.array.world.layout import (
     counts,
     dial_starts,
     dial_targets,
+    direct_pairs,
     flags,
     inject_targets,
     members,
     messages,
+    natted,
     nodes32,
     schedule,
     since_us,
@@ -82,9 +89,10 @@ from hearsay.sim.array.world.layout import (
 from hearsay.sim.array.world.payload import message_part
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import ELIGIBLE, PUBLISHES, REACHED, row, sending, sent
-from hearsay.sim.array.world.slots import end_slot, first_slot, latency
+from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, latency
 from hearsay.trace.language.event_rows import publish_row, state_row
 
+with_links = only_with(HAS_LINKS)
 _PEER = SIMULATED_PEER_BYTES
 _SEEN_BYTES = SIMULATED_PEER_BYTES + 8
 
@@ -149,18 +157,26 @@ def run_what_is_due(w: World) -> bool:
     if next_close(w) == w[NOW]:
         close_windows(w, False)
     while w[STATUS] == OK and next_due(w) == w[NOW]:
-        if w[HAS_LINKS]:
-            needed = _links_needed(w)
-            if w[LINKS_USED] + needed > w[LINKS] + w[LINKS_SPARE]:
-                w[LINKS_WANTED] = needed
-                w[STATUS] = NEEDS_LINKS
-                return False
-            if w[MOST_SLOTS] > w[WIDEN_FROM] or 2 * w[SLOTS_USED] + 4 * needed > w[SLOTS]:
-                w[STATUS] = NEEDS_SLOTS
-                return False
+        if w[HAS_LINKS] and not _has_room(w, _links_needed(w)):
+            return False
         line = schedule(w)[w[GLOBALS_DONE]]
         w[GLOBALS_DONE] += 1
         _run_one(w, line[TYPE], line[FIRST_NUMBER], line[SECOND_NUMBER])
+    while w[STATUS] == OK and next_arrival(w) == w[NOW]:
+        if not _has_room(w, 2):
+            return False
+        dial_arrives(w)
+    return w[STATUS] == OK
+
+
+@with_links
+def _has_room(w: World, links: int) -> bool:
+    """Return whether there is room for new links; if not, STATUS says what is needed first."""
+    if w[LINKS_USED] + links > w[LINKS] + w[LINKS_SPARE]:
+        w[LINKS_WANTED] = links
+        w[STATUS] = NEEDS_LINKS
+    elif w[MOST_SLOTS] > w[WIDEN_FROM] or 2 * w[SLOTS_USED] + 4 * links > w[SLOTS]:
+        w[STATUS] = NEEDS_SLOTS
     return w[STATUS] == OK
 
 
@@ -225,6 +241,20 @@ def _start_all(w: World, now: int) -> None:
                     dial_at_start(w, lists.owner(w, node), now, node, place)
                 elif nodes32(w)[target, UP]:
                     dial(w, lists.owner(w, node), now, node, target)
+    if w[HAS_DIRECT]:
+        _connect_direct(w, now)
+
+
+@with_direct
+def _connect_direct(w: World, now: int) -> None:
+    """Connect the direct peers that the plan does not connect."""
+    for place in range(direct_pairs(w).shape[0]):
+        second = direct_pairs(w)[place, 1]
+        reversed_ = w[HAS_NATTED] != 0 and natted(w)[second] != 0
+        node = direct_pairs(w)[place, int(reversed_)]
+        target = direct_pairs(w)[place, 1 - int(reversed_)]
+        if nodes32(w)[node, UP] and nodes32(w)[target, UP] and find_slot(w, node, target) < 0:
+            dial(w, lists.owner(w, node), now, node, target)
 
 
 @kernel

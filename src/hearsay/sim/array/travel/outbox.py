@@ -32,6 +32,7 @@ from hearsay.sim.array.travel.sending import send_copy, send_gossip, send_rpc, s
 from hearsay.sim.array.travel.transport import ask_for_links
 from hearsay.sim.array.world.layout import (
     HAS_LINKS,
+    NAMES,
     OUT_COUNT,
     OUT_MESSAGE,
     OUT_MODE,
@@ -262,6 +263,7 @@ def flush(w: World, th: int, now: int, node: int) -> None:
         else:
             send_mixed(w, th, now, node, count)
     line[SCRATCH_USED] = 0
+    line[NAMES] = 0
 
 
 @part_of_12

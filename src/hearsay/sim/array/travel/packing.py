@@ -22,6 +22,7 @@ from hearsay.sim.array.travel.parts import (
     framed_size,
     hops_from,
     mesh_control_bytes,
+    prune_words,
     size_alone,
     sort_entries,
     subscription_bytes,
@@ -121,7 +122,7 @@ def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int
     while place < end:
         following = _part_end(entries, place, end)
         parts += 1
-        words += _words_behind(entries, place, following)
+        words += _words_behind(w, entries, place, following)
         place = following
     rpc = allocate(w, th, HEADER + parts * PART + words)
     arena(w)[rpc] = parts
@@ -131,14 +132,14 @@ def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int
     while place < end and entries[place, KEY] >> CLASS_SHIFT != MESH_CLASS:
         following = _part_end(entries, place, end)
         _write_part(w, th, node, rpc, index, at, place, following)
-        at += _words_behind(entries, place, following)
+        at += _words_behind(w, entries, place, following)
         index += 1
         place = following
     for wanted in MESH_CONTROL:
         for mesh in range(place, end):
             if entries[mesh, VALUE] == wanted:
                 _write_part(w, th, node, rpc, index, at, mesh, mesh + 1)
-                at += _words_behind(entries, mesh, mesh + 1)
+                at += _words_behind(w, entries, mesh, mesh + 1)
                 index += 1
     _send_framed(w, th, now, node, slot, rpc)
 
@@ -172,14 +173,14 @@ def _part_end(entries: Any, place: int, end: int) -> Any:
 
 
 @kernel
-def _words_behind(entries: Any, place: int, following: int) -> Any:
+def _words_behind(w: World, entries: Any, place: int, following: int) -> Any:
     """Return how many words follow the line of a part: ids, or the content of a PRUNE except its topic."""
     part_class = entries[place, KEY] >> CLASS_SHIFT
     if part_class == IHAVE_CLASS:
         return entries[place, VALUE]
     if part_class == IWANT_CLASS:
         return following - place
-    return 1 if part_class == MESH_CLASS and entries[place, IDS] else 0
+    return prune_words(w, entries[place, IDS]) if part_class == MESH_CLASS else 0
 
 
 @kernel
@@ -196,13 +197,13 @@ def _write_part(w: World, th: int, node: int, rpc: int, index: int, at: int, pla
     elif part_class == IWANT_CLASS:
         write_iwant(w, th, rpc, index, at, place, following - place)
     else:
-        write_mesh_control(w, rpc, index, at, topic, entry[VALUE], entry[IDS])
+        write_mesh_control(w, th, rpc, index, at, topic, entry[VALUE], entry[IDS])
 
 
 @kernel
 def _send_part(w: World, th: int, now: int, node: int, slot: int, place: int, following: int) -> None:
     """Send a part as an RPC of its own."""
-    rpc = allocate(w, th, HEADER + PART + _words_behind(outbox(w)[th], place, following))
+    rpc = allocate(w, th, HEADER + PART + _words_behind(w, outbox(w)[th], place, following))
     arena(w)[rpc] = 1
     _write_part(w, th, node, rpc, 0, HEADER + PART, place, following)
     _send_framed(w, th, now, node, slot, rpc)

@@ -24,6 +24,7 @@ from hearsay.core.language.sizes import (
 from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.world.knowledge import column
 from hearsay.sim.array.world.layout import (
+    HAS_DIALS,
     HOPS,
     MESSAGE_PART_BYTES,
     TOPIC,
@@ -32,6 +33,7 @@ from hearsay.sim.array.world.layout import (
     arena,
     cells,
     messages,
+    names,
     outbox,
     scratch,
     topics,
@@ -120,6 +122,9 @@ def _sort_run(entries: Any, start: int, end: int) -> None:
 
 _OTHERS = 10
 """Bits for how many others a PRUNE names."""
+_NAMES = 40
+"""From this bit on stands where their names begin."""
+_SECONDS = (1 << (_NAMES - _OTHERS)) - 1
 
 
 @kernel
@@ -129,19 +134,30 @@ def hops_from(w: World, node: int, message: int) -> Any:
 
 
 @inlined
-def prune_extras(seconds: int, others: int) -> int:
-    """Return the content of a PRUNE: a backoff, and the number of peers that it names, which no node dials."""
-    return seconds << _OTHERS | others
+def prune_extras(seconds: int, others: int, names_at: int) -> int:
+    """Return the content of a PRUNE: a backoff, the number of peers that it names, and their place in `names`."""
+    return names_at << _NAMES | seconds << _OTHERS | others
 
 
 @inlined
 def without_others(extras: int) -> int:
-    return prune_extras(backoff_seconds(extras), 0)
+    return prune_extras(backoff_seconds(extras), 0, 0)
 
 
 @inlined
 def backoff_seconds(extras: int) -> int:
-    return extras >> _OTHERS
+    return extras >> _OTHERS & _SECONDS
+
+
+@inlined
+def others_named(extras: int) -> int:
+    return extras & ((1 << _OTHERS) - 1)
+
+
+@inlined
+def prune_words(w: World, extras: int) -> int:
+    """Return how many words the content of a PRUNE except its topic takes."""
+    return 0 if extras == 0 else 1 + (others_named(extras) if w[HAS_DIALS] else 0)
 
 
 @kernel
@@ -192,19 +208,21 @@ def write_iwant(w: World, th: int, rpc: int, index: int, at: int, place: int, co
 
 
 @kernel
-def write_mesh_control(w: World, rpc: int, index: int, at: int, topic: int, kind: int, extras: int) -> None:
+def write_mesh_control(w: World, th: int, rpc: int, index: int, at: int, topic: int, kind: int, extras: int) -> None:
     """Write a GRAFT or PRUNE; the content of a PRUNE except its topic takes the place of ids."""
     part = topic_part(kind, topic, mesh_control_bytes(w, topic, kind, extras), 1)
     write_part(w, rpc, index, part, at if extras else 0)
     if extras:
         arena(w)[rpc + at] = extras
+    for place in range(1, prune_words(w, extras)):
+        arena(w)[rpc + at + place] = names(w)[th, (extras >> _NAMES) + place - 1]
 
 
 @kernel
 def mesh_control_bytes(w: World, topic: int, kind: int, extras: int) -> int:
     if kind == GRAFT:
         return graft_size(_topic_size(w, topic))
-    peers_named = (extras & ((1 << _OTHERS) - 1)) * SIMULATED_PEER_INFO
+    peers_named = others_named(extras) * SIMULATED_PEER_INFO
     return prune_size(_topic_size(w, topic), extras != 0, backoff_seconds(extras), peers_named)
 
 

@@ -37,6 +37,10 @@ kernels do; and an array can grow between two calls unnoticed.
 | idontwants | slot, field | what counts of a neighbour's IDONTWANTs; only with 1.2 |
 | unwanted | node, column, field | which neighbours do not want a message; only with 1.2 |
 | urgent | thread, entry, field | IDONTWANTs of the call at work |
+| names, name_marks | thread, place | peers that PRUNEs of the call at work name; only with HAS_DIALS |
+| direct_pairs | pair, end | direct peers that connect at the start; only with HAS_DIRECT |
+| direct_starts, direct_targets | node; place | the direct peers of each node, ascending; only with HAS_DIRECT |
+| dials, arrivals | (thread,) entry, field | dials of routers, see `dials.py` |
 """
 
 from __future__ import annotations
@@ -73,14 +77,15 @@ _scalar = Numbers()
 (
     NOW, BUCKET, PART_END, STATUS, FIRST_MESSAGE, NEWEST, CLOSED_UP_TO, GLOBALS_DONE, PLANNED_DONE, PART_EVENTS,
     SLOTS_USED, LINKS_USED, DEAD_UP_TO, DEAD_SURE, LOOKED, DIALS_UP_TO, BUCKET_IS_SPLIT, PART_BLOCKS,
-    LINKS_FREE, LINKS_SPARE, LINKS_WANTED, NETWORK_STARTS, MOST_SLOTS,
-) = _scalar.take(23)  # fmt: skip
+    LINKS_FREE, LINKS_SPARE, LINKS_WANTED, NETWORK_STARTS, MOST_SLOTS, ARRIVALS, DIALS_MADE,
+) = _scalar.take(25)  # fmt: skip
 """They change while kernels run. BUCKET is open, up to PART_END. STATUS: why a call returned. FIRST_MESSAGE: older
 ones are forgotten by all. NEWEST: how many were published. CLOSED_UP_TO: messages. PART_EVENTS: of the open part.
 For DEAD_UP_TO, DEAD_SURE and LOOKED see `reuse.py`, for DIALS_UP_TO `links.py`.
 BUCKET_IS_SPLIT: the open bucket is, see `queue.py`. PART_BLOCKS: of the open part.
 LINKS_FREE is the first of LINKS_SPARE links that may be used again, see `reuse.py`. LINKS_WANTED: for STATUS.
-NETWORK_STARTS: the network comes about in the open part. MOST_SLOTS: of a node, in use."""
+NETWORK_STARTS: the network comes about in the open part. MOST_SLOTS: of a node, in use. For ARRIVALS and DIALS_MADE
+see `dials.py`."""
 WorldType.changing = _scalar.count
 NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_BITS, BLOCKS = _scalar.take(11)
 """A bucket is 2 ** WIDTH_BITS microseconds wide. COLUMNS is a power of two."""
@@ -93,14 +98,14 @@ MAX_SEEN_BINDS, MAX_CACHED_BINDS, LOOKAHEAD = _scalar.take(3)
 RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
 SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = _scalar.take(4)
 WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, WIDEN_FROM = _scalar.take(7)
-HAS_RATINGS, HAS_ADDRESSES, HAS_OWN_PLACES, CLUSTERS = _scalar.take(4)
+HAS_RATINGS, HAS_ADDRESSES, HAS_OWN_PLACES, CLUSTERS, HAS_DIALS, HAS_DIRECT = _scalar.take(6)
 """SEEN_FOR: how long a message is remembered at least. CHANGES_NOTHING: payloads without effect where they are
 known. DEFERS: RPCs go through `transport.py`. QUIET_UNTIL: until then connections come about, and nothing else
 happens. WITNESSES: what is handed to some nodes is written down. USES_11: some router does, or
 has `ask_again_heartbeats`. HAS_SCORES: some router has. USES_12: some router uses IDONTWANT, or skips senders.
 RETAINS: neighbours that disconnect may keep their scores. WIDEN_FROM: slots of a node with which `senders` needs more
 fields. HAS_OWN_PLACES: nodes join few of the topics each. CLUSTERS: columns of a topic's messages are next to each
-other."""
+other. HAS_DIALS: routers dial; then links have memory, and PRUNEs name peers. HAS_DIRECT: nodes have direct peers."""
 SCALARS = 96
 
 # Values of STATUS: why a call of an entry returned.
@@ -131,19 +136,19 @@ _field = Numbers()
     GRAYLISTED_SUBSCRIBE, SCORES, REFRESH, TIMES_ARE_NOW, WHOLE_QUANTA, DEFICIT_AFTER, SECOND_PRUNE, MEMBERS_BLAMED,
     RECORD_TTL, MAX_SENDERS, TELL_FROM, TELLS_OWN, HEEDS, UNWANTED_TICKS, MAX_UNWANTED_IDS, MAX_UNWANTED_RPCS,
     MAX_UNWANTED_OF_PEER, MAX_UNWANTED, SKIPS_SENDERS, MAX_CHANGES, WITHDRAWS, RETAIN,
-    NOT_POSITIVE_ONLY, UNTIL_RETURN, DECAYS_AWAY, MAX_RETAINED,
-) = _field.take(98)  # fmt: skip
-PARAMETERS = 98
+    NOT_POSITIVE_ONLY, UNTIL_RETURN, DECAYS_AWAY, MAX_RETAINED, DIALS_PER_PRUNE, DIRECT_TICKS, DIRECT_GRAFT,
+) = _field.take(101)  # fmt: skip
+PARAMETERS = 101
 """HAS_11: any parameter of gossipsub 1.1 is used; SCORES: with scores, and what follows is of them, up to
 MAX_SENDERS. TELL_FROM: size from which the mesh gets IDONTWANT. MAX_CHANGES: of
 subscriptions in an RPC."""
 (
     GOSSIP_FACTOR, EARLY_PENALTY, GOSSIP_FROM, PUBLISH_FROM, GRAYLIST_BELOW, OPPORTUNITY_BELOW, TOPIC_CAP,
     MISBEHAVIOUR_WEIGHT, MISBEHAVIOUR_THRESHOLD, MISBEHAVIOUR_DECAY, SLOW_WEIGHT, SLOW_THRESHOLD, SLOW_DECAY, ZERO,
-    APPLICATION_WEIGHT, ADDRESS_WEIGHT, ADDRESS_THRESHOLD,
-) = range(17)  # fmt: skip
-REALS = 17
-"""Fields of `reals`. Scores decide with the four that are called FROM or BELOW."""
+    APPLICATION_WEIGHT, ADDRESS_WEIGHT, ADDRESS_THRESHOLD, ACCEPT_EXCHANGE_FROM,
+) = range(18)  # fmt: skip
+REALS = 18
+"""Fields of `reals`. Scores decide with those that are called FROM or BELOW."""
 (
     TOPIC_WEIGHT, TIME_WEIGHT, TIME_CAP, FIRST_WEIGHT, FIRST_DECAY, FIRST_CAP, MESH_WEIGHT, MESH_DECAY, MESH_CAP,
     MESH_THRESHOLD, FAILURE_WEIGHT, FAILURE_DECAY, INVALID_WEIGHT, INVALID_DECAY,
@@ -180,6 +185,8 @@ MORE32 = 8
 MORE64 = 4
 PROMISES, ASKED_AT, SENDERS, UNWANTED_QUEUE, UNWANTED_LAST = range(16, 21)
 """Heads of lists in `more32`, which goes on where `nodes32` ends; the last one is the end of a list."""
+DIALLING, NAMED_DIALLED = 5, 6
+"""Fields of `more32`: dials under way, and peers named by others that were dialled since the last heartbeat."""
 REFRESH_DUE, REFRESHED, UNWANTED_COUNT, UPLINK_AT = range(4)
 """Fields of `more64`: the next decay of scores and the last one; entries of the queue of unwanted messages; see
 `uplink.py`."""
@@ -202,9 +209,11 @@ CONTROL = 32
     CHUNK_FREE, CHUNK_FRESH, CHUNK_END, NEAR, NEAR_SERIAL, FAR, FAR_FIRST, POOL_FREE, POOL_FRESH, OUT_COUNT,
     OUT_MODE, OUT_MESSAGE, OUT_VIA, OUT_TOPIC, SCRATCH_USED, ARENA_AT, ARENA_LEFT, ARENA_FREE, ARENA_FRESH, ARENA_END,
     ARENA_CHUNK, ARENA_TAKEN, LEAVING_FIRST, LEAVING_NEXT, KEEPS_SCORES, WELCOMES, HIDES_PEERS, IDS_IN_RPC, URGENT,
-) = range(29)  # fmt: skip
+    NAMES, DIALS,
+) = range(31)  # fmt: skip
 """KEEPS_SCORES: a heartbeat reads each score once. The next three last for an RPC: what the sender's score permits
-(0: not looked at), whether PRUNEs name others, and the ids of its IHAVEs so far. URGENT: entries of `urgent`."""
+(0: not looked at), whether PRUNEs name others, and the ids of its IHAVEs so far. URGENT: entries of `urgent`.
+NAMES: of `names`. DIALS: of `dials`."""
 COUNTERS = 40
 
 # Slots.
@@ -333,6 +342,13 @@ address_names = _view("address_names", np.int32, None, None, 2)
 idontwants = _view("idontwants", np.int32, None, 2)
 unwanted = _view("unwanted", np.uint64, None, None, None)
 urgent = _view("urgent", np.int64, None, None, 2)
+names = _view("names", np.int64, None, None)
+name_marks = _view("name_marks", np.uint8, None, None)
+dials = _view("dials", np.int64, None, None, 6)
+direct_pairs = _view("direct_pairs", np.int32, None, 2)
+direct_starts = _view("direct_starts", np.int64, None)
+direct_targets = _view("direct_targets", np.int32, None)
+arrivals = _view("arrivals", np.int64, None, 6)
 marks = _view("marks", np.uint8, None, None)
 rows = _view("rows", np.int64, None, None, 13)
 sums = _view("sums", np.uint64, None, 8)
@@ -365,7 +381,17 @@ def _world(kind: WorldType) -> Any:
     return world
 
 
-WITHOUT_11 = (USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, HAS_RATINGS, HAS_ADDRESSES)
+WITHOUT_11 = (
+    USES_11,
+    HAS_SCORES,
+    SAMPLES_SCORES,
+    USES_12,
+    RETAINS,
+    HAS_RATINGS,
+    HAS_ADDRESSES,
+    HAS_DIALS,
+    HAS_DIRECT,
+)
 WITHOUT_LINKS = (HAS_LINKS, HAS_LOSS, HAS_JITTER, UPLINK, SERVICE, WITNESSES)
 world: Any = _world(WorldType("World"))
 world_10: Any = _world(WorldType("World10", WITHOUT_11))

@@ -217,6 +217,12 @@ def insert(w: World, th: int, time: int, rest: int, w1: int, link: int, kept: in
 
 
 @kernel
+def queue_again(w: World, th: int, w0: int, w1: int, link: int) -> None:
+    """Put an event of the open bucket back, which the open part has no time for any more."""
+    append(w, th, w[BUCKET] & (w[BUCKETS] - 1), w0, w1, link, 1)
+
+
+@kernel
 def _hold_far(w: World, th: int, bucket: int, w0: int, w1: int, link: int) -> None:
     line = control(w)[th]
     waiting = far(w)[th]

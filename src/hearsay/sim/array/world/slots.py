@@ -19,6 +19,7 @@ from hearsay.sim.array.world.draws import below, draw1, draw2, scaled
 from hearsay.sim.array.world.layout import (
     ALL_NATIVE,
     CAP,
+    CONNECTED,
     COUNT,
     DIALLED,
     FIRST_SLOT,
@@ -182,6 +183,13 @@ def find_slot(w: World, node: int, peer: int) -> int:
     if at < end_slot(w, node) and peers(w)[at] == peer:
         return at
     return -1
+
+
+@kernel
+def is_connected(w: World, node: int, peer: int) -> bool:
+    """Return whether the router counts a peer as connected."""
+    slot = find_slot(w, node, peer)
+    return slot >= 0 and flags(w)[slot, 0] & CONNECTED != 0
 
 
 @kernel

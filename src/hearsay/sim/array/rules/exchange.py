@@ -1,0 +1,121 @@
+"""Peer exchange: the peers that PRUNEs name, and dials to them (`core.mesh.mesh`, `core.mesh.mesh_requests`).
+
+Layout: the names for the PRUNEs of a call stand one after the other in `names`, in ascending order each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hearsay.core.mesh.mesh_requests import MAX_DIALS
+from hearsay.core.rules.score_parts import exchange_is_accepted
+from hearsay.core.shell.randomness import Purpose
+from hearsay.sim.array.rules.scores import has_scores, real, score
+from hearsay.sim.array.travel.dials import dial_for_router, with_dials
+from hearsay.sim.array.world.draws import choose, draw_topic, extend
+from hearsay.sim.array.world.layout import (
+    ACCEPT_EXCHANGE_FROM,
+    DIALS_PER_PRUNE,
+    HAS_11,
+    NAMED_DIALLED,
+    NAMES,
+    OUTBOX_FULL,
+    STATUS,
+    WELCOMES,
+    Word,
+    World,
+    arena,
+    control,
+    more32,
+    name_marks,
+    names,
+    peers,
+)
+from hearsay.sim.array.world.record import row
+from hearsay.sim.array.world.slots import is_connected, parameter
+from hearsay.trace.language.event_rows import dial_row
+
+WITHOUT_NAMES = -3
+"""In place of the tick, or of LEAVING or REFUSING, with which a PRUNE's names are drawn."""
+_TRUST_READ, _TRUSTED = 8, 16
+"""Bits of WELCOMES: whether the sender's score permits dials is read once for all PRUNEs of an RPC."""
+
+
+@with_dials
+def offer_name(w: World, th: int, place: int, peer: int) -> None:
+    """Offer a peer for the next PRUNE, behind the names that were chosen for others."""
+    at = control(w)[th, NAMES] + place
+    if at >= names(w).shape[1]:
+        w[STATUS] = OUTBOX_FULL
+        return
+    names(w)[th, at] = peer
+
+
+@with_dials
+def choose_names(
+    w: World, th: int, node: int, slot: int, topic: int, occasion: int, offered: int, count: int
+) -> None:
+    """Keep `count` of the peers that were offered (MESH-5)."""
+    state = extend(draw_topic(w, Purpose.PEER_EXCHANGE, node, topic, occasion), np.uint64(peers(w)[slot]))
+    _keep_some(w, th, state, offered, count)
+    control(w)[th, NAMES] += count
+
+
+@with_dials
+def _keep_some(w: World, th: int, state: Word, size: int, count: int) -> None:
+    """`core.shell.randomness.sample` of the names behind those that were chosen."""
+    if count >= size or w[STATUS] == OUTBOX_FULL:
+        return
+    first = control(w)[th, NAMES]
+    chosen = name_marks(w)[th]
+    choose(state, size, count, chosen)
+    kept = 0
+    for place in range(size):
+        if chosen[place]:
+            names(w)[th, first + kept] = names(w)[th, first + place]
+            kept += 1
+        chosen[place] = 0
+
+
+@with_dials
+def trusts_exchange_of(w: World, th: int, now: int, node: int, slot: int) -> bool:
+    """Return whether the sender of a PRUNE is trusted to name peers (THRESHOLD-5)."""
+    if not has_scores(w, node):
+        return True
+    line = control(w)[th]
+    if not line[WELCOMES] & _TRUST_READ:
+        accepted = exchange_is_accepted(score(w, th, now, node, slot), real(w, node, ACCEPT_EXCHANGE_FROM))
+        line[WELCOMES] |= _TRUST_READ | (_TRUSTED if accepted else 0)
+    return line[WELCOMES] & _TRUSTED != 0
+
+
+@with_dials
+def dial_named(
+    w: World, th: int, now: int, node: int, slot: int, topic: int, place: int, named: int, trusted: bool
+) -> None:
+    """Dial peers that a PRUNE names, which stand in the arena: the first ones, or with 1.1 a draw (MESH-6)."""
+    most = parameter(w, node, DIALS_PER_PRUNE)
+    if not most or not named:
+        return
+    first = control(w)[th, NAMES]
+    if first + named >= names(w).shape[1]:
+        w[STATUS] = OUTBOX_FULL
+        return
+    has_11 = parameter(w, node, HAS_11) != 0
+    count = 0
+    for at in range(place, place + (named if has_11 else min(most, named))):
+        if arena(w)[at] != node:
+            names(w)[th, first + count] = arena(w)[at]
+            count += 1
+    if has_11:
+        if not trusted:
+            return
+        state = extend(draw_topic(w, Purpose.EXCHANGE_DIAL, node, topic, peers(w)[slot]), np.uint64(now))
+        _keep_some(w, th, state, count, most)
+        count = min(count, most)
+    for at in range(first, first + count):
+        peer = names(w)[th, at]
+        if not is_connected(w, node, peer) and more32(w)[node, NAMED_DIALLED] < MAX_DIALS:
+            more32(w)[node, NAMED_DIALLED] += 1
+            row(w, th, dial_row(now, node, peer, topic))
+            dial_for_router(w, th, now, node, peer)

@@ -1,0 +1,121 @@
+"""Dials of routers that are under way (`sim.reference.connections.Connections.perform`).
+
+Layout: a thread keeps the dials of its nodes in its lines of `dials`, DIALS of them. Between two parts they move to
+`arrivals`, a heap of ARRIVALS lines: when a dial arrives, its node, its number, its target, when the node dialled,
+and in which of its lives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hearsay.core.language.events import EventKind
+from hearsay.sim.array.machine.compiling import kernel, only_with
+from hearsay.sim.array.world.layout import (
+    ARRIVALS,
+    DIALLING,
+    DIALS,
+    DIALS_MADE,
+    HAS_DIALS,
+    QUEUE_FULL,
+    STARTS,
+    STATUS,
+    THREADS,
+    World,
+    arrivals,
+    control,
+    dials,
+    more32,
+    nodes32,
+)
+from hearsay.sim.array.world.queue import push
+from hearsay.sim.array.world.slots import latency
+from hearsay.sim.reference.connections import MAX_DIALS
+
+ARRIVES, DIALLER, _NUMBER, TARGET, DIALLED, LIFE = range(6)
+BY_ROUTER = 1 << 32
+"""In the payload of PEER_CONNECTED: it ends a dial of the node, whose life stands below."""
+_NEVER = 1 << 62
+
+with_dials = only_with(HAS_DIALS)
+
+
+@with_dials
+def dial_for_router(w: World, th: int, now: int, node: int, target: int) -> None:
+    life = nodes32(w)[node, STARTS]
+    if more32(w)[node, DIALLING] >= MAX_DIALS:
+        push(w, th, now, node, EventKind.DIAL_FAILED, target, life, 0)
+        return
+    place = control(w)[th, DIALS]
+    if place == dials(w).shape[1]:
+        w[STATUS] = QUEUE_FULL
+        return
+    control(w)[th, DIALS] = place + 1
+    more32(w)[node, DIALLING] += 1
+    line = dials(w)[th, place]
+    line[ARRIVES] = now + latency(w, node, target)
+    line[DIALLER] = node
+    line[TARGET] = target
+    line[DIALLED] = now
+    line[LIFE] = life
+
+
+@kernel
+def next_arrival(w: World) -> int:
+    """Return when the next dial arrives."""
+    return arrivals(w)[0, ARRIVES] if w[HAS_DIALS] and w[ARRIVALS] else _NEVER
+
+
+@with_dials
+def collect_dials(w: World) -> None:
+    """Move new dials to the heap; a node's stay in their order."""
+    heap = arrivals(w)
+    for th in range(w[THREADS]):
+        for made in range(control(w)[th, DIALS]):
+            place = w[ARRIVALS]
+            if place == heap.shape[0]:
+                w[STATUS] = QUEUE_FULL
+                return
+            w[ARRIVALS] = place + 1
+            for field in range(heap.shape[1]):
+                heap[place, field] = dials(w)[th, made, field]
+            heap[place, _NUMBER] = w[DIALS_MADE]
+            w[DIALS_MADE] += 1
+            while place > 0 and _is_earlier(heap, place, (place - 1) // 2):
+                _swap(heap, place, (place - 1) // 2)
+                place = (place - 1) // 2
+        control(w)[th, DIALS] = 0
+
+
+@with_dials
+def remove_arrival(w: World) -> None:
+    """Remove the first line of the heap, which moves behind its end."""
+    heap = arrivals(w)
+    size = w[ARRIVALS] - 1
+    w[ARRIVALS] = size
+    _swap(heap, 0, size)
+    place = 0
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        if child + 1 < size and _is_earlier(heap, child + 1, child):
+            child += 1
+        if not _is_earlier(heap, child, place):
+            return
+        _swap(heap, child, place)
+        place = child
+
+
+@kernel
+def _is_earlier(heap: Any, a: int, b: int) -> bool:
+    for field in range(_NUMBER):
+        if heap[a, field] != heap[b, field]:
+            return heap[a, field] < heap[b, field]
+    return heap[a, _NUMBER] < heap[b, _NUMBER]
+
+
+@kernel
+def _swap(heap: Any, a: int, b: int) -> None:
+    for field in range(heap.shape[1]):
+        kept = heap[a, field]
+        heap[a, field] = heap[b, field]
+        heap[b, field] = kept
