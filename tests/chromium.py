@@ -213,6 +213,17 @@ def browser(tmp_path_factory) -> Iterator[Browser]:
     shutil.rmtree(profile, ignore_errors=True)
 
 
+def require_charts_that_fit(page: Page) -> None:
+    """Assert that no chart goes on beyond an edge, and that none is much narrower than its card."""
+    charts = (
+        "[...document.querySelectorAll('.scrolling > .chart, .chart.on-narrow')].filter(e => e.checkVisibility())"
+    )
+    assert page.value(f"{charts}.length") > 0
+    assert page.value(f"{charts}.filter(e => e.parentElement.scrollWidth > e.parentElement.clientWidth).length") == 0
+    drawn = "e.querySelector('svg').getBoundingClientRect().width"
+    assert page.value(f"{charts}.filter(e => {drawn} < 0.95 * e.parentElement.clientWidth - 40).length") == 0
+
+
 def opened(browser: Browser, file: Path, *, dark: bool = False, width: int = 1280, calm: bool = False) -> Page:
     page = Page(browser, dark=dark, width=width, calm=calm)
     page.open(file)

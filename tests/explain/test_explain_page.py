@@ -12,7 +12,7 @@ import pytest
 from commands import hearsay
 from explained_runs import scenario_of, simulated
 
-from chromium import Page
+from chromium import Page, require_charts_that_fit
 from hearsay.explain.message import open_message
 from hearsay.explain.node import explain_node
 
@@ -94,5 +94,6 @@ def test_a_browser_shows_it_in_light_and_dark_and_on_a_telephone(browser, page):
         assert shown.requests() == [page.resolve().as_uri()]
         assert shown.value("document.documentElement.scrollWidth") <= width
         assert shown.value("document.querySelectorAll('svg[role=img]').length") >= 2
+        require_charts_that_fit(shown)
         ink = shown.value("getComputedStyle(document.querySelector('.had')).stroke")
         assert ink == ("rgb(232, 234, 237)" if dark else "rgb(27, 31, 36)")

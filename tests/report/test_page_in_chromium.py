@@ -199,6 +199,8 @@ def test_the_first_screen_has_a_table_two_charts_and_no_prose(browser, five_rout
     assert page.value(f"{first}('p')") == 0
     ends = "[...document.querySelectorAll('#compared, #latency, #churn')].map(e => e.getBoundingClientRect().bottom)"
     assert max(page.value(ends)) <= 900
+    planes = "[...document.querySelectorAll('#latency svg, #churn svg')].map(e => e.getBoundingClientRect().top)"
+    assert len(set(page.value(planes))) == 1
     assert page.value("document.querySelectorAll('#compared tbody tr').length") == 5
     assert page.value("document.querySelectorAll('#compared tbody tr:first-child td').length") == 8
     assert len(page.seen("#compared .best")) >= 2

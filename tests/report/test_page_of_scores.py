@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from clean_set import checked
 
-from chromium import Page
+from chromium import Page, require_charts_that_fit
 from hearsay.report.score_page import write_score_page
 from hearsay.report.svg import signed_scale
 from hearsay.score_check.check import check
@@ -45,7 +45,8 @@ def test_the_page_begins_with_its_chart(hostile):
 
 
 def test_every_peer_is_drawn_with_thresholds_and_parts(hostile):
-    whole, *cards = pictures(hostile)
+    whole, narrow, *cards = pictures(hostile)
+    assert narrow.count("<polyline") == 7
     assert len(re.findall("<polyline", whole)) == 7
     assert len(cards) == 7
     for picture in (whole, *cards):
@@ -88,6 +89,7 @@ def test_a_browser_shows_it_in_light_and_dark_and_on_a_telephone(browser, hostil
         assert page.complaints() == []
         assert page.requests() == [hostile.resolve().as_uri()]
         assert page.value("document.documentElement.scrollWidth") <= width
-        assert page.value("document.querySelectorAll('svg[role=img]').length") == 8
+        assert page.value("document.querySelectorAll('svg[role=img]').length") == 9
+        require_charts_that_fit(page)
         colour = page.value("getComputedStyle(document.querySelector('.threshold')).stroke")
         assert colour == ("rgb(201, 151, 0)" if dark else "rgb(224, 161, 0)")

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from made_here import results_of, swept_here
 
-from chromium import Page, opened
+from chromium import Page, opened, require_charts_that_fit
 from hearsay.metrics import BY_NAME
 from hearsay.report.comparison_page import write_comparison_report
 from hearsay.report.study_charts import COPIES, SLACK, SPEED, StudyCharts
@@ -133,6 +133,11 @@ def test_a_study_begins_with_its_chart(browser, written, width):
     assert page.value("document.querySelector('main svg').getBoundingClientRect().top") < 300
     assert page.value("document.querySelectorAll('main > section:first-child p').length") == 0
     require_whole_pictures(page, width)
+    require_charts_that_fit(page)
+    seen = "filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect().bottom)"
+    (floor,) = page.value(f"[...document.querySelectorAll('#front .axis')].{seen}")
+    labels = page.value(f"[...document.querySelectorAll('#front .label')].{seen}")
+    assert max(labels) <= floor + 5, "words stand above the axis"
     overlapping = """
         (() => {
           const boxes = [...document.querySelectorAll('#front .label')].map(label => label.getBoundingClientRect());

@@ -159,6 +159,7 @@ def test_several_changes_at_once_are_warned_of():
         "B changes 2 settings (router.degree, loss.rate): the differences belong to all of them together. "
         "--factorial runs each alone, too."
     )
+    assert words("router.degree=8", "router.degree_low=4") == "", "both sides have that value"
     assert not words(*LOSSY, "links.jitter_ms=3").endswith("alone, too.")
     assert not words("router.degree=8", "loss.rate=0.1", unpaired=True).endswith("alone, too.")
 

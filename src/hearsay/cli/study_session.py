@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,7 @@ from hearsay.cli.spark_steps import bars_can_be_drawn, progress_bar
 
 if TYPE_CHECKING:
     from hearsay.pipeline.spark.place import Where
+    from hearsay.studies.folder import StudyFolder
     from hearsay.studies.packs import Row
     from hearsay.studies.runner import Progress, Sweep, Swept
 
@@ -55,6 +56,26 @@ def naming_what_is_kept(kept: Callable[[], str], folder: Path) -> Generator[None
     except KeyboardInterrupt as stopped:
         stopped.add_note(words())
         raise
+
+
+_REPEATED = {"vary": "--vary", "bounds": "--bound", "settings": "--set", "axes": "--axis"}
+
+
+def command_given(name: str, file: object, options: Mapping[str, Any], single: Sequence[str]) -> str:
+    """The command that was given, as far as it says what runs; `single` are options with one value."""
+    from hearsay.studies.settings import command_of
+
+    words: list[object] = [name, file]
+    for option, written in _REPEATED.items():
+        words += [word for given in options.get(option, ()) for word in (written, given)]
+    for option in single:
+        words += [] if options[option] is None else [f"--{option.replace('_', '-')}", options[option]]
+    return command_of(words)
+
+
+def tell_damaged(folder: StudyFolder) -> None:
+    for file in folder.damaged:
+        click.echo(f"hearsay: {file}: cannot be read; its runs are made again", err=True)
 
 
 def tell_missing(sweep: Sweep) -> None:

@@ -12,7 +12,7 @@ import click
 from hearsay.cli.arguments import GivenPath, Whole, settings_of
 from hearsay.cli.ending import CommandFailed, WrongInput, print_json
 from hearsay.cli.spark_steps import spark_options
-from hearsay.cli.study_session import FOLDER, make_runs, tell_failures, tell_missing
+from hearsay.cli.study_session import FOLDER, command_given, make_runs, tell_damaged, tell_failures, tell_missing
 
 if TYPE_CHECKING:
     from hearsay.studies.runner import Sweep, Swept
@@ -52,14 +52,14 @@ def command(**options: Any) -> None:
     sweep = Sweep(study, points, folder, again=options["retry"])
     if not options["dry_run"]:
         folder.write_text("study.toml", read_text(path))
-    for file in folder.damaged:
-        click.echo(f"hearsay: {file}: cannot be read; its runs are made again", err=True)
+    tell_damaged(folder)
     if options["dry_run"]:
         _tell_plan(sweep)
         return
     swept = make_runs(sweep, options["where"])
     report = folder.path / "report.html"
-    write_study_report(swept, report, folder.path / "pictures", _command(options))
+    command = command_given("sweep", options["study"], options, ("seeds", "engine"))
+    write_study_report(swept, report, folder.path / "pictures", command)
     _tell(swept, folder.path, report, options)
     tell_failures(swept.failures)
     if swept.failures:
@@ -72,20 +72,6 @@ def _require_figures(names: Sequence[str]) -> None:
     for name in names:
         if name not in BY_NAME:
             raise WrongInput(f"--figure {name}: no such figure; there are {', '.join(BY_NAME)}")
-
-
-def _command(options: dict[str, Any]) -> str:
-    """The command that was given, as far as it says what runs."""
-    from hearsay.studies.settings import command_of
-
-    words: list[object] = ["sweep", options["study"]]
-    for option, given in (("--set", options["settings"]), ("--axis", options["axes"])):
-        for setting in given:
-            words += [option, setting]
-    for option in ("seeds", "engine"):
-        if options[option] is not None:
-            words += [f"--{option}", options[option]]
-    return command_of(words)
 
 
 def _study(path: Path, options: dict[str, Any]) -> Study:

@@ -13,9 +13,11 @@ from hearsay.cli.ending import CommandFailed, WrongInput, print_json
 from hearsay.cli.spark_steps import spark_options
 from hearsay.cli.study_session import (
     FOLDER,
+    command_given,
     naming_what_is_kept,
     progress_of,
     say,
+    tell_damaged,
     tell_failures,
 )
 
@@ -66,8 +68,7 @@ def command(**options: Any) -> None:
         return
     folder = StudyFolder.open(options["out"] or Path(FOLDER) / f"tune-{tuning.name}")
     folder.write_text("tune.toml", text)
-    for file in folder.damaged:
-        click.echo(f"hearsay: {file}: cannot be read; its runs are made again", err=True)
+    tell_damaged(folder)
     tuned = _run(found, folder, options["where"], again=options["retry"])
     _finish(tuned, folder, options)
 
@@ -162,14 +163,8 @@ def _commands(options: dict[str, Any], answers: Sequence[Answer], folder: Path) 
     from hearsay.studies.settings import command_of
     from hearsay.studies.tuning.answer_files import BUDGETS
 
-    words: list[object] = ["tune", options["what"]]
-    for option in ("vary", "bounds", "settings"):
-        for given in options[option]:
-            words += [_OPTION.get(option, f"--{option}"), given]
-    for option in ("aim", "condition", *_CHANGES):
-        if options[option] is not None:
-            words += [f"--{option.replace('_', '-')}", options[option]]
-    commands = {"The whole search again": command_of(words)}
+    again = command_given("tune", options["what"], options, ("aim", "condition", *_CHANGES))
+    commands = {"The whole search again": again}
     found = [answer for answer in answers if answer.best is not None]
     for answer in found:
         label = f", {answer.searched.label}" if answer.searched.label else ""
@@ -177,9 +172,6 @@ def _commands(options: dict[str, Any], answers: Sequence[Answer], folder: Path) 
     if found:
         commands["Whether the best stays within its bounds"] = command_of(["check", folder / BUDGETS])
     return commands
-
-
-_OPTION = {"bounds": "--bound", "settings": "--set"}
 
 
 def _tell(tuned: Tuned, answers: Sequence[Answer], folder: Path, report: Path) -> None:

@@ -8,15 +8,12 @@ from pathlib import Path
 from hearsay.report import svg
 from hearsay.report.html import (
     Html,
-    asset,
-    document,
-    footer,
     join,
     labelled_table,
     opening,
     section,
     tag,
-    write_report_file,
+    write_page,
 )
 from hearsay.report.svg import Scale, round_step, scale_of_values
 from hearsay.report.what_ran import Ran, command_line, seed_words, what_ran
@@ -81,9 +78,8 @@ def write_comparison_report(
         opening("Seed by seed", "seeds", strips),
         _what_ran(asked, points, results),
     ]
-    body = [tag("header", tag("h1", "Comparison"), facts), tag("main", *sections), footer()]
     title = f"{names[1]} against {names[0]} – Hearsay comparison"
-    write_report_file(out, document(title, body, style=asset("page.css") + asset("study.css")))
+    write_page(out, title, [tag("h1", "Comparison"), facts], sections)
 
 
 def _what_ran(asked: ComparisonRequest, points: Sequence[Point], results: Mapping[str, Row]) -> Html:

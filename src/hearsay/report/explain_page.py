@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from hearsay.explain.answers import Explanation, Section
@@ -15,20 +16,17 @@ from hearsay.explain.words import STEPS, Table, heading, milliseconds_exactly
 from hearsay.report import svg
 from hearsay.report.html import (
     Html,
-    asset,
-    document,
-    footer,
+    capitalized,
     labelled_table,
-    scrolling,
     section,
     tag,
-    write_report_file,
+    write_page,
 )
 from hearsay.report.message_tree import message_tree
 from hearsay.report.svg import scale_of_values
 from hearsay.text.numbers import count
 
-_WIDTH, _LANE = 820, 34
+_LANE = 34
 _TOP, _BOTTOM, _RIGHT = 10, 26, 16
 _MAX_NAME_LENGTH = 18
 _BAR = 9.0
@@ -54,7 +52,7 @@ class _Stretch:
     is_control: bool = False
 
 
-def path_picture(message: Message, path: MessagePath | FastPath, until_us: int) -> Html:
+def path_picture(message: Message, path: MessagePath | FastPath, until_us: int, width: int = svg.WIDE) -> Html:
     """Draw a path from the publication to `until_us` after it."""
     if isinstance(path, MessagePath):
         stretches, held = list(_steps(path)), list(_first_copies(message, path))
@@ -64,17 +62,17 @@ def path_picture(message: Message, path: MessagePath | FastPath, until_us: int) 
              for name in map(message.node, path.nodes)]  # fmt: skip
     left = 16 + 7 * max(len(name) for name in names)
     scale = scale_of_values([0.0, max(until_us, 1) / 1000], "ms")
-    width, height = _WIDTH - left - _RIGHT, _TOP + _LANE * len(names) + _BOTTOM
+    span, height = width - left - _RIGHT, _TOP + _LANE * len(names) + _BOTTOM
 
     def across(us: int) -> float:
-        return left + max(0.0, scale.at(message.us_after(us) / 1000)) * width
+        return left + max(0.0, scale.at(message.us_after(us) / 1000)) * span
 
     def down(lane: int) -> float:
         return _TOP + _LANE * (lane + 0.5)
 
-    parts = list(svg.time_axis(scale, left, width, (_TOP, height - _BOTTOM), _WIDTH))
+    parts = list(svg.time_axis(scale, left, span, (_TOP, height - _BOTTOM), width))
     for lane, name in enumerate(names):
-        parts.append(svg.line(left, down(lane), _WIDTH - _RIGHT, down(lane), "axis"))
+        parts.append(svg.line(left, down(lane), width - _RIGHT, down(lane), "axis"))
         parts.append(svg.text(name, left - 8, down(lane) + 4, class_="value", anchor="end"))
     for each in stretches:
         start, end = (down(lane) for lane in each.lanes)
@@ -86,7 +84,7 @@ def path_picture(message: Message, path: MessagePath | FastPath, until_us: int) 
         parts.append(svg.coloured(each.colour, tag("title", each.words), drawn))
     parts += [svg.dot(across(us), down(lane), 4.5, words, "had") for lane, us, words in held]
     about = f"A lane for each of {len(names)} nodes, from the publication to {scale.ticks[-1][1]} after it."
-    return svg.picture(_WIDTH, height, parts, f"The path to {message.node(path.nodes[-1])}", about)
+    return svg.picture(width, height, parts, f"The path to {message.node(path.nodes[-1])}", about)
 
 
 def legend(path: MessagePath | FastPath) -> Html:
@@ -153,25 +151,22 @@ def write_explained_page(out: Path, explanation: Explanation) -> None:
         picture = tag("div", tree.picture, class_="chart tree")
         card = tag("div", tree.legend, picture, tag("p", caption, class_="faint"), class_="card")
         parts.append(section("Senders and receivers", "tree", card))
-    summary = explanation.summary
-    header = tag(
-        "header",
-        tag("h1", f"Message {message.name.number}"),
-        tag("p", tag("span", heading(message), class_="name"), class_="subject"),
-        tag("p", summary[:1].upper() + summary[1:], class_="verdict card"),
+    title = f"message {message.name.number}"
+    header = [
+        tag("h1", capitalized(title)),
+        tag("p", tag("span", heading(message).removeprefix(title), class_="name"), class_="subject"),
+        tag("p", capitalized(explanation.summary), class_="verdict card"),
         *(tag("p", line, class_="faint") for line in message.unknowns()),
-    )
-    style = asset("page.css") + asset("study.css") + asset("explain.css")
-    title = f"Message {message.name.number} – {message.run.name}"
-    write_report_file(out, document(title, [header, tag("main", *parts), footer()], style=style))
+    ]
+    write_page(out, f"{capitalized(title)} – {message.run.name}", header, parts, "explain.css")
 
 
 def section_parts(explanation: Explanation, shown: Section, max_rows: int = MAX_ROWS) -> Iterator[Html]:
     """Yield picture, table, list and sentences of a section."""
     words = [tag("p", sentence) for sentence in shown.sentences]
     if shown.path is not None:
-        picture = tag("div", path_picture(explanation.message, shown.path, shown.until_us), class_="chart lanes")
-        yield tag("div", legend(shown.path), scrolling(picture, shown.title), *words, class_="card")
+        draw = partial(path_picture, explanation.message, shown.path, shown.until_us)
+        yield tag("div", legend(shown.path), svg.for_screens(draw, shown.title, "lanes"), *words, class_="card")
         return
     if shown.table is not None:
         yield from _table(shown.title, shown.table, max_rows)

@@ -72,45 +72,31 @@ def _at_the_end(last: Row, bounds: Mapping[str, float]) -> str:
 
 
 def promises_over_time(runs: Sequence[Run]) -> Figure:
-    figure = Figure(
-        id="promises",
-        title="Promises of gossip",
-        question="Did announced and requested messages arrive?",
-        kind="lines",
-        source="promises",
-        x=Axis("time", "s"),
-        panels=[Panel(Axis("messages per second", "number"))],
-        measures=["requested", "answered", "promise broken"],
-    )
+    figure = _of_times("promises", "Promises of gossip", "Did announced and requested messages arrive?",
+                       Axis("messages per second", "number"), "requested", "answered", "promise broken")  # fmt: skip
     return _over_time(figure, runs, ("asked", "answered", "broken"), needed="broken")
 
 
 def saved_by_idontwant(runs: Sequence[Run]) -> Figure:
-    figure = Figure(
-        id="idontwant",
-        title="Saved by IDONTWANT",
-        question="How many bytes were not sent to peers that had the message?",
-        kind="lines",
-        source="idontwant",
-        x=Axis("time", "s"),
-        panels=[Panel(Axis("bytes per second that were not sent", "bytes"))],
-        measures=["withheld", "withdrawn from the queue"],
+    question, axis = (
+        "How many bytes were not sent to peers that had the message?",
+        "bytes per second that were not sent",
     )
+    figure = _of_times("idontwant", "Saved by IDONTWANT", question, Axis(axis, "bytes"), "withheld",
+                       "withdrawn from the queue")  # fmt: skip
     return _over_time(figure, runs, ("withheld_bytes", "withdrawn_bytes"))
 
 
 def connected_by_exchange(runs: Sequence[Run]) -> Figure:
-    figure = Figure(
-        id="exchange",
-        title="Peer exchange",
-        question="Did peers from PRUNE messages become neighbours?",
-        kind="lines",
-        source="exchange",
-        x=Axis("time", "s"),
-        panels=[Panel(Axis("peers per second", "number"))],
-        measures=["dialled after a PRUNE", "connected"],
-    )
+    figure = _of_times("exchange", "Peer exchange", "Did peers from PRUNE messages become neighbours?",
+                       Axis("peers per second", "number"), "dialled after a PRUNE", "connected")  # fmt: skip
     return _over_time(figure, runs, ("dials", "connections"))
+
+
+def _of_times(table: str, title: str, question: str, y: Axis, *measures: str) -> Figure:
+    """Return a figure of amounts over time, without its lines; the table gives its id, too."""
+    return Figure(id=table, title=title, question=question, kind="lines", source=table, x=Axis("time", "s"),
+                  panels=[Panel(y)], measures=measures)  # fmt: skip
 
 
 def _in_all(total: Mapping[str, float]) -> str:

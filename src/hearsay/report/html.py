@@ -172,6 +172,13 @@ def footer() -> Html:
     return tag("footer", f"Written by hearsay {__version__}. Self-contained file: it loads nothing.")
 
 
+def write_page(path: Path, title: str, header: Iterable[object], sections: Iterable[object], *styles: str) -> None:
+    """Write a report without scripts, in the style of all reports and in these."""
+    style = "".join(asset(name) for name in ("page.css", "study.css", *styles))
+    body = [tag("header", *header), tag("main", *sections), footer()]
+    write_report_file(path, document(title, body, style=style))
+
+
 def section(title: str, id_: str, *content: object) -> Html:
     return tag("section", tag("h2", title), *content, id=id_)
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from hearsay.report import svg
 from hearsay.report.html import (
     Html,
-    asset,
     capitalized,
-    document,
-    footer,
     labelled_table,
-    scrolling,
     section,
     tag,
-    write_report_file,
+    write_page,
 )
 from hearsay.report.svg import Scale, scale_of_values, signed_scale
 from hearsay.score_check.check import (
@@ -34,18 +31,18 @@ from hearsay.score_check.findings import ScoreFinding
 from hearsay.score_check.offences import levels
 from hearsay.text.numbers import count, figure, plural, seconds
 
-_WIDE, _HIGH = 760, 380
+_HIGH = 400
 _CARD_WIDE, _CARD_HIGH = 460, 280
-_LABEL_WIDE = 150
-"""Width at the right of a picture for the names of thresholds."""
+_LABEL_WIDE, _LABEL_SHARE = 150, 0.33
+"""Width at the right of a picture for the names of thresholds, at most a share of it."""
 _LETTERS = 11
 """Height of a line of text."""
 
 
-def overview(played: Played) -> Html:
+def overview(played: Played, width: int = svg.WIDE) -> Html:
     """Draw the scores of all peers, with the thresholds."""
     curves = played.curves
-    plot = _plot(played, [score for curve in curves for score in curve.scores], "Score", _WIDE, _HIGH)
+    plot = _plot(played, [score for curve in curves for score in curve.scores], "Score", width, _HIGH)
     for number, curve in enumerate(curves):
         plot.add(svg.coloured(number, *_drawn(plot, number, curve.name, curve.times_s, curve.scores)))
     return plot.svg("Scores of scripted peers over time")
@@ -84,7 +81,7 @@ def _plot(played: Played, values: Sequence[float], title: str, width: int, heigh
         for name in ("accept_exchange", "opportunistic_graft")
     }
     end = max(played.curves[0].times_s)
-    right = end / (1 - _LABEL_WIDE / width)
+    right = end / (1 - min(_LABEL_WIDE / width, _LABEL_SHARE))
     plot = svg.Plot(_times(end, right), signed_scale([*values, *lines.values()]), width, height, title, "time")
     plot.add(*_thresholds(plot, lines, right))
     return plot
@@ -129,22 +126,10 @@ _MAX_ROWS = 400
 
 def write_score_page(checked: Checked, out: Path) -> None:
     """Play the scripted peers, and write the page."""
-    write_report_file(out, _page(checked, play_all(checked.worth)))
-
-
-def _page(checked: Checked, played: Played) -> str:
-    name = checked.subject.name
-    body = [
-        tag(
-            "header",
-            tag("h1", "Score check"),
-            tag("p", tag("span", summary(checked), class_="name"), class_="subject"),
-        ),
-        tag("main", *_sections(checked, played)),
-        footer(),
-    ]
-    style = asset("page.css") + asset("study.css") + asset("score.css")
-    return document(f"{name} – Hearsay score check", body, style=style)
+    words = tag("p", tag("span", summary(checked), class_="name"), class_="subject")
+    sections = _sections(checked, play_all(checked.worth))
+    write_page(out, f"{checked.subject.name} – Hearsay score check", [tag("h1", "Score check"), words], sections,
+               "score.css")  # fmt: skip
 
 
 def _facts(checked: Checked) -> str:
@@ -162,7 +147,7 @@ def _sections(checked: Checked, played: Played) -> Iterator[Html]:
     yield section(
         "Scores over time",
         "scores",
-        tag("div", scrolling(tag("div", overview(played), class_="chart"), "Scores of scripted peers over time"),
+        tag("div", svg.for_screens(partial(overview, played), "Scores of scripted peers over time"),
             svg.legend(dict(enumerate(curve.name for curve in played.curves))),
             tag("p", _how_played(checked, played), class_="faint"), class_="card"),
     )  # fmt: skip

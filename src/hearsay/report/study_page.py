@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from hearsay.metrics import BY_NAME, Metric
 from hearsay.report import svg
 from hearsay.report.html import (
     Html,
-    asset,
     capitalized,
-    document,
-    footer,
     join,
     labelled_table,
     make_folder,
     opening,
-    scrolling,
     section,
     tag,
-    write_report_file,
+    write_page,
     write_text,
 )
 from hearsay.report.study_charts import SLACK, StudyCharts, mean_words
@@ -56,7 +53,8 @@ class _Pictures:
         curves = {name: curve_pictures(charts, found, BY_NAME[name]) for name, found in charts.all_curves().items()}
         maps = {name: map_pictures(charts, found, BY_NAME[name]) for name, found in charts.all_maps().items()}
         costs = {name: curve_pictures(charts, found, BY_NAME[name]) for name, found in charts.all_costs().items()}
-        return cls(charts, curves, maps, costs, pareto_picture(charts))
+        front = pareto_picture(charts) if any(front.spots for front in charts.drawn_fronts) else None
+        return cls(charts, curves, maps, costs, front)
 
     def files(self) -> Iterator[tuple[str, list[Html], Mapping[int, str]]]:
         """Yield name, pictures and legend of each SVG file."""
@@ -71,7 +69,8 @@ class _Pictures:
 def write_study_report(swept: Swept, out: Path, pictures: Path, command: str | None = None) -> None:
     """Write the report, and each kind of picture as an SVG file. `command` made the runs."""
     drawn = _Pictures.of(swept)
-    write_report_file(out, _page(swept, drawn, command))
+    header = tag("h1", swept.study.title), tag("ul", *(tag("li", fact) for fact in _facts(swept)), class_="facts")
+    write_page(out, f"{swept.study.title} – Hearsay study", header, _sections(swept, drawn, command))
     facets = len(drawn.charts.facets)
     across = min(facets if facets > 1 else _ACROSS, _MAX_ACROSS)
     for name, group, legend in drawn.files():
@@ -80,20 +79,6 @@ def write_study_report(swept: Swept, out: Path, pictures: Path, command: str | N
             write_text(
                 pictures / f"{name}.svg", svg.standalone(f"{swept.study.title}: {name}", group, across, legend)
             )
-
-
-def _page(swept: Swept, drawn: _Pictures, command: str | None) -> str:
-    study = swept.study
-    body = [
-        tag(
-            "header",
-            tag("h1", study.title),
-            tag("ul", *(tag("li", fact) for fact in _facts(swept)), class_="facts"),
-        ),
-        tag("main", *_sections(swept, drawn, command)),
-        footer(),
-    ]
-    return document(f"{study.title} – Hearsay study", body, style=asset("page.css") + asset("study.css"))
 
 
 def _facts(swept: Swept) -> list[str]:
@@ -112,7 +97,7 @@ def _sections(swept: Swept, drawn: _Pictures, command: str | None) -> Iterator[H
     if swept.failures or len(swept.results) < sum(len(point.seeds) for point in swept.points):
         yield _caveats(swept)
     if drawn.front is not None:
-        yield _front(drawn.charts, drawn.front)
+        yield _front(drawn.charts)
     legend = drawn.charts.legend
     if drawn.charts.axes:
         yield section("Curves", "curves", *_pictures("curves", drawn.curves, legend, _curve_note(drawn.charts)))
@@ -138,13 +123,13 @@ def _caveats(swept: Swept) -> Html:
     return tag("section", tag("h2", "Caveats"), tag("ul", *items), class_="caveats", id="caveats")
 
 
-def _front(charts: StudyCharts, picture: Html) -> Html:
+def _front(charts: StudyCharts) -> Html:
     note = f"Dashed: Pareto front. Hollow: delivery below the best by more than {percent(SLACK)}."
     if named := charts.axes_named(charts.fronts[0]):
         note += f" Labels: {', '.join(charts.axes[axis].name for axis in named)}."
     if len(charts.drawn_fronts) < len(charts.fronts):
         note += f" {len(charts.drawn_fronts)} of {len(charts.fronts)} conditions are drawn."
-    drawn = scrolling(tag("div", picture, class_="chart front"), "Speed against copies")
+    drawn = svg.for_screens(partial(pareto_picture, charts), "Speed against copies")
     legend = svg.legend(charts.front_legend)
     return section("Speed against copies", "front", tag("div", legend, drawn, tag("small", note), class_="card"))
 

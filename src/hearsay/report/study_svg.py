@@ -103,14 +103,12 @@ def _map(charts: StudyCharts, facet: Facet, metric: Metric, low: float, high: fl
     return svg.picture(width, height, parts, title, f"A row for each {down.name}, a column for each {across.name}.")
 
 
-def pareto_picture(charts: StudyCharts) -> Html | None:
+def pareto_picture(charts: StudyCharts, width: int = svg.WIDE) -> Html:
     """Draw latency against copies, with the front of each condition."""
     fronts = charts.drawn_fronts
-    if not any(front.spots for front in fronts):
-        return None
     copies, speed = BY_NAME[COPIES], BY_NAME[SPEED]
     x, y = front_scales(fronts)
-    plot = svg.Plot(x, y, 900, 400, speed.title, copies.title)
+    plot = svg.Plot(x, y, width, 430 if width == svg.WIDE else 320, speed.title, copies.title)
     labels: list[tuple[str, svg.Point]] = []
     for number, front in enumerate(fronts):
         line = svg.polyline([plot.place(spot.copies.mean, spot.speed.mean) for spot in front.members], "front")
@@ -127,12 +125,13 @@ def pareto_picture(charts: StudyCharts) -> Html | None:
             mark = svg.mark(colour, centre, words, hollow=not spot.is_candidate)
             plot.add(svg.coloured(colour, *(svg.line(*low, *high, "reach") for low, high in (across, along)), mark))
             labels.append((charts.name_of(spot.point, front), centre))
-    plot.add(*_labels(labels, plot.width))
+    plot.add(*_labels(labels, plot.plane()))
     return plot.svg("p99 latency against copies per delivery")
 
 
-def _labels(labels: Sequence[tuple[str, svg.Point]], width: int) -> list[Html]:
-    """Return labels next to marks, without overlap."""
+def _labels(labels: Sequence[tuple[str, svg.Point]], plane: tuple[float, float, float]) -> list[Html]:
+    """Return labels next to marks and above the axis, without overlap."""
+    start, end, floor = plane
     taken = [(x - 5, y - 5, x + 5, y + 5) for _, (x, y) in labels]
     drawn: list[Html] = []
     for words, (x, y) in labels:
@@ -140,7 +139,7 @@ def _labels(labels: Sequence[tuple[str, svg.Point]], width: int) -> list[Html]:
         for left, bottom in ((x + 8, y - 4), (x + 8, y + 14), (x - 8 - wide, y - 4), (x - 8 - wide, y + 14)):
             box = (left, bottom - 10, left + wide, bottom + 2)
             free = not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken)
-            if left > 0 and left + wide < width and free:
+            if left > start and left + wide < end and bottom < floor and free:
                 taken.append(box)
                 drawn.append(svg.text(words, left, bottom, class_="label"))
                 break

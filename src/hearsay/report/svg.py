@@ -8,7 +8,7 @@ from math import ceil, copysign, floor, log10
 from typing import TYPE_CHECKING
 
 from hearsay.report import palette
-from hearsay.report.html import Html, join, tag
+from hearsay.report.html import Html, join, scrolling, tag
 from hearsay.text.numbers import Form, apart, count, figure
 
 if TYPE_CHECKING:
@@ -193,6 +193,10 @@ class Plot:
         across = self._across(self._x.at(x))
         return line(across, self._down(0), across, self._down(1), class_)
 
+    def plane(self) -> tuple[float, float, float]:
+        """Return the left, right and lower ends."""
+        return self._left, float(self.width), self._down(0)
+
     def add(self, *parts: Html) -> None:
         self._parts += parts
 
@@ -231,6 +235,19 @@ def picture(width: int, height: int, parts: Iterable[Html], title: str, about: s
     """Return a picture that screen readers read and that the keyboard reaches."""
     words = tag("title", title), tag("desc", about)
     return tag("svg", *words, *parts, viewBox=f"0 0 {width} {height}", role="img", tabindex=0)
+
+
+WIDE, NARROW = 1080, 340
+"""Widths of a drawing that has a form for wide and one for narrow screens."""
+
+
+def for_screens(draw: Callable[[int], Html], label: str, class_: str = "") -> Html:
+    """Return a drawing in two widths, so that its words keep their size; the style sheet shows one of them."""
+    wide, narrow = (
+        tag("div", draw(width), class_=f"chart {class_} {shown}")
+        for width, shown in ((WIDE, "on-wide"), (NARROW, "on-narrow"))
+    )
+    return join([scrolling(wide, label), narrow])
 
 
 def standalone(title: str, pictures: Sequence[Html], across: int, entries: Mapping[int, str]) -> str:

@@ -9,16 +9,13 @@ from hearsay.report import svg
 from hearsay.report.comparison_page import differences
 from hearsay.report.html import (
     Html,
-    asset,
     capitalized,
-    document,
-    footer,
     join,
     labelled_table,
     make_folder,
     section,
     tag,
-    write_report_file,
+    write_page,
     write_text,
 )
 from hearsay.report.study_page import mean_cell
@@ -55,18 +52,8 @@ def write_tune_report(
 ) -> None:
     """Write the report, and the pictures as SVG files. `commands` are shown at the end, by their purpose."""
     tuning = tuned.tuning
-    body = [
-        tag(
-            "header",
-            tag("h1", tuning.title),
-            tag("p", f"{capitalized(asked_words(tuning))}.", class_="subject"),
-        ),
-        tag("main", *_sections(tuned, answers, commands)),
-        footer(),
-    ]
-    write_report_file(
-        out, document(f"{tuning.title} – Hearsay tuning", body, style=asset("page.css") + asset("study.css"))
-    )
+    header = tag("h1", tuning.title), tag("p", f"{capitalized(asked_words(tuning))}.", class_="subject")
+    write_page(out, f"{tuning.title} – Hearsay tuning", header, _sections(tuned, answers, commands))
     for name, (drawn, entries) in _standing_alone(answers).items():
         make_folder(pictures)
         write_text(pictures / f"{name}.svg", svg.standalone(f"{tuning.title}: {name}", drawn, 2, entries))

@@ -91,7 +91,7 @@ def planned(asked: ComparisonRequest) -> Planned:
     seeds = {"same_seeds": not asked.unpaired, "first_seed": asked.first_seed}
     sides_with = partial(sides, a, b, asked.names, asked.seeds, engine=asked.engine, **seeds)
     study, points = sides_with()
-    settings = list(dict(changes).items()) if asked.b is None else _differences(*points)
+    settings = _differences(points[0], points[-1], dict(changes) if asked.b is None else None)
     changed = [f"{key}={value if isinstance(value, str) else value_text(value)}" for key, value in settings]
     if not asked.factorial:
         return Planned(study, points, changed)
@@ -186,8 +186,11 @@ def _contrast(
     return of_differences(changes, fsum(values[0][seed] for seed in seeds) / len(seeds))
 
 
-def _differences(a: Point, b: Point) -> list[Setting]:
+def _differences(a: Point, b: Point, given: Mapping[str, object] | None) -> list[Setting]:
+    """Return the given settings, without those that have this value on both sides; else all that differ."""
     before, after = settings_of(a.scenario), settings_of(b.scenario)
+    if given is not None:
+        return [(key, value) for key, value in given.items() if key not in before or before[key] != after.get(key)]
     return [(key, after[key]) for key in differing([before, after]) if key in after]
 
 

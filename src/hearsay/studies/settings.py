@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import TypeAlias, cast
 
 from hearsay.sim.scenario.toml_text import Document, parse
-from hearsay.text.escape import value_text
-from hearsay.text.numbers import plural
+from hearsay.text.numbers import percent, plural
 
 Settings: TypeAlias = Mapping[str, object]
 """Values of a resolved scenario by the paths of their keys."""
@@ -66,16 +66,14 @@ def shared(all_settings: Sequence[Settings]) -> dict[str, object]:
 def size_words(settings: Settings) -> list[str]:
     """Return the size of a run in a few words: nodes, messages, loss."""
     words: list[str] = []
-    nodes, messages, size = (
-        settings.get(key) for key in ("network.nodes", "workload.messages", "workload.size_bytes")
-    )
+    nodes, messages = settings.get("network.nodes"), settings.get("workload.messages")
+    size, loss = settings.get("workload.size_bytes"), settings.get("loss.rate")
     if isinstance(nodes, int):
         words.append(plural(nodes, "node"))
     if isinstance(messages, int):
         words.append(plural(messages, "message") + (f" of {plural(size, 'byte')}" if isinstance(size, int) else ""))
-    loss = settings.get("loss.rate")
-    if loss:
-        words.append(f"loss {value_text(loss)}")
+    if isinstance(loss, int | Decimal) and loss:
+        words.append(f"loss {percent(float(loss))}")
     return words
 
 
