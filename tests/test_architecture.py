@@ -158,7 +158,7 @@ INSIDE = {
         {"follow"},
     ],
     "explain": [
-        {"rows"},
+        {"rows", "clocks"},
         {"copies", "links"},
         {"causes", "requests"},
         {"message"},

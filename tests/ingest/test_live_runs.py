@@ -15,6 +15,7 @@ from pubsub_trace import NAMES, TYPES, Event, delimited
 
 from hearsay.core.language.actions import Deliver, DuplicateReceived, MessagePublished, MessageRejected, Reason, Via
 from hearsay.core.language.rpc import Message, Rpc
+from hearsay.explain.clocks import clocks_of
 from hearsay.ingest.import_traces import NothingImported, import_traces, join_runs
 from hearsay.ingest.live_runs import different_folders
 from hearsay.ingest.source_record import load_source
@@ -337,6 +338,7 @@ def test_imports_and_a_live_run_are_joined_and_their_clocks_agree(clocks, flight
         messages = read_table(out / "dictionary/messages.parquet")
         assert sorted(messages["id"]) == sorted(each.hex() for each in (b"hers", b"his", b"cals"))
         names: dict[int | None, str] = dict(enumerate(read_table(out / "dictionary/peers.parquet")["name"]))
+        names_of = {name: peer for peer, name in names.items()}
         ahead = {to_text(peer): clock for peer, clock in zip((ADA, BOB, CAL), clocks, strict=True)}
         table = read_table(out / "skew.parquet")
         for clock in done.clocks:
@@ -351,6 +353,9 @@ def test_imports_and_a_live_run_are_joined_and_their_clocks_agree(clocks, flight
         }
         late = delivered[to_text(CAL)] - delivered[to_text(ADA)]
         assert abs(late - (500_000 + flights[2])) <= 2 * sum(flights)
+        ends = [names_of[to_text(peer)] for peer in (ADA, CAL)]
+        known = clocks_of(out).errors_us
+        assert abs(late - (500_000 + flights[2])) <= sum(known[peer][1] for peer in ends) <= 2 * sum(flights)
         assert load_runs([out])[0].router == "mixed: gossipsub, unknown"
 
 
@@ -366,6 +371,23 @@ def test_a_join_states_each_clock_and_names_those_it_cannot_know(tmp_path):
     runs = between_go_and_ours(tmp_path / "one-way", (5_000_000, 0, 0), (2_000, 2_000, 1_000, 1_000), back=False)
     done = hearsay("trace", "join", *runs, "--out", tmp_path / "unknown")
     assert "clock offset unknown for 1 of 3 nodes: no messages went both ways" in done.stdout
+
+
+def test_an_explanation_states_how_far_the_clocks_it_compares_may_differ(tmp_path):
+    runs = between_go_and_ours(tmp_path, (5_000_000, 0, 0), (2_000, 2_000, 1_000, 1_000))
+    assert hearsay("trace", "join", *runs, "--out", tmp_path / "joined").returncode == 0
+    hers = ("explain", tmp_path / "joined", "--message", b"hers".hex())
+    done = hearsay(*hers, "--node", to_text(BOB))
+    assert f"…{to_text(BOB)[-8:]} got it after 2 ms (± 4.00 ms), over 1 hop" in done.stdout
+    assert "queues included (± 4.00 ms)" in done.stdout
+    assert "± is by how much the clocks of two nodes may still differ" in done.stdout
+    assert "(± 3.00 ms)" in hearsay(*hers).stdout
+    (tmp_path / "one-way").mkdir()
+    runs = between_go_and_ours(tmp_path / "one-way", (5_000_000, 0, 0), (2_000, 2_000, 1_000, 1_000), back=False)
+    assert hearsay("trace", "join", *runs, "--out", tmp_path / "unknown").returncode == 0
+    done = hearsay("explain", tmp_path / "unknown", "--message", b"hers".hex(), "--node", to_text(BOB))
+    assert "(clock offset unknown)" in done.stdout
+    assert "±" not in done.stdout.splitlines()[1]
 
 
 def test_an_import_that_repeats_a_joined_trace_is_refused(tmp_path):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hearsay.core.shell.randomness import Randomness
+from hearsay.explain.clocks import Clocks, clocks_of
 from hearsay.explain.copies import History, history_of
 from hearsay.explain.requests import last_parts
 from hearsay.explain.rows import ColumnArrays, Members, members_of, observers_of, select_rows
@@ -208,6 +209,7 @@ class Message:
     """Members of the message's topic over time."""
     in_parts: bool
     """Messages of the topic are sent as partial messages."""
+    clocks: Clocks
 
     def node(self, node: int) -> str:
         """Return the name of a node: "node 3", "script", or the end of a long name, which `--node` accepts."""
@@ -221,6 +223,10 @@ class Message:
     def us_after(self, time_us: int) -> int:
         """Return a time as microseconds after the publication."""
         return time_us - self.history.start_us()
+
+    def clock_error(self, node: int) -> str:
+        """Return in words by how much a time of a node, after the publication, may be off."""
+        return self.clocks.words(self.history.publisher, node) if self.history.published else ""
 
     def title(self) -> str:
         identifier = f" ({escape(self.name.identifier)})" if self.name.identifier else ""
@@ -239,6 +245,8 @@ class Message:
                 "This is a trace of real nodes: each time is of the node's own clock, and a copy is known from its "
                 "two ends, so delays in queues and on links are not separated."
             )  # fmt: skip
+            if self.clocks.errors_us:
+                unknown.append("± is by how much the clocks of two nodes may still differ, where both are compared.")
             traced, named = len(self.observers), len(self.names.peers)
             if traced < named:
                 saw = "this one" if traced == 1 else "these"
@@ -274,4 +282,4 @@ def open_message(path: Path, wanted: str, window_us: int | None = None) -> Messa
     if in_parts:
         history = replace(history, last_parts=last_parts(run, history))
     members = members_of(run, history.topic)
-    return Message(run, names, name, history, model, observers_of(run), members, in_parts)
+    return Message(run, names, name, history, model, observers_of(run), members, in_parts, clocks_of(run.path))

@@ -39,6 +39,8 @@ STEPS = {
     Step.UNKNOWN: ("unknown", "from {sender} to {receiver}: the trace does not show what took the time{via}"),
 }  # fmt: skip
 """A short name and a sentence for each step."""
+_BETWEEN = (Step.ABSENT, Step.UNCONNECTED, Step.ANNOUNCED, Step.ASKED, Step.LINE, Step.FLIGHT, Step.UNKNOWN)
+"""Steps from a time of one node to a time of another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def node_summary(message: Message, answer: NodeAnswer) -> str:
     again = f" It delivered it {answer.deliveries} times; this is the first." if answer.deliveries > 1 else ""
     if not path.hops and path.complete:
         return f"{node} published it itself.{again}"
-    after = milliseconds(message.us_after(path.delivered_us) / 1000)
+    after = f"{milliseconds(message.us_after(path.delivered_us) / 1000)}{message.clock_error(answer.node)}"
     if not path.hops:
         return f"{node} had it after {after}; the trace does not show from which peer.{again}"
     late = ""
@@ -102,7 +104,8 @@ def slow_summary(message: Message, answer: SlowAnswer) -> str:
     late = _latecomers(answer.latecomers)
     if not answer.slow or answer.median_us is None:
         return f"No node that was in the topic in time got it.{late}" if late else _not_delivered(message)
-    last = milliseconds(message.us_after(answer.slow[0].delivered_us) / 1000)
+    slowest = answer.slow[0]
+    last = f"{milliseconds(message.us_after(slowest.delivered_us) / 1000)}{message.clock_error(slowest.node)}"
     besides = " besides its publisher" if message.history.publisher in message.run.nodes else ""
     got = f"{plural(answer.deliveries, 'node')} got it{besides}"
     if answer.deliveries == 1:
@@ -201,7 +204,7 @@ def slow_table(message: Message, answer: SlowAnswer) -> Table:
         longest = max(took, key=lambda step: took[step], default=None)
         sender, why = ("", "") if last is None else (message.short_name(last.sender), causes.of_copy(last) or "")
         step = "" if longest is None else f"{STEPS[longest][0]} {milliseconds_exactly(took[longest])}"
-        delivered = _time(message, path.delivered_us)
+        delivered = f"{_time(message, path.delivered_us)}{message.clock_error(path.node)}"
         rows.append((message.short_name(path.node), delivered, str(len(path.hops)), sender, why, step))
     return Table(("node", "after", "hops", "from", "why that copy was sent", "longest step"), rows, 1, (0, 3, 4, 5))
 
@@ -235,13 +238,15 @@ def _route(message: Message, nodes: Sequence[int]) -> str:
 
 def _sentence(message: Message, hop: Hop, step_time: StepTime) -> str:
     via = causes.of_copy(hop.copy) if hop.copy is not None else None
-    return STEPS[step_time.step][1].format(
+    error = message.clocks.words(hop.sender, hop.receiver) if step_time.step in _BETWEEN else ""
+    words = STEPS[step_time.step][1].format(
         sender=message.node(hop.sender),
         receiver=message.node(hop.receiver),
         what="its last part" if hop.copy is not None and hop.copy.in_parts else "it",
         request="IWANT" if via == causes.of_via(1) else "GRAFT",
         via=f" ({via})" if via else "",
     )
+    return f"{words}{error}"
 
 
 def _latecomers(nodes: int) -> str:
