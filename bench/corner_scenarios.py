@@ -410,8 +410,20 @@ max_ids_per_idontwant = 2
 max_idontwants = 2
 max_idontwant_ids = 3
 skip_senders = true
+[[population]]
+share = 0.15
+router = { kind = "floodsub", preset = "r1" }
+[[population]]
+share = 0.15
+router = { preset = "v1.1", idontwant_threshold_bytes = 100, heeds_idontwant = false }
+[[population]]
+share = 0.15
+router = { preset = "v1.1", extensions = true }
+[[population]]
+share = 0.1
+router = { preset = "v1.1" }
 [workload]
-messages = 60
+messages = 48
 interval_s = 0.04
 size_bytes = 300
 publishers = "any"
@@ -422,7 +434,7 @@ redial = 12
 away_share = 0.2
 mean_session_s = 2
 """
-"""More IDONTWANTs than are accepted, from neighbours that come and go."""
+"""More IDONTWANTs than are accepted, from neighbours that come and go, and that speak other versions."""
 
 UNWANTED_AGAIN = """
 warmup_s = 1
@@ -455,6 +467,9 @@ size_bytes = 300
 inject = 8
 """
 """Messages return to nodes that forgot them, and more of them are unwanted than a node remembers."""
+
+TOPPED_UP = UNWANTED_AGAIN.replace("[validation]", "[loss]\nrate = 0.2\ncontrol = true\n[validation]")
+"""A lost GRAFT leaves a mesh link on one side only: the publisher's mesh may lack a peer that sent IDONTWANT."""
 
 WITHDRAWN = """
 warmup_s = 1
@@ -818,6 +833,7 @@ _QUIET = (
     BLAMED,
     ASKED_AGAIN,
     UNWANTED_AGAIN,
+    TOPPED_UP,
     ACCEPTED_AGAIN,
     BOUNDED,
     KEPT,

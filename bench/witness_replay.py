@@ -3,7 +3,7 @@
 The reference engine cannot run a million nodes, but it can run a hundred of them. The array engine notes each call of
 a witness. The same calls are made of real routers here, and the rows of both are compared: all that a node sends,
 delivers, rejects, grafts and prunes, at the same microsecond. Copies that a node surely has are not noted, since they
-are not even sent (`transport.py`). The dialling side is not noted either: no router with kernels looks at it.
+are not even sent (`transport.py`). Dials of a witness go nowhere; their results are among its calls.
 """
 
 from __future__ import annotations
@@ -11,14 +11,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.actions import Reason
-from hearsay.core.language.events import EventKind, Join, Leave, PeerDisconnected, RpcReceived, SendFailed, TimerFired
-from hearsay.core.language.rpc import Control, Graft, IHave, IWant, Message, PartKind, Prune, Rpc, Subscription
+from hearsay.core.language.events import (
+    DialFailed,
+    EventKind,
+    Join,
+    Leave,
+    PeerDisconnected,
+    RpcReceived,
+    SendFailed,
+    TimerFired,
+)
+from hearsay.core.language.rpc import (
+    Control,
+    Graft,
+    IDontWant,
+    IHave,
+    IWant,
+    Message,
+    PartKind,
+    PeerInfo,
+    Prune,
+    Rpc,
+    Subscription,
+)
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.array.rules.notes import STARTED, STOPPED
 from hearsay.sim.array.travel.parts import backoff_seconds
@@ -27,6 +48,7 @@ from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.engine import ReferenceEngine
 from hearsay.sim.reference.nodes import SimNode, connect_pair
 from hearsay.sim.results.recorder import Part, Recorder
+from hearsay.trace.language.formed_rows import score_rows
 from hearsay.trace.language.order import canonical
 from hearsay.trace.language.rows import Rows, no_rows
 from hearsay.trace.language.schema import TraceEvent
@@ -55,8 +77,10 @@ def hear_witnesses(plan: Plan, witnesses: Sequence[int], threads: int = 1) -> Te
     rows = np.concatenate(kept) if kept else no_rows()
     notes = rows[rows[:, _EVENT] < 0]
     replay = _Replay(plan)
+    sampled = rows[rows[:, _EVENT] == TraceEvent.SCORE]
     for node in witnesses:
-        replay.node(notes[notes[:, _PEER] == node])
+        samples = np.unique(sampled[sampled[:, _PEER] == node, _TIME])
+        replay.node(node, notes[notes[:, _PEER] == node], samples.tolist())
     ours, theirs = _of_routers(rows, plan), _of_routers(replay.rows(), plan)
     return Testimony(replay.calls, len(ours), diff_rows(ours, theirs), tuple(replay.late_timers))
 
@@ -93,11 +117,22 @@ class _Replay:
         self._engine.recorder.flush()
         return np.array(self._rows, dtype=np.int64).reshape(-1, 13)
 
-    def node(self, notes: NDArray[np.int64]) -> None:
-        """All calls of one node."""
-        for call in _calls(notes.tolist()):
+    def node(self, number: int, notes: NDArray[np.int64], samples: list[int]) -> None:
+        """All calls of one node, and samples of its scores, which come first in their microsecond."""
+        for head, parts in _calls(notes.tolist()):
+            while samples and samples[0] <= head[_TIME]:
+                self._sample_scores(number, samples.pop(0))
             self.calls += 1
-            self._call(*call)
+            self._call(head, parts)
+        for time in samples:
+            self._sample_scores(number, time)
+
+    def _sample_scores(self, number: int, time: int) -> None:
+        router = self._engine.nodes[number].router
+        if router is not None:
+            for peer, parts in router.scores(time):
+                for row in score_rows(time, number, cast("int", peer), parts, self._engine.topic_numbers):
+                    self._engine.recorder.row(row)
 
     def _call(self, head: list[int], parts: list[tuple[list[int], list[int]]]) -> None:
         engine = self._engine
@@ -114,10 +149,12 @@ class _Replay:
             case EventKind.TIMER_FIRED:
                 self._timer(node)
             case EventKind.PEER_CONNECTED:
-                self._connected(node, remote)
+                self._connected(node, remote, head[_MESSAGE] == 1)
             case EventKind.PEER_DISCONNECTED:
                 del node.links[remote]
                 engine.feed(node, PeerDisconnected(remote))
+            case EventKind.DIAL_FAILED:
+                engine.feed(node, DialFailed(remote))
             case EventKind.JOIN:
                 node.topics.add(self._plan.topics[head[_TOPIC]])
                 engine.feed(node, Join(self._plan.topics[head[_TOPIC]]))
@@ -143,8 +180,10 @@ class _Replay:
             self.late_timers.append(f"node {node.id} at {self._engine.now} us: its router waits for {router.due}")
         self._engine.feed(node, TimerFired())
 
-    def _connected(self, node: SimNode, remote: int) -> None:
-        link = connect_pair(node.id, remote, self._engine.latency.base_us(node.id, remote), None, None)
+    def _connected(self, node: SimNode, remote: int, dialled: bool) -> None:
+        ends = (node.id, remote) if dialled else (remote, node.id)
+        link = connect_pair(*ends, self._engine.latency.base_us(*ends), None, None)
+        link = link if dialled else link.twin
         link.twin.set_open(True)
         node.links[remote] = link
         self._engine.connections.open(node, link)
@@ -153,7 +192,7 @@ class _Replay:
         topics = self._plan.topics
         subscriptions: list[Subscription] = []
         messages: list[Message] = []
-        control: dict[str, list[Any]] = {"ihave": [], "iwant": [], "graft": [], "prune": []}
+        control: dict[str, list[Any]] = {"ihave": [], "iwant": [], "graft": [], "prune": [], "idontwant": []}
         for line, ids in parts:
             topic = topics[line[_TOPIC]] if line[_TOPIC] >= 0 else ""
             match line[_KIND]:
@@ -168,7 +207,10 @@ class _Replay:
                 case PartKind.GRAFT:
                     control["graft"].append(Graft(topic))
                 case PartKind.PRUNE:
-                    control["prune"].append(Prune(topic, backoff_seconds(ids[0]) if ids else None))
+                    named = tuple(map(PeerInfo, ids[1:]))
+                    control["prune"].append(Prune(topic, backoff_seconds(ids[0]), named) if ids else Prune(topic))
+                case PartKind.IDONTWANT:
+                    control["idontwant"].append(IDontWant(tuple(ids)))
                 case kind:
                     raise ValueError(f"a note of part {kind}")
         said = Control(**{name: tuple(found) for name, found in control.items()}) if any(control.values()) else None

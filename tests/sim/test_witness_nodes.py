@@ -10,6 +10,15 @@ from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.trace.read.diff import render
 from witness_replay import hear_witnesses
 
+SCORED = {
+    "network.nodes": "100",
+    "workload.messages": "20",
+    "workload.publishers": "any",
+    "validation.delay_ms": "30",
+    "validation.reject_share": "0.2",
+    "scores.every_s": "2",
+}
+
 pytestmark = pytest.mark.xdist_group("array")
 
 
@@ -26,8 +35,19 @@ pytestmark = pytest.mark.xdist_group("array")
             | {"links.uplink_queue_bytes": "2000", "validation.delay_ms": "20", "router.preset": "v1.1"},
             range(0, 200, 10),
         ),
+        ("r1", SCORED | {"router.preset": "hardening", "router.idontwant_threshold_bytes": "100"}, range(0, 100, 4)),
+        ("churn-30", SCORED | {"router.preset": "rust", "links.uplink_mbit": "0.5"}, range(0, 100, 4)),
+        (
+            "r1",
+            SCORED
+            | {"scores.every_s": "0", "router.preset": "go", "router.exchange_peers": "8"}
+            | {"router.direct_peers": "[[0, 8], [4, 1]]", "router.direct_connect_ticks": "3"}
+            | {"router.degree": "3", "router.degree_low": "2", "router.degree_high": "3", "router.degree_score": "1"}
+            | {"router.degree_out": "1"},
+            range(0, 100, 4),
+        ),
     ],
-    ids=["r1", "simsub", "churn", "ipns", "bad links"],
+    ids=["r1", "simsub", "churn", "ipns", "bad links", "scores", "scores of peers that return", "dials"],
 )
 def test_real_routers_do_what_witnesses_did(preset, changes, witnesses):
     result = hear_witnesses(make_plan(load_scenario(None, preset, tuple(changes.items()))), tuple(witnesses))

@@ -22,6 +22,7 @@ from hearsay.sim.array.rules.membership import (
     SAID_AGAIN,
     connect,
     disconnect,
+    has_dialled,
     join,
     leave,
     note_unsent,
@@ -36,6 +37,7 @@ from hearsay.sim.array.rules.notes import (
     note_message,
     note_rpc,
     note_topic_part,
+    note_unsent_message,
     note_unwanted,
 )
 from hearsay.sim.array.rules.opinions import is_rated
@@ -138,7 +140,7 @@ from hearsay.sim.array.world.payload import (
     UNSUBSCRIBE,
     part_place,
 )
-from hearsay.sim.array.world.queue import INLINE, push
+from hearsay.sim.array.world.queue import INLINE, MESSAGE, push
 from hearsay.sim.array.world.record import EVENTS, is_witness, row
 from hearsay.sim.array.world.slots import find_slot, parameter
 from hearsay.trace.language.event_rows import node_up_row
@@ -268,7 +270,8 @@ def _beat(w: World, th: int, now: int, node: int) -> int:
 def call_connected(w: World, th: int, now: int, node: int, slot: int) -> None:
     if w[HAS_RATINGS] and has_scores(w, node) and is_rated(w, node, peers(w)[slot]):
         counts(w)[th, EVENTS] += 1  # the application rates it first
-    _begin(w, th, now, node, EventKind.PEER_CONNECTED, peers(w)[slot], -1, -1)
+    dialled = int(has_dialled(w, node, slot)) if is_witness(w, node) else -1
+    _begin(w, th, now, node, EventKind.PEER_CONNECTED, peers(w)[slot], -1, dialled)
     connect(w, th, now, node, slot)
     _end(w, th, now, node)
 
@@ -580,8 +583,11 @@ def _on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, pla
 def call_failed(w: World, th: int, now: int, node: int, peer: int, payload: int) -> None:
     """Handle an RPC that could not be sent."""
     counts(w)[th, EVENTS] += 1
-    if is_witness(w, node) and not payload & INLINE:
-        note_rpc(w, th, now, node, EventKind.SEND_FAILED, peer, payload)
+    if is_witness(w, node):
+        if payload & INLINE:
+            note_unsent_message(w, th, now, node, peer, payload & MESSAGE)
+        else:
+            note_rpc(w, th, now, node, EventKind.SEND_FAILED, peer, payload)
     slot = find_slot(w, node, peer)
     if slot < 0 or not flags(w)[slot, 0] & IS_CONNECTED:
         return

@@ -133,7 +133,7 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
     peer = peers(w)[slot]
     native = natives(w)[router(w, node), router(w, peer)] != FLOODED
     table = flags(w)
-    dialled = _has_dialled(w, node, slot)
+    dialled = has_dialled(w, node, slot)
     row(w, th, add_peer_row(now, node, peer))
     hello = parameter(w, node, HELLO)
     for topic in range(w[TOPICS]):
@@ -155,7 +155,7 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
 
 
 @kernel
-def _has_dialled(w: World, node: int, slot: int) -> bool:
+def has_dialled(w: World, node: int, slot: int) -> bool:
     """Return whether the node's dial made the connection: of two that dial each other it is the first one's."""
     if w[HAS_LINKS]:
         return links32(w)[links_of(w)[slot], LINK_FLAGS] & OUTBOUND != 0

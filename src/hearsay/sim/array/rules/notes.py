@@ -1,8 +1,9 @@
 """The calls of the router of a witness, recorded so that a real router can repeat them.
 
 Notes stand among the rows, before those of the call, and differ from them by their event, which is negative. A call
-is one line; an RPC has a line for each part after it, and a part a line for each of its ids. Only a run with
-witnesses has any (`bench/witness_replay.py`).
+is one line; an RPC has a line for each part after it, and a part a line for each of its ids. Instead of ids, a PRUNE
+has its backoff and the peers that it names. In place of a message, a connection has 1 if the node dialled. Only a run
+with witnesses has notes (`bench/witness_replay.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from hearsay.core.language.events import EventKind
 from hearsay.sim.array.machine.compiling import only_with
+from hearsay.sim.array.travel.parts import prune_words
 from hearsay.sim.array.world.layout import TOPIC, WITNESSES, World, arena, messages, words_at
 from hearsay.sim.array.world.payload import (
     IDONTWANT,
@@ -78,6 +80,12 @@ def note_gossip(w: World, th: int, now: int, node: int, sender: int, ids: Any, c
 
 
 @with_witnesses
+def note_unsent_message(w: World, th: int, now: int, node: int, remote: int, message: int) -> None:
+    note_call(w, th, now, node, EventKind.SEND_FAILED, remote, -1, -1)
+    note(w, th, now, PART_NOTE, node, remote, message_part(w, message, 1, -1))
+
+
+@with_witnesses
 def note_rpc(w: World, th: int, now: int, node: int, kind: int, remote: int, rpc: int) -> None:
     """Note an RPC in the arena: received, or one that could not be sent."""
     note_call(w, th, now, node, kind, remote, -1, -1)
@@ -86,5 +94,6 @@ def note_rpc(w: World, th: int, now: int, node: int, kind: int, remote: int, rpc
         note(w, th, now, PART_NOTE, node, remote, part)
         ids = words_at(w, part_place(rpc, index))[PART_IDS]
         if ids:
-            for place in range(1 if part.kind == PRUNE else part.amount):
+            count = prune_words(w, arena(w)[rpc + ids]) if part.kind == PRUNE else part.amount
+            for place in range(count):
                 _note_id(w, th, now, node, arena(w)[rpc + ids + place])
