@@ -87,6 +87,19 @@ def test_a_reader_searches_the_site_from_the_disk(built, browser):
 
 
 @pytest.mark.thorough
+def test_keyboard_and_screen_readers_reach_what_a_page_has(built, browser):
+    page = opened(browser, built / "guide/studies.html", width=400)
+    assert page.value("document.querySelectorAll('[role=heading]:not([aria-level])').length") == 0
+    assert page.value("document.querySelectorAll('th p:empty').length") == 0
+    assert page.value("[...document.querySelectorAll('aside')].map(e => e.ariaLabel)") == ["Pages", "On this page"]
+    wide = "[...document.querySelectorAll('article *')].filter(e => e.scrollWidth > e.clientWidth + 1)"
+    scrolling = f"{wide}.filter(e => getComputedStyle(e).overflowX === 'auto')"
+    assert page.value(f"{scrolling}.length") > 0
+    assert page.value(f"{scrolling}.filter(e => e.tabIndex < 0).length") == 0
+    page.close()
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", [400, 1024, 1400])
 def test_no_page_of_the_site_scrolls_sideways(built, browser, width):
     page = opened(browser, built / "index.html", width=width)

@@ -342,6 +342,17 @@ def test_the_best_and_the_worst_of_a_column_are_marked(tmp_path):
     assert table.count("best") == table.count("worst") == 2
 
 
+def test_a_run_that_ended_early_is_neither_best_nor_worst(tmp_path):
+    slow = with_headlines(write_run(tmp_path / "slow"), latency_p99_ms=300.0)
+    fast = with_headlines(write_run(tmp_path / "fast"), latency_p99_ms=200.0)
+    early = with_headlines(write_run(tmp_path / "early"), latency_p99_ms=100.0, complete=False)
+    text = report(tmp_path, slow, fast, early).text
+    table = text[text.index("Does every message arrive?") : text.index("Delivery latency")]
+    assert "300 ms worst" in table
+    assert "200 ms best" in table
+    assert "100 ms best" not in table
+
+
 def test_the_heading_names_an_unknown_router_as_one(tmp_path):
     assert (
         "go router unknown 20 nodes"

@@ -13,7 +13,15 @@ from small_study import hearsay
 
 from hearsay.report.comparison_page import write_comparison_report
 from hearsay.studies.comparison import ComparisonRequest, Verdict, compare
-from hearsay.studies.factorial import Effect, changed_words, effects, noticed, planned, side_names
+from hearsay.studies.factorial import (
+    Effect,
+    changed_words,
+    effects,
+    noticed,
+    planned,
+    side_names,
+    unnoticed_words,
+)
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.packs import COMPARED
 
@@ -56,6 +64,16 @@ def test_what_settings_change_together_is_their_interaction():
     assert isclose(found["X × Y"].line.difference.estimate, -61, abs_tol=1)
     assert found["X × Y"].verdict == "better than sum"
     assert found["Y alone"].verdict == "not significant"
+
+
+def test_intervals_without_0_that_are_not_significant_are_counted():
+    found = list(effects_of([[100, 200, 300], [108, 211, 314], [100, 201, 299], [108, 212, 313]]).values())
+    without_0 = [each.name for each in found if each.line.difference.low > 0 and each.verdict == "not significant"]
+    assert "X alone" in without_0
+    words = (
+        f"Not significant, although 0 is not in the interval: {len(without_0)} of {len(found)}, which may be chance."
+    )
+    assert unnoticed_words(found).endswith(words)
 
 
 def test_three_settings_have_eight_sides():

@@ -3,7 +3,8 @@
 Rules:
 
 * The table has a row per run and topic. A bar shows the share of the largest value of its column.
-* The best and the worst value of a column are marked, if the values shown differ. One run each proves no difference.
+* The best and the worst value of a column are marked, if the values shown differ: among complete runs, as one that
+  ended early sent less. One run each proves no difference.
 * Settings other than those of routers that differ are listed next to the table, and incomplete runs are marked in it.
 """
 
@@ -155,9 +156,10 @@ def _row_head(selection: Selection, view: View) -> Html:
 def _cells(selection: Selection, views: Sequence[View], metric: Metric, title: str) -> list[Html]:
     """Return a column of the table: values with bars, the best and the worst marked."""
     values = [view.headline.get(metric.column) for view in views]
-    known = [value for value in values if value is not None]
-    largest = max(known, default=0) or 1
-    low, high = (shown(end, metric.form) for end in (min(known, default=0), max(known, default=0)))
+    largest = max((value for value in values if value is not None), default=0) or 1
+    whole = [value for view, value in zip(views, values, strict=True)
+             if value is not None and is_complete(selection.runs[view.run])]  # fmt: skip
+    low, high = (shown(end, metric.form) for end in (min(whole, default=0), max(whole, default=0)))
     marks = {} if low == high else {low: "best", high: "worst"} if metric.better == "less" else {
         high: "best", low: "worst"}  # fmt: skip
     cells: list[Html] = []
@@ -166,7 +168,7 @@ def _cells(selection: Selection, views: Sequence[View], metric: Metric, title: s
             cells.append(tag("td", not_measured(selection.runs[view.run], metric), class_="number", data_label=title))
             continue
         words = shown(value, metric.form)
-        mark = marks.get(words)
+        mark = marks.get(words) if is_complete(selection.runs[view.run]) else None
         width = f"w-{round(BAR_STEPS * value / largest)} run-{selection.colour(view.run)}"
         content = [tag("span", words, class_="value"), tag("small", mark, class_=mark) if mark else ""]
         bar = tag("i", class_=f"amount {width}", aria_hidden="true")

@@ -127,9 +127,8 @@ _MAX_ROWS = 400
 def write_score_page(checked: Checked, out: Path) -> None:
     """Play the scripted peers, and write the page."""
     words = tag("p", tag("span", summary(checked), class_="name"), class_="subject")
-    sections = _sections(checked, play_all(checked.worth))
-    write_page(out, f"{checked.subject.name} – Hearsay score check", [tag("h1", "Score check"), words], sections,
-               "score.css")  # fmt: skip
+    header, sections = [tag("h1", "Score check"), words], _sections(checked, play_all(checked.worth))
+    write_page(out, f"{checked.subject.name} – Hearsay score check", header, sections, "score.css")
 
 
 def _facts(checked: Checked) -> str:

@@ -172,7 +172,10 @@ def unnoticed_words(found: Sequence[Effect]) -> str:
     """Name the metrics without a significant effect."""
     shown = noticed(found)
     titles = [title for title in dict.fromkeys(each.line.figure.title for each in found) if title not in shown]
-    return f"No significant effect in: {', '.join(titles)}." if titles else ""
+    words = f"No significant effect in: {', '.join(titles)}." if titles else ""
+    chance = sum(each.line.verdict is Verdict.UNDETECTED and each.line.by_itself for each in found)
+    also = f" Not significant, although 0 is not in the interval: {chance} of {len(found)}, which may be chance."
+    return f"{words}{also}".lstrip() if chance else words
 
 
 def _contrast(

@@ -97,11 +97,8 @@ def _effects_text(changed: Sequence[str], found: Sequence[Effect], sentence: Cal
     if not found:
         return
     yield "\n".join(sentence(f"{letter}: {text}") for letter, text in zip(LETTERS, changed, strict=False))
-    rows = [
-        [each.line.figure.heading, each.name, interval_words(each.line), each.verdict]
-        for effects in noticed(found).values()
-        for each in effects
-    ]
+    shown = [each for effects in noticed(found).values() for each in effects]
+    rows = [[each.line.figure.heading, each.name, interval_words(each.line), each.verdict] for each in shown]
     if rows:
         yield table_text(["", "", "change (95 % interval)", "verdict"], rows, left=2)
     if words := unnoticed_words(found):

@@ -13,8 +13,8 @@ _NAMED = 3
 
 
 def unscored(worth: Worth) -> Iterator[Remark]:
-    for each in _with(worth, Verdict.UNSCORED):
-        yield Remark("has no parameters, so nothing that is done in it counts", group=each.group)
+    words = "has no parameters, so nothing that is done in it counts"
+    yield from (Remark(words, group=each.group) for each in _with(worth, Verdict.UNSCORED))
 
 
 def nowhere_expected(worth: Worth) -> Iterator[Remark]:
@@ -35,13 +35,13 @@ def outweighed(worth: Worth) -> Iterator[Remark]:
     topics = {id(topic.group): topic for topic in worth.topics}
     for each in _with(worth, Verdict.OUTWEIGHED):
         topic = topics[id(each.group)]
-        others = worth.all_topics - topic.most
-        words = (
-            f"silence costs {figure(-topic.deficit)}, and mesh time with all else gives up to "
-            f"{figure(others + topic.in_mesh)}: a score of {figure(each.score)} remains, so the peer is not pruned"
-        )
-        if worth.peer.topic_cap and -topic.deficit > worth.peer.topic_cap:
-            words += f"; topic_cap ({figure(worth.peer.topic_cap)}) does not help, it bounds the sum"
+        others, cap = worth.all_topics - topic.most, worth.peer.topic_cap
+        above = f", above topic_cap ({figure(cap)})" if 0 < cap < others + topic.in_mesh else ""
+        gains = f"mesh time with all else gives up to {figure(others + topic.in_mesh)}{above}"
+        words = f"silence costs {figure(-topic.deficit)}, and {gains}: a score of {figure(each.score)} remains"
+        words += ", so the peer is not pruned"
+        if 0 < cap < -topic.deficit:
+            words += f"; topic_cap ({figure(cap)}) does not help, it bounds the sum"
         figures = {"deficit": topic.deficit, "others": others, "time_in_mesh": topic.in_mesh, "score": each.score}
         yield Remark(words, "mesh_deliveries_weight", each.group, figures)
 
