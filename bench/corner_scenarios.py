@@ -814,6 +814,82 @@ links = [[0, 1], [3, 4]]
 """
 """Direct peers leave and are dialled again; some are graylisted, and only one side of some pairs knows the other."""
 
+GATED = """
+warmup_s = 1
+linger_s = 2
+[network]
+nodes = 16
+degree = 5
+[addresses]
+nodes_per_address = 3
+[validation]
+delay_ms = 120
+reject_share = 0.2
+[router]
+preset = "v1.1"
+degree = 4
+degree_low = 3
+degree_high = 6
+heartbeat_interval_ms = 400
+direct_peers = [[0, 1], [4, 9]]
+direct_connect_ticks = 3
+max_pending_validations = 2
+iwant_followup_ms = 300
+max_ids_per_ihave = 5
+[router.gater]
+threshold = 0.3
+global_decay = 0.9
+source_decay = 0.7
+decay_interval_ms = 1000
+decay_to_zero = 0.4
+quiet_ms = 1000
+retain_ms = 1500
+duplicate_weight = 0.4
+ignore_weight = 1
+reject_weight = 5
+max_retained_addresses = 2
+[router.score]
+decay_interval_ms = 1500
+decay_to_zero = 0.1
+thresholds = { gossip = -10, publish = -20, graylist = -30 }
+misbehaviour_weight = -0.1
+misbehaviour_decay = 0.9
+[[router.score.topics]]
+topic = "b"
+topic_weight = 1
+time_in_mesh_quantum_ms = 1000
+invalid_messages_decay = 0.5
+gater_weight = 3
+[[topics]]
+name = "a"
+[[topics]]
+name = "b"
+[workload]
+messages = 40
+interval_s = 0.1
+publishers = "any"
+"""
+"""More messages come than are validated in time, so that some are kept out by what their senders' addresses sent."""
+
+GATED_RETURNING = GATED
+for _gated, _returning in (
+    (GATED[GATED.index("[router.score]") : GATED.index("[[topics]]")], ""),
+    ("nodes = 16", "nodes = 12"),
+    ("nodes_per_address = 3", "shared = [[1, 2, 7, 9], [5, 6]]"),
+    ("retain_ms = 1500", "retain_ms = 700"),
+    ("messages = 40\ninterval_s = 0.1", "messages = 70\ninterval_s = 0.1\npublisher_count = 4"),
+):
+    GATED_RETURNING = GATED_RETURNING.replace(_gated, _returning)
+GATED_RETURNING += """
+[faults]
+detection_s = 0.2
+redial = 6
+[faults.churn]
+away_share = 0.3
+mean_session_s = 2
+"""
+"""Peers return, whose counts are kept or forgotten; there are no scores."""
+
 _RESTLESS = (
     ("a", FANOUT),
     ("topic", NEWS),
@@ -839,6 +915,8 @@ _QUIET = (
     KEPT,
     KEPT_IF_BAD,
     GRAYLISTED,
+    GATED,
+    GATED_RETURNING,
 )
 CORNERS = len(_RESTLESS) + len(_QUIET)
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 Pick = Callable[[Sequence[Any]], Any]
 
 ROUTERS = ("gossipsub", "meshsub", "randomsub", "floodsub", "gossipsub")
-IMPLEMENTATIONS = ("hardening", "go", "rust", "js", "nim", "jvm", "ethereum", "ethereum-prysm", "spec")
-SCORED = {"hardening", "rust", "js", "nim", "jvm", "ethereum", "ethereum-prysm"}
+IMPLEMENTATIONS = ("hardening", "go", "rust", "js", "nim", "jvm", "ethereum", "ethereum-prysm", "filecoin", "spec")
+SCORED = {"hardening", "rust", "js", "nim", "jvm", "ethereum", "ethereum-prysm", "filecoin"}
 PRESETS = {
     "gossipsub": ("r1", "simsub", "v1.1", "guide", *IMPLEMENTATIONS),
     "meshsub": ("r1", "simsub", "v1.1"),
@@ -44,6 +44,7 @@ def _scenario(pick: Pick) -> str:
     says_hello = not any('preset = "simsub"' in line or "hello = false" in line for line in router)
     calm = pick([True, False, False])
     scored = any("score." in line or f'preset = "{name}"' in line for line in router for name in SCORED)
+    gated = any("gater." in line for line in router)
     return "\n".join(
         [
             *_times_and_links(pick, nodes),
@@ -54,6 +55,7 @@ def _scenario(pick: Pick) -> str:
             *([] if calm else _faults(pick)),
             f"[trace]\nstate_interval_s = {pick([0, 1, 10])}",
             *(_opinions(pick) if scored else []),
+            *(_addresses(pick) if scored or gated else []),
         ]
     )
 
@@ -105,7 +107,10 @@ def _router(pick: Pick) -> list[str]:
     if kind == "gossipsub" and preset not in IMPLEMENTATIONS and pick([False, False, True]):
         lines += ["idontwant_threshold_bytes = 100"]
     rarely = [False] * pick([4, 1]) + [True]
-    return [*lines, *(f"{name} = {pick(values)}" for name, values in options.items() if pick(rarely))]
+    chosen = {name: pick(values) for name, values in options.items() if pick(rarely)}
+    if kind == "gossipsub" and pick([False, False, False, True]):
+        chosen |= _gater(pick)
+    return [*lines, *(f"{name} = {value}" for name, value in chosen.items())]
 
 
 def _options(kind: str) -> dict[str, Sequence[Any]]:
@@ -160,15 +165,22 @@ def _options(kind: str) -> dict[str, Sequence[Any]]:
 
 
 def _opinions(pick: Pick) -> list[str]:
-    """Draw samples of scores, ratings and shared addresses."""
+    """Draw samples of scores and ratings."""
     lines = [f"[scores]\nevery_s = {pick([0.5, 0, 3])}"]
     for _ in range(pick([0, 0, 1, 2])):
         lines.append(f"[[ratings]]\nrating = {pick([-1, 0, 2.5])}\nshare = {pick([0.2, 0.7])}")
         lines.append(pick(["", "by = [0, 1]"]))
-    if pick([False, True]):
-        lines.append(f"[addresses]\nnodes_per_address = {pick([2, 5])}")
-        lines.append(f'form = "{pick(["ipv4", "ipv6", "ipv6_prefix"])}"')
     return lines
+
+
+def _addresses(pick: Pick) -> list[str]:
+    """Draw addresses that several nodes share."""
+    if not pick([False, True]):
+        return []
+    return [
+        f"[addresses]\nnodes_per_address = {pick([2, 5, 0])}\nshared = {pick([[], [], [[0, 2, 4]]])}",
+        f'form = "{pick(["ipv4", "ipv6", "ipv6_prefix"])}"',
+    ]
 
 
 def _strict_score(pick: Pick) -> list[str]:
@@ -192,6 +204,7 @@ def _strict_score(pick: Pick) -> list[str]:
         "mesh_failure_decay": 0.5,
         "invalid_messages_weight": -0.7,
         "invalid_messages_decay": 0.5,
+        "gater_weight": pick([1, 3.5]),
     }
     peer = {
         "topic_cap": pick([0, 2]),
@@ -221,6 +234,25 @@ def _strict_score(pick: Pick) -> list[str]:
         "topics": f"[{{ {', '.join(f'{name} = {value}' for name, value in topic.items())} }}]",
     }
     return [f"score.{name} = {value}" for name, value in peer.items()]
+
+
+def _gater(pick: Pick) -> dict[str, Any]:
+    """Draw a gater that keeps messages out, because few can wait for validation."""
+    return {
+        "validate": pick(["true", "true", "false"]),
+        "max_pending_validations": pick([1, 2, 5]),
+        "gater.threshold": pick([0.05, 0.4]),
+        "gater.global_decay": pick([0.5, 0.95]),
+        "gater.source_decay": pick([0.6, 0.99]),
+        "gater.decay_interval_ms": pick([1000, 1500]),
+        "gater.decay_to_zero": pick([0.01, 0.3]),
+        "gater.quiet_ms": pick([60_000, 1000]),
+        "gater.retain_ms": pick([0, 500, 5000]),
+        "gater.duplicate_weight": pick([0.125, 1.5]),
+        "gater.ignore_weight": 1,
+        "gater.reject_weight": pick([1, 16]),
+        "gater.max_retained_addresses": pick([1, 2, 100]),
+    }
 
 
 def _options_11() -> dict[str, Sequence[Any]]:

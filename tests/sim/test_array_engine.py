@@ -19,7 +19,7 @@ from commands import hearsay as run_command
 from hypothesis import given
 from profiles import examples
 
-from corner_scenarios import CORNERS, DIRECT, EXCHANGED, corner_scenarios
+from corner_scenarios import CORNERS, DIRECT, EXCHANGED, GATED, GATED_RETURNING, corner_scenarios
 from engines_agree import agree, check, difference_text, even_plan, plan_of, run_array, run_reference
 from hearsay.api.simulations import simulate
 from hearsay.cli.commands import hearsay
@@ -177,6 +177,19 @@ def test_engines_agree_on_the_copies_that_implementations_withhold(preset):
     assert agree(plan)
     dropped = run_array(plan)[0][:, [Column.EVENT, Column.REASON]]
     assert [TraceEvent.DROP_RPC, Reason.UNWANTED] in dropped.tolist()
+
+
+def test_engines_agree_on_filecoins_bootstrap_nodes():
+    """They gate messages too, and are in no mesh."""
+    others = '[[population]]\nlisted = [1, 5]\nrouter = { preset = "filecoin-bootstrap" }\n'
+    text = JUDGED.replace("[router]", f"{others}[router]") + 'preset = "filecoin"\n'
+    assert agree(plan_of(text))
+
+
+@pytest.mark.parametrize("text", [GATED, GATED_RETURNING])
+def test_messages_are_kept_out_where_too_many_come_to_be_validated(text):
+    dropped = run_array(plan_of(text))[0][:, [Column.EVENT, Column.REASON]]
+    assert [TraceEvent.REJECT, Reason.GATED] in dropped.tolist()
 
 
 def test_engines_agree_on_the_copies_that_are_withdrawn_from_uplinks():

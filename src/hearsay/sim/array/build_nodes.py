@@ -78,6 +78,7 @@ def set_routers(arrays: Arrays, plan: Plan) -> None:
     uses_11 = arrays["parameters"][:, [at.HAS_11, at.ASK_AGAIN]].any()
     arrays.world[at.USES_11] = bool(uses_11) or arrays.world[at.HAS_DIALS]
     arrays.world[at.HAS_SCORES] = bool(arrays["parameters"][:, at.SCORES].any())
+    arrays.world[at.HAS_GATER] = bool(arrays["parameters"][:, at.GATES].any())
     arrays.world[at.USES_12] = bool(arrays["parameters"][:, [at.TELL_FROM, at.SKIPS_SENDERS]].any())
     arrays["reals"] = np.array([reals_of(parameters) for _, parameters in plan.routers], dtype=np.float64)
     topics = sorted(plan.topics)
@@ -152,6 +153,9 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         arrays["more32"][:, [at.DIALLING, at.NAMED_DIALLED]] = 0
         arrays["more64"] = zeros((nodes, at.MORE64), np.int64)
         arrays["more64"][:, at.UPLINK_AT] = -1
+    if w[at.HAS_GATER]:
+        arrays["gaters"] = zeros((nodes, 4), np.float64)
+        _set_addresses(arrays, plan)
     arrays["bytes_out"] = zeros((nodes,), np.int64)
     arrays["members"] = _members(plan, place_of, nodes, topics)
     if w[at.TRACKS_SINCE]:
@@ -179,6 +183,17 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         arrays["cache_serials"] = empty(table, np.int64)
     if w[at.HAS_SCORES]:
         arrays["records"] = empty((*table, 2), np.int64)
+
+
+def _set_addresses(arrays: Arrays, plan: Plan) -> None:
+    """Number the addresses of nodes; a node without a known one has a number of its own."""
+    numbers: dict[str | int, int] = {}
+    book = AddressBook(plan.scenario.addresses)
+    nodes = range(plan.scenario.network.nodes)
+    arrays["addresses"] = np.array(
+        [numbers.setdefault(book.of(node) or node, len(numbers)) for node in nodes], dtype=np.int32
+    )
+    arrays.world[at.SHARES_ADDRESSES] = len(numbers) < len(nodes)
 
 
 def _set_clusters(arrays: Arrays) -> None:
@@ -285,6 +300,8 @@ def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None
         if grows:
             arrays["retained"] = zeros((room,), np.int64)
         arrays["senders"] = _of_messages(arrays)((*arrays["cells"].shape, words), np.uint64)
+    if w[at.HAS_GATER]:
+        arrays["gated"] = zeros((room, 5), np.float64)
     if w[at.USES_12]:
         arrays["idontwants"] = zeros((room, 2), np.int32)
         words = min(_MOST_WORDS, -(-int(degrees.max(initial=1)) // 64))

@@ -186,7 +186,8 @@ class ArrayEngine:
         with_12 = ("idontwants",) if w[at.USES_12] else ()
         with_retained = ("retained",) if w[at.RETAINS] else ()
         with_scores = at.SLOT_SCORES if w[at.HAS_SCORES] else ()
-        for name in ("peers", "flags", "links_of", *with_12, *with_scores, *with_retained):
+        with_gater = ("gated",) if w[at.HAS_GATER] else ()
+        for name in ("peers", "flags", "links_of", *with_12, *with_scores, *with_retained, *with_gater):
             self._enlarge(name, int(w[at.SLOTS]))
 
     def _enlarge(self, name: str, room: int) -> None:

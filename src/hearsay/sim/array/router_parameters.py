@@ -38,6 +38,7 @@ from hearsay.core.scores.declarations import (
     RetainedScores,
     TrackedPromises,
 )
+from hearsay.core.scores.gater import GaterParameters
 from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbers
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.sim.array.rules import direct, mesh, promises, upkeep
@@ -221,6 +222,11 @@ _GOSSIPSUB_11 = (
     ),
     _Column(at.RECORD_TTL, (), lambda given: _of_peer(given, lambda peer: peer.delivery_ttl_ms * 1000)),
     _Column(at.MAX_SENDERS, (), lambda given: _of_peer(given, lambda peer: peer.max_senders_per_delivery)),
+    _Column(at.GATES, ("gater",), lambda given: given.gater is not None),
+    _Column(at.GATER_EVERY, (), lambda given: _of_gater(given, lambda gater: gater.decay_interval_ms * 1000)),
+    _Column(at.GATER_QUIET, (), lambda given: _of_gater(given, lambda gater: gater.quiet_ms * 1000)),
+    _Column(at.GATER_RETAIN, (), lambda given: _of_gater(given, lambda gater: gater.retain_ms * 1000)),
+    _Column(at.GATER_RETAINED, (), lambda given: _of_gater(given, lambda gater: gater.max_retained_addresses)),
 )
 _REALS_OF = ("gossip_factor", "early_graft_penalty")
 """Parameters that stand in `reals`."""
@@ -228,6 +234,10 @@ _REALS_OF = ("gossip_factor", "early_graft_penalty")
 
 def _of_peer(given: GossipsubParameters, value: Callable[[PeerScoreParameters], int]) -> int:
     return value(given.score.peer) if given.score is not None else 0
+
+
+def _of_gater(given: GossipsubParameters, value: Callable[[GaterParameters], int]) -> int:
+    return value(given.gater) if given.gater is not None else 0
 
 
 def _retains(given: GossipsubParameters, which: RetainedScores) -> bool:
@@ -238,17 +248,20 @@ def reals_of(parameters: RouterParameters) -> list[float]:
     """Return a router's line in the table `reals`."""
     if not isinstance(parameters, GossipsubParameters):
         return [0.0] * at.REALS
-    score = parameters.score
+    score, gater = parameters.score, parameters.gater
     line = [parameters.gossip_factor, parameters.early_graft_penalty]
-    if score is None:
-        return line + [0.0] * (at.REALS - len(line))
-    thresholds, peer = score.thresholds, score.peer
-    line += [thresholds.gossip, thresholds.publish, thresholds.graylist, thresholds.opportunistic_graft]
-    line += [peer.topic_cap, peer.misbehaviour_weight, peer.misbehaviour_threshold, peer.misbehaviour_decay]
-    line += [peer.slow_peer_weight, peer.slow_peer_threshold, peer.slow_peer_decay, peer.decay_to_zero]
-    line += [peer.application_weight, peer.shared_address_weight, peer.shared_address_threshold]
-    line += [thresholds.accept_exchange]
-    return list(map(float, line))
+    if score is not None:
+        thresholds, peer = score.thresholds, score.peer
+        line += [thresholds.gossip, thresholds.publish, thresholds.graylist, thresholds.opportunistic_graft]
+        line += [peer.topic_cap, peer.misbehaviour_weight, peer.misbehaviour_threshold, peer.misbehaviour_decay]
+        line += [peer.slow_peer_weight, peer.slow_peer_threshold, peer.slow_peer_decay, peer.decay_to_zero]
+        line += [peer.application_weight, peer.shared_address_weight, peer.shared_address_threshold]
+        line += [thresholds.accept_exchange]
+    line += [0.0] * (at.GATER_THRESHOLD - len(line))
+    if gater is not None:
+        line += [gater.threshold, gater.global_decay, gater.source_decay, gater.decay_to_zero]
+        line += [gater.duplicate_weight, gater.ignore_weight, gater.reject_weight]
+    return list(map(float, line + [0.0] * (at.REALS - len(line))))
 
 
 def topic_of(parameters: RouterParameters, topic: str) -> tuple[list[float], list[int]]:
@@ -258,6 +271,7 @@ def topic_of(parameters: RouterParameters, topic: str) -> tuple[list[float], lis
     numbers = TopicNumbers() if scored is None else scored.numbers()
     times = ("quantum", "window", "activation")
     line = [value for name, value in numbers._asdict().items() if name not in times]
+    line.append(1.0 if scored is None else float(scored.gater_weight))
     return line, [int(scored is not None), *(getattr(numbers, name) for name in times)]
 
 

@@ -20,7 +20,6 @@ EngineName: TypeAlias = Literal["reference", "array"]
 WITH_KERNELS = ("floodsub", "randomsub", "meshsub", "gossipsub")
 REFERENCE_ONLY: Mapping[str, tuple[str, ...]] = {
     "allowed_topics": (),
-    "gater": (),
     "max_cached_bytes": (),
     "max_seen_bytes": (),
     "max_subscription_bytes": (),
@@ -191,6 +190,7 @@ ARRAY_BYTES_PER_SCORE = 32
 ARRAY_BYTES_PER_SCORE_IN_TOPIC = 56
 ARRAY_BYTES_PER_SCORED_DELIVERY = 24
 ARRAY_BYTES_PER_UNWANTED = 8
+ARRAY_BYTES_PER_GATED = 40
 ARRAY_EVENTS_PER_SECOND = 11_000_000
 ARRAY_EVENTS_PER_SECOND_WITH_SCORES = 5_000_000
 ARRAY_EVENTS_PER_SECOND_WITH_LINKS = 2_000_000
@@ -261,6 +261,8 @@ def estimate(scenario: Scenario, engine: EngineName = "reference") -> Estimate:
         per_neighbour += ARRAY_BYTES_PER_SCORE + topics * ARRAY_BYTES_PER_SCORE_IN_TOPIC
         per_delivery += ARRAY_BYTES_PER_SCORED_DELIVERY
         pace = min(pace, ARRAY_EVENTS_PER_SECOND_WITH_SCORES)
+    if any(getattr(router.parameters, "gater", None) is not None for router in scenario.routers.values()):
+        per_neighbour += ARRAY_BYTES_PER_GATED
     if any(getattr(router.parameters, "idontwant_threshold_bytes", 0) for router in scenario.routers.values()):
         per_neighbour += ARRAY_BYTES_PER_UNWANTED
         per_delivery += ARRAY_BYTES_PER_UNWANTED

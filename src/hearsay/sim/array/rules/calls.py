@@ -9,6 +9,7 @@ from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import inlined, kernel, only_with
 from hearsay.sim.array.rules.direct import dial_direct, is_direct
 from hearsay.sim.array.rules.forwarding import publish, receive, validated
+from hearsay.sim.array.rules.gater import decay_gater, gater_due, has_gater, start_gater
 from hearsay.sim.array.rules.gossip import (
     age,
     forget_asked,
@@ -47,10 +48,11 @@ from hearsay.sim.array.rules.promises import (
     begin_heartbeat,
     control_handled,
     end_heartbeat,
+    is_gated,
     trusts_gossip_of,
     uses_11,
 )
-from hearsay.sim.array.rules.retained import forget_old, keeps_slots
+from hearsay.sim.array.rules.retained import forget_old, keeps_scores
 from hearsay.sim.array.rules.scores import decay, has_scores, is_graylisted, penalise_slow
 from hearsay.sim.array.rules.unwanted import (
     accepted_of,
@@ -77,6 +79,7 @@ from hearsay.sim.array.world.layout import (
     GRAYLISTED_SUBSCRIBE,
     HAS_DIALS,
     HAS_DIRECT,
+    HAS_GATER,
     HAS_LINKS,
     HAS_RATINGS,
     HAS_SCORES,
@@ -184,8 +187,11 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
     if has_mesh(w, node):
         phase = below(draw1(w, Purpose.HEARTBEAT_PHASE, node), parameter(w, node, BEAT_SPREAD) + 1)
         due = first_heartbeat(now, parameter(w, node, FIRST_BEAT), phase)
-        if w[SERVICE] or w[HAS_SCORES]:
+        if w[SERVICE] or w[HAS_SCORES] or w[HAS_GATER]:
             nodes64(w)[node, DUE] = due
+        if has_gater(w, node):
+            start_gater(w, now, node)
+            due = min(due, gater_due(w, node))
         if has_scores(w, node):
             more64(w)[node, REFRESHED] = now
             more64(w)[node, REFRESH_DUE] = now + parameter(w, node, REFRESH)
@@ -197,7 +203,8 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
 def call_timer(w: World, th: int, now: int, node: int) -> None:
     _begin(w, th, now, node, EventKind.TIMER_FIRED, -1, -1, -1)
     if has_mesh(w, node):
-        due = _beat_with_scores(w, th, now, node) if has_scores(w, node) else _beat(w, th, now, node)
+        decays = has_scores(w, node) or has_gater(w, node)
+        due = _beat_and_decay(w, th, now, node) if decays else _beat(w, th, now, node)
         _end(w, th, now, node)
         push(w, th, due, node, EventKind.TIMER_FIRED, -1, nodes32(w)[node, STARTS], 0)
         return
@@ -208,21 +215,25 @@ def call_timer(w: World, th: int, now: int, node: int) -> None:
 
 
 @kernel
-def _beat_with_scores(w: World, th: int, now: int, node: int) -> int:
-    """Do what is due: a decay, then a heartbeat; return when something is due again (STANDING-3)."""
+def _beat_and_decay(w: World, th: int, now: int, node: int) -> int:
+    """Do what is due: decays, then a heartbeat; return when something is due again (STANDING-3)."""
     times = more64(w)[node]
     if nodes32(w)[node, OWED] & UNANNOUNCED:
         say_again(w, th, now, node, UNANNOUNCED)
-    if now >= times[REFRESH_DUE]:
-        if keeps_slots(w, node):
+    if has_scores(w, node) and now >= times[REFRESH_DUE]:
+        if keeps_scores(w, node):
             forget_old(w, now, node)
         decay(w, now, node)
         interval = parameter(w, node, REFRESH)
         times[REFRESH_DUE] += ((now - times[REFRESH_DUE]) // interval + 1) * interval
+    if has_gater(w, node):
+        decay_gater(w, now, node)
     due = nodes64(w)[node, DUE]
     if now >= due:
         due = _beat(w, th, now, node)
-    return min(due, times[REFRESH_DUE])
+    if has_scores(w, node):
+        due = min(due, times[REFRESH_DUE])
+    return min(due, gater_due(w, node)) if has_gater(w, node) else due
 
 
 @kernel
@@ -241,10 +252,10 @@ def _beat(w: World, th: int, now: int, node: int) -> int:
     if skips_senders(w, node):
         forget_old_senders(w, node)
     due = now  # a timer fires when it is due, unless the node was busy or it is that of another thing
-    if w[SERVICE] or w[HAS_SCORES]:
+    if w[SERVICE] or w[HAS_SCORES] or w[HAS_GATER]:
         due = nodes64(w)[node, DUE]
     due = next_heartbeat(due, parameter(w, node, INTERVAL), now)
-    if w[SERVICE] or w[HAS_SCORES]:
+    if w[SERVICE] or w[HAS_SCORES] or w[HAS_GATER]:
         nodes64(w)[node, DUE] = due
     if w[HAS_DIALS]:
         more32(w)[node, NAMED_DIALLED] = 0
@@ -325,6 +336,9 @@ def call_message(w: World, th: int, now: int, node: int, sender: int, message: i
         note_message(w, th, now, node, sender, message, hops, via)
     if w[HAS_SCORES] and is_graylisted(w, now, node, find_slot(w, node, sender)):
         drop(w, th, now, node, sender, PUBLISH, 1, Reason.GRAYLISTED)
+        return
+    if w[HAS_GATER] and is_gated(w, now, node, sender):
+        drop(w, th, now, node, sender, PUBLISH, 1, Reason.GATED)
         return
     receive(w, th, now, node, sender, message, hops, via)
     _end(w, th, now, node)
@@ -475,6 +489,9 @@ def _receive_subscriptions(w: World, th: int, now: int, node: int, slot: int, rp
 def _receive_messages(w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int) -> None:
     """Rules: SHELL-6."""
     count = _count(w, rpc, parts, PUBLISH)
+    if w[HAS_GATER] and count and is_gated(w, now, node, sender):
+        drop(w, th, now, node, sender, PUBLISH, count, Reason.GATED)
+        return
     allowed = parameter(w, node, MAX_MESSAGES)
     if count > allowed:
         drop(w, th, now, node, sender, PUBLISH, count - allowed, Reason.OVER_LIMIT)

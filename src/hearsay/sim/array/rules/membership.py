@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from hearsay.core.language.events import EventKind
 from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.rules.gater import gater_connects, gater_disconnects, has_gater
 from hearsay.sim.array.rules.gossip import forget_fanout
 from hearsay.sim.array.rules.mesh import has_mesh, join_mesh, leave_mesh, leave_peer, peer_unsubscribed, say_link
-from hearsay.sim.array.rules.retained import connects, disconnects, keeps_slots
+from hearsay.sim.array.rules.retained import connects, disconnects, keeps_scores
 from hearsay.sim.array.rules.scores import count_topic, forget_slot, neighbourhood_changes
 from hearsay.sim.array.rules.unwanted import begin_connection, end_connection
 from hearsay.sim.array.rules.upkeep import fill_up
@@ -144,12 +145,14 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
         elif members(w)[peer, topic] & APPLICATION:
             table[slot, topic] = SUBSCRIBED
     table[slot, 0] |= CONNECTED | (NATIVE if native else 0) | (DIALLED if dialled else 0)
-    if keeps_slots(w, node):
+    if keeps_scores(w, node):
         connects(w, node, slot)
     elif w[HAS_SCORES]:
         forget_slot(w, slot)
     if w[HAS_SCORES]:
         neighbourhood_changes(w, node)
+    if has_gater(w, node):
+        gater_connects(w, node, slot)
     if w[USES_12]:
         begin_connection(w, slot)
 
@@ -168,7 +171,9 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
     """Remove a peer from the router; the slot stays."""
     table = flags(w)
     peer = peers(w)[slot]
-    if keeps_slots(w, node):
+    if has_gater(w, node):
+        gater_disconnects(w, now, node, slot)
+    if keeps_scores(w, node):
         disconnects(w, now, node, slot)
         table[slot, 0] &= ~CONNECTED
         neighbourhood_changes(w, node)

@@ -15,6 +15,15 @@ from hearsay.core.rules.score_parts import may_gossip
 from hearsay.core.scores.promises import PromiseParameters
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import inlined, only_with
+from hearsay.sim.array.rules.direct import is_direct
+from hearsay.sim.array.rules.gater import (
+    gater_asks,
+    gater_delivers,
+    gater_rejects,
+    gater_repeats,
+    has_gater,
+    is_let_in,
+)
 from hearsay.sim.array.rules.scores import (
     begin_to_keep_scores,
     count_delivery,
@@ -44,6 +53,7 @@ from hearsay.sim.array.world.layout import (
     OUT_COUNT,
     PROMISES,
     PUBLISHER,
+    TOPIC,
     TOPICS,
     TRACKED,
     USES_11,
@@ -80,6 +90,8 @@ def uses_11(w: World, node: int) -> bool:
 def first_copy(w: World, now: int, node: int, sender: int, message: int) -> None:
     """Count a first copy, which keeps promises (PROMISE-2)."""
     count_validation(w, now, node, message)
+    if has_gater(w, node):
+        gater_asks(w, node)
     _keep(w, node, sender, message)
 
 
@@ -88,6 +100,8 @@ def accepted(w: World, now: int, node: int, sender: int, message: int) -> None:
     """Count an accepted message; `sender` is -1 for one's own."""
     slot = find_slot(w, node, sender) if sender >= 0 and has_scores(w, node) else -1
     count_delivery(w, now, node, slot, message)
+    if has_gater(w, node):
+        gater_delivers(w, node, sender, messages(w)[message, TOPIC])
     _keep(w, node, sender, message)
 
 
@@ -99,6 +113,8 @@ def duplicate(w: World, now: int, node: int, sender: int, message: int) -> None:
         return
     if has_scores(w, node):
         count_duplicate(w, now, node, find_slot(w, node, sender), message)
+    if has_gater(w, node):
+        gater_repeats(w, node, sender)
     if parameter(w, node, ASKED_MUST_SEND):
         _keep(w, node, sender, message)
 
@@ -107,8 +123,19 @@ def duplicate(w: World, now: int, node: int, sender: int, message: int) -> None:
 def rejected(w: World, now: int, node: int, sender: int, message: int, reason: int) -> None:
     if has_scores(w, node):
         count_rejection(w, now, node, find_slot(w, node, sender), message, reason)
+    if has_gater(w, node):
+        gater_rejects(w, now, node, sender, reason)
     if rejection_keeps(reason):
         _keep(w, node, sender, message)
+
+
+@part_of_11
+def is_gated(w: World, now: int, node: int, sender: int) -> bool:
+    """Return whether a peer's messages are kept out; if so it cannot keep its promises (PROMISE-4)."""
+    if not has_gater(w, node) or is_direct(w, node, find_slot(w, node, sender)) or is_let_in(w, now, node, sender):
+        return False
+    lists.remove(w, node, PROMISES, -1, sender)
+    return True
 
 
 # Promises.

@@ -11,6 +11,7 @@ import numpy as np
 
 from hearsay.core.rules import score_parts as parts
 from hearsay.sim.array.machine.compiling import inlined, only_with
+from hearsay.sim.array.rules.gater import has_gater
 from hearsay.sim.array.rules.scores import change, forget_slot, go_away, has_scores, neighbourhood_changes, score_now
 from hearsay.sim.array.world.knowledge import column
 from hearsay.sim.array.world.layout import (
@@ -50,9 +51,15 @@ _BLAMELESS = 1
 
 
 @inlined
+def keeps_scores(w: World, node: int) -> bool:
+    """Return whether neighbours may keep their scores when they disconnect."""
+    return w[RETAINS] != 0 and has_scores(w, node)
+
+
+@inlined
 def keeps_slots(w: World, node: int) -> bool:
     """Return whether neighbours keep their slots when they disconnect."""
-    return w[RETAINS] != 0 and has_scores(w, node)
+    return keeps_scores(w, node) or has_gater(w, node)
 
 
 @retaining

@@ -10,7 +10,7 @@ from __future__ import annotations
 from hearsay.core.language.events import EventKind
 from hearsay.sim.array.machine.compiling import kernel, only_with
 from hearsay.sim.array.rules.calls import call_connected, call_dial_failed, call_disconnected
-from hearsay.sim.array.rules.retained import keeps_slots, move_senders
+from hearsay.sim.array.rules.retained import keeps_scores, keeps_slots, move_senders
 from hearsay.sim.array.rules.unwanted import number_again
 from hearsay.sim.array.travel.dials import BY_ROUTER, with_dials
 from hearsay.sim.array.world.layout import (
@@ -192,7 +192,7 @@ def connect_pair(w: World, node: int, target: int, old: int) -> int:
 @with_links
 def _new_slot(w: World, node: int, peer: int) -> int:
     slot = insert_slot(w, node, peer)
-    if keeps_slots(w, node):
+    if keeps_scores(w, node):
         move_senders(w, node, slot)
     if w[USES_12]:
         number_again(w, node)

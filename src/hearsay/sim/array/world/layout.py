@@ -34,6 +34,9 @@ kernels do; and an array can grow between two calls unnoticed.
 | retained | slot | until when the score of a neighbour is kept that has gone; only with scores and faults |
 | ratings, rated | entry (, node) | what applications think of nodes: RATED and BY; only with scores |
 | address_names | router, node, place | what an address counts as, -1 for nothing; only with scores |
+| gated | slot, field | what an address sent, for the gater, with each peer at it; only with a gater |
+| gaters | node, field | what the gater counts of a node; only with a gater |
+| addresses | node | a number for each address, one's own without an address; only with a gater |
 | idontwants | slot, field | what counts of a neighbour's IDONTWANTs; only with 1.2 |
 | unwanted | node, column, field | which neighbours do not want a message; only with 1.2 |
 | urgent | thread, entry, field | IDONTWANTs of the call at work |
@@ -99,13 +102,15 @@ RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
 SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = _scalar.take(4)
 WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, WIDEN_FROM = _scalar.take(7)
 HAS_RATINGS, HAS_ADDRESSES, HAS_OWN_PLACES, CLUSTERS, HAS_DIALS, HAS_DIRECT = _scalar.take(6)
+HAS_GATER, SHARES_ADDRESSES = _scalar.take(2)
 """SEEN_FOR: how long a message is remembered at least. CHANGES_NOTHING: payloads without effect where they are
 known. DEFERS: RPCs go through `transport.py`. QUIET_UNTIL: until then connections come about, and nothing else
 happens. WITNESSES: what is handed to some nodes is written down. USES_11: some router does, or
 has `ask_again_heartbeats`. HAS_SCORES: some router has. USES_12: some router uses IDONTWANT, or skips senders.
 RETAINS: neighbours that disconnect may keep their scores. WIDEN_FROM: slots of a node with which `senders` needs more
 fields. HAS_OWN_PLACES: nodes join few of the topics each. CLUSTERS: columns of a topic's messages are next to each
-other. HAS_DIALS: routers dial; then links have memory, and PRUNEs name peers. HAS_DIRECT: nodes have direct peers."""
+other. HAS_DIALS: routers dial; then links have memory, and PRUNEs name peers. HAS_DIRECT: nodes have direct peers.
+SHARES_ADDRESSES: a gater counts several nodes as one address."""
 SCALARS = 96
 
 # Values of STATUS: why a call of an entry returned.
@@ -137,23 +142,25 @@ _field = Numbers()
     RECORD_TTL, MAX_SENDERS, TELL_FROM, TELLS_OWN, HEEDS, UNWANTED_TICKS, MAX_UNWANTED_IDS, MAX_UNWANTED_RPCS,
     MAX_UNWANTED_OF_PEER, MAX_UNWANTED, SKIPS_SENDERS, MAX_CHANGES, WITHDRAWS, RETAIN,
     NOT_POSITIVE_ONLY, UNTIL_RETURN, DECAYS_AWAY, MAX_RETAINED, DIALS_PER_PRUNE, DIRECT_TICKS, DIRECT_GRAFT,
-) = _field.take(101)  # fmt: skip
-PARAMETERS = 101
+    GATES, GATER_EVERY, GATER_QUIET, GATER_RETAIN, GATER_RETAINED,
+) = _field.take(106)  # fmt: skip
+PARAMETERS = 106
 """HAS_11: any parameter of gossipsub 1.1 is used; SCORES: with scores, and what follows is of them, up to
 MAX_SENDERS. TELL_FROM: size from which the mesh gets IDONTWANT. MAX_CHANGES: of
 subscriptions in an RPC."""
 (
     GOSSIP_FACTOR, EARLY_PENALTY, GOSSIP_FROM, PUBLISH_FROM, GRAYLIST_BELOW, OPPORTUNITY_BELOW, TOPIC_CAP,
     MISBEHAVIOUR_WEIGHT, MISBEHAVIOUR_THRESHOLD, MISBEHAVIOUR_DECAY, SLOW_WEIGHT, SLOW_THRESHOLD, SLOW_DECAY, ZERO,
-    APPLICATION_WEIGHT, ADDRESS_WEIGHT, ADDRESS_THRESHOLD, ACCEPT_EXCHANGE_FROM,
-) = range(18)  # fmt: skip
-REALS = 18
+    APPLICATION_WEIGHT, ADDRESS_WEIGHT, ADDRESS_THRESHOLD, ACCEPT_EXCHANGE_FROM, GATER_THRESHOLD, NODE_DECAY,
+    SOURCE_DECAY, GATER_ZERO, DUPLICATE_WEIGHT, IGNORED_WEIGHT, REJECTED_WEIGHT,
+) = range(25)  # fmt: skip
+REALS = 25
 """Fields of `reals`. Scores decide with those that are called FROM or BELOW."""
 (
     TOPIC_WEIGHT, TIME_WEIGHT, TIME_CAP, FIRST_WEIGHT, FIRST_DECAY, FIRST_CAP, MESH_WEIGHT, MESH_DECAY, MESH_CAP,
-    MESH_THRESHOLD, FAILURE_WEIGHT, FAILURE_DECAY, INVALID_WEIGHT, INVALID_DECAY,
-) = range(14)  # fmt: skip
-TOPIC_REALS = 14
+    MESH_THRESHOLD, FAILURE_WEIGHT, FAILURE_DECAY, INVALID_WEIGHT, INVALID_DECAY, GATER_WEIGHT,
+) = range(15)  # fmt: skip
+TOPIC_REALS = 15
 IS_SCORED, QUANTUM, WINDOW, ACTIVATION = range(4)
 """Fields of `topic_times`."""
 FLOODSUB, RANDOMSUB, MESHSUB, GOSSIPSUB = (
@@ -233,6 +240,10 @@ ACTIVE, UNSUBSCRIBED = 1, 2
 RECORD, DECIDED = range(2)
 """Fields of `records`: until when it lasts, with its state in the lowest bits, or 0; when the verdict came."""
 STATE_BITS = 3
+BROUGHT, REPEATED, IGNORED, REJECTED, AWAY_UNTIL = range(5)
+"""Fields of `gated`; the last one is 0 unless all peers of the address have gone, and this was the last."""
+VALIDATED, THROTTLED, THROTTLED_AT, GATER_DUE = range(4)
+"""Fields of `gaters`. Times are doubles, too, which hold the microseconds of 285 years."""
 
 # Links.
 LINK_SOURCE, DESTINATION, TWIN, PREVIOUS, SEQUENCE, LINK_FLAGS = range(6)
@@ -339,6 +350,9 @@ retained = _view("retained", np.int64, None)
 ratings = _view("ratings", np.float64, None)
 rated = _view("rated", np.uint8, None, None)
 address_names = _view("address_names", np.int32, None, None, 2)
+gated = _view("gated", np.float64, None, 5)
+gaters = _view("gaters", np.float64, None, 4)
+addresses = _view("addresses", np.int32, None)
 idontwants = _view("idontwants", np.int32, None, 2)
 unwanted = _view("unwanted", np.uint64, None, None, None)
 urgent = _view("urgent", np.int64, None, None, 2)
@@ -391,6 +405,7 @@ WITHOUT_11 = (
     HAS_ADDRESSES,
     HAS_DIALS,
     HAS_DIRECT,
+    HAS_GATER,
 )
 WITHOUT_LINKS = (HAS_LINKS, HAS_LOSS, HAS_JITTER, UPLINK, SERVICE, WITNESSES)
 world: Any = _world(WorldType("World"))

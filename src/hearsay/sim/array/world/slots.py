@@ -18,11 +18,13 @@ from hearsay.sim.array.machine.memory import sort_numbers
 from hearsay.sim.array.world.draws import below, draw1, draw2, scaled
 from hearsay.sim.array.world.layout import (
     ALL_NATIVE,
+    AWAY_UNTIL,
     CAP,
     CONNECTED,
     COUNT,
     DIALLED,
     FIRST_SLOT,
+    HAS_GATER,
     HAS_LINKS,
     HAS_NATTED,
     HAS_OWN_PLACES,
@@ -52,6 +54,7 @@ from hearsay.sim.array.world.layout import (
     dial_starts,
     dial_targets,
     flags,
+    gated,
     idontwants,
     latencies,
     links_of,
@@ -241,6 +244,8 @@ def insert_slot(w: World, node: int, peer: int) -> int:
     links_of(w)[at] = -1
     if w[RETAINS]:
         retained(w)[at] = 0
+    if w[HAS_GATER]:
+        gated(w)[at, AWAY_UNTIL] = 0.0
     for topic in range(w[TOPICS]):
         flags(w)[at, topic] = 0
     return at
@@ -265,6 +270,9 @@ def _move(w: World, start: int, goal: int) -> None:
         _move_scores(w, start, goal)
     if w[RETAINS]:
         retained(w)[goal] = retained(w)[start]
+    if w[HAS_GATER]:
+        for field in range(5):
+            gated(w)[goal, field] = gated(w)[start, field]
     if w[USES_12]:
         for field in range(2):
             idontwants(w)[goal, field] = idontwants(w)[start, field]
