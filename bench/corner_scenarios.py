@@ -890,6 +890,52 @@ mean_session_s = 2
 """
 """Peers return, whose counts are kept or forgotten; there are no scores."""
 
+BYTES = """
+warmup_s = 1
+linger_s = 1
+[network]
+nodes = 16
+degree = 5
+[links]
+min_ms = 5
+max_ms = 300
+[router]
+preset = "r1"
+degree = 3
+degree_low = 2
+degree_high = 4
+degree_lazy = 8
+heartbeat_interval_ms = 300
+first_heartbeat_ms = 100
+first_heartbeat_spread_ms = 100
+max_cached_bytes = 3000
+max_seen_bytes = 3000
+max_subscription_bytes_per_peer = 515
+max_subscription_bytes = 3000
+[[population]]
+share = 0.3
+router = { preset = "r1", max_subscription_bytes_per_peer = 344, max_cached_bytes = 1500, max_seen_bytes = 2000 }
+[[topics]]
+name = "a"
+[[topics]]
+name = "b"
+size_bytes = 900
+subscribers_share = 0.6
+[[topics]]
+name = "c10"
+subscribers_share = 0.6
+[[topics]]
+name = "d"
+subscribers_share = 0.6
+[loss]
+rate = 0.2
+[workload]
+messages = 40
+interval_s = 0.1
+publishers = "any"
+"""
+"""There is no room for all messages, ids and subscriptions."""
+
 _RESTLESS = (
     ("a", FANOUT),
     ("topic", NEWS),
@@ -901,6 +947,7 @@ _RESTLESS = (
     ("topic-0", HASTY),
     ("topic-0", EXCHANGED),
     ("topic", DIRECT),
+    ("a", BYTES),
 )
 _QUIET = (
     SLOW,

@@ -121,7 +121,10 @@ def _options(kind: str) -> dict[str, Sequence[Any]]:
         "coalesce": ["true", "false"],
         "seen_ttl_ms": [500, 2000],
         "max_seen": [1, 3],
+        "max_seen_bytes": [100, 800],
         "max_subscriptions_per_peer": [1],
+        "max_subscription_bytes_per_peer": [171, 172, 345],
+        "max_subscription_bytes": [300, 600, 2000],
         "max_messages_per_rpc": [1],
         "max_subscriptions_per_rpc": [1],
         "max_control_per_rpc": [1, 2],
@@ -159,6 +162,7 @@ def _options(kind: str) -> dict[str, Sequence[Any]]:
             "max_ids_per_iwant": [1, 3],
             "iwant_answers_per_id": [0, 1],
             "max_cached_messages": [1, 2],
+            "max_cached_bytes": [600, 1500, 5000],
         }
         options |= _options_11() | _options_12()
     return options

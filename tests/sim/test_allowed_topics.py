@@ -62,7 +62,6 @@ def test_a_peer_that_is_to_publish_or_join_must_be_allowed_to(changes):
 
 
 def test_the_array_engine_refuses_each_by_its_key():
-    problems = unsupported(scenario(router__max_subscription_bytes=7))
+    problems = unsupported(scenario())
     assert "router.allowed_topics: only without it" in problems
-    assert "router.max_subscription_bytes = 7: only 0" in problems
     assert "population.0.router.allowed_topics: only without it" in problems

@@ -620,13 +620,13 @@ def test_latencies_are_the_reference_engines():
 def test_parameters_without_a_kernel_are_named():
     keys = [
         ("router.preset", "v1.1"),
-        ("router.max_cached_bytes", "1"),
-        ("router.max_subscription_bytes", "1"),
+        ("router.partial_messages", "true"),
+        ("router.places_per_address", "1"),
     ]
     scenario = load_scenario(None, "r1", [*keys, ("network.nodes", "100000")])
     assert [re.split(" =|:", problem)[0] for problem in unsupported(scenario)] == [
-        "router.max_cached_bytes",
-        "router.max_subscription_bytes",
+        "router.partial_messages",
+        "router.places_per_address",
     ]
     assert choose_engine(scenario)[0] == "reference"
     assert unsupported(load_scenario(None, "r1", keys[:1])) == []

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.rpc import FLOODSUB, Message, Rpc, knows_backoff, knows_idontwant
-from hearsay.core.language.sizes import message_size, part_sizes
+from hearsay.core.language.sizes import message_footprint, message_size, part_sizes
 from hearsay.core.language.sizes import rpc_framed_size as framed_size
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import negotiate
 from hearsay.core.scores.records import SharedAddresses
+from hearsay.core.shell.peers import subscription_bytes
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.core.shell.strategy import Strategy
 from hearsay.sim.array.machine.memory import filled, sparse_zeros, zeros
@@ -31,7 +32,11 @@ from hearsay.sim.plan.plan import Plan
 def set_topics(arrays: Arrays, plan: Plan, order: Sequence[int]) -> None:
     names = [plan.topics[topic] for topic in order]
     arrays["topics"] = np.array(
-        [[topic, len(name.encode())] for topic, name in zip(order, names, strict=True)], dtype=np.int64
+        [
+            [topic, len(name.encode()), message_footprint(Message(0, name, b"", 0)), subscription_bytes(name)]
+            for topic, name in zip(order, names, strict=True)
+        ],
+        dtype=np.int64,
     )
     arrays["topic_keys"] = np.array([key_of(name) for name in names], dtype=np.uint64)
 
@@ -93,9 +98,10 @@ def set_routers(arrays: Arrays, plan: Plan) -> None:
     shortest = min(parameters.seen_ttl_us for _, parameters in plan.routers)
     arrays.world[at.SEEN_EXPIRES] = min(longest, shortest) <= plan.end_us
     most = len(plan.publications)
-    arrays.world[at.MAX_SEEN_BINDS] = any(parameters.max_seen < most for _, parameters in plan.routers)
+    arrays.world[at.MAX_SEEN_BINDS] = bool((arrays["parameters"][:, at.MAX_SEEN] < most).any())
     arrays.world[at.MAX_CACHED_BINDS] = any(
-        isinstance(parameters, GossipsubParameters) and parameters.max_cached_messages < most
+        isinstance(parameters, GossipsubParameters)
+        and (parameters.max_cached_messages < most or parameters.max_cached_bytes > 0)
         for _, parameters in plan.routers
     )
     _set_sure_duplicates(arrays, plan)

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hearsay.core.language.sizes import SEEN_BYTES, length_of
 from hearsay.core.mesh.parameters import (
     DirectGraft,
     FanoutTopUp,
@@ -65,14 +66,24 @@ def _by_time(given: Any) -> bool:
     return getattr(given, "seen_by", SeenBy.TIME) is SeenBy.TIME
 
 
+_ID_BYTES = SEEN_BYTES + length_of(0)
+"""Memory of an id in a seen cache; all ids are numbers here."""
+
+
+def _most_seen(given: RouterParameters) -> int:
+    return min(given.max_seen, given.max_seen_bytes // _ID_BYTES) if given.max_seen_bytes else given.max_seen
+
+
 _SHARED = (
     _Column(at.HELLO, ("hello",)),
     _Column(at.ANNOUNCE_AGAIN, ("announce_again_ms",)),
     _Column(at.COALESCE, ("coalesce",)),
     _Column(at.VALIDATE, ("validate",)),
     _Column(at.SEEN_TTL, ("seen_ttl_ms",), lambda given: given.seen_ttl_us if _by_time(given) else 0),
-    _Column(at.MAX_SEEN, ("max_seen",)),
+    _Column(at.MAX_SEEN, ("max_seen", "max_seen_bytes"), _most_seen),
     _Column(at.MAX_SUBSCRIPTIONS, ("max_subscriptions_per_peer",)),
+    _Column(at.MAX_SUBSCRIPTION_BYTES, ("max_subscription_bytes",)),
+    _Column(at.MAX_BYTES_OF_PEER, ("max_subscription_bytes_per_peer",)),
     _Column(at.MAX_MESSAGES, ("max_messages_per_rpc",)),
     _Column(at.MAX_CHANGES, ("max_subscriptions_per_rpc",)),
     _Column(at.MAX_CONTROL, ("max_control_per_rpc",)),
@@ -119,6 +130,7 @@ _GOSSIPSUB = (
     _Column(at.MAX_IWANT, ("max_ids_per_iwant",)),
     _Column(at.ANSWERS_LIMIT, ("iwant_answers_per_id",)),
     _Column(at.MAX_CACHED, ("max_cached_messages",)),
+    _Column(at.MAX_CACHED_BYTES, ("max_cached_bytes",)),
 )
 _WHEN_FULL = {
     OutboundWhenFull.ALWAYS: score_parts.ALWAYS,

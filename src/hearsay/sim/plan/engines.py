@@ -20,10 +20,6 @@ EngineName: TypeAlias = Literal["reference", "array"]
 WITH_KERNELS = ("floodsub", "randomsub", "meshsub", "gossipsub")
 REFERENCE_ONLY: Mapping[str, tuple[str, ...]] = {
     "allowed_topics": (),
-    "max_cached_bytes": (),
-    "max_seen_bytes": (),
-    "max_subscription_bytes": (),
-    "max_subscription_bytes_per_peer": (),
     "partial_messages": (
         "max_groups_per_peer",
         "max_metadata_bytes",

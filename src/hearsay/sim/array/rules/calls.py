@@ -20,7 +20,10 @@ from hearsay.sim.array.rules.gossip import (
     on_iwant,
 )
 from hearsay.sim.array.rules.membership import (
+    ACCEPTED,
+    OVER_LIMIT,
     SAID_AGAIN,
+    THROTTLED,
     connect,
     disconnect,
     has_dialled,
@@ -407,8 +410,9 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
     if is_graylisted(w, now, node, slot) and not (about and parameter(w, node, GRAYLISTED_SUBSCRIBE)):
         drop(w, th, now, node, sender, SUBSCRIBE if about else kind, 1, Reason.GRAYLISTED)
     elif about:
-        if not on_subscription(w, th, now, node, slot, topic, kind == SUBSCRIBE):
-            drop(w, th, now, node, sender, SUBSCRIBE, 1, Reason.OVER_LIMIT)
+        reason = on_subscription(w, th, now, node, slot, topic, kind == SUBSCRIBE)
+        if reason != ACCEPTED:
+            drop(w, th, now, node, sender, SUBSCRIBE, 1, reason)
     elif parameter(w, node, MAX_CONTROL) < 1:
         drop(w, th, now, node, sender, kind, 1, Reason.OVER_LIMIT)
     elif kind == GRAFT:
@@ -475,14 +479,18 @@ def _drop_messages_and_control(
 @kernel
 def _receive_subscriptions(w: World, th: int, now: int, node: int, slot: int, rpc: int, parts: int) -> None:
     over = 0
+    throttled = 0
     for index in range(parts):
         part = words_at(w, part_place(rpc, index))
         kind = part[PART_KIND]
-        about = kind == SUBSCRIBE or kind == UNSUBSCRIBE
-        if about and not on_subscription(w, th, now, node, slot, part[PART_TOPIC], kind == SUBSCRIBE):
-            over += 1
+        if kind == SUBSCRIBE or kind == UNSUBSCRIBE:
+            reason = on_subscription(w, th, now, node, slot, part[PART_TOPIC], kind == SUBSCRIBE)
+            over += int(reason == OVER_LIMIT)
+            throttled += int(reason == THROTTLED)
     if over:
         drop(w, th, now, node, peers(w)[slot], SUBSCRIBE, over, Reason.OVER_LIMIT)
+    if throttled:
+        drop(w, th, now, node, peers(w)[slot], SUBSCRIBE, throttled, Reason.THROTTLED)
 
 
 @kernel

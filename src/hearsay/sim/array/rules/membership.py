@@ -5,7 +5,9 @@ node's header has the bits that any slot has."""
 
 from __future__ import annotations
 
+from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
+from hearsay.core.language.sizes import TOPIC_VIEW_BYTES
 from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.gater import gater_connects, gater_disconnects, has_gater
 from hearsay.sim.array.rules.gossip import forget_fanout
@@ -31,6 +33,8 @@ from hearsay.sim.array.world.layout import (
     IN_FANOUT,
     JOINED,
     LINK_FLAGS,
+    MAX_BYTES_OF_PEER,
+    MAX_SUBSCRIPTION_BYTES,
     MAX_SUBSCRIPTIONS,
     NATIVE,
     NEWS,
@@ -39,6 +43,7 @@ from hearsay.sim.array.world.layout import (
     ROUTER_KIND,
     STARTS,
     SUBSCRIBED,
+    SUBSCRIPTION,
     TICK,
     TOPICS,
     TRACKS_SINCE,
@@ -56,12 +61,13 @@ from hearsay.sim.array.world.layout import (
     nodes32,
     peers,
     since_us,
+    topics,
     words_at,
 )
 from hearsay.sim.array.world.payload import GRAFT, PART_KIND, PART_TOPIC, PRUNE, SUBSCRIBE, UNSUBSCRIBE, part_place
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import row
-from hearsay.sim.array.world.slots import end_slot, first_slot, is_native, parameter, router
+from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, is_native, parameter, router
 from hearsay.trace.language.event_rows import add_peer_row, join_row, leave_row, remove_peer_row
 
 SAID_AGAIN = UNANNOUNCED | UNSENT
@@ -124,6 +130,10 @@ def say_again(w: World, th: int, now: int, node: int, what: int) -> None:
     nodes32(w)[node, OWED] = nodes32(w)[node, OWED] & ~SAID_AGAIN | left
 
 
+ACCEPTED = -1
+"""In place of a reason."""
+OVER_LIMIT = int(Reason.OVER_LIMIT)
+THROTTLED = int(Reason.THROTTLED)
 NO_MEMBER = -1
 """In `since_us`: not a member now."""
 
@@ -188,8 +198,8 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
 
 
 @kernel
-def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: int, subscribe: bool) -> bool:
-    """Handle a SUBSCRIBE or UNSUBSCRIBE; return False if it is one too many (SHELL-6)."""
+def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: int, subscribe: bool) -> int:
+    """Handle a SUBSCRIBE or UNSUBSCRIBE; return the reason if it is refused, or ACCEPTED."""
     table = flags(w)
     if not subscribe:
         if table[slot, topic] & SUBSCRIBED:
@@ -198,21 +208,49 @@ def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: in
             if parameter(w, node, ROUTER_KIND) == GOSSIPSUB:
                 lists.remove(w, node, NEWS, topic, peers(w)[slot])
             table[slot, topic] &= ~(SUBSCRIBED | IN_FANOUT)
-        return True
+        return ACCEPTED
     if table[slot, topic] & SUBSCRIBED:
-        return True
-    most = parameter(w, node, MAX_SUBSCRIPTIONS)
-    if most < w[TOPICS]:
-        count = 0
-        for other in range(w[TOPICS]):
-            if table[slot, other] & SUBSCRIBED:
-                count += 1
-        if count >= most:
-            return False
+        return ACCEPTED
+    refusal = _refusal(w, node, slot, topic)
+    if refusal != ACCEPTED:
+        return refusal
     table[slot, topic] |= SUBSCRIBED
     if parameter(w, node, GRAFT_ON_SUBSCRIBE) and is_native(w, slot):
         fill_up(w, th, now, node, slot, topic)
-    return True
+    return ACCEPTED
+
+
+@kernel
+def _refusal(w: World, node: int, slot: int, topic: int) -> int:
+    """Return why there is no room for a subscription, or ACCEPTED (SHELL-6)."""
+    most = parameter(w, node, MAX_SUBSCRIPTIONS)
+    most_bytes = parameter(w, node, MAX_BYTES_OF_PEER)
+    if most < w[TOPICS] or most_bytes:
+        count = 0
+        size = topics(w)[topic, SUBSCRIPTION]
+        for other in range(w[TOPICS]):
+            if flags(w)[slot, other] & SUBSCRIBED:
+                count += 1
+                size += topics(w)[other, SUBSCRIPTION]
+        if count >= most or 0 < most_bytes < size:
+            return OVER_LIMIT
+    most_bytes = parameter(w, node, MAX_SUBSCRIPTION_BYTES)
+    if most_bytes and not is_in(w, node, topic) and _memory_of_all(w, node) >= most_bytes:
+        return THROTTLED
+    return ACCEPTED
+
+
+@kernel
+def _memory_of_all(w: World, node: int) -> int:
+    """Return the memory of all peers' subscriptions."""
+    size = 0
+    for topic in range(w[TOPICS]):
+        own = 0
+        for slot in range(first_slot(w, node), end_slot(w, node)):
+            if flags(w)[slot, topic] & SUBSCRIBED:
+                own += topics(w)[topic, SUBSCRIPTION]
+        size += own + (TOPIC_VIEW_BYTES if own else 0)
+    return size
 
 
 @kernel

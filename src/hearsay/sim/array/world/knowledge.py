@@ -20,12 +20,15 @@ from hearsay.sim.array.world.layout import (
     CACHE_BEAT,
     CLUSTERS,
     COLUMNS,
+    DATA_BYTES,
+    EMPTY_MESSAGE,
     END,
     FIRST_MESSAGE,
     GOSSIPS_FROM,
     HISTORY,
     MAX_CACHED,
     MAX_CACHED_BINDS,
+    MAX_CACHED_BYTES,
     MAX_SEEN,
     MAX_SEEN_BINDS,
     NEWEST,
@@ -39,6 +42,7 @@ from hearsay.sim.array.world.layout import (
     SEEN_WINDOWS,
     SERIAL,
     TICK,
+    TOPIC,
     Word,
     World,
     cache_serials,
@@ -52,6 +56,7 @@ from hearsay.sim.array.world.layout import (
     revived,
     seen,
     seen_serials,
+    topics,
 )
 from hearsay.sim.array.world.slots import parameter
 
@@ -204,21 +209,26 @@ def _forget_oldest_seen(w: World, now: int, node: int, newest: int) -> None:
 
 @kernel
 def _forget_oldest_cached(w: World, node: int, newest: int) -> None:
-    """Do the same for a message cache (CACHE-1)."""
+    """Do the same for a message cache, of which bytes are bounded too (CACHE-1)."""
     order = cache_serials(w)[node]
     nodes64(w)[node, SERIAL] += 1
     order[newest] = nodes64(w)[node, SERIAL]
-    count = 0
-    oldest = newest
-    gone = -1
-    for message in range(w[FIRST_MESSAGE], w[NEWEST]):
-        at = column(w, message)
-        if is_cached(w, node, at):
-            count += 1
-            if order[at] <= order[oldest]:
-                oldest = at
-                gone = message
-    if count > parameter(w, node, MAX_CACHED):
+    most_bytes = parameter(w, node, MAX_CACHED_BYTES)
+    while True:
+        count = 0
+        size = 0
+        oldest = newest
+        gone = -1
+        for message in range(w[FIRST_MESSAGE], w[NEWEST]):
+            at = column(w, message)
+            if is_cached(w, node, at):
+                count += 1
+                size += topics(w)[messages(w)[message, TOPIC], EMPTY_MESSAGE] + messages(w)[message, DATA_BYTES]
+                if order[at] <= order[oldest]:
+                    oldest = at
+                    gone = message
+        if count <= parameter(w, node, MAX_CACHED) and not 0 < most_bytes < size:
+            return
         forget_cached(w, node, gone)
 
 

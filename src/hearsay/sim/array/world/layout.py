@@ -8,7 +8,7 @@ kernels do; and an array can grow between two calls unnoticed.
 |---|---|---|
 | parameters | router, field | the routers' parameters as integers |
 | bases | purpose | hashes of (seed, purpose), where every draw starts |
-| topics, topic_keys | topic | number in the trace, length of the name; key. Topics are in the order of their names |
+| topics, topic_keys | topic | number in the trace, length of the name, memory; key. Topics are in the order of names |
 | messages | message, field | what is known of every message before the run |
 | verdicts | message, field | what is due of messages that may be rejected; only with `reject_share` |
 | nodes32, nodes64 | node, field | the header of a node |
@@ -142,9 +142,10 @@ _field = Numbers()
     RECORD_TTL, MAX_SENDERS, TELL_FROM, TELLS_OWN, HEEDS, UNWANTED_TICKS, MAX_UNWANTED_IDS, MAX_UNWANTED_RPCS,
     MAX_UNWANTED_OF_PEER, MAX_UNWANTED, SKIPS_SENDERS, MAX_CHANGES, WITHDRAWS, RETAIN,
     NOT_POSITIVE_ONLY, UNTIL_RETURN, DECAYS_AWAY, MAX_RETAINED, DIALS_PER_PRUNE, DIRECT_TICKS, DIRECT_GRAFT,
-    GATES, GATER_EVERY, GATER_QUIET, GATER_RETAIN, GATER_RETAINED,
-) = _field.take(106)  # fmt: skip
-PARAMETERS = 106
+    GATES, GATER_EVERY, GATER_QUIET, GATER_RETAIN, GATER_RETAINED, MAX_CACHED_BYTES, MAX_SUBSCRIPTION_BYTES,
+    MAX_BYTES_OF_PEER,
+) = _field.take(109)  # fmt: skip
+PARAMETERS = 109
 """HAS_11: any parameter of gossipsub 1.1 is used; SCORES: with scores, and what follows is of them, up to
 MAX_SENDERS. TELL_FROM: size from which the mesh gets IDONTWANT. MAX_CHANGES: of
 subscriptions in an RPC."""
@@ -170,7 +171,7 @@ FLOODED, MESHED, TAKES_BACKOFFS, TAKES_IDONTWANT = range(4)
 """In `natives`, what a router is to another: served by flooding, native, with backoffs in PRUNEs, with IDONTWANT."""
 
 # Topics and messages.
-TOPIC_NUMBER, TOPIC_LENGTH = range(2)
+TOPIC_NUMBER, TOPIC_LENGTH, EMPTY_MESSAGE, SUBSCRIPTION = range(4)
 TOPIC, PUBLISHER, PUBLISHED, DATA_BYTES, ALONE_BYTES, MESSAGE_PART_BYTES, MESSAGE_BYTES, INJECT_FROM = range(8)
 """MESSAGE_PART_BYTES: as a part of an RPC; ALONE_BYTES: as the whole RPC, framed.
 INJECT_FROM: its first line of `inject_targets`, up to the next message's."""
@@ -284,7 +285,7 @@ def _view(name: str, dtype: Any, *extents: int | None) -> Any:
 
 parameters = _view("parameters", np.int64, None, PARAMETERS)
 bases = _view("bases", np.uint64, None)
-topics = _view("topics", np.int64, None, 2)
+topics = _view("topics", np.int64, None, 4)
 topic_keys = _view("topic_keys", np.uint64, None)
 messages = _view("messages", np.int64, None, 8)
 verdicts = _view("verdicts", np.int64, None, 3)
