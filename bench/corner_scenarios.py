@@ -936,6 +936,9 @@ publishers = "any"
 """
 """There is no room for all messages, ids and subscriptions."""
 
+FEW_RECORDS = BLAMED.replace("max_senders_per_delivery = 2", "max_deliveries = 3").replace("inject = 4", "inject = 6")
+"""Nodes forget deliveries that copies still come of."""
+
 _RESTLESS = (
     ("a", FANOUT),
     ("topic", NEWS),
@@ -964,6 +967,7 @@ _QUIET = (
     GRAYLISTED,
     GATED,
     GATED_RETURNING,
+    FEW_RECORDS,
 )
 CORNERS = len(_RESTLESS) + len(_QUIET)
 

@@ -233,6 +233,7 @@ def _strict_score(pick: Pick) -> list[str]:
         "retained_scores": pick(['"not-positive"', '"all"', '"until-return"']),
         "decay_while_away": pick(["false", "true"]),
         "max_retained_peers": pick([1, 2, 100]),
+        "max_deliveries": pick([100_000, 1, 4]),
         "thresholds": f"{{ gossip = -0.5, publish = -1, graylist = -3, opportunistic_graft = 1, "
         f"accept_exchange = {pick([0, 0.2])} }}",
         "topics": f"[{{ {', '.join(f'{name} = {value}' for name, value in topic.items())} }}]",

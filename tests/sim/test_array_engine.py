@@ -632,13 +632,6 @@ def test_parameters_without_a_kernel_are_named():
     assert unsupported(load_scenario(None, "r1", keys[:1])) == []
 
 
-def test_what_does_not_go_with_scores_is_named():
-    given = [("router.preset", "hardening"), ("workload.messages", "100001")]
-    problem = "router.score.max_deliveries: only with as many as there are messages"
-    assert unsupported(load_scenario(None, "r1", given)) == [problem]
-    assert unsupported(load_scenario(None, "r1", given[:1])) == []
-
-
 def test_what_it_cannot_do_is_named():
     problems = unsupported(load_scenario(None, "r1", (), router="episub"))
     assert problems == ["router.kind = 'episub': only floodsub, randomsub, meshsub, gossipsub"]

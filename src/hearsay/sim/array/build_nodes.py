@@ -174,7 +174,10 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         columns *= 2
     w[at.COLUMNS] = columns
     waits = w[at.SERVICE] or (w[at.USES_12] and w[at.UPLINK])  # columns are used again by what is under way
-    w[at.RECYCLES] = not (waits or w[at.CLUSTERS])
+    given = arrays["parameters"]
+    most = given[given[:, at.SCORES] != 0, at.MAX_DELIVERIES]
+    w[at.MAX_DELIVERIES_BINDS] = most.min(initial=w[at.MESSAGES]) < w[at.MESSAGES]
+    w[at.RECYCLES] = not (waits or w[at.CLUSTERS] or w[at.MAX_DELIVERIES_BINDS])
     for name in ("seen", "cached"):
         arrays[name] = zeros((-(-nodes * columns // 64),), np.uint64)
     table = (nodes, max(1, min(columns, int(w[at.MESSAGES]))))
@@ -189,6 +192,8 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         arrays["cache_serials"] = empty(table, np.int64)
     if w[at.HAS_SCORES]:
         arrays["records"] = empty((*table, 2), np.int64)
+    if w[at.MAX_DELIVERIES_BINDS]:
+        arrays["record_serials"] = empty(table, np.int64)
 
 
 def _set_addresses(arrays: Arrays, plan: Plan) -> None:

@@ -152,7 +152,8 @@ class ArrayEngine:
         w = self.arrays.world
         known = np.arange(int(w[at.FIRST_MESSAGE]), int(w[at.NEWEST]))
         columns = int(w[at.COLUMNS])
-        for name in ("cells", "first_us", "seen_serials", "cache_serials", "records", "senders", "unwanted"):
+        serials = ("seen_serials", "cache_serials", "record_serials")
+        for name in ("cells", "first_us", *serials, "records", "senders", "unwanted"):
             before = self.arrays[name]
             if before.shape[1] == columns:
                 after = zeros((len(before), 2 * columns, *before.shape[2:]), before.dtype)

@@ -233,6 +233,7 @@ _GOSSIPSUB_11 = (
         lambda given: _of_peer(given, lambda peer: peer.invalid_copies is InvalidCopies.MEMBERS),
     ),
     _Column(at.RECORD_TTL, (), lambda given: _of_peer(given, lambda peer: peer.delivery_ttl_ms * 1000)),
+    _Column(at.MAX_DELIVERIES, (), lambda given: _of_peer(given, lambda peer: peer.max_deliveries)),
     _Column(at.MAX_SENDERS, (), lambda given: _of_peer(given, lambda peer: peer.max_senders_per_delivery)),
     _Column(at.GATES, ("gater",), lambda given: given.gater is not None),
     _Column(at.GATER_EVERY, (), lambda given: _of_gater(given, lambda gater: gater.decay_interval_ms * 1000)),

@@ -48,7 +48,6 @@ class CapacityExceeded(Exception):
 def unsupported(scenario: Scenario) -> list[str]:
     """Return what the array engine cannot run, by key; empty when it can run everything."""
     missing = [problem for key, choice in scenario.routers.items() for problem in _without_kernel(key, choice)]
-    missing += _without_scores(scenario)
     if scenario.validation.invalid:
         missing.append("validation.invalid: only validation.reject_share")
     if scenario.links.uplink_queue_bytes and len(scenario.topic_names) > MAX_UNSENT:
@@ -78,16 +77,6 @@ def routers_dial(scenario: Scenario) -> bool:
     ]
     named = any(mesh.prune_backoff_ms * mesh.exchange_peers > 0 for mesh in meshes)
     return named and any(mesh.dials_per_prune > 0 for mesh in meshes)
-
-
-def _without_scores(scenario: Scenario) -> Iterator[str]:
-    """Yield what the array engine runs only without scores."""
-    for key, choice in scenario.routers.items():
-        score = getattr(choice.parameters, "score", None)
-        if score is None:
-            continue
-        if publications(scenario) > score.peer.max_deliveries:
-            yield f"{key}.score.max_deliveries: only with as many as there are messages"
 
 
 def _only(value: object) -> str:

@@ -32,6 +32,7 @@ from hearsay.sim.array.world.layout import (
     FIRST,
     FIRST_CAP,
     FIRST_DECAY,
+    FIRST_MESSAGE,
     FIRST_WEIGHT,
     GRAFTED,
     GRAYLIST_BELOW,
@@ -45,6 +46,8 @@ from hearsay.sim.array.world.layout import (
     IS_SCORED,
     KEEPS_SCORES,
     KEPT,
+    MAX_DELIVERIES,
+    MAX_DELIVERIES_BINDS,
     MAX_SENDERS,
     MEMBERS_BLAMED,
     MESH,
@@ -57,6 +60,7 @@ from hearsay.sim.array.world.layout import (
     MISBEHAVIOUR_DECAY,
     MISBEHAVIOUR_THRESHOLD,
     MISBEHAVIOUR_WEIGHT,
+    NEWEST,
     QUANTUM,
     RECORD,
     RECORD_TTL,
@@ -65,6 +69,7 @@ from hearsay.sim.array.world.layout import (
     SCORE,
     SCORES,
     SECOND_PRUNE,
+    SERIAL,
     SLOW_DECAY,
     SLOW_THRESHOLD,
     SLOW_WEIGHT,
@@ -88,9 +93,11 @@ from hearsay.sim.array.world.layout import (
     mesh_times,
     messages,
     more64,
+    nodes64,
     peer_scores,
     peers,
     reals,
+    record_serials,
     records,
     retained,
     senders,
@@ -401,10 +408,36 @@ def _count_copy(w: World, node: int, slot: int, topic: int) -> None:
 def _state(w: World, now: int, node: int, at: int) -> int:
     """Return the state of a message's record, which begins now if there is none (DELIVERY-8)."""
     line = records(w)[node, at]
-    if line[RECORD] == 0 or line[RECORD] >> STATE_BITS < more64(w)[node, REFRESHED]:
+    if not _is_recorded(w, node, at):
+        if w[MAX_DELIVERIES_BINDS]:
+            _make_room(w, node, at)
         line[RECORD] = (now + parameter(w, node, RECORD_TTL)) << STATE_BITS | deliveries.OPEN
         _forget_senders(w, node, at)
     return line[RECORD] & _STATE
+
+
+@inlined
+def _is_recorded(w: World, node: int, at: int) -> bool:
+    record = records(w)[node, at, RECORD]
+    return record != 0 and record >> STATE_BITS >= more64(w)[node, REFRESHED]
+
+
+@scored
+def _make_room(w: World, node: int, newest: int) -> None:
+    """Forget the oldest record if there are as many as there may be, and note when the new one came (DELIVERY-8)."""
+    order = record_serials(w)[node]
+    count = 0
+    oldest = -1
+    for message in range(w[FIRST_MESSAGE], w[NEWEST]):
+        at = column(w, message)
+        if _is_recorded(w, node, at):
+            count += 1
+            if oldest < 0 or order[at] < order[oldest]:
+                oldest = at
+    if count >= parameter(w, node, MAX_DELIVERIES):
+        records(w)[node, oldest, RECORD] = 0
+    nodes64(w)[node, SERIAL] += 1
+    order[newest] = nodes64(w)[node, SERIAL]
 
 
 @scored

@@ -8,7 +8,7 @@ kernels do; and an array can grow between two calls unnoticed.
 |---|---|---|
 | parameters | router, field | the routers' parameters as integers |
 | bases | purpose | hashes of (seed, purpose), where every draw starts |
-| topics, topic_keys | topic | number in the trace, length of the name, memory; key. Topics are in the order of names |
+| topics, topic_keys | topic | number in the trace, length of the name, memory; key. They are in the order of names |
 | messages | message, field | what is known of every message before the run |
 | verdicts | message, field | what is due of messages that may be rejected; only with `reject_share` |
 | nodes32, nodes64 | node, field | the header of a node |
@@ -31,6 +31,7 @@ kernels do; and an array can grow between two calls unnoticed.
 | own_places | node, topic | the place of a topic among those that a node ever joins; only with scores |
 | columns_of | message | where nodes keep what they know of a message, if CLUSTERS |
 | records, senders | node, column, field | what became of a message, and who sent copies; only with scores |
+| record_serials | node, column | the order of records; only if their number is bounded |
 | retained | slot | until when the score of a neighbour is kept that has gone; only with scores and faults |
 | ratings, rated | entry (, node) | what applications think of nodes: RATED and BY; only with scores |
 | address_names | router, node, place | what an address counts as, -1 for nothing; only with scores |
@@ -102,7 +103,7 @@ RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
 SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = _scalar.take(4)
 WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, WIDEN_FROM = _scalar.take(7)
 HAS_RATINGS, HAS_ADDRESSES, HAS_OWN_PLACES, CLUSTERS, HAS_DIALS, HAS_DIRECT = _scalar.take(6)
-HAS_GATER, SHARES_ADDRESSES = _scalar.take(2)
+HAS_GATER, SHARES_ADDRESSES, MAX_DELIVERIES_BINDS = _scalar.take(3)
 """SEEN_FOR: how long a message is remembered at least. CHANGES_NOTHING: payloads without effect where they are
 known. DEFERS: RPCs go through `transport.py`. QUIET_UNTIL: until then connections come about, and nothing else
 happens. WITNESSES: what is handed to some nodes is written down. USES_11: some router does, or
@@ -143,9 +144,9 @@ _field = Numbers()
     MAX_UNWANTED_OF_PEER, MAX_UNWANTED, SKIPS_SENDERS, MAX_CHANGES, WITHDRAWS, RETAIN,
     NOT_POSITIVE_ONLY, UNTIL_RETURN, DECAYS_AWAY, MAX_RETAINED, DIALS_PER_PRUNE, DIRECT_TICKS, DIRECT_GRAFT,
     GATES, GATER_EVERY, GATER_QUIET, GATER_RETAIN, GATER_RETAINED, MAX_CACHED_BYTES, MAX_SUBSCRIPTION_BYTES,
-    MAX_BYTES_OF_PEER,
-) = _field.take(109)  # fmt: skip
-PARAMETERS = 109
+    MAX_BYTES_OF_PEER, MAX_DELIVERIES,
+) = _field.take(110)  # fmt: skip
+PARAMETERS = 110
 """HAS_11: any parameter of gossipsub 1.1 is used; SCORES: with scores, and what follows is of them, up to
 MAX_SENDERS. TELL_FROM: size from which the mesh gets IDONTWANT. MAX_CHANGES: of
 subscriptions in an RPC."""
@@ -344,6 +345,7 @@ peer_scores = _view("peer_scores", np.float64, None, 4)
 topic_scores = _view("topic_scores", np.float64, None, None, 4)
 mesh_times = _view("mesh_times", np.int64, None, None, 3)
 records = _view("records", np.int64, None, None, 2)
+record_serials = _view("record_serials", np.int64, None, None)
 senders = _view("senders", np.uint64, None, None, None)
 own_places = _view("own_places", np.int32, None, None)
 columns_of = _view("columns_of", np.int32, None)
