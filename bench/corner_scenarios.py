@@ -939,6 +939,42 @@ publishers = "any"
 FEW_RECORDS = BLAMED.replace("max_senders_per_delivery = 2", "max_deliveries = 3").replace("inject = 4", "inject = 6")
 """Nodes forget deliveries that copies still come of."""
 
+FILTERED = """
+warmup_s = 1
+linger_s = 3
+[network]
+nodes = 16
+degree = 6
+[links]
+uplink_mbit = 0.02
+uplink_queue_bytes = 90
+[router]
+preset = "v1.1"
+degree = 3
+degree_low = 2
+degree_high = 4
+heartbeat_interval_ms = 300
+allowed_topics = ["news", "s*"]
+max_subscriptions_per_peer = 1
+[[population]]
+share = 0.5
+router = { preset = "v1.1", heartbeat_interval_ms = 300, allowed_topics = ["sport", "chat", "film"] }
+[[topics]]
+name = "news"
+[[topics]]
+name = "sport"
+[[topics]]
+name = "chat"
+[[topics]]
+name = "film"
+[workload]
+messages = 20
+interval_s = 0.1
+size_bytes = 20
+publishers = "subscribers"
+"""
+"""Routers take part in some topics each; uplinks refuse SUBSCRIBE, which is said again."""
+
 _RESTLESS = (
     ("a", FANOUT),
     ("topic", NEWS),
@@ -951,6 +987,7 @@ _RESTLESS = (
     ("topic-0", EXCHANGED),
     ("topic", DIRECT),
     ("a", BYTES),
+    ("sport", FILTERED),
 )
 _QUIET = (
     SLOW,

@@ -129,6 +129,7 @@ def _options(kind: str) -> dict[str, Sequence[Any]]:
         "max_subscriptions_per_rpc": [1],
         "max_control_per_rpc": [1, 2],
         "max_pending_validations": [1],
+        "allowed_topics": ['["a", "c*"]', '["b", "a"]'],
     }
     if kind == "randomsub":
         options |= {"degree": [1, 3], "network_size": [100]}

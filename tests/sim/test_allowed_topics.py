@@ -10,7 +10,6 @@ from decimal import Decimal
 import pytest
 
 from hearsay.core.language.actions import Reason
-from hearsay.sim.plan.engines import unsupported
 from hearsay.sim.plan.plan import make_plan
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_error import ScenarioError
@@ -59,9 +58,3 @@ def test_a_run_with_two_kinds_of_nodes_delivers_all_and_drops_what_is_not_accept
 def test_a_peer_that_is_to_publish_or_join_must_be_allowed_to(changes):
     with pytest.raises(ScenarioError, match=r"router.allowed_topics: node \d+ is to join or publish in '\w+'"):
         make_plan(scenario(**changes))
-
-
-def test_the_array_engine_refuses_each_by_its_key():
-    problems = unsupported(scenario())
-    assert "router.allowed_topics: only without it" in problems
-    assert "population.0.router.allowed_topics: only without it" in problems

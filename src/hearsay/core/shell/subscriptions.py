@@ -2,7 +2,7 @@
 
 * SHELL-8: With `allowed_topics` a router joins and publishes in these topics only, and ignores peers' subscriptions
   to others. SUBSCRIBE and UNSUBSCRIBE of one topic in one RPC cancel out. An RPC with more than
-  `max_subscriptions_per_rpc` is ignored (go; rust: all but these; *reference only:* `allowed_topics`).
+  `max_subscriptions_per_rpc` is ignored (go; rust: all but these).
 """
 
 from __future__ import annotations

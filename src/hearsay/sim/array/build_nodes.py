@@ -17,6 +17,7 @@ from hearsay.core.scores.records import SharedAddresses
 from hearsay.core.shell.peers import subscription_bytes
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.core.shell.strategy import Strategy
+from hearsay.core.shell.subscriptions import SubscriptionFilter
 from hearsay.sim.array.machine.memory import filled, sparse_zeros, zeros
 from hearsay.sim.array.router_parameters import columns_of, reals_of, topic_of
 from hearsay.sim.array.world import layout as at
@@ -90,6 +91,10 @@ def set_routers(arrays: Arrays, plan: Plan) -> None:
     lines = [[topic_of(parameters, topic) for topic in topics] for _, parameters in plan.routers]
     arrays["topic_reals"] = np.array([[reals for reals, _ in line] for line in lines], dtype=np.float64)
     arrays["topic_times"] = np.array([[times for _, times in line] for line in lines], dtype=np.int64)
+    if arrays["parameters"][:, at.FILTERS].any():
+        arrays.world[at.HAS_FILTERS] = 1
+        filters = [SubscriptionFilter(parameters) for _, parameters in plan.routers]
+        arrays["allowed"] = np.array([[each.allows(topic) for topic in topics] for each in filters], dtype=np.uint8)
     strategies = [kind.strategy(parameters) for kind, parameters in plan.routers]
     table = [[_peering(ours, theirs) for theirs in strategies] for ours in strategies]
     arrays["natives"] = np.array(table, dtype=np.uint8)

@@ -83,6 +83,7 @@ _SHARED = (
     _Column(at.MAX_SEEN, ("max_seen", "max_seen_bytes"), _most_seen),
     _Column(at.MAX_SUBSCRIPTIONS, ("max_subscriptions_per_peer",)),
     _Column(at.MAX_SUBSCRIPTION_BYTES, ("max_subscription_bytes",)),
+    _Column(at.FILTERS, ("allowed_topics",), lambda given: bool(given.allowed_topics)),
     _Column(at.MAX_BYTES_OF_PEER, ("max_subscription_bytes_per_peer",)),
     _Column(at.MAX_MESSAGES, ("max_messages_per_rpc",)),
     _Column(at.MAX_CHANGES, ("max_subscriptions_per_rpc",)),

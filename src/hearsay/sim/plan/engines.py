@@ -19,7 +19,6 @@ EngineName: TypeAlias = Literal["reference", "array"]
 
 WITH_KERNELS = ("floodsub", "randomsub", "meshsub", "gossipsub")
 REFERENCE_ONLY: Mapping[str, tuple[str, ...]] = {
-    "allowed_topics": (),
     "partial_messages": (
         "max_groups_per_peer",
         "max_metadata_bytes",

@@ -77,11 +77,13 @@ from hearsay.sim.array.world.layout import (
     BEAT_SPREAD,
     COUNTS_IHAVES,
     DUE,
+    FILTERS,
     FIRST_BEAT,
     GOSSIPSUB,
     GRAYLISTED_SUBSCRIBE,
     HAS_DIALS,
     HAS_DIRECT,
+    HAS_FILTERS,
     HAS_GATER,
     HAS_LINKS,
     HAS_RATINGS,
@@ -112,6 +114,7 @@ from hearsay.sim.array.world.layout import (
     USES_12,
     WAITS_TO_ANNOUNCE,
     World,
+    allowed,
     arena,
     control,
     counts,
@@ -148,7 +151,7 @@ from hearsay.sim.array.world.payload import (
 )
 from hearsay.sim.array.world.queue import INLINE, MESSAGE, push
 from hearsay.sim.array.world.record import EVENTS, is_witness, row
-from hearsay.sim.array.world.slots import find_slot, parameter
+from hearsay.sim.array.world.slots import find_slot, parameter, router
 from hearsay.trace.language.event_rows import node_up_row
 
 
@@ -407,7 +410,9 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
         note_topic_part(w, th, now, node, sender, topic, kind)
     slot = find_slot(w, node, sender)
     about = kind == SUBSCRIBE or kind == UNSUBSCRIBE
-    if is_graylisted(w, now, node, slot) and not (about and parameter(w, node, GRAYLISTED_SUBSCRIBE)):
+    if about and _is_filtered(w, node, topic):
+        drop(w, th, now, node, sender, SUBSCRIBE, 1, Reason.FILTERED)
+    elif is_graylisted(w, now, node, slot) and not (about and parameter(w, node, GRAYLISTED_SUBSCRIBE)):
         drop(w, th, now, node, sender, SUBSCRIBE if about else kind, 1, Reason.GRAYLISTED)
     elif about:
         reason = on_subscription(w, th, now, node, slot, topic, kind == SUBSCRIBE)
@@ -449,7 +454,10 @@ def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> N
     slot = find_slot(w, node, sender)
     parts = arena(w)[rpc]
     changes = _count(w, rpc, parts, SUBSCRIBE) + _count(w, rpc, parts, UNSUBSCRIBE)
-    if 0 < parameter(w, node, MAX_CHANGES) < changes:
+    over = 0 < parameter(w, node, MAX_CHANGES) < changes
+    if w[HAS_FILTERS] and changes and not over and parameter(w, node, FILTERS):
+        changes = _filter(w, th, now, node, sender, rpc, parts)
+    if over:
         drop(w, th, now, node, sender, SUBSCRIBE, changes, Reason.OVER_LIMIT)
         _drop_messages_and_control(w, th, now, node, sender, rpc, parts, Reason.OVER_LIMIT)
     elif is_graylisted(w, now, node, slot):
@@ -476,6 +484,45 @@ def _drop_messages_and_control(
             drop(w, th, now, node, sender, kind, count, reason)
 
 
+@inlined
+def _is_filtered(w: World, node: int, topic: int) -> bool:
+    """Return whether a router takes no part in a topic (SHELL-8)."""
+    return w[HAS_FILTERS] != 0 and parameter(w, node, FILTERS) != 0 and not allowed(w)[router(w, node), topic]
+
+
+@kernel
+def _filter(w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int) -> int:
+    """Report subscriptions to topics that a router takes no part in; return how many are left (SHELL-8)."""
+    filtered = 0
+    left = 0
+    for index in range(parts):
+        part = words_at(w, part_place(rpc, index))
+        if part[PART_KIND] == SUBSCRIBE or part[PART_KIND] == UNSUBSCRIBE:
+            filtered += int(_is_filtered(w, node, part[PART_TOPIC]))
+            left += int(not _is_ignored(w, node, rpc, parts, index))
+    if filtered:
+        drop(w, th, now, node, sender, SUBSCRIBE, filtered, Reason.FILTERED)
+    return left
+
+
+@kernel
+def _is_ignored(w: World, node: int, rpc: int, parts: int, index: int) -> bool:
+    """Return whether a filter leaves out a subscription: a topic's SUBSCRIBE and UNSUBSCRIBE cancel out."""
+    if not (w[HAS_FILTERS] and parameter(w, node, FILTERS)):
+        return False
+    topic = words_at(w, part_place(rpc, index))[PART_TOPIC]
+    left = -1
+    for other in range(parts):
+        part = words_at(w, part_place(rpc, other))
+        kind = part[PART_KIND]
+        if part[PART_TOPIC] == topic and (kind == SUBSCRIBE or kind == UNSUBSCRIBE):
+            if left < 0:
+                left = other
+            elif words_at(w, part_place(rpc, left))[PART_KIND] != kind:
+                left = -1
+    return left != index or _is_filtered(w, node, topic)
+
+
 @kernel
 def _receive_subscriptions(w: World, th: int, now: int, node: int, slot: int, rpc: int, parts: int) -> None:
     over = 0
@@ -483,7 +530,7 @@ def _receive_subscriptions(w: World, th: int, now: int, node: int, slot: int, rp
     for index in range(parts):
         part = words_at(w, part_place(rpc, index))
         kind = part[PART_KIND]
-        if kind == SUBSCRIBE or kind == UNSUBSCRIBE:
+        if (kind == SUBSCRIBE or kind == UNSUBSCRIBE) and not _is_ignored(w, node, rpc, parts, index):
             reason = on_subscription(w, th, now, node, slot, part[PART_TOPIC], kind == SUBSCRIBE)
             over += int(reason == OVER_LIMIT)
             throttled += int(reason == THROTTLED)

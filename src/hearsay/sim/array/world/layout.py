@@ -9,6 +9,7 @@ kernels do; and an array can grow between two calls unnoticed.
 | parameters | router, field | the routers' parameters as integers |
 | bases | purpose | hashes of (seed, purpose), where every draw starts |
 | topics, topic_keys | topic | number in the trace, length of the name, memory; key. They are in the order of names |
+| allowed | router, topic | whether a router takes part in a topic; only with `allowed_topics` |
 | messages | message, field | what is known of every message before the run |
 | verdicts | message, field | what is due of messages that may be rejected; only with `reject_share` |
 | nodes32, nodes64 | node, field | the header of a node |
@@ -103,7 +104,7 @@ RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
 SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = _scalar.take(4)
 WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, WIDEN_FROM = _scalar.take(7)
 HAS_RATINGS, HAS_ADDRESSES, HAS_OWN_PLACES, CLUSTERS, HAS_DIALS, HAS_DIRECT = _scalar.take(6)
-HAS_GATER, SHARES_ADDRESSES, MAX_DELIVERIES_BINDS = _scalar.take(3)
+HAS_GATER, SHARES_ADDRESSES, MAX_DELIVERIES_BINDS, HAS_FILTERS = _scalar.take(4)
 """SEEN_FOR: how long a message is remembered at least. CHANGES_NOTHING: payloads without effect where they are
 known. DEFERS: RPCs go through `transport.py`. QUIET_UNTIL: until then connections come about, and nothing else
 happens. WITNESSES: what is handed to some nodes is written down. USES_11: some router does, or
@@ -144,9 +145,9 @@ _field = Numbers()
     MAX_UNWANTED_OF_PEER, MAX_UNWANTED, SKIPS_SENDERS, MAX_CHANGES, WITHDRAWS, RETAIN,
     NOT_POSITIVE_ONLY, UNTIL_RETURN, DECAYS_AWAY, MAX_RETAINED, DIALS_PER_PRUNE, DIRECT_TICKS, DIRECT_GRAFT,
     GATES, GATER_EVERY, GATER_QUIET, GATER_RETAIN, GATER_RETAINED, MAX_CACHED_BYTES, MAX_SUBSCRIPTION_BYTES,
-    MAX_BYTES_OF_PEER, MAX_DELIVERIES,
-) = _field.take(110)  # fmt: skip
-PARAMETERS = 110
+    MAX_BYTES_OF_PEER, MAX_DELIVERIES, FILTERS,
+) = _field.take(111)  # fmt: skip
+PARAMETERS = 111
 """HAS_11: any parameter of gossipsub 1.1 is used; SCORES: with scores, and what follows is of them, up to
 MAX_SENDERS. TELL_FROM: size from which the mesh gets IDONTWANT. MAX_CHANGES: of
 subscriptions in an RPC."""
@@ -288,6 +289,7 @@ parameters = _view("parameters", np.int64, None, PARAMETERS)
 bases = _view("bases", np.uint64, None)
 topics = _view("topics", np.int64, None, 4)
 topic_keys = _view("topic_keys", np.uint64, None)
+allowed = _view("allowed", np.uint8, None, None)
 messages = _view("messages", np.int64, None, 8)
 verdicts = _view("verdicts", np.int64, None, 3)
 nodes32 = _view("nodes32", np.int32, None, NODE32)
