@@ -95,5 +95,7 @@ def test_a_browser_shows_it_in_light_and_dark_and_on_a_telephone(browser, page):
         assert shown.value("document.documentElement.scrollWidth") <= width
         assert shown.value("document.querySelectorAll('svg[role=img]').length") >= 2
         require_charts_that_fit(shown)
+        answer = "document.querySelector('.verdict').getBoundingClientRect().width"
+        assert shown.value(answer) == shown.value("document.querySelector('main').getBoundingClientRect().width")
         ink = shown.value("getComputedStyle(document.querySelector('.had')).stroke")
         assert ink == ("rgb(232, 234, 237)" if dark else "rgb(27, 31, 36)")
