@@ -179,6 +179,66 @@ def test_engines_agree_on_the_copies_that_implementations_withhold(preset):
     assert [TraceEvent.DROP_RPC, Reason.UNWANTED] in dropped.tolist()
 
 
+FORWARDED_WITH_CONTROL = """
+[network]
+nodes = 120
+degree = 70
+[links]
+latency = "log_normal"
+jitter_ms = 20
+uplink_mbit = 0.05
+uplink_queue_bytes = 5000
+[loss]
+control = true
+[service]
+time_ms = 2
+[router]
+preset = "rust"
+degree_out = 0
+degree_score = 0
+degree = 4
+degree_low = 2
+degree_high = 5
+max_subscriptions_per_peer = 1
+first_heartbeat_ms = 100
+first_heartbeat_spread_ms = 50
+max_backoffs = 1
+graft_on_missing = 1
+graft_choice = "best"
+iwant_followup_ms = 60
+[[topics]]
+name = "b"
+subscribers_share = 0.5
+[[topics]]
+name = "a"
+[workload]
+interval_s = 0.05
+publishers = "non_subscribers"
+size_bytes = 3000
+[[timed]]
+at_s = 7.982
+node = 116
+action = "publish"
+topic = "b"
+[[timed]]
+at_s = 0.747
+node = 66
+action = "publish"
+topic = "a"
+[[timed]]
+at_s = 4.786
+node = 14
+action = "join"
+topic = "a"
+"""
+
+
+def test_a_message_that_is_forwarded_promises_nothing():
+    """It came with control in one RPC; copies of it stand in the outbox where an IWANT of another call stood."""
+    plan = plan_of(FORWARDED_WITH_CONTROL)
+    assert np.array_equal(run_array(plan)[0], run_reference(plan)[0])
+
+
 def test_engines_agree_on_filecoins_bootstrap_nodes():
     """They gate messages too, and are in no mesh."""
     others = '[[population]]\nlisted = [1, 5]\nrouter = { preset = "filecoin-bootstrap" }\n'

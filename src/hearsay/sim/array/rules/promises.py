@@ -35,6 +35,7 @@ from hearsay.sim.array.rules.scores import (
     real,
     score_now,
 )
+from hearsay.sim.array.travel.outbox import MIXED
 from hearsay.sim.array.travel.parts import CLASS_SHIFT, ID_MASK, IWANT_CLASS, KEY
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw2, extend
@@ -51,6 +52,7 @@ from hearsay.sim.array.world.layout import (
     NEWS,
     NODES,
     OUT_COUNT,
+    OUT_MODE,
     PROMISES,
     PUBLISHER,
     TOPIC,
@@ -158,7 +160,7 @@ def control_handled(w: World, th: int, now: int, node: int, sender: int) -> None
     line[WELCOMES] = 0
     line[HIDES_PEERS] = 0
     line[IDS_IN_RPC] = 0
-    if parameter(w, node, TRACKED) == TRACKS_NONE:
+    if parameter(w, node, TRACKED) == TRACKS_NONE or line[OUT_MODE] != MIXED:
         return
     count = 0
     first = -1
