@@ -875,8 +875,8 @@ GATED_RETURNING = GATED
 for _gated, _returning in (
     (GATED[GATED.index("[router.score]") : GATED.index("[[topics]]")], ""),
     ("nodes = 16", "nodes = 12"),
-    ("nodes_per_address = 3", "shared = [[1, 2, 7, 9], [5, 6]]"),
-    ("retain_ms = 1500", "retain_ms = 700"),
+    ("nodes_per_address = 3", "shared = [[1, 2, 5, 7, 9, 11], [3, 6]]"),
+    ("retain_ms = 1500", "retain_ms = 1200"),
     ("messages = 40\ninterval_s = 0.1", "messages = 70\ninterval_s = 0.1\npublisher_count = 4"),
 ):
     GATED_RETURNING = GATED_RETURNING.replace(_gated, _returning)
@@ -889,6 +889,7 @@ away_share = 0.3
 mean_session_s = 2
 """
 """Peers return, whose counts are kept or forgotten; there are no scores."""
+
 
 BYTES = """
 warmup_s = 1
@@ -947,26 +948,28 @@ nodes = 16
 degree = 6
 [links]
 uplink_mbit = 0.02
-uplink_queue_bytes = 90
+uplink_queue_bytes = 330
 [router]
 preset = "v1.1"
 degree = 3
 degree_low = 2
 degree_high = 4
-heartbeat_interval_ms = 300
+heartbeat_interval_ms = 2000
 allowed_topics = ["news", "s*"]
 max_subscriptions_per_peer = 1
 [[population]]
 share = 0.5
-router = { preset = "v1.1", heartbeat_interval_ms = 300, allowed_topics = ["sport", "chat", "film"] }
+router = { preset = "v1.1", heartbeat_interval_ms = 2000, allowed_topics = ["sport", "chat", "film"] }
 [[topics]]
 name = "news"
 [[topics]]
 name = "sport"
 [[topics]]
 name = "chat"
+subscribers_share = 0.5
 [[topics]]
 name = "film"
+subscribers_share = 0.5
 [workload]
 messages = 20
 interval_s = 0.1
@@ -974,6 +977,11 @@ size_bytes = 20
 publishers = "subscribers"
 """
 """Routers take part in some topics each; uplinks refuse SUBSCRIBE, which is said again."""
+
+FILTERED_ALONE = FILTERED.replace("uplink_mbit = 0.02\nuplink_queue_bytes = 330", "max_ms = 300")
+for _name in ("news", "sport"):
+    FILTERED_ALONE = FILTERED_ALONE.replace(f'"{_name}"\n', f'"{_name}"\nsubscribers_share = 0.4\n')
+"""Nothing is refused, so that most subscriptions are an RPC each."""
 
 _RESTLESS = (
     ("a", FANOUT),
@@ -988,6 +996,7 @@ _RESTLESS = (
     ("topic", DIRECT),
     ("a", BYTES),
     ("sport", FILTERED),
+    ("sport", FILTERED_ALONE),
 )
 _QUIET = (
     SLOW,

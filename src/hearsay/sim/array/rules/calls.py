@@ -455,8 +455,8 @@ def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> N
     parts = arena(w)[rpc]
     changes = _count(w, rpc, parts, SUBSCRIBE) + _count(w, rpc, parts, UNSUBSCRIBE)
     over = 0 < parameter(w, node, MAX_CHANGES) < changes
-    if w[HAS_FILTERS] and changes and not over and parameter(w, node, FILTERS):
-        changes = _filter(w, th, now, node, sender, rpc, parts)
+    if w[HAS_FILTERS] and changes and not over:
+        changes -= _filter(w, th, now, node, sender, rpc, parts)
     if over:
         drop(w, th, now, node, sender, SUBSCRIBE, changes, Reason.OVER_LIMIT)
         _drop_messages_and_control(w, th, now, node, sender, rpc, parts, Reason.OVER_LIMIT)
@@ -492,35 +492,18 @@ def _is_filtered(w: World, node: int, topic: int) -> bool:
 
 @kernel
 def _filter(w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int) -> int:
-    """Report subscriptions to topics that a router takes no part in; return how many are left (SHELL-8)."""
+    """Report subscriptions to topics that a router takes no part in; return how many (SHELL-8).
+
+    An RPC of a router names a topic once, so no SUBSCRIBE and UNSUBSCRIBE cancel out.
+    """
     filtered = 0
-    left = 0
     for index in range(parts):
         part = words_at(w, part_place(rpc, index))
         if part[PART_KIND] == SUBSCRIBE or part[PART_KIND] == UNSUBSCRIBE:
             filtered += int(_is_filtered(w, node, part[PART_TOPIC]))
-            left += int(not _is_ignored(w, node, rpc, parts, index))
     if filtered:
         drop(w, th, now, node, sender, SUBSCRIBE, filtered, Reason.FILTERED)
-    return left
-
-
-@kernel
-def _is_ignored(w: World, node: int, rpc: int, parts: int, index: int) -> bool:
-    """Return whether a filter leaves out a subscription: a topic's SUBSCRIBE and UNSUBSCRIBE cancel out."""
-    if not (w[HAS_FILTERS] and parameter(w, node, FILTERS)):
-        return False
-    topic = words_at(w, part_place(rpc, index))[PART_TOPIC]
-    left = -1
-    for other in range(parts):
-        part = words_at(w, part_place(rpc, other))
-        kind = part[PART_KIND]
-        if part[PART_TOPIC] == topic and (kind == SUBSCRIBE or kind == UNSUBSCRIBE):
-            if left < 0:
-                left = other
-            elif words_at(w, part_place(rpc, left))[PART_KIND] != kind:
-                left = -1
-    return left != index or _is_filtered(w, node, topic)
+    return filtered
 
 
 @kernel
@@ -530,7 +513,8 @@ def _receive_subscriptions(w: World, th: int, now: int, node: int, slot: int, rp
     for index in range(parts):
         part = words_at(w, part_place(rpc, index))
         kind = part[PART_KIND]
-        if (kind == SUBSCRIBE or kind == UNSUBSCRIBE) and not _is_ignored(w, node, rpc, parts, index):
+        about = kind == SUBSCRIBE or kind == UNSUBSCRIBE
+        if about and not _is_filtered(w, node, part[PART_TOPIC]):
             reason = on_subscription(w, th, now, node, slot, part[PART_TOPIC], kind == SUBSCRIBE)
             over += int(reason == OVER_LIMIT)
             throttled += int(reason == THROTTLED)
