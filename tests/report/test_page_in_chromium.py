@@ -106,6 +106,9 @@ def test_arrow_keys_read_the_chart(browser, report):
     page.press("ArrowRight")
     (said,) = page.seen("#latency .tip")
     assert said == "latency 20 msring21.1 %<b>large&5.1 %"
+    rows = "[...document.querySelectorAll('#latency .tip div')].map(row => [row, row.querySelector('.amount')]"
+    tops = f"{rows}.map(each => Math.round(each.getBoundingClientRect().top)))"
+    assert all(row == amount for row, amount in page.value(tops))
     page.press("Escape")
     assert page.seen("#latency .tip") == []
     page.open_sections()
