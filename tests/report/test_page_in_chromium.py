@@ -210,6 +210,18 @@ def test_the_first_screen_has_a_table_two_charts_and_no_prose(browser, five_rout
     assert page.seen("#compared .badge") == ["incomplete"]
 
 
+def test_points_of_delivery_are_not_joined_and_a_cut_axis_is_marked(browser, five_routers):
+    page = opened(browser, five_routers, width=1400)
+    # Curves are those of the nodes that are up.
+    lines = "[...document.querySelectorAll('#churn .series')].map(line => line.getAttribute('d').includes('L'))"
+    assert page.value(lines) == [False] * 5
+    points = "[...document.querySelectorAll('#churn g[data-run]:not(:has(.series)) .mark')]"
+    assert len(set(page.value(f"{points}.map(mark => mark.getAttribute('transform'))"))) == 5 * 5
+    assert "delivery ratio, axis from 90 %" in page.seen("#churn text")
+    assert page.value("document.querySelectorAll('#churn .cut').length") == 1
+    assert page.value("document.querySelectorAll('#latency .cut').length") == 0
+
+
 def test_every_drawing_has_a_title_and_a_description_and_the_keyboard_reaches_it(browser, report):
     page = opened(browser, report)
     choose_topic(page, "blocks")

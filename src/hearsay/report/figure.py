@@ -5,8 +5,8 @@ Integers stay exact, other numbers are rounded to five digits, and numbers that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any, Literal
 
@@ -84,8 +84,8 @@ class Figure:
             "title": self.title,
             "question": self.question,
             "kind": self.kind,
-            "x": None if self.x is None else _axis(self.x),
-            "panels": [{"y": _axis(panel.y), "height": panel.height} for panel in self.panels],
+            "x": None if self.x is None else asdict(self.x),
+            "panels": [asdict(panel) for panel in self.panels],
             "measures": list(self.measures),
             "series": self.series,
             "ofOneTopic": self.of_one_topic,
@@ -116,14 +116,3 @@ def _number(value: float | None) -> float | int | None:
         return int(value)
     rounded = float(f"{value:.5g}")
     return int(rounded) if rounded.is_integer() else rounded
-
-
-def _axis(axis: Axis) -> Mapping[str, Any]:
-    return {
-        "label": axis.label,
-        "format": axis.format,
-        "scale": axis.scale,
-        "canBeLog": axis.can_be_log,
-        "top": axis.top,
-        "zoom": axis.zoom,
-    }

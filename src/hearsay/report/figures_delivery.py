@@ -90,7 +90,7 @@ def delivery_over_time(runs: Sequence[Run]) -> Figure:
         for view in run.views:
             due = view.rows(of_topics)
             times, ratios = _thinned(due.filter(compute.greater(due.column("eligible"), 0)), _ratio)
-            figure.add(view, panel=_RATIO, x=times, y=ratios)
+            figure.add(view, panel=_RATIO, x=times, y=ratios, dots=True)
             times, up = _thinned(nodes, lambda group: float(column(group, "nodes_up").min()))
             figure.add(view, panel=_NODES, x=times, y=up, step=True)
     nodes_move = any(len(set(each["y"])) > 1 for each in figure.series if each["panel"] == _NODES)

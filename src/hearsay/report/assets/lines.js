@@ -1,4 +1,4 @@
-// Charts of lines: one or more panels over one axis, bands, dashes for measures, marks for runs.
+// Charts of lines: one or more panels over one axis, bands, dashes for measures, marks for runs, or marks alone.
 function drawLines(box, figure, series) {
   const width = Math.max(300, box.clientWidth);
   const formatX = formats[figure.x.format];
@@ -18,8 +18,8 @@ function drawLines(box, figure, series) {
       redraw(box, figure);
     });
   };
-  if (figure.x.canBeLog) toggle("x", logX, `log ${figure.x.label}`);
-  if (figure.panels[0].y.canBeLog) toggle("y", logY, "log scale");
+  if (figure.x.can_be_log) toggle("x", logX, `log ${figure.x.label}`);
+  if (figure.panels[0].y.can_be_log) toggle("y", logY, "log scale");
   if (!tools.childElementCount) tools.remove();
 
   const gap = 34;
@@ -27,12 +27,13 @@ function drawLines(box, figure, series) {
   const panels = [...figure.panels.entries()].filter(([index]) => series.some((each) => (each.panel ?? 0) === index));
   const heights = panels.map(([, panel]) => panel.height);
   const height = heights.reduce((sum, each) => sum + each + gap, 0) + 24;
-  const about = `${series.length} lines. Arrow keys move along the ${figure.x.label}.`;
+  const about = `${series.length} curves. Arrow keys move along the ${figure.x.label}.`;
   const surface = drawing(box, figure, `0 0 ${width} ${height}`, "lines", about);
 
   const allX = series.flatMap((each) => each.x);
   const [lowX, highX] = domain(allX, figure.x, logX, figure.x.format === "s");
-  const scaleX = (logX ? logScale : linearScale)(lowX, highX, left, width - right, Math.max(3, width / 95));
+  const inset = series.some((each) => each.dots) ? 14 : 0;
+  const scaleX = (logX ? logScale : linearScale)(lowX, highX, left + inset, width - right - inset, Math.max(3, width / 95));
   const wordsX = apart(scaleX.ticks, formatX);
   let top = 22;
   const scalesY = panels.map(([index, panel], at) => {
@@ -41,8 +42,11 @@ function drawLines(box, figure, series) {
     const [low, high] = domain(values, panel.y, logY, false);
     const bottom = top + panel.height;
     const scale = (logY ? logScale : linearScale)(low, high, bottom, top, panel.height / 46);
-    svg(surface, "text", { x: 0, y: top - 9 }, panel.y.label);
-    const words = apart(scale.ticks, formats[panel.y.format]);
+    const format = formats[panel.y.format];
+    const words = apart(scale.ticks, format);
+    const cut = panel.y.zoom && low > 0;
+    svg(surface, "text", { x: 0, y: top - 9 }, cut ? `${panel.y.label}, axis from ${format(low)}` : panel.y.label);
+    if (cut) svg(surface, "path", { d: `M${left - 3} ${bottom - 8}l12 -6m0 6l-12 6`, class: "cut" });
     for (const [place, tick] of scale.ticks.entries()) {
       const y = scale(tick);
       svg(surface, "path", { d: `M${left} ${y}H${width - right}`, class: tick === 0 ? "axis" : "grid" });
@@ -54,7 +58,12 @@ function drawLines(box, figure, series) {
         svg(surface, "text", { x: scaleX(tick), y: bottom + 17, "text-anchor": "middle" }, wordsX[place]);
       }
     }
-    for (const each of mine) drawSeries(surface, each, scaleX, scale, logY ? low : -Infinity);
+    // Marks alone stand side by side, so that runs with the same value show.
+    const most = Math.max(...mine.map((each) => each.x.length));
+    const apartX = Math.min(6, (2 * inset) / mine.length, (scaleX(highX) - scaleX(lowX)) / most / mine.length);
+    for (const [rank, each] of mine.entries()) {
+      drawSeries(surface, each, scaleX, scale, logY ? low : -Infinity, (rank - (mine.length - 1) / 2) * apartX);
+    }
     top = bottom + gap;
     return scale;
   });
@@ -85,7 +94,7 @@ function niceAbove(value) {
   return [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= value);
 }
 
-function drawSeries(surface, each, scaleX, scaleY, least) {
+function drawSeries(surface, each, scaleX, scaleY, least, shift) {
   const group = svg(surface, "g", { class: colourOf(each.run), "data-run": each.run });
   const inside = (value) => value !== null && value !== undefined && value > least;
   const path = (values) => {
@@ -107,13 +116,12 @@ function drawSeries(surface, each, scaleX, scaleY, least) {
     const area = path(each.high) + back.filter(([, y]) => inside(y)).map(([x, y]) => `L${scaleX(x).toFixed(1)} ${scaleY(y).toFixed(1)}`).join("");
     svg(group, "path", { d: `${area}Z`, class: "band" });
   }
-  svg(group, "path", { d: path(each.y), class: `series dash-${each.measure ?? 0}` });
-  const spots = each.y.length < 3 ? 1 : 6;
-  const every = each.y.length / spots;
-  for (let at = (0.35 + (each.run % COLOURS) * 0.09) * every; at < each.y.length; at += every) {
+  if (!each.dots) svg(group, "path", { d: path(each.y), class: `series dash-${each.measure ?? 0}` });
+  const every = each.dots ? 1 : each.y.length / (each.y.length < 3 ? 1 : 6);
+  for (let at = each.dots ? 0 : (0.35 + (each.run % COLOURS) * 0.09) * every; at < each.y.length; at += every) {
     const index = Math.min(each.y.length - 1, Math.floor(at));
     if (!inside(each.y[index])) continue;
-    const place = `translate(${scaleX(each.x[index])} ${scaleY(each.y[index])})`;
+    const place = `translate(${scaleX(each.x[index]) + (each.dots ? shift : 0)} ${scaleY(each.y[index])})`;
     svg(group, "path", { d: markOf(each.run), class: "mark", transform: place });
   }
 }
