@@ -210,6 +210,22 @@ def test_the_first_screen_has_a_table_two_charts_and_no_prose(browser, five_rout
     assert page.seen("#compared .badge") == ["incomplete"]
 
 
+def test_a_narrow_screen_compares_the_runs_by_question(browser, five_routers):
+    page = opened(browser, five_routers, width=400)
+    in_order = """
+        [...document.querySelectorAll('#compared :is(th, td)')].filter(e => e.checkVisibility())
+          .sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top)
+          .map(e => e.dataset.label ?? e.textContent)
+    """
+    shown = page.value(in_order)
+    runs = ["floodsub", "randomsub", "meshsub", "gossipsub", "episub, incomplete"]
+    assert shown[:6] == ["deliveredDoes every message arrive?", *runs]
+    assert [shown[place : place + 6][1:] for place in range(0, 48, 6)] == [runs] * 8
+    assert "control shareWhat share of bytes is overhead?" in shown
+    page.value("document.querySelector('.toolbar input[data-run=\"1\"]').click()")
+    assert page.value(in_order)[1:3] == ["floodsub", "meshsub"]
+
+
 def test_points_of_delivery_are_not_joined_and_a_cut_axis_is_marked(browser, five_routers):
     page = opened(browser, five_routers, width=1400)
     # Curves are those of the nodes that are up.

@@ -286,7 +286,7 @@ def test_all_topics_come_first_then_those_in_most_trouble_and_the_rest_is_counte
     assert f"{40 - MAX_TOPICS} other topics only in the table" in page.text
     assert names[-1] in page.text
     missing = 50 + 39
-    first = page.text[page.text.index("How much does a node keep?") :]
+    first = page.text[page.text.index("How much does a node keep, over time?") :]
     assert first.index(f" {100 - 100 * missing / 8000:.1f} %") < first.index("topic-37") < first.index(" 75 %")
 
 
@@ -309,15 +309,15 @@ def simulated(folder: Path, router: str) -> Path:
     command = ["simulate", "--preset", "r1", "--router", router, "--nodes", "9", "--messages", "1", "--trace", "none"]
     done = run_command(*command, "--out", folder)
     assert done.returncode == 0, done.stderr
-    return write_run(folder)
+    return with_headlines(write_run(folder), router=router)
 
 
 def test_the_report_says_what_ran(tmp_path):
     runs = [simulated(tmp_path / router, router) for router in ("gossipsub", "floodsub")]
     text = report(tmp_path, *runs).text
-    assert "2 runs 9 nodes 1 message of 100 bytes seed 1" in text
+    assert "2 runs only the router differs 9 nodes 1 message of 100 bytes one seed: 1 " in text
     assert "They differ in: router.kind" in text
-    assert "The runs differ in: router.kind" in text
+    assert 'id="differ"' not in (tmp_path / "report.html").read_text()
     for run in runs:
         assert json.loads((run / "summary.json").read_text())["trace_hash"] in text
     assert f"hearsay simulate {runs[1] / 'scenario.toml'}" in text
@@ -351,6 +351,58 @@ def test_a_run_that_ended_early_is_neither_best_nor_worst(tmp_path):
     assert "300 ms worst" in table
     assert "200 ms best" in table
     assert "100 ms best" not in table
+
+
+def bars_of(page: Read) -> list[str]:
+    """The widths of the bars in the order of the page."""
+    classes = [str(attributes.get("class")).split() for _, attributes in page.tags]
+    return [names[1] for names in classes if names[:1] == ["amount"]]
+
+
+def test_bars_begin_at_the_least_possible_value_and_delivered_shares_have_none(tmp_path):
+    loads = {"even": 1.0, "nearly": 1.001, "half": 1.5, "worst": 2.0}
+    unknown = dict.fromkeys(
+        ("latency_p50_ms", "latency_p99_ms", "copies_per_delivery", "control_bytes_share", "bytes_out_mean",
+         "state_bytes_mean")
+    )  # fmt: skip
+    runs = [
+        with_headlines(write_run(tmp_path / name), bytes_out_max_over_mean=load, **unknown)
+        for name, load in loads.items()
+    ]
+    assert bars_of(report(tmp_path, *runs)) == ["w-1", "w-25", "w-50"]
+
+
+def test_a_small_share_of_control_has_a_bar_and_none_has_none(tmp_path):
+    shares = {"none": 0.0, "small": 0.001, "all": 1.0}
+    unknown = dict.fromkeys(
+        ("latency_p50_ms", "latency_p99_ms", "copies_per_delivery", "bytes_out_max_over_mean", "bytes_out_mean",
+         "state_bytes_mean")
+    )  # fmt: skip
+    runs = [
+        with_headlines(write_run(tmp_path / name), control_bytes_share=share, **unknown)
+        for name, share in shares.items()
+    ]
+    assert bars_of(report(tmp_path, *runs)) == ["w-1", "w-50"]
+
+
+def test_rows_are_called_routers_if_runs_have_their_names(tmp_path):
+    runs = [with_headlines(write_run(tmp_path / name), router=name) for name in ("episub", "floodsub")]
+    assert " router delivered Does every message arrive? " in report(tmp_path, *runs).text
+    assert " run delivered " in report(tmp_path, runs[0], write_run(tmp_path / "other")).text
+
+
+def test_the_header_counts_the_seeds(tmp_path):
+    runs = [simulated(tmp_path / router, router) for router in ("gossipsub", "floodsub")]
+    summary = runs[1] / "summary.json"
+    summary.write_text(json.dumps(json.loads(summary.read_text()) | {"seed": 2}))
+    text = report(tmp_path, *runs).text
+    assert "2 runs 9 nodes 1 message of 100 bytes 2 seeds " in text
+    assert "Not only the router differs: seed 1" in text
+
+
+def test_runs_of_equal_routers_do_not_differ_in_the_router_only(tmp_path):
+    runs = [simulated(tmp_path / name, "gossipsub") for name in ("a", "b")]
+    assert "only the router differs" not in report(tmp_path, *runs).text
 
 
 def test_the_heading_names_an_unknown_router_as_one(tmp_path):

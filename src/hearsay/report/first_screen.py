@@ -2,18 +2,21 @@
 
 Rules:
 
-* The table has a row per run and topic. A bar shows the share of the largest value of its column.
+* The table has a row per run and topic, and on a narrow screen a list per question. A bar shows the share of the
+  largest value of its column.
 * The best and the worst value of a column are marked, if the values shown differ: among complete runs, as one that
-  ended early sent less. One run each proves no difference.
-* Settings other than those of routers that differ are listed next to the table, and incomplete runs are marked in it.
+  ended early sent less. One run each proves no difference; the header has the number of seeds.
+* Settings other than those of routers that differ are listed next to the table; without any, the header says that
+  only the router differs. Incomplete runs are marked in the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 
 from hearsay.metrics import BY_NAME, Metric
-from hearsay.report.html import Html, between, join, name_shown, scrolling, tag
+from hearsay.report.html import Html, between, join, name_shown, scrolling, shortened, tag
 from hearsay.report.runs import Row, Run, Selection, View
 from hearsay.report.svg import key
 from hearsay.report.what_ran import setting_words
@@ -28,11 +31,14 @@ QUESTIONS = (
     ("latency_p50_ms", "p50 latency", "How fast?"),
     ("latency_p99_ms", "p99 latency", "How late is the last percent?"),
     ("copies_per_delivery", "copies per delivery", "How many copies arrive?"),
-    ("control_bytes_share", "control share", "How much is overhead?"),
-    ("bytes_per_node", "bytes per node", "How much does a node send?"),
-    ("load_max_over_mean", "load max/mean", "Do all nodes send alike?"),
-    ("state_per_node", "memory per node", "How much does a node keep?"),
+    ("control_bytes_share", "control share", "What share of bytes is overhead?"),
+    ("bytes_per_node", "mean bytes per node", "How much does a node send in all?"),
+    ("load_max_over_mean", "load max/mean", "Do all nodes send alike? (1: yes)"),
+    ("state_per_node", "mean memory per node", "How much does a node keep, over time?"),
 )
+_BARS_FROM = {"delivery_ratio": 1, "load_max_over_mean": 1}
+"""Where bars do not begin at 0. Nodes that send alike have a load of 1. Shares delivered, at most 1, have no bars:
+those of 99.9 % and 100 % would look the same."""
 MEASURED_AS = {
     "delivery_ratio": "delivery",
     "control_bytes_share": "bytes_out",
@@ -75,10 +81,11 @@ def header(selection: Selection) -> Html:
             *(size_words(known[0])[1:] if known else ()),
         ]
     elif len(known) == len(runs):
-        facts += size_words(shared(known))
+        alike = len(set(selection.routers)) == len(runs) and not any(_differences(selection))
+        facts += [*(["only the router differs"] if alike else []), *size_words(shared(known))]
     seeds = {run.summary.get("seed") for run in runs}
-    if len(seeds) == 1 and None not in seeds:
-        facts.append(f"seed {seeds.pop()}")
+    if None not in seeds:
+        facts.append(f"one seed: {seeds.pop()}" if len(seeds) == 1 else f"{len(seeds)} seeds")
     return tag("header", tag("h1", "Hearsay report"), tag("ul", *(tag("li", fact) for fact in facts), class_="facts"))
 
 
@@ -89,12 +96,8 @@ def differences(selection: Selection) -> Html:
         return Html("")
     more = [tag("li", f"{len(found) - MAX_DIFFERENCES} more")] if len(found) > MAX_DIFFERENCES else []
     items = [tag("li", tag("b", name), " ", words) for name, words in found[:MAX_DIFFERENCES]]
-    title = "Not only the router differs:" if _routers_differ(selection) else "The runs differ in:"
+    title = "Not only the router differs:" if len(set(selection.routers)) > 1 else "The runs differ in:"
     return tag("div", tag("strong", title), tag("ul", *items, *more, class_="facts"), class_="differ", id="differ")
-
-
-def _routers_differ(selection: Selection) -> bool:
-    return len({row["router"] for run in selection.runs for row in run.headlines[:1]}) > 1
 
 
 def _differences(selection: Selection) -> Iterator[tuple[str, Html]]:
@@ -109,7 +112,7 @@ def _differences(selection: Selection) -> Iterator[tuple[str, Html]]:
     }
     known = [run.settings for run in runs if run.settings is not None]
     if len(known) == len(runs):
-        skipped = ("router",) if _routers_differ(selection) else ()
+        skipped = ("router",) if len(set(selection.routers)) > 1 else ()
         for name in differing(known):
             if name not in _OF_SIZE and name.partition(".")[0] not in skipped:
                 values[name] = [setting_words(settings, name) for settings in known]
@@ -131,12 +134,13 @@ def overview(selection: Selection) -> Html:
     rows: list[Html] = []
     for place in range(len(selection.topics)):
         views = [view for run in selection.runs for view in run.views if view.place == place]
-        cells = [_cells(selection, views, metric, title) for metric, title, _ in columns]
+        cells = [_cells(selection, views, metric) for metric, _, _ in columns]
         for number, view in enumerate(views):
             row = [_row_head(selection, view), *(column[number] for column in cells)]
             rows.append(tag("tr", *row, data_run=view.run, data_topic=place))
-    head = tag("thead", tag("tr", tag("th", "run", scope="col"), *heads))
-    table = tag("table", head, tag("tbody", *rows), class_="labelled overview")
+    rows_are = "router" if selection.routers == [run.label for run in selection.runs] else "run"
+    head = tag("thead", tag("tr", tag("th", rows_are, scope="col"), *heads))
+    table = tag("table", head, tag("tbody", *rows), class_="overview")
     return tag("div", scrolling(table, "A row per run, a column per question"), class_="card", id="compared")
 
 
@@ -153,10 +157,18 @@ def _row_head(selection: Selection, view: View) -> Html:
     return tag("th", *parts, scope="row")
 
 
-def _cells(selection: Selection, views: Sequence[View], metric: Metric, title: str) -> list[Html]:
+def _label(selection: Selection, view: View) -> str:
+    """Return the words before a value on a narrow screen, where the heads of rows are not shown."""
+    run = selection.runs[view.run]
+    topic = [shortened(selection.topics[view.place], 40)] if len(selection.topics) > 1 else []
+    return ", ".join([shortened(run.label, 40), *topic, *([] if is_complete(run) else ["incomplete"])])
+
+
+def _cells(selection: Selection, views: Sequence[View], metric: Metric) -> list[Html]:
     """Return a column of the table: values with bars, the best and the worst marked."""
     values = [view.headline.get(metric.column) for view in views]
-    largest = max((value for value in values if value is not None), default=0) or 1
+    least = _BARS_FROM.get(metric.name, 0)
+    largest = max((value for value in values if value is not None), default=0)
     whole = [value for view, value in zip(views, values, strict=True)
              if value is not None and is_complete(selection.runs[view.run])]  # fmt: skip
     low, high = (shown(end, metric.form) for end in (min(whole, default=0), max(whole, default=0)))
@@ -164,15 +176,18 @@ def _cells(selection: Selection, views: Sequence[View], metric: Metric, title: s
         high: "best", low: "worst"}  # fmt: skip
     cells: list[Html] = []
     for view, value in zip(views, values, strict=True):
+        content = [key(selection.colours[view.run])]
         if value is None:
-            cells.append(tag("td", not_measured(selection.runs[view.run], metric), class_="number", data_label=title))
-            continue
-        words = shown(value, metric.form)
-        mark = marks.get(words) if is_complete(selection.runs[view.run]) else None
-        width = f"w-{round(BAR_STEPS * value / largest)} run-{selection.colour(view.run)}"
-        content = [tag("span", words, class_="value"), tag("small", mark, class_=mark) if mark else ""]
-        bar = tag("i", class_=f"amount {width}", aria_hidden="true")
-        cells.append(tag("td", tag("span", *content), bar, class_="number", data_label=title))
+            content.append(not_measured(selection.runs[view.run], metric))
+        else:
+            words = shown(value, metric.form)
+            mark = marks.get(words) if is_complete(selection.runs[view.run]) else None
+            marked = tag("small", mark, class_=mark) if mark else ""
+            content.append(tag("span", tag("span", words, class_="value"), marked))
+            if value > least:
+                width = f"w-{ceil(BAR_STEPS * (value - least) / (largest - least))} run-{selection.colour(view.run)}"
+                content.append(tag("i", class_=f"amount {width}", aria_hidden="true"))
+        cells.append(tag("td", *content, class_="number", data_label=_label(selection, view)))
     return cells
 
 

@@ -31,7 +31,7 @@ from hearsay.report.html import (
     tag,
     visible,
 )
-from hearsay.report.runs import ALL_TOPICS, SCENARIO, US_PER_S, Row, Selection, topic_name, trouble
+from hearsay.report.runs import ALL_TOPICS, SCENARIO, US_PER_S, Row, Selection, topic_name, worst_first
 from hearsay.report.what_ran import Ran, what_ran
 from hearsay.studies.settings import command_of
 from hearsay.text.numbers import Form, count, percent, plural, seconds
@@ -82,7 +82,7 @@ def run_page(selection: Selection, figures: Sequence[Figure], explained: Html) -
 def _bar_widths() -> str:
     """Return a class for each width of a bar, as the policy of the page forbids styles of single elements."""
     steps = first_screen.BAR_STEPS
-    return "".join(f".w-{step} {{ --share: {step / steps:.2f} }}\n" for step in range(steps + 1))
+    return "".join(f".w-{step} {{ --share: {step / steps:.2f} }}\n" for step in range(1, steps + 1))
 
 
 def definitions() -> dict[str, tuple[str, str]]:
@@ -148,10 +148,8 @@ def _all_metrics(selection: Selection) -> Html:
 def _lines(selection: Selection) -> list[tuple[int, str, Row]]:
     """Return run, topic and metrics of each row, topic by topic, all topics together first."""
     found = [(index, topic_name(row), row) for index, run in enumerate(selection.runs) for row in run.headlines]
-    worst: dict[str, tuple[float, int]] = {}
-    for _, topic, row in found:
-        worst[topic] = min(worst.get(topic, trouble(row)), trouble(row))
-    found.sort(key=lambda line: (worst[line[1]], line[1], line[0]))
+    order = {topic: place for place, topic in enumerate(worst_first(selection.runs))}
+    found.sort(key=lambda line: (order[line[1]], line[0]))
     if not selection.overall:
         return found
     overall = [view.headline for run in selection.runs for view in run.views[:1]]

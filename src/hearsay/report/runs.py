@@ -178,9 +178,14 @@ class Selection:
     """Number of further topics."""
 
     @cached_property
+    def routers(self) -> list[str | None]:
+        """Names of the runs' routers."""
+        return [run.headlines[0]["router"] if run.headlines else None for run in self.runs]
+
+    @cached_property
     def colours(self) -> list[int]:
         """Numbers of the runs' colours and marks: those of their routers."""
-        return palette.numbers_of(run.headlines[0]["router"] if run.headlines else None for run in self.runs)
+        return palette.numbers_of(self.routers)
 
     def colour(self, run: int) -> int:
         """Return the colour of a run without its mark."""
@@ -196,12 +201,7 @@ def open_runs(folders: Sequence[Path]) -> Selection:
     """Open runs, with views for all topics together and for the topics with the lowest delivery."""
     runs = [_open_run(folder) for folder in folders]
     _make_labels_unique(runs)
-    rows = [row for run in runs for row in run.headlines]
-    worst: dict[str, tuple[float, int]] = {}
-    for row in rows:
-        name = topic_name(row)
-        worst[name] = min(worst.get(name, trouble(row)), trouble(row))
-    in_order = sorted(worst, key=lambda name: (worst[name], name))
+    in_order = worst_first(runs)
     topics = in_order[: max(1, min(MAX_TOPICS, MAX_VIEWS // len(runs)))]
     left_out = len(in_order) - len(topics)
     if len(in_order) > 1:
@@ -219,10 +219,15 @@ def open_runs(folders: Sequence[Path]) -> Selection:
     return Selection(runs, topics, left_out)
 
 
-def trouble(headline: Row) -> tuple[float, int]:
-    """Return a sort key: the lowest delivery ratio first, then the most messages."""
+def worst_first(runs: Sequence[Run]) -> list[str]:
+    """Return the topics, those with the lowest delivery ratio first, then those with the most messages."""
+    rows = sorted((row for run in runs for row in run.headlines), key=_trouble)
+    return list(dict.fromkeys(topic_name(row) for row in rows))
+
+
+def _trouble(headline: Row) -> tuple[float, int, str]:
     ratio = headline["delivery_ratio"]
-    return (2.0 if ratio is None else float(ratio), -(headline["messages"] or 0))
+    return (2.0 if ratio is None else float(ratio), -(headline["messages"] or 0), topic_name(headline))
 
 
 def topic_name(headline: Row) -> str:
