@@ -731,6 +731,10 @@ exchange_dials = 30
 share = 0.3
 [population.router]
 preset = "r1"
+degree = 1
+degree_low = 1
+degree_high = 2
+heartbeat_interval_ms = 200
 prune_backoff_ms = 500
 exchange_peers = 3
 accept_exchange = true
@@ -786,7 +790,7 @@ score.decay_to_zero = 0.1
 score.decay_interval_ms = 1000
 score.thresholds = { gossip = -0.5, publish = -1, graylist = -3 }
 [[population]]
-share = 0.4
+share = 0.3
 [population.router]
 preset = "v1.1"
 direct_connect_ticks = 2
@@ -796,6 +800,15 @@ heartbeat_interval_ms = 200
 first_heartbeat_ms = 100
 first_heartbeat_spread_ms = 100
 max_ihave_messages = 1
+[[population]]
+share = 0.3
+[population.router]
+preset = "v1.1"
+heartbeat_interval_ms = 200
+first_heartbeat_ms = 100
+first_heartbeat_spread_ms = 100
+[scores]
+every_s = 0.5
 [workload]
 messages = 40
 interval_s = 0.1
@@ -983,6 +996,66 @@ for _name in ("news", "sport"):
     FILTERED_ALONE = FILTERED_ALONE.replace(f'"{_name}"\n', f'"{_name}"\nsubscribers_share = 0.4\n')
 """Nothing is refused, so that most subscriptions are an RPC each."""
 
+_TRUST = """score.application_weight = 1
+score.decay_interval_ms = 1000
+score.decay_to_zero = 0.1
+score.thresholds = { accept_exchange = 0.5 }
+[[ratings]]
+rating = 1
+share = 0.5
+[[population]]"""
+TRUSTED = EXCHANGED.replace("[[population]]", _TRUST)
+"""Some senders of names are trusted, and others are not."""
+
+CROWDED = """
+warmup_s = 7
+linger_s = 1
+[network]
+nodes = 24
+topology = "scale_free"
+degree = 1
+[links]
+min_ms = 1
+max_ms = 4000
+[router]
+preset = "v1.1"
+degree = 1
+degree_low = 1
+degree_high = 1
+heartbeat_interval_ms = 100
+first_heartbeat_ms = 1000
+first_heartbeat_spread_ms = 100
+prune_backoff_ms = 100
+exchange_peers = 23
+accept_exchange = true
+[[topics]]
+count = 16
+[workload]
+messages = 1
+"""
+"""A node that most others know refuses their GRAFTs in all topics, and names more peers than they may dial."""
+
+UNREACHABLE = f"""
+warmup_s = 5
+linger_s = 2
+[network]
+nodes = 10
+degree = 2
+nat_share = 0.7
+[links]
+min_ms = 2000
+max_ms = 5000
+[router]
+preset = "v1.1"
+heartbeat_interval_ms = 50
+first_heartbeat_ms = 100
+direct_connect_ticks = 1
+direct_peers = {[[one, other] for one in range(10) for other in range(one)]}
+[workload]
+messages = 2
+"""
+"""Direct peers without inbound connections are dialled at each heartbeat, up to the bound of a node's dials."""
+
 _RESTLESS = (
     ("a", FANOUT),
     ("topic", NEWS),
@@ -1005,6 +1078,9 @@ _QUIET = (
     BLAMED,
     ASKED_AGAIN,
     UNWANTED_AGAIN,
+    TRUSTED,
+    CROWDED,
+    UNREACHABLE,
     TOPPED_UP,
     ACCEPTED_AGAIN,
     BOUNDED,

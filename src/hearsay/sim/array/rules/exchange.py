@@ -94,26 +94,20 @@ def dial_named(
     w: World, th: int, now: int, node: int, slot: int, topic: int, place: int, named: int, trusted: bool
 ) -> None:
     """Dial peers that a PRUNE names, which stand in the arena: the first ones, or with 1.1 a draw (MESH-6)."""
+    has_11 = parameter(w, node, HAS_11) != 0
     most = parameter(w, node, DIALS_PER_PRUNE)
-    if not most or not named:
+    if not most or (has_11 and not trusted):
         return
     first = control(w)[th, NAMES]
     if first + named >= names(w).shape[1]:
         w[STATUS] = OUTBOX_FULL
         return
-    has_11 = parameter(w, node, HAS_11) != 0
-    count = 0
-    for at in range(place, place + (named if has_11 else min(most, named))):
-        if arena(w)[at] != node:
-            names(w)[th, first + count] = arena(w)[at]
-            count += 1
+    for at in range(named):
+        names(w)[th, first + at] = arena(w)[place + at]
     if has_11:
-        if not trusted:
-            return
         state = extend(draw_topic(w, Purpose.EXCHANGE_DIAL, node, topic, peers(w)[slot]), np.uint64(now))
-        _keep_some(w, th, state, count, most)
-        count = min(count, most)
-    for at in range(first, first + count):
+        _keep_some(w, th, state, named, most)
+    for at in range(first, first + min(most, named)):
         peer = names(w)[th, at]
         if not is_connected(w, node, peer) and more32(w)[node, NAMED_DIALLED] < MAX_DIALS:
             more32(w)[node, NAMED_DIALLED] += 1

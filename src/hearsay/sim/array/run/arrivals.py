@@ -56,9 +56,10 @@ def _accept(w: World, now: int, node: int, target: int, dialled: int, life: int)
     """Accept a dial, or refuse it. Either end learns of it as if the dial were the first half of a round trip."""
     th = owner(w, node)
     delay = now - dialled
+    answered = now + delay
     natted_target = w[HAS_NATTED] and natted(w)[target]
     if not nodes32(w)[target, UP] or natted_target or not reachable(w, node, target):
-        push(w, th, max(now + delay, dialled + w[DETECTION]), node, EventKind.DIAL_FAILED, target, life, 0)
+        push(w, th, max(answered, dialled + w[DETECTION]), node, EventKind.DIAL_FAILED, target, life, 0)
         return
     slot = find_slot(w, node, target)
     link = links_of(w)[slot] if slot >= 0 else -1
@@ -67,6 +68,6 @@ def _accept(w: World, now: int, node: int, target: int, dialled: int, life: int)
     twin = links32(w)[link, TWIN]
     record_connect(w, th, dialled, node, target, delay)
     links64(w)[link, LAST_ARRIVAL] = max(links64(w)[link, LAST_ARRIVAL], now)
-    links64(w)[twin, LAST_ARRIVAL] = max(links64(w)[twin, LAST_ARRIVAL], now + delay)
+    links64(w)[twin, LAST_ARRIVAL] = max(links64(w)[twin, LAST_ARRIVAL], answered)
     push(w, owner(w, target), now, target, EventKind.PEER_CONNECTED, node, 0, twin)
-    push(w, th, now + delay, node, EventKind.PEER_CONNECTED, target, BY_ROUTER | life, link)
+    push(w, th, answered, node, EventKind.PEER_CONNECTED, target, BY_ROUTER | life, link)
