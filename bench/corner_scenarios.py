@@ -724,9 +724,9 @@ heartbeat_interval_ms = 200
 first_heartbeat_ms = 1000
 first_heartbeat_spread_ms = 50
 prune_backoff_ms = 300
-exchange_peers = 30
+exchange_peers = 12
 accept_exchange = true
-exchange_dials = 30
+exchange_dials = 6
 [[population]]
 share = 0.3
 [population.router]

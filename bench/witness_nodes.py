@@ -10,10 +10,10 @@ import sys
 from time import perf_counter
 
 from hearsay.core.shell.randomness import Purpose, Randomness, sample
+from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.plan.plan import make_plan
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.trace.read.diff import render
-from witness_replay import hear_witnesses
+from hearsay.sim.witnesses import Witnesses
 
 
 def main() -> int:
@@ -29,17 +29,15 @@ def main() -> int:
     plan = make_plan(load_scenario(None, options.preset, tuple((key, str(value)) for key, value in changes.items())))
     chosen = sample(Randomness(options.seed).draw(Purpose.GOSSIP), range(options.nodes), options.witnesses)
     start = perf_counter()
-    replay = hear_witnesses(plan, chosen, options.threads)
+    witnesses = Witnesses(plan, chosen)
+    ArrayEngine(plan, None, options.threads, witnesses).run()
+    replay = witnesses.testify()
     print(
         f"{options.witnesses} witnesses of {options.nodes} nodes, preset {options.preset}: {replay.calls} calls, "
         f"{replay.rows} rows, {perf_counter() - start:.1f} s"
     )
-    for timer in replay.late_timers[:10]:
-        print(timer)
-    if replay.difference is not None:
-        print("A is the array engine, B real routers.")
-        print(render(replay.difference))
-    return 1 if replay.difference is not None or replay.late_timers else 0
+    print("\n".join(replay.problems))
+    return 1 if replay.problems else 0
 
 
 if __name__ == "__main__":

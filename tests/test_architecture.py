@@ -124,7 +124,16 @@ def test_the_core_imports_the_standard_library_alone():
 INSIDE = {
     "core": [{"language"}, {"rules"}, {"shell"}, {"scores"}, {"flooding", "mesh", "episub"}, {"registry"}],
     "trace": [{"language"}, {"folder"}, {"write"}, {"read"}, {"run_series"}],
-    "sim": [{"scenario"}, {"plan"}, {"results"}, {"engine"}, {"reference"}, {"checks", "array"}, {"simulate"}],
+    "sim": [
+        {"scenario"},
+        {"plan"},
+        {"results"},
+        {"engine"},
+        {"reference"},
+        {"checks", "array"},
+        {"witnesses"},
+        {"simulate"},
+    ],
     "sim/array": [
         {"machine"},
         {"world"},

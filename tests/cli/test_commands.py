@@ -96,7 +96,6 @@ def test_people_see_counters_and_a_histogram():
         (("--set", "nodes"), "write it as section.key=value"),
         (("nowhere.toml",), "nowhere.toml: no such file"),
         (("--engine", "array", "--router", "episub"), "engine array: router.kind = 'episub': only floodsub"),
-        (("--engine", "array", "--check"), "--check needs the routers themselves"),
         (("--nodes", "10000000", "--engine", "reference"), "this run is too large here: it needs about"),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from json import dumps
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.sim.checks.checker import Checker
@@ -23,6 +24,9 @@ from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import TraceRow
 from hearsay.trace.write.run_folder import RunFolder
 from hearsay.trace.write.writer import TraceWriter
+
+if TYPE_CHECKING:
+    from hearsay.sim.witnesses import Witnesses
 
 
 class InvariantViolation(AssertionError):
@@ -56,16 +60,18 @@ class Simulation:
         """Prepare a run.
 
         With `rotate_us`, a trace file is closed after that much simulated time, so that a reader can follow the run.
-        A `watcher` gets batches of rows from both engines; it must not keep the array. `check` and `listener` need
-        the reference engine, which alone has router objects and rows in order.
+        A `watcher` gets batches of rows from both engines; it must not keep the array. A `listener` needs the
+        reference engine, which alone has rows in order. With `check` the reference engine checks all nodes, the array
+        engine some, whose calls are made again of real routers.
         """
-        if engine == "array" and (check or listener is not None):
-            raise ValueError("the array engine supports neither check nor listener")
+        if engine == "array" and listener is not None:
+            raise ValueError("the array engine has no listener")
         self.plan: Plan = make_plan(scenario)
         self.engine_name: EngineName = engine
         self._folder = folder
         self._writer = self._make_writer(folder, rotate_us) if folder is not None and write_trace else None
-        self._checker = Checker(self.plan) if check else None
+        self._checker = Checker(self.plan) if check and engine == "reference" else None
+        self._witnesses = _witnesses_of(self.plan) if check and engine == "array" else None
         self._watcher = watcher
         self.recorder = Recorder(self._writer, listener, watcher)
         try:
@@ -89,7 +95,7 @@ class Simulation:
         from hearsay.sim.array.engine import ArrayEngine
 
         consumers = [each for each in (self._writer and self._writer.add, self._watcher) if each is not None]
-        engine = ArrayEngine(self.plan, _tee(consumers), threads)
+        engine = ArrayEngine(self.plan, _tee(consumers), threads, self._witnesses)
         self.plan = replace(self.plan, dials=Dials.from_lists([]))  # so that the engine can free them
         return engine
 
@@ -119,7 +125,13 @@ class Simulation:
             if isinstance(error, Exception) and (failure := self.engine.router_failure(error)) is not None:
                 raise failure from error
             raise
-        return Result(summary, tuple(self._checker.problems) if self._checker is not None else ())
+        return Result(summary, self._problems())
+
+    def _problems(self) -> tuple[str, ...]:
+        """Return what a check found."""
+        if self._checker is not None:
+            return tuple(self._checker.problems)
+        return self._witnesses.testify().problems if self._witnesses is not None else ()
 
     def change_scenario(self, scenario: Scenario) -> None:
         """Continue with another scenario, the same before `engine.changeable.next_us`, when `progress` is called.
@@ -166,6 +178,12 @@ class Simulation:
         folder.write_manifest(written, seed=summary.seed, complete=summary.complete)
 
 
+def _witnesses_of(plan: Plan) -> Witnesses:
+    from hearsay.sim.witnesses import Witnesses
+
+    return Witnesses.of(plan)
+
+
 def _tee(consumers: Sequence[Callable[[Rows], None]]) -> Callable[[Rows], None] | None:
     """Return a function that passes rows to all; None if there are none."""
     if not consumers:
@@ -191,7 +209,9 @@ def run_on_fitting_engine(
 
     Raise `ScenarioError` if the run would not fit into memory, or if the wanted engine cannot run it.
     """
-    engine, _ = choose_engine(scenario, wanted, checked=check or listener is not None)
+    if listener is not None and wanted == "auto":
+        wanted = "reference"
+    engine, _ = choose_engine(scenario, wanted)
     require_memory(scenario, engine)
     folder = RunFolder.create(out) if out is not None else None
     try:

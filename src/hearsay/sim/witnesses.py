@@ -1,17 +1,18 @@
-"""Calls of the array engine's nodes, replayed on real routers.
+"""Calls of the array engine's nodes, made again of real routers: the check of a run on the array engine.
 
 The reference engine cannot run a million nodes, but it can run a hundred of them. The array engine notes each call of
-a witness. The same calls are made of real routers here, and the rows of both are compared: all that a node sends,
-delivers, rejects, grafts and prunes, at the same microsecond. Copies that a node surely has are not noted, since they
-are not even sent (`transport.py`). Dials of a witness go nowhere; their results are among its calls.
+a witness. The same calls are made of real routers here, which the checker observes. The rows of both are compared:
+all that a node sends, delivers, rejects, grafts and prunes, and its scores, at the same microsecond. Copies that a
+node surely has are not noted, since they are not even sent (`transport.py`). Dials of a witness go nowhere; their
+results are among its calls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,11 +41,14 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.sim.array.engine import ArrayEngine
+from hearsay.core.shell.randomness import Purpose, Randomness, sample
 from hearsay.sim.array.rules.notes import STARTED, STOPPED
 from hearsay.sim.array.travel.parts import backoff_seconds
 from hearsay.sim.array.world.record import CALL_NOTE, PART_NOTE
+from hearsay.sim.checks.checker import Checker
+from hearsay.sim.plan.engines import CHECKED_NODES
 from hearsay.sim.plan.plan import Plan
+from hearsay.sim.plan.topology import Dials
 from hearsay.sim.reference.engine import ReferenceEngine
 from hearsay.sim.reference.nodes import SimNode, connect_pair
 from hearsay.sim.results.recorder import Part, Recorder
@@ -52,37 +56,76 @@ from hearsay.trace.language.formed_rows import score_rows
 from hearsay.trace.language.order import canonical
 from hearsay.trace.language.rows import Rows, no_rows
 from hearsay.trace.language.schema import TraceEvent
-from hearsay.trace.read.diff import Difference, diff_rows
+from hearsay.trace.read.diff import Difference, diff_rows, render
 
 _TIME, _EVENT, _KIND, _PEER, _REMOTE, _TOPIC, _MESSAGE, _HOPS, _BYTES, _COUNT, _VIA, _DELAY, _REASON = range(13)
 _NOT_A_ROUTERS = [int(event) for event in (TraceEvent.NODE_UP, TraceEvent.NODE_DOWN, TraceEvent.STATE)]
 
 
+class Witnesses:
+    """Some nodes of a run on the array engine, checked by real routers after it."""
+
+    def __init__(self, plan: Plan, nodes: Sequence[int]) -> None:
+        self.nodes = tuple(nodes)
+        self._plan = replace(plan, dials=Dials.from_lists([]))
+        self._is_witness = np.zeros(plan.scenario.network.nodes + 1, bool)
+        self._is_witness[list(nodes)] = True
+        self._kept: list[Rows] = []
+        self._one_sided: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, plan: Plan) -> Witnesses:
+        """Draw the witnesses of a checked run."""
+        state = Randomness(plan.scenario.seed).draw(Purpose.WITNESSES)
+        return cls(plan, sample(state, range(plan.scenario.network.nodes), CHECKED_NODES))
+
+    def take(self, rows: Rows) -> Rows:
+        """Keep what concerns the witnesses; return the rows without notes."""
+        self._kept.append(rows[self._is_witness[rows[:, _PEER]]])
+        return rows[rows[:, _EVENT] >= 0]
+
+    def links_are_one_sided(self, count: int, some: Sequence[tuple[int, int, int]]) -> None:
+        self._one_sided = tuple(
+            f"node {node}: mesh link of {self._plan.topics[topic]!r} to {peer} is not mutual"
+            for node, peer, topic in some
+        )
+        if count > len(some):
+            self._one_sided += (f"{count:,} mesh links are not mutual",)
+
+    def testify(self) -> Testimony:
+        """Make the calls of the witnesses of real routers."""
+        rows = np.concatenate(self._kept) if self._kept else no_rows()
+        notes = rows[(rows[:, _EVENT] < 0) | (rows[:, _EVENT] == TraceEvent.SCORE)]
+        replay = _Replay(self._plan)
+        for node in self.nodes:
+            replay.node(node, notes[notes[:, _PEER] == node])
+        ours, theirs = _of_routers(rows, self._plan), _of_routers(replay.rows(), self._plan)
+        broken = (*replay.checker.problems, *self._one_sided)
+        difference = diff_rows(ours, theirs)
+        return Testimony(len(self.nodes), replay.calls, len(ours), difference, broken, tuple(replay.late_timers))
+
+
 @dataclass(frozen=True, slots=True)
 class Testimony:
+    """The result when the calls of some nodes were made of real routers."""
+
+    nodes: int
     calls: int
     rows: int
     difference: Difference | None
     """Between what the array engine's nodes did and what real routers do."""
+    broken: tuple[str, ...]
+    """Invariants that the real routers break."""
     late_timers: tuple[str, ...]
     """Timers that fired when no router had set one."""
 
-
-def hear_witnesses(plan: Plan, witnesses: Sequence[int], threads: int = 1) -> Testimony:
-    """Run the plan on the array engine and give what the witnesses were handed to real routers."""
-    is_witness = np.zeros(plan.scenario.network.nodes + 1, bool)
-    is_witness[list(witnesses)] = True
-    kept: list[Rows] = []
-    ArrayEngine(plan, lambda rows: kept.append(rows[is_witness[rows[:, _PEER]]]), threads, witnesses).run()
-    rows = np.concatenate(kept) if kept else no_rows()
-    notes = rows[rows[:, _EVENT] < 0]
-    replay = _Replay(plan)
-    sampled = rows[rows[:, _EVENT] == TraceEvent.SCORE]
-    for node in witnesses:
-        samples = np.unique(sampled[sampled[:, _PEER] == node, _TIME])
-        replay.node(node, notes[notes[:, _PEER] == node], samples.tolist())
-    ours, theirs = _of_routers(rows, plan), _of_routers(replay.rows(), plan)
-    return Testimony(replay.calls, len(ours), diff_rows(ours, theirs), tuple(replay.late_timers))
+    @property
+    def problems(self) -> tuple[str, ...]:
+        differs: tuple[str, ...] = ()
+        if self.difference is not None:
+            text = render(self.difference)
+            differs = (f"the array engine (A) and a real router (B) differ; please report it:\n{text}",)
+        return (*self.broken, *self.late_timers, *differs)
 
 
 def _of_routers(rows: Rows, plan: Plan) -> Rows:
@@ -98,6 +141,36 @@ def _of_routers(rows: Rows, plan: Plan) -> Rows:
     return canonical(found)
 
 
+class _Nodes(Sequence[SimNode]):
+    """The nodes of a network, created when they are asked for: few of a million are."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._topics = plan.topics
+        self._subscriptions = plan.subscriptions
+        self._created: dict[int, SimNode] = {}
+
+    def __len__(self) -> int:
+        return len(self._subscriptions)
+
+    @overload
+    def __getitem__(self, number: int) -> SimNode: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[SimNode]: ...
+    def __getitem__(self, number: int | slice) -> SimNode | Sequence[SimNode]:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        node = self._created.get(number)
+        if node is None:
+            topics = tuple(self._topics[topic] for topic in self._subscriptions[number])
+            node = self._created[number] = SimNode(number, topics)
+        return node
+
+
+class _Engine(ReferenceEngine):
+    def make_nodes(self, plan: Plan) -> Sequence[SimNode]:
+        return _Nodes(plan)
+
+
 class _Replay:
     """A reference engine whose queue is never opened: events come from notes."""
 
@@ -106,7 +179,9 @@ class _Replay:
         self.late_timers: list[str] = []
         self._rows: list[tuple[int, ...]] = []
         self._plan = plan
-        self._engine = ReferenceEngine(plan, Recorder(listener=lambda row: self._rows.append(row.to_codes())))
+        self.checker = Checker(plan)
+        recorder = Recorder(listener=lambda row: self._rows.append(row.to_codes()))
+        self._engine = _Engine(plan, recorder, self.checker)
         self._messages = {
             each.message: Message(each.message, plan.topics[each.topic], bytes(each.size_bytes), each.publisher)
             for each in plan.publications
@@ -117,15 +192,17 @@ class _Replay:
         self._engine.recorder.flush()
         return np.array(self._rows, dtype=np.int64).reshape(-1, 13)
 
-    def node(self, number: int, notes: NDArray[np.int64], samples: list[int]) -> None:
-        """All calls of one node, and samples of its scores, which come first in their microsecond."""
-        for head, parts in _calls(notes.tolist()):
-            while samples and samples[0] <= head[_TIME]:
-                self._sample_scores(number, samples.pop(0))
-            self.calls += 1
-            self._call(head, parts)
-        for time in samples:
-            self._sample_scores(number, time)
+    def node(self, number: int, notes: NDArray[np.int64]) -> None:
+        """All calls of one node, and samples of its scores where such rows stand among the notes."""
+        samples = notes[:, _EVENT] == TraceEvent.SCORE
+        begins = np.flatnonzero(np.diff(np.where(samples, notes[:, _TIME], -1), prepend=-1)).tolist()
+        for begin, end in pairwise([0, *begins, len(notes)]):
+            if begin < end and samples[begin]:
+                self._sample_scores(number, int(notes[begin, _TIME]))
+                continue
+            for head, parts in _calls(notes[begin:end].tolist()):
+                self.calls += 1
+                self._call(head, parts)
 
     def _sample_scores(self, number: int, time: int) -> None:
         router = self._engine.nodes[number].router
@@ -149,7 +226,8 @@ class _Replay:
             case EventKind.TIMER_FIRED:
                 self._timer(node)
             case EventKind.PEER_CONNECTED:
-                self._connected(node, remote, head[_MESSAGE] == 1)
+                implied = {self._plan.topics[line[_TOPIC]] for line, _ in parts}
+                self._connected(node, remote, head[_MESSAGE] == 1, implied)
             case EventKind.PEER_DISCONNECTED:
                 del node.links[remote]
                 engine.feed(node, PeerDisconnected(remote))
@@ -180,7 +258,8 @@ class _Replay:
             self.late_timers.append(f"node {node.id} at {self._engine.now} us: its router waits for {router.due}")
         self._engine.feed(node, TimerFired())
 
-    def _connected(self, node: SimNode, remote: int, dialled: bool) -> None:
+    def _connected(self, node: SimNode, remote: int, dialled: bool, implied: set[Any]) -> None:
+        self._engine.nodes[remote].topics = implied
         ends = (node.id, remote) if dialled else (remote, node.id)
         link = connect_pair(*ends, self._engine.latency.base_us(*ends), None, None)
         link = link if dialled else link.twin

@@ -86,6 +86,7 @@ class Purpose(IntEnum):
     RATED = 83
     INVALID = 84
     INVALID_SENDERS = 85
+    WITNESSES = 86
 
 
 def below(draw: int, bound: int) -> int:

@@ -194,7 +194,7 @@ _BLOCK_BITS = 8
 _MOST_BLOCKS = 4096
 
 
-def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing: bool, threads: int) -> Arrays:
+def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing: int, threads: int) -> Arrays:
     """Return all arrays of a run, as they are before it starts."""
     arrays = Arrays()
     w = arrays.world

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from hearsay.sim.array.machine.memory import filled, zeros
 from hearsay.sim.array.run.loop import (
     ADVANCE,
     BEGIN,
+    CHECK,
     CLOSE,
     COLLECT,
     DRAIN,
@@ -36,28 +38,52 @@ from hearsay.sim.results.summary import Figures, Latencies
 from hearsay.trace.language.rows import Rows
 
 _STEPS = 200
+MAX_REPORTED = 20
+"""Findings of a check that are named."""
 _WORTH_SHARING = 5_000
 """Events of a part; telling threads to start takes as long as a few hundred."""
 
 
+class Witness(Protocol):
+    """Some nodes whose calls are noted, and what keeps the notes."""
+
+    @property
+    def nodes(self) -> Sequence[int]: ...
+
+    def take(self, rows: Rows) -> Rows:
+        """Keep what concerns the nodes; return the rows without notes."""
+        ...
+
+    def links_are_one_sided(self, count: int, some: Sequence[tuple[int, int, int]]) -> None:
+        """Report the number of mesh links that are not mutual at the end, and node, peer and topic of some."""
+        ...
+
+
 class ArrayEngine:
     def __init__(
-        self, plan: Plan, take_rows: Callable[[Rows], None] | None, threads: int = 1, witnesses: Sequence[int] = ()
+        self, plan: Plan, take_rows: Callable[[Rows], None] | None, threads: int = 1, witnesses: Witness | None = None
     ) -> None:
         """`take_rows` gets the trace in batches, which it must not keep; without it only the hash is made.
 
-        With `witnesses` the batches hold notes of what is handed to these nodes, too (`rules/notes.py`).
+        `witnesses` get the rows of their nodes, and notes of what is handed to these (`rules/notes.py`).
         """
         randomness = Randomness(plan.scenario.seed)
         self._end_us = plan.end_us
         self.latency = make_latency(plan.scenario.links, plan.scenario.network.nodes, randomness)
         try:
-            self.arrays = build(plan, self.latency, randomness, tracing=take_rows is not None, threads=threads)
+            kept = (
+                record.ALL_ROWS
+                if take_rows is not None
+                else record.ROWS_OF_WITNESSES
+                if witnesses
+                else record.NO_ROWS
+            )
+            self.arrays = build(plan, self.latency, randomness, tracing=kept, threads=threads)
         except MemoryError as error:
             raise CapacityExceeded("out of memory: the array engine has no room for its tables") from error
-        if witnesses:
-            self.arrays["witnesses"] = np.zeros(plan.scenario.network.nodes, np.uint8)
-            self.arrays["witnesses"][list(witnesses)] = 1
+        if witnesses is not None:
+            self.arrays["witnesses"] = np.zeros(plan.scenario.network.nodes + 1, np.uint8)
+            self.arrays["witnesses"][list(witnesses.nodes)] = 1
             self.arrays.world[at.WITNESSES] = 1
         self._work = _smallest_entry(self.arrays)
         self.step_us: Micros = max(1, self._end_us // _STEPS)
@@ -65,6 +91,7 @@ class ArrayEngine:
         self.stop_requested = False
         self.complete = False
         self._take_rows = take_rows
+        self._witnesses = witnesses
         self._longer = Latencies(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
         self._threads = ThreadPoolExecutor(threads - 1) if threads > 1 else None
 
@@ -83,6 +110,8 @@ class ArrayEngine:
         self._run(progress)
         self._work(self.arrays.world, DRAIN, 0)
         self._hand_over_rows()
+        if self._witnesses is not None:
+            self._check_links(self._witnesses)
         return self.complete
 
     def _run(self, progress: Callable[[Micros], None] | None) -> None:
@@ -138,13 +167,15 @@ class ArrayEngine:
                 self.arrays[name] = np.zeros(1, self.arrays[name].dtype)
 
     def _hand_over_rows(self) -> None:
-        if self._take_rows is None:
-            return
         counts = self.arrays["counts"]
         for thread in range(len(counts)):
             count = int(counts[thread, record.ROWS])
             if count:
-                self._take_rows(self.arrays["rows"][thread, :count])
+                rows = self.arrays["rows"][thread, :count]
+                if self._witnesses is not None:
+                    rows = self._witnesses.take(rows)
+                if self._take_rows is not None:
+                    self._take_rows(rows)
                 counts[thread, record.ROWS] = 0
 
     def _add_columns(self) -> None:
@@ -196,6 +227,19 @@ class ArrayEngine:
         after = zeros((room, *before.shape[1:]), before.dtype)
         after[: len(before)] = before
         self.arrays[name] = after
+
+    def _check_links(self, witnesses: Witness) -> None:
+        """Check that mesh links are mutual, unless a GRAFT or PRUNE may be lost."""
+        w = self.arrays.world
+        if w[at.HAS_LOSS] and w[at.LOSS_CONTROL]:
+            return
+        self.arrays["slot_marks"] = zeros((int(w[at.SLOTS_USED]) + 1,), np.uint8)
+        self.arrays["findings"] = zeros((MAX_REPORTED, 3), np.int64)
+        self._work(w, CHECK, 0)
+        count = int(w[at.FINDINGS])
+        numbers = self.arrays["topics"][:, at.TOPIC_NUMBER]
+        found = self.arrays["findings"][: min(count, MAX_REPORTED)].tolist()
+        witnesses.links_are_one_sided(count, [(node, peer, int(numbers[topic])) for node, peer, topic in found])
 
     # Results.
 

@@ -34,6 +34,8 @@ off."""
 PART_OF = frozenset(name for names in REFERENCE_ONLY.values() for name in names)
 WITHOUT_EFFECT = ("extensions", "late_extensions")
 """Parameters that change nothing on the array engine, whose routers of 1.3 announce no extension."""
+CHECKED_NODES = 64
+"""Nodes of a checked run on the array engine whose calls real routers repeat."""
 WORTH_COMPILING = 2_000_000
 """Events from which the array engine is faster even if it has to be compiled first."""
 COPIES_PER_DELIVERY = 7
@@ -84,14 +86,14 @@ def _only(value: object) -> str:
     return ": only without it"
 
 
-def choose_engine(scenario: Scenario, wanted: str = "auto", *, checked: bool = False) -> tuple[EngineName, str]:
+def choose_engine(scenario: Scenario, wanted: str = "auto") -> tuple[EngineName, str]:
     """Return the engine for a run and the reason; raise `ScenarioError` if `wanted` is one that cannot run it.
 
-    `wanted` is `auto`, `reference` or `array`. A checked run needs the routers of the reference engine.
+    `wanted` is `auto`, `reference` or `array`.
     """
     if wanted == "reference":
         return "reference", "requested"
-    missing = ["--check needs the routers themselves"] if checked else unsupported(scenario)
+    missing = unsupported(scenario)
     if wanted == "array" and missing:
         raise ScenarioError([f"engine array: {problem}" for problem in missing])
     if wanted == "array":

@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from operator import length_hint
 from typing import Any, Protocol, TypeAlias
@@ -220,7 +220,10 @@ class Network(ABC):
         self.latency = make_latency(plan.scenario.links, self.script, self.randomness)
         self.queue = EventQueue(self.latency.minimum_us)
         self.topic_numbers: dict[Any, int] = {name: number for number, name in enumerate(plan.topics)}
-        self.nodes: list[SimNode] = [
+        self.nodes: Sequence[SimNode] = self.make_nodes(plan)
+
+    def make_nodes(self, plan: Plan) -> Sequence[SimNode]:
+        return [
             SimNode(number, tuple(plan.topics[topic] for topic in subscribed))
             for number, subscribed in enumerate(plan.subscriptions)
         ]

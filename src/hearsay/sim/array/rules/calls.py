@@ -37,6 +37,7 @@ from hearsay.sim.array.rules.mesh import drop, has_mesh, on_graft, on_prune
 from hearsay.sim.array.rules.notes import (
     STARTED,
     note_call,
+    note_connection,
     note_gossip,
     note_message,
     note_rpc,
@@ -287,8 +288,9 @@ def _beat(w: World, th: int, now: int, node: int) -> int:
 def call_connected(w: World, th: int, now: int, node: int, slot: int) -> None:
     if w[HAS_RATINGS] and has_scores(w, node) and is_rated(w, node, peers(w)[slot]):
         counts(w)[th, EVENTS] += 1  # the application rates it first
-    dialled = int(has_dialled(w, node, slot)) if is_witness(w, node) else -1
-    _begin(w, th, now, node, EventKind.PEER_CONNECTED, peers(w)[slot], -1, dialled)
+    counts(w)[th, EVENTS] += 1
+    if is_witness(w, node):
+        note_connection(w, th, now, node, peers(w)[slot], int(has_dialled(w, node, slot)))
     connect(w, th, now, node, slot)
     _end(w, th, now, node)
 

@@ -3,7 +3,7 @@
 Notes stand among the rows, before those of the call, and differ from them by their event, which is negative. A call
 is one line; an RPC has a line for each part after it, and a part a line for each of its ids. Instead of ids, a PRUNE
 has its backoff and the peers that it names. In place of a message, a connection has 1 if the node dialled. Only a run
-with witnesses has notes (`bench/witness_replay.py`).
+with witnesses has notes (`sim/witnesses.py`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,23 @@ from typing import Any
 from hearsay.core.language.events import EventKind
 from hearsay.sim.array.machine.compiling import only_with
 from hearsay.sim.array.travel.parts import prune_words
-from hearsay.sim.array.world.layout import TOPIC, WITNESSES, World, arena, messages, words_at
+from hearsay.sim.array.world.layout import (
+    APPLICATION,
+    TOPIC,
+    TOPICS,
+    WITNESSES,
+    World,
+    arena,
+    members,
+    messages,
+    words_at,
+)
 from hearsay.sim.array.world.payload import (
     IDONTWANT,
     IHAVE,
     PART_IDS,
     PRUNE,
+    SUBSCRIBE,
     Part,
     make_part,
     message_part,
@@ -39,6 +50,15 @@ def note_call(
     w: World, th: int, now: int, node: int, kind: int, remote: int, topic: int, message: int
 ) -> None:  # fmt: skip
     note(w, th, now, CALL_NOTE, node, remote, make_part(kind, topic, message, -1, -1, -1, -1))
+
+
+@with_witnesses
+def note_connection(w: World, th: int, now: int, node: int, peer: int, dialled: int) -> None:
+    """Note a connection, with the topics that it implies where routers say no hello."""
+    note_call(w, th, now, node, EventKind.PEER_CONNECTED, peer, -1, dialled)
+    for topic in range(w[TOPICS]):
+        if members(w)[peer, topic] & APPLICATION:
+            note(w, th, now, PART_NOTE, node, peer, topic_part(SUBSCRIBE, topic, -1, 1))
 
 
 @with_witnesses

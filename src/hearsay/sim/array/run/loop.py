@@ -11,6 +11,7 @@ from hearsay.sim.array.run.blocks import run_share
 from hearsay.sim.array.run.links import (
     dials_that_arrive,
 )
+from hearsay.sim.array.run.mutual import find_one_sided_links
 from hearsay.sim.array.run.reuse import admit, collect_links
 from hearsay.sim.array.run.whole_network import (
     TIME,
@@ -66,7 +67,7 @@ from hearsay.sim.array.world.record import (
 )
 from hearsay.sim.array.world.slots import lay_out_callers, lay_out_targets
 
-ADVANCE, BEGIN, SHARE, FINISH, CLOSE, COLLECT, DRAIN = range(7)
+ADVANCE, BEGIN, SHARE, FINISH, CLOSE, COLLECT, DRAIN, CHECK = range(8)
 """Tasks."""
 PLAN_NODE, PLAN_KIND, PLAN_PAYLOAD = 1, 2, 3
 """Columns of `planned`, after its time."""
@@ -83,7 +84,7 @@ def work(table: World, task: int, number: int) -> bool:
     With several threads, which meet after every part, BEGIN lays out the next part (PART_EVENTS says how many events
     it has), SHARE runs the nodes of thread `number`, FINISH is called once all are done; False when something has
     to be seen to first. COLLECT finds links that may be used again. When the run is over or was stopped, DRAIN sends
-    what waits for uplinks, and CLOSE ends the windows of all messages published so far.
+    what waits for uplinks, CLOSE ends the windows of all messages published so far, and CHECK looks at mesh links.
     """
     return _work(world(table), task, number)
 
@@ -109,6 +110,9 @@ def _work(w: World, task: int, number: int) -> bool:
         close_windows(w, True)
         for th in range(w[THREADS]):
             count_latencies(w, th)
+        return True
+    if task == CHECK:
+        find_one_sided_links(w)
         return True
     if task == COLLECT:
         collect_links(w)

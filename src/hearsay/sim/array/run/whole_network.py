@@ -217,7 +217,7 @@ def _run_one(w: World, kind: int, first: int, second: int) -> None:
 def sample_all_scores(w: World) -> None:
     for node in range(w[NODES]):
         if nodes32(w)[node, UP]:
-            sample_scores(w, 0, w[NOW], node)
+            sample_scores(w, lists.owner(w, node), w[NOW], node)
 
 
 @kernel

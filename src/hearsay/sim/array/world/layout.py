@@ -43,6 +43,7 @@ kernels do; and an array can grow between two calls unnoticed.
 | unwanted | node, column, field | which neighbours do not want a message; only with 1.2 |
 | urgent | thread, entry, field | IDONTWANTs of the call at work |
 | names, name_marks | thread, place | peers that PRUNEs of the call at work name; only with HAS_DIALS |
+| slot_marks, findings | slot; place, field | of the check at the end of a run, see `mutual.py` |
 | direct_pairs | pair, end | direct peers that connect at the start; only with HAS_DIRECT |
 | direct_starts, direct_targets | node; place | the direct peers of each node, ascending; only with HAS_DIRECT |
 | dials, arrivals | (thread,) entry, field | dials of routers, see `dials.py` |
@@ -83,14 +84,15 @@ _scalar = Numbers()
     NOW, BUCKET, PART_END, STATUS, FIRST_MESSAGE, NEWEST, CLOSED_UP_TO, GLOBALS_DONE, PLANNED_DONE, PART_EVENTS,
     SLOTS_USED, LINKS_USED, DEAD_UP_TO, DEAD_SURE, LOOKED, DIALS_UP_TO, BUCKET_IS_SPLIT, PART_BLOCKS,
     LINKS_FREE, LINKS_SPARE, LINKS_WANTED, NETWORK_STARTS, MOST_SLOTS, ARRIVALS, DIALS_MADE,
-) = _scalar.take(25)  # fmt: skip
+    FINDINGS,
+) = _scalar.take(26)  # fmt: skip
 """They change while kernels run. BUCKET is open, up to PART_END. STATUS: why a call returned. FIRST_MESSAGE: older
 ones are forgotten by all. NEWEST: how many were published. CLOSED_UP_TO: messages. PART_EVENTS: of the open part.
 For DEAD_UP_TO, DEAD_SURE and LOOKED see `reuse.py`, for DIALS_UP_TO `links.py`.
 BUCKET_IS_SPLIT: the open bucket is, see `queue.py`. PART_BLOCKS: of the open part.
 LINKS_FREE is the first of LINKS_SPARE links that may be used again, see `reuse.py`. LINKS_WANTED: for STATUS.
 NETWORK_STARTS: the network comes about in the open part. MOST_SLOTS: of a node, in use. For ARRIVALS and DIALS_MADE
-see `dials.py`."""
+see `dials.py`. FINDINGS: of a check, see `mutual.py`."""
 WorldType.changing = _scalar.count
 NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_BITS, BLOCKS = _scalar.take(11)
 """A bucket is 2 ** WIDTH_BITS microseconds wide. COLUMNS is a power of two."""
@@ -364,6 +366,8 @@ urgent = _view("urgent", np.int64, None, None, 2)
 names = _view("names", np.int64, None, None)
 name_marks = _view("name_marks", np.uint8, None, None)
 dials = _view("dials", np.int64, None, None, 6)
+slot_marks = _view("slot_marks", np.uint8, None)
+findings = _view("findings", np.int64, None, 3)
 direct_pairs = _view("direct_pairs", np.int32, None, 2)
 direct_starts = _view("direct_starts", np.int64, None)
 direct_targets = _view("direct_targets", np.int32, None)

@@ -39,6 +39,8 @@ from hearsay.trace.language.event_rows import Codes, drop_rpc_row, send_rpc_row
 from hearsay.trace.language.rows import LOWER_CONSTANTS, UPPER_CONSTANTS
 from hearsay.trace.language.schema import Column
 
+NO_ROWS, ALL_ROWS, ROWS_OF_WITNESSES = range(3)
+"""Values of TRACING: which rows are kept."""
 UPPER, LOWER_LOW, LOWER_HIGH = range(3)
 (
     ROWS, EVENTS, PUBLISHES, DUPLICATES, DELIVERIES, ELIGIBLE, REACHED, LONG, LAST_ARRIVAL_SENT, HASHED, AWAY_HOPS,
@@ -47,6 +49,7 @@ UPPER, LOWER_LOW, LOWER_HIGH = range(3)
 """LONG: latencies beyond `latency_counts`. UNCOUNTED: those that wait in `latencies_seen`.
 SENT: the first of the counters by kind of part."""
 COUNTS = SENT + len(PartKind)
+_PEER = int(Column.PEER)
 
 _UP = np.array(UPPER_CONSTANTS, dtype=np.uint64)
 _LOW = np.array(LOWER_CONSTANTS, dtype=np.uint64)
@@ -108,6 +111,8 @@ def row(w: World, th: int, codes: Codes) -> None:
 
 @kernel
 def _keep(w: World, th: int, codes: Codes) -> None:
+    if w[TRACING] == ROWS_OF_WITNESSES and not witnesses(w)[codes[_PEER]]:
+        return
     place = counts(w)[th, ROWS]
     if place == rows(w).shape[1]:
         w[STATUS] = ROWS_FULL

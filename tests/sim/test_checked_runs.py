@@ -1,0 +1,63 @@
+"""`--check` on the array engine: real routers repeat the calls of some nodes, and mesh links of all are mutual."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from commands import hearsay
+
+from corner_scenarios import DIRECT, EXCHANGED, FANOUT, NEWS, REFUSED
+from engines_agree import plan_of
+from hearsay.core.mesh.parameters import GossipsubParameters
+from hearsay.sim.array.engine import ArrayEngine
+from hearsay.sim.array.world import layout as at
+from hearsay.sim.witnesses import Witnesses
+
+pytestmark = pytest.mark.xdist_group("array")
+
+SMALL = "[network]\nnodes = 60\n[workload]\nmessages = 5\n"
+
+
+def checked(plan, threads=1):
+    witnesses = Witnesses.of(plan)
+    engine = ArrayEngine(plan, None, threads, witnesses)
+    assert engine.run()
+    return engine, witnesses
+
+
+@pytest.mark.parametrize("text", [FANOUT, NEWS, REFUSED, EXCHANGED, DIRECT])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_check_of_a_right_run_finds_nothing(text, seed):
+    _, witnesses = checked(plan_of(f"seed = {seed}\n{text}"), 1 + seed % 2)
+    assert witnesses.testify().problems == ()
+
+
+def test_a_router_with_other_parameters_is_a_problem():
+    plan = plan_of(SMALL)
+    kind, parameters = plan.routers[0]
+    assert isinstance(parameters, GossipsubParameters)
+    other = replace(plan, routers=((kind, replace(parameters, degree_lazy=parameters.degree_lazy + 1)),))
+    witnesses = Witnesses.of(other)
+    assert ArrayEngine(plan, None, 1, witnesses).run()
+    assert any(problem.startswith("the array engine (A) and a real router (B) differ") for problem in
+               witnesses.testify().problems)  # fmt: skip
+
+
+def test_a_mesh_link_of_one_side_is_a_problem():
+    plan = plan_of(SMALL)
+    engine, witnesses = checked(plan)
+    flags, peers = engine.arrays["flags"], engine.arrays["peers"]
+    slot = next(slot for slot in range(len(flags)) if flags[slot, 0] & at.IN_MESH)
+    flags[slot, 0] ^= at.IN_MESH
+    engine._check_links(witnesses)
+    one, *others = witnesses.testify().problems
+    assert not others
+    assert one.startswith(f"node {peers[slot]}: mesh link of 'topic' to ")
+    assert one.endswith(" is not mutual")
+
+
+def test_the_command_checks_on_the_array_engine():
+    done = hearsay("simulate", "--nodes", 100, "--messages", 3, "--engine", "array", "--check")
+    assert done.returncode == 0
+    assert "check: real routers repeat the calls of 64 nodes" in done.stderr
