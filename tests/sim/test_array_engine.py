@@ -300,6 +300,39 @@ def test_a_dial_may_arrive_within_a_bucket():
     assert TraceEvent.DIAL in rows[:, Column.EVENT]
 
 
+def test_two_connections_of_a_pair_may_be_lost_at_once():
+    """Nodes return before their loss is noticed, and a partition loses the old and the new connections."""
+    assert agree(plan_of(LOST_TWICE))
+
+
+LOST_TWICE = """
+seed = 2
+warmup_s = 0
+linger_s = 3
+[network]
+nodes = 20
+topology = "complete"
+[links]
+min_ms = 1
+max_ms = 900
+[router]
+heartbeat_interval_ms = 300
+[workload]
+messages = 1
+[faults]
+detection_s = 0.2
+redial = 10
+[faults.churn]
+away_share = 0.6
+mean_session_s = 1
+goodbye = true
+[[faults.partition]]
+at_s = 2
+heal_s = 3
+share = 0.4
+"""
+
+
 RETURNED = """
 warmup_s = 2
 linger_s = 3

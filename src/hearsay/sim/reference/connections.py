@@ -163,7 +163,8 @@ class Connections:
     def notice_loss(self, link: Link, time: Micros) -> None:
         """Let the source of a lost link notice the loss at `time`."""
         link.dead = True
-        self._queue.add(time, link.source, _DISCONNECTED, link.destination, link.sequence, link)
+        self._sequence += 1  # an earlier connection of the pair may have sent as many RPCs
+        self._queue.add(time, link.source, _DISCONNECTED, link.destination, self._sequence, link)
 
     def last_arrival_us(self, link: Link) -> Micros:
         """Return when a notice that the source sends now arrives, after all RPCs sent before."""
@@ -228,6 +229,7 @@ class Connections:
         # The dial began one latency ago. RPCs of either end from now on arrive after the other end is connected.
         self._transport.connected(link, dialled_us, now)
         link.twin.last_arrival_us = max(link.twin.last_arrival_us, now + latency_us)
+        self._sequence += 1
         self._queue.add(now, other.id, _CONNECTED, node.id, -self._sequence, link.twin)
         self._push(node, latency_us, EventKind.PEER_CONNECTED, other.id, link)
 
