@@ -238,6 +238,16 @@ def test_points_of_delivery_are_not_joined_and_a_cut_axis_is_marked(browser, fiv
     assert page.value("document.querySelectorAll('#latency .cut').length") == 0
 
 
+def test_many_points_of_delivery_are_small(browser, five_routers, tmp_path):
+    size = """(() => {
+      const point = document.querySelector('#churn g[data-run]:not(:has(.series)) .mark');
+      return point.getBoundingClientRect().width;
+    })()"""
+    long = write_report([write_run(tmp_path / "long", messages=300)], tmp_path / "long.html")
+    few, many = (opened(browser, each, width=1400).value(size) for each in (five_routers, long))
+    assert many < few / 2
+
+
 def test_every_drawing_has_a_title_and_a_description_and_the_keyboard_reaches_it(browser, report):
     page = opened(browser, report)
     choose_topic(page, "blocks")

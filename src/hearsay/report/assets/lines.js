@@ -58,11 +58,12 @@ function drawLines(box, figure, series) {
         svg(surface, "text", { x: scaleX(tick), y: bottom + 17, "text-anchor": "middle" }, wordsX[place]);
       }
     }
-    // Marks alone stand side by side, so that runs with the same value show.
-    const most = Math.max(...mine.map((each) => each.x.length));
-    const apartX = Math.min(6, (2 * inset) / mine.length, (scaleX(highX) - scaleX(lowX)) / most / mine.length);
+    // Marks alone stand side by side and are small if there are many, so that runs with the same value show.
+    const room = (scaleX(highX) - scaleX(lowX)) / Math.max(...mine.map((each) => each.x.length));
+    const apartX = Math.min(6, (2 * inset) / mine.length, room / mine.length);
+    const size = Math.max(0.4, Math.min(1, room / 12));
     for (const [rank, each] of mine.entries()) {
-      drawSeries(surface, each, scaleX, scale, logY ? low : -Infinity, (rank - (mine.length - 1) / 2) * apartX);
+      drawSeries(surface, each, scaleX, scale, logY ? low : -Infinity, (rank - (mine.length - 1) / 2) * apartX, size);
     }
     top = bottom + gap;
     return scale;
@@ -94,7 +95,7 @@ function niceAbove(value) {
   return [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= value);
 }
 
-function drawSeries(surface, each, scaleX, scaleY, least, shift) {
+function drawSeries(surface, each, scaleX, scaleY, least, shift, size) {
   const group = svg(surface, "g", { class: colourOf(each.run), "data-run": each.run });
   const inside = (value) => value !== null && value !== undefined && value > least;
   const path = (values) => {
@@ -121,7 +122,8 @@ function drawSeries(surface, each, scaleX, scaleY, least, shift) {
   for (let at = each.dots ? 0 : (0.35 + (each.run % COLOURS) * 0.09) * every; at < each.y.length; at += every) {
     const index = Math.min(each.y.length - 1, Math.floor(at));
     if (!inside(each.y[index])) continue;
-    const place = `translate(${scaleX(each.x[index]) + (each.dots ? shift : 0)} ${scaleY(each.y[index])})`;
+    const [x, y] = [scaleX(each.x[index]), scaleY(each.y[index])];
+    const place = each.dots ? `translate(${x + shift} ${y}) scale(${size})` : `translate(${x} ${y})`;
     svg(group, "path", { d: markOf(each.run), class: "mark", transform: place });
   }
 }
