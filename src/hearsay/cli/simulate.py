@@ -78,9 +78,7 @@ def _complete_preset(_ctx: click.Context, _parameter: click.Parameter, incomplet
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", help="Write a run folder.")
 @click.option("--rotate", type=Real(min=0.001), metavar="SECONDS",
               help="Start a new trace file every N simulated seconds, for `hearsay analyze --follow`.")  # fmt: skip
-@click.option(
-    "--check", is_flag=True, help="Check the invariants, of 64 nodes with kernels; exit 1 if one is broken."
-)
+@click.option("--check", is_flag=True, help="Check the invariants (array engine: 64 nodes); exit 1 if one is broken.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("--yes", is_flag=True, help="Run even if the estimated memory is too large.")
 def command(**options: Any) -> None:

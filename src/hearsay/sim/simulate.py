@@ -214,14 +214,17 @@ def run_on_fitting_engine(
     engine, _ = choose_engine(scenario, wanted)
     require_memory(scenario, engine)
     folder = RunFolder.create(out) if out is not None else None
+
+    def run(engine: EngineName) -> Result:
+        given = Simulation(scenario, check=check, folder=folder, listener=listener, engine=engine, threads=threads)
+        return given.run()
+
     try:
-        return Simulation(
-            scenario, check=check, folder=folder, listener=listener, engine=engine, threads=threads
-        ).run()
+        return run(engine)
     except CapacityExceeded:
         if wanted != "auto":
             raise
     require_memory(scenario, "reference")
     if folder is not None:
         folder.start_again()
-    return Simulation(scenario, folder=folder).run()
+    return run("reference")
