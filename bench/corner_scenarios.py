@@ -1004,7 +1004,7 @@ score.thresholds = { accept_exchange = 0.5 }
 rating = 1
 share = 0.5
 [[population]]"""
-TRUSTED = EXCHANGED.replace("[[population]]", _TRUST)
+TRUSTED = EXCHANGED.replace("[[population]]", _TRUST).replace("exchange_dials = 6", "exchange_dials = 1")
 """Some senders of names are trusted, and others are not."""
 
 CROWDED = """

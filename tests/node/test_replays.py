@@ -79,7 +79,7 @@ def test_files_are_read_as_they_were_written(highest):
     assert decode(encode(highest)) == highest
 
 
-DAMAGE = [lambda b: b[:-1], lambda b: b"", lambda b: b[:40] + b"x" + b[41:], lambda b: b + b"x"]
+DAMAGE = [lambda b: b[:-1], lambda b: b"", lambda b: b[:40] + bytes([b[40] ^ 1]) + b[41:], lambda b: b + b"x"]
 
 
 @pytest.mark.parametrize("damage", DAMAGE)

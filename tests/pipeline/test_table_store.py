@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -118,6 +119,32 @@ def test_analyses_that_write_to_a_store_at_the_same_time_leave_the_tables_of_one
             list(threads.map(analyze, names))
             assert store.shown() in names
     store.assert_one_remains()
+
+
+def test_a_folder_is_listed_while_another_analysis_removes_files(spark, tmp_path):
+    store = Store(spark, tmp_path)
+    folder = store.folder("reader")
+    lasting = store.path / "metrics" / "lasting"
+    lasting.parent.mkdir(parents=True)
+    lasting.touch()
+    listed = threading.Event()
+
+    def write_and_remove() -> None:
+        while not listed.is_set():
+            paths = [lasting.with_name(f"passing-{number}") for number in range(30)]
+            for path in paths:
+                path.touch()
+            for path in paths:
+                path.unlink()
+
+    with ThreadPoolExecutor(1) as threads:
+        writing = threads.submit(write_and_remove)
+        try:
+            for _ in range(40):
+                assert "metrics/lasting" in folder.files("metrics")
+        finally:
+            listed.set()
+        writing.result()
 
 
 def test_files_of_a_killed_analysis_stay_a_week_in_a_store(spark, tmp_path):

@@ -14,7 +14,7 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from secrets import token_hex
@@ -61,6 +61,9 @@ class HadoopFolder(Folder):
 
     def __init__(self, spark: SparkSession, uri: str, path: Path) -> None:
         super().__init__(path)
+        from py4j.protocol import Py4JJavaError  # noqa: PLC0415  it comes with Spark
+
+        self._java_error = Py4JJavaError
         self.work = f"{WORK}-{time_ns() // 1000}-{token_hex(4)}"
         path.mkdir(parents=True, exist_ok=True)
         context: Any = spark.sparkContext
@@ -141,14 +144,23 @@ class HadoopFolder(Folder):
 
     def _found(self, name: str) -> dict[str, tuple[int, int]]:
         """Size and time of change of all files below."""
-        found: dict[str, tuple[int, int]] = {}
-        if self._store.exists(self._at(name)):
-            start = len(self._store.makeQualified(self._at("")).toString()) + 1
-            files = self._store.listFiles(self._at(name), True)
-            while files.hasNext():
-                file = files.next()
-                found[file.getPath().toString()[start:]] = file.getLen(), file.getModificationTime()
-        return found
+        start = len(self._store.makeQualified(self._at("")).toString()) + 1
+        files = self._files(self._at(name))
+        return {file.getPath().toString()[start:]: (file.getLen(), file.getModificationTime()) for file in files}
+
+    def _files(self, path: Any) -> Iterator[Any]:
+        """Yield what is below, folder by folder: a recursive listing fails where others remove a file meanwhile."""
+        try:
+            inside = self._store.listStatus(path)
+        except self._java_error:
+            if self._store.exists(path):
+                raise
+            return
+        for there in inside:
+            if there.isDirectory():
+                yield from self._files(there.getPath())
+            else:
+                yield there
 
     def _at(self, name: str) -> Any:
         return self._hadoop.Path(f"{self._uri}/{name}")
