@@ -9,9 +9,11 @@ from commands import hearsay
 
 from corner_scenarios import DIRECT, EXCHANGED, FANOUT, NEWS, REFUSED
 from engines_agree import plan_of
+from hearsay.api.simulations import simulate
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.array.world import layout as at
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.witnesses import Witnesses
 
 pytestmark = pytest.mark.xdist_group("array")
@@ -30,6 +32,17 @@ def checked(plan, threads=1):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_check_of_a_right_run_finds_nothing(text, seed):
     _, witnesses = checked(plan_of(f"seed = {seed}\n{text}"), 1 + seed % 2)
+    assert witnesses.testify().problems == ()
+
+
+@pytest.mark.parametrize("queue_bytes", [0, 250_000])
+def test_copies_that_are_withdrawn_from_uplinks_are_no_problem(queue_bytes):
+    text = (
+        f"[network]\nnodes = 60\n[links]\nuplink_mbit = 20\nuplink_queue_bytes = {queue_bytes}\n"
+        "[workload]\nmessages = 3\nsize_bytes = 100_000\n"
+        "[router]\npreset = 'r1'\nidontwant_threshold_bytes = 1000\nwithdraw_unwanted = true\n"
+    )
+    _, witnesses = checked(plan_of(text))
     assert witnesses.testify().problems == ()
 
 
@@ -55,6 +68,11 @@ def test_a_mesh_link_of_one_side_is_a_problem():
     assert not others
     assert one.startswith(f"node {peers[slot]}: mesh link of 'topic' to ")
     assert one.endswith(" is not mutual")
+
+
+def test_a_listener_does_not_go_with_the_array_engine():
+    with pytest.raises(ScenarioError, match="its rows are not in order"):
+        simulate("r1", engine="array", on_row=print)
 
 
 def test_the_command_checks_on_the_array_engine():

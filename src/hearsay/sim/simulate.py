@@ -18,6 +18,7 @@ from hearsay.sim.reference.engine import ReferenceEngine
 from hearsay.sim.results.recorder import Recorder
 from hearsay.sim.results.summary import Summary, summarise
 from hearsay.sim.scenario.scenario import Scenario
+from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import dump_scenario
 from hearsay.trace.folder.manifest import WrittenTrace
 from hearsay.trace.language.rows import Rows
@@ -209,7 +210,9 @@ def run_on_fitting_engine(
 
     Raise `ScenarioError` if the run would not fit into memory, or if the wanted engine cannot run it.
     """
-    if listener is not None and wanted == "auto":
+    if listener is not None:
+        if wanted == "array":
+            raise ScenarioError(["engine array: its rows are not in order, which a listener needs"])
         wanted = "reference"
     engine, _ = choose_engine(scenario, wanted)
     require_memory(scenario, engine)

@@ -50,7 +50,7 @@ from hearsay.sim.plan.engines import CHECKED_NODES
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.plan.topology import Dials
 from hearsay.sim.reference.engine import ReferenceEngine
-from hearsay.sim.reference.nodes import SimNode, connect_pair
+from hearsay.sim.reference.nodes import UPLINK_FREE, Entry, SimNode, connect_pair
 from hearsay.sim.results.recorder import Part, Recorder
 from hearsay.trace.language.formed_rows import score_rows
 from hearsay.trace.language.order import canonical
@@ -172,7 +172,7 @@ class _Engine(ReferenceEngine):
 
 
 class _Replay:
-    """A reference engine whose queue is never opened: events come from notes."""
+    """A reference engine whose queue is never opened: events come from notes, and only uplinks work by themselves."""
 
     def __init__(self, plan: Plan) -> None:
         self.calls = 0
@@ -182,6 +182,9 @@ class _Replay:
         self.checker = Checker(plan)
         recorder = Recorder(listener=lambda row: self._rows.append(row.to_codes()))
         self._engine = _Engine(plan, recorder, self.checker)
+        self._engine.queue.buckets.clear()
+        self._leaving: list[Entry] = []
+        """When uplinks are free."""
         self._messages = {
             each.message: Message(each.message, plan.topics[each.topic], bytes(each.size_bytes), each.publisher)
             for each in plan.publications
@@ -202,7 +205,23 @@ class _Replay:
                 continue
             for head, parts in _calls(notes[begin:end].tolist()):
                 self.calls += 1
+                self._let_uplink_work(head[_TIME])
                 self._call(head, parts)
+        self._let_uplink_work(self._plan.end_us)
+
+    def _let_uplink_work(self, until: int) -> None:
+        """Let RPCs leave whose turn comes before a time. Nothing else that the engine has queued happens here."""
+        engine, buckets = self._engine, self._engine.queue.buckets
+        while True:
+            self._leaving += [entry for entries in buckets.values() for entry in entries if entry[2] == UPLINK_FREE]
+            buckets.clear()
+            due = min((entry[:2] for entry in self._leaving if entry[0] < until), default=None)
+            if due is None:
+                return
+            entry = next(entry for entry in self._leaving if entry[:2] == due)
+            self._leaving.remove(entry)
+            engine.now = entry[0]
+            engine.transport.uplink_free(entry[1], entry[5], entry[0])
 
     def _sample_scores(self, number: int, time: int) -> None:
         router = self._engine.nodes[number].router
