@@ -31,7 +31,7 @@ def main() -> int:
     start = perf_counter()
     witnesses = Witnesses(plan, chosen)
     ArrayEngine(plan, None, options.threads, witnesses).run()
-    replay = witnesses.testify()
+    replay = witnesses.repeat()
     print(
         f"{options.witnesses} witnesses of {options.nodes} nodes, preset {options.preset}: {replay.calls} calls, "
         f"{replay.rows} rows, {perf_counter() - start:.1f} s"

@@ -32,7 +32,7 @@ def checked(plan, threads=1):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_check_of_a_right_run_finds_nothing(text, seed):
     _, witnesses = checked(plan_of(f"seed = {seed}\n{text}"), 1 + seed % 2)
-    assert witnesses.testify().problems == ()
+    assert witnesses.repeat().problems == ()
 
 
 @pytest.mark.parametrize("queue_bytes", [0, 250_000])
@@ -43,7 +43,7 @@ def test_copies_that_are_withdrawn_from_uplinks_are_no_problem(queue_bytes):
         "[router]\npreset = 'r1'\nidontwant_threshold_bytes = 1000\nwithdraw_unwanted = true\n"
     )
     _, witnesses = checked(plan_of(text))
-    assert witnesses.testify().problems == ()
+    assert witnesses.repeat().problems == ()
 
 
 def test_a_router_with_other_parameters_is_a_problem():
@@ -54,7 +54,7 @@ def test_a_router_with_other_parameters_is_a_problem():
     witnesses = Witnesses.of(other)
     assert ArrayEngine(plan, None, 1, witnesses).run()
     assert any(problem.startswith("the array engine (A) and a real router (B) differ") for problem in
-               witnesses.testify().problems)  # fmt: skip
+               witnesses.repeat().problems)  # fmt: skip
 
 
 def test_a_mesh_link_of_one_side_is_a_problem():
@@ -64,7 +64,7 @@ def test_a_mesh_link_of_one_side_is_a_problem():
     slot = next(slot for slot in range(len(flags)) if flags[slot, 0] & at.IN_MESH)
     flags[slot, 0] ^= at.IN_MESH
     engine._check_links(witnesses)
-    one, *others = witnesses.testify().problems
+    one, *others = witnesses.repeat().problems
     assert not others
     assert one.startswith(f"node {peers[slot]}: mesh link of 'topic' to ")
     assert one.endswith(" is not mutual")

@@ -132,7 +132,7 @@ class Simulation:
         """Return what a check found."""
         if self._checker is not None:
             return tuple(self._checker.problems)
-        return self._witnesses.testify().problems if self._witnesses is not None else ()
+        return self._witnesses.repeat().problems if self._witnesses is not None else ()
 
     def change_scenario(self, scenario: Scenario) -> None:
         """Continue with another scenario, the same before `engine.changeable.next_us`, when `progress` is called.

@@ -92,8 +92,8 @@ class Witnesses:
         if count > len(some):
             self._one_sided += (f"{count:,} mesh links are not mutual",)
 
-    def testify(self) -> Testimony:
-        """Make the calls of the witnesses of real routers."""
+    def repeat(self) -> Repetition:
+        """Repeat the calls of the witnesses with real routers, and compare."""
         rows = np.concatenate(self._kept) if self._kept else no_rows()
         notes = rows[(rows[:, _EVENT] < 0) | (rows[:, _EVENT] == TraceEvent.SCORE)]
         replay = _Replay(self._plan)
@@ -102,14 +102,13 @@ class Witnesses:
         ours, theirs = _of_routers(rows, self._plan), _of_routers(replay.rows(), self._plan)
         broken = (*replay.checker.problems, *self._one_sided)
         difference = diff_rows(ours, theirs)
-        return Testimony(len(self.nodes), replay.calls, len(ours), difference, broken, tuple(replay.late_timers))
+        return Repetition(replay.calls, len(ours), difference, broken, tuple(replay.late_timers))
 
 
 @dataclass(frozen=True, slots=True)
-class Testimony:
-    """The result when the calls of some nodes were made of real routers."""
+class Repetition:
+    """The result of repeating the calls of some nodes with real routers."""
 
-    nodes: int
     calls: int
     rows: int
     difference: Difference | None

@@ -301,7 +301,7 @@ def may_get_published(w: World, th: int, now: int, node: int, slot: int) -> bool
 
 @kernel
 def _outside(w: World, th: int, now: int, node: int, topic: int, inside: int) -> int:
-    """Collect the peers that may get own messages and have not a flag, without direct ones; return their number."""
+    """Collect the peers without a flag that may get own messages and are not direct; return their number."""
     size = native_subscribers(w, th, node, topic, inside)
     if not has_scores(w, node) and not w[HAS_DIRECT]:
         return size

@@ -209,7 +209,7 @@ def _forget_oldest_seen(w: World, now: int, node: int, newest: int) -> None:
 
 @kernel
 def _forget_oldest_cached(w: World, node: int, newest: int) -> None:
-    """Do the same for a message cache, of which bytes are bounded too (CACHE-1)."""
+    """Remove the oldest messages from a cache that has too many messages or bytes (CACHE-1)."""
     order = cache_serials(w)[node]
     nodes64(w)[node, SERIAL] += 1
     order[newest] = nodes64(w)[node, SERIAL]
