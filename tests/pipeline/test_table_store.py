@@ -147,6 +147,30 @@ def test_a_folder_is_listed_while_another_analysis_removes_files(spark, tmp_path
         writing.result()
 
 
+def test_a_folder_that_appears_during_a_listing_is_empty(spark, tmp_path):
+    store = Store(spark, tmp_path)
+    folder = store.folder("reader")
+    names = [f"metrics/{number}" for number in range(500)]
+    begins = threading.Barrier(2)
+
+    def make_folders() -> None:
+        for number, name in enumerate(names):
+            begins.wait()
+            for _ in range(number):  # so that it appears a little later each time
+                (store.path / name).exists()
+            (store.path / name).mkdir(parents=True)
+
+    with ThreadPoolExecutor(1) as threads:
+        making = threads.submit(make_folders)
+        try:
+            for name in names:
+                begins.wait()
+                assert folder.files(name) == []
+        finally:
+            begins.abort()
+        making.result()
+
+
 def test_files_of_a_killed_analysis_stay_a_week_in_a_store(spark, tmp_path):
     store = Store(spark, tmp_path)
     store.analysis("killed", store.folder("killed"))

@@ -152,8 +152,9 @@ class HadoopFolder(Folder):
         """Yield what is below, folder by folder: a recursive listing fails where others remove a file meanwhile."""
         try:
             inside = self._store.listStatus(path)
-        except self._java_error:
-            if self._store.exists(path):
+        except self._java_error as error:
+            missing = error.java_exception.getClass().getName() == "java.io.FileNotFoundException"
+            if not missing and self._store.exists(path):
                 raise
             return
         for there in inside:
