@@ -26,6 +26,8 @@ HERE = Path(__file__).parent
 MOTO = HERE.parents[1] / "build" / "stores-tools" / "bin" / "moto_server"
 BUCKET = "bucket"
 _START_S = 120
+_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+"""Maven finds a plugin by the short name only where its registry lists all plugins."""
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>hearsay</groupId><artifactId>jars</artifactId><version>1</version><dependencies>{}</dependencies></project>"""
 _DEPENDENCY = """<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version><exclusions>
@@ -51,7 +53,7 @@ def _fetch(coordinates: list[list[str]], folder: Path) -> None:
     with TemporaryDirectory() as work:
         pom = _POM.format("".join(_DEPENDENCY.format(*each) for each in coordinates))
         Path(work, "pom.xml").write_text(pom)
-        command = [maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+        command = [maven, "-q", "-B", _COPY, f"-DoutputDirectory={folder}"]
         done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=300)
     if done.returncode:
         pytest.skip("Maven cannot fetch jars of Hadoop: " + done.stdout.strip().partition("\n")[0])

@@ -153,8 +153,7 @@ class HadoopFolder(Folder):
         try:
             inside = self._store.listStatus(path)
         except self._java_error as error:
-            missing = error.java_exception.getClass().getName() == "java.io.FileNotFoundException"
-            if not missing and self._store.exists(path):
+            if "java.io.FileNotFoundException" not in str(error) and self._store.exists(path):
                 raise
             return
         for there in inside:
