@@ -197,7 +197,8 @@ def _assembled(
         _write_names(run, numbering, {peer for peer, _, _ in events}, notes)
         run.write_batches(f"{DICTIONARIES}/messages", MESSAGES_SCHEMA, _messages(scratch, ids))
     _write_clocks(run, clocks, ahead_us if joining else {})
-    write_source(run, record, events, _delays(notes))
+    delays = sum((Counter(dict(zip(*each.delays_ms, strict=True))) for each in notes), Counter[int]())
+    write_source(run, record, events, delays)
     trace = _trace(notes)
     return ImportResult(record, trace.rows, len(numbering.peers), sum(each.messages for each in notes), clocks), trace
 
@@ -250,13 +251,6 @@ def _events(notes: Sequence[Notes]) -> list[tuple[int, int, int]]:
         for peer, event, count in zip(*each.events, strict=True):
             counts[peer, event] += count
     return [(peer, event, count) for (peer, event), count in sorted(counts.items())]
-
-
-def _delays(notes: Sequence[Notes]) -> Counter[int]:
-    delays: Counter[int] = Counter()
-    for each in notes:
-        delays.update(dict(zip(*each.delays_ms, strict=True)))
-    return delays
 
 
 def _write_names(run: RunFolder, numbering: Numbering, tracing: set[int], notes: Sequence[Notes]) -> None:

@@ -136,7 +136,8 @@ def _numbered(records: Any, numbering: Numbering, ids: Any, first_message: int) 
     rows = empty_rows(records.num_rows)
     for column, names in CODES.items():
         rows[:, column] = _codes(records, column.name.lower(), names)
-    rows[:, Column.REASON] = _reason_codes(records)
+    reasons = _codes(records, "reason", pa.array(list(_REASONS), pa.string()))
+    rows[:, Column.REASON] = np.array([*_REASONS.values(), NONE], dtype=np.int64)[reasons]
     for column, names in (
         (Column.PEER, numbering.peers),
         (Column.REMOTE, numbering.peers),
@@ -152,11 +153,6 @@ def _numbered(records: Any, numbering: Numbering, ids: Any, first_message: int) 
         times_ns = times_ns - numbering.ahead_ns[rows[:, Column.PEER]]
     rows[:, Column.TIME_US] = (times_ns - numbering.origin_ns) // 1000
     return rows, times_ns
-
-
-def _reason_codes(records: Any) -> Numbers:
-    codes = np.array([*_REASONS.values(), NONE], dtype=np.int64)
-    return codes[_codes(records, "reason", pa.array(list(_REASONS), pa.string()))]
 
 
 def _write_trace(rows: Rows, classes: Numbers, run: Path, number: int) -> dict[str, Any]:

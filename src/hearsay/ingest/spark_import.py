@@ -187,9 +187,8 @@ def _source(spark: Any, given: Given) -> Any:
 
 def _placed(records: Any, partitions: int) -> Any:
     group = f.expr(f"CASE WHEN {_OF_MESSAGE} THEN 'message' ELSE coalesce(class, '') END")
-    time = f.expr(f"CASE WHEN NOT {_OF_MESSAGE} THEN time_ns END")
-    placed = records.select(*FIELDS).repartitionByRange(partitions, group, f.col("message"), time)
-    return placed.persist(StorageLevel.DISK_ONLY)
+    places = group, f.col("message"), f.expr(f"CASE WHEN NOT {_OF_MESSAGE} THEN time_ns END")
+    return records.select(*FIELDS).repartitionByRange(partitions, *places).persist(StorageLevel.DISK_ONLY)
 
 
 def _with_dictionaries(batch: Any) -> Any:

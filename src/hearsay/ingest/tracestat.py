@@ -79,9 +79,9 @@ def _of_import(run: Path, record: SourceRecord, topics: tuple[str, ...]) -> Trac
     for peer, event, count in load_events(run):
         events[codes[event]] += count
         peers.add(peer)
-    messages = _distinct_messages(_rows(run, {TraceEvent.PUBLISH, TraceEvent.DELIVER}))
-    delays = Counter(dict(load_delays(run)))
-    return TraceStat(len(peers), topics, events, _cdf(delays, messages), "hermes" not in record.formats)
+    messages = np.unique(_rows(run, {TraceEvent.PUBLISH, TraceEvent.DELIVER})[:, Column.MESSAGE])
+    delays = _cdf(Counter(dict(load_delays(run))), int((messages != NONE).sum()))
+    return TraceStat(len(peers), topics, events, delays, "hermes" not in record.formats)
 
 
 def _of_simulation(run: Path, topics: tuple[str, ...]) -> TraceStat:
@@ -116,11 +116,6 @@ def _cdf(delays: Counter[int], firsts: int) -> tuple[tuple[int, int], ...]:
         total += samples[delay]
         cdf.append((delay, total))
     return tuple(cdf)
-
-
-def _distinct_messages(rows: Rows) -> int:
-    messages = rows[:, Column.MESSAGE]
-    return len(np.unique(messages[messages != NONE]))
 
 
 def _rows(run: Path, events: set[TraceEvent]) -> Rows:
