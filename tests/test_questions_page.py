@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
 from commands import hearsay
 
 import questions
+from hearsay.metrics import METRICS
 
 PAGE = questions.PAGE.read_text(encoding="utf-8")
 ASKED = questions.questions(PAGE)
@@ -32,6 +34,12 @@ def test_all_questions_are_on_the_page_and_all_but_three_are_answered():
     assert [*ASKED] == [*range(1, 16)]
     assert {number for number, runs in ASKED.items() if not runs} == UNANSWERED
     assert sum(map(len, ASKED.values())) == PAGE.count("```sh\nhearsay ")
+
+
+def test_lines_of_comparisons_begin_with_the_headings_of_today():
+    headings = {metric.heading for metric in METRICS}
+    lines = [line for runs in ASKED.values() for run in runs if run.words[0] == "compare" for line in run.lines]
+    assert {re.split(" {2,}", line)[0] for line in lines} - headings == set()
 
 
 def test_a_run_is_a_command_with_lines_of_its_output():

@@ -314,6 +314,20 @@ def test_a_network_too_thin_for_its_meshes_is_warned_about():
     assert "warning" not in hearsay("simulate", "--nodes", 9, "--connect", 1, "--router", "floodsub").stderr
 
 
+def test_large_messages_without_a_limit_of_uplinks_are_warned_about():
+    large = ("simulate", "--nodes", 9, "--messages", 1, "--set", "workload.size_bytes=100000")
+    warning = "warning: messages of 100,000 bytes take no time to send, because links.uplink_mbit is not set\n"
+    assert warning in hearsay(*large).stderr
+    assert "warning" not in hearsay(*large, "--set", "links.uplink_mbit=50").stderr
+
+
+@pytest.mark.parametrize("engine", ["reference", "array"])
+def test_a_check_says_that_all_invariants_hold(engine):
+    done = hearsay("simulate", "--nodes", 30, "--messages", 2, "--check", "--engine", engine, "--json")
+    assert done.stderr.endswith("check: all invariants hold\n")
+    assert json.loads(done.stdout)["delivery_ratio"] == 1
+
+
 def _shown(run, *arguments):
     return hearsay("trace", "show", run, *arguments).stdout.splitlines()
 

@@ -45,6 +45,22 @@ def test_json_says_the_same(run, asked):
     assert [each["outcome"] for each in answer["copies"]].count("the first copy") == 1
 
 
+def test_without_a_message_the_latest_ones(run):
+    done = hearsay("explain", run, "--json")
+    latest = json.loads(done.stdout)["messages"]
+    delivered = [row for row in iter_rows(run, events=[TraceEvent.DELIVER]) if row.remote is not None]
+    published = {row.message: row for row in iter_rows(run, events=[TraceEvent.PUBLISH])}
+    assert [each["message"] for each in latest] == sorted(published, reverse=True)
+    for each in latest:
+        times = [row.time_us for row in delivered if row.message == each["message"]]
+        start_us = published[each["message"]].time_us
+        assert (each["first_us"], each["deliveries"]) == (start_us, len(times))
+        assert each["slowest_us"] == max(times) - start_us
+    shown = hearsay("explain", run).stdout
+    assert shown.splitlines()[1].split()[0] == str(latest[0]["message"])
+    assert shown.endswith("--message M explains one of them.\n")
+
+
 def test_without_a_node_the_slowest_deliveries(run):
     done = hearsay("explain", run, "--message", "3", "--json")
     answer = json.loads(done.stdout)
@@ -74,6 +90,8 @@ def test_without_a_node_the_slowest_deliveries(run):
         (("RUN", "--message", "3", "--node", "77"), 2, "77: no such node in RUN; the nearest is 49"),
         (("RUN", "--message", "3", "--node", "scripd"), 2, "scripd: no such node in RUN; did you mean script?"),
         (("RUN", "--message", "3", "--node", "-4"), 2, "-4: no such node in RUN"),
+        (("RUN", "--node", "4"), 2, "--message is missing: --node, --missing and --out are about one message"),
+        (("NOTHING",), 1, "NOTHING does not exist"),
         (("NOTHING", "--message", "3"), 1, "NOTHING does not exist"),
         (("UNTRACED", "--message", "3"), 1, "UNTRACED: holds no trace; simulate with --trace full"),
     ],

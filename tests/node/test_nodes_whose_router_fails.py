@@ -56,7 +56,7 @@ def test_iterations_and_waits_end_when_the_router_fails(tmp_path):
     async def test():
         async with Node(NodeConfig(router="floodsub")) as sender:
             await sender.join("news")
-            node = Node(NodeConfig(router=HALF), trace=tmp_path / "trace")
+            node = Node(NodeConfig(router=HALF), trace=str(tmp_path / "trace"))
             with pytest.raises(RouterFailed, match=WORDS):
                 await receives_a_message(node, sender)
             assert isinstance(node.failure.__cause__, KeyError)

@@ -45,6 +45,10 @@ BAD_FILES = [
     ("seed = 9223372036854775808\n", ["file.toml:1: seed = 9223372036854775808: must be in 0…9223372036854775807"]),
     ("[network]\n\nnode = 7\n", ["file.toml:3: network.node = 7: unknown key, did you mean 'nodes'?"]),
     ("netwrk = {}\n", ["file.toml:1: netwrk = {}: unknown key, did you mean 'network'?"]),
+    (
+        "[router]\nidontwant = 9\n",
+        ["file.toml:2: router.idontwant = 9: unknown key, did you mean 'idontwant_threshold_bytes'?"],
+    ),
     ("[router]\ndegre = 7\n", ["file.toml:2: router.degre = 7: unknown key, did you mean 'degree'?"]),
     ("[router]\ndegree = 13\n", ["file.toml:1: router.degree_high = 12: must not be below degree (13)"]),
     ('[router]\nseen_by = "now"\n', ['file.toml:2: router.seen_by = "now": must be one of time, history']),

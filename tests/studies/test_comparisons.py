@@ -19,6 +19,7 @@ from hearsay.studies.comparison import (
     Verdict,
     by_itself_words,
     compare,
+    figure_named,
     interval_words,
     overall_words,
     short_verdict,
@@ -119,6 +120,13 @@ def test_a_side_that_ran_well_keeps_its_figures_when_the_other_failed():
     assert side_words(line) == ("4.5", "–")
     assert short_verdict(line) == "not measured in B"
     assert document(line) == "not measured in B: fewer than two seeds have it"
+
+
+def test_a_figure_is_found_by_its_name():
+    (line,) = figures = [FigureComparison(BY_NAME["hops_mean"], None, Verdict.UNKNOWN, 0.0)]
+    assert figure_named(figures, "hops_mean") is line
+    with pytest.raises(KeyError, match="no figure 'hops'; there are hops_mean"):
+        figure_named(figures, "hops")
 
 
 def test_what_is_no_scenario_is_said():

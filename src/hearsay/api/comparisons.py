@@ -16,6 +16,7 @@ from hearsay.studies.checked_file import StudyError
 from hearsay.studies.comparison import (
     ComparisonRequest,
     FigureComparison,
+    figure_named,
     overall_words,
     verdict_words,
 )
@@ -53,7 +54,7 @@ class Comparison:
 
     def __getitem__(self, figure: str) -> FigureComparison:
         """The difference in a figure, by its name: `delivery_ratio`, `latency_p99_ms`, …"""
-        return next(line for line in self.figures if line.figure.name == figure)
+        return figure_named(self.figures, figure)
 
     def table(self, name: str) -> Table:
         """`runs`, `points`, `sent`, `latency` or `resources` of both sides."""

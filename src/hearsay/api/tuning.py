@@ -15,7 +15,7 @@ from hearsay.pipeline.spark.place import Where
 from hearsay.sim.scenario.tables import read_text
 from hearsay.sim.scenario.toml_text import Document
 from hearsay.studies.checked_file import StudyError
-from hearsay.studies.comparison import FigureComparison
+from hearsay.studies.comparison import FigureComparison, figure_named
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.processes import place_of_runs
 from hearsay.studies.study_text import compared_cells
@@ -89,7 +89,7 @@ class TuneAnswer:
 
     def __getitem__(self, figure: str) -> FigureComparison:
         """How far the best is from the base in a figure, by its name."""
-        return next(line for line in self.figures if line.figure.name == figure)
+        return figure_named(self.figures, figure)
 
     def _file(self, what: str) -> Path | None:
         return None if self.answer.best is None else self.folder / ANSWER / self.answer.file(what)

@@ -14,21 +14,33 @@ from hearsay.extras import require_extra
 @click.command("explain")
 @click.argument("run", type=GivenPath(path_type=Path))
 @click.option(
-    "--message", required=True, metavar="M", help="Number of the message in the run, or the beginning of its id."
+    "--message", metavar="M", help="Number of the message in the run, or the beginning of its id; without it, a list."
 )
 @click.option("--node", metavar="NODE", help="Explain the delivery to this node; number or name.")
 @click.option("--missing", is_flag=True, help="Explain why due nodes never got it.")
 @click.option("--out", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
               help="Also write the answer as one HTML file, with the path as a timeline.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")
-def command(run: Path, message: str, node: str | None, missing: bool, out: Path | None, as_json: bool) -> None:
+def command(run: Path, message: str | None, node: str | None, missing: bool, out: Path | None, as_json: bool) -> None:
     """Explain a message of RUN: with --node, the path of the first copy to a node and the time of each step.
 
     Without --node, the slowest deliveries and what they have in common; with --missing, the nodes that never got it.
+    Without --message, the latest messages.
     """
     if missing and node is not None:
         raise WrongInput("--missing and --node: give one; --node also explains a missing delivery")
+    if message is None and (missing or node is not None or out is not None):
+        raise WrongInput("--message is missing: --node, --missing and --out are about one message")
     require_extra("sim")
+    if message is None:
+        from hearsay.explain.latest import latest_json, latest_messages, latest_text
+
+        messages = latest_messages(run)
+        if as_json:
+            print_json(latest_json(messages), allow_nan=False)
+        else:
+            click.echo(f"{latest_text(messages)}\n\nhearsay explain {run} --message M explains one of them.")
+        return
     from hearsay.explain.answers import explain
     from hearsay.explain.message import find_node, open_message
     from hearsay.report.explain_page import write_explained_page

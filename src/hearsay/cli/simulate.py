@@ -83,7 +83,7 @@ def _complete_preset(_ctx: click.Context, _parameter: click.Parameter, incomplet
 @click.option("--yes", is_flag=True, help="Run even if the estimated memory is too large.")
 def command(**options: Any) -> None:
     """Simulate SCENARIO (a TOML file) or a preset (default: the preset r1)."""
-    from hearsay.sim.plan.engines import CHECKED_NODES, choose_engine, estimate, thin_mesh
+    from hearsay.sim.plan.engines import CHECKED_NODES, choose_engine, estimate, warnings
     from hearsay.sim.scenario.scenario_file import dump_scenario
     from hearsay.sim.simulate import InvariantViolation
     from hearsay.trace.write.run_folder import RunFolder
@@ -112,7 +112,7 @@ def command(**options: Any) -> None:
             raise WrongInput(f"{refusal}; --yes runs it anyway")
         if needs.is_large:
             click.echo(needs.needs, err=True)
-        if warning := thin_mesh(scenario):
+        for warning in warnings(scenario):
             click.echo(f"warning: {warning}", err=True)
         folder = RunFolder.create(options["out"]) if options["out"] is not None else None
         result, stopped_by = _run(scenario, options, folder, engine)
@@ -123,6 +123,8 @@ def command(**options: Any) -> None:
         raise CommandFailed("the checker found broken invariants:\n  " + "\n  ".join(result.problems))
     if not result.summary.complete:
         raise Signalled(stopped_by[0])
+    if options["check"]:
+        click.echo("check: all invariants hold", err=True)
 
 
 def given_scenario(options: dict[str, Any]) -> Scenario:

@@ -55,7 +55,7 @@ def find_message(run: RunFacts, wanted: str) -> MessageName:
         raise NotInThisRun("--message is empty; give the number of a message or the beginning of its id")
     number = _number(wanted)
     prefix = wanted.lower().removeprefix("0x")
-    known = _dictionary(run.path)
+    known = message_ids(run.path)
     if number is not None and number in known:
         return MessageName(number, known[number])
     begun = [MessageName(one, name) for one, name in known.items() if prefix and name and name.startswith(prefix)]
@@ -105,7 +105,7 @@ def rows_of_message(run: RunFacts, message: int) -> ColumnArrays:
     return select_rows(run, "message", COLUMNS, message=message)
 
 
-def _dictionary(run: Path) -> dict[int, str | None]:
+def message_ids(run: Path) -> dict[int, str | None]:
     """Return the ids of messages by number; those of a simulation have none."""
     path = run / DICTIONARIES / "messages.parquet"
     if not path.exists():

@@ -68,12 +68,12 @@ class Node:
         config: NodeConfig | None = None,
         *,
         identity: PrivateKey | None = None,
-        trace: Path | None = None,
+        trace: Path | str | None = None,
         watcher: Callable[[Codes], None] | None = None,
     ) -> None:
         """A watcher is handed every row of the trace, whether one is written or not; `rows` has the names."""
         self.config = config or NodeConfig()
-        self._records = Records(self.config, trace, watcher)
+        self._records = Records(self.config, None if trace is None else Path(trace), watcher)
         make_host = PyLibp2pHost if self.config.host == "libp2p" else Host
         self._host: NodeHost = make_host(identity, self.config.limits.host)
         self.peer: PeerId = self._host.peer

@@ -52,6 +52,14 @@ class FigureComparison:
     """The values of one side, if the other side has too few seeds for a comparison."""
 
 
+def figure_named(figures: Sequence[FigureComparison], name: str) -> FigureComparison:
+    """Return the comparison of a figure; the message of a `KeyError` names all figures."""
+    by_name = {line.figure.name: line for line in figures}
+    if name not in by_name:
+        raise KeyError(f"no figure {name!r}; there are {', '.join(by_name)}")
+    return by_name[name]
+
+
 def side(name: str) -> Base:
     """A scenario by the path of its file, or by the name of a preset."""
     try:

@@ -42,6 +42,10 @@ COPIES_PER_DELIVERY = 7
 """Copies that a node receives of a message, in a mesh."""
 
 
+LARGE_MESSAGE_BYTES = 16_384
+"""From this size on eight copies take at least the 20 ms of a short link on an uplink of 50 Mbit/s."""
+
+
 class CapacityExceeded(Exception):
     """A table of the array engine that has no room; the message names it."""
 
@@ -154,13 +158,15 @@ def mean_degree(scenario: Scenario) -> int:
     return network.nodes - 1 if network.topology is TopologyKind.COMPLETE else 2 * network.degree
 
 
-def thin_mesh(scenario: Scenario) -> str | None:
-    """Return a warning if nodes have fewer peers than their mesh needs."""
+def warnings(scenario: Scenario) -> Iterator[str]:
+    """Yield what makes figures of a scenario misleading."""
     peers = min(scenario.network.nodes - 1, mean_degree(scenario))
     least: int = getattr(scenario.router.parameters, "degree_low", 0)
-    if peers >= least or scenario.network.topology is TopologyKind.EDGE_LIST:
-        return None
-    return f"a node has about {peers} peers, and router.degree_low is {least}: meshes stay too small"
+    if peers < least and scenario.network.topology is not TopologyKind.EDGE_LIST:
+        yield f"a node has about {peers} peers, and router.degree_low is {least}: meshes stay too small"
+    largest = max(group.size_bytes or scenario.workload.size_bytes for group in scenario.topics)
+    if largest >= LARGE_MESSAGE_BYTES and not scenario.links.uplink_bits_per_s:
+        yield f"messages of {largest:,} bytes take no time to send, because links.uplink_mbit is not set"
 
 
 BYTES_PER_NODE = 12_000

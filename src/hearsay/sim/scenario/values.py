@@ -27,6 +27,7 @@ _SYMBOLS = {
     "dlazy": "degree_lazy",
     "mcachelen": "history_length",
     "mcachegossip": "history_gossip",
+    "idontwant": "idontwant_threshold_bytes",
 }
 """Router parameters by the specification's name, in lower case and without underscores."""
 
