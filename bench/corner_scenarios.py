@@ -272,6 +272,30 @@ publishers = "any"
 """
 """Meshes with too many members and poor ones, and floods of messages that fill an uplink for a heartbeat."""
 
+INVALID = """
+warmup_s = 1
+linger_s = 0.2
+[network]
+nodes = 24
+degree = 3
+[links]
+min_ms = 5
+max_ms = 200
+[validation]
+delay_ms = 50
+[[validation.invalid]]
+share = 0.5
+forwards_invalid = true
+[[validation.invalid]]
+share = 0.1
+message_share = 0.5
+verdict = "ignore"
+[workload]
+messages = 20
+interval_s = 0.1
+publishers = "any"
+"""
+"""Many invalid messages, which their kind forwards for longer than the window of a delivery."""
 BLAMED = """
 warmup_s = 1
 linger_s = 2
@@ -1090,6 +1114,7 @@ _QUIET = (
     GATED,
     GATED_RETURNING,
     FEW_RECORDS,
+    INVALID,
 )
 CORNERS = len(_RESTLESS) + len(_QUIET)
 

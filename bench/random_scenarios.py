@@ -56,6 +56,7 @@ def _scenario(pick: Pick) -> str:
             f"[trace]\nstate_interval_s = {pick([0, 1, 10])}",
             *(_opinions(pick) if scored else []),
             *(_addresses(pick) if scored or gated else []),
+            *(_invalid(pick) if pick([False, False, True]) else []),
         ]
     )
 
@@ -68,6 +69,14 @@ def _times_and_links(pick: Pick, nodes: int) -> list[str]:
         f"[validation]\ndelay_ms = {pick([0, 0, 20, 700])}\nreject_share = {pick([0, 0, 0.2])}",
         f'[links]\nlatency = "{pick(["uniform", "constant", "log_normal"])}"',
         f"min_ms = {pick([10, 1, 0])}\nmax_ms = {pick([150, 10, 900])}\nvalue_ms = {pick([50, 5, 0.3, 0])}",
+    ]
+
+
+def _invalid(pick: Pick) -> list[str]:
+    """Draw publishers of invalid messages."""
+    return [
+        f"[[validation.invalid]]\nshare = {pick([0.2, 0.7])}\nmessage_share = {pick([1, 0.5])}",
+        f'verdict = "{pick(["reject", "ignore"])}"\nforwards_invalid = {pick(["false", "true"])}',
     ]
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import Verdict
 from hearsay.core.shell.randomness import Randomness
-from hearsay.sim.plan.engines import unsupported
 from hearsay.sim.plan.plan import Verdicts, make_plan
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
@@ -84,8 +84,19 @@ def test_the_last_entry_that_fits_holds():
     assert set(by.values()) == {Verdict.REJECT}
 
 
-def test_the_array_engine_refuses_it_by_its_key():
-    assert unsupported(scenario("[{}]")) == ["validation.invalid: only validation.reject_share"]
+@pytest.mark.parametrize("delay_ms", [0, 700])
+@pytest.mark.parametrize(
+    "invalid",
+    [
+        "[{share = 0.4, verdict = 'ignore'}]",
+        "[{listed = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], forwards_invalid = true}, {listed = [3], verdict = 'ignore'}]",
+        "[{topics = ['b'], message_share = 0.5}, {share = 0.3, forwards_invalid = true, message_share = 0.7}]",
+    ],
+)
+def test_the_array_engine_gives_the_same_rows(invalid, delay_ms):
+    wanted = scenario(invalid, linger_s=1, **{"validation.delay_ms": delay_ms, "validation.reject_share": 0.1})
+    summaries = [Simulation(wanted, engine=engine).run().summary for engine in ("reference", "array")]
+    assert summaries[0] == replace(summaries[1], engine="reference")
 
 
 @pytest.mark.parametrize("delay_ms", [0, 20])

@@ -14,6 +14,7 @@ from hearsay.sim.array.build_nodes import (
     set_opinions,
     set_routers,
     set_topics,
+    set_verdicts,
 )
 from hearsay.sim.array.machine.memory import filled, lines_at_most, zeros
 from hearsay.sim.array.run import loop, whole_network
@@ -27,7 +28,7 @@ from hearsay.sim.plan.draws import log_normal_tables
 from hearsay.sim.plan.engines import routers_dial
 from hearsay.sim.plan.faults import LinksCut, LinksHealed, NodeDown, NodeUp
 from hearsay.sim.plan.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
-from hearsay.sim.plan.plan import Plan
+from hearsay.sim.plan.plan import Plan, Verdicts
 
 MEASURED_US = 1 << 21
 _BUCKETS = 1024
@@ -217,7 +218,7 @@ def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing:
     w[at.UPLINK_BYTES] = scenario.links.uplink_queue_bytes
     w[at.SERVICE] = scenario.service.time_us
     w[at.VALIDATION] = scenario.validation.delay_us
-    w[at.REJECT_SHARE] = scenario.validation.reject_millionths
+    w[at.HAS_VERDICTS] = bool(scenario.validation.reject_millionths or scenario.validation.invalid)
     w[at.DETECTION] = scenario.faults.detection_us
     w[at.REDIAL] = scenario.faults.redial
     w[at.LINGER] = scenario.linger_us
@@ -237,6 +238,7 @@ def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing:
     set_topics(arrays, plan, order)
     set_messages(arrays, plan, place_of)
     set_nodes(arrays, plan, place_of)
+    set_verdicts(arrays, plan, Verdicts(plan, randomness))
     set_opinions(arrays, plan, randomness)
     set_neighbours(arrays, plan, place_of)
     set_faults(arrays, plan)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hearsay.core.language.actions import Reason
+from hearsay.core.language.events import Verdict
 from hearsay.core.language.rpc import FLOODSUB, Message, Rpc, knows_backoff, knows_idontwant
 from hearsay.core.language.sizes import message_footprint, message_size, part_sizes
 from hearsay.core.language.sizes import rpc_framed_size as framed_size
@@ -27,7 +29,7 @@ from hearsay.sim.array.world.queue import GOSSIP_SPAN
 from hearsay.sim.plan.addresses import AddressBook
 from hearsay.sim.plan.draws import chosen
 from hearsay.sim.plan.engines import direct_pairs
-from hearsay.sim.plan.plan import Plan
+from hearsay.sim.plan.plan import Plan, Verdicts
 
 
 def set_topics(arrays: Arrays, plan: Plan, order: Sequence[int]) -> None:
@@ -59,10 +61,29 @@ def set_messages(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         injected += len(publication.inject)
     table[-1, at.INJECT_FROM] = injected
     arrays["messages"] = table
-    judged = len(plan.publications) if plan.scenario.validation.reject_millionths else 0
-    arrays["verdicts"] = zeros((judged + 1, 3), np.int64)
     targets = [target for publication in plan.publications for target in publication.inject]
     arrays["inject_targets"] = np.array(targets or [0], dtype=np.int64)
+
+
+_REASONS = {Verdict.REJECT: Reason.REJECTED, Verdict.IGNORE: Reason.IGNORED}
+
+
+def set_verdicts(arrays: Arrays, plan: Plan, verdicts: Verdicts) -> None:
+    """Set what applications say of each message; the first line of `accepting` is of messages that all refuse."""
+    w = arrays.world
+    judged = plan.publications if w[at.HAS_VERDICTS] else ()
+    table = zeros((len(judged) + 1, at.REACHED_OF + int(w[at.THREADS])), np.int64)
+    nodes_of: list[Container[int]] = [()]
+    for publication in judged:
+        verdict, accepting = verdicts.of_all(publication.message)
+        if accepting not in nodes_of:
+            nodes_of.append(accepting)
+        line = table[publication.message]
+        line[at.REASON] = _REASONS.get(verdict, -1)
+        line[at.ACCEPTING] = nodes_of.index(accepting)
+    arrays["verdicts"] = table
+    nodes = range(int(w[at.NODES]) if judged else 1)
+    arrays["accepting"] = np.array([[node in some for node in nodes] for some in nodes_of], dtype=np.uint8)
 
 
 def _message_sizes(topic: str, size_bytes: int) -> tuple[int, int, int]:

@@ -262,15 +262,15 @@ class ArrayEngine:
             hops_max=int(self.arrays["counts"][:, record.MOST_HOPS].max()),
             bytes_sum=int(self.arrays["bytes_out"].sum()),
             bytes_max=int(self.arrays["bytes_out"].max()),
-            eligible=self.count(record.ELIGIBLE) + self._accepted(at.DUE_OF),
-            reached=self.count(record.REACHED) + self._accepted(at.REACHED_OF),
+            eligible=self.count(record.ELIGIBLE) + self._accepted(slice(at.DUE_OF, at.REACHED_OF)),
+            reached=self.count(record.REACHED) + self._accepted(slice(at.REACHED_OF, None)),
             trace_hash=self.trace_hash,
         )
 
-    def _accepted(self, field: int) -> int:
-        """Return a sum over the messages that no node rejected."""
+    def _accepted(self, fields: slice) -> int:
+        """Return a sum over the messages that no node refused."""
         verdicts = self.arrays["verdicts"]
-        return int(verdicts[verdicts[:, at.REFUSED] == 0, field].sum())
+        return int(verdicts[verdicts[:, at.REFUSED] == 0, fields].sum())
 
     def _latencies(self) -> Latencies:
         self._take_long_latencies(0)

@@ -53,8 +53,6 @@ class CapacityExceeded(Exception):
 def unsupported(scenario: Scenario) -> list[str]:
     """Return what the array engine cannot run, by key; empty when it can run everything."""
     missing = [problem for key, choice in scenario.routers.items() for problem in _without_kernel(key, choice)]
-    if scenario.validation.invalid:
-        missing.append("validation.invalid: only validation.reject_share")
     if scenario.links.uplink_queue_bytes and len(scenario.topic_names) > MAX_UNSENT:
         missing.append(f"links.uplink_queue_bytes: only with {MAX_UNSENT} topics, whose PRUNEs are all repeated")
     for number, group in enumerate(scenario.topics):

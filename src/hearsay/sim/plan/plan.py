@@ -192,9 +192,13 @@ class Verdicts:
 
     def of(self, node: int, message: Any) -> Verdict:
         """Return the verdict of a node's application on a message."""
+        verdict, accepting = self.of_all(message)
+        return Verdict.ACCEPT if node in accepting else verdict
+
+    def of_all(self, message: Any) -> tuple[Verdict, Container[int]]:
+        """Return the verdict on a message, and the nodes that accept it nevertheless."""
         found = self._invalid.get(message)
         if found is not None:
-            verdict, accepting = found
-            return Verdict.ACCEPT if node in accepting else verdict
+            return found
         rejected = self._randomness.chance(self._reject_millionths, Purpose.REJECT, key_of(message))
-        return Verdict.REJECT if rejected else Verdict.ACCEPT
+        return Verdict.REJECT if rejected else Verdict.ACCEPT, _NO_NODES

@@ -28,9 +28,10 @@ from hearsay.sim.array.rules.unwanted import (
     who_want,
 )
 from hearsay.sim.array.travel.outbox import begin_message, forward_one, put_message
-from hearsay.sim.array.world.draws import below, draw1, draw_topic, extend, pick
+from hearsay.sim.array.world.draws import draw_topic, extend, pick
 from hearsay.sim.array.world.knowledge import bits, cache, column, mark_seen, was_seen
 from hearsay.sim.array.world.layout import (
+    ACCEPTING,
     ALL_NATIVE,
     ASKED,
     DATA_BYTES,
@@ -44,6 +45,7 @@ from hearsay.sim.array.world.layout import (
     FLOODSUB,
     GOSSIPSUB,
     HAS_DIRECT,
+    HAS_VERDICTS,
     HOPS,
     HOPS_CAP,
     IN_FANOUT,
@@ -58,8 +60,9 @@ from hearsay.sim.array.world.layout import (
     PUBLISHER,
     RANDOMSUB,
     REACH,
+    REACHED_OF,
+    REASON,
     REFUSED,
-    REJECT_SHARE,
     ROUTER_KIND,
     SCRIPT,
     STARTS,
@@ -71,6 +74,7 @@ from hearsay.sim.array.world.layout import (
     VALIDATE,
     VALIDATION,
     World,
+    accepting,
     candidates,
     cells,
     counts,
@@ -103,7 +107,6 @@ from hearsay.sim.array.world.record import DELIVERIES, DUPLICATES, PUBLISHES, RE
 from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, is_native, parameter
 from hearsay.trace.language.event_rows import deliver_row, publish_row, reject_row
 
-_MILLION = 1_000_000
 _HOPS_CLEAR = ~(np.uint64(HOPS_CAP) << np.uint64(HOPS))
 
 
@@ -114,7 +117,10 @@ def deliver(w: World, th: int, now: int, node: int, message: int, remote: int, h
     cell = cells(w)[node, at]
     if bits(cell, MISSED):
         cell &= ~np.uint64(MISSED)
-        counts(w)[th, REACHED] += 1
+        if w[HAS_VERDICTS]:
+            verdicts(w)[message, REACHED_OF + th] += 1
+        else:
+            counts(w)[th, REACHED] += 1
     cell = cell & _HOPS_CLEAR | np.uint64(DELIVERED) | np.uint64(min(hops, HOPS_CAP)) << np.uint64(HOPS)
     cells(w)[node, at] = cell
     counts(w)[th, DELIVERIES] += 1
@@ -198,13 +204,22 @@ def validated(w: World, th: int, now: int, node: int, place: int) -> None:
     message = note[PART_MESSAGE]
     nodes64(w)[node, PENDING] -= 1
     cells(w)[node, column(w, message)] &= ~np.uint64(ASKED)
-    if below(draw1(w, Purpose.REJECT, message), _MILLION) < w[REJECT_SHARE]:
+    reason = _refusal(w, node, message)
+    if reason >= 0:
         verdicts(w)[message, REFUSED] = 1
-        _reject(w, th, now, node, note[PART_TOPIC], message, Reason.REJECTED)
+        _reject(w, th, now, node, note[PART_TOPIC], message, reason)
     elif not is_in(w, node, messages(w)[message, TOPIC]):
         _reject(w, th, now, node, note[PART_TOPIC], message, Reason.NOT_SUBSCRIBED)
     else:
         _accept(w, th, now, node, note[PART_TOPIC], message, note[PART_HOPS], note[PART_VIA])
+
+
+@kernel
+def _refusal(w: World, node: int, message: int) -> int:
+    """Return why a node's application refuses a message; -1 if it accepts it."""
+    if not w[HAS_VERDICTS] or accepting(w)[verdicts(w)[message, ACCEPTING], node]:
+        return -1
+    return verdicts(w)[message, REASON]
 
 
 @kernel

@@ -32,6 +32,7 @@ from hearsay.sim.array.world.layout import (
     HAS_DIRECT,
     HAS_LINKS,
     HAS_NATTED,
+    HAS_VERDICTS,
     IN_FANOUT,
     IN_MESH,
     INJECT_FROM,
@@ -56,7 +57,6 @@ from hearsay.sim.array.world.layout import (
     QUIET_UNTIL,
     REACHED_OF,
     REDIAL,
-    REJECT_SHARE,
     SCRIPT,
     SLOTS,
     SLOTS_USED,
@@ -296,9 +296,9 @@ def close_windows(w: World, ends: bool) -> None:
                 reached += 1
             else:
                 cells(w)[node, at] |= np.uint64(MISSED)
-        if w[REJECT_SHARE] > 0:
+        if w[HAS_VERDICTS]:
             verdicts(w)[message, DUE_OF] = eligible
-            verdicts(w)[message, REACHED_OF] = reached
+            verdicts(w)[message, REACHED_OF] += reached
         else:
             counts(w)[0, ELIGIBLE] += eligible
             counts(w)[0, REACHED] += reached

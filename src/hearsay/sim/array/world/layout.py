@@ -11,7 +11,8 @@ kernels do; and an array can grow between two calls unnoticed.
 | topics, topic_keys | topic | number in the trace, length of the name, memory; key. They are in the order of names |
 | allowed | router, topic | whether a router takes part in a topic; only with `allowed_topics` |
 | messages | message, field | what is known of every message before the run |
-| verdicts | message, field | what is due of messages that may be rejected; only with `reject_share` |
+| verdicts | message, field | what applications say of a message, and what is due of it; only with HAS_VERDICTS |
+| accepting | entry, node | who accepts messages that are invalid to others; only with HAS_VERDICTS |
 | nodes32, nodes64 | node, field | the header of a node |
 | bytes_out | node | what it sent, encoded |
 | members, since_us, fanout_us | node, topic | what the application and the router take part in; since when |
@@ -98,7 +99,7 @@ NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_
 """A bucket is 2 ** WIDTH_BITS microseconds wide. COLUMNS is a power of two."""
 HAS_LINKS, HAS_LOSS, LOSS, LOSS_CONTROL, HAS_JITTER, JITTER, UPLINK, UPLINK_BYTES = _scalar.take(8)
 LATENCY_KIND, LATENCY_LEAST, LATENCY_SPAN, REGION_COUNT = _scalar.take(4)
-SERVICE, VALIDATION, REJECT_SHARE, DETECTION, REDIAL, LINGER = _scalar.take(6)
+SERVICE, VALIDATION, HAS_VERDICTS, DETECTION, REDIAL, LINGER = _scalar.take(6)
 SEEN_EXPIRES, TRACING, THREADS, GLOBALS, SCRIPT, TRACKS_SINCE, MEASURED = _scalar.take(7)
 MAX_SEEN_BINDS, MAX_CACHED_BINDS, LOOKAHEAD = _scalar.take(3)
 """LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it."""
@@ -180,8 +181,9 @@ TOPIC, PUBLISHER, PUBLISHED, DATA_BYTES, ALONE_BYTES, MESSAGE_PART_BYTES, MESSAG
 """MESSAGE_PART_BYTES: as a part of an RPC; ALONE_BYTES: as the whole RPC, framed.
 INJECT_FROM: its first line of `inject_targets`, up to the next message's."""
 
-REFUSED, DUE_OF, REACHED_OF = range(3)
-"""Columns of `verdicts`: whether a node rejected it; who was eligible if not, and had it when the window was over."""
+REASON, ACCEPTING, REFUSED, DUE_OF, REACHED_OF = range(5)
+"""Columns of `verdicts`: why nodes refuse a message, -1 if they accept it; its line of `accepting`; whether a node
+refused it; how many nodes were eligible if none did, and how many of these got it, with a column for each thread."""
 
 # Nodes.
 (
@@ -293,7 +295,8 @@ topics = _view("topics", np.int64, None, 4)
 topic_keys = _view("topic_keys", np.uint64, None)
 allowed = _view("allowed", np.uint8, None, None)
 messages = _view("messages", np.int64, None, 8)
-verdicts = _view("verdicts", np.int64, None, 3)
+verdicts = _view("verdicts", np.int64, None, None)
+accepting = _view("accepting", np.uint8, None, None)
 nodes32 = _view("nodes32", np.int32, None, NODE32)
 nodes64 = _view("nodes64", np.int64, None, NODE64)
 bytes_out = _view("bytes_out", np.int64, None)
