@@ -72,11 +72,26 @@ def test_lines_of_runs_differ_without_colours(tmp_path):
             shapes = [(line.get_marker(), line.get_linestyle()) for line in lines]
             assert len(set(shapes)) == len(shapes), figure.id
             marks = {line.get_marker(): line.get_markevery() for line in lines}
-            assert len(marks) == len(set(marks.values())) == len(labels)
+            all_are_marked = all(line.get_linestyle() == "None" for line in lines)
+            assert len(marks) == len(labels)
+            assert len(set(marks.values())) == (1 if all_are_marked else len(labels))
         named = [handle.get_marker() for handle in sheet.legends[0].legend_handles[: len(labels)]]
         assert len(set(named)) == len(labels)
         assert [text.get_text() for text in sheet.legends[0].get_texts()[: len(labels)]] == list(map(escape, labels))
     assert drawn >= 4
+
+
+def test_steps_and_separate_values_are_not_joined_by_slopes(tmp_path):
+    selection = open_runs([write_run(tmp_path / "run")])
+    joined: dict[str, set[str]] = {}
+    for figure in figures_of(selection.runs):
+        if figure.id in ("churn", "degrees"):
+            with styled():
+                sheet = drawn_sheet(figure, [each for each in figure.series if each["topic"] == 0], selection)
+            lines = [line for axes in sheet.axes for line in axes.lines]
+            joined[figure.id] = {line.get_drawstyle() for line in lines if line.get_linestyle() != "None"}
+    assert joined["degrees"] == {"steps-post"}
+    assert joined["churn"] <= {"steps-post"}
 
 
 @pytest.mark.thorough

@@ -112,8 +112,12 @@ def _line(axes: Any, each: dict[str, Any], across: float, factor: float, runs: S
     if "low" in each:
         low, high = (_values(each[name]) * factor for name in ("low", "high"))
         axes.fill_between(x, low, high, color=_colour(runs, run), alpha=0.15, linewidth=0)
-    look = _mark(run, runs, len(x) == 1)
-    axes.plot(x, _values(each["y"]) * factor, color=_colour(runs, run), linestyle=dashes, **look)
+    look = {"linestyle": dashes, **_mark(run, runs, len(x) == 1)}
+    if "dots" in each:
+        look |= {"linestyle": "none", "marker": look["marker"] or ".", "markevery": None}
+    elif "step" in each:
+        look["drawstyle"] = "steps-post"
+    axes.plot(x, _values(each["y"]) * factor, color=_colour(runs, run), **look)
 
 
 def _mark(run: int, runs: Selection, alone: bool = False) -> dict[str, Any]:
