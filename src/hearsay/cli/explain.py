@@ -25,7 +25,7 @@ def command(run: Path, message: str | None, node: str | None, missing: bool, out
     """Explain a message of RUN: with --node, the path of the first copy to a node and the time of each step.
 
     Without --node, the slowest deliveries and what they have in common; with --missing, the nodes that never got it.
-    Without --message, the latest messages.
+    Without --message, the ten messages published last.
     """
     if missing and node is not None:
         raise WrongInput("--missing and --node: give one; --node also explains a missing delivery")
