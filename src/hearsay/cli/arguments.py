@@ -15,7 +15,7 @@ from hearsay.trace.folder.exact_paths import place_of
 
 
 class GivenPath(click.Path):
-    """A path that is there: an empty one would mean the current folder, and mostly comes of a variable not set."""
+    """A path that is not empty. An empty one would mean the current folder; usually a shell variable is not set."""
 
     def convert(self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not os.fspath(value):

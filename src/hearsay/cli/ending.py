@@ -41,7 +41,7 @@ DEBUG = "HEARSAY_DEBUG"
 
 
 class _Stderr(io.TextIOWrapper):
-    """Ignore errors on output: a message that cannot be written ends no work."""
+    """Ignore write errors, so that a command goes on when stderr is closed."""
 
     def write(self, text: str, /) -> int:
         with suppress(OSError):

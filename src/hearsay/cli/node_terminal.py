@@ -39,7 +39,7 @@ STATUS_S = 0.5
 async def run_node(
     config: NodeConfig, identity: PrivateKey | None, options: Mapping[str, Any]
 ) -> tuple[int | None, list[str]]:
-    """Until a signal comes, or the input of a node that only publishes ends; the signal, and what was not sent."""
+    """Run until a signal, or until a node that only publishes has no more input. Returns the signal and problems."""
     terminal = _Terminal(options)
     async with AsyncExitStack() as stack:
         signalled = stack.enter_context(first_signal_of_loop())

@@ -31,7 +31,7 @@ class LongLine:
 
 
 class InputLines:
-    """Iterate over it for (number, line without its end), or `LongLine`."""
+    """Lines of the input as (number, line without its end); `LongLine` in place of one that is too long."""
 
     def __init__(self, limit: int, descriptor: int) -> None:
         self._limit = limit

@@ -1,4 +1,4 @@
-"""`hearsay simulate`: run a scenario, say what came of it, keep it in a run folder if asked to."""
+"""`hearsay simulate`: run a scenario, print a summary, and write a run folder with `--out`."""
 
 from __future__ import annotations
 

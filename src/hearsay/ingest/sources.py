@@ -55,7 +55,7 @@ class Unit:
 
 
 def units_of(path: Path, wanted: str | None, unit_bytes: int) -> list[Unit]:
-    """The units of a file, of the format wanted or recognised; of a run folder of a live node, if that is wanted."""
+    """Split a source into units. `wanted` is its format, `LIVE` for a node's run folder, or None to recognise it."""
     if wanted == LIVE:
         return [Unit(Source(path, LIVE))]
     try:

@@ -166,7 +166,7 @@ class Conduct:
         self._addresses: Demerits[str] = Demerits(limits.out_at * limits.address_factor, *fixed)
 
     def note(self, peer: PeerId, address: str, offence: Offence, count: int = 1) -> None:
-        """A peer at an address did something, `count` times."""
+        """Count an offence `count` times for a peer and its address."""
         now_s, limits = self._now_s(), self._limits
         if self.kept_out(peer, address) is not None:
             return

@@ -43,7 +43,7 @@ class Records:
             self.metrics = MetricsServer(self._config, host, driver, news)
 
     async def show(self) -> None:
-        """Let metrics be read; `OSError` says why that cannot be."""
+        """Serve the metrics. Raises `OSError` if the address cannot be used."""
         if self.metrics is not None and self._config.metrics is not None:
             await self.metrics.listen(*endpoint_of(self._config.metrics))
 

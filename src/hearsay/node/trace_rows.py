@@ -81,7 +81,7 @@ def _id_bytes(message_id: Identifier) -> bytes:
 
 
 class _Numbers:
-    """Numbers for names, as they appear."""
+    """Numbers of names, in the order in which the names first appear."""
 
     def __init__(self, texts: Sequence[str], read: Callable[[str], Identifier], show: Callable[[Identifier], str]):
         self.texts = list(texts)
@@ -128,7 +128,7 @@ class TraceRows:
         self._own = self._peers.of(node)
 
     def parts(self, rpc: Rpc, vias: Sequence[Via]) -> tuple[TracedPart, ...]:
-        """Return the facts for the rows of an RPC when it has left, so that its messages need not be kept."""
+        """Return what the rows of an RPC need. The caller keeps this, not the messages, until the RPC is sent."""
         found: list[TracedPart] = []
         for place, (kind, topic, size, count) in _with_framing(rpc):
             message, via, facts = NONE, NONE, None

@@ -267,7 +267,7 @@ class PartsExchange:
         return 0 if asks is None else asks.of(peer)
 
     def _has_news(self, group: bytes, peer: PartialPeer, claim: Claim, known: int) -> bool:
-        """Return whether a peer is sent a claim; it knows that the parts `known` are held."""
+        """Return whether a claim is news to a peer that already knows that we hold the parts `known`."""
         claim = self._form.decode_claim(group, self._form.encode_claim(group, claim))  # as the peer reads it
         sent, received = self._claim(group, peer.sent), self._claim(group, peer.received)
         if received is not None and self._asks_one:

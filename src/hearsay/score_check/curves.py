@@ -271,7 +271,7 @@ class _Play:
             self._scorer.disconnect(name, now)
 
     def _look(self, score: float, now: int) -> bool:
-        """A heartbeat; whether the peer is pruned."""
+        """Prune or graft the peer by its score, at a heartbeat. Returns True if it is pruned."""
         if self._is_member and not may_be_in_mesh(score):
             self._is_member = False
             self._pruned_at = now

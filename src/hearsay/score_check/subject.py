@@ -89,7 +89,7 @@ class Traffic(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class TopicGroup:
-    """Topics alike."""
+    """Topics with the same score parameters."""
 
     name: str
     count: int

@@ -195,7 +195,7 @@ class PackMaker(Protocol):
         ...
 
     def cancel(self) -> None:
-        """End all that is being made."""
+        """Stop the runs that are under way."""
         ...
 
 

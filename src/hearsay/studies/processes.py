@@ -220,7 +220,7 @@ def is_on_spark(where: Where) -> bool:
 
 
 def place_of_runs(study: Study, where: Where, say: Callable[[str], None]) -> OpenPlace:
-    """Spark is required only when there are runs to make; `say` gets what there is to wait for."""
+    """Return where runs are made. Spark starts only when there are runs to make; `say` gets progress messages."""
     cores_per_task = study.cores_per_task
     if where.is_embedded and cores_per_task > cores():
         raise StudyError([f"{study.name}: cores_per_task = {cores_per_task}: there are {cores()} cores here"])

@@ -1,4 +1,4 @@
-"""The JSON Schemas of study, budget and tune files, made from their models: for editors, as that of scenarios is.
+"""The JSON Schemas of study, budget and tune files, made from their models, for editors.
 
 A base takes the keys of a scenario, so its schema contains the sections of a scenario.
 """

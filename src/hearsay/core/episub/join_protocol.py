@@ -62,7 +62,7 @@ class JoinProtocol(TopicPart):
 
     @property
     def alone(self) -> bool:
-        """Return whether this node must join: without a link, or with one in HyParView, which grants no second."""
+        """Return whether this node must join: it has no link, or in HyParView fewer than two."""
         return len(self._views.active) < (2 if self._parameters.overlay is Overlay.HYPARVIEW else 1)
 
     @property

@@ -148,7 +148,7 @@ class Scorer:
             self._retained.blame(peer)
 
     def credit(self, peer: PeerId, topic: TopicId) -> None:
-        """Parts of a message that the peer brought were useful, as a first delivery is."""
+        """Count useful parts of a message from the peer as a first delivery."""
         counted = self._counted(peer, topic)
         if counted is not None:
             counted.deliver(self._topics[topic])

@@ -407,7 +407,7 @@ class Connection(asyncio.BufferedProtocol):
         self.abort()
 
     def _fail(self, error: ProtocolError) -> None:
-        """The peer broke a protocol."""
+        """Close the connection because the peer broke a protocol."""
         self._refuse(error)
         self.close(GoAway.PROTOCOL_ERROR)
 

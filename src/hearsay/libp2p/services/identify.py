@@ -224,6 +224,6 @@ def _sequence_of(envelope: bytes, peer: PeerId, newer_than: int) -> int | None:
 
 
 async def _quietly(work: Coroutine[None, None, None]) -> None:
-    """A peer that cannot be identified is not an error of ours."""
+    """Run `work`, and ignore errors that the peer causes."""
     with suppress(ProtocolError, StreamClosed, TimeoutError):
         await work

@@ -101,7 +101,7 @@ class DialQueue:
         return peer in self._source_of or peer in self._at_work
 
     def add(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> PeerId | None:
-        """Dial a peer sooner or later; return the peer that is not going to be dialled for it, perhaps this one."""
+        """Queue a peer for dialling. Returns a peer that is not dialled (this one or one removed for it), or None."""
         _, until_s = self._failures.get(peer, (0, 0.0))
         if until_s > self._now_s():
             return peer

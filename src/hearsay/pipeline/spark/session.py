@@ -92,9 +92,9 @@ def spark_session(
     cores_per_task: int = 1,
     modules: Sequence[Path] = (),
 ) -> Generator[SparkSession]:
-    """A session for work on about `rows` trace rows; `say` gets what there is to wait for.
+    """A session for work on about `rows` trace rows; `say` gets progress messages.
 
-    `modules` are files of Python and zips of packages that the tasks need beside this package.
+    `modules` are files of Python and zips of packages that the tasks need in addition to this package.
     """
     require_spark(where)
     say(f"connecting to Spark at {where}" if where.remote else f"starting Spark ({where}, {find_java()})")

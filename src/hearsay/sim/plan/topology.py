@@ -99,7 +99,7 @@ def _random(nodes: int, degree: int, randomness: Randomness) -> Dials:
 
 
 def _few_random(chunk: range, count: int, nodes: int, randomness: Randomness) -> Words:
-    """Return `Randomness.distinct` for a chunk of nodes: first draws together, those with repetitions one by one."""
+    """Return `Randomness.distinct` for a chunk of nodes. Nodes whose draws collide are drawn again one by one."""
     numbers = np.arange(chunk.start, chunk.stop, dtype=np.uint64)
     states = draw_array(randomness, Purpose.TOPOLOGY, (), numbers)
     attempts = np.arange(count, dtype=np.uint64)

@@ -133,7 +133,7 @@ def _score() -> dict[str, Any]:
 
 
 def _with_times(kind: type[Parameters]) -> dict[str, Any]:
-    """Return the parameters, and for each decay the time that may replace it."""
+    """Return the parameters, and for each `…_decay` the key `…_decay_ms` that may stand in its place."""
     found = _parameters(kind)
     times = {
         f"{name}_ms": {

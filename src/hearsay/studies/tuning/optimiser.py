@@ -54,7 +54,7 @@ def final_rungs(tuning: Tuning) -> list[int]:
 
 
 def stopped(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> tuple[Ended, Budget | None] | None:
-    """Why a point by itself is out of the race, if it is."""
+    """Return why a point is excluded without comparing it with others; None if it is not."""
     if any(results[run]["error"] is not None for run in point.runs):
         return Ended.FAILED, None
     if len(values_at(point, results, tuning.aim.name)) < len(point.seeds):

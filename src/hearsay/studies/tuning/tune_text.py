@@ -57,7 +57,7 @@ def best_words(answer: Answer) -> str:
 
 
 def none_words(searched: Searched) -> str:
-    """One line: that nothing meets the bounds, and how near one comes."""
+    """Return a line that says that no combination meets the bounds, and names the nearest one."""
     label = searched.label_words
     if searched.keeping:
         return (

@@ -25,7 +25,7 @@ BY_MESSAGE = _then_the_rest(Column.MESSAGE, Column.TIME_US, Column.EVENT, Column
 
 
 def pack_words(columns: Sequence[NDArray[np.signedinteger]]) -> Iterator[Words]:
-    """Words that compare as the columns do, most significant first; equal exactly where all columns are equal."""
+    """Pack columns into 64-bit words, most significant first. Rows sort by the words as they do by the columns."""
     word: Words | None = None
     room = 0
     for column in columns:

@@ -174,7 +174,7 @@ def _callers_first(library: Any) -> list[Any]:
 
 
 def _no_executable(_self: Any, _library: Any, _description: Any, _environment: Any) -> Any:
-    """Numba knows a function by this, which has to be a built-in one; it is never called."""
+    """Return a built-in function, by which numba identifies a compiled one. It is never called."""
     nothing: list[object] = []
     return nothing.append
 

@@ -148,7 +148,7 @@ MAX_INLINE_HOPS = 255
 
 @inlined
 def link_to(w: World, slot: int) -> int:
-    """Return the link that an RPC to this peer takes; without links of their own, the slot."""
+    """Return the link that an RPC to this peer takes. In a world without links it is the slot."""
     if not w[HAS_LINKS]:
         return slot
     link = links_of(w)[slot]

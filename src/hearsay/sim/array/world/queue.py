@@ -276,7 +276,7 @@ def _new_chunk(w: World, th: int, ring: int) -> None:
 
 @kernel
 def bring_near(w: World, th: int) -> None:
-    """Move what waits far ahead into the ring, once it is within half of it."""
+    """Move events from the far list into the ring once the first of them is less than half a ring ahead."""
     line = control(w)[th]
     if line[FAR_FIRST] - w[BUCKET] >= w[BUCKETS] // 2:
         return
