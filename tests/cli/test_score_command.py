@@ -72,7 +72,7 @@ def test_json_is_one_document(clean):
     [
         ((), "give a FILE, or --preset NAME"),
         (("FILE", "--preset", "go"), "give a FILE or --preset, not both"),
-        (("FILE", "--validators", "5000"), "--validators 5000: only with --preset"),
+        (("FILE", "--validators", "5000"), "--validators 5000: needs --preset"),
         (("--preset", "gerbil"), "--preset gerbil: must be one of go, rust"),
         (("--preset", "ethereum", "--validators", "5"), "--validators 5: must be in 2048…100000000"),
         (

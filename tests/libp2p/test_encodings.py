@@ -75,7 +75,7 @@ def test_groups_nest_to_any_depth():
     assert list(walk(deep, 0, len(deep))) == [(1, GROUP, len(deep), len(deep))]
     with pytest.raises(EncodingError, match="cut off"):
         list(walk(b"\x0b" * 100_000, 0, 100_000))
-    with pytest.raises(EncodingError, match="a group ends as 2"):
+    with pytest.raises(EncodingError, match="group 1 ends with the number 2"):
         list(walk(b"\x0b\x14", 0, 2))
 
 

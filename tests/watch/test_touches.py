@@ -67,11 +67,11 @@ def test_what_cannot_be_done_is_said(tmp_path):
         for request, why in (
             ({"do": "return", "place": 3}, b"node 3 is up\n"),
             ({"do": "publish", "place": 3, "topic": 9}, b"there are topics 0\xe2\x80\xa60\n"),
-            ({"do": "crash", "place": 30}, b"nothing that a simulation does\n"),
-            ({"do": "crash", "place": True}, b"nothing that a simulation does\n"),
-            ({"do": "pace", "pace": 1e9}, b"nothing that a simulation does\n"),
-            ({"do": "pace", "pace": float("nan")}, b"nothing that a simulation does\n"),
-            ({"do": 7}, b"nothing that a simulation does\n"),
+            ({"do": "crash", "place": 30}, b"not a request that a simulation answers\n"),
+            ({"do": "crash", "place": True}, b"not a request that a simulation answers\n"),
+            ({"do": "pace", "pace": 1e9}, b"not a request that a simulation answers\n"),
+            ({"do": "pace", "pace": float("nan")}, b"not a request that a simulation answers\n"),
+            ({"do": 7}, b"not a request that a simulation answers\n"),
         ):
             with pytest.raises(HTTPError) as refused:
                 page.ask(**request)

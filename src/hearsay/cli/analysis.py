@@ -1,4 +1,4 @@
-"""The analysis that several commands share: readable runs, result tables, and the answers as a table."""
+"""The analysis that several commands share: it loads readable runs, writes result tables and prints the answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MAX_NAME_LENGTH = 40
 
 
 def answers_text(lines: list[dict[str, Any]]) -> str:
-    """Return the table without columns that tell no runs apart: a single topic, a router that names its run."""
+    """Return the table, without name columns that are the same for all runs or repeat the run's name."""
     known = (metric.name for metric in shown_in("terminal") for line in lines if value_at(line, metric) is not None)
     metrics = without_unknown(shown_in("terminal"), known)
     names = [name for name in _NAMES if name == "run" or not _is_redundant(name, lines)]
@@ -63,7 +63,7 @@ def _printable(text: str) -> str:
 
 
 def load_readable(folders: Sequence[Folder], window_us: int | None) -> tuple[dict[Folder, RunFacts], list[str]]:
-    """The facts of the runs that are what their manifests say, and what is wrong with the others."""
+    """Return the facts of the sound runs, and a line for each problem of the others."""
     from hearsay.pipeline.output.folders import load_folders
     from hearsay.trace.language.errors import RunFolderError
 
@@ -85,7 +85,7 @@ def load_readable(folders: Sequence[Folder], window_us: int | None) -> tuple[dic
 
 @contextmanager
 def store_session(where: Where, places: Sequence[Path | str | None]) -> Generator[SparkWork | None]:
-    """An open session if one of these places is in a store, which only a session reaches; else None."""
+    """Open a session if one of these places is in a store, which only Spark reaches; otherwise yield None."""
     from hearsay.cli.spark_steps import spark_steps
     from hearsay.pipeline.spark.settings import SMALL_ROWS
 
@@ -119,7 +119,7 @@ def failures_in_one_line() -> Generator[None]:
 
 @contextmanager
 def copied_runs(where: Where, places: Sequence[Path | str]) -> Generator[Sequence[Path]]:
-    """Folders of this machine with what a report needs of these runs."""
+    """Yield local folders with the files of these runs that a report needs."""
     from hearsay.pipeline.output.hadoop_folder import folder_at
     from hearsay.pipeline.output.outputs import is_for_a_report
     from hearsay.pipeline.spark.work_folder import work_folder
@@ -153,7 +153,7 @@ def analyzed_on_spark(
 
 
 def show_answers(lines: list[dict[str, Any]], outputs: Sequence[Folder], as_json: bool) -> None:
-    """The answers on stdout, for a program or for people."""
+    """Print the answers: JSON, or a table and the folders of the result tables."""
     if as_json:
         print_json(lines)
         return

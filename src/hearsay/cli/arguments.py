@@ -31,14 +31,14 @@ class GivenPath(click.Path):
 
 
 class GivenPlace(GivenPath):
-    """A path, or the URI of a store, as text."""
+    """A path, or the URI of a store. The URI is returned as text."""
 
     def store(self, uri: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return uri
 
 
 def require_distinct(places: Sequence[Path | str]) -> None:
-    """Refuse what is named twice, by whatever paths."""
+    """Refuse a place that is given twice, even by different paths."""
     first: dict[Path | str, Path | str] = {}
     problems: list[str] = []
     for path in places:

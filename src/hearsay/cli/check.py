@@ -1,4 +1,4 @@
-"""`hearsay check`: do the figures stay within their budgets? For CI: exit 1 names what broke and by how much."""
+"""`hearsay check`: compare figures with a budget file. For CI: exit 1 names each exceeded limit and the excess."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hearsay.cli.study_session import FOLDER, make_runs, tell_failures
 @click.command("check")
 @click.argument("budget", type=GivenPath(path_type=Path))
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
-              help=f"Where runs and tables go, {FOLDER}/check-BUDGET without.")  # fmt: skip
+              help=f"Folder of runs and tables (default: {FOLDER}/check-BUDGET).")  # fmt: skip
 @spark_options
 @click.option("--json", "as_json", is_flag=True, help="Print the measurements as JSON.")
 def command(**options: Any) -> None:

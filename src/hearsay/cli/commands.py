@@ -1,6 +1,6 @@
-"""The commands by name; one is loaded only when it is asked for.
+"""The commands by name; one is loaded on use.
 
-Nothing a user does ends in a traceback: `ending.py` says how commands end.
+No mistake of a user ends in a traceback: `ending.py` says how commands end.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def hearsay() -> None:
 
 
 def run() -> int:
-    """Run the command that the arguments name; its exit code."""
+    """Run the command that the arguments name, and return its exit code."""
     open_streams()
     raise_on_signals()
     try:

@@ -1,4 +1,4 @@
-"""`hearsay compare`: two scenarios on the same seeds: better, worse, or no difference that one could see."""
+"""`hearsay compare`: run two scenarios on the same seeds: B is better, worse, or not measurably different."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LAST_FIRST_SEED = 10**15
 @click.option("--unpaired", is_flag=True, help="Use different seeds for A and B.")
 @click.option("--engine", type=click.Choice(["auto", "reference", "array"]), default="auto", show_default=True)
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
-              help=f"Where runs, tables and the report go, {FOLDER}/compare-A-B without.")  # fmt: skip
+              help=f"Folder of runs, tables and the report (default: {FOLDER}/compare-A-B).")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print the planned runs and exit.")
 @spark_options
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")

@@ -1,4 +1,4 @@
-"""`hearsay completion`: what a shell needs to complete commands and options."""
+"""`hearsay completion`: print the script that lets a shell complete commands and options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def command(shell: str) -> None:
 
     bash: hearsay completion bash > ~/.local/share/bash-completion/completions/hearsay
 
-    zsh: hearsay completion zsh > a file _hearsay in a folder of $fpath
+    zsh: hearsay completion zsh > FOLDER/_hearsay, where FOLDER is in $fpath
 
     fish: hearsay completion fish > ~/.config/fish/completions/hearsay.fish
     """

@@ -1,4 +1,4 @@
-"""`hearsay demo`: the main job in small. Simulate the routers on one network, analyse on Spark, write the report."""
+"""`hearsay demo`: a small tour. Simulate the routers on one network, analyse on Spark, write the report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
 WARMUP_S = 30
 """Episub needs this time to connect its nodes; the others get the same, so that runs differ in the router only."""
 STATE_INTERVAL_S = 1
-"""So small a run can be looked at more often than its caches live."""
+"""The demo's run is so small that it can record states more often than the default."""
 
 
 @click.command("demo")
@@ -63,7 +63,7 @@ def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Non
 
 
 def _own_folder(out: Path) -> OwnFolder:
-    """The demo's folder, with a run in it for each router, which the next demo replaces."""
+    """Claim the demo's folder. It has a run for each router; the next demo replaces them."""
     from hearsay.report.html import require_report_or_nothing
     from hearsay.trace.folder.own_folders import Holds, claim
 

@@ -19,13 +19,13 @@ from hearsay.user_errors import Failure, InvalidInput
 
 
 def system_words(error: OSError) -> str:
-    """Return the message of the system with its file, without the error number."""
+    """Return the operating system's message with the file's name, without the error number."""
     place = f"{error.filename}: " if error.filename is not None else ""
     return f"{place}{error.strerror or error}"
 
 
 def print_json(value: object, *, allow_nan: bool = True) -> None:
-    """Print the result of a command for a program."""
+    """Print the result of a command as JSON."""
     print(json.dumps(value, indent=2, allow_nan=allow_nan))
 
 
@@ -54,7 +54,7 @@ class _Stderr(io.TextIOWrapper):
 
 
 def open_streams() -> None:
-    """Streams that one can write to, whatever we were started with; what was there stays open in `sys.__stdout__`."""
+    """Make stdout and stderr writable, even if they are closed or unbuffered; `sys.__stdout__` stays open."""
     out: TextIO | None = sys.stdout
     stream: TextIO | None = sys.stderr
     if out is None:
@@ -72,7 +72,7 @@ def open_streams() -> None:
 
 
 def ending(error: BaseException) -> int:
-    """Say in a line what ended the command; its exit code."""
+    """Print a line that says what ended the command, and return the exit code."""
     if os.environ.get(DEBUG):
         _show_traceback(error)
     match error:
@@ -95,7 +95,7 @@ def ending(error: BaseException) -> int:
 
 
 def _show_traceback(error: BaseException) -> None:
-    """With what led to it, also where the line for people leaves that out."""
+    """Print the traceback with all causes, including those that `from None` hides."""
     cause: BaseException | None = error
     while cause is not None:
         cause.__suppress_context__ = cause.__cause__ is not None
@@ -104,7 +104,7 @@ def _show_traceback(error: BaseException) -> None:
 
 
 def close_output(code: int) -> int:
-    """Write what is left for standard output; the exit code after that."""
+    """Flush standard output, and return the exit code: 1 in place of 0 if that fails."""
     try:
         sys.stdout.flush()
         return code
@@ -144,7 +144,7 @@ def _output_is_at_fault() -> bool:
 
 
 def _discard_output() -> None:
-    """So that the interpreter does not try again when it ends."""
+    """Send the rest to the null device, so that the interpreter does not flush again at exit."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -17,7 +17,7 @@ from hearsay.extras import require_extra
     "--message", metavar="M", help="Number of the message in the run, or the beginning of its id; without it, a list."
 )
 @click.option("--node", metavar="NODE", help="Explain the delivery to this node; number or name.")
-@click.option("--missing", is_flag=True, help="Explain why due nodes never got it.")
+@click.option("--missing", is_flag=True, help="Explain why nodes that should have got it did not.")
 @click.option("--out", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
               help="Also write the answer as one HTML file, with the path as a timeline.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")

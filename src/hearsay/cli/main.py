@@ -1,4 +1,4 @@
-"""`hearsay`: the entry point. Signals are heeded before anything large is imported, which takes a while."""
+"""`hearsay`: the entry point. It handles signals before the large imports, which take a while."""
 
 from __future__ import annotations
 

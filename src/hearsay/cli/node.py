@@ -1,4 +1,4 @@
-"""`hearsay node`: a real node on the terminal: its options and its end."""
+"""`hearsay node`: run a real node on the terminal; here are its options and its end."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _run(options: dict[str, Any]) -> None:
 
 
 def _check_addresses(options: dict[str, Any]) -> None:
-    """Every address is of a kind that the chosen host knows."""
+    """Check that the chosen host can use every address."""
     from hearsay.libp2p.host.host import Host
     from hearsay.libp2p.names.errors import EncodingError
     from hearsay.libp2p.names.multiaddr import Multiaddr
@@ -117,7 +117,7 @@ def _check_addresses(options: dict[str, Any]) -> None:
 
 
 def _given_topics(options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each with its flag."""
+    """Yield (flag, topic) for each given topic."""
     for flag in ("subscribe", "publish"):
         given = options[flag]
         yield from ((flag, topic) for topic in ((given,) if isinstance(given, str) else given or ()))
@@ -126,7 +126,7 @@ def _given_topics(options: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _check_topics(options: dict[str, Any]) -> None:
     for flag, topic in _given_topics(options):
         if not topic:
-            raise WrongInput(f"--{flag} '': empty; a topic has a name")
+            raise WrongInput(f"--{flag} '': the name of a topic is empty")
         try:
             topic.encode()
         except UnicodeEncodeError:
@@ -176,7 +176,7 @@ def _config(options: dict[str, Any]) -> NodeConfig:
 
 
 def _check_allowed(options: dict[str, Any], parameters: RouterParameters) -> None:
-    """Every topic is one that the router takes part in."""
+    """Check that the router's `allowed_topics` contain every topic."""
     from hearsay.core.shell.subscriptions import subscription_filter
 
     chosen = subscription_filter(parameters)
@@ -186,7 +186,7 @@ def _check_allowed(options: dict[str, Any], parameters: RouterParameters) -> Non
 
 
 def _plain(value: str) -> object:
-    """A list has its elements between brackets, as in TOML."""
+    """Return the value that a text stands for: a bool, a whole number, a list as in TOML, or the text itself."""
     if value.startswith("["):
         try:
             return tomllib.loads(f"list = {value}")["list"]

@@ -25,12 +25,12 @@ from hearsay.text.escape import escape
 
 NEWS = logging.getLogger("hearsay.news")
 SIGNALLED = 128
-"""Exit codes above it: a signal ended the command on request."""
+"""Exit codes above this mean that a signal ended the command on request."""
 _FIELDS = "event_fields"
 
 
 def begin_logging(level: str, *, as_json: bool) -> None:
-    """From now on what is logged in this process is shown on stderr."""
+    """Show on stderr, from now on, what this process logs."""
     handler = _Stderr()
     handler.setFormatter(formatter(as_json=as_json))
     root = logging.getLogger()
@@ -60,12 +60,12 @@ def ending_as_json() -> Generator[None]:
 
 
 def tell(event: Mapping[str, Any], text: str, level: int = logging.INFO) -> None:
-    """News about the node, whatever the level of the rest."""
+    """Log news about the node, which appear at every `--log-level`."""
     NEWS.log(level, "%s", text, extra={_FIELDS: event})
 
 
 class _Stderr(logging.StreamHandler[Any]):
-    """The stream that is stderr when something is logged."""
+    """A log handler that writes to the stream that is stderr at that moment."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr
@@ -103,6 +103,6 @@ def _time(record: logging.LogRecord) -> datetime:
 
 
 def encodable(text: str, stream: TextIO) -> str:
-    """The text with what a stream cannot show as escapes."""
+    """Return the text with escapes for characters that the stream cannot encode."""
     encoding = stream.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,4 +1,4 @@
-"""A node's life on the terminal: messages come out as lines, lines in are published, a signal ends it in good order.
+"""A node on the terminal: it prints messages as lines, publishes lines of input, and ends in good order at a signal.
 
 Data of peers is escaped, one message a line, so that it can neither forge lines nor control the terminal. With
 --json there is an object a line instead, which holds every message in full.
@@ -89,7 +89,7 @@ class _Terminal:
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.subscribe: tuple[str, ...] = tuple(dict.fromkeys(options["subscribe"]))
         self.stays = bool(self.subscribe) or bool(options["rendezvous_point"])
-        """The node lives on when its input has ended."""
+        """True if the node goes on when its input has ended."""
         self._json: bool = options["as_json"]
 
     async def serve(self, node: Node, lines: PublishedLines, signalled: asyncio.Future[int]) -> None:
@@ -164,7 +164,7 @@ class _Terminal:
         print(encodable(shown, sys.stdout), flush=True)
 
     async def _report(self, node: Node) -> None:
-        """A status line when peers or mesh change."""
+        """Print a status line whenever the number of peers or the mesh changes."""
         before: object = None
         while True:
             if node.failure is not None:

@@ -1,4 +1,4 @@
-"""Lines of standard input, read for asyncio and published in a topic."""
+"""Read lines of standard input for asyncio, and publish them in a topic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PIECE_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class LongLine:
-    """A line that was left out."""
+    """A line that was skipped because it is too long."""
 
     number: int
     bytes: int
@@ -42,7 +42,7 @@ class InputLines:
         Thread(target=self._read_pieces, daemon=True, name="standard input").start()
 
     async def lines(self) -> AsyncIterator[tuple[int, bytes] | LongLine]:
-        """`OSError` when the input cannot be read."""
+        """Yield the lines. Raises `OSError` when the input cannot be read."""
         number, begun, skipped = 1, bytearray(), 0
         while piece := await self._piece():
             *whole, rest = piece.split(b"\n")
@@ -93,15 +93,15 @@ class InputLines:
 
 
 WAIT_S = 30.0
-"""How long a line waits for a peer, if the node only publishes."""
+"""How long a line waits for a peer, in a node that only publishes."""
 ROOM_S = 5.0
-"""So long publishing waits for peers that take their messages slowly."""
+"""How long publishing waits for peers that take their messages slowly."""
 FLUSH_S = 10.0
-"""So long the last messages may take to leave."""
+"""How long the last messages may take to leave."""
 COUNT_S = 1.0
-"""So long lines are counted that are not sent any more."""
+"""How long the remaining lines are counted, which are not sent any more."""
 LONGEST_TOPIC = 60
-"""So much of a topic's name is shown to people."""
+"""Number of characters of a topic's name that are shown to people."""
 
 
 class PublishedLines:
@@ -113,7 +113,7 @@ class PublishedLines:
         wait_s: float | None,
         say: Callable[[dict[str, Any], str], None],
     ) -> None:
-        """A node that `stays` lives on when the input has ended; `say` takes an event and its words."""
+        """Create the publisher. It goes on after the input if it `stays`; `say` takes an event and its text."""
         self._node = node
         self._topic = topic
         self._stays = stays
@@ -125,7 +125,7 @@ class PublishedLines:
         self._late = False
 
     async def publish(self) -> None:
-        """Until the input ends."""
+        """Publish lines until the input ends."""
         if sys.stdin is None:
             return
         limit = self._node.config.limits.rpc.max_rpc_bytes
@@ -168,7 +168,7 @@ class PublishedLines:
         return ["the last messages may not have arrived: no peer has confirmed the end of its connection"]
 
     async def _publish(self, number: int, data: bytes) -> bool:
-        """Return False if further lines would reach no peer."""
+        """Publish a line. Returns False if further lines would reach no peer."""
         if self._topic is None:
             self._refuse(number, "no topic to publish to: give --publish")
             return True
@@ -198,7 +198,7 @@ class PublishedLines:
         return True
 
     async def _recipient(self, topic: str) -> bool:
-        """Wait for a peer that would receive a message."""
+        """Wait for a peer that would receive a message of the topic. Returns False if none comes in time."""
         if self._node.reaches_somebody(topic):
             return True
         self._waits = True

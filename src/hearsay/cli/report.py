@@ -1,4 +1,4 @@
-"""`hearsay report`: analysed runs as one HTML file to look at, and figures of runs and studies for papers."""
+"""`hearsay report`: write analysed runs as one HTML file, and figures of runs and studies for papers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _report(runs: Sequence[Path], out: Path | None, explain: bool) -> Path:
 
 
 def _figures(folders: Sequence[Path], where: Path) -> int:
-    """How many there are, each as two files."""
+    """Write the figures, each as two files; return the number of figures."""
     from hearsay.report.paper import KINDS, require_matplotlib
     from hearsay.report.paper_runs import write_run_figures
     from hearsay.report.paper_studies import write_study_figures

@@ -1,4 +1,4 @@
-"""`hearsay schema`: what editors need to know of the files that people write."""
+"""`hearsay schema`: print the JSON Schemas of scenarios, studies, budgets and tunings, for editors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hearsay score`: do score parameters do what they are meant to? For CI: exit 1 when something is found."""
+"""`hearsay score`: check whether score parameters work as intended. For CI: exit 1 when there are findings."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _subject(file: Path | None, preset: str | None, validators: int | None) -> S
     if (file is None) == (preset is None):
         raise WrongInput("give a FILE, or --preset NAME" if file is None else "give a FILE or --preset, not both")
     if preset is None and validators is not None:
-        raise WrongInput(f"--validators {validators}: only with --preset, whose sets are made from it")
+        raise WrongInput(f"--validators {validators}: needs --preset; a FILE has all its parameters already")
     require_extra("sim")
     from hearsay.score_check.subjects import read_subject
 

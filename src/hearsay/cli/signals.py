@@ -2,9 +2,9 @@
 
 Rules:
 
-* Until the commands are imported, one ends the process at once, with its line: nothing is open yet.
-* Then each is raised where the command is, as `Signalled`, so that everything is closed on the way out.
-* The same signal within a second of the first is the same wish: `timeout` signals its child, and then the child's
+* Until the commands are imported, a signal ends the process at once, with a line: nothing is open yet.
+* Then a signal is raised in the running command, as `Signalled`, so that everything is closed on the way out.
+* The same signal within a second of the first is ignored: `timeout` signals its child, and then the child's
   group. The second one would interrupt an orderly end.
 * Signals that are ignored at the start stay ignored: `nohup`, and background jobs of a script.
 * Exit codes are the shell's: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP.
@@ -35,7 +35,7 @@ SAME_WISH_S = 1.0
 
 
 class Signalled(KeyboardInterrupt):
-    """A signal asks the command to end. Notes that were added say what is kept."""
+    """A signal asks the command to end. Its notes say which results are kept."""
 
     def __init__(self, number: int = signal.SIGINT) -> None:
         super().__init__(number)
@@ -50,7 +50,7 @@ class Signalled(KeyboardInterrupt):
 
 
 class Unwound(Exception):
-    """Return the exception for the end: not a `KeyboardInterrupt`, for which libraries print a traceback."""
+    """The same as `Signalled`, but no `KeyboardInterrupt`, for which libraries print a traceback."""
 
     def __init__(self, signalled: Signalled) -> None:
         super().__init__(str(signalled))
@@ -58,19 +58,19 @@ class Unwound(Exception):
 
 
 def exit_on_signals() -> None:
-    """From now on the signals end the process, wherever it is: an exception would be lost in imports, or shown."""
+    """End the process at the next signal, without an exception: imports would lose or print it."""
     for number in _heeded():
         signal.signal(number, exit_at_once)
 
 
 def raise_on_signals() -> None:
-    """From now on the signals are raised."""
+    """Raise each signal as an exception from now on."""
     for number in _heeded():
         signal.signal(number, _raise)
 
 
 def raise_further_signals(first: int) -> None:
-    """From now on the signals are raised, but not `first` said twice."""
+    """Raise each signal from now on, but ignore `first` for as long as it counts as a repetition."""
     until = monotonic() + SAME_WISH_S
 
     def handle(number: int, _frame: FrameType | None) -> None:
@@ -82,14 +82,14 @@ def raise_further_signals(first: int) -> None:
 
 
 def ignore_signals() -> None:
-    """The command is ending already; what closes after it shall not be disturbed."""
+    """Ignore further signals: the command is ending, and its closing must not be interrupted."""
     for number in _heeded():
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
 def first_signal(tell: Callable[[int], object]) -> Generator[None]:
-    """Report the first signal to a command that ends by itself, and raise at the second."""
+    """Report the first signal by `tell`, to a command that ends by itself; raise the second."""
 
     def handle(number: int, _frame: FrameType | None) -> None:
         raise_further_signals(number)
@@ -108,7 +108,7 @@ def first_signal(tell: Callable[[int], object]) -> Generator[None]:
 
 @contextmanager
 def first_signal_of_loop() -> Generator[asyncio.Future[int]]:
-    """Yield a future that gets the first signal to a command on a loop; a second one is raised.
+    """Yield a future of the event loop that gets the first signal; a second one is raised.
 
     The handlers are not the loop's own: while the loop removes one of those, the signal has its default effect for a
     moment, which ends a process that is signalled twice.

@@ -148,7 +148,7 @@ def given_scenario(options: dict[str, Any]) -> Scenario:
 
 
 def _require_file(given: Path | None) -> None:
-    """Point out a preset that is given as a file."""
+    """Name the option that was meant when a preset's name is given as a file."""
     from hearsay.sim.scenario.scenario_file import preset_names
 
     if given is not None and str(given) in preset_names() and not given.exists():
@@ -158,7 +158,7 @@ def _require_file(given: Path | None) -> None:
 def _run(
     scenario: Scenario, options: dict[str, Any], folder: RunFolder | None, engine: EngineName
 ) -> tuple[Result, list[int]]:
-    """The summary of a run, and the signal that ended it early."""
+    """Run the scenario. Returns the summary, and the signal that ended it early, if any."""
     from hearsay.cli.spark_steps import simulated_time
     from hearsay.sim.plan.engines import CapacityExceeded, estimate
     from hearsay.sim.simulate import Simulation
@@ -198,7 +198,7 @@ def _run(
 
 
 def say_if_it_compiles(scenario: Scenario) -> str | None:
-    """Say so if the array engine must be compiled first for a scenario; return what was said."""
+    """Report that the array engine must be compiled first for this scenario. Returns the message, or None."""
     from hearsay.sim.array.machine.compiling import KEPT
     from hearsay.sim.plan.engines import array_entry
 
@@ -217,7 +217,7 @@ def say_if_it_compiles(scenario: Scenario) -> str | None:
 
 @contextmanager
 def stopping_on_signals(simulation: Simulation) -> Generator[list[int]]:
-    """The first signal lets the run end in good order, and is then in the list; a second one ends it at once."""
+    """End the run in good order at the first signal, which the yielded list then has; a second ends it at once."""
     stopped_by: list[int] = []
 
     def stop(number: int) -> None:

@@ -1,4 +1,4 @@
-"""`hearsay spark`: check what Spark needs, and prepare a faster start."""
+"""`hearsay spark`: check that Spark can run, and prepare a faster start."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _where(master: str | None, remote: str | None, conf: tuple[str, ...]) -> Whe
 
 
 def require_spark_at(where: Where) -> None:
-    """Fail before anything is begun if there can be no session."""
+    """Fail before any work if no session can be opened."""
     from hearsay.pipeline.spark.place import heap
     from hearsay.pipeline.spark.session import require_spark
 
@@ -84,7 +84,7 @@ _MASTER = re.compile(r"(spark|k8s)://.+|yarn|local(\[(\d+|\*)(, *\d+)?\]|-cluste
 
 
 def start_spark_ahead(where: Where, runs: Sequence[Path]) -> None:
-    """Have Spark start while these runs are looked at, as far as one can tell so early that they can be analysed."""
+    """Start Spark while these runs are still being checked, if their manifests can be read."""
     from hearsay.pipeline.spark.session import start_ahead
     from hearsay.trace.folder.manifest import load_manifest
     from hearsay.trace.language.errors import RunFolderError
@@ -124,7 +124,7 @@ def spark_steps(
     rows: int,
     steps: int | None = None,
 ) -> Generator[SparkWork]:
-    """Open a session for `rows` trace rows, and close it in the end."""
+    """Open a session for `rows` trace rows, and close it at the end."""
     from hearsay.pipeline.analyze import STEPS
     from hearsay.pipeline.spark.session import spark_session
 
@@ -144,7 +144,7 @@ def spark_steps(
 
 
 def progress_bar(what: str, *texts: str) -> Progress:
-    """Return a bar on stderr, with texts behind it and the time that has passed."""
+    """Return a progress bar on stderr, followed by texts and the elapsed time."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TimeElapsedColumn
 
@@ -156,13 +156,13 @@ PLAIN_EVERY_S = 10.0
 
 
 def bars_can_be_drawn() -> bool:
-    """A terminal that can move back and write over a line."""
+    """Return whether stderr is a terminal that can overwrite a line."""
     return sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
 
 
 @contextmanager
 def simulated_time(simulation: Simulation) -> Generator[Callable[[int], None]]:
-    """A callback that takes the simulated time in microseconds."""
+    """Yield a callback that shows the simulated time, given in microseconds."""
     if bars_can_be_drawn():
         with _time_bar(simulation) as update:
             yield update
@@ -207,7 +207,7 @@ _HEAD = ("step", "tasks", "rows read", "shuffled", "spilled", "memory", "time", 
 
 @contextmanager
 def counted(where: Where) -> Generator[Where]:
-    """Have Spark log what it does, and print its counters when the session has ended."""
+    """Have Spark log its events, and print its counters when the session has ended."""
     if where.remote:
         raise WrongInput("--stats: must go without --remote; the web page of the server has its counters")
     with TemporaryDirectory(prefix="hearsay-events-") as folder:

@@ -1,4 +1,4 @@
-"""Commands that make many runs: the place of runs, progress, and the end."""
+"""Parts that commands with many runs share: where runs are made, their progress, and how they end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_ERRORS = 5
 
 
 def make_runs(sweep: Sweep, where: Where) -> Swept:
-    """Make the missing runs, with progress; what is kept survives all that may happen."""
+    """Make the missing runs, with progress. Finished runs are kept whatever ends the command."""
     from hearsay.studies.processes import place_of_runs
 
     place = place_of_runs(sweep.study, where, say)
@@ -43,7 +43,7 @@ def make_runs(sweep: Sweep, where: Where) -> Swept:
 
 @contextmanager
 def naming_what_is_kept(kept: Callable[[], str], folder: Path) -> Generator[None]:
-    """Add to a failure or a signal which runs are kept in a folder."""
+    """Add to a failure or a signal the number of runs that are kept, and their folder."""
     from hearsay.pipeline.spark.place import SparkUnavailable
 
     def words() -> str:
@@ -62,7 +62,7 @@ _REPEATED = {"vary": "--vary", "bounds": "--bound", "settings": "--set", "axes":
 
 
 def command_given(name: str, file: object, options: Mapping[str, Any], single: Sequence[str]) -> str:
-    """The command that was given, as far as it says what runs; `single` are options with one value."""
+    """Return the given command with the options that decide what runs; `single` are options with one value."""
     from hearsay.studies.settings import command_of
 
     words: list[object] = [name, file]
@@ -79,7 +79,7 @@ def tell_damaged(folder: StudyFolder) -> None:
 
 
 def tell_missing(sweep: Sweep) -> None:
-    """How many runs there are to make, and what they will take."""
+    """Print the number of runs to make, and the time that they will take."""
     from hearsay.studies.runner import RunQueue
 
     queue = RunQueue(sweep.missing, {point.name: point.estimated_s for point in sweep.points})
@@ -106,7 +106,7 @@ def tell_failures(failures: Sequence[Row]) -> None:
 
 @contextmanager
 def progress_of(runs: int) -> Generator[Callable[[Progress], None]]:
-    """Report progress in runs."""
+    """Yield a callback that reports progress in runs."""
     if runs and bars_can_be_drawn():
         with _bar(runs) as listen:
             yield listen

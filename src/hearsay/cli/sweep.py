@@ -1,4 +1,4 @@
-"""`hearsay sweep`: all runs of a study; tables and a report of what they show."""
+"""`hearsay sweep`: make all runs of a study, and write tables and a report of the results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command("sweep")
 @click.argument("study", type=GivenPath(path_type=Path))
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
-              help=f"The study's folder, {FOLDER}/STUDY without; what it holds is not run again.")  # fmt: skip
+              help=f"Folder of the study (default: {FOLDER}/STUDY). Its finished runs are kept.")  # fmt: skip
 @click.option("--seeds", type=Whole(1, 100_000), metavar="N", help="Seeds 1…N instead of the study's.")
 @click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE",
               help="Change any key of the base scenario.")  # fmt: skip

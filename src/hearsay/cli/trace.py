@@ -1,4 +1,4 @@
-"""`hearsay trace`: look at the traces of runs, join those of several nodes, and import those of real networks."""
+"""`hearsay trace`: show and compare traces, join those of several nodes, and import those of real networks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def command() -> None:
 def show_command(run: Path, **options: Any) -> None:
     """Show the rows of RUN in order, one line each; exit 1 if there are none.
 
-    --node, --remote, --event, --topic and --message may be given several times: rows of any of them. With --node,
+    --node, --remote, --event, --topic and --message may be repeated: a row needs one of the values. With --node,
     rows about connections and subscriptions need --event, such as --event add_peer or send_rpc.
     """
     from hearsay.trace.language.schema import NONE, PartKind, TraceEvent
@@ -103,7 +103,7 @@ def diff_command(a: Path, b: Path, context: int) -> None:
 @command.command("import")
 @click.argument("files", type=GivenPath(path_type=Path, exists=True, dir_okay=False), nargs=-1, required=True)
 @click.option("--out", type=GivenPlace(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
-@click.option("--format", "wanted", type=click.Choice(FORMATS), help="Format of the files (default: recognised).")
+@click.option("--format", "wanted", type=click.Choice(FORMATS), help="Format of FILES (default: by their content).")
 @spark_options
 @click.option("--allow-bad", is_flag=True, help="Exit 0 even if files were quarantined.")
 def import_command(
@@ -166,7 +166,7 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
 
 @contextmanager
 def _new_run(out: Path, done: str, problem: str = "quarantined") -> Generator[RunFolder]:
-    """Create a run folder; discard it if nothing comes into it, and name the files that have this problem."""
+    """Create a run folder. Discard it if nothing is imported, and name the files that have this problem."""
     from hearsay.ingest.import_traces import NothingImported
     from hearsay.trace.language.errors import RunFolderError
     from hearsay.trace.write.run_folder import RunFolder
@@ -186,7 +186,7 @@ def _new_run(out: Path, done: str, problem: str = "quarantined") -> Generator[Ru
 
 
 def _here_or_on_spark(work: Callable[..., ImportResult], opened: SparkWork | None = None) -> ImportResult:
-    """The result of the work with records read in this process, or on embedded Spark if they do not fit."""
+    """Do the work with records read in this process, or on embedded Spark if they do not fit into memory."""
     from hearsay.ingest.import_traces import MAX_RECORDS_HERE, TooManyRecords
     from hearsay.pipeline.spark.place import Where
 
@@ -198,7 +198,7 @@ def _here_or_on_spark(work: Callable[..., ImportResult], opened: SparkWork | Non
 
 
 def _on_spark(work: Callable[..., ImportResult], where: Where, rows: int, opened: SparkWork | None) -> ImportResult:
-    """The result of the work on Spark, sized for this number of rows."""
+    """Do the work on Spark, sized for this number of rows."""
     from hearsay.ingest.import_traces import NothingImported
     from hearsay.pipeline.spark.failures import in_one_line
     from hearsay.trace.language.errors import RunFolderError
@@ -234,7 +234,7 @@ def _tell_imported(imported: ImportResult, out: Path | str) -> None:
 
 
 def _tell_clocks(result: ImportResult, out: Path | str, are_off: str, mark: str) -> None:
-    """State which clocks are off, by how much at most, and which are unknown; of few clocks each."""
+    """Print which clocks are off and by how much at most, and which are unknown; up to a number, list each clock."""
     clocks = result.clocks
     if isinstance(out, Path) and 1 < len(clocks) <= MAX_CLOCKS_SHOWN:
         _show_clocks(result, out, mark)
@@ -275,7 +275,7 @@ def _events(given: tuple[str, ...]) -> set[TraceEvent] | None:
 def _known(
     run: Path, option: str, what: str, given: Sequence[int | str], find: Callable[[int | str], int]
 ) -> set[int] | None:
-    """The numbers of what was given; None for nothing. Refuses what the run's dictionaries do not know."""
+    """Return the numbers of the given names, or None without any. Refuses names that the run does not contain."""
     from hearsay.trace.language.errors import RunFolderError
     from hearsay.trace.read.show import known_numbers
 

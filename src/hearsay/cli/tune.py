@@ -1,4 +1,4 @@
-"""`hearsay tune`: the parameters that do best under bounds, searched with paired seeds."""
+"""`hearsay tune`: search the parameters that do best within bounds, with paired seeds."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 @click.option("--search-seed", type=Whole(0, (1 << 32) - 1), metavar="N", help="Random seed of the search.")
 @click.option("--engine", type=click.Choice(["auto", "reference", "array"]), help="Overrides the file's engine.")
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
-              help=f"The folder, {FOLDER}/tune-NAME without; what it holds is not run again.")  # fmt: skip
+              help=f"Folder of the search (default: {FOLDER}/tune-NAME). Its finished runs are kept.")  # fmt: skip
 @click.option("--retry", is_flag=True, help="Repeat failed runs.")
 @click.option("--dry-run", is_flag=True, help="Print the planned search and exit.")
 @spark_options
@@ -95,11 +95,11 @@ def _asked(options: dict[str, Any]) -> tuple[Tuning, str]:
 
 
 _CHANGES = ("seeds", "fresh_seeds", "final_seeds", "runs", "search_seed", "engine")
-"""Options that say what a key of the file says."""
+"""Options that replace keys of the file."""
 
 
 def _require_tuning(path: Path) -> None:
-    """Reject a scenario without axes to search."""
+    """Reject a preset, which has no axes to search."""
     from hearsay.sim.scenario.scenario_file import preset_names
 
     if str(path) in preset_names() and not path.exists():
@@ -159,7 +159,7 @@ def _finish(tuned: Tuned, folder: StudyFolder, options: dict[str, Any]) -> None:
 
 
 def _commands(options: dict[str, Any], answers: Sequence[Answer], folder: Path) -> dict[str, str]:
-    """The commands that a report ends with, by what they do."""
+    """Return the commands at the end of a report, by their purpose."""
     from hearsay.studies.settings import command_of
     from hearsay.studies.tuning.answer_files import BUDGETS
 

@@ -1,4 +1,4 @@
-"""`hearsay vectors`: language-neutral test vectors, run on our scorer and routers."""
+"""`hearsay vectors`: run language-neutral test vectors on our scorer and routers."""
 
 from __future__ import annotations
 

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 MOST_NODES = 1_000_000
 MOST_TOUCHED_NODES = 2_000
-"""Up to this number of nodes the default is the engine that allows clicks on nodes."""
+"""With at most this number of nodes, the default is the engine that allows clicks on nodes."""
 NO_ROOM = "the reference engine may (--engine reference)"
 
 
 class Pace(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
-    """`2x`, `0.5x`, or `max`."""
+    """A speed: `2x`, `0.5x`, or `max`, which is None."""
 
     name = "pace"
 
@@ -110,7 +110,7 @@ def _require_new(file: Path | None) -> None:
 
 
 def _watching(options: dict[str, Any]) -> Coroutine[Any, Any, int | None]:
-    """Return the source: nodes, a run, or a simulation."""
+    """Return the coroutine that shows the source: nodes, a run, or a simulation."""
     sources: tuple[Path | str, ...] = options["sources"]
     addresses = [source for source in sources if isinstance(source, str)]
     if addresses and len(addresses) == len(sources):
@@ -124,7 +124,7 @@ def _watching(options: dict[str, Any]) -> Coroutine[Any, Any, int | None]:
 
 
 def _require_no_simulation(options: dict[str, Any], what: str) -> None:
-    """Nothing is given that only a simulation has."""
+    """Check that no option is given that only a simulation has."""
     for flag in ("preset", "router", "nodes", "messages", "seed", "out", "touched"):
         if options[flag] is not None:
             raise WrongInput(f"--{flag} goes with a simulation; {what}")
@@ -133,7 +133,7 @@ def _require_no_simulation(options: dict[str, Any], what: str) -> None:
 
 
 async def _watch_nodes(addresses: Sequence[str], options: dict[str, Any]) -> int | None:
-    """Until the signal that comes back, or until all nodes are gone."""
+    """Show nodes until a signal, which is returned, or until all nodes are gone."""
     from hearsay.watch.sources.joined_nodes import MOST_NODES, JoinedNodesSource
     from hearsay.watch.sources.node import RemoteNode
 
@@ -151,7 +151,7 @@ async def _watch_nodes(addresses: Sequence[str], options: dict[str, Any]) -> int
 
 
 async def _watch_run(folder: Path, options: dict[str, Any]) -> int | None:
-    """Until the signal that comes back, or the end of the run."""
+    """Show a run until a signal, which is returned, or until the run ends."""
     from hearsay.watch.sources.run_folder import RunFolderSource
 
     _require_no_simulation(options, f"{folder} is a folder of a run")
@@ -159,7 +159,7 @@ async def _watch_run(folder: Path, options: dict[str, Any]) -> int | None:
 
 
 async def _show(source: JoinedNodesSource | RunFolderSource, options: dict[str, Any]) -> int | None:
-    """Serve the page of a source that exists already."""
+    """Serve the page of a source whose picture exists already."""
     from hearsay.watch.broadcast import Broadcast
     from hearsay.watch.server import WatchServer
 
@@ -171,7 +171,7 @@ async def _show(source: JoinedNodesSource | RunFolderSource, options: dict[str, 
 
 
 async def _watch_simulation(file: Path | str | None, options: dict[str, Any]) -> int | None:
-    """Until the signal that comes back, or the end of the run."""
+    """Simulate and show the run until a signal, which is returned, or until the run ends."""
     from hearsay.sim.plan.engines import CapacityExceeded
     from hearsay.trace.folder.durable import write_durably
     from hearsay.watch.broadcast import Broadcast
@@ -206,7 +206,7 @@ async def _watch_simulation(file: Path | str | None, options: dict[str, Any]) ->
 async def _served_while(
     server: WatchServer, options: dict[str, Any], run: Callable[[], None], close: Callable[[], None]
 ) -> int | None:
-    """Serve while `run` goes on, on a thread, until the signal that comes back."""
+    """Serve while `run` works on a thread, until a signal, which is returned."""
     from hearsay.cli.watching import served
 
     with first_signal_of_loop() as signalled:
@@ -226,7 +226,7 @@ async def _served_while(
 def _simulation(
     scenario: Scenario, options: dict[str, Any], watcher: Callable[..., None]
 ) -> tuple[Simulation, str | None]:
-    """With what it waits for before it begins."""
+    """Return the simulation, and a message if it waits for something before it begins."""
     from hearsay.sim.plan.engines import CapacityExceeded, choose_engine, estimate
     from hearsay.sim.simulate import Simulation
     from hearsay.trace.write.run_folder import RunFolder

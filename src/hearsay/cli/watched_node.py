@@ -18,7 +18,7 @@ SAID = b"published from the page"
 
 class WatchedNode:
     def __init__(self, address: str, stop: Callable[[], None] | None) -> None:
-        """`stop` ends the node in good order, where the page may do that."""
+        """Create the page at an address. `stop` ends the node in good order; None if the page must not do that."""
         endpoint(FLAG, address)
         self._address = address
         self._node: Node | None = None
@@ -28,7 +28,7 @@ class WatchedNode:
 
     @asynccontextmanager
     async def shown(self, node: Node) -> AsyncGenerator[None]:
-        """The node runs, with the source as its watcher."""
+        """Show the node while it runs, with the source as its watcher."""
         rows = node.rows
         assert rows is not None
         self._node = node

@@ -1,4 +1,4 @@
-"""Where a page of `hearsay watch` is served, while a command runs."""
+"""Serve a page of `hearsay watch` while a command runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def endpoint(flag: str, given: str) -> tuple[str, int]:
-    """Host and port of `[HOST:]PORT`."""
+    """Return host and port of `[HOST:]PORT`."""
     host, _, port = given.rpartition(":")
     if not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65_535):
         raise WrongInput(f"{flag} {given}: write [HOST:]PORT, such as 8080 or 0.0.0.0:8080; ports are 0…65535")

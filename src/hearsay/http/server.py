@@ -107,7 +107,7 @@ def _head_of(head: bytes) -> Request:
         name, colon, value = line.partition(":")
         name, value = name.lower(), value.strip(" \t")
         if not colon or not name or name.split() != [name]:
-            raise BadRequest(HTTPStatus.BAD_REQUEST, "a header that cannot be")
+            raise BadRequest(HTTPStatus.BAD_REQUEST, "malformed header")
         if name in headers and name in _ONCE:
             raise BadRequest(HTTPStatus.BAD_REQUEST, "a header comes twice")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
@@ -254,4 +254,4 @@ class HttpServer:
                         return request
         except TimeoutError:
             raise BadRequest(HTTPStatus.REQUEST_TIMEOUT, "the request took too long") from None
-        raise BadRequest(HTTPStatus.BAD_REQUEST, "the request is not whole")
+        raise BadRequest(HTTPStatus.BAD_REQUEST, "the connection ended before the request was complete")

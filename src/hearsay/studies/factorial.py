@@ -100,7 +100,7 @@ def planned(asked: ComparisonRequest) -> Planned:
     if not 2 <= len(settings) <= len(LETTERS):
         raise StudyError([plain(f"factorial: B changes {plural(len(settings), 'setting')}; must be 2 or 3")])
     if point_of(a.with_settings(settings).scenario(), points[0].seeds, ()).name != points[-1].name:
-        raise StudyError(["factorial: A does not become B by its settings one by one; name them with --set"])
+        raise StudyError(["factorial: A with the settings that differ is not B; name B's settings with --set"])
     between = {
         f"{asked.names[0]} with {', '.join(changed[place] for place in subset)}": a.with_settings(
             [settings[place] for place in subset]

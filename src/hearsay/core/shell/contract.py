@@ -66,7 +66,7 @@ def check(shell: Shell, strategy: Strategy, event: OtherEvent, now: Micros) -> N
             if strategy.scoring is None:
                 raise UsageError(f"this router does not score its peers: {event}")
             if event.peer == shell.node:
-                raise UsageError("a router is neither its own direct peer nor does it refuse its own messages")
+                raise UsageError("a router cannot be its own direct peer, or refuse its own messages")
         case PeerRated() | TopicScored():
             if strategy.scoring is None or not strategy.scoring.keeps_scores:
                 raise UsageError(f"this router keeps no scores: {event}")

@@ -96,7 +96,7 @@ class ConnectionStreams:
         stream = self._unnamed(number)
         if stream is None:
             self._mux.reset(number)
-            raise StreamClosed("there is no room for one stream more of this peer")
+            raise StreamClosed("no memory is left for another stream of this peer")
         agreed: asyncio.Future[None] = self._loop.create_future()
         negotiating = self._negotiate(stream, Dialer(protocols), agreed)
         try:
@@ -300,7 +300,7 @@ class _NegotiatingStream:
             self.stream.write(answer)
         if self._negotiation.protocol is not None:
             if not self._streams.named(self.stream, self._negotiation.protocol):
-                self.fail(StreamClosed("there is no room for one stream more of this protocol"))
+                self.fail(StreamClosed("no memory is left for another stream of this protocol"))
                 self.stream.reset()
                 return 0
             if self.agreed is not None and not self.agreed.done():

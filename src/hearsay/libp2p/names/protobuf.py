@@ -115,6 +115,6 @@ def _skip_group(data: bytes, offset: int, end: int, group: int) -> int:
             open_groups.append(number)
         elif wire_type != END_GROUP:
             offset = _skip(data, offset, end, wire_type, number)
-        elif open_groups.pop() != number:
-            raise EncodingError(f"a group ends as {number}")
+        elif (group := open_groups.pop()) != number:
+            raise EncodingError(f"group {group} ends with the number {number}")
     return offset

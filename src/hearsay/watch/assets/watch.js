@@ -24,7 +24,7 @@ let node = null;
 let shownMoment = { at: null, moment: null };
 let placed = "";
 let wanted = false;
-let panels = -PANELS_MS; // when they were told last
+let panels = -PANELS_MS; // when they were drawn last
 let clocked = -CLOCK_MS;
 let densityFor = "";
 let degreesFor = ""; // what the bars of links were asked for
@@ -188,8 +188,8 @@ function tellMessage(now) {
   }
   const reached = place === null ? chosen.reached : reachedAt(chosen, now.now);
   const size = chosen.size ? `, ${bytes(chosen.size)}` : "";
-  const told = chosen.members ? `${count(reached)} of ${count(chosen.members)} nodes in the topic (${percent(reached, chosen.members)})` : "no other node is known to be in the topic";
-  write(get("reached"), `Message ${chosen.name.slice(-8)} of topic ${shown(state.name(chosen.topic))}${size}: ${told}, ${seconds(Math.max(now.now - chosen.published, 0))} after it was published`);
+  const words = chosen.members ? `${count(reached)} of ${count(chosen.members)} nodes in the topic (${percent(reached, chosen.members)})` : "no other node is known to be in the topic";
+  write(get("reached"), `Message ${chosen.name.slice(-8)} of topic ${shown(state.name(chosen.topic))}${size}: ${words}, ${seconds(Math.max(now.now - chosen.published, 0))} after it was published`);
   const late = [];
   for (let at = 2; at < chosen.steps.length; at += 4) if (chosen.steps[at] <= now.now - chosen.published) late.push(chosen.steps[at]);
   late.sort((one, other) => one - other);
@@ -209,11 +209,11 @@ async function tellDensity(now) {
   const wantedDensity = `${chosen.serial} ${place === null ? chosen.reached : late}`;
   if (densityFor === wantedDensity) return;
   densityFor = wantedDensity;
-  const told = await ask({ do: "density", message: chosen.serial, late });
-  if (!told?.due || wantedDensity !== densityFor) return;
-  const [due, arrived] = [told.due, told.arrived].map((each) => each.reduce((sum, value) => sum + value, 0));
-  write(get("density-words"), `${count(arrived)} of ${count(due)} nodes have the message. Each square is ${amount(all / told.due.length)} nodes on average, with neighbouring numbers.`);
-  squares(get("density"), told.due.map((value, at) => (value ? told.arrived[at] / value : null)));
+  const found = await ask({ do: "density", message: chosen.serial, late });
+  if (!found?.due || wantedDensity !== densityFor) return;
+  const [due, arrived] = [found.due, found.arrived].map((each) => each.reduce((sum, value) => sum + value, 0));
+  write(get("density-words"), `${count(arrived)} of ${count(due)} nodes have the message. Each square is ${amount(all / found.due.length)} nodes on average, with neighbouring numbers.`);
+  squares(get("density"), found.due.map((value, at) => (value ? found.arrived[at] / value : null)));
 }
 
 function legend(chosen, now) {
@@ -247,8 +247,8 @@ function tellRates() {
       series[0][bin] += frame.rates[DELIVERED];
       series[1][bin] += frame.rates[COPIES];
     }
-    const told = frame.latencies ?? [];
-    for (let at = 0; at < told.length; at += 2) latencies[told[at]] += told[at + 1];
+    const counts = frame.latencies ?? [];
+    for (let at = 0; at < counts.length; at += 2) latencies[counts[at]] += counts[at + 1];
   }
   facts(get("rates"), [
     ["published", `${amount(sums[PUBLISHED] / span)} /s`],
@@ -281,9 +281,9 @@ function tellCourse() {
   const span = Math.max((state.frames[end - 1]?.now ?? 0) - from, 1);
   const bins = Array.from({ length: BINS }, () => new Array(EDGES_MS.length + 1).fill(0));
   for (let at = 0; at < end; at += 1) {
-    const told = state.frames[at].latencies ?? [];
+    const counts = state.frames[at].latencies ?? [];
     const bin = bins[Math.min(BINS - 1, Math.floor((BINS * (state.frames[at].now - from)) / span))];
-    for (let each = 0; each < told.length; each += 2) bin[told[each]] += told[each + 1];
+    for (let each = 0; each < counts.length; each += 2) bin[counts[each]] += counts[each + 1];
   }
   const courses = QUANTILES.map((share) => bins.map((bin) => classOf(bin, share)));
   const known = courses.flat().filter((value) => value !== null);
@@ -309,8 +309,8 @@ function tellLinks(now) {
   const at = state.topics.indexOf(layer());
   const [members, links] = now.members[at] ?? [0, 0];
   const each = `${amount(links / members)} ${links === members ? "link" : "links"}`;
-  const told = members === 1 ? (state.about.source === "node" ? `This node has ${each}.` : `1 member with ${each}`) : `${count(members)} members with ${each} each`;
-  write(get("links-words"), members ? told : "Nobody is in the topic.");
+  const words = members === 1 ? (state.about.source === "node" ? `This node has ${each}.` : `1 member with ${each}`) : `${count(members)} members with ${each} each`;
+  write(get("links-words"), members ? words : "No node is in the topic.");
   if (at >= 0 && place === null) tellDegrees();
   if (node !== null) tellNode();
 }
@@ -334,17 +334,17 @@ function tellScores(now) {
 
 async function tellNode() {
   const chosen = node;
-  const told = await ask({ do: "node", place: chosen });
-  if (!told || chosen !== node) return;
-  const topics = told.topics.slice(0, 8).map(([topic, links]) => [`links, ${shown(state.name(topic))}`, count(links)]);
+  const about = await ask({ do: "node", place: chosen });
+  if (!about || chosen !== node) return;
+  const topics = about.topics.slice(0, 8).map(([topic, links]) => [`links, ${shown(state.name(topic))}`, count(links)]);
   facts(get("node-facts"), [
-    ["node", name(told.node)], ["is", told.up ? "up" : "down"], ...topics,
-    ["published", count(told.traffic.published)], ["delivered", count(told.traffic.delivered)],
-    ["copies sent", count(told.traffic.copies)], ["sent", bytes(told.traffic.bytes)], ["refused", count(told.traffic.refused)],
-    ...(told.score === null ? [] : [["score, to its peers", told.score.toFixed(1)]]),
+    ["node", name(about.node)], ["is", about.up ? "up" : "down"], ...topics,
+    ["published", count(about.traffic.published)], ["delivered", count(about.traffic.delivered)],
+    ["copies sent", count(about.traffic.copies)], ["sent", bytes(about.traffic.bytes)], ["refused", count(about.traffic.refused)],
+    ...(about.score === null ? [] : [["score, to its peers", about.score.toFixed(1)]]),
   ]);
-  const isOpen = (deed) => !state.state.over && (told.can ?? state.about.can).includes(deed);
-  for (const deed of DEEDS) get(deed).disabled = !isOpen(deed) || told.up === (deed === "return");
+  const isOpen = (deed) => !state.state.over && (about.can ?? state.about.can).includes(deed);
+  for (const deed of DEEDS) get(deed).disabled = !isOpen(deed) || about.up === (deed === "return");
   showDeeds();
 }
 
@@ -377,11 +377,11 @@ async function ask(request) {
   }
 }
 
-// What somebody wants done.
+// Asks for an action, and says so when no answer comes.
 async function want(request) {
-  const told = await ask(request);
-  if (told === undefined) write(get("done"), "There was no answer: that may not have been done.");
-  return told;
+  const answer = await ask(request);
+  if (answer === undefined) write(get("done"), "There was no answer; perhaps the action failed.");
+  return answer;
 }
 
 function choose(found) {
@@ -395,8 +395,8 @@ function choose(found) {
 async function touch(deed, word, chosen = node) {
   if (chosen === null || !can(deed)) return;
   const topic = layer() === CONNECTIONS ? (state.topics[0] ?? 0) : layer();
-  const told = await want({ do: deed, place: chosen, topic });
-  if (told) write(get("done"), `Node ${name(told.node).slice(-8)} ${word} at ${seconds(told.at)}.`);
+  const answer = await want({ do: deed, place: chosen, topic });
+  if (answer) write(get("done"), `Node ${name(answer.node).slice(-8)} ${word} at ${seconds(answer.at)}.`);
   tellNode();
 }
 

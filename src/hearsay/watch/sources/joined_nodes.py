@@ -180,7 +180,7 @@ class JoinedNodesSource:
             case {"do": "publish" | "stop" as deed, "place": int(place)} if is_place(broadcast, place):
                 return self._do(deed, self.picture.drawn.numbers[place], request)
             case _:
-                raise Refused("nothing that a node does")
+                raise Refused("not a request that a node answers")
 
     def _do(self, deed: str, node: int, request: dict[str, Any]) -> Changes:
         joined = self._node_of(node)

@@ -94,7 +94,7 @@ class NodeSource:
                 asyncio.get_running_loop().call_later(STOP_AFTER_S, self._stop)
                 return {"node": OWN, "at": time_ns() // 1000 - self._origin_us}
             case _:
-                raise Refused("nothing that a node does")
+                raise Refused("not a request that a node answers")
 
 
 SILENCE_S = 40.0

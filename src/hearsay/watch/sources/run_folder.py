@@ -136,7 +136,7 @@ class RunFolderSource:
             return {}
         found = answer(broadcast, request)
         if found is None:
-            raise Refused("nothing that can be done to a run that is written already")
+            raise Refused("not a request that a recorded run answers")
         return found
 
 

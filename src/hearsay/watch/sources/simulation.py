@@ -171,7 +171,7 @@ class SimulatedSource:
                 node = self._node_at(place)
                 return self._touch(node, False, lambda at_us: with_return(self._scenario, node, at_us))
             case _:
-                raise Refused("nothing that a simulation does")
+                raise Refused("not a request that a simulation answers")
 
     def _publish(self, node: int, topic: int) -> Changes:
         topics = self._simulation.plan.topics
@@ -186,7 +186,7 @@ class SimulatedSource:
         if self._over:
             raise Refused("the run is over")
         if self._touches >= MOST_TOUCHES:
-            raise Refused(f"{MOST_TOUCHES} touches are the most of a run")
+            raise Refused(f"a run can be changed at most {MOST_TOUCHES} times")
         if run.is_up(node) != is_up:
             raise Refused(f"node {node} is {'down' if is_up else 'up'}")
         at_us = run.next_us
