@@ -1,4 +1,4 @@
-"""`hearsay tune`: search the parameters that do best within bounds, with paired seeds."""
+"""`hearsay tune`: search for the parameters that do best within bounds, with paired seeds."""
 
 from __future__ import annotations
 
