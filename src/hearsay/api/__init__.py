@@ -1,1 +1,1 @@
-"""The front door: what programs use, behind the names that `import hearsay` gives."""
+"""The functions and classes behind the names of `import hearsay`."""

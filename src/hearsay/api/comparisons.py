@@ -1,4 +1,4 @@
-"""Two scenarios on the same seeds as a call: better, worse, or no difference that one could see."""
+"""`compare`: run two scenarios on the same seeds. B is better, worse, or not measurably different."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hearsay.text.tables import html_table
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The result of a comparison for each figure; runs and tables are in `folder`."""
+    """The differences in all figures. Runs and tables are in `folder`."""
 
     asked: ComparisonRequest
     figures: Sequence[FigureComparison]
@@ -44,20 +44,20 @@ class Comparison:
 
     @property
     def words(self) -> str:
-        """All figures in a few sentences."""
+        """Return the result of all figures in a few sentences."""
         return plain(overall_words(self.figures, self.asked.names))
 
     @property
     def failures(self) -> dict[str, str]:
-        """Runs that failed, which count on neither side, and why."""
+        """Return the errors of failed runs, by run. They count on neither side."""
         return errors_by_run(self.failed_runs)
 
     def __getitem__(self, figure: str) -> FigureComparison:
-        """The difference in a figure, by its name: `delivery_ratio`, `latency_p99_ms`, …"""
+        """Return the difference in a figure: `delivery_ratio`, `latency_p99_ms`, …"""
         return figure_named(self.figures, figure)
 
     def table(self, name: str) -> Table:
-        """`runs`, `points`, `sent`, `latency` or `resources` of both sides."""
+        """Return a table of both sides: `runs`, `points`, `sent`, `latency` or `resources`."""
         return table_of(self.folder, name, TABLES)
 
     def to_json(self) -> dict[str, Any]:
@@ -114,11 +114,11 @@ def compare(
     first_seed: int = 1,
     factorial: bool = False,
 ) -> Comparison:
-    """Compare two scenarios, each a file or a preset; without `b`, `a` with `a` changed by `changes`.
+    """Compare two scenarios, each a file or a preset; without `b`, compare `a` with `a` changed by `changes`.
 
-    Runs are made on Spark, or where it is not installed in processes of this machine. `changes` are keys of B, `both`
-    those of both sides. Seeds begin with `first_seed`; unpaired sides have seeds of their own. `factorial` runs
-    each of two or three changed settings alone, too. Runs and tables are in `out`, without in `sweeps/compare-A-B`.
+    Runs are made on Spark, or in local processes if it is not installed. `changes` are keys of B, `both` those of
+    both sides. Seeds begin with `first_seed`; unpaired sides have seeds of their own. `factorial` runs each of two or
+    three changed settings alone, too. Runs and tables are in `out` (default: `sweeps/compare-A-B`).
     """
     if not 2 <= seeds <= comparison.MOST_SEEDS:
         raise StudyError([f"seeds = {seeds}: must be in 2…{comparison.MOST_SEEDS}"])

@@ -1,11 +1,11 @@
-"""A run folder for programs: its summary, the rows of its trace and the tables of its analysis, names joined in.
+"""A run folder for programs: its summary, and its trace rows and result tables with names in addition to numbers.
 
     run = hearsay.open_run("runs/first")
     run.rows(events=["deliver"], topics=["blocks"]).pandas()
     run.table("headline").polars()
     run.sql("SELECT node_name, sum(bytes_out) AS sent FROM traffic GROUP BY ALL ORDER BY sent DESC")
 
-Rows that one asks for are held in memory; SQL reads files of any size. `explain_message` explains a message of a run.
+`rows` and `table` load into memory; SQL reads files of any size. `explain_message` explains a message of a run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _Code = TypeVar("_Code", bound=IntEnum)
 
 
 def open_run(folder: str | Path) -> Run:
-    """The run in a folder; `RunFolderError` says why it is none."""
+    """Open the run in a folder. Raises `RunFolderError` if the folder has no readable run."""
     return Run(Path(folder))
 
 
@@ -64,28 +64,28 @@ class Run:
 
     @property
     def seed(self) -> int | None:
-        """The seed of a simulation."""
+        """Return the seed of a simulation; None for other runs."""
         return self._manifest.seed
 
     @cached_property
     def summary(self) -> dict[str, Any] | None:
-        """The summary of a simulation, as `hearsay simulate --json` says it."""
+        """Return the summary of a simulation, as in `hearsay simulate --json`; None for other runs."""
         return summary_of(self.folder) or None
 
     @cached_property
     def scenario(self) -> Scenario | None:
-        """The scenario of a simulation, every key resolved."""
+        """Return the scenario of a simulation with every key; None for other runs."""
         file = self.folder / "scenario.toml"
         return load_scenario(file) if file.is_file() else None
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The tables that are there: of the analysis, and of peers and topics."""
+        """Return the names of the tables that exist: those of the analysis, and `peers` and `topics`."""
         metrics = [name for name in TABLES if stored_files(self.folder, name)]
         return (*metrics, *(name for name in _DICTIONARIES if dictionary_file(self.folder, name).is_file()))
 
     def table(self, name: str) -> Table:
-        """A table of the analysis, which `hearsay analyze` has written, or the run's `peers` and `topics`."""
+        """Return a table that `hearsay analyze` has written, or the run's `peers` or `topics`."""
         if name in _DICTIONARIES:
             found = read_dictionary(self.folder, name)
             if found is None:
@@ -108,9 +108,9 @@ class Run:
         before_us: int | None = None,
         derive: bool = False,
     ) -> Table:
-        """The rows of the trace that meet every condition given, in canonical order.
+        """Return the rows of the trace that meet all given conditions, in canonical order.
 
-        `derive` adds those that follow from the others: receives, duplicates.
+        `derive` adds rows that follow from others: receives and duplicates.
         """
         rows = chosen_rows(
             self.folder,
@@ -128,7 +128,7 @@ class Run:
         return Table(with_names(self.folder, table_of(columns)))
 
     def sql(self, question: str, values: Sequence[object] = ()) -> Table:
-        """The answer to a question in DuckDB's SQL. Tables have their names; the trace is called `rows`."""
+        """Run a query in DuckDB's SQL. Tables have their names, the trace is `rows`, and `?` stands for a value."""
         files = {name: stored_files(self.folder, name) for name in self.tables if name in TABLES}
         files |= {name: [dictionary_file(self.folder, name)] for name in self.tables if name in _DICTIONARIES}
         trace = [self.folder / file.name for file in self._manifest.trace.files]
@@ -140,7 +140,7 @@ class Run:
 
 
 def _code(codes: type[_Code], given: str | _Code) -> _Code:
-    """An event or a kind by its name in files."""
+    """Return the event or kind with this name in files."""
     if not isinstance(given, str):
         return given
     known = {wire_name(code): code for code in codes}
@@ -173,11 +173,11 @@ class Explanation:
 def explain_message(
     run: Run | str | Path, message: int | str, *, node: int | str | None = None, missing: bool = False
 ) -> Explanation:
-    """Explain a message of a run: a number, or how its id begins.
+    """Explain a message of a run, named by its number or the beginning of its id.
 
-    With `node`, a number or a name, why that node got it when it did, or why never; with `missing` who never got it;
-    without both the slowest deliveries and what they have in common. `RunFolderError` says why a folder is no run,
-    `ValueError` which message or node the run does not know.
+    With `node` (number or name), explain when that node got it, or why it never did. With `missing`, list the nodes
+    that should have got it but did not, with reasons. Without both, show the slowest deliveries and common traits.
+    Raises `RunFolderError` if the folder has no run, and `ValueError` for an unknown message or node.
     """
     if missing and node is not None:
         raise ValueError("missing and node: give one; node says of a node that never got it why")

@@ -1,4 +1,4 @@
-"""Score parameters checked as a call: what `hearsay score` finds."""
+"""`check_scores`: check score parameters, as `hearsay score` does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hearsay.text.tables import html_table
 
 
 class ScoreCheck:
-    """Findings, the most severe first."""
+    """The findings about score parameters, the most severe first."""
 
     def __init__(self, checked: Checked) -> None:
         self._checked = checked
@@ -29,7 +29,7 @@ class ScoreCheck:
         return self._checked.findings
 
     def at_least(self, severity: str) -> list[ScoreFinding]:
-        """Findings that are a `note`, a `warning` or an `error`, or weigh more."""
+        """Return the findings with at least this severity: `note`, `warning` or `error`."""
         return self._checked.at_least(severity)
 
     def to_json(self) -> dict[str, Any]:
@@ -50,10 +50,10 @@ def check_scores(
     only: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> ScoreCheck:
-    """Check score parameters: of a scenario, of a file, or of a named set such as `lighthouse`.
+    """Check the score parameters of a scenario, of a file, or of a named set such as `lighthouse`.
 
-    `validators` is what Ethereum's sets are made from, a million without; of other sets it is refused.
-    `only` and `ignore` name checks. `ScenarioError` has a line in `problems` for each thing that is wrong.
+    `validators` sizes Ethereum's sets (default: a million); other sets refuse it. `only` and `ignore` name checks.
+    `ScenarioError` has a line in `problems` for each mistake.
     """
     unknown = [name for name in (*only, *ignore) if name not in IDS]
     if unknown:

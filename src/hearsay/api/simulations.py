@@ -1,4 +1,4 @@
-"""Scenarios and runs as calls."""
+"""`load_scenario` and `simulate`: load scenarios and run them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def load_scenario(
     router: str | None = None,
     seed: int | None = None,
 ) -> Scenario:
-    """The scenario of a file or a preset (without: the defaults), with keys changed: `{"network.nodes": 50}`.
+    """Load the scenario of a file or a preset (default: all defaults), with keys changed: `{"network.nodes": 50}`.
 
-    `ScenarioError` has a line in `problems` for each thing that is wrong.
+    `ScenarioError` has a line in `problems` for each mistake.
     """
     path, preset = (None, None) if name is None else scenario_file.find_scenario(name)
     changes = _changes(overrides, seed)
@@ -45,7 +45,7 @@ def simulate(
 ) -> Summary:
     """Run a scenario: an object, a file, or the name of a preset, with keys changed as in `load_scenario`.
 
-    `out` keeps the run in a folder, for `open_run`. `check` watches the protocol's invariants; a broken one raises
+    `out` keeps the run in a folder, for `open_run`. `check` tests the protocol's invariants; a broken one raises
     `InvariantViolation`. `on_row` is called with every row of the trace as it happens. Both need the reference
     engine.
     """

@@ -1,4 +1,4 @@
-"""A study as a call: every combination of its axes with every seed; existing runs are not repeated."""
+"""`sweep`: run every combination of a study's axes with every seed. Finished runs are kept."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from hearsay.text.escape import value_text
 from hearsay.text.tables import html_table
 
 FOLDER = Path("sweeps")
-"""Where studies go without a folder, as the commands put them."""
+"""Folder of studies without `out`, as for the commands."""
 
 Progresses = Callable[[Progress], None]
 
 
 def texts_of(changes: Mapping[str, object] | None) -> list[tuple[str, str]]:
-    """Changed keys as the command line gives them."""
+    """Return changed keys and their values, as text of the command line."""
     return [(key, value if isinstance(value, str) else value_text(value)) for key, value in (changes or {}).items()]
 
 
@@ -41,13 +41,13 @@ def make_runs(
     *,
     again: bool = False,
 ) -> Swept:
-    """Make the runs that are missing. `StudyError`, `StudyFolderError` and `SparkUnavailable` say what cannot be."""
+    """Make the missing runs. Raises `StudyError`, `StudyFolderError` or `SparkUnavailable` with the reason."""
     sweep = Sweep(study, points, folder, again=again)
     return sweep.run(place_of_runs(study, where, say_nothing), progress or say_nothing)
 
 
 def table_of(folder: Path, name: str, names: Sequence[str]) -> Table:
-    """A table of a study's folder; `names` are those that there are."""
+    """Return a table of a study's folder; `names` are the tables that exist."""
     if name not in names:
         raise KeyError(f"no table {name!r}; there are {', '.join(names)}")
     return Table(read_table(folder, name))
@@ -69,21 +69,21 @@ class SweepResult:
 
     @property
     def runs(self) -> int:
-        """How many runs there are results of."""
+        """Return the number of runs with results."""
         return len(self.swept.results)
 
     @property
     def made(self) -> int:
-        """How many of them were made by this call."""
+        """Return the number of these runs that this call has made."""
         return self.swept.made
 
     @property
     def failures(self) -> dict[str, str]:
-        """Runs that failed, and why."""
+        """Return the errors of failed runs, by run."""
         return errors_by_run(self.swept.failures)
 
     def table(self, name: str) -> Table:
-        """`runs`, `points`, `sent`, `latency` or `resources`."""
+        """Return a table: `runs`, `points`, `sent`, `latency` or `resources`."""
         return table_of(self.folder, name, TABLES)
 
     def to_json(self) -> dict[str, Any]:
@@ -116,11 +116,11 @@ def sweep(
     remote: str | None = None,
     progress: Progresses | None = None,
 ) -> SweepResult:
-    """Make all runs of a study file that are not there yet, on Spark, or where it is not installed in processes here.
+    """Make the runs of a study file that do not exist yet, on Spark, or in local processes if it is not installed.
 
     Spark is embedded, or that of a cluster's `master` or a `remote` server. `overrides` changes keys of the base
-    scenario, `axes` the values on an axis; `seeds` is a count, or the seeds themselves. `retry` makes failed runs
-    again. Runs and tables are in `out`, without in `sweeps/STUDY`.
+    scenario, `axes` the values on an axis; `seeds` is a count, or the seeds themselves. `retry` repeats failed runs.
+    Runs and tables are in `out` (default: `sweeps/STUDY`).
     """
     wanted = load_study(Path(study))
     for key, values in (axes or {}).items():

@@ -1,4 +1,4 @@
-"""Tables for programs: Arrow inside, names joined in, and DuckDB views of the tables of a run."""
+"""Tables for programs: Arrow tables with names in addition to numbers, and DuckDB views of a run's tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN_ROWS = 10
 
 
 def library(name: str) -> Any:
-    """A library that not everybody has; `MissingExtra` says in a line how to get it."""
+    """Import an optional library. Raises `MissingExtra` with a line that says how to install it."""
     try:
         return import_module(name)
     except ModuleNotFoundError:
@@ -39,20 +39,20 @@ class Table:
         return tuple(self._arrow.column_names)
 
     def arrow(self) -> Any:
-        """As a `pyarrow.Table`."""
+        """Return the table as a `pyarrow.Table`."""
         return self._arrow
 
     def pandas(self) -> Any:
-        """As a `pandas.DataFrame`."""
+        """Return the table as a `pandas.DataFrame`."""
         library("pandas")
         return self._arrow.to_pandas()
 
     def polars(self) -> Any:
-        """As a `polars.DataFrame`."""
+        """Return the table as a `polars.DataFrame`."""
         return library("polars").from_arrow(self._arrow)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The rows as dictionaries; what is missing is None."""
+        """Return the rows as dictionaries; missing values are None."""
         return self._arrow.to_pylist()
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How a column of numbers is named: the dictionary, its key, the column there, and the column to be made."""
+    """How numbers of a column get names: dictionary, its key and name columns, and the column that is added."""
 
     dictionary: str
     key: str
@@ -101,7 +101,7 @@ def dictionary_file(run: Path, dictionary: str) -> Path:
 
 
 def read_dictionary(run: Path, dictionary: str) -> Any:
-    """A dictionary of a run as an Arrow table; None where the run has none."""
+    """Return a dictionary of a run as an Arrow table; None if the run does not have it."""
     path = dictionary_file(run, dictionary)
     if not path.is_file():
         return None
@@ -113,7 +113,7 @@ def read_dictionary(run: Path, dictionary: str) -> Any:
 
 
 def namings_of(run: Path, columns: Sequence[str]) -> Iterator[tuple[str, Naming]]:
-    """The columns that the run's dictionaries name, and how."""
+    """Yield the columns whose numbers a dictionary of the run names, each with its naming."""
     for column in columns:
         naming = NAMINGS.get(column)
         if naming is None or naming.made in columns:
@@ -124,7 +124,7 @@ def namings_of(run: Path, columns: Sequence[str]) -> Iterator[tuple[str, Naming]
 
 
 def with_names(run: Path, table: Any) -> Any:
-    """The Arrow table with names behind its numbers."""
+    """Return the Arrow table with a column of names after each column of numbers."""
     namings = dict(namings_of(run, table.column_names))
     arrays: dict[str, Any] = {}
     for column in table.column_names:
@@ -139,7 +139,7 @@ def with_names(run: Path, table: Any) -> Any:
 
 
 def ask(run: Path, files: Mapping[str, Sequence[Path]], question: str, values: Sequence[object] = ()) -> Table:
-    """The answer to a question in SQL; `files` are those of every table. `?` in the question stands for a value."""
+    """Answer a query in SQL; `files` are those of each table. `?` in the query stands for a value."""
     duckdb = library("duckdb")
     with duckdb.connect() as connection:
         for name, paths in files.items():

@@ -1,4 +1,4 @@
-"""Tuning as a call: the parameters that do best under bounds."""
+"""`tune`: search for the parameters that do best within bounds."""
 
 from __future__ import annotations
 
@@ -36,59 +36,59 @@ _TABLES = (*TABLES, "tried", *ANSWER_TABLES)
 
 @dataclass(frozen=True, slots=True)
 class TuneAnswer:
-    """The best settings in one condition, if any keep the bounds."""
+    """The best settings in one condition, if any meet the bounds."""
 
     answer: Answer
     folder: Path
 
     @property
     def condition(self) -> str | None:
-        """Name of its condition, if there are several."""
+        """Return the name of the condition; None without conditions."""
         return self.answer.condition
 
     @property
     def best(self) -> dict[str, object] | None:
-        """The keys to set, with their values; None if nothing keeps the bounds."""
+        """Return the keys to set, with their values; None if no settings meet the bounds."""
         best = self.answer.best
         return None if best is None else self.answer.searched.settings(best)
 
     @property
     def as_good(self) -> list[dict[str, object]]:
-        """Other settings that keep the bounds and do not differ significantly from the best."""
+        """Return other settings that meet the bounds and do not differ significantly from the best."""
         return [self.answer.searched.settings(each) for each in self.answer.as_good]
 
     @property
     def words(self) -> str:
-        """The best settings and their result, or the reason for none, in one line."""
+        """Return the best settings and their result in a line, or why there are none."""
         return plain(best_words(self.answer))
 
     @property
     def figures(self) -> Sequence[FigureComparison]:
-        """The base against the best on seeds that the search has not seen: the aim first, then what is bounded."""
+        """Compare base and best on seeds that the search has not used: the aim first, then the bounded figures."""
         return self.answer.lines
 
     @property
     def importance(self) -> Mapping[str, Mapping[str, float]]:
-        """By figure the share of its variance that each axis explains by itself, if enough was tried to say."""
+        """Return by figure the share of its variance that each axis explains alone; empty after too few runs."""
         return self.answer.matters
 
     @property
     def start(self) -> Path | None:
-        """Scenarios of the base and of the best."""
+        """Return the file of the base scenario; None without a best one."""
         return self._file("start")
 
     @property
     def scenario(self) -> Path | None:
-        """The scenario that does best."""
+        """Return the file of the best scenario; None without one."""
         return self._file("best")
 
     @property
     def unseen_seed(self) -> int:
-        """The first seed that neither the search nor its confirmation has used."""
+        """Return the first seed that neither the search nor its confirmation has used."""
         return self.answer.searched.tuning.never_seen_seed
 
     def __getitem__(self, figure: str) -> FigureComparison:
-        """How far the best is from the base in a figure, by its name."""
+        """Return the difference between base and best in a figure, by its name."""
         return figure_named(self.figures, figure)
 
     def _file(self, what: str) -> Path | None:
@@ -105,25 +105,25 @@ class TuneResult:
     folder: Path
     tuned: Tuned
     answers: Sequence[TuneAnswer]
-    """One, or with conditions one for each of them."""
+    """One answer, or with conditions one for each."""
 
     @property
     def runs(self) -> int:
-        """How many runs search and finals took, without those of base and best on fresh seeds."""
+        """Return the number of runs of search and finals, without those of base and best on fresh seeds."""
         return sum(found.runs + found.final_runs for found in self.tuned.searches)
 
     @property
     def made(self) -> int:
-        """How many runs were made by this call, all counted."""
+        """Return the number of runs that this call has made, of any kind."""
         return self.tuned.made
 
     @property
     def failures(self) -> dict[str, str]:
-        """Runs that failed, and why."""
+        """Return the errors of failed runs, by run."""
         return errors_by_run(self.tuned.failures)
 
     def table(self, name: str) -> Table:
-        """`answer`, `front`, `importance`, `tried`; `runs`, `points`, `sent`, `latency` or `resources`."""
+        """A table: `answer`, `front`, `importance`, `tried`; `runs`, `points`, `sent`, `latency` or `resources`."""
         return table_of(self.folder, name, _TABLES)
 
     def to_json(self) -> dict[str, Any]:
@@ -171,16 +171,16 @@ def tune(
     remote: str | None = None,
     progress: Progresses | None = None,
 ) -> TuneResult:
-    """Find the parameters that do best under bounds: of a tune file, or of a scenario with what to `vary`.
+    """Find the parameters that do best within bounds: by a tune file, or by a scenario and the keys to `vary`.
 
-    `vary` has the values of each key that is searched, or a range such as `"4..12"`; `aim` names the figure that is
-    to be best, `bounds` what others keep to (`"copies_per_delivery<=6"`, `"delivery_ratio>=0.999 worst"`), and
-    `condition` a key one has to live with: each of its values gets an answer. `overrides` changes keys of the base
-    scenario, and what comes after says what a file's keys say. Runs are made as `sweep` makes them, and what there is
-    of them is not made again. Everything is in `out`, without in `sweeps/tune-NAME`.
+    `vary` has the values of each key to search, or a range such as `"4..12"`. `aim` names the figure to optimise, and
+    `bounds` limit others (`"copies_per_delivery<=6"`, `"delivery_ratio>=0.999 worst"`). `condition` is a key that you
+    cannot choose: each of its values gets an answer. `overrides` changes keys of the base scenario; the arguments
+    after it replace keys of the file. Runs are made as by `sweep`, and finished ones are kept. Everything is in `out`
+    (default: `sweeps/tune-NAME`).
 
-    `StudyError` has a line in `problems` for each mistake. It is not an error if no settings keep the bounds: an
-    answer's `best` is None then, and its `words` say how near anything came.
+    `StudyError` has a line in `problems` for each mistake. It is not an error if no settings meet the bounds: then
+    `best` of the answer is None, and its `words` name the nearest settings.
     """
     require_extra("tune")
     given = {
