@@ -1,4 +1,4 @@
-"""Explanations of a message: of one node, of the slowest deliveries, of missing deliveries.
+"""Explanations of a message: one node's delivery, the slowest deliveries, or missing deliveries.
 
 An explanation has a summary and sections. The terminal, pages, notebooks and reports show the same sections.
 """
@@ -24,7 +24,7 @@ from hearsay.text.tables import prose, table_text
 from hearsay.trace.language.schema import NONE, wire_name
 
 MAX_ROWS = 40
-"""Rows of a table on the terminal."""
+"""Maximum rows of a table on the terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Section:
     table: Table | None = None
     path: Path | FastPath | None = None
     until_us: int = 0
-    """End of the picture, after the publication."""
+    """End of the picture, in microseconds after the publication."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Explanation:
     summary: str
     sections: Sequence[Section]
     figures: dict[str, Any]
-    """The answer as JSON, without what is known of the message."""
+    """The answer as JSON, without the description of the message."""
     table: Table | None
     """The main table, for a notebook."""
     paths: Sequence[int] = ()
@@ -73,7 +73,7 @@ class Explanation:
 
 
 def explain(message: Message, node: int | None, missing: bool) -> Explanation:
-    """Explain a node, or without one the missing or the slowest deliveries."""
+    """Explain a node's delivery; without a node, the missing or the slowest deliveries."""
     if node is None:
         return _missing(message) if missing else _slowest(message)
     answer = explain_node(message, node)

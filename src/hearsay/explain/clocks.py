@@ -1,4 +1,4 @@
-"""How far times of two nodes may be off: from what an import or a join wrote of the nodes' clocks.
+"""How far times of two nodes may be off, by the clock offsets that an import or a join has written.
 
 A clock that was put right may be off by its uncertainty; another one by its estimated offset, too. Times of two nodes
 may be off by the sum of both. Times of one node agree, as do those of a simulation.
@@ -19,10 +19,10 @@ SKEW = "skew.parquet"
 @dataclass(frozen=True, slots=True)
 class Clocks:
     errors_us: Mapping[int, tuple[int | None, int]]
-    """By node that traced: the reference of its clock, and by how much it may differ from it."""
+    """For each node that traced: the reference of its clock, and the maximum difference from it."""
 
     def words(self, node: int, other: int) -> str:
-        """Return by how much a time between two nodes may be off; nothing where there is one clock."""
+        """Return in words how far a time between two nodes may be off; an empty text if both have one clock."""
         if node == other or node not in self.errors_us or other not in self.errors_us:
             return ""
         (reference, error_us), (other_reference, other_error_us) = self.errors_us[node], self.errors_us[other]

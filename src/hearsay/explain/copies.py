@@ -121,7 +121,7 @@ class Deliveries:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All that the trace says about one message."""
+    """All events of one message in the trace."""
 
     message: int
     topic: int
@@ -134,7 +134,7 @@ class History:
     rejects: PairEvents
     """Reasons of nodes to reject copies, by node and sender."""
     last_parts: Mapping[int, Copy] = field(default_factory=dict[int, Copy])
-    """Partial message that completed a delivery, by the place of the delivery."""
+    """The partial message that completed a delivery, by the place of the delivery."""
 
     @property
     def published(self) -> bool:

@@ -43,9 +43,9 @@ class FastHop:
     sent_us: int
     arrived_us: int
     had_us: int
-    """Time at which the receiver would forward it."""
+    """When the receiver could forward the message."""
     is_real: bool
-    """The run sent this copy at this time."""
+    """True if the run sent this copy at this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class Shortcut:
     missed: FastHop | None
     """First hop that the message did not take in this time; None if it took all."""
     why: Cause | None
-    """Cause for which it did not."""
+    """Why the message did not take that hop."""
 
 
 def shortcut_of(message: Message, path: Path) -> Shortcut | str:

@@ -1,4 +1,4 @@
-"""The latest messages of a run, to choose one to explain."""
+"""The latest messages of a run, as a list to choose from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hearsay.trace.language.schema import NONE, Column, TraceEvent
 from hearsay.trace.read.show import load_names
 
 LATEST = 10
-"""Messages that are listed."""
+"""Number of messages in the list."""
 _COLUMNS = (Column.TIME_US, Column.EVENT, Column.PEER, Column.TOPIC, Column.MESSAGE)
 _HEAD = ("message", "id", "topic", "publisher", "at", "deliveries", "slowest")
 _FIRST_WINDOW_US = 10_000_000
@@ -27,7 +27,7 @@ _FIRST_WINDOW_US = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class LatestMessage:
-    """A message with its deliveries to others. Without its publication, times count from its first delivery."""
+    """A message with its deliveries to others. Times count from its publication, or else its first delivery."""
 
     message: int
     id: str | None
@@ -78,9 +78,9 @@ def latest_json(messages: list[LatestMessage]) -> dict[str, Any]:
 
 
 def _latest_rows(run: RunFacts) -> ColumnArrays:
-    """Return publications and deliveries by message and time, of a part of the run that is long enough.
+    """Return publications and deliveries by message and time, of an end of the run with enough messages.
 
-    A message may have begun before the part; so only those of its second half are sure to be whole.
+    A message may have begun before that part, so only messages of its second half count as whole.
     """
     window_us = _FIRST_WINDOW_US
     while True:

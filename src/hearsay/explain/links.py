@@ -133,7 +133,7 @@ class MeshLinks:
     def __init__(self, run: RunFacts, topic: int, nodes: Collection[int], until_us: int) -> None:
         wanted = list(nodes)
         self.any_mesh = False
-        """Some node has a mesh of the topic, or eager links."""
+        """True if some node has a mesh of the topic, or eager links."""
         self._in_trees: set[int] = set()
 
         def keep(rows: ColumnArrays) -> Ints:

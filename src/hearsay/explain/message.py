@@ -142,7 +142,7 @@ class LinkModel:
 
     latency: LatencyModel
     uplink_bits_per_s: int
-    """0: unlimited."""
+    """Bits per second; 0 for no limit."""
     validation_us: int
     service_us: int
     natted: frozenset[int]
@@ -225,7 +225,7 @@ class Message:
         return time_us - self.history.start_us()
 
     def clock_error(self, node: int) -> str:
-        """Return in words by how much a time of a node, after the publication, may be off."""
+        """Return in words how far a node's time after the publication may be off."""
         return self.clocks.words(self.history.publisher, node) if self.history.published else ""
 
     def title(self) -> str:
@@ -236,7 +236,7 @@ class Message:
         return escape(self.names.topic(self.history.topic)) if self.history.topic != NONE else "unknown"
 
     def unknowns(self) -> list[str]:
-        """Return what this trace does not show, a sentence each."""
+        """Return a sentence for each thing that this trace does not show."""
         unknown: list[str] = []
         if not self.run.manifest.complete:
             unknown.append("The run was interrupted: later events are not in the trace.")
@@ -269,7 +269,7 @@ class Message:
 
 
 def open_message(path: Path, wanted: str, window_us: int | None = None) -> Message:
-    """Open a message by number or id. Raise `RunFolderError` for a folder without a trace, and `NotInThisRun`."""
+    """Open a message by number or id. Raises `RunFolderError` for a folder without a trace, and `NotInThisRun`."""
     (run,) = load_runs([path], window_us)
     name = find_message(run, wanted)
     rows = rows_of_message(run, name.number)

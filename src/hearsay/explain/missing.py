@@ -90,14 +90,14 @@ class MissingAnswer:
     """All nodes that were due the message and never got it."""
 
     due: int | None
-    """Nodes that were due it; None if unknown."""
+    """Number of nodes that were due the message; None if unknown."""
     got: int
-    """Due nodes that got it."""
+    """Number of these nodes that got it."""
     missing: tuple[Missing, ...]
     refused_by_all: bool = False
-    """Every application that got it rejected it, so it was due nowhere."""
+    """True if every application that got it rejected it, so that no node was due it."""
     unknown: str = ""
-    """Why the due nodes are unknown."""
+    """Why it is unknown which nodes were due it."""
     publisher_is_due: bool = False
     got_undue: int = 0
     """Nodes, except the publisher, that got it and were not due it."""
@@ -108,16 +108,16 @@ class _Due:
     """The nodes that were due a message."""
 
     nodes: Ints
-    """Ascending; none if they are unknown."""
+    """Ascending; empty if unknown."""
     unknown: str | None
-    """Why the due nodes are unknown."""
+    """Why the nodes are unknown."""
     rejecters: Ints
-    """Nodes whose application rejected it and did not get it later."""
+    """Nodes whose application rejected the message, and that did not get it later."""
     refused_by_all: bool
 
 
 def _due(message: Message) -> _Due:
-    """Return the due nodes, as the analysis does (docs/reference/metrics.md)."""
+    """Return the nodes that were due the message, by the definition of the analysis (docs/reference/metrics.md)."""
     history, members, run = message.history, message.members, message.run
     rejects, deliveries = history.rejects, history.deliveries
     rejecters = np.setdiff1d(rejects.node[np.isin(rejects.value, _VERDICTS)], deliveries.node)
@@ -154,7 +154,7 @@ def explain_missing(message: Message) -> MissingAnswer:
 
 
 def explain_absence(message: Message, node: int) -> tuple[Missing, str | None]:
-    """Return why one node never got it, and why it was not due; None if it was due."""
+    """Return why a node never got the message, and why it was not due it; the second is None if it was due."""
     due = _due(message)
     (missing,) = _reasons(message, [node])
     if due.unknown is not None:
@@ -176,7 +176,7 @@ def _why_not_due(message: Message, node: int, due: _Due) -> str:
 
 
 def _reasons(message: Message, nodes: Sequence[int]) -> Iterator[Missing]:
-    """Yield the reason for each node that never got it."""
+    """Yield the reason for each node that never got the message."""
     history = message.history
     unread = unread_rpcs(message.run, nodes, history.start_us(), message.run.end_us)
     copies = {node: sent_to(message, node, unread) for node in nodes}
@@ -249,7 +249,7 @@ class _Surroundings:
         return self._unchosen(node, in_time, peers, known)
 
     def _in_parts(self, node: int, peers: set[int], known: str) -> tuple[Why, str]:
-        """Return why a node got no part: partial messages between it and holders until the end of the window."""
+        """Return why a node got no part, by the partial messages between it and holders up to the window's end."""
         came = asked = lost = unheard = 0
         for peer in peers:
             window = (PartKind.PARTIAL, self._holders[peer], self._window_end_us)
@@ -266,7 +266,7 @@ class _Surroundings:
         return Why.UNKNOWN, f"{known}; {came} partial messages from them arrived; their rows name no message"
 
     def _unchosen(self, node: int, held: list[tuple[int, int]], peers: set[int], known: str) -> tuple[Why, str]:
-        """Return why holders did not send it; `held` has holders and the times of their connections."""
+        """Return why holders did not send it; `held` has holders and the times since which they were connected."""
         thresholds, mesh = self._message.run.thresholds, self._mesh
         both_us = [(peer, since, max(since, self._holders[peer])) for peer, since in held]
         if thresholds is not None:

@@ -20,7 +20,7 @@ START_US, END_US = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class TooManyRows(ValueError):
-    """More rows than are kept in memory."""
+    """More rows match than may be kept in memory."""
 
 
 def row_groups(
