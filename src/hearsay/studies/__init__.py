@@ -1,1 +1,1 @@
-"""Studies: many runs of a scenario that differ in known ways, and what follows from their figures."""
+"""Studies: many runs of a scenario with declared changes, and the statistics of their figures."""

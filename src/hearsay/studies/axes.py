@@ -1,4 +1,4 @@
-"""Axes of a study: what changes from run to run, and the scenario from which it changes."""
+"""Axes of a study, which are the keys that change from run to run, and the base scenario that they change."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class BaseTable(FileTable):
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A scenario before axes and seeds; `origins` says where the value of a key was written."""
+    """A scenario before axes and seeds; `origins` has the place where each key's value was written."""
 
     file: Path | None = None
     preset: str | None = None
@@ -74,13 +74,13 @@ class Base:
         return cls(file, table.preset, router or None, settings, origins)
 
     def with_settings(self, settings: Sequence[Setting], origins: Mapping[str, str] | None = None) -> Base:
-        """Report keys without an origin as set by the command."""
+        """Return the base with more settings. Errors in keys without an origin name the command as their place."""
         set_now = dict(settings)
         before = {key: place for key, place in self.origins.items() if key not in set_now}
         return replace(self, settings=(*self.settings, *settings), origins={**before, **(origins or {})})
 
     def scenario(self) -> Scenario:
-        """The scenario; raises `StudyError` that names the places where bad values were written."""
+        """Return the scenario. Raises `StudyError` with the places of bad values."""
         try:
             return load_scenario(self.file, self.preset, self.settings, router=self.router)
         except ScenarioError as error:
@@ -107,7 +107,7 @@ _DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One step of an axis sets all its keys."""
+    """A dimension of a study. Each step sets all its keys."""
 
     name: str
     keys: tuple[str, ...]
@@ -118,7 +118,7 @@ class Axis:
 
     @property
     def numbers(self) -> tuple[float, ...] | None:
-        """The steps as places on a scale, where their labels are ascending numbers."""
+        """Return the steps as positions on a scale if their labels are ascending numbers, otherwise None."""
         try:
             numbers = [float(label) for label in self.labels]
         except ValueError:
@@ -177,7 +177,7 @@ class AxisTable(FileTable):
         return " + ".join(self.own_keys) if self.name is None else self.name
 
     def axis(self, places: Places, *path: str | int) -> Axis:
-        """The axis, which stands at this path of the file."""
+        """Return the axis. It is at this path of the file."""
         values = cast("list[Any]", self._all_values())
         steps = tuple(self._step(value) for value in values)
         written = tuple(places.of(*path, "values", step) for step in range(len(steps)))
@@ -210,7 +210,7 @@ class AxisTable(FileTable):
             yield Violation("", None, "two steps have the same label; give labels that differ")
 
     def _all_values(self) -> list[Any] | Violation:
-        """The values, those of a range spelled out; or what is wrong with them."""
+        """Return the values, with a range expanded, or the mistake in them."""
         if self.values is None:
             return self._range()
         spacing = self.spacing if "spacing" in self.model_fields_set else None
@@ -262,7 +262,7 @@ Axes = Annotated[tuple[AxisTable, ...], AfterValidator(_each_key_on_one_axis)]
 
 
 def axis_of_values(key: str, values: Sequence[object], place: str) -> Axis:
-    """An axis of one key."""
+    """Return an axis of one key."""
     return Axis(key, (key,), tuple((value,) for value in values), tuple(map(_label, values)), (place,) * len(values))
 
 

@@ -1,4 +1,4 @@
-"""Budgets: figures that must stay within bounds, and the text that says which bounds hold."""
+"""Budgets: bounds of figures, and the text about figures that keep or break them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Budget:
     judge: str
 
     def excess(self, value: float) -> float:
-        """Return how far a value lies outside, 0 within."""
+        """Return how far a value is outside the bounds; 0 within them."""
         below = self.at_least - value if self.at_least is not None else 0.0
         above = value - self.at_most if self.at_most is not None else 0.0
         return max(0.0, below, above)
@@ -49,17 +49,17 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A budget and what was measured; no value if no run has the figure."""
+    """A budget and its measured value, which is None if no run has the figure."""
 
     budget: Budget
     value: float | None
     mean: Mean | None
     failures: int
-    """Runs of the case that failed: the budget does not hold then, whatever the others say."""
+    """Number of failed runs of the case. If there are any, the budget counts as broken."""
 
     @property
     def excess(self) -> float:
-        """How far the value lies outside, 0 within."""
+        """Return how far the value is outside the bounds; 0 within them."""
         return 0.0 if self.value is None else self.budget.excess(self.value)
 
     @property
@@ -114,7 +114,7 @@ BoundsOfFigures = Annotated[dict[FigureName, BudgetTable], Field(json_schema_ext
 
 
 class CaseTable(FileTable):
-    """[[cases]] – a scenario, and what its figures must keep to."""
+    """[[cases]] – a scenario, and the bounds of its figures."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["name", "budgets"]})
 
@@ -157,7 +157,7 @@ class BudgetFile(RunsFile):
 
 
 def load_budgets(path: Path) -> tuple[Study, list[Point], list[Case]]:
-    """The cases of a file, and their runs as a study with a point for each."""
+    """Return a file's cases, and their runs as a study with a point for each case."""
     file, places = read_checked(path, BudgetFile)
     cases: list[Case] = []
     points: list[Point] = []
@@ -187,7 +187,7 @@ def judge(cases: Sequence[Case], points: Sequence[Point], results: Mapping[str, 
 
 
 def judged(budget: Budget, point: Point, results: Mapping[str, Row]) -> Judgement:
-    """A budget and what the runs of a point came to."""
+    """Compare the runs of a point with a budget."""
     failures = sum(results[run]["error"] is not None for run in point.runs if run in results)
     values = values_at(point, results, budget.figure.name)
     mean = mean_of(values)
@@ -208,7 +208,7 @@ def _judged_value(budget: Budget, values: Sequence[float], mean: Mean) -> float:
 
 
 def judged_words(judged: Judgement) -> str:
-    """One line: "broken: CASE: p99 latency is 450 ms, 12.5 % above the 400 ms allowed (mean of 10 seeds, …)"."""
+    """Return the result in a line: "broken: CASE: p99 latency is 450 ms, 12.5 % above the 400 ms allowed (…)"."""
     budget = judged.budget
     name = f"{budget.case}: {budget.figure.title}"
     if judged.failures:
@@ -230,7 +230,7 @@ def judged_words(judged: Judgement) -> str:
 
 
 def allowed_words(budget: Budget) -> str:
-    """The bounds of a budget: "at least 1 and at most 6"."""
+    """Return the bounds of a budget in words: "at least 1 and at most 6"."""
     known = [bound for bound in (budget.at_least, budget.at_most) if bound is not None]
     return _allowed(budget, {bound: shown(bound, budget.figure.form) for bound in known})
 

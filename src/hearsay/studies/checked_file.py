@@ -1,4 +1,4 @@
-"""A TOML file checked by a model: each error with file, line, key, value and rule."""
+"""TOML files checked by a model. Each error has file, line, key, value and rule."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from hearsay.user_errors import Failure, InvalidInput
 
 
 class StudyError(InvalidInput, ValueError):
-    """A study, budget or comparison that cannot be run as it is written: a line for each problem."""
+    """A study, budget or comparison that cannot be run as written. It has a line for each problem."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         super().__init__(*problems)
 
 
 class StudyFolderError(Failure):
-    """A study's folder that cannot be written or read; one line that names the path."""
+    """A study's folder that cannot be written or read. Its message is one line with the path."""
 
 
 class FileTable(Section):
-    """A table of a study's or budgets' file; what stands below a key is what editors show of it."""
+    """A table of a study or budget file. Editors show the docstring below a key."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the keys of a file stand."""
+    """The lines of a file's keys."""
 
     file: str
     lines: Mapping[KeyPath, int]
 
     def line(self, path: KeyPath) -> int:
-        """The line of a key, or of the table that it is missing in; 0 is the whole file."""
+        """Return the line of a key, or of the table in which it is missing; 0 stands for the whole file."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 0)
@@ -55,9 +55,9 @@ FileModel = TypeVar("FileModel", bound=FileTable)
 
 
 def read_checked(path: Path, model: type[FileModel], changes: Document | None = None) -> tuple[FileModel, Places]:
-    """The file as its model, whose validators get its folder; raises `StudyError`, in the order of its lines.
+    """Read a file as its model, whose validators get the folder. `StudyError` has the mistakes in the order of lines.
 
-    `changes` are keys at the top that have other values than the file's.
+    `changes` replace top-level keys of the file.
     """
     try:
         document, lines = parse_file(path)
@@ -69,7 +69,7 @@ def read_checked(path: Path, model: type[FileModel], changes: Document | None = 
 
 
 def checked(document: Document, places: Places, model: type[FileModel], folder: Path) -> FileModel:
-    """A document as its model; raises `StudyError`."""
+    """Return a document as its model. Raises `StudyError` with all mistakes."""
     try:
         return model.model_validate(document, context=folder)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Two scenarios side by side: the difference of each figure, a verdict over all figures, and both as text."""
+"""Comparison of two scenarios: the difference of each figure with a verdict, and all of them as text."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ class Verdict(StrEnum):
     BETTER = "better"
     WORSE = "worse"
     EQUAL = "equal"
-    """The same on every seed."""
+    """Both sides have the same value on every seed."""
     UNDETECTED = "no difference detectable"
     UNKNOWN = "not measured"
 
 
 @dataclass(frozen=True, slots=True)
 class FigureComparison:
-    """A figure of both sides; B's against A's."""
+    """A figure of both sides, and the difference of B from A."""
 
     figure: Metric
     difference: Difference | None
     verdict: Verdict
     detectable: float
-    """The least difference that would be seen, in the figure's own unit."""
+    """The smallest difference that would probably be detected, in the figure's own unit."""
     by_itself: bool = False
-    """Undetected among all figures, but this one's own interval leaves 0 out."""
+    """True if the figure's own interval excludes 0 although the verdict over all figures is "undetected"."""
     means: tuple[float | None, float | None] = (None, None)
-    """The values of one side, if the other side has too few seeds for a comparison."""
+    """The mean of each side, if too few seeds allow no comparison; None without values."""
 
 
 def figure_named(figures: Sequence[FigureComparison], name: str) -> FigureComparison:
@@ -61,7 +61,7 @@ def figure_named(figures: Sequence[FigureComparison], name: str) -> FigureCompar
 
 
 def side(name: str) -> Base:
-    """A scenario by the path of its file, or by the name of a preset."""
+    """Return a scenario, given by the path of its file or by the name of a preset."""
     try:
         return Base(*find_scenario(name))
     except ScenarioError as error:
@@ -79,7 +79,7 @@ def sides(
     first_seed: int = 1,
     between: Mapping[str, Base] = MappingProxyType({}),
 ) -> tuple[Study, list[Point]]:
-    """The runs of both sides, and of those `between` them by their names, as a study of as many points."""
+    """Return the runs of both sides, and of named scenarios `between` them, as a study with a point for each side."""
     first = tuple(range(first_seed, first_seed + seeds))
     second = first if same_seeds else tuple(range(first_seed + seeds, first_seed + 2 * seeds))
     ends = names if names[0] != names[1] else ("A", "B")
@@ -92,7 +92,7 @@ def sides(
 def compare(
     points: Sequence[Point], results: Mapping[str, Row], figures: Sequence[str] = COMPARED
 ) -> list[FigureComparison]:
-    """Compare the first point with the last by these metrics, without those that only other scenarios have."""
+    """Compare the first point with the last by these metrics, except optional ones that neither side has."""
     a, b = points[0], points[-1]
     figures = [
         name
@@ -109,7 +109,7 @@ def compare(
 
 
 def judged(differences: Sequence[tuple[Metric, Difference | None]]) -> list[FigureComparison]:
-    """Judge differences together: by Holm's method, at most 5 of 100 such families of equals have a verdict."""
+    """Return verdicts over all differences by Holm's method: with no true difference, 95 of 100 calls find none."""
     known = [difference for _, difference in differences if difference is not None]
     calls = iter(holm([difference.p for difference in known]))
     found: list[FigureComparison] = []
@@ -156,7 +156,7 @@ _DIGEST_DIGITS = 8
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRequest:
-    """`changes` and `both` as they were given: KEY=VALUE."""
+    """The request of a comparison. `changes` and `both` are KEY=VALUE, as given."""
 
     a: str
     b: str | None
@@ -184,7 +184,7 @@ class ComparisonRequest:
 
     @property
     def folder_name(self) -> str:
-        """Readable; where a readable name may stand for several comparisons, with a digest of what was asked."""
+        """Return a readable name of the folder, with a digest of the request if the name could be ambiguous."""
         a, b = self.names
         both = f"-both-with-{','.join(self.both)}" if self.both else ""
         start = f"-from-seed-{self.first_seed}" if self.first_seed != 1 else ""
@@ -222,7 +222,7 @@ _SHORT = {Verdict.EQUAL: "the same", Verdict.UNDETECTED: "not significant"}
 
 
 def verdict_words(line: FigureComparison) -> str:
-    """One figure's verdict: "better: 12 % less (between 10 % and 14 %)"."""
+    """Return the verdict on a figure: "better: 12 % less (between 10 % and 14 %)"."""
     difference = line.difference
     if difference is None:
         without = [side for side, mean in zip("AB", line.means, strict=True) if mean is None]
@@ -240,7 +240,7 @@ def verdict_words(line: FigureComparison) -> str:
 
 
 def short_verdict(line: FigureComparison) -> str:
-    """The verdict in a word or two, for a column of a table."""
+    """Return the verdict in a word or two, for a column of a table."""
     if line.verdict is Verdict.UNKNOWN:
         return verdict_words(line).partition(":")[0]
     return _SHORT.get(line.verdict, str(line.verdict))
@@ -256,7 +256,7 @@ def by_itself_words(lines: Sequence[FigureComparison]) -> str:
 
 
 def overall_words(lines: Sequence[FigureComparison], names: tuple[str, str]) -> str:
-    """All figures in a sentence, by verdict."""
+    """Return all figures in a sentence, grouped by verdict."""
     parts: list[str] = []
     for verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.UNDETECTED, Verdict.EQUAL):
         found = [_with_change(line) for line in lines if line.verdict is verdict]
@@ -268,7 +268,7 @@ def overall_words(lines: Sequence[FigureComparison], names: tuple[str, str]) -> 
 
 
 def interval_words(line: FigureComparison) -> str:
-    """The difference with its interval, in the figure's own unit."""
+    """Return the difference with its interval, in the figure's own unit."""
     difference = line.difference
     if difference is None:
         return "–"
@@ -276,7 +276,7 @@ def interval_words(line: FigureComparison) -> str:
 
 
 def side_words(line: FigureComparison) -> tuple[str, str]:
-    """A's and B's mean, with the digits that tell them apart."""
+    """Return the means of A and B, with enough digits to show a difference."""
     if line.difference is None:
         mean_a, mean_b = ("–" if mean is None else shown(mean, line.figure.form) for mean in line.means)
         return mean_a, mean_b
@@ -285,7 +285,7 @@ def side_words(line: FigureComparison) -> tuple[str, str]:
 
 
 def unasked_words(lines: Sequence[FigureComparison]) -> str:
-    """Which figures of bytes are not there, and why; nothing if all are."""
+    """Return a sentence if the share of the uplink is not measured, otherwise an empty text."""
     asked = any(line.figure.name == "uplink_share" for line in lines)
     return "" if asked else "Share of the uplink: not measured, no uplink has a limit."
 
@@ -303,7 +303,7 @@ def _change(line: FigureComparison, difference: Difference) -> str:
 
 
 def _amount(line: FigureComparison, amount: float) -> str:
-    """A difference without its sign: a share of A's mean, where that says something."""
+    """Return a difference without its sign, as a share of A's mean if that is possible."""
     difference = line.difference
     assert difference is not None
     if line.figure.form == "percent":

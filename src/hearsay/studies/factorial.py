@@ -39,7 +39,7 @@ from hearsay.text.escape import value_text
 from hearsay.text.numbers import plain, plural
 
 LETTERS = "XYZ"
-"""Names of the settings, in their order."""
+"""Letters for the settings, in their order."""
 MAX_NAMED = 5
 
 Kind: TypeAlias = Literal["change", "main", "interaction"]
@@ -63,7 +63,7 @@ class Planned:
 class Effect:
     kind: Kind
     of: tuple[int, ...]
-    """The places of its settings among those that B changes."""
+    """The positions of the effect's settings among those that B changes."""
     line: FigureComparison
 
     @property
@@ -116,18 +116,18 @@ def planned(asked: ComparisonRequest) -> Planned:
 
 
 def subsets(count: int) -> list[tuple[int, ...]]:
-    """The settings that each side of a factorial has: none first, all last."""
+    """Return the settings of each side of a factorial: none first, all last."""
     return [subset for size in range(count + 1) for subset in combinations(range(count), size)]
 
 
 def side_names(points: int) -> list[str]:
-    """Short names of the sides: A, X, Y, B."""
+    """Return short names of the sides: A, X, Y, B."""
     between = subsets(points.bit_length() - 1)[1:-1]
     return ["A", *("".join(LETTERS[place] for place in subset) for subset in between), "B"]
 
 
 def effects(points: Sequence[Point], results: Mapping[str, Row], lines: Sequence[FigureComparison]) -> list[Effect]:
-    """Return each metric's effects, judged together. The change by all settings is judged already, in `lines`."""
+    """Return each metric's effects, with verdicts over all. `lines` have the change by all settings already."""
     every = subsets(len(points).bit_length() - 1)
     contrasts: list[tuple[Kind, tuple[int, ...], list[float]]] = [
         ("change", subset, [float(other == subset) - float(not other) for other in every]) for subset in every[1:-1]
@@ -149,7 +149,7 @@ def effects(points: Sequence[Point], results: Mapping[str, Row], lines: Sequence
 
 
 def noticed(found: Sequence[Effect]) -> dict[str, list[Effect]]:
-    """Return the effects by the title of their metric, where any is significant."""
+    """Return the effects of each metric with at least one significant effect, by the metric's title."""
     by_title: dict[str, list[Effect]] = {}
     for effect in found:
         by_title.setdefault(effect.line.figure.title, []).append(effect)
@@ -190,7 +190,7 @@ def _contrast(
 
 
 def _differences(a: Point, b: Point, given: Mapping[str, object] | None) -> list[Setting]:
-    """Return the given settings, without those that have this value on both sides; else all that differ."""
+    """Return the given settings, except those that both sides have with this value; without any, all that differ."""
     before, after = settings_of(a.scenario), settings_of(b.scenario)
     if given is not None:
         return [(key, value) for key, value in given.items() if key not in before or before[key] != after.get(key)]

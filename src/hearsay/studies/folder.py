@@ -1,4 +1,4 @@
-"""A study's folder: what finished runs left, safe from the moment they finished, and the tables made of it.
+"""A study's folder: rows of finished runs, which are safe as soon as a run has finished, and tables made of them.
 
     study.toml            the study as it was given
     scenarios/POINT.toml  each point's resolved scenario, which `hearsay simulate` runs
@@ -8,11 +8,11 @@
 
 Rules:
 
-* A pack of runs that finishes is one file of `results/`, which appears whole. Killed at any time, the folder holds
-  exactly what had finished; files in the making go when it is opened again.
-* Files are read without regard to order; a run that is there twice is there once.
-* Many files become one, which is written before they are removed.
-* The folder is ours or it is not touched (`trace.folder.own_folders`), and one process at a time writes it.
+* A pack of runs that finishes is one file of `results/`, which appears whole. After a kill the folder contains
+  exactly the finished packs; partial files are removed when it is opened again.
+* Files are read in any order; a run with two rows counts once.
+* Many files are merged into one, which is written before they are removed.
+* Only folders made by this program are changed (`trace.folder.own_folders`), by one process at a time.
   A reader (`look`) writes nothing.
 """
 
@@ -48,11 +48,11 @@ class StudyFolder:
         self._own = own
         self._results = path / "results"
         self.damaged: list[Path] = []
-        """Files of results that could not be read: their runs count as not made."""
+        """Files of results that could not be read. Their runs count as missing."""
 
     @classmethod
     def open(cls, path: Path) -> StudyFolder:
-        """Make the folder, or take what is there."""
+        """Create the folder, or open an existing one for writing."""
         try:
             own = claim(path, Holds.STUDY, inner=_INNER)
         except RunFolderError as error:
@@ -72,7 +72,7 @@ class StudyFolder:
 
     @classmethod
     def look(cls, path: Path) -> StudyFolder:
-        """The folder as it is or would be, to be read only."""
+        """Open the folder for reading; it may not exist yet."""
         try:
             require_ours(path, Holds.STUDY, inner=_INNER)
         except RunFolderError as error:
@@ -80,7 +80,7 @@ class StudyFolder:
         return cls(path)
 
     def release(self) -> None:
-        """Let others write here."""
+        """Let other processes write here."""
         if self._own is not None:
             self._own.release()
 
@@ -89,7 +89,7 @@ class StudyFolder:
         return self.path / "traces" / ".arriving"
 
     def results(self) -> dict[str, Row]:
-        """All rows by run."""
+        """Return the rows of all finished runs, by run."""
         found: dict[str, Row] = {}
         self.damaged = []
         files = _files_of_results(self._results)
@@ -111,11 +111,11 @@ class StudyFolder:
         return found
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Keep the rows of runs that finished."""
+        """Write the rows of finished runs."""
         self._write_results(rows)
 
     def add_trace(self, run: str, name: str, offset: int, data: bytes) -> None:
-        """Keep a stretch of a file of a run's folder; `finish_trace` puts the folder into place."""
+        """Write a piece of a file of a run folder. `finish_trace` moves the complete folder into place."""
         if any(PurePosixPath(each).is_absolute() or ".." in PurePosixPath(each).parts for each in (run, name)):
             raise StudyFolderError(f"{name!r} of {run!r}: a task sent a file that leaves the folder")
         file = self._arriving / run / name
@@ -139,7 +139,7 @@ class StudyFolder:
         _write(self.path / name, text.encode())
 
     def write_scenario(self, point: Point) -> None:
-        """Keep a point's scenario and its files; their names say what is in them, so what is there is right."""
+        """Write a point's scenario and its files, except existing ones: a name is a hash of the content."""
         for name, text in (*point.files, (f"{point.name}.toml", point.scenario)):
             if not (self.path / "scenarios" / name).exists():
                 self.write_text(f"scenarios/{name}", text)
@@ -158,7 +158,7 @@ def _files_of_results(folder: Path) -> list[Path]:
 
 
 def _rows_of(file: Path) -> list[Row]:
-    """The rows of one file; raises one of `DAMAGED` if they are not results."""
+    """Return the rows of a file. Raises one of `DAMAGED` if they are not results."""
     found: Any = parquet.ParquetFile(open_regular(file), page_checksum_verification=True)
     have: Any = found.schema_arrow
     for name in ("run", "point", "seed", "error"):
@@ -171,7 +171,7 @@ def _rows_of(file: Path) -> list[Row]:
 
 
 def read_table(folder: Path, name: str) -> Any:
-    """A table of a study that has been swept."""
+    """Return a table of a study. Raises `StudyFolderError` if no sweep has written it."""
     file = folder / "tables" / f"{name}.parquet"
     try:
         return read_plain(file)

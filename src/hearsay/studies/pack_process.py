@@ -4,8 +4,8 @@
 
 Rules:
 
-* Packs come pickled on stdin, answers go pickled to stdout; what a router prints does not get between them.
-* It ends at once when its owner has gone, in the middle of a run too. Ctrl-C is its owner's business.
+* Packs arrive pickled on stdin, and answers leave pickled on stdout; output of a router does not mix with them.
+* It ends at once when its owner is gone, even during a run. It leaves Ctrl-C to its owner.
 """
 
 from __future__ import annotations

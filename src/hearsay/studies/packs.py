@@ -1,4 +1,4 @@
-"""Packs of runs: one task makes them in turn; a run is a row made from a point and a seed."""
+"""Packs of runs: one task makes a pack's runs in turn. A run is a row, made from a point and a seed."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Value: TypeAlias = float | int | str | bool | None
 FIGURES = shown_in("study")
 BY_NAME = {metric.name: metric for metric in FIGURES}
 COSTS = shown_in("cost")
-"""Metrics that depend on the machine: never compared, never held to a budget."""
+"""Metrics that depend on the machine. They are neither compared nor bounded by budgets."""
 COMPARED = tuple(metric.name for metric in shown_in("compared"))
-"""Metrics of a comparison: with fewer of them, smaller differences can be detected."""
+"""Metrics of a comparison. Each additional one raises the smallest detectable difference."""
 
 _NO_CONTROL = ("publish", "subscribe", "unsubscribe", "connect")
 
@@ -81,7 +81,7 @@ class Task:
 
 
 def perform(task: Task, traces: Path | None = None) -> Row:
-    """Run it; with `traces`, its run folder appears there under the name of the run."""
+    """Make a run and return its row. With `traces`, its run folder appears there, named after the run."""
     started, clock, cpu = time(), perf_counter(), process_time()
     _forget_peak()
     row: Row = {"run": task.run, "point": task.point, "seed": task.seed, "error": None}
@@ -103,12 +103,12 @@ def perform(task: Task, traces: Path | None = None) -> Row:
 
 
 def failed(task: Task, error: str) -> Row:
-    """The row of a run whose process never came back."""
+    """Return the row of a run whose process died."""
     return {"run": task.run, "point": task.point, "seed": task.seed, "error": error[:_LONGEST_ERROR]}
 
 
 def describe_error(error: BaseException) -> str:
-    """An error in one line."""
+    """Return an error in one line."""
     if isinstance(error, ScenarioError):
         return "; ".join(error.problems)[:_LONGEST_ERROR]
     if isinstance(error, MemoryError):
@@ -117,7 +117,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def files_of(folder: Path) -> Iterator[tuple[str, Path]]:
-    """All files below a folder, with their paths in it."""
+    """Yield all files below a folder, with their relative paths."""
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             yield str(path.relative_to(folder)), path
@@ -131,7 +131,7 @@ def _scenario(folder: Path, task: Task) -> Scenario:
 
 @lru_cache(maxsize=8)
 def _parsed(text: str) -> Scenario:
-    """Runs of one point follow each other: read once what they share."""
+    """Return the scenario of a point. It is kept for the next run, which mostly has the same point."""
     with TemporaryDirectory(prefix="hearsay-run-") as folder:
         file = Path(folder) / "scenario.toml"
         file.write_text(text, encoding="utf-8")
@@ -147,7 +147,7 @@ def _load(folder: Path, task: Task) -> Scenario:
 
 
 def _forget_peak() -> None:
-    """A worker's process runs many: where the kernel lets us, the peak of memory is reset before each."""
+    """Reset the peak of memory before a run, if the kernel allows it: a process makes many runs."""
     with suppress(OSError):
         _RESET_PEAK.write_text("5")
 
@@ -166,7 +166,7 @@ _CHUNK = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A result: the row of a run (without a file), or a part of a file of its trace."""
+    """A result: the row of a run (`file` is None), or a piece of a file of its trace."""
 
     run: str
     file: str | None
@@ -179,19 +179,19 @@ class Made:
 
 
 class PackMaker(Protocol):
-    """Makes packs of runs, some at a time; asked from several threads."""
+    """An object that makes packs of runs, some at a time. Several threads call it."""
 
     @property
     def slots(self) -> int:
-        """How many packs are made at a time."""
+        """Return the number of packs that are made at a time."""
         ...
 
     def run(self, pack: Sequence[Task]) -> Iterator[Made]:
-        """Make the runs of a pack; blocks until a slot is free and the runs are made, raises if they cannot be."""
+        """Make the runs of a pack. Blocks until a slot is free and they are made; raises if that is impossible."""
         ...
 
     def alive(self) -> bool:
-        """True if it can make other packs after a failure."""
+        """Return True if it can make other packs after a failure."""
         ...
 
     def cancel(self) -> None:
@@ -200,7 +200,7 @@ class PackMaker(Protocol):
 
 
 def make_pack(tasks: Sequence[Task]) -> Iterator[Made]:
-    """Run by run: the files of its trace, if it is asked for, and then its row."""
+    """Yield for each run the files of its trace, if requested, and then its row."""
     for task in tasks:
         with TemporaryDirectory(prefix="hearsay-traces-") as folder:
             row = perform(task, Path(folder) if task.trace else None)

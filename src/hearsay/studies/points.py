@@ -1,14 +1,14 @@
-"""A study's points and runs: every combination of its axes, resolved, with names that stay.
+"""A study's points and runs: every combination of its axes, resolved, with stable names.
 
 Rules:
 
-* A point's name is a hash of its resolved scenario without the seed, of the content of the files that this names, and
-  of the code that runs it; a run's name adds the seed. So a study that is edited keeps the runs it still needs, and
+* A point's name is a hash of its resolved scenario without the seed, of the files that the scenario names, and
+  of the code that runs it; a run's name adds the seed. So an edited study keeps the runs that it still needs, and
   edited code repeats its runs.
 * Points come in the order of the axes, the last one fastest; runs of a point in the order of the seeds.
 * A scenario is sent as text with its files, and runs wherever this program is installed.
 
-The code that runs a scenario is this program's and that of its routers from outside, which travel to the tasks: a
+The code that runs a scenario is this program and the scenario's external routers, which are sent to the tasks: a
 module as its file, a package as a zip. Routers that are entry points belong to an installed package, which the tasks'
 Python must have; its version counts.
 """
@@ -42,7 +42,7 @@ _FIGURES = "studies/packs.py"
 
 
 def code_digest(scenario: str) -> str:
-    """A hash of this program's rooms that make a run, and of the routers of this scenario from outside."""
+    """Return a hash of this program's packages that make a run, and of the scenario's external routers."""
     digest = sha256(_own_digest().encode())
     for kind in sorted(set(_routers(scenario)) - set(ROUTERS)):
         digest.update(f"\0{kind}".encode())
@@ -93,7 +93,7 @@ def _root_of(kind: str) -> str:
 
 
 def _module_files(root: str) -> Iterator[tuple[str, Path]]:
-    """The files of a module or package, with the names they are imported under."""
+    """Yield the files of a module or package, with their names for imports."""
     spec = find_spec(root)
     if spec is None:
         return
@@ -120,9 +120,9 @@ class Point:
     steps: tuple[int, ...]
     seeds: tuple[int, ...]
     scenario: str
-    """The resolved scenario as TOML; its seed is not this study's."""
+    """The resolved scenario as TOML. Runs replace its seed."""
     files: tuple[tuple[str, str], ...]
-    """Files that the scenario names, and what is in them."""
+    """Names and contents of the files that the scenario names."""
     estimated_s: float
 
     def run(self, seed: int) -> str:
@@ -134,7 +134,7 @@ class Point:
 
 
 def points_of(study: Study) -> list[Point]:
-    """All points; raises `StudyError` with every value that no scenario can have."""
+    """Return all points. Raises `StudyError` with every invalid value."""
     if study.runs > MOST_RUNS:
         raise StudyError([f"{study.name}: {study.runs:,} runs; must be at most {MOST_RUNS:,}"])
     found: list[Point] = []
@@ -170,7 +170,7 @@ def point_of(scenario: Scenario, seeds: tuple[int, ...], steps: tuple[int, ...])
 
 
 def _carry(path: str, files: dict[str, str]) -> str:
-    """Take a file along under a name of its content: two of one name in two folders must not meet."""
+    """Add a file under a name with its hash, and return that name: files of two folders may have one name."""
     content = read_text(Path(path), MAX_TABLE_BYTES)
     name = f"{sha256(content.encode()).hexdigest()[:8]}-{Path(path).name}"
     files[name] = content

@@ -2,9 +2,9 @@
 
 Rules of tasks on Spark:
 
-* Nothing needs a shared file system: what a task needs is in the job, what it made comes back in its result. So the
-  same works embedded, on a cluster and over Spark Connect.
-* Jobs are independent: they are asked for from several threads, Spark gives each the next free slot.
+* No shared file system is needed: a job contains the input of its tasks, and their results contain the output. So the
+  same code works embedded, on a cluster and over Spark Connect.
+* Jobs are independent: several threads submit them, and Spark gives each the next free slot.
 * An error of a task that is not a failed run (a killed process, a missing module) fails the job.
 """
 
@@ -47,7 +47,7 @@ class SparkTasks:
 
     @property
     def slots(self) -> int:
-        """How many tasks run at a time. A cluster may grow, and says so as long as we have a driver there."""
+        """Return how many tasks run at a time. A cluster may grow, so it is asked each time, except over Connect."""
         if not self._connect:
             try:
                 self._slots = int(self._session.sparkContext.defaultParallelism)
@@ -90,7 +90,7 @@ class SparkTasks:
             return
 
     def _ask_for_slots(self) -> int:
-        """How many parts Spark cuts work into, asked of the tasks themselves: so their Python is tried out too."""
+        """Ask Spark for the number of its partitions by a small job, which also tests the Python of the tasks."""
         try:
             parts = self._session.range(1 << 16).mapInArrow(_one_line, "part int").count()
         except Exception as error:
@@ -104,7 +104,7 @@ def _one_line(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _read_out(batches: Iterable[Any]) -> None:
-    """Spark keeps a worker for the next task, and all it has loaded, only if it read its input to the end."""
+    """Read the input to its end: only then does Spark keep the worker, with its loaded modules, for the next task."""
     for _ in batches:
         pass
 
@@ -118,7 +118,7 @@ _DIED = "its process was killed (out of memory?)"
 
 
 class PackFailed(Exception):
-    """A pack that was not made; the message is one line."""
+    """A pack could not be made; the message is one line."""
 
 
 class Processes:
@@ -164,7 +164,7 @@ class Processes:
 
 @contextmanager
 def processes(slots: int) -> Generator[Processes]:
-    """Processes that have ended when this does."""
+    """Yield processes, which end with this context."""
     opened = Processes(slots)
     try:
         yield opened
@@ -173,7 +173,7 @@ def processes(slots: int) -> Generator[Processes]:
 
 
 class _Process:
-    """A process that makes one pack after the other, seen from its owner."""
+    """The owner's side of a process that makes one pack after the other."""
 
     def __init__(self) -> None:
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
@@ -211,11 +211,11 @@ class _Process:
 
 
 OpenPlace: TypeAlias = Callable[[Sequence[Path]], AbstractContextManager[PackMaker]]
-"""Opens a place whose tasks can import these Python files and zips of packages."""
+"""Opens a place for runs, whose tasks can import these Python files and zips of packages."""
 
 
 def is_on_spark(where: Where) -> bool:
-    """Spark makes the runs where it is installed, and where one is named."""
+    """Return True if Spark makes the runs: it is installed, or a cluster or server is named."""
     return where != Where() or find_spec("pyspark") is not None
 
 

@@ -1,4 +1,4 @@
-"""Sweeps: the missing runs of a study are made in tasks of suitable size, and each result is kept at once."""
+"""Sweeps: make the missing runs of a study in packs of suitable size, and keep each result at once."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class _MeasuredRuns:
 
 
 class RunQueue:
-    """The runs that wait for a task."""
+    """The runs that wait for a pack."""
 
     def __init__(self, tasks: Sequence[Task], estimates: Mapping[str, float]) -> None:
-        """`estimates` has seconds by point; only how they compare to each other matters for long."""
+        """Create the queue. `estimates` has seconds by point; soon only their ratios matter."""
         self._estimates = estimates
         self._tasks = deque(sorted(tasks, key=lambda task: -estimates[task.point]))
         self._alone: deque[Task] = deque()
@@ -45,7 +45,7 @@ class RunQueue:
         return len(self._tasks) + len(self._alone)
 
     def take(self, slots: int) -> list[Task]:
-        """The runs of the next task; none when there are none left."""
+        """Return the runs of the next pack; empty when none are left."""
         worth = min(MOST_S, max(LEAST_S, self.seconds_left() / (slots * _TASKS_LEFT_PER_SLOT)))
         taken: list[Task] = []
         seconds = 0.0
@@ -59,12 +59,12 @@ class RunQueue:
         return taken
 
     def put_back_alone(self, tasks: Sequence[Task]) -> None:
-        """Runs whose task died: each gets a task of its own, to find the one that kills them."""
+        """Queue the runs of a pack that died, each as a pack of its own, to find the one that kills it."""
         self._alone.extend(tasks)
         self._left.update(task.point for task in tasks)
 
     def learn(self, point: str, seconds: float) -> None:
-        """A run of this point took so long."""
+        """Record the measured time of a run of this point."""
         measured = self._measured.setdefault(point, _MeasuredRuns())
         measured.seconds += seconds
         measured.runs += 1
@@ -96,11 +96,11 @@ class Progress:
     running: int
     failed: int
     seconds_left: float | None
-    """None before the first run tells how fast runs are here."""
+    """None before the first run has shown the speed of the machine."""
 
 
 def tasks_of(study: Study, points: Iterable[Point]) -> list[Task]:
-    """The runs of a study, each once, however many points share it."""
+    """Return the runs of a study, each once even if several points share it."""
     found: dict[str, Task] = {}
     for point in points:
         for seed in point.seeds:
@@ -112,7 +112,7 @@ def tasks_of(study: Study, points: Iterable[Point]) -> list[Task]:
 
 
 def missing(tasks: Iterable[Task], folder: StudyFolder, *, again: bool) -> list[Task]:
-    """The runs to make; those that failed count as made unless they shall be tried `again`."""
+    """Return the runs to make. Failed runs are included only if they are made `again`."""
     results = folder.results()
     return [task for task in tasks if not _made(task, results.get(task.run), folder, again)]
 
@@ -126,7 +126,7 @@ def _made(task: Task, row: Row | None, folder: StudyFolder, again: bool) -> bool
 
 
 class Runner:
-    """One sweep under way."""
+    """A running sweep."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Runner:
         self._failures = 0
 
     def run(self) -> None:
-        """Until every run is kept; raises `SparkUnavailable` when Spark has gone."""
+        """Make runs until all are kept. Raises `SparkUnavailable` when Spark is gone."""
         with ThreadPoolExecutor(MOST_JOBS, thread_name_prefix="pack") as threads:
             try:
                 while len(self._queue) or self._flying:
@@ -163,7 +163,7 @@ class Runner:
                 raise
 
     def _launch(self, threads: ThreadPoolExecutor) -> None:
-        """Keep one job more waiting than there are slots, so that a slot that falls free finds work there."""
+        """Submit a few more packs than there are slots, so that a free slot finds work at once."""
         slots = self._maker.slots
         while len(self._queue) and len(self._flying) < min(MOST_JOBS, slots + max(1, slots // 4)):
             pack = self._queue.take(slots)
@@ -222,7 +222,7 @@ class Swept:
     results: Mapping[str, Row]
     """The rows of the study's runs, by run."""
     made: int
-    """How many of them were made now."""
+    """Number of these runs that were made now."""
 
     @property
     def failures(self) -> list[Row]:
@@ -230,10 +230,10 @@ class Swept:
 
 
 class Sweep:
-    """A study's points in its folder, ready to go on from where it is."""
+    """A study's points and its folder, from which the sweep continues."""
 
     def __init__(self, study: Study, points: Sequence[Point], folder: StudyFolder, *, again: bool = False) -> None:
-        """`again` makes the runs once more that have failed."""
+        """Find the missing runs. `again` repeats failed ones."""
         self.study = study
         self.folder = folder
         self.points = points
@@ -245,7 +245,7 @@ class Sweep:
         return len(self._tasks)
 
     def run(self, place: OpenPlace, listen: Callable[[Progress], None]) -> Swept:
-        """Make the runs that are missing, and write the tables: of what there is, also when it ends early."""
+        """Make the missing runs and write the tables, also with fewer runs if it ends early."""
         for point in self.points:
             self.folder.write_scenario(point)
         try:

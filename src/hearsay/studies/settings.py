@@ -11,7 +11,7 @@ from hearsay.sim.scenario.toml_text import Document, parse
 from hearsay.text.numbers import percent, plural
 
 Settings: TypeAlias = Mapping[str, object]
-"""Values of a resolved scenario by the paths of their keys."""
+"""Values of a resolved scenario, by key path."""
 
 
 SEED = "seed"
@@ -21,7 +21,7 @@ _KIND = "router.kind"
 
 
 def flattened(document: Mapping[str, object], above: str = "") -> list[tuple[str, object]]:
-    """Return the keys of nested tables by their paths, with their values; arrays are values."""
+    """Return key paths and values of nested tables. An array is one value."""
     found: list[tuple[str, object]] = []
     for key, value in document.items():
         path = f"{above}{key}"
@@ -40,7 +40,7 @@ def settings_of(text: str) -> dict[str, object]:
 def differing(all_settings: Sequence[Settings]) -> list[str]:
     """Return the keys with different values, in the order of the files, without the seed.
 
-    A parameter that only one kind of router has is no difference between kinds.
+    Between two kinds of router, a parameter that only one of them has does not count.
     """
     kinds = {str(settings.get(_KIND)) for settings in all_settings}
     found: list[str] = []

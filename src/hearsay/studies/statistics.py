@@ -13,7 +13,7 @@ _MOST_TERMS = 10_000
 
 
 def two_sided_p(t: float, freedom: float) -> float:
-    """The probability of a value at least as far from 0 as t."""
+    """Return the probability of a value at least as far from 0 as t."""
     if t == 0:
         return 1.0
     return _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)
@@ -21,7 +21,7 @@ def two_sided_p(t: float, freedom: float) -> float:
 
 @lru_cache(maxsize=4096)
 def quantile(share: float, freedom: float) -> float:
-    """The value that a share of the distribution lies below; `share` in 0.5…1."""
+    """Return the value below which a share of the distribution lies; `share` is in 0.5…1."""
     if share <= 0.5:
         return 0.0
     outside = 2 * (1 - share)
@@ -34,7 +34,7 @@ def quantile(share: float, freedom: float) -> float:
 
 
 def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function, by the fraction that converges fast on this side of its mean."""
+    """Return the regularised incomplete beta function, by the continued fraction that converges fast at x."""
     if x <= 0 or x >= 1:
         return 0.0 if x <= 0 else 1.0
     front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x))
@@ -44,7 +44,7 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
 
 
 def _fraction(x: float, a: float, b: float) -> float:
-    """Lentz's evaluation of the continued fraction."""
+    """Evaluate the continued fraction by Lentz's method."""
     c, d = 1.0, 1 - (a + b) * x / (a + 1)
     d = 1 / (d if abs(d) > _TINY else _TINY)
     value = d
@@ -65,7 +65,7 @@ def _fraction(x: float, a: float, b: float) -> float:
 
 
 def half_width(error: float, freedom: float, level: float) -> float:
-    """How far an interval that holds with probability `level` reaches to each side of an estimate."""
+    """Return half the width of an interval that contains the true value with probability `level`."""
     return quantile((1 + level) / 2, freedom) * error if error > 0 else 0.0
 
 
@@ -79,7 +79,7 @@ POWER = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The mean over seeds; no interval with fewer than two of them."""
+    """The mean over seeds; without an interval if there are fewer than two."""
 
     seeds: int
     mean: float
@@ -89,7 +89,7 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How far the second side's mean is above the first's."""
+    """The difference of the second side's mean from the first's."""
 
     seeds: int
     paired: bool
@@ -98,18 +98,18 @@ class Difference:
     low: float
     high: float
     p: float
-    """The probability of a difference at least as large if there were none."""
+    """The probability of a difference at least as large if both sides were equal."""
     error: float
     freedom: float
     constant: bool
-    """All observations (paired: all differences) are equal, so chance shows in none."""
+    """True if all observations (paired: all differences) are equal, so that no randomness is visible."""
 
     @property
     def estimate(self) -> float:
         return self.mean_b - self.mean_a
 
     def relative(self, amount: float) -> float | None:
-        """An amount as a share of the first side's mean."""
+        """Return an amount as a share of the first side's mean; None if that is 0."""
         return amount / abs(self.mean_a) if self.mean_a else None
 
     def detectable(self, figures: int = 1) -> float:
@@ -121,7 +121,7 @@ class Difference:
 
 
 def mean_of(values: Sequence[float], level: float = LEVEL) -> Mean | None:
-    """The mean and its interval; None without values."""
+    """Return the mean and its interval; None without values."""
     if not values:
         return None
     mean = _mean(values)
@@ -132,21 +132,21 @@ def mean_of(values: Sequence[float], level: float = LEVEL) -> Mean | None:
 
 
 def paired(a: Sequence[float], b: Sequence[float], level: float = LEVEL) -> Difference:
-    """Seed by seed; both sides in the order of their seeds, at least two."""
+    """Compare seed by seed. Both sides are in the order of their seeds, at least two."""
     if len(a) != len(b) or len(a) < 2:
         raise ValueError("pairs need two or more observations, as many on either side")
     return of_differences([after - before for before, after in zip(a, b, strict=True)], _mean(a), level)
 
 
 def of_differences(differences: Sequence[float], mean_a: float, level: float = LEVEL) -> Difference:
-    """A value per seed, at least two: a difference, or a contrast of several sides; `mean_a` is the first side's."""
+    """Return the difference for at least two values, one per seed; `mean_a` is the first side's mean."""
     mean = _mean(differences)
     error = standard_error(_variance(differences, mean), len(differences))
     return _difference(len(differences), True, mean_a, mean_a + mean, error, len(differences) - 1, level)
 
 
 def unpaired(a: Sequence[float], b: Sequence[float], level: float = LEVEL) -> Difference:
-    """Welch's: the sides may differ in how much they scatter."""
+    """Compare by Welch's test: the sides may have different variances."""
     if min(len(a), len(b)) < 2:
         raise ValueError("each side needs two or more observations")
     mean_a, mean_b = _mean(a), _mean(b)
@@ -157,7 +157,7 @@ def unpaired(a: Sequence[float], b: Sequence[float], level: float = LEVEL) -> Di
 
 
 def holm(p_values: Sequence[float], level: float = LEVEL) -> list[bool]:
-    """Which of several differences are ones, so that with probability `level` none is called so wrongly."""
+    """Return which differences are significant; with probability `level` none of these is chance."""
     called = [False] * len(p_values)
     for place, number in enumerate(sorted(range(len(p_values)), key=lambda each: p_values[each])):
         if p_values[number] > (1 - level) / (len(p_values) - place):
@@ -182,7 +182,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _variance(values: Sequence[float], mean: float) -> float:
-    """Rounding must not make scatter out of equal values."""
+    """Return the variance; exactly 0 for equal values, in spite of rounding."""
     if min(values) == max(values):
         return 0.0
     return fsum((value - mean) ** 2 for value in values) / (len(values) - 1)

@@ -1,4 +1,4 @@
-"""A study as it is written: a base scenario, axes, seeds, and how the runs are made.
+"""A study as declared in a file: a base scenario, axes, seeds, and how the runs are made.
 
     title = "Heartbeats"
     question = "Does a slower heartbeat cost deliveries?"
@@ -59,7 +59,7 @@ class Study:
         return replace(self, base=self.base.with_settings(settings))
 
     def with_values(self, key: str, text: str) -> Study:
-        """The same study with other values on the axis of a key; `text` is a TOML array."""
+        """Return the study with other values on the axis of a key; `text` is a TOML array."""
         values = parse_value(text)
         label = f"--axis {key}={text if isinstance(values, str) else shown_value(values)}"
         owners = [axis.name for axis in self.axes if axis.keys == (key,)]
@@ -80,7 +80,7 @@ def _is_seed(value: object) -> bool:
 
 
 def _seeds(value: object) -> tuple[int, ...]:
-    """Seeds as a count (1, 2, …) or one by one."""
+    """Return seeds, given as a number of seeds from 1, or as an array."""
     if isinstance(value, int) and not isinstance(value, bool):
         if not 1 <= value <= MOST_SEEDS:
             raise broken(f"must be in 1…{MOST_SEEDS}")
@@ -104,7 +104,7 @@ Seeds = Annotated[tuple[int, ...], PlainValidator(_seeds, json_schema_input_type
 
 
 class RunsFile(FileTable):
-    """Keys that files of many runs share."""
+    """Keys that study, budget and tune files share."""
 
     title: PerhapsEmptyText | None = None
     """Title of reports; default: the name of the file."""
@@ -130,7 +130,7 @@ class StudyFile(RunsFile):
 
 
 def load_study(path: Path) -> Study:
-    """Read a study; raises `StudyError` with a line for each thing that is wrong."""
+    """Read a study. Raises `StudyError` with a line for each mistake."""
     file, places = read_checked(path, StudyFile)
     return Study(
         name=path.stem,

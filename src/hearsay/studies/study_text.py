@@ -1,4 +1,4 @@
-"""A study's points, and a comparison's figures, as tables for people."""
+"""The points of a study, and the figures of a comparison, as tables for the terminal and reports."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ MOST_LINES = 60
 
 
 Cells: TypeAlias = tuple[list[str], list[list[str]]]
-"""A head, and the rows below it."""
+"""The head of a table, and the rows below it."""
 
 
 def points_cells(swept: Swept, figures: Sequence[str] = ()) -> Cells:
-    """The first points of many: these figures with their intervals, or the means of those that one asks for first."""
+    """Return a table of the points, up to a number: these figures with intervals, or means of the usual figures."""
     study = swept.study
     names = figures or [
         name for name in COMPARED if any(values_at(point, swept.results, name) for point in swept.points)
@@ -64,7 +64,7 @@ def points_text(swept: Swept, figures: Sequence[str] = ()) -> str:
 
 
 def compared_cells(lines: Sequence[FigureComparison]) -> Cells:
-    """Both sides figure by figure, how far they differ, and the verdict."""
+    """Return a table of figures with both sides, the difference and the verdict."""
     head = ["", "A", "B", "B − A (95 % interval)", "verdict"]
     rows = [[line.figure.heading, *side_words(line), interval_words(line), short_verdict(line)] for line in lines]
     return head, rows
@@ -81,7 +81,7 @@ def comparison_text(
     found: Sequence[Effect],
     sentence: Callable[[str], str] = plain,
 ) -> str:
-    """Return all of a comparison. `sentence` sets what is no table."""
+    """Return the whole comparison as text. `sentence` formats the parts that are not tables."""
     a, b = asked.names
     words = [overall_words(lines, asked.names), changed_words(asked, changed)]
     notes = [by_itself_words(lines), unasked_words(lines)]

@@ -1,4 +1,4 @@
-"""The tables of a study: what a run leaves, and what is written for people and programs when a sweep ends.
+"""The tables of a study: the row that a run writes, and the tables that are written when a sweep ends.
 
 | table | a row is |
 | --- | --- |
@@ -8,8 +8,8 @@
 | `latency` | a bin of latencies in a run: how many deliveries fell into it |
 | `resources` | a run: engine, seconds, memory, where it ran |
 
-All but `resources` follow from scenarios and seeds alone and are the same to the last bit wherever the runs were
-made: rows stand in the order of points and seeds.
+All but `resources` depend on scenarios and seeds alone and are the same to the last bit wherever the runs were
+made: rows are in the order of points and seeds.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ TABLES = ("runs", "points", "sent", "latency", "resources")
 
 
 def tables_of(study: Study, points: Sequence[Point], results: Mapping[str, Row]) -> dict[str, Any]:
-    """All tables by name, of the runs that there are results of."""
+    """Return all tables by name, made from the runs that have results."""
     keys, at = axis_columns(study)
     found = [(point, results[run]) for point, run in runs_in_order(points) if run in results]
     runs = [{**row, **at(point)} for point, row in found]
@@ -78,7 +78,7 @@ def tables_of(study: Study, points: Sequence[Point], results: Mapping[str, Row])
 
 
 def axis_columns(study: Study) -> tuple[list[tuple[str, Any]], Callable[[Point], Row]]:
-    """The columns that say where a point lies on the axes, and their cells."""
+    """Return the columns that give a point's place on the axes, and a function that returns their values."""
     axes = [(key, number, place) for number, axis in enumerate(study.axes) for place, key in enumerate(axis.keys)]
     keys = [(key, _column_type(step[place] for step in study.axes[number].steps)) for key, number, place in axes]
 
@@ -92,14 +92,14 @@ def axis_columns(study: Study) -> tuple[list[tuple[str, Any]], Callable[[Point],
 
 
 def runs_in_order(points: Iterable[Point]) -> Iterator[tuple[Point, str]]:
-    """The runs of a study: point by point, seed by seed."""
+    """Yield the runs of a study, point by point and seed by seed."""
     for point in points:
         for run in point.runs:
             yield point, run
 
 
 def values_at(point: Point, results: Mapping[str, Row], figure: str) -> list[float]:
-    """A figure of the finished runs of a point, seed by seed."""
+    """Return a figure of the finished runs of a point, in the order of seeds."""
     return list(values_by_seed(point, results, figure).values())
 
 

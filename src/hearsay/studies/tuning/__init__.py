@@ -1,1 +1,1 @@
-"""Tuning: the parameters that do best under bounds, searched over the axes of a scenario instead of crossing them."""
+"""Tuning: search the axes of a scenario for the parameters that do best within bounds."""

@@ -25,18 +25,18 @@ from hearsay.trace.folder.arrow import pa
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A point with both figures, on the seeds it had."""
+    """A point with its means of aim and bounded figure, over the seeds that it had."""
 
     tried: Tried
     bounded: Mean
     aim: Mean
     eligible: bool
-    """True if its seeds keep the other bounds."""
+    """True if it meets the other bounds on its seeds."""
     on_front: bool
 
 
 def front(searched: Searched, bound: Budget) -> list[Spot]:
-    """All points that have both figures. On the front nothing eligible is better in one and as good in the other."""
+    """All points with both figures. On the front, no eligible point is better in one and as good in the other."""
     tuning = searched.tuning
     falling = bound.at_most is None
     others = [other for other in tuning.bounds if other is not bound]
@@ -63,7 +63,7 @@ def front(searched: Searched, bound: Budget) -> list[Spot]:
 
 
 def fronts(searched: Searched) -> list[tuple[Budget, list[Spot]]]:
-    """A front for each bounded figure but the one aimed at."""
+    """Return a front for each bounded figure except the aim."""
     aim = searched.tuning.aim
     found = [(bound, front(searched, bound)) for bound in searched.tuning.bounds if bound.figure is not aim]
     return [(bound, spots) for bound, spots in found if spots]
@@ -74,7 +74,7 @@ _FOREST_SEED = 1
 
 
 def explained(searched: Searched, figure: Metric) -> Mapping[str, float] | None:
-    """The share of each axis by its name, the largest first; None if too few points differ to say."""
+    """Return the share of each axis in a figure's variance, the largest first; None if too few points differ."""
     axes = searched.tuning.axes
     seeds = searched.tuning.seeds[: rungs(len(searched.tuning.seeds))[0]]
     space = distributions(axes)
@@ -105,16 +105,16 @@ FOLDER = "answer"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`lines` compare the base with the best on fresh seeds: the aim first, then what is bounded."""
+    """The answer in a condition. `lines` compare base and best on fresh seeds: the aim, then bounded figures."""
 
     searched: Searched
     number: int | None
-    """Which of several conditions; None if there are none."""
+    """The number of the condition, from 0; None without conditions."""
     lines: Sequence[FigureComparison]
     as_good: Sequence[Tried]
-    """Other settings that keep the bounds and do not differ significantly from the best."""
+    """Other settings that meet the bounds and do not differ significantly from the best."""
     matters: Mapping[str, Mapping[str, float]]
-    """By figure the share of its variance that each axis explains by itself, where enough was tried to say."""
+    """By figure the share of its variance that each axis explains alone, if enough points were tried."""
 
     @property
     def best(self) -> Tried | None:
@@ -122,15 +122,15 @@ class Answer:
 
     @property
     def condition(self) -> str | None:
-        """Name of its condition, if there are several."""
+        """Return the name of the condition; None without conditions."""
         return self.searched.label or None
 
     def file(self, what: str) -> str:
-        """The name of a scenario in the answer's folder: `start` or `best`."""
+        """Return the name of a scenario in the answer's folder; `what` is `start` or `best`."""
         return f"{what}.toml" if self.number is None else f"{what}-{self.number + 1}.toml"
 
     def means(self) -> list[Mean]:
-        """The best's figures on fresh seeds."""
+        """Return the means of the best point's figures on fresh seeds."""
         if self.searched.confirmed is None:
             return []
         point, results = self.searched.confirmed[1], self.searched.results
@@ -138,7 +138,7 @@ class Answer:
         return [mean for mean in means if mean is not None]
 
     def compare_command(self, folder: Path) -> str:
-        """The comparison of the base with the best on fresh seeds."""
+        """Return the command that compares base and best on unused seeds."""
         tuning = self.searched.tuning
         a, b = (str(folder / FOLDER / self.file(what)) for what in ("start", "best"))
         return ComparisonRequest(
@@ -164,13 +164,13 @@ def answer_of(searched: Searched) -> Answer:
 
 
 def steps_words(searched: Searched, tried: Tried) -> str:
-    """The steps in words: "router.degree 6, router.degree_low 4"."""
+    """Return the steps in words: "router.degree 6, router.degree_low 4"."""
     axes = searched.tuning.axes
     return ", ".join(f"{axis.name} {axis.labels[step]}" for axis, step in zip(axes, tried.steps, strict=True))
 
 
 def tried_table(tuning: Tuning, searches: Sequence[Searched]) -> Any:
-    """A row per point and condition, in the order they were tried. Figures are means over its seeds."""
+    """Return a table with a row per point and condition, in the order of trial. Figures are means over seeds."""
     keys, at = axis_columns(tuning.study)
     figures = [(f"{name}{end}", pa.float64()) for name in tuning.figures for end in ("", "_low", "_high")]
     tried = fields("seeds int64, ended string, bound string, keeps_bounds bool, best bool")

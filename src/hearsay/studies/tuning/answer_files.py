@@ -27,7 +27,7 @@ ANSWER_TABLES = ("answer", "front", "importance")
 
 
 def answer_tables(tuning: Tuning, answers: Sequence[Answer]) -> dict[str, Any]:
-    """All of them by name; a condition without an answer has no row in `answer`."""
+    """Return all tables by name. A condition without an answer has no row in `answer`."""
     keys, at = axis_columns(tuning.study)
     condition = fields("condition string")
     schemas = {
@@ -95,7 +95,7 @@ _DIGITS = 4
 
 
 def write_answers(folder: StudyFolder, tuning: Tuning, answers: Sequence[Answer]) -> None:
-    """Tables of all; scenarios and budgets of those that there are."""
+    """Write the tables of all conditions, and scenarios and budgets of those with an answer."""
     folder.write_tables(answer_tables(tuning, answers))
     found = [answer for answer in answers if answer.best is not None]
     if not found:
@@ -135,7 +135,7 @@ def _case(tuning: Tuning, answer: Answer) -> str:
 
 
 def _aim_budget(tuning: Tuning, answer: Answer) -> dict[str, object]:
-    """As far as the interval on fresh seeds reaches."""
+    """Return a budget for the aim, bounded by the end of its interval on fresh seeds."""
     assert answer.searched.confirmed is not None
     mean = mean_of(values_at(answer.searched.confirmed[1], answer.searched.results, tuning.aim.name))
     assert mean is not None

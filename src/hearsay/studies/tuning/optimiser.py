@@ -1,4 +1,4 @@
-"""The next combinations to try, and the early end of hopeless ones."""
+"""The choice of the next combinations, and the early end of hopeless ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIRST_SHARE = 4
 
 
 class Ended(StrEnum):
-    """How a point's race ended."""
+    """Why a point gets no more seeds."""
 
     FINISHED = "finished"
     FAILED = "a run failed"
@@ -37,7 +37,7 @@ class Ended(StrEnum):
 
 
 def rungs(seeds: int) -> list[int]:
-    """How many seeds a point has had after each part of the race."""
+    """Return the number of seeds that a point has after each round of the race."""
     counts = [min(seeds, max(_FEWEST, ceil(seeds / _FIRST_SHARE)))]
     while counts[-1] < seeds:
         counts.append(min(seeds, 2 * counts[-1]))
@@ -45,7 +45,7 @@ def rungs(seeds: int) -> list[int]:
 
 
 def final_rungs(tuning: Tuning) -> list[int]:
-    """How many seeds a finalist has had after each part of the finals."""
+    """Return the number of seeds that a finalist has after each round of the finals."""
     counts = [len(tuning.seeds)]
     last = len(tuning.seeds) + len(tuning.final_seeds)
     while counts[-1] < last:
@@ -84,7 +84,7 @@ def keeps_bounds(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> bo
 
 
 def excess(judgement: Judgement) -> float:
-    """How far a figure lies outside its bound, as a share of that; 1 where nothing was measured."""
+    """Return how far a figure is outside its bound, as a share of the bound; 1 if it was not measured."""
     if judgement.value is None or judgement.failures:
         return 1.0
     budget = judgement.budget
@@ -93,7 +93,7 @@ def excess(judgement: Judgement) -> float:
 
 
 def aim_of(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> float:
-    """The mean of the figure aimed at over a point's seeds, with the sign that makes less better."""
+    """Return the mean of the aim over a point's seeds, with the sign that makes less better."""
     mean = mean_of(values_at(point, results, tuning.aim.name))
     return inf if mean is None else tuning.better(mean.mean)
 
@@ -122,7 +122,7 @@ _ATTEMPTS_EACH = 20
 
 
 def distributions(axes: Sequence[Axis]) -> dict[str, BaseDistribution]:
-    """The steps of each axis, by its place."""
+    """Return the distribution of each axis's steps, by the axis's number."""
     found: dict[str, BaseDistribution] = {}
     for number, axis in enumerate(axes):
         last = len(axis.steps) - 1
@@ -133,7 +133,7 @@ def distributions(axes: Sequence[Axis]) -> dict[str, BaseDistribution]:
 
 class Optimiser:
     def __init__(self, space: Space, seed: int, first: Sequence[Steps]) -> None:
-        """`first` are tried before all others."""
+        """Create the optimiser. It tries the combinations `first` before all others."""
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.filterwarnings("ignore", module="optuna")
         self._space = space
@@ -142,7 +142,7 @@ class Optimiser:
         self._study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
         self._asked: dict[Steps, Any] = {}
         self._best: tuple[float, float, Steps] | None = None
-        """The least excess, the least aim, and what has both."""
+        """The least excess, the least aim for it, and their combination."""
         for steps in first:
             self._study.enqueue_trial(self._parameters(steps))
 
@@ -170,8 +170,9 @@ class Optimiser:
         return batch
 
     def tell(self, steps: Steps, aim: float | None, excesses: Mapping[str, float]) -> None:
-        """Result of a combination: the aim, if it was measured, where less is better; and how far each bound is
-        exceeded."""
+        """Record the result of a combination: the aim (less is better; None if not measured), and how far it exceeds
+        each bound.
+        """
         trial = self._asked[steps]
         for name, excess in excesses.items():
             trial.set_constraint(name, excess)

@@ -1,9 +1,9 @@
-"""The search in one condition: batches of points, each batch a race, until runs or combinations are spent.
+"""The search in one condition: batches of points race until runs or combinations are used up.
 
 Rules:
 
-* Everything that is decided follows from the file and from the rows of runs alone: neither from what was there
-  already, nor from how many tasks run at a time. So what goes on after a kill comes to the same.
+* All decisions depend on the file and on the rows of runs alone, neither on runs that existed
+  before, nor on the number of tasks at a time. So a search that continues after a kill has the same result.
 * A point that lost to a leader returns when that leader breaks a bound with more seeds.
 * Without runs left, a point ends with its present seeds, the least promising first.
 * The answer is the first of the finals that keeps its bounds on fresh seeds, too.
@@ -37,21 +37,21 @@ from hearsay.studies.tuning.space import Space, Steps
 from hearsay.studies.tuning.tune_file import CONFIRMATIONS, FINALISTS, Tuning
 
 BATCH = 8
-"""Points that race together; the same on every machine, for the search follows from it."""
+"""Number of points in a race. It is the same on every machine, since the result depends on it."""
 
 MakeRuns: TypeAlias = Callable[[Sequence[Point]], Mapping[str, Row]]
-"""Makes the runs of points that are not there yet; all rows there are."""
+"""Makes the missing runs of these points, and returns the rows of all runs."""
 
 
 @dataclass(slots=True)
 class Tried:
-    """A point that was tried, with the seeds that it got."""
+    """A point that was tried, with the seeds that it had."""
 
     steps: Steps
     point: Point
     ended: Ended | None = None
     broken: Budget | None = None
-    """The bound that it breaks, if that is why it ended."""
+    """The bound that it breaks, if it ended for that reason."""
     beaten_by: Steps | None = None
 
 
@@ -62,16 +62,16 @@ class Searched:
     tuning: Tuning
     condition: int | None
     start: Point
-    """The base as it is, with all seeds of the search."""
+    """The unchanged base, with all seeds of the search."""
     tried: list[Tried] = field(default_factory=list[Tried])
     runs: int = 0
     finalists: int = 0
-    """How many got more seeds than all others, as these did not tell them apart."""
+    """Number of points that got additional seeds, because the others did not separate them."""
     final_runs: int = 0
     """Runs of the finals, in addition to `runs`."""
     results: Mapping[str, Row] = field(default_factory=dict[str, Row])
     best: Tried | None = None
-    """The best point that keeps its bounds on fresh seeds, too."""
+    """The best point that also meets its bounds on fresh seeds."""
     confirmed: tuple[Point, Point] | None = None
     """Base and best on fresh seeds."""
 
@@ -88,7 +88,7 @@ class Searched:
 
     @property
     def points(self) -> list[Point]:
-        """All points tried, with all seeds they had, fresh ones too."""
+        """Return all points that were tried, with all their seeds, including fresh ones."""
         fresh = {} if self.confirmed is None else {self.confirmed[1].name: self.confirmed[1].seeds}
         return [
             replace(each.point, seeds=(*each.point.seeds, *fresh.get(each.point.name, ()))) for each in self.tried
@@ -96,8 +96,9 @@ class Searched:
 
     @property
     def keeping(self) -> list[Tried]:
-        """Those that had all seeds and keep the bounds, the best first: by how long they were in the finals, then by
-        the aim."""
+        """Return the points that had all seeds and meet the bounds, the best first: those with the most seeds in the
+        finals, then by the aim.
+        """
         finished = [each for each in self.tried if each.ended is Ended.FINISHED]
         keeping = [each for each in finished if keeps_bounds(self.tuning, each.point, self.results)]
         return sorted(
@@ -107,13 +108,13 @@ class Searched:
 
     @property
     def nearest(self) -> Tried | None:
-        """The point that exceeds its bounds least; one that had all seeds, if there is any."""
+        """Return the point that exceeds its bounds least, if possible among those that had all seeds."""
         known = [each for each in self.tried if each.ended not in (Ended.FAILED, Ended.UNMEASURED)]
         finished = [each for each in known if each.ended is Ended.FINISHED]
         return min(finished or known, key=lambda each: self.excess_of(each.point), default=None)
 
     def settings(self, tried: Tried) -> dict[str, object]:
-        """The keys that a combination sets, with their values."""
+        """Return the keys that a combination sets, with their values."""
         steps = zip(self.tuning.axes, tried.steps, strict=True)
         settings = [setting for axis, step in steps for setting in axis.settings(step)]
         return {key: float(value) if isinstance(value, Decimal) else value for key, value in settings}
@@ -123,7 +124,7 @@ class Searched:
 
 
 def search(space: Space, make: MakeRuns, first: Sequence[Steps]) -> Searched:
-    """`first` are combinations to begin with."""
+    """Search a space, beginning with the combinations `first`."""
     return _Search(space, make, first).run()
 
 
@@ -150,7 +151,7 @@ class _Search:
         return found
 
     def _next_batch(self) -> list[Tried]:
-        """Those whose leader fell, and what the optimiser comes up with."""
+        """Return the next points: those that lost to a leader that breaks a bound, then new ones of the optimiser."""
         back = sorted(self._eliminated_by_disqualified(), key=self._promise)[:BATCH]
         for each in back:
             each.ended = each.beaten_by = None
@@ -163,7 +164,7 @@ class _Search:
         return [*back, *new]
 
     def _eliminated_by_disqualified(self) -> list[Tried]:
-        """Points beaten by one that turned out to break a bound."""
+        """Return the points beaten by a point that breaks a bound on more seeds."""
         tried, results = self._found.tried, self._found.results
         fallen = {each.steps for each in tried if not keeps_bounds(self._tuning, each.point, results)}
         return [each for each in tried if each.beaten_by in fallen]
@@ -219,7 +220,7 @@ class _Search:
                 each.ended, each.beaten_by = Ended.BEATEN, leader.steps
 
     def _leader(self, seeds: int) -> Tried | None:
-        """The best on the first seeds of those that have had as many, and keep the bounds."""
+        """Return the best point on the first `seeds` seeds, among those that had as many and meet the bounds."""
         results = self._found.results
         keeping = [
             each
@@ -278,7 +279,7 @@ class _Search:
         return [leader, *others] if others else []
 
     def _confirm(self) -> None:
-        """The best on fresh seeds; where chance was what made it keep its bounds, the next best."""
+        """Run the best point on fresh seeds; if it breaks its bounds there, the next best."""
         fresh = self._tuning.fresh_seeds
         start = replace(self._found.start, seeds=fresh)
         for tried in self._found.keeping[:CONFIRMATIONS]:

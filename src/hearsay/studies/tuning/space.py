@@ -1,11 +1,11 @@
-"""The combinations that may be tried: those steps of all axes that together are a scenario.
+"""The combinations that may be tried: steps of all axes that together are a valid scenario.
 
 Rules:
 
-* Parameters that must fit each other (degree_low ≤ degree ≤ degree_high) need no word: a combination that no scenario
-  can have is left out before anything is run.
+* Parameters that must fit each other (degree_low ≤ degree ≤ degree_high) need no declaration: an invalid combination
+  is left out before any run.
 * A step that fits with no other step is a mistake, reported with its place.
-* Up to `MOST_LISTED` combinations are looked at one by one before the search begins; of more, those that come up.
+* Up to `MOST_LISTED` combinations are checked before the search begins; otherwise each is checked when it is drawn.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hearsay.studies.points import Point, point_of
 from hearsay.studies.tuning.tune_file import Tuning
 
 Steps: TypeAlias = tuple[int, ...]
-"""A step of each axis that is searched."""
+"""The number of a step on each axis that is searched."""
 
 MOST_LISTED = 2000
 MOST_TRIES = 300
@@ -39,14 +39,14 @@ class Space:
             self._base = _at(tuning.base, tuning.conditions, condition)
         self._fits: dict[Steps, bool] = {}
         self.listed: list[Steps] | None = None
-        """All combinations that are scenarios, if they are few enough to have been looked at."""
+        """All valid combinations, if there are few enough to check all."""
         self.start = point_of(self._base.scenario(), tuning.seeds, ())
-        """The base as it is."""
+        """The unchanged base."""
         if tuning.combinations <= MOST_LISTED:
             every = product(*(range(len(axis.steps)) for axis in self.axes))
             self.listed = [steps for steps in every if self.has(steps)]
         self.examples = self._examples()
-        """Points that have every step of every axis."""
+        """Points that together have every step of every axis."""
 
     def has(self, steps: Steps) -> bool:
         """Return True if a combination is a valid scenario."""
@@ -60,7 +60,7 @@ class Space:
         return self._fits[steps]
 
     def point(self, steps: Steps, seeds: tuple[int, ...]) -> Point:
-        """The point of a combination that is a scenario."""
+        """Return the point of a valid combination."""
         return point_of(self._combined(steps).scenario(), seeds, self._place(steps))
 
     def others(self, near: Steps | None, chance: Random) -> Iterator[Steps]:
@@ -73,7 +73,7 @@ class Space:
             yield from filter(self.has, (self._any(chance) for _ in range(MOST_TRIES)))
 
     def _neighbours(self, steps: Steps, chance: Random) -> list[Steps]:
-        """A step further or back on one axis or two."""
+        """Return the combinations one step away on one axis or two."""
         found: set[Steps] = set()
         for number, other in combinations_with_replacement(range(len(steps)), 2):
             for move, other_move in product((-1, 1), (-1, 0, 1)):
@@ -85,7 +85,7 @@ class Space:
         return chance.sample(sorted(found), len(found))
 
     def _place(self, steps: Steps) -> Steps:
-        """The steps in a study whose first axis is the condition."""
+        """Return the steps in a study whose first axis is the condition."""
         return steps if self.condition is None else (self.condition, *steps)
 
     def _combined(self, steps: Sequence[int]) -> Base:
@@ -112,7 +112,7 @@ class Space:
         return found
 
     def _example(self, number: int, step: int) -> Point | None:
-        """A point with this step."""
+        """Return a point with this step; None if none is found."""
         if self.listed is not None:
             fitting = (steps for steps in self.listed if steps[number] == step)
         else:
@@ -135,7 +135,7 @@ class Space:
 
 
 def spaces(tuning: Tuning) -> list[Space]:
-    """One for each condition, or one; raises `StudyError` with every value that no scenario can have."""
+    """Return a space for each condition, or one without conditions. Raises `StudyError` with every invalid value."""
     conditions = range(len(tuning.conditions.steps)) if tuning.conditions is not None else [None]
     found: list[Space] = []
     problems: dict[str, None] = {}

@@ -1,8 +1,8 @@
-"""Tuning from beginning to end: the search in each condition, its runs in packs as a sweep's, and what is kept.
+"""Tuning from beginning to end: the search in each condition, with runs in packs as in a sweep.
 
 Rules:
 
-* Runs are kept as those of sweeps are, and found again by their names. The same command after a kill asks for the
+* Runs are kept as in a sweep, and found again by their names. The same command after a kill asks for the
   same runs in the same order, and makes those that are missing.
 * The best points of earlier conditions are tried first in the next one.
 """
@@ -28,23 +28,23 @@ from hearsay.studies.tuning.tune_file import CONFIRMATIONS, FINALISTS, Tuning
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The result: a search for each condition."""
+    """The result of a tuning: a search for each condition."""
 
     tuning: Tuning
     searches: Sequence[Searched]
     results: Mapping[str, Row]
     made: int
-    """How many runs were made now."""
+    """Number of runs that were made now."""
 
     @property
     def failures(self) -> list[Row]:
-        """The runs that failed, of all that were asked for."""
+        """Return the failed runs, of all that were requested."""
         asked = {run for found in self.searches for point in (found.start, *found.points) for run in point.runs}
         return [row for run, row in self.results.items() if run in asked and row["error"] is not None]
 
 
 def most_runs(spaces: Sequence[Space]) -> int:
-    """The runs at most: the base, the search, the finals, and what is tried on fresh seeds, in each condition."""
+    """Return the maximum number of runs: base, search, finals and fresh seeds in each condition."""
     return sum(map(_most_in, spaces))
 
 
@@ -57,7 +57,7 @@ def _most_in(space: Space) -> int:
 
 
 class Tune:
-    """A tuning under way."""
+    """A running tuning."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Tune:
         *,
         again: bool = False,
     ) -> None:
-        """`again` makes the runs once more that have failed."""
+        """Create the tuning. `again` repeats failed runs."""
         self.tuning = spaces[0].tuning
         self.folder = folder
         self._spaces = spaces
@@ -110,7 +110,7 @@ class Tune:
         return self._results
 
     def _open_maker(self) -> PackMaker:
-        """One place for all runs: routers of all steps travel there."""
+        """Open one place for all runs, with the routers of all steps."""
         if self._maker is None:
             points = [point for space in self._spaces for point in (space.start, *space.examples)]
             work = self._opened.enter_context(work_folder())
@@ -119,7 +119,7 @@ class Tune:
         return self._maker
 
     def _tell(self, progress: Progress) -> None:
-        """The progress of a few runs as that of all there may be."""
+        """Report the progress of a few runs as progress of all possible runs."""
         open_runs = progress.total - progress.done
         if progress.seconds_left is not None and open_runs:
             self._pace = progress.seconds_left / open_runs

@@ -35,7 +35,7 @@ LAST_SEED = LAST_FIRST_SEED - 2 * MOST_FRESH_SEEDS - MOST_FINAL_SEEDS
 FINALISTS = 5
 """Number of best points that may get more seeds."""
 _TIMES_SEEDS = 4
-"""How many more seeds they may have than all others, if the file does not say."""
+"""Default of `final_seeds`, as a multiple of `seeds`."""
 CONFIRMATIONS = 3
 """Number of best points that may run with fresh seeds."""
 _AIMS = tuple(figure.name for figure in BY_NAME.values() if figure.better)
@@ -66,17 +66,17 @@ class Tuning:
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """The aim and what is bounded, each once."""
+        """Return the names of the aim and the bounded figures, each once."""
         return tuple(dict.fromkeys([self.aim.name, *(bound.figure.name for bound in self.bounds)]))
 
     @property
     def never_seen_seed(self) -> int:
-        """The first seed that neither the search nor its confirmation uses."""
+        """Return the first seed that neither the search nor its confirmation uses."""
         return max(*self.seeds, *self.fresh_seeds, *self.final_seeds) + 1
 
     @property
     def study(self) -> Study:
-        """The same as a study: its axes are the condition, if there are any, and then those that are searched."""
+        """Return the tuning as a study, whose axes are the conditions, if any, and the searched axes."""
         axes = (*((self.conditions,) if self.conditions else ()), *self.axes)
         return Study(
             self.name, self.title, "", self.base, axes, self.seeds, self.engine, self.cores_per_task
@@ -86,7 +86,7 @@ class Tuning:
         return replace(self, base=self.base.with_settings(settings))
 
     def better(self, value: float) -> float:
-        """The aim's value with the sign that makes less better."""
+        """Return a value of the aim with the sign that makes less better."""
         return -value if self.aim.better == "more" else value
 
 
@@ -146,9 +146,9 @@ class TuneFile(RunsFile):
 
 
 def load_tuning(path: Path, changes: Document | None = None) -> Tuning:
-    """Read what is tuned; raises `StudyError` with a line for each thing that is wrong.
+    """Read a tuning. Raises `StudyError` with a line for each mistake.
 
-    `changes` are keys at the top that have other values than the file's.
+    `changes` replace top-level keys of the file.
     """
     file, places = read_checked(path, TuneFile, changes)
     return _tuning(file, places, path.parent, path.stem)
@@ -182,7 +182,7 @@ _BOUND = re.compile(rf"(\w+)\s*(<=|>=)\s*({_NUMBER})(?:\s+(\w+))?")
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Names of the parts in the declaration."""
+    """Names of the parts of a declaration in error messages."""
 
     vary: str
     aim: str
@@ -205,7 +205,7 @@ def declared_tuning(
 ) -> tuple[Tuning, str]:
     """Return the tuning, named after scenario and request, and its file; raise `StudyError` for mistakes.
 
-    `others` are keys at the top of the file, `settings` those of the base scenario.
+    `others` are top-level keys of the file, `settings` keys of the base scenario.
     """
     problems: list[str] = []
     document: Document = {**others}

@@ -24,11 +24,11 @@ _AGAINST_BEST = {
     Verdict.EQUAL: "does as well as the best",
     Verdict.UNDETECTED: "does not do significantly worse than the best",
 }
-"""Words about the base, by the verdict on the aim of the best."""
+"""The result of the base compared with the best, by the verdict on the best's aim."""
 
 
 def searched_words(searched: Searched) -> str:
-    """How far the search came: "61 points of 91 tried in 240 runs; ended early: breaks a bound (12), …"."""
+    """Return what was searched: "61 of 91 combinations tried in 240 runs; ended early: breaks a bound (12), …"."""
     counts = Counter(each.ended for each in searched.tried)
     stops = (Ended.BREAKS, Ended.BEATEN, Ended.FAILED, Ended.UNMEASURED, Ended.OUT_OF_RUNS)
     parts = [f"{ended} ({count(counts[ended])})" for ended in stops if counts[ended]]
@@ -114,7 +114,7 @@ def as_good_words(answer: Answer) -> str:
 
 
 def matters_words(answer: Answer) -> str:
-    """Which axes the aim depends on; nothing if too few points were tried to say."""
+    """Return the axes on which the aim depends; empty if too few points were tried."""
     aim = answer.searched.tuning.aim
     matters = answer.matters.get(aim.name)
     if matters is None:
@@ -127,12 +127,12 @@ def matters_words(answer: Answer) -> str:
 
 
 def interplay(matters: Mapping[str, float]) -> float:
-    """The share of the variance that no axis explains by itself."""
+    """Return the share of the variance that no axis explains alone."""
     return max(0.0, 1 - sum(matters.values()))
 
 
 def answers_text(tuning: Tuning, answers: Sequence[Answer], sentence: Callable[[str], str] = plain) -> str:
-    """All answers, each with how it was found and what it is worth. `sentence` sets what is no table."""
+    """Return all answers with their search and their results. `sentence` formats the parts that are not tables."""
     parts = [part for answer in answers for part in (*_answer_parts(tuning, answer, sentence), "")]
     if tuning.conditions is not None:
         head, rows = conditions_cells(tuning, answers)
@@ -160,7 +160,7 @@ def asked_words(tuning: Tuning) -> str:
 
 
 def conditions_cells(tuning: Tuning, answers: Sequence[Answer]) -> Cells:
-    """ "For your churn, use these degrees": a row for each condition."""
+    """Return a table with the best settings in each condition: "for your churn, use these degrees"."""
     assert tuning.conditions is not None
     titles = [BY_NAME[name].title for name in tuning.figures]
     head = [tuning.conditions.name, *(axis.name for axis in tuning.axes), *titles]
