@@ -42,7 +42,7 @@ from hearsay.trace.write.run_folder import DICTIONARIES
 MAX_BYTES = 2_000_000
 MAX_ROWS = 20_000_000
 _DELIVERY_BYTES, _MESSAGE_BYTES = 14, 300
-"""Approximate sizes."""
+"""Approximate sizes in bytes."""
 _COLUMNS = (
     "topic", "message", "publisher", "published_us", "delivered", "ratio", "p50_us", "max_us",
 )  # fmt: skip
@@ -78,7 +78,7 @@ class _Series:
     why_not: str = ""
 
     def most(self, room: int, rows: int) -> int:
-        """Return how many messages fit into the room and the rows to read."""
+        """Return the maximum number of messages that fit into the room and the rows to read."""
         if self.trace is None:
             return 0
         largest = min(MAX_DELIVERIES, compute.max(self.known.column("delivered")).as_py() or 0)
@@ -135,7 +135,7 @@ def _carry(same: Sequence[_Series], room: int, rows: int) -> None:
 
 
 def _read(one: _Series, chosen: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Yield messages in the order of `chosen`; none if the trace cannot be read."""
+    """Yield messages in the order of `chosen`; nothing if the trace cannot be read."""
     if one.trace is None or not chosen:
         return
     try:
@@ -179,7 +179,7 @@ def _deliveries(line: dict[str, Any], rows: ColumnArrays) -> list[dict[str, Any]
 
 
 def _packed(one: _Series, drawn: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield packed messages, with their rows of the tables."""
+    """Yield packed messages, with their rows of the result tables."""
     lines = {line["message"]: line for line in one.known.to_pylist()}
     ids = _ids(one.run, [each["number"] for each in drawn])
     for each in drawn:
@@ -217,7 +217,7 @@ def _packed_deliveries(drawn: dict[str, Any]) -> dict[str, Any]:
 
 
 def _within(room: int, messages: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the first message, and the next ones that fit."""
+    """Yield the first message, and as many of the next ones as fit."""
     used = 0
     for place, message in enumerate(messages):
         used += len(json_for_script(message)) + 1
@@ -227,7 +227,7 @@ def _within(room: int, messages: Iterator[dict[str, Any]]) -> Iterator[dict[str,
 
 
 def _ids(run: Run, wanted: Sequence[int]) -> dict[int, str]:
-    """Return the ids of messages that have one."""
+    """Return the ids of the messages that have an id."""
     path = run.folder / DICTIONARIES / "messages.parquet"
     if not path.is_file():
         return {}
@@ -241,7 +241,7 @@ def _ids(run: Run, wanted: Sequence[int]) -> dict[int, str]:
 
 
 def _words(one: _Series) -> str:
-    """Return how many of its messages are on the page."""
+    """Return in words how many of the series' messages are on the page."""
     carried, known = len(one.shown["messages"]), len(one.known)
     if carried >= known:
         return "the only message" if known == 1 else f"all {count(known)} messages"

@@ -28,14 +28,14 @@ class Axis:
     scale: Literal["linear", "log"] = "linear"
     can_be_log: bool = False
     top: float | None = None
-    """Fixed end of the axis (1 for shares)."""
+    """Fixed end of the axis (1 for shares), if any."""
     zoom: bool = False
-    """The axis may start above 0, for shares near 1."""
+    """True if the axis may start above 0, for shares near 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One plot of a chart of lines. Series refer to it by its place, 0 if they do not say."""
+    """A plot of a chart of lines. A series names its plot by number; the default is 0."""
 
     y: Axis
     height: int = 240
@@ -50,18 +50,18 @@ class Figure:
     question: str
     kind: Kind
     source: str
-    """The table that it is drawn from."""
+    """The result table with the data."""
     x: Axis | None = None
     panels: Sequence[Panel] = ()
     measures: Sequence[str] = ()
-    """Names of dashes, by their numbers in series."""
+    """Meanings of the dash patterns, by their numbers in series."""
     series: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     notes: list[tuple[View, str]] = field(default_factory=list[tuple[View, str]])
     absent: list[tuple[View, str]] = field(default_factory=list[tuple[View, str]])
-    """Reasons why views have no series, other than that nothing was measured."""
+    """Reasons why views have no series, unless nothing was measured."""
     wide: bool = False
     of_one_topic: bool = False
-    """The chart cannot show all topics together."""
+    """True if the chart cannot show all topics together."""
     why_empty: str = ": not measured, or there were none"
     """Why the table may have no rows for a run."""
 
@@ -95,12 +95,12 @@ class Figure:
 
 
 def place(view: View) -> dict[str, Any]:
-    """Return the keys that every series has."""
+    """Return the keys `run` and `topic`, which every series has."""
     return {"run": view.run, "topic": view.place}
 
 
 def numbers(values: Iterable[float | None]) -> list[float | int | None]:
-    """Return values for JSON."""
+    """Return values as numbers of JSON."""
     return [_number(value) for value in values]
 
 

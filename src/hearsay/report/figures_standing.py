@@ -94,7 +94,7 @@ def connected_by_exchange(runs: Sequence[Run]) -> Figure:
 
 
 def _of_times(table: str, title: str, question: str, y: Axis, *measures: str) -> Figure:
-    """Return a figure of amounts over time, without its lines; the table gives its id, too."""
+    """Return a figure of amounts over time, which has no lines yet; its id is the name of the table."""
     return Figure(id=table, title=title, question=question, kind="lines", source=table, x=Axis("time", "s"),
                   panels=[Panel(y)], measures=measures)  # fmt: skip
 
@@ -106,7 +106,7 @@ def _in_all(total: Mapping[str, float]) -> str:
 
 
 def _over_time(figure: Figure, runs: Sequence[Run], names: Sequence[str], needed: str = "") -> Figure:
-    """Add lines of these columns per second, and the sums of all columns, for runs with rows of what is needed."""
+    """Add lines of these columns per second, and the sums of all columns, for runs in which `needed` is not 0."""
     for run in runs:
         rows = run.read(figure.source).sort_by("second")
         total = {name: float(column(rows, name).sum()) for name in TABLES[figure.source].names[3:]}
@@ -125,7 +125,7 @@ def _over_time(figure: Figure, runs: Sequence[Run], names: Sequence[str], needed
 
 
 def _stretches(rows: Any, names: Sequence[str]) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
-    """Return times and amounts per second; a time without a row has 0."""
+    """Return times and amounts per second. A time without a row has amount 0."""
     width = rows.column("seconds")[0].as_py()
     places = (column(rows, "second") / width).astype(int)
     places -= places[0]

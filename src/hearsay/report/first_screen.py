@@ -24,7 +24,7 @@ from hearsay.studies.settings import differing, shared, size_words
 from hearsay.text.numbers import count, plural, seconds, shown
 
 BAR_STEPS = 50
-"""Widths of bars; the style sheet has a class for each."""
+"""Number of widths of bars; the style sheet has a class for each."""
 MAX_DIFFERENCES = 5
 QUESTIONS = (
     ("delivery_ratio", "delivered", "Does every message arrive?"),
@@ -37,8 +37,8 @@ QUESTIONS = (
     ("state_per_node", "mean memory per node", "How much does a node keep, over time?"),
 )
 _BARS_FROM = {"delivery_ratio": 1, "load_max_over_mean": 1}
-"""Where bars do not begin at 0. Nodes that send alike have a load of 1. Shares delivered, at most 1, have no bars:
-those of 99.9 % and 100 % would look the same."""
+"""Values at which bars begin, if not at 0. Nodes with equal traffic have a load of 1. Shares delivered, at most 1,
+have no bars: those of 99.9 % and 100 % would look the same."""
 MEASURED_AS = {
     "delivery_ratio": "delivery",
     "control_bytes_share": "bytes_out",
@@ -101,7 +101,7 @@ def differences(selection: Selection) -> Html:
 
 
 def _differences(selection: Selection) -> Iterator[tuple[str, Html]]:
-    """Yield what differs, with each value and its runs."""
+    """Yield each setting that differs, with its values and their runs."""
     runs = selection.runs
     rows = [run.headlines[0] if run.headlines else {"nodes": None, "messages": None, "seconds": None} for run in runs]
     values = {
@@ -201,7 +201,7 @@ def is_complete(run: Run) -> bool:
 
 
 def caveats_section(selection: Selection) -> Html:
-    """Return what limits the figures of runs, or nothing."""
+    """Return the limits of the runs' figures; empty if there are none."""
     items = [
         tag("li", named(selection, place), ": ", warning)
         for place, run in enumerate(selection.runs)
@@ -214,7 +214,7 @@ def caveats_section(selection: Selection) -> Html:
 
 
 def caveats(run: Run, checks: Sequence[Row]) -> Iterator[str]:
-    """Yield what limits the figures of a run."""
+    """Yield the limits of a run's figures, a sentence each."""
     if not is_complete(run):
         details = [row["detail"] for row in checks if row["check"] == "incomplete"]
         ended = "was interrupted" if details in ([], [None]) else f"is {details[0]}"

@@ -29,7 +29,7 @@ class RadialTree:
     angle: Floats
     ring: NDArray[np.int64]
     radii: Floats
-    """Radii of the rings 0, 1, …; a ring with more nodes has more room."""
+    """Radii of the rings 0, 1, …; a ring with more nodes has more space before it."""
 
 
 def radial_tree(parents: Sequence[int], hops: Sequence[int | None]) -> RadialTree:
@@ -85,7 +85,7 @@ _UNKNOWN_COLOUR = 7
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A drawn tree; of a large network `drawn` of `total` nodes."""
+    """A drawn tree. In a large network, only `drawn` of `total` nodes are in it."""
 
     picture: Html
     legend: Html
@@ -143,7 +143,7 @@ def message_tree(message: Message, emphasized: Collection[int]) -> Tree | None:
 
 
 def _paths(remote_of: dict[int, int], nodes: Collection[int]) -> set[int]:
-    """Return nodes with all nodes before them on their paths."""
+    """Return these nodes, and all nodes before them on their paths."""
     found: set[int] = set()
     for node in nodes:
         while node in remote_of and node not in found:

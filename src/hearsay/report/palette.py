@@ -10,7 +10,7 @@ LIGHT = ("#0067b1", "#c94f00", "#00805c", "#b0478a", "#8a6d00", "#3b8fd0", "#6b4
 DARK = ("#5aaef2", "#ff9350", "#3ecb9f", "#f08bc8", "#e3c04c", "#a8d8ff", "#b79df0", "#aab4bf")
 COUNT = len(LIGHT)
 NEUTRAL = 7
-"""The number of grey, for what is of no router."""
+"""The number of grey, for series of no router."""
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
 """Routers by the numbers of their colours, in all reports and figures."""
 MARKS = (

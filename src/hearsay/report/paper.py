@@ -98,7 +98,7 @@ def shown(name: str, most: int = 60) -> str:
 
 
 def unit_of(form: Format | Form, highest: float) -> tuple[float, str]:
-    """Return a factor for values, and their unit after multiplication."""
+    """Return the factor that converts values to a unit, and the unit."""
     match form:
         case "percent":
             return 100.0, "%"
@@ -172,7 +172,7 @@ def save(drawn: Any, folder: Path, name: str) -> list[Path]:
 
 
 def _as_png(drawn: Any) -> bytes:
-    """Return PNG. The layout that it computes is kept, as that takes as long as drawing."""
+    """Return the figure as PNG. Its computed layout is kept, since that takes as long as drawing."""
     drawn.set_dpi(DOTS_PER_INCH)
     held = BytesIO()
     import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(drawn).print_png(

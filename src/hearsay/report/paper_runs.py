@@ -40,9 +40,9 @@ _LEGEND, _FOOT = 0.28, 0.45
 _PANEL_PIXELS = 130.0
 """Pixels of a panel of the page for an inch."""
 _MARKS_APART = 0.16
-"""Share of the diagonal of the axes."""
+"""Distance of marks, as a share of the diagonal of the axes."""
 _LARGEST_MARK, _SMALLEST_MARK = 5.0, 3.0
-"""Points."""
+"""Sizes in points."""
 _MAX_NAME_LENGTH = 40
 
 
@@ -121,9 +121,9 @@ def _line(axes: Any, each: dict[str, Any], across: float, factor: float, runs: S
 
 
 def _mark(run: int, runs: Selection, alone: bool = False) -> dict[str, Any]:
-    """Return the mark of a run's lines, at some points of a line, so that runs differ without colours.
+    """Return the mark at some points of a run's lines, so that runs differ without colours.
 
-    The first runs have the largest marks, and each run has them at other points, so that none covers another.
+    The first runs have the largest marks, and each run has them at other points, so that no mark covers another.
     """
     count = len(runs.runs)
     if count == 1:

@@ -33,7 +33,7 @@ _HEIGHT = 2.1
 _NAME_PIXELS, _LINE_PIXELS = 70, 10
 """Room for a name, at 100 pixels per inch."""
 _EDGE = 0.03
-"""Share of the axes outside of their scales."""
+"""Share of the axes outside their scales."""
 
 
 def write_study_figures(swept: Swept, folder: Path) -> list[Path]:
@@ -88,7 +88,7 @@ def _curve(axes: Any, across: Sequence[float], y: Scale, curve: Curve, metric: M
 
 
 def _mark_scales(axes: Any, x: Scale, y: Scale) -> None:
-    """Show the ticks of scales from 0 to 1, which are those of the pages."""
+    """Show the ticks of the pages' scales, which are from 0 to 1."""
     for which, scale in (("x", x), ("y", y)):
         getattr(axes, f"set_{which}lim")(-_EDGE, 1 + _EDGE)
         places, words = zip(*scale.ticks, strict=True)
@@ -155,7 +155,7 @@ def _front(charts: StudyCharts) -> Any:
 
 
 def _name_spots(axes: Any, charts: StudyCharts, x: Scale, y: Scale) -> None:
-    """Name the points of fronts, where a name overlaps no other."""
+    """Write the names of points of fronts, except names that would overlap others."""
     taken: list[tuple[float, float]] = []
     for front in charts.drawn_fronts:
         for spot in front.spots:
@@ -168,7 +168,7 @@ def _name_spots(axes: Any, charts: StudyCharts, x: Scale, y: Scale) -> None:
 
 
 def _grid(facets: int, with_legend: bool, height: float = _HEIGHT) -> tuple[Any, Any]:
-    """Return a figure and its axes: one is as wide as a column, several stand two in a row, on one scale."""
+    """Return a figure and its axes: one fills a column, several are two in a row, with a common scale."""
     across = min(2, facets)
     down = -(-facets // across)
     drawn = sheet(COLUMN if across == 1 else TWO_COLUMNS, height * down + 0.3 * with_legend)

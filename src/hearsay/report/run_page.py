@@ -80,7 +80,7 @@ def run_page(selection: Selection, figures: Sequence[Figure], explained: Html) -
 
 
 def _bar_widths() -> str:
-    """Return a class for each width of a bar, as the policy of the page forbids styles of single elements."""
+    """Return a class for each width of a bar, since the policy of the page forbids styles of single elements."""
     steps = first_screen.BAR_STEPS
     return "".join(f".w-{step} {{ --share: {step / steps:.2f} }}\n" for step in range(1, steps + 1))
 
@@ -194,7 +194,7 @@ def _first_figure(shown: Figure) -> Html:
 
 
 def _figure(selection: Selection, shown: Figure) -> Html:
-    """Return a section with a figure, which opens."""
+    """Return a section with a figure, which can be opened."""
     content = tag("figure", _chart(), _notes(selection, shown), _definition(shown))
     return opening(shown.title, shown.id, content, about=shown.question, class_="wide" if shown.wide else "")
 

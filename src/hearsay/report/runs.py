@@ -58,9 +58,9 @@ class View:
     """Number of the topic; None for all topics together."""
     headline: Row
     nodes: int | None
-    """Nodes of the topic: its members, and nodes that sent parts for it."""
+    """Number of the topic's members, and of other nodes that sent parts for it."""
     alone: bool
-    """The run has no other topic."""
+    """True if the run has no other topic."""
 
     def rows(self, table: Any) -> Any:
         """Return the rows of the topic."""
@@ -69,7 +69,7 @@ class View:
         return table.filter(compute.equal(table.column("topic"), self.topic))
 
     def rows_and_loose(self, table: Any) -> Any:
-        """Return the rows of the topic; of a run with one topic also those without topic (IWANT, connections)."""
+        """Return the rows of the topic; if it is the only one, also rows without a topic (IWANT, connections)."""
         if self.topic is None or not self.alone:
             return self.rows(table)
         return table.filter(compute.equal(compute.fill_null(table.column("topic"), self.topic), self.topic))
@@ -94,7 +94,7 @@ class Run:
         return _read(self.folder, table, columns or TABLES[table].names)
 
     def nodes_of(self, headline: Row) -> int | None:
-        """Return the nodes of a topic in the table of balance, or else the nodes of the run."""
+        """Return the number of a topic's nodes, from the table of balance, or else that of the run."""
         return self._balanced.get(headline["topic"]) or headline["nodes"]
 
     def why_not(self, figure: str) -> str | None:
@@ -103,7 +103,7 @@ class Run:
 
     @property
     def of_real_nodes(self) -> bool:
-        """Return whether figures are missing, as in all traces of real nodes."""
+        """Return whether the trace lacks figures, as those of real nodes do."""
         return bool(self._unmeasured)
 
     def without_scripts(self, table: Any) -> Any:
@@ -173,9 +173,9 @@ class Selection:
 
     runs: Sequence[Run]
     topics: Sequence[str]
-    """With several topics, the first one is all of them together."""
+    """Names of the topics. If there are several, the first entry is all of them together."""
     left_out: int
-    """Number of further topics."""
+    """Number of topics that are not in the report."""
 
     @cached_property
     def routers(self) -> list[str | None]:

@@ -34,7 +34,7 @@ from hearsay.text.numbers import count, figure, plural, seconds
 _HIGH = 400
 _CARD_WIDE, _CARD_HIGH = 460, 280
 _LABEL_WIDE, _LABEL_SHARE = 150, 0.33
-"""Width at the right of a picture for the names of thresholds, at most a share of it."""
+"""Maximum width for the names of thresholds at the right of a picture, in pixels and as a share of it."""
 _LETTERS = 11
 """Height of a line of text."""
 
@@ -88,7 +88,7 @@ def _plot(played: Played, values: Sequence[float], title: str, width: int, heigh
 
 
 def _times(end: float, right: float) -> Scale:
-    """Return a scale to `right` with ticks to `end`: beyond are the names of thresholds."""
+    """Return a scale that ends at `right` and has ticks up to `end`; threshold names are between the two."""
     rounded = scale_of_values([0.0, end], "s")
     share = rounded.at(right)
     ticks = tuple((at / share, words) for at, words in rounded.ticks if at <= rounded.at(end))

@@ -40,7 +40,7 @@ COPIES, SPEED, DELIVERED = "copies_per_delivery", "latency_p99_ms", "delivery_ra
 MAPPED = (DELIVERED, SPEED, COPIES, "control_per_delivery")
 
 Steps = dict[int, int]
-"""A step for some axes, both by number."""
+"""Number of a step, by number of its axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Front:
 
 
 class StudyCharts:
-    """The charts of a sweep. Without axes there are none."""
+    """The charts of a sweep. A sweep without axes has none."""
 
     def __init__(self, swept: Swept) -> None:
         self.swept = swept

@@ -30,7 +30,7 @@ from hearsay.text.numbers import FORMS
 
 _CELL, _ROW = 74, 40
 _LIGHT = 0.55
-"""Shade above which words on a cell are white."""
+"""Shades of cells above this have white words."""
 
 
 def curve_pictures(charts: StudyCharts, facets: Sequence[Facet], metric: Metric) -> list[Html]:
@@ -148,7 +148,7 @@ def _labels(labels: Sequence[tuple[str, svg.Point]], plane: tuple[float, float, 
 
 ON_FRONT, START, BEST, OTHER = 0, 1, 2, 7
 ENDINGS = {Ended.FINISHED: 0, Ended.BREAKS: 1, Ended.BEATEN: 7, Ended.OUT_OF_RUNS: 4}
-"""Colours of points of a tuning by their ends; other points have no value."""
+"""Colours of a tuning's points, by the reason why they ended; other points have no value."""
 FRONT_ENTRIES = {ON_FRONT: "on the front", OTHER: "other points", START: "start", BEST: "best"}
 ENDED_ENTRIES = {number: str(ended) for ended, number in ENDINGS.items()}
 

@@ -24,7 +24,7 @@ _MAX_SIGNED_TICKS = 7
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """`at` returns the place of a value, from 0 to 1; `ticks` are places with labels."""
+    """A scale: `at` returns the place of a value, from 0 to 1; `ticks` are places with labels."""
 
     at: Callable[[float], float]
     ticks: tuple[tuple[float, str], ...]
@@ -90,7 +90,7 @@ def _log(low: float, high: float) -> Callable[[float], float]:
 
 
 def round_step(rough: float) -> float:
-    """Return the next round number."""
+    """Return the next round number that is not smaller."""
     power = 10.0 ** floor(log10(rough))
     return next(digit * power for digit in (1, 2, 2.5, 5, 10) if digit * power >= rough * 0.999)
 
@@ -194,7 +194,7 @@ class Plot:
         return line(across, self._down(0), across, self._down(1), class_)
 
     def plane(self) -> tuple[float, float, float]:
-        """Return the left, right and lower ends."""
+        """Return the left, right and lower ends of the plane."""
         return self._left, float(self.width), self._down(0)
 
     def add(self, *parts: Html) -> None:

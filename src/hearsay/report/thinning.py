@@ -1,4 +1,4 @@
-"""Reduces curves of millions of values to a few hundred points that look the same."""
+"""Reduce curves of millions of values to a few hundred points that look the same."""
 
 from __future__ import annotations
 

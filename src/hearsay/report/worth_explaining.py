@@ -1,4 +1,4 @@
-"""The messages of a report that are worth explaining: the slowest, and those that due nodes never got.
+"""The messages of a report that are worth explaining: the slowest, and those that did not reach all due nodes.
 
 Rules:
 
@@ -58,7 +58,7 @@ class _Notable:
 def worth_explaining(
     selection: Selection, named: Callable[[int], Html], everything: bool, say: Callable[[str], None]
 ) -> Html:
-    """Return the section, or nothing. `named` shows a run; `everything` also explains what takes long."""
+    """Return the section, or nothing. `named` shows a run; `everything` ignores the bound `MAX_ROWS`."""
     notable = [each for place, run in enumerate(selection.runs) for each in _notable(place, run, len(selection.runs))]
     if not notable:
         return Html("")
@@ -100,7 +100,7 @@ def _notable(place: int, run: Run, runs: int) -> Iterator[_Notable]:
 
 
 def _took_us(messages: Any) -> Any:
-    """Return when the last due node had each message, as far as the table has it."""
+    """Return when the last due node had each message, if the table contains it."""
     undue = compute.subtract(messages.column("delivered"), messages.column("delivered_eligible"))
     all_due = compute.fill_null(compute.equal(undue, 0), True)
     last = compute.if_else(all_due, messages.column("max_us"), None)

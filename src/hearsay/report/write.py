@@ -1,4 +1,4 @@
-"""Writes the report of analysed runs as one HTML file."""
+"""Write the report of analysed runs as one HTML file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FIGURES = (
 )
 
 OPTIONAL = ("scores", "promises", "idontwant", "exchange")
-"""Figures that only some routers have; they are left out without data."""
+"""Figures that only some routers have. Without data, they are omitted."""
 
 MEASURED_AS = {
     "control": "bytes_out",
@@ -61,7 +61,7 @@ REPORT = "report.html"
 def write_report(
     runs: Sequence[Path], out: Path | None, *, explain: bool = False, say: Callable[[str], None] = lambda _: None
 ) -> Path:
-    """Write the report of runs, without `out` into the folder of the first; return its path.
+    """Write the report of runs (default: into the folder of the first), and return its path.
 
     `explain` adds explanations for large runs and several runs. `say` gets the progress of explanations.
     """
