@@ -1,1 +1,1 @@
-"""A network while it runs, as a page that browsers draw: rows go in, frames come out."""
+"""A page that shows a network while it runs: trace rows go in, frames for browsers come out."""

@@ -2,12 +2,12 @@
 
 Rules:
 
-* The source owns the picture: it feeds it and calls `beat` from its own thread; all else is called from the loop.
+* The source owns the picture: its thread adds rows and calls `beat`. All other methods are called on the loop.
 * A frame is dropped while the previous one waits; the next frame contains its changes.
 * A browser that reads too slowly loses its waiting frames, and receives a snapshot instead.
 * Before the first frame, browsers receive the reason for which the source waits.
-* The history holds the frames of the whole run in bounded room, so that a page that is opened late can go back. Above
-  `MOST_FRAMES` each two frames become one: counts are added, and of changes the end is kept. It has no messages.
+* The history contains the frames of the whole run in bounded memory, so that a page that opens late can go back.
+  Above `MOST_FRAMES`, each two frames become one: counts are added, and the last state is kept. It has no messages.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hearsay.watch.picture.picture import Changes, Picture, Places
 
 MOST_FRAMES = 600
 MOST_CHANGES = 300_000
-"""Changes of links and nodes in all frames; above it, frames are merged."""
+"""Maximum changes of links and nodes in all frames; then frames are merged."""
 _LATEST = ("number", "now", "alive", "lost", "refused", "members", "scores", "run")
 
 
@@ -48,7 +48,7 @@ class _Frame:
         return len(self.links) + len(self.up) + len(self.reached)
 
     def add(self, other: _Frame) -> None:
-        """The changes after it."""
+        """Merge the next frame into this one."""
         self.latest |= other.latest
         self.rates = [one + more for one, more in zip_longest(self.rates, other.rates, fillvalue=0)]
         for latency, count in other.latencies.items():
@@ -78,7 +78,7 @@ class History:
         self._frames: list[_Frame] = []
         self._changes = 0
         self._stride = 1
-        """Number of frames that become one."""
+        """Number of frames that are merged into one."""
         self._open = _Frame()
         self._in_open = 0
 
@@ -106,7 +106,7 @@ class History:
         return self._frames[-1] if self._frames else self._open
 
     def _thin_out(self) -> None:
-        """The last of an odd number is open again."""
+        """Merge each two frames into one. If their number is odd, the last one is open again."""
         if len(self._frames) % 2:
             again = self._frames.pop()
             again.add(self._open)
@@ -120,7 +120,7 @@ class History:
 
 
 def _frame_of(changes: Mapping[str, Any]) -> _Frame:
-    """Its lists become what can be added to."""
+    """Return a frame with counts and changes in the form in which they can be merged."""
     found = _Frame({name: changes[name] for name in _LATEST if name in changes}, list(changes.get("rates", ())))
     latencies = changes.get("latencies", [])
     found.latencies = dict(zip(latencies[::2], latencies[1::2], strict=True))
@@ -136,13 +136,13 @@ def _frame_of(changes: Mapping[str, Any]) -> _Frame:
 FRAMES_PER_SECOND = 30
 FRAME_S = 1 / FRAMES_PER_SECOND
 _HAND_OVER_S = 0.002
-"""So long at least the source leaves the loop alone, which may have a frame to hand over."""
+"""Minimum time in which the source leaves the loop alone, so that the loop can send a waiting frame."""
 MOST_WAITING = 15
-"""Frames that wait for a browser."""
+"""Maximum frames that wait for a browser."""
 MOST_WAITING_BYTES = 4_000_000
 MOST_VIEWERS = 16
 MOST_ASKED = 64
-"""Requests that wait for the source."""
+"""Maximum requests that wait for the source."""
 
 
 class Refused(Exception):
@@ -150,19 +150,19 @@ class Refused(Exception):
 
 
 class Viewer:
-    """One browser, on the side of the loop."""
+    """One browser, as the loop sees it."""
 
     def __init__(self) -> None:
         self._waiting: deque[bytes] = deque()
         self._something = asyncio.Event()
         self._closed = False
         self.behind = True
-        """It needs the whole picture."""
+        """True if the browser needs a snapshot."""
         self.is_new = True
-        """It needs to know how it came to that, too."""
+        """True if it needs the history, too."""
 
     async def next(self) -> bytes | None:
-        """The next frame; nothing when there will be none."""
+        """Return the next frame; None when there are no more."""
         while not self._waiting:
             if self._closed:
                 return None
@@ -211,7 +211,7 @@ class Broadcast:
     # Called by the source.
 
     def tell(self, **news: Any) -> None:
-        """Add state that no row has to the next frame, and to the snapshot of new browsers."""
+        """Add state that is not in rows to the next frame, and to the snapshot of new browsers."""
         self._news |= news
         self.about |= news
 
@@ -221,11 +221,11 @@ class Broadcast:
         return monotonic() >= self._due_s or self.woken.is_set()
 
     def rest(self) -> None:
-        """Until the next frame, or until a browser asks for something."""
+        """Wait until the next frame is due, or until a browser asks for something."""
         self.woken.wait(min(max(self._due_s - monotonic(), _HAND_OVER_S), FRAME_S))
 
     def beat(self, now_us: Micros, state: Changes, perform: Callable[[dict[str, Any]], Any]) -> None:
-        """Answer what browsers ask, by `perform`, and send a frame if it is time."""
+        """Answer requests of browsers by `perform`, and send a frame if one is due."""
         self.awaited = None
         self.woken.clear()
         self._answer(perform)
@@ -310,5 +310,5 @@ class Broadcast:
 
 
 def _event(content: Changes | str) -> bytes:
-    """A server-sent event: JSON has no line breaks."""
+    """Return a server-sent event. JSON has no line breaks."""
     return b"data: " + json.dumps(content, separators=(",", ":")).encode() + b"\n\n"

@@ -28,29 +28,29 @@ from hearsay.watch.picture.picture import Picture
 
 MOST_FOLLOWERS = 4
 MOST_ROWS = 20_000
-"""Rows of one line."""
+"""Maximum rows of a line."""
 MOST_LINE = 16_000_000
-"""Bytes of one line; names of all peers may be in the first."""
+"""Maximum bytes of a line. The first line may have the names of all peers."""
 MOST_NAMES = 100_000
-"""Peers, and as many topics, of one node."""
+"""Maximum peers of one node, and maximum topics."""
 MOST_LETTERS = 1_000
 OWN = 0
 """The node's own number."""
 
 
 class NoRows(Exception):
-    """A line that no node says."""
+    """A line that no node sends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The content of a line; names are new ones only."""
+    """The content of a line. Its names are only those that are new."""
 
     peers: tuple[str, ...]
     topics: tuple[str, ...]
     rows: Rows
     can: tuple[str, ...] = ()
-    """Controls of the node, in the first line."""
+    """Controls of the node; only in the first line."""
 
     def line(self) -> bytes:
         content = {
@@ -63,7 +63,7 @@ class Piece:
 
 
 class RowStream:
-    """The node's side. All is called from its loop."""
+    """The stream on the side of the node. Its loop calls all methods."""
 
     def __init__(self, picture: Picture, can: Sequence[str]) -> None:
         self._picture = picture
@@ -82,7 +82,7 @@ class RowStream:
         self._followers.pop(viewer, None)
 
     def tell(self, rows: Rows, names: tuple[Sequence[str], Sequence[str]], now_us: Micros) -> None:
-        """Send the rows that the picture contains now."""
+        """Send the rows that the picture has just taken."""
         peers, topics = names
         for viewer, (sent_peers, sent_topics) in list(self._followers.items()):
             new = tuple(peers[sent_peers:]), tuple(topics[sent_topics:])
@@ -98,7 +98,7 @@ class RowStream:
 
 
 def piece_of(line: bytes) -> Piece:
-    """Raises `NoRows`."""
+    """Return the content of a line. Raises `NoRows` if it is malformed."""
     try:
         content: Any = json.loads(line)
         peers, topics, packed, can = content["peers"], content["topics"], content["rows"], content.get("can", [])
@@ -121,7 +121,7 @@ def _texts(found: Any) -> tuple[str, ...]:
 
 
 def _standing(picture: Picture, now_us: Micros) -> Rows:
-    """Rows that make the same picture of the node's own links and topics."""
+    """Return rows that describe the node's present links and topics."""
     found = [node_up_row(now_us, OWN)]
     numbers = picture.drawn.numbers
     links = [(layer, numbers[peer]) for layer, place, peer in picture.links.links if numbers[place] == OWN]
@@ -132,14 +132,14 @@ def _standing(picture: Picture, now_us: Micros) -> Rows:
 
 
 class Numbers:
-    """Numbers that several nodes share for the same names."""
+    """Numbers for names that several nodes share."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def of(self, name: str) -> int:
-        """None when there are too many."""
+        """Return the number of a name; `NONE` if there are too many names."""
         found = self._numbers.get(name)
         if found is None:
             if len(self.names) >= MOST_NAMES:
@@ -150,7 +150,7 @@ class Numbers:
 
 
 class SharedNames:
-    """The shared numbers for one node's numbers of peers and topics."""
+    """The mapping from one node's numbers of peers and topics to the shared numbers."""
 
     def __init__(self, peers: Numbers, topics: Numbers) -> None:
         self._of_all = peers, topics
@@ -158,7 +158,7 @@ class SharedNames:
         self.topics: list[int] = []
 
     def translated(self, piece: Piece) -> Rows:
-        """The rows of the piece. Raises `NoRows` when there are too many names."""
+        """Return the rows with shared numbers. Raises `NoRows` if there are too many names."""
         peers, topics = self._of_all
         self.peers += map(peers.of, piece.peers)
         self.topics += map(topics.of, piece.topics)

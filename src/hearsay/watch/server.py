@@ -49,7 +49,7 @@ _SEND_BUFFER = 262_144
 
 
 class Stream(Protocol):
-    """A stream of events for every viewer."""
+    """An object that sends events to viewers."""
 
     def join(self) -> Viewer: ...
 
@@ -60,7 +60,7 @@ class WatchServer:
     def __init__(
         self, broadcast: Broadcast, scenario: Callable[[], str] | None = None, rows: Stream | None = None
     ) -> None:
-        """`scenario` gives the run's scenario file, where there is one, `rows` a node's rows."""
+        """Create the server. `scenario` returns the run's scenario file; `rows` is the stream of a node's rows."""
         self.broadcast = broadcast
         self._streams: dict[str, Stream] = {"frames": broadcast} | ({} if rows is None else {"rows": rows})
         self._scenario = scenario
@@ -71,7 +71,7 @@ class WatchServer:
         """The page's address, with the token."""
 
     async def listen(self, host: str, port: int) -> None:
-        """`OSError` says why that cannot be."""
+        """Listen at an address. Raises `OSError` if that is impossible."""
         name, self._port = await self._server.listen(host, port)
         shown = "127.0.0.1" if name == "0.0.0.0" else "[::1]" if name == "::" else name
         shown = f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown
@@ -141,7 +141,7 @@ async def _tell(stream: Stream, reader: asyncio.StreamReader, writer: asyncio.St
 
 
 async def _close_with(reader: asyncio.StreamReader, viewer: Viewer) -> None:
-    """Free the slot of a closed connection at once."""
+    """Close the viewer as soon as its connection is closed, to free its slot."""
     with suppress(OSError):
         await reader.read(1)
     viewer.close()

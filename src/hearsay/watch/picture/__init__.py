@@ -1,1 +1,1 @@
-"""The state of the picture: rows of a trace in, changes for browsers out; pure, and bounded."""
+"""The state of the picture: trace rows go in, changes for browsers come out. It is bounded and performs no I/O."""

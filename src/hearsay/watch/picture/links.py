@@ -23,18 +23,18 @@ NOT_DRAWN = -1
 
 class DrawnNodes:
     def __init__(self, known: int = 0, most: int = MOST_DRAWN) -> None:
-        """`known` nodes, 0 … known - 1, are there from the start; without, nodes are drawn as they are met."""
+        """Start with the nodes 0 … `known` - 1. If there are none, nodes are drawn as rows mention them."""
         self.known = known
         self._most = most
         self._grows = not known
         self.numbers: list[int] = sample_of_nodes(np.arange(known, dtype=np.int64), most).tolist()
-        """The numbers of those that are drawn, by place."""
+        """The numbers of the drawn nodes, by place."""
         self._places = np.full(max(known, 1), NOT_DRAWN, dtype=np.int64)
         if known:
             self._places[self.numbers] = np.arange(len(self.numbers))
 
     def meet(self, nodes: Ints) -> None:
-        """Nodes that rows speak of; some may be drawn from now on."""
+        """Add nodes that rows mention, while there is room."""
         if not self._grows or len(self.numbers) >= self._most:
             return
         for node in np.unique(nodes).tolist():
@@ -57,13 +57,13 @@ class DrawnNodes:
 
 
 CONNECTIONS = NONE
-"""The layer of connections; the others are topics."""
+"""The layer of connections. Each other layer is a topic."""
 MOST_LINKS = 60_000
-"""Links that are drawn, of all layers."""
+"""Maximum links that are drawn, in all layers."""
 MOST_MEMBERSHIPS = 20_000_000
-"""Memberships and links that are kept; beyond this bound they are unknown."""
+"""Maximum memberships and links that are kept; further ones are unknown."""
 MOST_MOVES = 20_000
-"""Joins and leaves that are remembered with their times."""
+"""Maximum joins and leaves that are kept with their times."""
 
 _ADDS = {TraceEvent.GRAFT, TraceEvent.EAGER, TraceEvent.ADD_PEER}
 _REMOVES = {TraceEvent.PRUNE, TraceEvent.LAZY, TraceEvent.NEIGHBOR_DOWN, TraceEvent.REMOVE_PEER}
@@ -83,17 +83,17 @@ class Links:
         """Numbers of the nodes whose start was traced."""
         self.links: dict[Link, None] = {}
         self._traced: set[int] = set()
-        """Nodes that tell themselves when they come and go; of others their peers do."""
+        """Nodes that trace their own starts and stops. For others, connections of their peers count."""
         self.members: dict[int, dict[int, int]] = {}
-        """By topic and node: how many links the node has there."""
+        """Number of links, by topic and node."""
         self._memberships = 0
         self.moves: deque[tuple[Micros, int, int, bool]] = deque(maxlen=MOST_MOVES)
-        """When, in which topic, which node, and whether it joined."""
+        """Joins and leaves: time, topic, node, and True for a join."""
         self._moved_up: dict[int, bool] = {}
         self._changed: dict[Link, bool] = {}
 
     def take(self, rows: Rows) -> None:
-        """In the order of time; of one time in the order they come in."""
+        """Take rows in the order of time. Rows of one time keep their order."""
         of_links = rows[np.isin(rows[:, Column.EVENT], _OF_LINKS)]
         if not len(of_links):
             return
@@ -119,14 +119,14 @@ class Links:
                 self._down(now_us, node, place)
 
     def changes(self) -> tuple[list[tuple[int, bool]], list[Link], list[Link]]:
-        """Places that came up or went down, links that came, and links that went, since the last call."""
+        """Return nodes (by place) that went up or down, new links, and removed links, since the last call."""
         moved, changed = list(self._moved_up.items()), self._changed
         self._moved_up, self._changed = {}, {}
         added = [link for link, there in changed.items() if there]
         return moved, added, [link for link, there in changed.items() if not there]
 
     def members_at(self, topic: int, time_us: Micros) -> Ints:
-        """Former members of a topic by number: rows of a message may follow the row of a leave."""
+        """Return the members of a topic at an earlier time: rows of a message may follow the row of a leave."""
         members = set(self.members.get(topic, ()))
         for when, where, node, joined in reversed(self.moves):
             if when <= time_us:
@@ -136,12 +136,12 @@ class Links:
         return np.fromiter(members, dtype=np.int64)
 
     def degrees(self, topic: int) -> list[int]:
-        """How many members of a topic have 0, 1, … links."""
+        """Return the numbers of a topic's members with 0, 1, … links."""
         counts = np.array([*self.members.get(topic, {}).values()], dtype=np.int64)
         return np.bincount(np.maximum(counts, 0)).tolist() if len(counts) else []
 
     def of_node(self, node: int) -> Iterable[tuple[int, int]]:
-        """The topics that a node is in, each with how many links it has there."""
+        """Return the topics of a node, with its number of links in each."""
         return [(topic, members[node]) for topic, members in self.members.items() if node in members]
 
     def _link(self, layer: int, node: int, place: int, other: int) -> None:
@@ -192,7 +192,7 @@ class Links:
             self._moved_up[place] = True
 
     def _down(self, now_us: Micros, node: int, place: int) -> None:
-        """Its own links are gone with it; its peers' links to it are until they notice."""
+        """Remove the node and its own links. Links of peers to it remain until the peers notice."""
         self.up.discard(node)
         for topic in self.members:
             self._leave(now_us, topic, node)
@@ -203,7 +203,7 @@ class Links:
                 self._note(link, False)
 
     def _note(self, link: Link, there: bool) -> None:
-        """Changes that cancel each other between two calls are omitted."""
+        """Note a change. Two changes that cancel each other before the next call are omitted."""
         if self._changed.get(link, there) == there:
             self._changed[link] = there
         else:

@@ -1,6 +1,6 @@
-"""The picture of a network: rows in, changes out, a snapshot for late viewers, and the places of drawn nodes.
+"""The picture of a network: it takes rows, and returns changes, a snapshot for late viewers, and places of nodes.
 
-`changes` and `whole` have the same shape: applied to an empty picture, a snapshot gives what all changes so far give.
+`changes` and `whole` have the same form: a snapshot and all changes so far, applied to an empty picture, are equal.
 Rates and latencies describe the time since the last frame, so only changes contain them. Places follow from
 links, and a thread of its own lays them out on request.
 """
@@ -22,10 +22,10 @@ from hearsay.watch.picture.spreads import Spread, Spreads, Step
 from hearsay.watch.picture.traffic import Standing, Traffic
 
 MOST_TOPICS = 64
-"""Topics whose members and links are in every frame: the first ones of the trace."""
+"""Maximum topics whose members and links are in every frame: the first ones of the trace."""
 
 Changes = dict[str, Any]
-"""As browsers get them; see `docs/guide/watch.md`."""
+"""Changes in the form for browsers; see `docs/guide/watch.md`."""
 
 
 class Picture:
@@ -41,7 +41,7 @@ class Picture:
         self._sent_state: Changes = {}
 
     def take(self, rows: Rows) -> None:
-        """Rows that come later are not earlier; rows of one call may be in any order of time."""
+        """Take rows, in any order of time within a call; rows of later calls are not earlier."""
         if not len(rows):
             return
         self.drawn.meet(rows[:, [Column.PEER, Column.REMOTE]].ravel())
@@ -101,7 +101,7 @@ class Picture:
         }
 
     def density(self, serial: int, late_us: Micros) -> Changes | None:
-        """Where in a large network a message was, so long after it was published; none if that is not known."""
+        """Return where a message was in a large network, at a time after its publication; None if unknown."""
         found = self.spreads.density(serial, late_us)
         return None if found is None else {"arrived": found[0], "due": found[1]}
 
@@ -136,7 +136,7 @@ def _progress(spread: Spread, steps: list[Step]) -> list[int]:
 
 
 SIDE = 10_000
-"""Places go to browsers as whole numbers from 0 to this."""
+"""Browsers receive places as integers from 0 to this."""
 _LINKS_PER_NODE = 2
 _MOST_PULLING = 6_000
 
@@ -149,11 +149,11 @@ class Places:
         self._wanted = False
 
     def want(self) -> None:
-        """Lay them out by the links of now."""
+        """Request a new layout, by the present links."""
         self._wanted = True
 
     def news(self) -> list[int] | None:
-        """x and y of each place in turn, once they are known."""
+        """Return x and y of each place in turn, when a new layout is ready; otherwise None."""
         found, self._found = self._found, None
         if self._wanted and self._thread is None and self._is_linked:
             self._wanted = False
@@ -170,7 +170,7 @@ class Places:
         return nodes > 1 and len(self._picture.links.links) >= _LINKS_PER_NODE * nodes
 
     def _graph(self) -> tuple[int, np.ndarray]:
-        """Return nodes and links, those of topics before connections, which are many and show less."""
+        """Return the number of nodes, and links: those of topics before connections, which are less informative."""
         links = sorted(self._picture.links.links, key=lambda link: link[0] < 0)
         pairs = {(min(node, peer), max(node, peer)): None for _, node, peer in links}
         return len(self._picture.drawn.numbers), np.array(list(pairs)[:_MOST_PULLING], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The spread of messages: the nodes that each recent message has reached, and how densely."""
+"""The spread of messages: which nodes each recent message has reached, and where in a large network."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Awaited:
         there = np.zeros(int(nodes.max(initial=-1)) + 1, dtype=np.bool_)
         there[nodes] = True
         self.count = int(np.count_nonzero(there))
-        """How many there were in the beginning."""
+        """Number of nodes at the publication."""
         self._bits = np.packbits(there, bitorder="little")
 
     def arrived(self, nodes: Ints) -> Ints:
-        """Where among these are those that it had not reached before; they are not awaited any more."""
+        """Remove nodes from the set. Returns the positions of those among `nodes` that were in it."""
         given = np.flatnonzero((nodes >= 0) & (nodes < 8 * len(self._bits)))
         nodes, first = np.unique(nodes[given], return_index=True)
         is_new = (self._bits[nodes >> 3] >> (nodes & 7)) & 1 == 1
@@ -39,17 +39,17 @@ CELLS = 1024
 
 class Density:
     def __init__(self, nodes: int, due: Ints, classes: int) -> None:
-        """Density in a network of `nodes` nodes; `due` are the numbers of the nodes due the message."""
+        """Start the density of a message in a network of `nodes` nodes; `due` are the nodes that are due it."""
         self._nodes = nodes
         self.due = self._counted(due)
         self._arrived = np.zeros((classes, CELLS), dtype=np.uint16)
 
     def arrive(self, nodes: Ints, classes: Ints) -> None:
-        """Nodes of those that are due got it, with such latencies."""
+        """Count deliveries at due nodes, each with its class of latency."""
         np.add.at(self._arrived, (classes, self._cells(nodes)), 1)
 
     def arrived(self, classes: int) -> list[int]:
-        """Number of deliveries of each cell, by class of latency."""
+        """Return the number of deliveries in each cell, in the first `classes` classes of latency."""
         return self._arrived[:classes].sum(axis=0, dtype=np.int64).tolist()
 
     def _cells(self, nodes: Ints) -> Ints:
@@ -61,15 +61,15 @@ class Density:
 
 
 MOST_MESSAGES = 200
-"""Messages that are remembered; the oldest goes first."""
+"""Maximum messages that are kept; the oldest is forgotten first."""
 MOST_FORGOTTEN = 20_000
 """Publication times of forgotten messages, for the latencies of late deliveries."""
 MOST_STEPS = 2_000
-"""Deliveries that are remembered of a message, at drawn nodes."""
+"""Maximum deliveries at drawn nodes that are kept of a message."""
 MOST_NEW_STEPS = 5_000
-"""The same for all messages between two frames."""
+"""Maximum of such deliveries of all messages between two frames."""
 LATENCY_EDGES_MS = tuple(round(1.25 ** (power / 10), 4) for power in range(551))
-"""Edges of the latency classes, from 1 ms to some four minutes in steps of 2.3 %."""
+"""Edges of the latency classes, from 1 ms to about four minutes in steps of 2.3 %."""
 _EDGES_US = np.array(LATENCY_EDGES_MS) * 1000
 _PER_DENSITY_CLASS = 10
 _DENSITY_CLASSES = len(LATENCY_EDGES_MS) // _PER_DENSITY_CLASS + 2
@@ -92,14 +92,14 @@ class Spread:
     published_us: Micros
     size: int
     awaited: Awaited
-    """The nodes in the topic when it was published, without the publisher, that do not have it yet."""
+    """The members of the topic at the publication that do not have the message yet, without the publisher."""
     density: Density | None
-    """Where those are that have it, in a network of which a sample is drawn."""
+    """Where the message is, in a network of which only a sample is drawn."""
     reached: int = 0
     """Number of members at the publication that have the message."""
     steps: list[Step] = field(default_factory=list[Step])
     sent_steps: int = 0
-    """Number of steps that frames contain."""
+    """Number of steps that frames have contained."""
     changed: bool = True
 
 
@@ -227,7 +227,7 @@ class Spreads:
         self._add(number, topic, publisher, row[Column.TIME_US], max(row[Column.BYTES], 0))
 
     def _met(self, row: list[int]) -> Spread:
-        """Begin a message without a publication in the trace at its first delivery."""
+        """Start a message whose publication is not in the trace, at its first delivery."""
         return self._add(row[Column.MESSAGE], row[Column.TOPIC], NONE, row[Column.TIME_US], 0)
 
     def _add(self, number: int, topic: int, publisher: int, published_us: Micros, size: int) -> Spread:

@@ -12,7 +12,7 @@ from hearsay.watch.picture.links import NOT_DRAWN, DrawnNodes, Ints
 
 _QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)
 MOST_SCORES = 200_000
-"""Scores of a sample that are looked at for its quantiles."""
+"""Maximum scores of a sample that count for its quantiles."""
 
 
 class Standing:
@@ -33,7 +33,7 @@ class Standing:
             self._sample(time_us, scores[scores[:, Column.TIME_US] == time_us])
 
     def changes(self) -> dict[str, list[float]]:
-        """The sample, if it is new or has grown; else nothing."""
+        """Return the sample if it is new or has grown, otherwise nothing."""
         if not self._changed:
             return {}
         self._changed = False
@@ -58,7 +58,7 @@ class Standing:
         return float(self._sums[place] / self._counts[place])
 
     def _sample(self, time_us: int, scores: Rows) -> None:
-        """A sample may come in pieces, all of one time."""
+        """Add scores to the sample. A sample may arrive in several calls, all with the same time."""
         values = scores[:, Column.BYTES].copy().view(np.float64)
         finite = np.isfinite(values)
         places, values = self._drawn.places(scores[finite, Column.REMOTE]), values[finite]
@@ -87,9 +87,9 @@ class Traffic:
         self._drawn = drawn
         self.rates = np.zeros(len(RATES), dtype=np.int64)
         self.reasons = np.zeros((2, len(_REASONS)), dtype=np.int64)
-        """Parts that were lost on the way, and parts and messages that were refused, by reason; in all."""
+        """Totals of parts lost on the way, and of parts and messages refused, by reason."""
         self.of_nodes = np.zeros((0, len(RATES)), dtype=np.int64)
-        """By place, in all."""
+        """Totals by place."""
 
     def take(self, rows: Rows) -> None:
         events = rows[:, Column.EVENT]
@@ -118,7 +118,7 @@ class Traffic:
             np.add.at(self.reasons[line], reasons[known], (counted if line else ones)[chosen][known])
 
     def changes(self) -> list[int]:
-        """The rates, counted since the last call."""
+        """Return the counts since the last call, and reset them."""
         counted = self.rates.tolist()
         self.rates[:] = 0
         return counted

@@ -1,1 +1,1 @@
-"""Where rows come from: a simulation, a run folder, a node."""
+"""Sources of rows: a simulation, a run folder, or nodes."""

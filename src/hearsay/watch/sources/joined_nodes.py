@@ -1,13 +1,13 @@
-"""Several nodes that run, in one picture: rows of each, put in the order of their times as far as they come in time.
+"""Several running nodes in one picture. Their rows are sorted by time, except those that arrive too late.
 
 Rules:
 
-* A row is shown `HOLD_US` after its time, so that rows of others with earlier times come before it; one whose node's
-  clock is ahead, so long after it came. One that comes too late for its place is shown at once, and counted.
-* Clocks are taken as they are: between machines whose clocks differ, latencies are wrong by the difference.
+* A row is shown `HOLD_US` after its time, so that earlier rows of other nodes come before it. If the node's
+  clock is ahead, it is shown `HOLD_US` after its arrival. A row that arrives too late is shown at once, and counted.
+* Clocks are not corrected: if clocks of machines differ, latencies are wrong by the difference.
 * A disconnected node is down; when it returns, it sends its state again.
-* Waiting rows are bounded: excess rows are counted and dropped. A disconnection always has room: nothing
-  else would ever take it down.
+* Waiting rows are bounded: excess rows are counted and dropped. A disconnection always has room, since nothing
+  else would show the node as down.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from hearsay.watch.sources.pacing import answer, is_place
 
 HOLD_US: Micros = 300_000
 MOST_WAITING = 200_000
-"""Rows."""
+"""Maximum rows that wait."""
 MOST_PIECES = 1_000
-"""Pieces that threads have read, waiting for the picture."""
+"""Maximum pieces that threads have read and the picture has not taken."""
 MOST_NAMES = 2_000
 MOST_NODES = 64
 
 
 @dataclass(slots=True)
 class _Joined:
-    """One of the nodes; its names only while it is there."""
+    """One of the nodes. It has names only while it is connected."""
 
     remote: RemoteNode
     names: SharedNames | None = None
@@ -51,13 +51,13 @@ class _Joined:
 
     @property
     def own(self) -> int:
-        """Its number here."""
+        """Return the node's own number in the picture."""
         return self.names.peers[OWN] if self.names is not None and self.names.peers else NONE
 
 
 class JoinedNodesSource:
     def __init__(self, nodes: Sequence[RemoteNode]) -> None:
-        """The nodes are connected to."""
+        """Show these nodes, to which `connect` was called."""
         self.picture = Picture(DrawnNodes())
         self._nodes = [_Joined(node) for node in nodes]
         self._peers, self._topics = Numbers(), Numbers()
@@ -75,7 +75,7 @@ class JoinedNodesSource:
         return {"source": f"{len(self._nodes)} nodes", "names": {}, "can": []}
 
     def run(self, broadcast: Broadcast, *, until_complete: bool) -> None:
-        """Until `close`, or until all nodes are gone."""
+        """Show rows until `close`, or with `until_complete` until all nodes are gone."""
         for joined in self._nodes:
             joined.remote.follow(lambda piece, joined=joined: self._tell(joined, piece))
         while not self._closed.is_set() and not (until_complete and self._is_over):
@@ -97,7 +97,7 @@ class JoinedNodesSource:
         broadcast.beat(max(now_us - HOLD_US, 0), state, lambda request: self._perform(broadcast, request))
 
     def close(self) -> None:
-        """From any thread."""
+        """End `run`; any thread may call this."""
         self._closed.set()
 
     @property
@@ -105,7 +105,7 @@ class JoinedNodesSource:
         return self._shown_us > 0 and all(joined.names is None for joined in self._nodes) and not len(self._waiting)
 
     def _tell(self, joined: _Joined, piece: Piece | None) -> None:
-        """From the node's thread, which waits while there is no room: then its node lets it go."""
+        """Pass on a piece, in the reading thread, which waits for room. Meanwhile its node may disconnect it."""
         while not self._closed.is_set():
             try:
                 self._pieces.put((joined, piece), timeout=1)

@@ -1,4 +1,4 @@
-"""A node as a source: its rows on its own loop, or read from another process."""
+"""A node as a source, which either runs on the same loop or is read from another process."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from hearsay.watch.row_stream import MOST_LINE, OWN, NoRows, Piece, RowStream, p
 from hearsay.watch.sources.pacing import answer, is_place
 
 MOST_WAITING = 200_000
-"""Rows between two frames; what comes beyond that is not shown, and counted."""
+"""Maximum rows between two frames. Further rows are counted and not shown."""
 MOST_NAMES = 2_000
 STOP_AFTER_S = 0.1
-"""The future of the caller that stops it."""
+"""Delay before the node stops, so that the page gets the answer."""
 
 
 class NodeSource:
     def __init__(self, publish: Callable[[str], None], stop: Callable[[], None] | None = None) -> None:
-        """When the page says so, `publish` publishes something to a topic, and `stop` ends the node, if it may."""
+        """Create the source. Requests of the page call `publish` with a topic, and `stop`, if there is one."""
         self.picture = Picture(DrawnNodes())
         self._publish = publish
         self._stop = stop
@@ -45,7 +45,7 @@ class NodeSource:
         self._origin_us: Micros = time_ns() // 1000
 
     def put(self, codes: Codes) -> None:
-        """A row of the node's trace."""
+        """Take a row of the node's trace."""
         if len(self._rows) >= MOST_WAITING:
             self._unseen += 1
             return
@@ -55,7 +55,7 @@ class NodeSource:
         return {"source": "node", "names": {}, "can": self._can}
 
     async def run(self, broadcast: Broadcast, names: Callable[[], tuple[Sequence[str], Sequence[str]]]) -> None:
-        """Until it is cancelled. `names` are those of peers and of topics, by number."""
+        """Show rows until cancelled. `names` returns the names of peers and of topics, by number."""
         while True:
             rows = self._rows.to_numpy()
             self._rows.clear()
@@ -98,19 +98,19 @@ class NodeSource:
 
 
 SILENCE_S = 40.0
-"""A page says something every 15 s."""
+"""Maximum silence of a page, in seconds; it sends something every 15 s."""
 ANSWER_S = 2.0
 AGAIN_S = 1.0
 _DATA = b"data: "
 
 
 class NoPage(Failure):
-    """There is no node's page at an address; the message says why."""
+    """An address without a node's page. The message says why."""
 
 
 class RemoteNode:
     def __init__(self, address: str) -> None:
-        """`http://HOST:PORT/TOKEN/`."""
+        """Parse the address of a page: `http://HOST:PORT/TOKEN/`."""
         try:
             parts = urlsplit(address)
             host, port = parts.hostname, parts.port
@@ -127,7 +127,7 @@ class RemoteNode:
         self._response: HTTPResponse | None = None
 
     def connect(self) -> None:
-        """Raises `NoPage`."""
+        """Connect to the page. Raises `NoPage` if that is impossible."""
         connection = HTTPConnection(self._host, self._port, timeout=ANSWER_S)
         try:
             connection.connect()
@@ -149,11 +149,11 @@ class RemoteNode:
         self._connection, self._response = connection, response
 
     def follow(self, deliver: Callable[[Piece | None], None]) -> None:
-        """Hand on what the node says, from a thread; nothing when it is gone. `connect` was called."""
+        """Call `deliver` from a thread with each piece, and with None when the node is gone. Call `connect` first."""
         Thread(target=self._follow, args=(deliver,), daemon=True).start()
 
     def ask(self, request: dict[str, Any]) -> Any:
-        """Have the node's page do it. `Refused` says why not."""
+        """Send a request to the node's page and return the answer. Raises `Refused` with the reason."""
         connection = HTTPConnection(self._host, self._port, timeout=ANSWER_S)
         name = f"[{self._host}]" if ":" in self._host else self._host
         headers = {
@@ -174,7 +174,7 @@ class RemoteNode:
             connection.close()
 
     def close(self) -> None:
-        """From any thread; the thread ends with what it reads next."""
+        """End the stream; any thread may call this. The reading thread ends when it next reads something."""
         self._closed.set()
 
     def _follow(self, deliver: Callable[[Piece | None], None]) -> None:

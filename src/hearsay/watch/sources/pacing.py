@@ -1,4 +1,4 @@
-"""Controls of a source: its pace, and questions of pages."""
+"""The controls of a source: its pace, and answers to questions of pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hearsay.watch.picture.picture import Changes
 
 
 def answer(broadcast: Broadcast, request: dict[str, Any]) -> Any:
-    """The answer; none if the request is no question about the picture."""
+    """Return the answer to a question about the picture; None for other requests."""
     picture = broadcast.picture
     match request:
         case {"do": "places"}:
@@ -36,13 +36,13 @@ SLOWEST_PACE, FASTEST_PACE = 0.01, 1000.0
 
 class Pacing:
     def __init__(self, pace: float | None, *, paused: bool = False) -> None:
-        """`pace` is the source's time over time; none is as fast as it goes."""
+        """Start the clock. `pace` is the source's time per real time; None is as fast as possible."""
         self.paused = paused
         self._pace = pace
         self._anchor: tuple[float, Micros] = (monotonic(), 0)
 
     def begin(self, now_us: Micros) -> None:
-        """The clock goes on from here."""
+        """Continue the clock from a time of the source."""
         self._anchor = monotonic(), now_us
 
     @property
@@ -53,14 +53,14 @@ class Pacing:
         return {"paused": self.paused, "pace": self._pace}
 
     def due_us(self) -> Micros | None:
-        """How far the source may be by now; none if nothing holds it."""
+        """Return the time that the source may have reached by now; None for no limit."""
         since_s, from_us = self._anchor
         if self.paused:
             return from_us
         return None if self._pace is None else from_us + round((monotonic() - since_s) * self._pace * 1e6)
 
     def perform(self, request: dict[str, Any], now_us: Micros) -> bool:
-        """Do what is asked; whether that was about the pace."""
+        """Perform a request about the pace. Returns False for other requests."""
         match request:
             case {"do": "pause", "paused": bool(paused)}:
                 self.paused = paused

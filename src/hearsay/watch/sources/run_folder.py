@@ -1,6 +1,6 @@
-"""A run folder, finished or while it is written, and the trace of a node that runs: its rows, played by their time.
+"""The rows of a run folder, which is finished or still written by a simulation or a node, played by their times.
 
-Files of a trace appear whole, so each is read once. Rows wait in the order of their time until the pace lets them on;
+Files of a trace appear whole, so each is read once. Rows wait in the order of time until the pace allows them;
 while many wait, no more files are read.
 """
 
@@ -27,17 +27,17 @@ from hearsay.watch.picture.picture import Changes, Picture
 from hearsay.watch.sources.pacing import Pacing, answer
 
 MOST_WAITING = 5_000_000
-"""Rows."""
+"""Maximum rows that wait."""
 LOOK_EVERY_S = 0.5
 PORTIONS = 120
-"""Waiting rows go out in this number of steps; a single frame would show no progress."""
+"""Number of steps in which waiting rows are shown; a single frame would show no progress."""
 MOST_NAMES = 2_000
 _SCRIPT = "script"
 
 
 class RunFolderSource:
     def __init__(self, path: Path, pace: float | None, *, paused: bool = False) -> None:
-        """Raises `RunFolderError` when there is no run, or too much of it for a page."""
+        """Open a run folder. Raises `RunFolderError` if it has no run, or too many rows for a page."""
         self._path = path
         _require_run(path)
         self._pacing = Pacing(pace, paused=paused)
@@ -62,21 +62,21 @@ class RunFolderSource:
         return about
 
     def run(self, broadcast: Broadcast, *, until_complete: bool) -> None:
-        """Until `close`, or the end of the run. Raises `RunFolderError` for files that cannot be read."""
+        """Show rows until `close`, or with `until_complete` to the end. Raises `RunFolderError` for damaged files."""
         self._pacing.begin(0)
         while not self._closed.is_set() and not (until_complete and self._is_over):
             self.step(broadcast)
             broadcast.rest()
 
     def step(self, broadcast: Broadcast) -> None:
-        """Read what is new, show what is due, answer who asks."""
+        """Read new files, show the rows that are due, and answer requests."""
         self._look(broadcast)
         self._play()
         state = {**self._pacing.state(), "over": self._is_over, "touches": 0}
         broadcast.beat(self._now_us, state, lambda request: self._perform(broadcast, request))
 
     def close(self) -> None:
-        """From any thread."""
+        """End `run`; any thread may call this."""
         self._closed.set()
 
     @property
@@ -84,7 +84,7 @@ class RunFolderSource:
         return self._ended and not len(self._waiting)
 
     def _look(self, broadcast: Broadcast) -> None:
-        """Read what has appeared."""
+        """Read files that are new."""
         if self._ended or monotonic() < self._look_s or len(self._waiting) >= MOST_WAITING:
             return
         self._look_s = monotonic() + LOOK_EVERY_S
@@ -141,7 +141,7 @@ class RunFolderSource:
 
 
 def _require_run(path: Path) -> None:
-    """A finished run that is whole and not too long, or one that has begun."""
+    """Check that the path has a complete run of a size that can be shown, or a run that has begun."""
     if (path / MANIFEST).exists():
         manifest = load_manifest(path)
         rows = manifest.trace.rows

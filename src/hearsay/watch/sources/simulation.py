@@ -1,4 +1,4 @@
-"""A simulation as it runs: paced, stopped and changed by users between two buckets of the engine's queue.
+"""A simulation that users pace, stop and change while it runs, between two buckets of the engine's queue.
 
 Actions of users become a scenario that reproduces the run: a message is a `[[timed]]` publication, a crash a
 `[[faults.crash]]` of one listed node, and its return the crash's `rejoin_after_s`.
@@ -67,11 +67,12 @@ SHORTEST_STEP_US: Micros = 1000
 
 
 class SimulatedSource:
-    """One run, on a thread of its own."""
+    """A simulation that runs on its own thread."""
 
     def __init__(self, simulation: Simulation, picture: Picture, pace: float | None, *, paused: bool = False) -> None:
-        """The simulation's watcher is the picture's `take`. `pace` is simulated time over time; none is as fast as it
-        goes."""
+        """Show a simulation whose watcher is the picture's `take`. `pace` is simulated time per real time; None is as
+        fast as possible.
+        """
         self._simulation = simulation
         self._picture = picture
         self._engine = simulation.engine
@@ -102,11 +103,11 @@ class SimulatedSource:
         return self._broadcast is not None
 
     def scenario_text(self) -> str:
-        """The scenario with what was touched so far."""
+        """Return the scenario with all changes by users so far."""
         return dump_scenario(self._scenario)
 
     def run(self, broadcast: Broadcast) -> Result:
-        """To the end, or until `close`."""
+        """Run to the end, or until `close`."""
         self._broadcast = broadcast
         self._pacing.begin(0)
         self._resumed_s = monotonic()
@@ -122,7 +123,7 @@ class SimulatedSource:
             self._broadcast.rest()
 
     def close(self) -> None:
-        """From any thread."""
+        """End the run, or `linger`; any thread may call this."""
         self._engine.stop_requested = True
         self._closed.set()
         if self._broadcast is not None:
@@ -140,7 +141,7 @@ class SimulatedSource:
         self._resumed_s = monotonic()
 
     def _fit_steps(self, took_s: float) -> None:
-        """Fit the engine's steps to half a frame, and to the pace of a frame at most."""
+        """Fit the engine's steps to half a frame, and at most to the simulated time of a frame."""
         engine = self._engine
         pace = self._pacing.pace
         longest_us = self._longest_step_us if pace is None else round(FRAME_S * pace * 1e6)
