@@ -1,1 +1,1 @@
-"""The pubsub node: a router of the core, the wire form, and a libp2p host."""
+"""The pubsub node: a router of the core, the wire format, and a libp2p host."""

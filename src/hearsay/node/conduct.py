@@ -25,7 +25,7 @@ FADED = 1.0
 class _Account:
     at_s: float
     demerits: float = 0.0
-    """At that time; fewer now."""
+    """Demerits at that time. They have decayed since."""
     out_until_s: float = 0.0
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -94,38 +94,38 @@ class Offence(Enum):
     """In words, for one and for many; `ConductLimits` has the demerits of each."""
 
     MALFORMED = ("malformed RPC", "malformed RPCs")
-    """Bytes that are no RPC, or no frame."""
+    """Bytes that are not an RPC or not a frame."""
     FORGED = ("forged message", "forged messages")
     """A message whose signature is wrong."""
     REJECTED = ("rejected message", "rejected messages")
-    """A message that the application says its sender is to blame for."""
+    """A message for which the application blames its sender."""
     BACKOFF_BROKEN = ("GRAFT in backoff", "GRAFTs in backoff")
-    """A GRAFT before the time that was named, again and again."""
+    """Repeated GRAFTs before the end of a backoff."""
     OVER_LIMIT = ("RPC over a limit", "RPCs over a limit")
-    """More than a bound of parts, bytes or streams allows."""
+    """More parts, bytes or streams than a bound allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConductLimits:
     malformed: float = 40.0
-    """Demerits of one."""
+    """Demerits of one malformed RPC."""
     forged: float = 20.0
     rejected: float = 4.0
     backoff_broken: float = 10.0
     over_limit: float = 5.0
     slow_at: float = 100.0
-    """Demerits from which on a peer is slowed."""
+    """Demerits at which a peer is slowed."""
     pause_s: float = 1.0
     """Pause in reading from a slowed peer after each offence."""
     out_at: float = 200.0
-    """Demerits from which on a peer is banned."""
+    """Demerits at which a peer is banned."""
     out_s: float = 600.0
     half_life_s: float = 60.0
     address_factor: float = 8.0
     backoff_grace_s: float = 10.0
-    """Time after the first GRAFT in backoff of a connection in which more are forgiven."""
+    """Time after the first GRAFT in backoff of a connection, in which further ones are forgiven."""
     remembered: int = 4096
-    """Peers with demerits or kept out, and as many addresses; then those with the fewest are forgotten."""
+    """Maximum records of peers, and of addresses; those with the fewest demerits are forgotten first."""
 
     def demerits(self, offence: Offence) -> float:
         return float(getattr(self, offence.name.lower()))
@@ -150,7 +150,7 @@ class KeptOut:
 
 
 class Conduct:
-    """The conduct of all peers. `now_s` is any clock that goes forward; `put_out` is called with each new ban.
+    """The conduct of all peers. `now_s` is any clock that only goes forward; `put_out` is called with each new ban.
 
     Addresses are those of `hearsay.libp2p.limits.resources.address_group`; "" is unknown and never banned.
     """
@@ -196,23 +196,23 @@ class Conduct:
 
 
 def _why(counts: dict[str, int]) -> str:
-    """The offences in words, the most frequent first."""
+    """Return the offences in words, the most frequent first."""
     ranked = sorted(counts.items(), key=lambda item: -item[1])
     return ", ".join(f"{count:,} {Offence[name].value[count != 1]}" for name, count in ranked)
 
 
 _BOUNDED = (PartKind.SUBSCRIBE, PartKind.PUBLISH)
-"""Parts that no honest peer sends too many of; GRAFTs and ids beyond a limit come from honest ones, too."""
+"""Parts that honest peers never send above a limit. They may send GRAFTs and ids above one."""
 
 
 class EarlyGrafts:
-    """Which GRAFTs in backoff are forgiven, by connection and topic: those until `grace_s` after the first.
+    """GRAFTs in backoff by connection and topic. Those within `grace_s` of the first are forgiven.
 
-    The first is answered with PRUNE, so a peer that comes again after that time knows that it comes too early.
+    The first is answered with PRUNE, so a peer that repeats it after that time knows that the backoff goes on.
     """
 
     _TOPICS = 1024
-    """Topics of a peer that are remembered; the oldest goes first, and is forgiven again."""
+    """Maximum topics of a peer; the oldest is forgotten first, and forgiven again."""
 
     def __init__(self, now_s: Callable[[], float], grace_s: float) -> None:
         self._now_s = now_s
@@ -220,7 +220,7 @@ class EarlyGrafts:
         self._first_s: dict[Identifier, dict[Identifier, float]] = {}
 
     def forgives(self, peer: Identifier, topic: Identifier) -> bool:
-        """A peer that knows of backoffs said GRAFT in one."""
+        """Return True if a GRAFT in backoff is forgiven. The peer knows of backoffs."""
         now_s = self._now_s()
         known = self._first_s.setdefault(peer, {})
         first_s = known.setdefault(topic, now_s)
@@ -229,7 +229,7 @@ class EarlyGrafts:
         return now_s - first_s < self._grace_s
 
     def grafted(self, peer: Identifier, topic: Identifier) -> None:
-        """The backoff is over."""
+        """Forget the GRAFTs of a backoff that is over."""
         self._first_s.get(peer, {}).pop(topic, None)
 
     def gone(self, peer: Identifier) -> None:
@@ -264,31 +264,31 @@ class Statistics:
     malformed_rpcs: int = 0
     """Frames that could not be read; their stream was reset."""
     left_out_parts: int = 0
-    """Parts of RPCs that said nothing."""
+    """Parts of RPCs without content, which were left out."""
     parts_dropped: int = 0
     """Parts of received RPCs that the router did not act on."""
     dropped_because: Counter[Reason] = field(default_factory=Counter[Reason])
-    """… and why: `GRAYLISTED`, `GATED`, `LOW_SCORE` and so on."""
+    """Number of these parts by reason: `GRAYLISTED`, `GATED`, `LOW_SCORE` and so on."""
     messages_dropped: int = 0
-    """Copies that did not leave because a peer's queue was full."""
+    """Copies that were not sent because a peer's queue was full."""
     messages_withdrawn: int = 0
-    """Copies that did not leave because their peer did not want them any more."""
+    """Copies that were not sent because their peer did not want them any more."""
     gossip_dropped: int = 0
     control_dropped: int = 0
     test_messages: int = 0
     """Messages of the test extension."""
     validations_timed_out: int = 0
     abandoned_rpcs: int = 0
-    """RPCs that were not handled to the end because their peer had gone; their other messages are not seen."""
+    """RPCs that were not handled to the end because their peer was gone. Their remaining messages are lost."""
     replays: int = 0
     """Messages whose sequence number was used before."""
     gave_up_waiting: int = 0
-    """Own messages that waited for a peer and made room for later ones."""
+    """Own messages that waited for a peer and were dropped for later ones."""
     offences: Counter[Offence] = field(default_factory=Counter[Offence])
     """Offences of peers by kind (`hearsay.node.conduct`)."""
     slowed: int = 0
     """Pauses in reading from a peer because of its offences."""
     put_out: int = 0
-    """Peers and addresses that were kept out from then on."""
+    """Number of bans of peers and addresses."""
     missed: int = 0
-    """Messages the application did not take in time."""
+    """Messages that were dropped because the application did not take them in time."""

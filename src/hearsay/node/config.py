@@ -1,11 +1,11 @@
 """The configuration of a node, its limits, and the file that keeps its identity.
 
-The file has libp2p's protobuf of the private key, readable by its owner only:
+The file contains libp2p's protobuf of the private key, and only its owner may read it:
 
-* A new key appears whole or not at all: written next to its place with mode 0600, synced, then linked into place.
-  A file that is in the place already, a link that leads nowhere too, is never written over; if another node was
-  quicker, its key is taken.
-* A key that its owner let others read is refused, as ssh does: any program that reads it can be this node. Files of
+* A new key appears whole or not at all: it is written to another name with mode 0600, synced, then linked.
+  An existing file is never overwritten, not even a dangling link; if another node was
+  faster, its key is taken.
+* A key that other users may read is refused, as by ssh: any program that reads it can act as this node. Files of
   another owner, such as mounted secrets, are not checked.
 """
 
@@ -42,7 +42,7 @@ _FORM = re.compile(r"(?:(?:\[(?P<six>[0-9A-Fa-f:.%]+)\]|(?P<host>[A-Za-z0-9._-]+
 
 
 def endpoint_of(text: str) -> tuple[str, int]:
-    """Host and port; `ValueError` says what an address looks like."""
+    """Return host and port. Raises `ValueError` with the form of an address."""
     found = _FORM.fullmatch(text)
     if found is None or int(found["port"]) > 65_535:
         raise ValueError(
@@ -53,105 +53,105 @@ def endpoint_of(text: str) -> tuple[str, int]:
 
 
 PLACES_PER_ADDRESS = 2
-"""Members of a mesh that need not give way although they are of one address; a third of D."""
+"""Members of one address that a mesh keeps in any case; a third of D."""
 
 HostName = Literal["own", "libp2p"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLimits:
-    """Everything a peer or a slow application can make grow."""
+    """Limits of everything that a peer or a slow application can make grow."""
 
     rpc: RpcLimits = field(default_factory=RpcLimits)
     host: HostLimits = field(default_factory=HostLimits)
     identify: IdentifyLimits = field(default_factory=IdentifyLimits)
     discovery: DiscoveryLimits = field(default_factory=DiscoveryLimits)
     rendezvous: PointLimits = field(default_factory=PointLimits)
-    """Limits of the rendezvous point, if this node is one."""
+    """Limits of the rendezvous point, if the node is one."""
     conduct: ConductLimits = field(default_factory=ConductLimits)
     peer_queue_bytes: int = 8 << 20
-    """Outgoing bytes that wait for one peer; gossip is dropped first, then messages."""
+    """Maximum bytes that wait for one peer. Gossip is dropped first, then messages."""
     outgoing_bytes: int = 32 << 20
-    """… for all peers; beyond that the longest queue loses."""
+    """Maximum bytes that wait for all peers. The longest queue is shortened first."""
     message_cache_bytes: int = 32 << 20
-    """Messages that are kept for those who ask for them (episub: of each topic); the oldest goes first."""
+    """Maximum bytes of messages that are kept for requests (episub: of each topic); the oldest are dropped first."""
     seen_bytes: int = 32 << 20
-    """Ids that are remembered; the oldest goes first."""
+    """Maximum bytes of message ids that are remembered; the oldest are dropped first."""
     subscription_bytes_per_peer: int = 1 << 20
     subscription_bytes: int = 16 << 20
-    """The topics of all peers; beyond that only subscriptions to the node's own topics are taken."""
+    """Maximum bytes of the topics of all peers; then only subscriptions to the node's own topics are accepted."""
     topic_queue: int = 4096
-    """Messages that wait for the application, per topic; then the oldest is missed;"""
+    """Maximum messages of a topic that wait for the application; the oldest are dropped first."""
     topic_queue_bytes: int = 8 << 20
-    """the bytes of them, per topic,"""
+    """Maximum bytes of such messages in a topic."""
     all_topic_queues_bytes: int = 16 << 20
-    """and in all topics; then the oldest of the fullest one is missed."""
+    """Maximum bytes of such messages in all topics; the oldest of the fullest topic are dropped first."""
     waiting_publishes: int = 256
-    """Own messages per topic that wait for a first peer, where the application asks for that."""
+    """Maximum own messages of a topic that wait for a first peer, if the application wants that."""
     parts_per_s: float = 10_000
-    """RPCs and their parts that a peer may send; new messages with a right signature are not counted."""
+    """RPCs and their parts that a peer may send; new messages with a valid signature do not count."""
     parts_at_once: float = 50_000
-    """As many of them may come at once. A peer over it is read from more slowly."""
+    """Maximum RPCs and parts in a burst. A peer above it is read more slowly."""
     verification_threads: int = 2
-    """For signatures that take long to check."""
+    """Threads for signatures that take long to check."""
     unverified_bytes: int = 24 << 20
-    """RPCs that wait for such checks or for validators; a peer has at most as much as stays free."""
+    """Bytes of RPCs that wait for such checks or for validators; a peer gets at most as much as stays free."""
     unverified_bytes_per_peer: int = 16 << 20
-    """Beyond that the peer is not read from."""
+    """Maximum of such bytes of one peer; then the peer is not read from."""
     concurrent_validations: int = 128
-    """Coroutine validators at work; a peer has at most as many as stay free."""
+    """Maximum coroutine validators at a time; a peer gets at most as many as stay free."""
     validation_threads: int = 4
-    """Threads for the validators that were declared safe for them; shared in the same way."""
+    """Threads for validators that are declared safe for threads; shared in the same way."""
     validation_s: float = 5.0
-    """A validator that takes longer has ignored the message; waiting for its turn does not count."""
+    """Deadline of a validator; then it ignores the message. Waiting for a slot does not count."""
     pending_validations_per_peer: int = 128
-    """Messages of a peer that may wait for validators; beyond that it is not read from."""
+    """Maximum messages of a peer that wait for validators; then the peer is not read from."""
     pending_validation_bytes_per_peer: int = 4 << 20
-    """Their bytes; beyond that the peer is not read from."""
+    """Maximum bytes of such messages of a peer; then the peer is not read from."""
     pending_validation_bytes: int = 16 << 20
-    """Bytes of all peers that may wait for validators; beyond that no peer with new messages is read from."""
+    """Maximum bytes of such messages of all peers; then no peer with new messages is read from."""
     remembered_authors: int = 16_384
-    """Authors whose sequence numbers are known where replays are refused; then the longest silent is forgotten."""
+    """Maximum authors with kept sequence numbers if replays are refused; the longest silent is forgotten first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
-    """`parameters` change single values of the router's `preset`, or say what it is made from (`validators`).
+    """`parameters` change values of the router's `preset`, or the values that it is made from (`validators`).
 
-    Without a preset it is v1.1 where the router has that, else the router's first one.
+    The default preset is v1.1 if the router has that, otherwise the router's first one.
     """
 
     host: HostName = "own"
-    """The host that moves the bytes: our own small one, or py-libp2p's with the extra `libp2p`."""
+    """The host that transports the bytes: our own small one, or py-libp2p's with the extra `libp2p`."""
     router: str | RouterKind = "gossipsub"
-    """A name, an import path `module:attribute`, or the kind itself."""
+    """A name, an import path `module:attribute`, or a router kind."""
     preset: str | None = None
     parameters: Mapping[str, object] = field(default_factory=dict[str, object])
     listen: tuple[str, ...] = ("/ip4/127.0.0.1/tcp/0",)
     bootstrap: tuple[str, ...] = ()
-    """Addresses that are dialled, and dialled again whenever their peer is gone."""
+    """Addresses to dial, again whenever their peer is gone."""
     direct_peers: tuple[str, ...] = ()
-    """Addresses, with peer ids, of direct peers (v1.1): they stay connected, get all messages, and are in no mesh."""
+    """Addresses with peer ids of direct peers (v1.1). They stay connected, get all messages, and are in no mesh."""
     rendezvous: tuple[str, ...] = ()
-    """Addresses of rendezvous points, where the peers of the joined topics are looked for."""
+    """Addresses of rendezvous points, which are asked for peers of the joined topics."""
     rendezvous_point: bool = False
-    """Be such a point for others."""
+    """True to be a rendezvous point for other nodes."""
     dht: bool = False
-    """Look for the peers of the joined topics in the DHT; with py-libp2p's host only."""
+    """True to search the DHT for peers of the joined topics; only with py-libp2p's host."""
     local_network: bool = False
-    """Announce oneself by mDNS and dial who does; needs the extra `mdns`."""
+    """True to announce this node by mDNS and dial nodes that do; needs the extra `mdns`."""
     local_interfaces: tuple[str, ...] = ()
-    """Addresses of the interfaces for that; all of them without any."""
+    """Addresses of the interfaces for mDNS (default: all)."""
     signatures: SignaturePolicy = SignaturePolicy.STRICT_SIGN
     message_id: MessageIdFunction = by_author
     refuse_replays: bool | Path = False
-    """Take no signed message twice, however late, by the sequence numbers of its author. A file keeps those."""
+    """True to accept a signed message only once, by its author's sequence numbers. A path keeps these in a file."""
     metrics: str | None = None
-    """Address of metrics, health and readiness over HTTP: `HOST:PORT`, or a port on this machine alone."""
+    """Address of metrics, health and readiness over HTTP: `HOST:PORT`, or a port on the loopback interface."""
     agent: str = "hearsay"
     limits: NodeLimits = field(default_factory=NodeLimits)
     return_memory: bool = True
-    """Have the process give back to the system what is free: settings of glibc, and the garbage collector."""
+    """True to return free memory to the system, by settings of glibc and the garbage collector."""
 
     def __post_init__(self) -> None:
         if self.host not in get_args(HostName):
@@ -172,7 +172,7 @@ class NodeConfig:
 
     @property
     def direct(self) -> tuple[PeerId, ...]:
-        """The direct peers; `ValueError` names an address without a peer id."""
+        """Return the direct peers. Raises `ValueError` for an address without a peer id."""
         peers: list[PeerId] = []
         for address in self.direct_peers:
             peer = Multiaddr.parse(address).peer
@@ -182,11 +182,11 @@ class NodeConfig:
         return tuple(peers)
 
     def preset_of(self, kind: RouterKind) -> str:
-        """The preset that was chosen, or what a router of this kind has without."""
+        """Return the chosen preset, or the default of a router of this kind."""
         return self.preset or ("v1.1" if "v1.1" in kind.presets else next(iter(kind.presets)))
 
     def router_parameters(self) -> tuple[RouterKind, RouterParameters]:
-        """The router and its parameters; `ParameterError` or `UnknownRouter` says what cannot be."""
+        """Return the router and its parameters. Raises `ParameterError` or `UnknownRouter` with the mistake."""
         kind = self.router if isinstance(self.router, RouterKind) else find_router(self.router)
         preset = self.preset_of(kind)
         if preset not in kind.presets:
@@ -217,11 +217,11 @@ MAX_FILE_BYTES = 4096
 
 
 class KeyFileError(Exception):
-    """The file is there and holds no key that can be used."""
+    """The file exists and contains no key that can be used."""
 
 
 def identity_in(path: Path) -> PrivateKey:
-    """The key in this file, made if there is none; `KeyFileError` or `OSError` says why not."""
+    """Return the key in the file, which is created if missing. Raises `KeyFileError` or `OSError` with the reason."""
     if not os.path.lexists(path):
         _make(path)
     return _read(path)

@@ -1,6 +1,6 @@
-"""Drives one router: events in, actions performed, its timer kept.
+"""The driver of one router: it feeds events, performs actions and keeps the timer.
 
-The router is the core's, unchanged. Input of a peer passes through `hearsay.node.receive`, whose events are acted on
+The router is the core's, unchanged. Input of a peer passes through `hearsay.node.receive`, whose events are handled
 here; RPCs of the router are encoded once, split at the limit, queued per peer, and written once per turn of the event
 loop. Metrics and the trace observe both. Events for the application are reported to the node.
 """
@@ -191,7 +191,7 @@ class Driver:
             self._arm()
 
     def publish(self, event: Event) -> tuple[int, int]:
-        """Feed a publication; return to how many peers it goes, and how many have no room for it."""
+        """Feed a publication. Returns the number of peers it is sent to, and the number without room for it."""
         self._sender.messages_sent = self._sender.messages_dropped = 0
         self.feed(event)
         return self._sender.messages_sent, self._sender.messages_dropped
@@ -296,7 +296,7 @@ class Driver:
                 self._note(action)
 
     def _note(self, action: TraceAction) -> None:
-        """Count what has happened, and let it be observed."""
+        """Count what has happened, and report it to observers."""
         match action:
             case DuplicateReceived():
                 self.statistics.duplicates += 1

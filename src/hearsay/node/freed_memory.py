@@ -1,10 +1,10 @@
-"""Memory that is free again goes back to the system.
+"""Return free memory to the system.
 
-glibc returns what is freed at the end of its heap alone: one small thing that stays there, and the hundred megabytes
-below it stay with the process, after an attack for good. `malloc_trim` returns whole pages from anywhere. It takes a
-thread some milliseconds, so it is called when much has become free. The caches of keys are emptied then: what came
-into them during an attack lies scattered, and keeps the pages around it. Connections end as cycles, which wait for
-the garbage collector; when little is allocated any more, that would come much later.
+glibc returns only free memory at the end of its heap: one small object that stays there, and a hundred free megabytes
+below it stay with the process for good, as after an attack. `malloc_trim` returns whole pages from anywhere. It takes
+a thread some milliseconds, so it is called when much has become free. The caches of keys are emptied then: entries of
+an attack are scattered, and keep the pages around them. Ended connections are cycles, which wait for the garbage
+collector; when little is allocated any more, that would come much later.
 
 Large blocks get pages of their own, which go back at once; without a setting glibc stops that after the first of
 them. All threads share one heap, or each would keep free memory of its own. Where the C library is another, or older
@@ -21,9 +21,9 @@ from hearsay.libp2p.names.keys import forget_decoded
 
 LOOK_S = 5.0
 WORTH_BYTES = 4 << 20
-"""So much must have become free since memory was last given back."""
+"""Bytes that must have become free before memory is returned again."""
 OWN_PAGES_BYTES = 128 << 10
-"""Blocks from this size on have pages of their own: more than what is read from a socket at once."""
+"""Blocks of at least this size have pages of their own. It exceeds the size of a read from a socket."""
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 """Parameters of `mallopt`."""
 
@@ -36,7 +36,7 @@ class _Figures(ctypes.Structure):
 
 
 def heap() -> ctypes.CDLL | None:
-    """Return the C library, if it is a glibc that says how much is free."""
+    """Return the C library if it is a glibc that reports its free bytes, otherwise None."""
     try:
         library = ctypes.CDLL(None)
         library.mallinfo2.restype = _Figures
@@ -46,7 +46,7 @@ def heap() -> ctypes.CDLL | None:
 
 
 async def watch() -> None:
-    """Give memory back when much has become free, and once more, with cycles collected, when it is quiet again."""
+    """Return memory when much has become free, and once more, after a garbage collection, when it is quiet again."""
     library = heap()
     if library is None:
         return

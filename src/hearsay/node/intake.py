@@ -1,6 +1,6 @@
-"""The streams that a peer opens to the node: their bytes go through a `PeerInput`, in turn with other peers.
+"""The streams that a peer opens to the node. Their bytes go through a `PeerInput`, and peers take turns.
 
-A stream is paused while nothing more of its peer can be handled. A newer stream of the peer replaces an older one as
+A stream is paused while no more input of its peer can be handled. A newer stream of the peer replaces an older one as
 soon as the frames of the older one are handled.
 """
 
@@ -18,11 +18,11 @@ from hearsay.node.receive import PeerInput
 from hearsay.node.receive_events import CheckNeeded, FrameRefused, News, Received, RestNeeded
 
 LEAVE_S = 5.0
-"""Time for what is left of a peer that is gone."""
+"""Maximum time for the remaining input of a peer that is gone."""
 
 
 class Intake:
-    """The intake of one peer; `act` is called with the news of its input."""
+    """The intake of one peer. `act` is called with the events of its input."""
 
     def __init__(
         self, received: PeerInput, turns: Turns, verification: Verification, act: Callable[[News], None]
@@ -35,10 +35,10 @@ class Intake:
         self._act = act
         self._batch: Batch | None = None
         self._following: Stream | None = None
-        """A newer stream, which is read when the frames of the older one are handled."""
+        """A newer stream, which is read after the frames of the older one."""
         self._open = self._working = self._holding = self._has_read = False
         self._wake: asyncio.TimerHandle | None = None
-        """Set while the peer is not read from for a time."""
+        """Set while reading from the peer pauses."""
         self._left: Callable[[], None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -68,7 +68,7 @@ class Intake:
         self._turns.arrived(self)
 
     def leave(self, left: Callable[[], None]) -> None:
-        """Handle what is left of a peer that is gone, then call `left`."""
+        """Handle the remaining input of a peer that is gone, then call `left`."""
         self._left = left
         if self._is_done and not self._working:
             self.end()
@@ -77,7 +77,7 @@ class Intake:
         self._turns.arrived(self)
 
     def end(self) -> None:
-        """Handle nothing of what is left."""
+        """Drop the remaining input."""
         self._open = False
         self.stream = self._following = None
         self.input.end()
@@ -94,7 +94,7 @@ class Intake:
             left()
 
     def refuse(self) -> None:
-        """Take nothing more of the peer, and handle nothing of what is left."""
+        """Reset the peer's streams and drop the remaining input."""
         streams = self.stream, self._following
         self.end()
         for stream in streams:
@@ -107,7 +107,7 @@ class Intake:
             self._turns.arrived(self)
 
     def stream_ended(self, stream: Stream, reset: bool) -> None:
-        """Let go of a stream. The bytes that it brought are handled all the same."""
+        """Forget a stream that ended. The bytes that it brought are still handled."""
         if self.stream is stream:
             self.stream = None
             self.input.close_stream()
@@ -171,7 +171,7 @@ class Intake:
                     self.stream.reset()
 
     def _read_on(self) -> bool:
-        """Get more bytes: of the stream that was held, or else of the one that follows; False if there are none."""
+        """Get more bytes: from the held stream, or else from the newer one. Returns False if there are none."""
         if self._holding and self.stream is not None:
             self._holding = False
             self.stream.resume()

@@ -1,4 +1,4 @@
-"""The links of a node to its peers: made and ended with their streams, and cut for peers that offend."""
+"""The links of a node to its peers. They begin and end with their streams, and are cut for peers that offend."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from hearsay.node.sending import PeerLink, Sender
 _log = getLogger(__name__)
 
 REOPEN_SECONDS = (0.0, 0.1, 1.0, 5.0, 60.0)
-"""Waits before our stream to a peer is opened, and opened again each time it has ended; the last one repeats."""
+"""Seconds before our stream to a peer is opened, first and again after each end; the last one repeats."""
 
 OWN_MACHINE = frozenset(map(address_group, ("127.0.0.1", "::1")))
-"""Peers of these addresses count one by one in a mesh: several nodes of one machine are there on purpose."""
+"""Addresses whose peers count singly in a mesh: several nodes on one machine are there on purpose."""
 
 
 class Links:
@@ -44,11 +44,11 @@ class Links:
         feed: Callable[[Event], None],
         act: Callable[[News], None],
     ) -> None:
-        """`feed` hands an event to the router; `act` acts on an event of a peer's input."""
+        """Create the links. `feed` passes an event to the router; `act` handles an event of a peer's input."""
         self.of: dict[PeerId, PeerLink] = {}
         """The links to connected peers."""
         self.leaving: dict[PeerId, PeerLink] = {}
-        """The links to peers that are gone while something that they sent is not handled yet."""
+        """The links to peers that are gone, until their input is handled."""
         self._host = host
         self._peer_queue_bytes = peer_queue_bytes
         self._sender = sender
@@ -59,15 +59,15 @@ class Links:
         self._act = act
         self._turns = Turns(monotonic, asyncio.get_running_loop().call_soon)
         self.opening = Tasks()
-        """They keep our streams to peers open."""
+        """Tasks that keep our streams to peers open."""
 
     @property
     def connected(self) -> tuple[PeerId, ...]:
-        """The peers that the router knows."""
+        """Return the peers that the router knows."""
         return tuple(sorted(peer for peer, link in self.of.items() if link.connected))
 
     def peer_up(self, peer: PeerId) -> None:
-        """Make the link of a peer that has connected, and open our stream to it."""
+        """Create the link of a peer that has connected, and open our stream to it."""
         _log.debug("%s is connected", to_text(peer))
         link = self.of[peer] = PeerLink(
             peer,
@@ -129,19 +129,19 @@ class Links:
             link.intake.receive_from(stream)
 
     def resume(self, peer: PeerId) -> None:
-        """Go on with the input of a peer, connected or gone."""
+        """Continue with the input of a peer, connected or gone."""
         for links in (self.of, self.leaving):
             if peer in links:
                 links[peer].intake.look_again()
 
     def stop_receiving(self, peer: PeerId) -> None:
-        """Handle nothing more of a peer, if it is gone."""
+        """Drop the remaining input of a peer if it is gone."""
         link = self.leaving.get(peer)
         if link is not None:
             link.intake.end()
 
     def group_of(self, peer: PeerId) -> str:
-        """Return the address group of a peer, also of one that is gone and whose RPCs are still handled."""
+        """Return the address group of a peer, also of one that is gone and whose input is still handled."""
         link = self.leaving.get(peer) or self.of.get(peer)
         return link.queue.address if link is not None else self._host.address_of(peer)
 
@@ -150,7 +150,7 @@ class Links:
         return self._host.resources.peer(peer, self.group_of(peer))
 
     async def protocol_of(self, peer: PeerId) -> str:
-        """Return the protocol that is spoken with a peer that has just come; empty if it speaks no pubsub."""
+        """Return the protocol of a peer that has just connected; empty if it speaks no pubsub."""
         link = self.of.get(peer)
         if link is None:
             return ""
@@ -158,7 +158,7 @@ class Links:
         return link.outbound.protocol if link.outbound is not None else ""
 
     async def flush(self) -> None:
-        """Wait until all queues are empty and their bytes have left."""
+        """Wait until all queues are empty and their bytes are sent."""
         self._sender.flush()
         await asyncio.gather(*(link.drain() for link in list(self.of.values())))
 
@@ -175,7 +175,7 @@ class Links:
             link.intake.end()
 
     async def _open(self, link: PeerLink) -> None:
-        """Keep our stream to a peer open, and open it again after longer and longer waits."""
+        """Keep our stream to a peer open. It is reopened after increasing waits."""
         for wait_s in chain(REOPEN_SECONDS, repeat(REOPEN_SECONDS[-1])):
             await asyncio.sleep(wait_s)
             if self.of.get(link.peer) is not link:
@@ -197,7 +197,7 @@ class Links:
                 self.outbound_lost(link)
 
     def _address_of(self, peer: PeerId) -> str:
-        """Return the address of a peer as the router counts it: scores need all of it, a mesh counts groups."""
+        """Return the address of a peer for the router: all of it if there are scores, otherwise its address group."""
         if self._receiver.router.strategy.keeps_scores:
             remote = self._host.remote_address(peer)
             return remote.parts[0][1] if remote is not None else ""
@@ -215,7 +215,7 @@ class Links:
 
 
 class _OurStream:
-    """Watches the stream that we write to; nothing is expected on it."""
+    """The handler of the stream that we write to. The peer should send nothing on it."""
 
     def __init__(self, ended: asyncio.Event) -> None:
         self._ended = ended
@@ -229,7 +229,7 @@ class _OurStream:
 
 
 class HeldPeers:
-    """The conduct of a host's peers: offenders are read more slowly, then disconnected and banned for a time."""
+    """The conduct of a host's peers. Offenders are read more slowly, then disconnected and banned for a time."""
 
     def __init__(self, host: NodeHost, limits: ConductLimits) -> None:
         self._host = host

@@ -1,13 +1,13 @@
-"""A live node's trace, in the language of `hearsay.trace`.
+"""A live node's trace, in the format of `hearsay.trace`.
 
-Rows gather in memory and are written every few seconds, or when they are many, as a run folder of their own below
-the trace's directory: `00000`, `00001`, … Each is whole and readable when its manifest is there, so a node that is
-killed loses the rows of the last interval and nothing else; its successor says `node_down` for it, with the reason
+Rows are collected in memory and written every few seconds, or when there are many, as a run folder below
+the trace's directory: `00000`, `00001`, … Each is complete when its manifest exists, so a node that is
+killed loses only the rows of the last interval; its successor writes `node_down` for it, with the reason
 `lost`. A node that closes seals the directory, which then is one run (`hearsay.trace.run_series`). Writing happens in
 a thread.
 
-Dictionaries of peers and topics are in every folder. Rows wait while the disk is slow, up to a bound; those that are
-lost beyond it are counted, and the next folder, and so the whole, says that it is not complete.
+Dictionaries of peers and topics are in every folder. Rows wait while the disk is slow, up to a bound; further rows
+are lost and counted, and the next folder, and so the whole run, is marked as incomplete.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class LiveTrace(TraceRows):
         return_memory: bool = True,
         watcher: Callable[[Codes], None] | None = None,
     ) -> None:
-        """With `return_memory` Arrow, too, takes memory from where what is free goes back to the system."""
+        """Create the trace. With `return_memory`, Arrow allocates where free memory returns to the system."""
         if return_memory:
             share_the_heap()
         self._series = RunSeries(directory, router)
@@ -66,9 +66,9 @@ class LiveTrace(TraceRows):
         named = self._series.names()
         super().__init__(node, clock, watcher, _in_order(named.peers), _in_order(named.topics))
         self._lost = 0
-        """Rows for which there was no room, or whose folder could not be written, since the last folder."""
+        """Rows lost since the last folder: there was no room, or their folder could not be written."""
         self.rows_lost = 0
-        """… in all."""
+        """Rows lost since the start."""
         self._writing: asyncio.Task[None] | None = None
         self._tasks = Tasks()
         self._closed = False
@@ -78,7 +78,7 @@ class LiveTrace(TraceRows):
         self._tasks.start(self._write_often())
 
     async def close(self) -> None:
-        """Write what is left and seal the whole; once, however often it is called."""
+        """Write the remaining rows and seal the directory. Further calls do nothing."""
         if self._closed:
             return
         self._closed = True
@@ -95,7 +95,7 @@ class LiveTrace(TraceRows):
         await self._written()
 
     async def _written(self) -> None:
-        """Until the folder in the making is there. A full disk costs the trace, not the node."""
+        """Wait until the folder that is being written is complete. A full disk costs the trace, not the node."""
         if self._writing is not None:
             await asyncio.wait([self._writing])
 
@@ -124,7 +124,7 @@ class LiveTrace(TraceRows):
             self._write()
 
     def _write(self) -> None:
-        """Put the rows so far into a folder of their own."""
+        """Write the rows so far into a new folder."""
         if not len(self._rows) or (self._writing is not None and not self._writing.done()):
             return
         rows, messages = self._rows.to_numpy(), self._messages

@@ -55,9 +55,9 @@ from hearsay.wire.signing import Author, SignaturePolicy
 from hearsay.wire.splitting import check_fits, check_topic
 
 MAX_INBOUND_STREAMS = 3
-"""A peer's, for a protocol of pubsub; the newest counts."""
+"""Maximum inbound streams of a peer for a pubsub protocol; only the newest counts."""
 GOODBYE_SECONDS = 1.0
-"""Time that closing waits for peers to take what they were sent."""
+"""Seconds that closing waits until peers have taken the bytes sent to them."""
 
 
 class Node:
@@ -71,7 +71,7 @@ class Node:
         trace: Path | str | None = None,
         watcher: Callable[[Codes], None] | None = None,
     ) -> None:
-        """A watcher is handed every row of the trace, whether one is written or not; `rows` has the names."""
+        """Create the node. A watcher gets every row of the trace, even without a folder; `rows` has the names."""
         self.config = config or NodeConfig()
         self._records = Records(self.config, None if trace is None else Path(trace), watcher)
         make_host = PyLibp2pHost if self.config.host == "libp2p" else Host
@@ -86,7 +86,7 @@ class Node:
         )
         self._reach = Reach(lambda: self._running, limits.waiting_publishes)
         self.confirmed: frozenset[PeerId] | None = None
-        """After `close`: the peers that took everything they were sent; None if the host cannot know."""
+        """After `close`: the peers that took all bytes sent to them; None if the host cannot know."""
         self._addresses = AddressBoard()
         self._held_peers = HeldPeers(self._host, limits.conduct)
         self.on_kept_out = self._held_peers.on_kept_out
@@ -97,7 +97,7 @@ class Node:
         self._identification = Identification(self._host, self.config.agent, self.config.limits.identify)
         self._ping_service = PingService(self._host)
         self.scores = PeerScores(lambda: self._running, self._tasks)
-        """The scores of its peers."""
+        """The scores of the node's peers."""
         self._partials = Partials(
             lambda: self._running,
             lambda topic, data: self._running.feed(Publish(self._write(topic, data))),
@@ -158,50 +158,50 @@ class Node:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The addresses at which other nodes reach this one."""
+        """Return the addresses at which other nodes reach this one."""
         return tuple(map(str, self._host.addresses))
 
     @property
     def metrics_url(self) -> str | None:
-        """The URL of its metrics, if `NodeConfig.metrics` shows them."""
+        """Return the URL of the metrics; None without `NodeConfig.metrics`."""
         metrics = self._records.metrics
         return None if metrics is None else metrics.url
 
     @property
     def rows(self) -> TraceRows | None:
-        """The names of what a trace or a watcher gets, while there is one."""
+        """Return the trace rows with their names; None without a trace or watcher."""
         return self._records.rows
 
     @property
     def connected(self) -> tuple[PeerId, ...]:
-        """Connected peers, whatever they speak."""
+        """Return all connected peers, of any protocol."""
         return tuple(sorted(self._host.connections))
 
     @property
     def on_address_news(self) -> list[Callable[[AddressNews], None]]:
-        """Called when something changes at an address of `bootstrap` or `rendezvous`: reached, lost, refused …"""
+        """Return the callbacks for news of addresses of `bootstrap` and `rendezvous`: reached, lost, refused …"""
         return self._addresses.callbacks
 
     @property
     def address_news(self) -> tuple[AddressNews, ...]:
-        """The latest news of each of these addresses."""
+        """Return the latest news of each of these addresses."""
         return self._addresses.latest
 
     @property
     def peers(self) -> tuple[PeerId, ...]:
-        """Connected peers that speak pubsub."""
+        """Return the connected peers that speak pubsub."""
         return self._running.links.connected
 
     @property
     def agreeing(self) -> tuple[PeerId, ...]:
-        """Connected peers without an agreed pubsub protocol so far."""
+        """Return the connected peers whose pubsub protocol is not agreed yet."""
         links = self._running.links.of
         settled = {peer for peer, link in links.items() if link.settled.is_set()}
         return tuple(sorted({*self._host.connections} - settled))
 
     @property
     def failure(self) -> RouterFailed | None:
-        """Why the node has closed by itself: its router failed."""
+        """Return the failure of the router, for which the node has closed; None without one."""
         return None if self._driver is None else self._driver.failure
 
     @property
@@ -210,7 +210,7 @@ class Node:
 
     @property
     def state(self) -> RouterState:
-        """All that the router remembers."""
+        """Return the complete state of the router."""
         return self._running.router.inspect()
 
     def mesh(self, topic: str) -> tuple[PeerId, ...]:
@@ -224,14 +224,14 @@ class Node:
         return len(view.native) + len(view.flood)
 
     async def connect(self, address: str) -> PeerId:
-        """Connect to a peer; `DialError` says why not."""
+        """Connect to a peer. Raises `DialError` if that fails."""
         return await self._host.dial(Multiaddr.parse(address))
 
     def disconnect(self, peer: PeerId) -> None:
         self._host.disconnect(peer)
 
     async def ping(self, peer: PeerId) -> float:
-        """The round trip to a peer in seconds."""
+        """Return the round trip to a peer in seconds."""
         return await self._ping_service.round_trip_s(peer)
 
     async def join(
@@ -243,8 +243,8 @@ class Node:
         partial: DrivenApplication | None = None,
         partial_use: PartialUse = PartialUse.REQUESTS,
     ) -> Topic:
-        """Join a topic, perhaps with a signature policy or message ids of its own. `TooLarge` if its name is too long
-        for an RPC.
+        """Join a topic, with its own signature policy or message ids if given. Raises `TooLarge` if its name is too
+        long for an RPC.
 
         With an application for partial messages, peers that support them send each other parts (v1.3). A peer with
         all parts passes the message on to the others, so it has no author: the topic needs a policy without one.
@@ -279,11 +279,11 @@ class Node:
         joined.end(StopAsyncIteration())
 
     async def publish(self, topic: str, data: bytes, *, wait_for_peers: bool = False) -> Published:
-        """Send a message to a topic, joined or not. `TooLarge` when no RPC could hold it; ValueError when a validator
-        of the topic refuses it.
+        """Publish in a topic, joined or not. Raises `TooLarge` if no RPC can hold the message, `ValueError` if a
+        validator of the topic refuses it.
 
         With `wait_for_peers`, a message that reaches no peer yet waits for the first peer, or the mesh, of the topic.
-        `NodeLimits.waiting_publishes` of them may wait; beyond that the oldest is dropped and counted.
+        At most `NodeLimits.waiting_publishes` messages wait; then the oldest is dropped and counted.
         """
         driver = self._running
         self._require_router()
@@ -328,7 +328,7 @@ class Node:
     async def make_room(self, within_s: float) -> bool:
         """Wait until no peer's queue is more than half full; False if the time was too short.
 
-        A caller that publishes a lot does so before each message, so that none is dropped for want of room.
+        Call this before each of many publications, so that none is dropped for lack of room.
         """
         self._require_router()
         with suppress(TimeoutError):
@@ -338,7 +338,7 @@ class Node:
         return False
 
     async def flush(self) -> None:
-        """Wait until everything that was sent has left for its peers.
+        """Wait until all queues of peers are empty.
 
         Messages that wait for a first peer (`waiting`) have not been sent: `wait_for_peers` is for them.
         """
@@ -346,9 +346,9 @@ class Node:
         await self._running.links.flush()
 
     def add_validator(self, topic: str, validator: Validator, *, threads: bool = False) -> None:
-        """Ask `validator` about every message of a topic, from peers and published here.
+        """Ask `validator` about every message of a topic, from peers or published by this node.
 
-        With `threads` it is a plain function that may run on several threads at a time, and ends by itself.
+        With `threads` it is a plain function that may run on several threads at a time, and never blocks for ever.
         """
         self._running.validation.add(topic, validator, threads)
 
@@ -356,7 +356,7 @@ class Node:
         self._running.validation.remove(topic, validator)
 
     async def close(self) -> None:
-        """Leave all topics, say goodbye to all peers, finish the trace."""
+        """Leave all topics, close all connections and finish the trace."""
         if self._closing is None or self._closing.cancelled():
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await self._closing

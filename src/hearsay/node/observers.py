@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Observers:
-    """The observers that there are; each is None unless the node was asked for it."""
+    """The observers of a node. Each is None unless the configuration requests it."""
 
     trace: TraceRows | None = None
     traffic: Traffic | None = None

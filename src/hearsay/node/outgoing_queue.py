@@ -1,15 +1,16 @@
-"""Queues of RPCs for peers: one for each, in three priorities with bounded bytes, and a bound for all together.
+"""Queues of RPCs: one for each peer, with three priorities and bounded bytes, and a bound for all together.
 
-Subscriptions, GRAFT, PRUNE and the other parts of episub go first and are dropped last; IHAVE and IWANT the other way
-round. When there is no room, the oldest gossip makes room for messages, gossip and then the oldest messages make room
-for the rest. Dropped entries are reported, so that they can be counted, traced, and sent again where that matters.
+Subscriptions, GRAFT, PRUNE and the other parts of episub are sent first and dropped last; for IHAVE and IWANT it is
+the reverse. Without room, the oldest gossip makes room for messages, and gossip and then the oldest messages make
+room for the rest. Dropped entries are reported, so that they can be counted, traced, and sent again where that
+matters.
 
-A copy that a peer does not want any more leaves its queue, if it waits in an RPC of its own, and the router withdraws
+A copy that a peer does not want any more leaves its queue, if it waits in an RPC of its own and the router withdraws
 such copies.
 
-A frame that waits for many peers is there once, and is counted once for all, in full for each. When all queues
-together have no room, the longest one of the address with the most gives way: so who does not read loses, not who
-does, and many peers of one address are together no more than one.
+A frame that waits for several peers is in memory once. It counts once for all queues, and in full for each. When all
+queues together have no room, the address with the most bytes loses from its longest queue: so a peer that does not
+read loses, not one that does, and many peers of one address count as one.
 """
 
 from __future__ import annotations
@@ -37,34 +38,34 @@ class Priority(IntEnum):
 
 
 ENTRY_BYTES = 256
-"""Memory of an entry besides its frame."""
+"""Memory of an entry in addition to its frame."""
 TRACED_BYTES = 256
-"""A part of it that is to be traced, or counted for metrics."""
+"""Memory of a part that is traced or counted for metrics."""
 
 
 @dataclass(slots=True, eq=False)
 class OutgoingRpc:
-    """An encoded RPC with its length in front, and no more of it than is asked for later."""
+    """An encoded RPC after its length, and the facts about it that are needed later."""
 
     priority: Priority
     frame: bytes
     messages: int
     """The number of its messages."""
     again: Rpc | None = None
-    """The control to be sent again if it could not leave."""
+    """The control to send again if the entry is dropped."""
     traced: tuple[TracedPart, ...] = ()
     message_id: MessageId | None = None
-    """The id of its only message, if that copy may be withdrawn."""
+    """The id of its only message, if the copy may be withdrawn."""
     counted: tuple[PartSize, ...] = ()
     """Its parts, for metrics."""
     made_s: float = 0.0
-    """When it was made, for metrics."""
+    """When it was created, for metrics."""
     holders: int = 0
-    """The queues in which it waits."""
+    """Number of queues in which it waits."""
 
     @property
     def size(self) -> int:
-        """Its memory; what is to be said again is there twice, in pieces too."""
+        """Return its memory in bytes. An RPC to send again is in memory twice, also in parts."""
         frames = 1 if self.again is None else 4
         return ENTRY_BYTES + frames * len(self.frame) + (len(self.traced) + len(self.counted)) * TRACED_BYTES
 
@@ -73,7 +74,7 @@ _NO_CONTROL = Control()
 
 
 def by_priority(rpc: Rpc) -> Iterator[tuple[Priority, Rpc]]:
-    """The RPC as up to three, each of one priority, the most important first."""
+    """Split an RPC by priority into at most three, the most important first."""
     if rpc.control is None and not rpc.subscriptions:
         yield Priority.MESSAGE, rpc
         return
@@ -98,12 +99,12 @@ class OutgoingMemory:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._of_address: dict[str, int] = {}
-        """Bytes that wait for the peers of each address."""
+        """Bytes that wait for the peers of an address, by address."""
         self.queues: set[OutgoingQueue] = set()
-        """Those in which something waits."""
+        """The queues that are not empty."""
 
     def count(self, queue: OutgoingQueue, size: int) -> None:
-        """A queue has become longer, or shorter."""
+        """Note that a queue has become longer or shorter by `size`."""
         waiting = self._of_address.pop(queue.address, 0) + size
         if waiting:
             self._of_address[queue.address] = waiting
@@ -118,7 +119,7 @@ class OutgoingMemory:
             self._budget.release(entry.size)
 
     def hold_at_cost(self, entry: OutgoingRpc, asking: OutgoingQueue) -> bool:
-        """Hold an entry, for which the longest queue may have to give way; False when that is the one that asks."""
+        """Reserve memory for an entry; the longest queue drops others for it. False if that is `asking` itself."""
         while not entry.holders and not self._budget.reserve(entry.size):
             longest = max(self.queues, key=self._length, default=asking)
             same = longest.address == asking.address
@@ -131,7 +132,7 @@ class OutgoingMemory:
         return True
 
     def _length(self, queue: OutgoingQueue) -> tuple[int, int]:
-        """Return the waiting bytes of its address, and its own."""
+        """Return the waiting bytes of a queue's address, and of the queue."""
         return self._of_address.get(queue.address, 0), queue.bytes
 
 
@@ -147,13 +148,13 @@ class OutgoingQueue:
         self._lost = lost
         self._waiting: tuple[deque[OutgoingRpc], ...] = (deque(), deque(), deque())
         self._copies: dict[MessageId, list[OutgoingRpc]] = {}
-        """Those that may be withdrawn."""
+        """Copies that may be withdrawn."""
         self._withdrawn: set[OutgoingRpc] = set()
-        """They count no more, and are passed over; at most half of those that wait, or they would grow."""
+        """Withdrawn entries, which are skipped and do not count. They are at most half of the entries."""
         self.bytes = 0
 
     def push(self, entry: OutgoingRpc) -> bool:
-        """Add an entry, perhaps at the cost of others; False when it is lost itself."""
+        """Add an entry; others may be dropped for it. Returns False if it is dropped itself."""
         if not (self.make_room(entry.size, entry.priority) and self._memory.hold_at_cost(entry, self)):
             self._lost(entry)
             return False
@@ -164,7 +165,7 @@ class OutgoingQueue:
         return True
 
     def withdraw(self, message_id: MessageId) -> list[OutgoingRpc]:
-        """The copies of a message that wait here do not go."""
+        """Withdraw the copies of a message that wait here, and return them."""
         copies = self._copies.pop(message_id, [])
         for copy in copies:
             self._release(copy)
@@ -177,14 +178,14 @@ class OutgoingQueue:
         return copies
 
     def make_room(self, size: int, priority: Priority) -> bool:
-        """Lose what matters less until there is room for `size` bytes; False if there cannot be."""
+        """Drop less important entries until there is room for `size` bytes. Returns False if that is impossible."""
         while self.bytes + size > self._limit:
             if not self.give_way(priority):
                 return False
         return True
 
     def take(self, most: int) -> list[OutgoingRpc]:
-        """The next entries, about `most` bytes of them, at least one if there is one."""
+        """Return the next entries, about `most` bytes of them, at least one if there is one."""
         taken: list[OutgoingRpc] = []
         size = 0
         for waiting in self._waiting:
@@ -197,7 +198,7 @@ class OutgoingQueue:
         return taken
 
     def give_way(self, to: Priority | None = None) -> bool:
-        """Lose the oldest of what matters least, or less than `to`; False when there is no such thing."""
+        """Drop the oldest of the least important entries; only one less important than `to`. False without one."""
         for priority in reversed(Priority):
             waiting = self._waiting[priority]
             while waiting and (to is None or priority > to):
@@ -209,7 +210,7 @@ class OutgoingQueue:
         return False
 
     def clear(self) -> None:
-        """The peer is gone."""
+        """Drop all entries: the peer is gone."""
         for waiting in self._waiting:
             while waiting:
                 entry = waiting.popleft()

@@ -1,4 +1,4 @@
-"""Partial messages of a node: applications by topic, what came handed to them, what they answer done."""
+"""Partial messages of a node: applications by topic, which get the parts that arrive and decide the answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Partials:
     ) -> None:
         self._driver = driver
         self._publish = publish
-        """A full message, to those who do not take parts, and to the node itself."""
+        """Publishes a full message, for peers without partial messages and for the node itself."""
         self._blame = blame
         self._applications: dict[str, DrivenApplication] = {}
 
@@ -53,14 +53,14 @@ class Partials:
             self.follow(topic, application.reminded(topic, action.group))
 
     def delivered(self, action: Deliver) -> None:
-        """A full message: others get its parts from here."""
+        """Let the application send parts of a full message that has arrived."""
         topic = str(action.message.topic)
         application = self._applications.get(topic)
         if application is not None:
             self.follow(topic, application.message_received(topic, action.message.data))
 
     def follow(self, topic: str, outcome: Outcome) -> None:
-        """Do what follows from what came, or from what the application added."""
+        """Perform an outcome: of parts that arrived, or that the application added."""
         if topic not in self._applications:
             raise ValueError(f"topic {topic!r} has no partial messages")
         keeps_scores = self._driver().router.strategy.keeps_scores

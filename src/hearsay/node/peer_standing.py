@@ -1,4 +1,4 @@
-"""The worth of peers to a node: their scores, and which of them keep a slot when the host has none free."""
+"""The standing of peers: their scores, and which of them keep a slot when the host has no free one."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.driver import Driver
 
 FRESH_S = 1.0
-"""The table is not made more often, however many connections come."""
+"""Minimum seconds between two computations of the table, for any number of connections."""
 MAX_MEMBERS = 12
-"""Protected members of a topic, for routers without D_high."""
+"""Maximum protected members of a topic, for routers without D_high."""
 
 
 class PeerWorth:
@@ -66,24 +66,24 @@ class PeerScores:
 
     @property
     def all(self) -> dict[PeerId, ScoreParts]:
-        """The scores of the connected peers, and what they are made of; empty for routers that keep none."""
+        """Return the scores of the connected peers with their components; empty for routers without scores."""
         scores = self._running().router.strategy.scores()
         return {peer: parts for peer, parts in scores if isinstance(peer, bytes)}
 
     def rate(self, peer: PeerId, rating: float) -> None:
-        """The application's own opinion of a peer, here or not (P5); 0 is none."""
+        """Set the application's score of a peer, connected or not (P5); 0 is neutral."""
         self._running().feed(PeerRated(peer, rating))
 
     def set_topic(self, topic: str, parameters: TopicScoreParameters) -> None:
-        """Score a joined topic by these parameters from now on; smaller caps hold at once."""
+        """Score a joined topic by these parameters from now on. Smaller caps apply at once."""
         self._running().feed(TopicScored(topic, parameters))
 
     def set_direct(self, peer: PeerId, direct: bool = True) -> None:
-        """A peer is direct from now on, or is not any more. Both sides should say so."""
+        """Make a peer direct, or end that. Both sides should do so."""
         self._running().feed(DirectPeerChosen(peer, direct))
 
     def watch(self, watcher: Watcher, every_s: float = 1.0) -> None:
-        """Hand all scores to `watcher` again and again, as long as the node runs."""
+        """Pass all scores to `watcher` at each interval, as long as the node runs."""
         self._tasks.start(self._watch(watcher, every_s))
 
     async def _watch(self, watcher: Watcher, every_s: float) -> None:

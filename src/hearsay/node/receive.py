@@ -1,4 +1,4 @@
-"""The path of a received RPC to the router, without I/O: bytes and verdicts in, events out.
+"""The path of a received RPC to the router, without I/O: it takes bytes and verdicts and returns events.
 
 `PeerInput` holds the bytes and RPCs of one peer. Each `step` handles one frame, or one portion of an RPC that waits:
 it decodes the RPC, checks its signatures, asks whether the validators have room, counts, and returns events. The
@@ -49,9 +49,9 @@ from hearsay.wire.signing import Fault, SignaturePolicy, check_us, plain_fault, 
 MESSAGES_AT_ONCE = 4
 """Messages of an RPC that are handled in one step; one while validators are in use."""
 OBJECT_BYTES = 512
-"""Memory of a decoded message besides its own bytes."""
+"""Memory of a decoded message, in addition to its bytes."""
 LARGE_BYTES = 2 << 20
-"""An RPC of this size waits only while twice the room is free."""
+"""An RPC of at least this size waits only while twice the room is free."""
 _RETRY_S = 0.05
 """Pause before an RPC without room is tried again."""
 _MIN_REST_S = 0.05
@@ -59,17 +59,17 @@ _MIN_REST_S = 0.05
 _REPORT_INTERVAL_S = 1.0
 """Shortest time between two offences of a peer over its allowance."""
 _NEW_MESSAGE_PARTS = 2
-"""Parts of the allowance that a new message gives back: the message, and the RPC it came in."""
+"""Parts of the allowance that a new message gives back: the message and its RPC."""
 _IDS_PER_PART = 8
 """Message ids that count as one part of the allowance."""
 
 
 _Examined: TypeAlias = "list[tuple[Message, Fault | None]]"
-"""New messages, each with the fault that shows without a check of the signature."""
+"""New messages, each with a fault that is known without a check of the signature."""
 
 
 class Receiver:
-    """The state that the inputs of all peers share. `clock` is any clock in microseconds that goes forward."""
+    """The state that the inputs of all peers share. `clock` is any clock in microseconds that only goes forward."""
 
     def __init__(
         self,
@@ -92,9 +92,9 @@ class Receiver:
         self.waiting_bytes = resources.share("RPCs that wait", config.limits.unverified_bytes)
         self.exchanged_peers = int(getattr(router.parameters, "dials_per_prune", 0))
         self._blocked: dict[PeerId, PeerInput] = {}
-        """Inputs whose next message has no room at the validators."""
+        """Inputs for whose next message the validators have no room."""
         self._idle: dict[PeerId, None] = {}
-        """Those of them without a pending message: only verdicts on messages of other peers make room for them."""
+        """Those inputs without a pending message: only verdicts on messages of other peers make room for them."""
 
     def policy(self, topic: str) -> SignaturePolicy:
         return self.policies.get(topic, self._default_policy)
@@ -136,7 +136,7 @@ class Receiver:
         return False
 
     def resumed(self, senders: Iterable[PeerId]) -> Iterator[PeerId]:
-        """Yield the peers that may go on after a verdict on a message of `senders`, one before the next is tried."""
+        """Yield the peers that may continue after a verdict on a message of `senders`; stop when there is no room."""
         for peer in senders:
             if peer in self._blocked:
                 self._blocked[peer].paused = False
@@ -420,7 +420,7 @@ class _WaitingRpc:
     verdicts: Verdicts = field(default_factory=dict[int, "Fault | None"])
 
     def messages(self, at_most: int | None = None) -> Iterator[Message]:
-        """Return an iterator over the messages to come."""
+        """Return an iterator over the remaining messages."""
         stop = self.stop if at_most is None else min(self.stop, self.next + at_most)
         return islice(self.rpc.messages, self.next, stop)
 

@@ -25,7 +25,7 @@ class RpcDecoded:
 class RpcAdmitted:
     """An RPC, or a portion of one, for the router.
 
-    The router must handle it as of `now_us`: at a later time it may have forgotten a message that was not checked
+    The router must handle it at the time `now_us`: later it may have forgotten a message that was not checked
     because it was not new.
     """
 
@@ -44,14 +44,14 @@ class Misconduct:
 
 @dataclass(slots=True)
 class FrameRefused:
-    """The stream cannot be read any further: a frame is too long or is no RPC."""
+    """The stream cannot be read any further: a frame is too long or not an RPC."""
 
     peer: PeerId
 
 
 @dataclass(slots=True)
 class AddressReceived:
-    """A signed address record, and the peer that it is said to belong to."""
+    """A signed address record, and the peer whose record it should be."""
 
     record: bytes
     sender: PeerId
@@ -60,7 +60,7 @@ class AddressReceived:
 
 @dataclass(slots=True)
 class RestNeeded:
-    """Read nothing from the peer for this time."""
+    """Read nothing from the peer for a time."""
 
     for_s: float
     over_allowance: bool

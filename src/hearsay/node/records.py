@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Records:
-    """A trace is written to a folder, or its rows are handed to a watcher, or both."""
+    """Records of a node. A trace is written to a folder, or its rows are passed to a watcher, or both."""
 
     def __init__(self, config: NodeConfig, folder: Path | None, watcher: Callable[[Codes], None] | None) -> None:
         if folder is not None:
@@ -34,7 +34,7 @@ class Records:
         self.metrics: MetricsServer | None = None
 
     def begin(self, driver: Driver, host: NodeHost, news: AddressBoard) -> None:
-        """Before the host has connections."""
+        """Start the records; call this before the host has connections."""
         self._refuse_replays(driver)
         self._begin_trace(driver, host)
         if self._config.metrics is not None:
@@ -53,7 +53,7 @@ class Records:
             await self.metrics.close()
 
     async def close(self) -> None:
-        """The driver has ended, and the trace with it."""
+        """Close the records. The driver has ended, and with it the trace."""
         if self._sequence_file is not None:
             await self._sequence_file.close()
 

@@ -1,4 +1,4 @@
-"""Parts that a router wants sent: encoded once, split at the limit, queued and written."""
+"""Sending for a router: parts are encoded once, split at the limit, queued and written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hearsay.wire.encode import encode_rpc
 from hearsay.wire.splitting import split_rpc
 
 _WRITE_BYTES = 256 * 1024
-"""At most about so much is handed to the stream at once; the rest can still be dropped or overtaken."""
+"""Approximate maximum bytes that are passed to the stream at once; entries in the queue can still be dropped."""
 
 
 class PeerLink:
@@ -41,12 +41,12 @@ class PeerLink:
         self.intake = intake
         self.outbound: Stream | None = None
         self.said: tuple[tuple[TopicId, ...], Features | None] = (), None
-        """Topics and extensions, known from before our stream was replaced."""
+        """The peer's topics and extensions, known from before our stream was replaced."""
         self.settled = asyncio.Event()
-        """Set when our first stream to the peer is open, or will not be."""
+        """Set when our first stream to the peer is open, or will never be."""
         self.queue = OutgoingQueue(queue_bytes, sender.memory, partial(sender.lost, self), address)
         self.delivered = 0
-        """Messages that this peer was the first to bring."""
+        """Number of messages that this peer was the first to send."""
         self._sender = sender
         self._waiting = False
 
@@ -60,7 +60,7 @@ class PeerLink:
         self.intake.set_open(stream is not None)
 
     def flush(self) -> None:
-        """Write what waits, in one piece, if the peer takes it."""
+        """Write the waiting entries in one piece, while the stream accepts more."""
         stream = self.outbound
         if stream is None or self._waiting:
             return
@@ -74,7 +74,7 @@ class PeerLink:
             self._sender.left(self, entries)
 
     async def drain(self) -> None:
-        """Until everything has left for the peer, or the peer is gone."""
+        """Wait until all entries are sent, or the peer is gone."""
         with suppress(StreamClosed):
             while self.outbound is not None and (len(self.queue) or not self.outbound.writable):
                 await self.outbound.drain()
@@ -86,7 +86,7 @@ class PeerLink:
 
 
 class Sender:
-    """Sends for a router. `record_of` returns the signed record of a peer; `say_again` gets control without room."""
+    """Sends for a router. `record_of` returns the signed record of a peer; `say_again` gets dropped control."""
 
     def __init__(
         self,
@@ -107,10 +107,10 @@ class Sender:
         self._say_again = say_again
         self._withdraws = withdraws
         self.messages_sent = self.messages_dropped = 0
-        """RPCs with messages since the driver last reset these; those of them that found no room."""
+        """RPCs with messages that were queued, and that were dropped, since the driver last reset these."""
         self._to_flush: dict[PeerId, PeerLink] = {}
         self.last_encoded: tuple[Rpc, list[OutgoingRpc]] | None = None
-        """The driver forgets it after each event: the next RPC is another one."""
+        """The last RPC and its frames. The driver resets it after each event."""
 
     def forget(self, peer: PeerId) -> None:
         self._to_flush.pop(peer, None)
@@ -128,8 +128,8 @@ class Sender:
         self._to_flush[link.peer] = link
 
     def _encode(self, action: Send, link: PeerLink) -> None:
-        """Frames for the parts of an RPC, each queued before the next is made: a short request may ask for much more
-        than there is room for. One message goes to many peers, so what was made whole is kept for the next."""
+        """Encode the parts of an RPC. Each is queued before the next is encoded, since a short request may ask for
+        more than there is room for. Complete frames are kept for the next peer that gets the same message."""
         rpc, observers = action.rpc, self._observers
         if rpc.control is not None and any(prune.peers for prune in rpc.control.prune):
             rpc = replace(rpc, control=self._with_records(rpc.control))
@@ -169,7 +169,7 @@ class Sender:
             self.last_encoded = action.rpc, entries
 
     def withdraw(self, link: PeerLink, message_id: MessageId) -> None:
-        """The peer does not want a message of which copies wait for it."""
+        """Withdraw the waiting copies of a message that the peer does not want."""
         for entry in link.queue.withdraw(message_id):
             self._statistics.messages_withdrawn += 1
             if self._observers.trace is not None:
@@ -180,7 +180,7 @@ class Sender:
             self.messages_dropped += bool(entry.messages)
 
     def _with_records(self, control: Control) -> Control:
-        """Peer exchange with the signed addresses of those whose addresses are known."""
+        """Return peer exchange with the signed addresses that are known."""
         prunes = [
             replace(
                 prune,
@@ -200,7 +200,7 @@ class Sender:
             link.flush()
 
     def left(self, link: PeerLink, entries: list[OutgoingRpc]) -> None:
-        """Entries of a queue went into the stream."""
+        """Count entries that were written to the stream."""
         statistics = self._statistics
         durations = self._observers.durations
         now_s = monotonic() if durations is not None else 0.0
@@ -215,7 +215,7 @@ class Sender:
                 durations.queued.note(now_s - entry.made_s)
 
     def lost(self, link: PeerLink, entry: OutgoingRpc) -> None:
-        """An entry did not find room in a peer's queue."""
+        """Count an entry that was dropped from a peer's queue, and send its control again."""
         statistics = self._statistics
         if entry.priority is Priority.GOSSIP:
             statistics.gossip_dropped += 1

@@ -1,4 +1,4 @@
-"""Topics as the application sees them: messages that wait in them, and the peers that a message would reach."""
+"""Topics as the application sees them: their waiting messages, and the peers that a message would reach."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from hearsay.node.driver import Driver
 from hearsay.partial.exchange import Outcome
 
 OBJECT_BYTES = 512
-"""Memory of a message that waits besides its data."""
+"""Memory of a waiting message, in addition to its data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A message for the application. `author` is None when it is not signed, `received_from` for one's own."""
+    """A message for the application. `author` is None if it is unsigned, `received_from` if the node published it."""
 
     data: bytes
     topic: str
@@ -41,7 +41,7 @@ _received = fast_init(Received)
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The result of a publication: peers it goes to, peers without room, and whether it waits for a first peer."""
+    """The result of a publication: peers it is sent to, peers without room, and whether it waits for a first peer."""
 
     message_id: bytes
     sent: int
@@ -50,7 +50,7 @@ class Published:
 
 
 class JoinedTopics:
-    """The topics that a node has joined, with the messages that wait in them for the application.
+    """The topics that a node has joined, with their messages that wait for the application.
 
     When there is no room, the topic with the most bytes loses its oldest message.
     """
@@ -73,14 +73,14 @@ class JoinedTopics:
         return topic
 
     def remove(self, name: str) -> Topic | None:
-        """Remove a topic. Messages that wait in it can still be read, and take no room any more."""
+        """Remove a topic. Its waiting messages can still be read, and no longer count."""
         topic = self._topics.pop(name, None)
         if topic is not None:
             self._room.release(topic.unread_bytes)
         return topic
 
     def deliver(self, action: Deliver) -> int:
-        """Keep a message for the application; return how many were lost to make room."""
+        """Keep a message for the application. Returns the number of messages that were dropped for it."""
         message, sender = action.message, action.received_from
         topic = self._topics.get(str(message.topic))
         if topic is None:
@@ -102,7 +102,7 @@ class JoinedTopics:
         return message
 
     def fail(self, failure: Exception) -> None:
-        """End all topics: nothing comes any more."""
+        """End all topics with a failure."""
         for topic in self._topics.values():
             topic.end(failure)
 
@@ -130,7 +130,7 @@ def _weight(message: Received) -> int:
 
 
 class Publisher(Protocol):
-    """The node, as its topics see it."""
+    """The node, as seen by its topics."""
 
     async def publish(self, topic: str, data: bytes, *, wait_for_peers: bool = False) -> Published: ...
 
@@ -140,7 +140,7 @@ class Publisher(Protocol):
 
 
 class Topic:
-    """A joined topic. Iterate over it for messages; the oldest are lost if these are taken too slowly."""
+    """A joined topic. Iterate over it for messages; the oldest are dropped if these are not taken in time."""
 
     def __init__(self, node: Publisher, name: str, joined: JoinedTopics) -> None:
         self.name = name
@@ -149,7 +149,7 @@ class Topic:
         self.unread: deque[Received] = deque()
         self.unread_bytes = 0
         self.changed = asyncio.Event()
-        """Set when there is a message, or there will be none any more."""
+        """Set when there is a message, or no more will come."""
         self._ended: Exception | None = None
 
     async def publish(self, data: bytes, *, wait_for_peers: bool = False) -> Published:
@@ -163,12 +163,12 @@ class Topic:
         self._node.follow(self.name, outcome)
 
     def end(self, reason: Exception) -> None:
-        """Raise `reason` when the messages that wait are taken."""
+        """Raise `reason` after the waiting messages are taken."""
         self._ended = reason
         self.changed.set()
 
     async def next(self) -> Received:
-        """Return the next message; `StopAsyncIteration` when the topic was left, `RouterFailed` when that failed."""
+        """Return the next message. Raises `StopAsyncIteration` after `leave`, `RouterFailed` if the router failed."""
         while not self.unread:
             if self._ended is not None:
                 raise self._ended
@@ -225,7 +225,7 @@ class Reach:
         self._messages.pop(topic, None)
 
     def changed(self) -> None:
-        """Publish the messages that now reach a peer, and wake all that wait for one."""
+        """Publish the messages that now reach a peer, and wake all callers that wait for one."""
         for topic in [topic for topic in self._messages if self.reaches(topic)]:
             for message in self._messages.pop(topic):
                 self._driver().feed(Publish(message))

@@ -1,11 +1,11 @@
 """Events at a node as rows of the trace: numbers for names, and a row for each event that a router reports.
 
-Times are Unix microseconds. Peers and topics are numbered as they appear; a message's number is made of its id alone,
+Times are Unix microseconds. Peers and topics are numbered as they appear; a message's number depends on its id alone,
 so that the traces of several nodes fit together. The times of flight of RPCs are not known here, nor are hops.
 
-Names that the router has not accepted yet leave numbers in rows, and no names: a message is named when it is
+Names that the router has not accepted yet have numbers in rows, but no entry: a message is named when it is
 sent, published or delivered, its author then too, a topic when this node or a peer subscribes to it. Names are
-bounded; who comes when there are too many is NONE in the rows.
+bounded; further ones are NONE in the rows.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ from hearsay.trace.language.formed_rows import formed_row
 from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, TraceEvent, number_of_id
 
 MAX_PEERS = 65_536
-"""Names of peers; those that are known as authors only, or because a PRUNE named them, may take half of it."""
+"""Maximum names of peers. Peers known only as authors or from PRUNEs may take half of them."""
 MAX_OTHER_TOPICS = 1_000
-"""Names of topics when another topic is named that is not the node's own."""
+"""Maximum topics at which another topic is named that is not the node's own."""
 
 
 MessageFacts: TypeAlias = tuple[int, int, int, Micros, bytes]
-"""Topic, author, bytes of data, when it was accepted here, its id."""
+"""Topic, author, bytes of data, time of acceptance, and id."""
 
 _PartRow: TypeAlias = Callable[[Micros, int, int, Part, int], Codes]
 """Makes the row of a part that is sent or dropped."""
@@ -92,7 +92,7 @@ class _Numbers:
         return self._numbers.get(name, NONE)
 
     def of(self, name: Identifier, most: int | None = None) -> int:
-        """A new name gets a number while there are fewer than `most`."""
+        """Return the number of a name; `NONE` for a new name if there are `most` numbers."""
         number = self._numbers.get(name)
         if number is None:
             number = len(self.texts)
@@ -108,7 +108,7 @@ def _shown_peer(peer: Identifier) -> str:
 
 
 class TraceRows:
-    """Makes the rows, and hands each on."""
+    """Makes the rows, and passes each on."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class TraceRows:
         peers: Sequence[str] = (),
         topics: Sequence[str] = (),
     ) -> None:
-        """`peers` and `topics` have numbers already, in this order. A watcher is handed every row."""
+        """Create the rows. `peers` and `topics` are already numbered in this order. A watcher gets every row."""
         self._clock = clock
         self._watcher = watcher
         self._peers = _Numbers(peers, from_text, _shown_peer)
@@ -195,15 +195,15 @@ class TraceRows:
                 self._row(reject_row(self._clock(), kind, own, remote, NONE, NONE, count, action.reason))
 
     def names(self) -> tuple[list[str], list[str]]:
-        """The names of peers and topics so far."""
+        """Return the names of peers and topics so far."""
         return self._peers.texts.copy(), self._topics.texts.copy()
 
     def begin(self) -> None:
-        """The node is there."""
+        """Write the row of the node's start."""
         self._row(node_up_row(self._clock(), self._own))
 
     async def close(self) -> None:
-        """Nothing is kept here, so nothing is left to do."""
+        """Do nothing: this class keeps no rows."""
 
     def _peer(self, peer: Identifier) -> int:
         """Return the number of a connected peer."""
@@ -216,7 +216,7 @@ class TraceRows:
         self._row(formed_row(event, self._clock(), self._own, self._peer(peer), self._topics.of(topic)))
 
     def _parts(self, row: _PartRow, peer: Identifier, parts: Iterable[TracedPart], last: int) -> None:
-        """`last` is what only one of the two kinds of rows has."""
+        """Write a row for each part; `last` is the column that only one of the two kinds of rows has."""
         own, remote, now = self._own, self._peer(peer), self._clock
         for kind, topic, message, facts, size, count, via in parts:
             if facts is not None and self._has_room:
@@ -224,7 +224,7 @@ class TraceRows:
             self._row(row(now(), own, remote, (kind, topic, message, NONE, size, count, via), last))
 
     def _named(self, message: Message) -> int:
-        """A message's number; the next folder says what message that is, if it has room for the row."""
+        """Return a message's number. The message is named in the next folder if there is room for the row."""
         if not self._has_room:
             return message_number(message.id)
         number, facts = self._facts(message)
@@ -232,7 +232,7 @@ class TraceRows:
         return number
 
     def _facts(self, message: Message) -> tuple[int, MessageFacts]:
-        """A message's number, and what the dictionary says of it."""
+        """Return a message's number, and its facts for the dictionary."""
         number = message_number(message.id)
         known = self._messages.get(number)
         if known is None:
@@ -252,7 +252,7 @@ class TraceRows:
 
 
 def _with_framing(rpc: Rpc) -> Iterator[tuple[int | None, PartSize]]:
-    """The parts of an RPC, each with which message it is; the first carries the bytes of the framing."""
+    """Yield the parts of an RPC with their messages' places; the first part includes the bytes of the framing."""
     parts = part_sizes(rpc)
     framing = framed_size(rpc, parts) - sum([size for _, _, size, _ in parts]) if parts else 0
     first_message = len(rpc.subscriptions)

@@ -1,4 +1,4 @@
-"""Sequence numbers of authors: a replay is recognised, and the highest number is kept over restarts."""
+"""Sequence numbers of authors, which detect replays. The highest numbers survive restarts."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from hearsay.libp2p.names.peer_id import PeerId, check_peer_id
 from hearsay.trace.folder.durable import write_durably
 
 WINDOW = 1024
-"""Distance by which a message may come behind a later one of its author."""
+"""Maximum distance of a message from a later one of its author; then it counts as a replay."""
 NUMBER_BYTES = 8
 
 _ALL_TAKEN = (1 << WINDOW) - 1
 
 
 class SequenceNumbers:
-    """`authors` is the number that is remembered; `highest` has the highest number of each that was taken before."""
+    """Keeps numbers of at most `authors` authors; `highest` has the numbers of an earlier run."""
 
     def __init__(self, authors: int, highest: Iterable[tuple[PeerId, int]] = ()) -> None:
         self._limit = authors
         self._authors: OrderedDict[PeerId, _Author] = OrderedDict()
         self.changes = 0
-        """Count of the numbers that were taken."""
+        """Number of sequence numbers that were taken."""
         for author, number in highest:
             self._keep(author, _Author(number, _ALL_TAKEN))
 
@@ -44,7 +44,7 @@ class SequenceNumbers:
         return behind < 0 or (behind < WINDOW and not known.taken >> behind & 1)
 
     def take(self, author: PeerId, number: bytes) -> bool:
-        """Remember a message; False if it was here, or is too old to be known."""
+        """Take the number of a message. Returns False if it was taken before, or is too old to tell."""
         if not self.is_new(author, number):
             return False
         value = int.from_bytes(number, "big")
@@ -78,18 +78,18 @@ class _Author:
 
 HEAD = b"hearsay sequence numbers 1\n"
 WRITE_S = 5.0
-"""Between two times it is written, if something has changed; a node that is killed loses as much."""
+"""Time between two writes of a file with changes; a node that is killed loses numbers of this time."""
 MAX_AUTHOR_BYTES = 255
 
 _log = getLogger(__name__)
 
 
 class SequenceFileError(Exception):
-    """The file is there and cannot be used."""
+    """The file exists and cannot be used."""
 
 
 class SequenceFile:
-    """`SequenceFileError` or `OSError` says why it cannot be had. `start` it, and `close` it in the end."""
+    """The file of sequence numbers. Raises `SequenceFileError` or `OSError`. Call `start`, and `close` at the end."""
 
     def __init__(self, path: Path, authors: int) -> None:
         self.path = path
@@ -142,7 +142,7 @@ def encode(highest: list[tuple[PeerId, int]]) -> bytes:
 
 
 def decode(encoded: bytes) -> list[tuple[PeerId, int]]:
-    """`SequenceFileError` if these are not the bytes that `encode` makes."""
+    """Return the numbers that `encode` has written. Raises `SequenceFileError` for other bytes."""
     body, checksum = encoded[:-32], encoded[-32:]
     if not body.startswith(HEAD) or sha256(body).digest() != checksum:
         raise SequenceFileError("damaged, or no file of sequence numbers")

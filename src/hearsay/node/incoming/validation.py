@@ -4,10 +4,10 @@ Rules:
 
 * A topic's validators are asked one after the other; the first that does not accept decides. One that fails or takes
   too long has ignored the message: that is our fault, not the sender's.
-* Plain functions answer at once, on the event loop. A slower one waits for one of a few slots, which peers
-  share fairly (`verification.py`); the deadline counts from then on. A copy from another peer lets a message wait in
-  that peer's turn, too, so that no peer holds up a message by being the first to bring it.
-* Messages that the node publishes are checked, too, and wait in no turn.
+* Plain functions answer at once, on the event loop. A slower one waits for one of a few slots, which peers share
+  fairly (`verification.py`); the deadline counts from then on. With a copy from another peer, a message waits in that
+  peer's turn, too, so that no peer delays a message by being the first to send it.
+* Messages that the node publishes are checked, too, but wait for no slot.
 * A signed message whose sequence number was used up by an accepted one is ignored, if replays are refused.
 * Messages that wait have bounds per peer and over all, in messages and in bytes. `has_room` is asked before the
   router marks a message as seen (`hearsay.node.receive`): beyond the bounds a message stays with its peer and is
@@ -37,20 +37,20 @@ from hearsay.node.incoming.sequence_numbers import NUMBER_BYTES, SequenceNumbers
 from hearsay.node.incoming.verification import FairSlots
 
 Answer: TypeAlias = "Verdict | bool"
-"""True stands for accept, False for reject."""
+"""True means accept, False means reject."""
 
 Validator: TypeAlias = Callable[[Message], "Answer | Awaitable[Answer]"]
 
 OBJECT_BYTES = 1024
-"""Memory of a message that waits besides its own bytes."""
+"""Memory of a waiting message, in addition to its bytes."""
 
 _log = getLogger(__name__)
 
 
 class Validation:
-    """Call `decided` with each verdict that was not known at once, and with the senders of the message.
+    """Asks validators. `decided` is called with each verdict that was not known at once, and the message's senders.
 
-    Messages that wait are reserved in `share`, and in the `budget_of` their peer; `max_pending` of them wait at most.
+    Waiting messages, at most `max_pending`, are reserved in `share` and in the `budget_of` their peer.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class Validation:
         self._decided = decided
         self._statistics = statistics
         self.numbers: SequenceNumbers | None = None
-        """Sequence numbers that authors have used, if replays are refused."""
+        """Sequence numbers that authors have used; None unless replays are refused."""
         self._validators: dict[Identifier, list[_DeclaredValidator]] = {}
         self._loop_slots: FairSlots[_Check] = FairSlots(limits.concurrent_validations, self._start)
         self._thread_slots: FairSlots[_Check] = FairSlots(limits.validation_threads, self._start)
         self._pool: ThreadPoolExecutor | None = None
         self._checks: dict[Identifier, _Check] = {}
-        """Messages that are not decided, by id."""
+        """Messages without a verdict, by id."""
         self._accounts: dict[PeerId, _Account] = {}
         self._tasks = Tasks()
 
@@ -99,7 +99,7 @@ class Validation:
         return bool(self._validators) or self.numbers is not None
 
     def pending(self, peer: PeerId) -> int:
-        """Return the number of messages of a peer that are not decided."""
+        """Return the number of a peer's messages without a verdict."""
         account = self._accounts.get(peer)
         return 0 if account is None else account.count
 
@@ -125,7 +125,7 @@ class Validation:
         return account.count < min(room, self._limits.pending_validations_per_peer) and cost <= account.budget.fair
 
     def ask(self, message: Message, sender: PeerId) -> Verdict | None:
-        """The verdict if it is known at once; None when `decided` will be called with it."""
+        """Return the verdict if it is known at once; otherwise None, and `decided` is called with it later."""
         if self.numbers is not None and self._is_replay(self.numbers.is_new, message):
             return Verdict.IGNORE
         declared = self._validators.get(message.topic)
@@ -145,7 +145,7 @@ class Validation:
         return self._final(message, verdict)
 
     async def check_own(self, message: Message) -> None:
-        """Raise ValueError unless all validators accept a message of this node, which waits in no peer's turn."""
+        """Raise `ValueError` unless all validators accept a message of this node, which waits for no slot."""
         for declared in tuple(self._validators.get(message.topic, ())):
             deadline_s = self._limits.validation_s
             async with asyncio.timeout(deadline_s):
@@ -156,7 +156,7 @@ class Validation:
                 raise ValueError(f"topic {message.topic}: a validator answers {verdict.name}, so nothing is sent")
 
     def copy_came(self, message_id: Identifier, peer: Identifier | None) -> None:
-        """Another peer has sent a message, too: one that still waits does so in that peer's turn as well."""
+        """Let a waiting message also wait in the turn of another peer, which has sent a copy."""
         check = self._checks.get(message_id) if self._checks else None
         if check is None or not isinstance(peer, bytes) or check.running or peer in check.peers:
             return
@@ -176,7 +176,7 @@ class Validation:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _next_step(self, check: _Check) -> Verdict | None:
-        """Ask the validators that answer at once; None when the next one takes its time."""
+        """Ask the validators that answer at once. Returns None if the next one takes time."""
         for declared in check.steps:
             if declared.threads:
                 check.declared, check.answer = declared, None
@@ -262,7 +262,7 @@ class Validation:
         self._decided(message, check.peers, self._final(message, verdict))
 
     def _final(self, message: Message, verdict: Verdict) -> Verdict:
-        """A sequence number is used up when its message is accepted, and by nothing else."""
+        """Return the final verdict. Only an accepted message uses up its sequence number."""
         if verdict is Verdict.ACCEPT and self.numbers is not None and self._is_replay(self.numbers.take, message):
             return Verdict.IGNORE
         return verdict
@@ -296,7 +296,7 @@ class _DeclaredValidator:
 
 @dataclass(slots=True)
 class _Account:
-    """The messages of a peer that wait."""
+    """The waiting messages of a peer, and their budget."""
 
     budget: Budget
     count: int = 0
@@ -304,7 +304,7 @@ class _Account:
 
 @dataclass(slots=True, eq=False)
 class _Check:
-    """A message on its way past the validators of its topic."""
+    """A message on its way through the validators of its topic."""
 
     message: Message
     peers: list[PeerId]
@@ -328,7 +328,7 @@ async def _of_thread(job: Future[Answer | Awaitable[Answer]]) -> Answer:
 
 
 def weight_of(message: Message) -> int:
-    """Return the memory of a message: of its parts, and of the whole as it was received."""
+    """Return the memory of a message in bytes: of its parts, and of the encoded whole."""
     return OBJECT_BYTES + 2 * len(message.data if message.encoded is None else message.encoded)
 
 

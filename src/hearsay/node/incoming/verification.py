@@ -1,14 +1,14 @@
 """Verification of signatures in threads, with slots that peers share fairly.
 
-Cheap signatures are checked at once: a thread would take as long to be asked.
+Cheap signatures are checked at once: to ask a thread would take as long.
 
-A peer has one batch at a time: what comes meanwhile goes into its next one. So batches wait in one line, and each
-time round every peer gets about `BATCH_US` of a thread. The libraries release the interpreter lock during a check. A
-message that another peer brought first is not checked twice: its batch waits while the same bytes are being checked,
-and a message that has been seen by then needs no check. A forged copy has other bytes, so it delays no other one.
+A peer has one batch at a time; messages that arrive meanwhile are in its next one. So batches wait in one line, and
+each round gives every peer about `BATCH_US` of a thread. The libraries release the interpreter lock during a check. A
+message that another peer sent first is not checked twice: its batch waits while the same bytes are being checked, and
+a message that has been seen by then needs no check. A forged copy has other bytes, so it delays no true one.
 
-A peer may have as many slots as stay free besides its own: a single peer gets half of them, and n peers that take all
-they can leave as many free as each of them has. So the next peer finds one at once. Free slots go round.
+A peer may have as many slots as stay free in addition to its own: a single peer gets half of them, and n peers that
+take all they can leave as many free as each has. So the next peer finds a slot at once. Free slots are given in turn.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.wire.signing import Fault, check_us, signature_fault
 
 EXPENSIVE_US = 250
-"""Signatures that take longer to check, in microseconds, are for the threads."""
+"""Microseconds: signatures that take longer to check are checked on threads."""
 BATCH_US = 2000
-"""Checks that one peer has done in one go; at least one."""
+"""Microseconds of checks in one batch of a peer, which has at least one check."""
 
 Verdicts: TypeAlias = dict[int, "Fault | None"]
-"""By the identity of the message."""
+"""Verdicts by the identity (`id`) of the message; None for a good signature."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,7 +39,7 @@ class Batch:
 
     messages: list[Message]
     decided: Callable[[Verdicts], None]
-    """Called with the verdicts; there is none on a message that turned out to need no check."""
+    """Called with the verdicts. A message that needs no check any more has no verdict."""
 
 
 class Line:
@@ -81,7 +81,7 @@ class Line:
 
 
 class Verification:
-    """Checks on threads. `needed` tells whether a message still needs one: not if another copy has been accepted."""
+    """Checks on threads. `needed` says whether a message still needs a check: not after another copy was accepted."""
 
     def __init__(self, threads: int, needed: Callable[[Message], bool]) -> None:
         self._threads = threads
@@ -95,12 +95,12 @@ class Verification:
         self._begin()
 
     def forget(self, batch: Batch) -> None:
-        """Drop a batch whose verdicts are not needed any more."""
+        """Drop a batch whose verdicts are no longer needed."""
         batch.decided = lambda _: None
         self._line.leave(batch)
 
     async def close(self) -> None:
-        """End the threads after the checks that run."""
+        """Wait for the running checks, and end the threads."""
         self._closed = True
         self._line.waiting.clear()
         if self._running:
@@ -137,7 +137,7 @@ Work = TypeVar("Work", bound=Hashable)
 
 
 class FairSlots(Generic[Work]):
-    """`start` is called with a piece of work that has its slot, which is the peer's until `leave`."""
+    """Slots that peers share. `start` is called with work that gets a slot, which the peer has until `leave`."""
 
     def __init__(self, count: int, start: Callable[[PeerId, Work], None]) -> None:
         self._free = count
@@ -145,10 +145,10 @@ class FairSlots(Generic[Work]):
         self._running: dict[PeerId, int] = {}
         self._waiting: dict[PeerId, OrderedDict[Work, None]] = {}
         self._turns: deque[PeerId] = deque()
-        """The peers that wait, the next one first."""
+        """The waiting peers, the next one first."""
 
     def enter(self, peer: PeerId, work: Work) -> None:
-        """Wait for a slot, behind what the peer waits with already."""
+        """Wait for a slot, after other work of the peer."""
         if peer not in self._waiting:
             self._waiting[peer] = OrderedDict()
             self._turns.append(peer)
@@ -156,7 +156,7 @@ class FairSlots(Generic[Work]):
         self._fill()
 
     def withdraw(self, peer: PeerId, work: Work) -> None:
-        """It waits no more."""
+        """Remove work that waits."""
         waiting = self._waiting.get(peer)
         if waiting is not None and work in waiting:
             del waiting[work]
@@ -165,7 +165,7 @@ class FairSlots(Generic[Work]):
                 self._turns.remove(peer)
 
     def leave(self, peer: PeerId) -> None:
-        """A slot of the peer's is free again."""
+        """Free a slot of the peer."""
         self._free += 1
         self._running[peer] -= 1
         if not self._running[peer]:
@@ -173,7 +173,7 @@ class FairSlots(Generic[Work]):
         self._fill()
 
     def clear(self) -> None:
-        """Nothing that waits is started any more."""
+        """Remove all work that waits."""
         self._waiting.clear()
         self._turns.clear()
 

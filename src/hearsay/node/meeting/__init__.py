@@ -1,1 +1,1 @@
-"""Finding peers, and where they are."""
+"""Discovery of peers and of their addresses."""

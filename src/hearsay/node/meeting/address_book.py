@@ -1,8 +1,8 @@
-"""The addresses of peers: signed records, the newest of each peer, and mere claims.
+"""The addresses of peers: the newest signed record of each peer, and unsigned claims.
 
-Places are few, and each source has its share: one source cannot crowd out what others say. A source is the address
-group of the peer that says it, a rendezvous point, or a way of searching. The first source that names a peer answers
-for its place, except that a peer that speaks of itself always does.
+Places are limited, and each source has a share, so that no source displaces the others. A source is the address
+group of the peer that sends it, a rendezvous point, or a kind of search. The first source that names a peer answers
+for its place, unless the peer itself sends its addresses.
 
 Signed records travel with the names of peers in the control parts of episub, in a field that the router never sees.
 """
@@ -24,11 +24,11 @@ from hearsay.libp2p.services.rendezvous import read_envelope
 
 RECORD_FIELD = EXPERIMENTAL_FIELDS + 4096
 MAX_RECORDS = 64
-"""Read from one RPC; each costs the check of a signature."""
+"""Maximum records that are read from one RPC; each costs the check of a signature."""
 
 
 def with_records(control: Control, record_of: Callable[[bytes], bytes | None]) -> Control:
-    """The control message with the records of the peers that it names."""
+    """Return the control message with records of the peers that it names."""
     named = sorted({peer for part in control.episub for peer in _named(part) if isinstance(peer, bytes)})
     records = [record_of(peer) for peer in named[:MAX_RECORDS]]
     added = tuple(Extension(RECORD_FIELD, record) for record in records if record is not None)
@@ -36,7 +36,7 @@ def with_records(control: Control, record_of: Callable[[bytes], bytes | None]) -
 
 
 def take_records(rpc: Rpc) -> tuple[Rpc, list[bytes]]:
-    """The RPC without the records that came with it, and those, as many as are read."""
+    """Return the RPC without its records, and the records, up to the maximum."""
     control = rpc.control
     if control is None or not any(extension.field == RECORD_FIELD for extension in control.extensions):
         return rpc, []
@@ -63,7 +63,7 @@ class BookLimits:
     peers: int = 1024
     source_peers: int = 256
     addresses: int = 8
-    """Addresses of a peer that are kept and dialled."""
+    """Maximum addresses of a peer that are kept and dialled."""
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class AddressBook:
         self._limits = limits or BookLimits()
         self._known: dict[PeerId, _Known] = {}
         self._sources: dict[str, dict[PeerId, None]] = {}
-        """Each source's peers, those that came first in front."""
+        """The peers of each source, in the order of arrival."""
 
     @property
     def peers(self) -> tuple[PeerId, ...]:
@@ -96,7 +96,7 @@ class AddressBook:
     ) -> tuple[PeerId, bool] | None:
         """Keep signed addresses if they are the newest of their peer.
 
-        Return the peer, and whether they are newer than the known ones; None if they are wrong, or not of `named`.
+        Return the peer, and True if they are newer than the known ones; None if they are invalid, or not of `named`.
         """
         try:
             sealed = read_envelope(envelope)
@@ -115,7 +115,7 @@ class AddressBook:
         return record.peer, True
 
     def claim(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> None:
-        """Keep addresses that another peer or a search claims. Signed addresses stay."""
+        """Keep addresses that another peer or a search claims. Signed addresses are kept, too."""
         usable = self._usable(peer, addresses)
         if usable:
             self._place(peer, source, False).claimed = usable
@@ -127,7 +127,7 @@ class AddressBook:
         return tuple(dict.fromkeys(address for address in by_turns if address is not None))[: self._limits.addresses]
 
     def record(self, peer: PeerId) -> bytes | None:
-        """A peer's signed addresses, as they were sealed."""
+        """Return a peer's signed record; None if it is unknown."""
         return self._known.get(peer, _UNKNOWN).envelope
 
     def source(self, peer: PeerId) -> str:
@@ -135,7 +135,7 @@ class AddressBook:
         return self._known.get(peer, _UNKNOWN).source
 
     def _usable(self, peer: PeerId, addresses: tuple[Multiaddr, ...]) -> tuple[Multiaddr, ...]:
-        """Addresses that can be dialled and lead to this peer."""
+        """Return the addresses that can be dialled and may lead to this peer."""
         named = (address for address in addresses if address.peer in (None, peer) and self._can_dial(address))
         return tuple(dict.fromkeys(address.with_peer(peer) for address in named))[: self._limits.addresses]
 
@@ -179,7 +179,7 @@ class AddressState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AddressNews:
-    """`reason` says why it is not connected, or what is remarkable about the connection."""
+    """The state of an address. `reason` says why it is not connected, or what is unusual about the connection."""
 
     address: str
     state: AddressState
@@ -187,7 +187,7 @@ class AddressNews:
     peer: PeerId | None = None
     protocol: str = ""
     retry_s: float | None = None
-    """Time until the next try; it doubles each time, up to a minute."""
+    """Seconds until the next try; they double each time, up to a minute."""
 
     def __str__(self) -> str:
         again = "" if self.retry_s is None else f"; next try in {self.retry_s:.1f} s, then ever later, up to a minute"
@@ -205,7 +205,7 @@ class AddressNews:
 
 
 class AddressBoard:
-    """The latest news of every address; repeated news are reported once."""
+    """The latest news of every address. Repeated news are reported once."""
 
     def __init__(self) -> None:
         self.callbacks: list[Callable[[AddressNews], None]] = []

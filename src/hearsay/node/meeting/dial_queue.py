@@ -1,4 +1,4 @@
-"""The peers that are dialled next, and the time before another attempt."""
+"""The queue of peers to dial, and the pauses between attempts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ FIRST_RETRY_S, LAST_RETRY_S = 1.0, 60.0
 
 
 class Retries:
-    """1, 2, 4 … 60 seconds, each with up to half of it more, so that a crowd does not come back at once."""
+    """Waits of 1, 2, 4 … 60 seconds, each up to half longer by chance, so that many peers do not return at once."""
 
     def __init__(self, first_s: float = FIRST_RETRY_S) -> None:
         self._first_s = self._next_s = first_s
 
     def wait_s(self) -> float:
-        """After one more failure."""
+        """Return the wait after one more failure."""
         wait_s = self._next_s * (1 + random() / 2)
         self._next_s = min(2 * self._next_s, LAST_RETRY_S)
         return wait_s
@@ -34,7 +34,7 @@ class Retries:
 
 
 AGAIN = "again"
-"""The source of second tries."""
+"""The source of second attempts."""
 _NAMES = "names"
 
 
@@ -44,55 +44,55 @@ class DialLimits:
     of_source: int = 16
     of_address: int = 8
     of_names: int = 2
-    """Dials that begin with looking up a name."""
+    """Maximum dials at a time that begin with a name lookup."""
     address_rate: Rate = Rate(64, 8.0)
     """Dials of one address."""
     rate: Rate = Rate(256, 32.0)
-    """All dials."""
+    """Dials of all addresses."""
     second_tries: int = 8
     waiting: int = 1024
     waiting_of_source: int = 256
     first_try_s: float = 8.0
-    """For a peer, divided among its addresses."""
+    """Seconds for the first attempt at a peer, divided among its addresses."""
     second_try_s: float = 24.0
     rest_s: float = 15.0
-    """After the first failure; it doubles, up to `longest_rest_s`."""
+    """Pause in seconds after the first failure; it doubles, up to `longest_rest_s`."""
     longest_rest_s: float = 600.0
     failures: int = 4096
-    """Peers whose failures are remembered."""
+    """Maximum peers whose failures are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedDial:
-    """A peer to be dialled."""
+    """A planned dial of a peer."""
 
     peer: PeerId
     source: str
     addresses: tuple[Multiaddr, ...]
     patience_s: float
     groups: frozenset[str]
-    """The addresses where it takes a place, or may take one."""
+    """The address groups in which the dial counts, or may count."""
 
 
 class DialQueue:
-    """`now_s` is any clock that goes forward."""
+    """The queue of dials. `now_s` is any clock that only goes forward."""
 
     def __init__(self, now_s: Callable[[], float], limits: DialLimits | None = None) -> None:
         self._now_s = now_s
         self._limits = limits or DialLimits()
         self._waiting: dict[str, dict[PeerId, tuple[float, PlannedDial]]] = {}
-        """By source, in order; from when on each may be dialled. The source whose turn is next is in front."""
+        """Planned dials by source, with their earliest times. The source whose turn is next is first."""
         self._source_of: dict[PeerId, str] = {}
         self._at_work: dict[PeerId, tuple[Multiaddr, ...]] = {}
-        """With all the addresses that were named."""
+        """Peers that are being dialled, with all their given addresses."""
         self._of_source: Counter[str] = Counter()
         self._of_address: Counter[str] = Counter()
         self._failures: dict[PeerId, tuple[int, float]] = {}
-        """How often in a row, and until when the peer is not dialled."""
+        """Number of successive failures of a peer, and the time until which it is not dialled."""
         self._address_rates: Rates[str] = Rates(now_s, self._limits.address_rate)
         self._rates: Rates[None] = Rates(now_s, self._limits.rate)
         self._early_s: float | None = None
-        """When `next` last ran: how long until a rate allows one dial more, if one waits for that."""
+        """Time from the last `next` until a rate allows another dial, if a dial waits for that."""
 
     def __len__(self) -> int:
         return len(self._source_of)
@@ -108,13 +108,13 @@ class DialQueue:
         return self._enqueue(_planned(peer, source, addresses, self._limits.first_try_s), 0.0)
 
     def forgive(self, peer: PeerId) -> None:
-        """There is news of where a peer is: what failed before does not count."""
+        """Forget the failures of a peer that has new addresses."""
         self._failures.pop(peer, None)
         if self._source_of.get(peer) == AGAIN:
             self._remove(peer)
 
     def next(self) -> PlannedDial | None:
-        """The peer to dial now, if there is one."""
+        """Return the next dial; None if there is none at the moment."""
         self._early_s = None
         if len(self._at_work) >= self._limits.at_once:
             return None
@@ -142,7 +142,7 @@ class DialQueue:
         return None
 
     def ended(self, planned: PlannedDial, reached: bool) -> None:
-        """A dial is over."""
+        """Note that a dial is over."""
         addresses = self._at_work.pop(planned.peer)
         self._of_source -= Counter((planned.source,))
         self._of_address -= Counter(planned.groups)

@@ -1,11 +1,11 @@
-"""Finding peers: bootstrap addresses that are dialled again with back-off, and addresses that others send.
+"""Discovery of peers: bootstrap addresses, and addresses that others send.
 
 A bootstrap address that fails is dialled again with back-off (`hearsay.node.meeting.dial_queue`), and so is one whose
-peer is gone as soon as it came. The outcome of each is reported (`hearsay.node.meeting.address_book`).
+peer leaves at once. The outcome of each dial is reported (`hearsay.node.meeting.address_book`).
 
 Addresses that others send are kept in a book (`hearsay.node.meeting.address_book`) and dialled in fair turns
-(`hearsay.node.meeting.dial_queue`): peer exchange brings signed addresses, for when the router asks; searches bring
-peers that are dialled by themselves. A peer that answers proves to be the one that was named, or is refused.
+(`hearsay.node.meeting.dial_queue`). Signed addresses of peer exchange wait until the router asks; peers of searches
+are dialled without a request. A peer that answers must prove that it is the expected one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class DiscoveryLimits:
     book: BookLimits = field(default_factory=BookLimits)
     dials: DialLimits = field(default_factory=DialLimits)
     records: Rate = Rate(1024, 64.0)
-    """Signed records looked at, of one source."""
+    """Rate at which signed records of one source are checked."""
 
 
 class Discovery:
@@ -55,8 +55,8 @@ class Discovery:
         limits: DiscoveryLimits | None = None,
         kept_out: Callable[[PeerId | None, str], KeptOut | None] = lambda peer, address: None,
     ) -> None:
-        """`tell` gets news of the addresses that are kept; `protocol_of` returns the protocol of a new peer, or "";
-        `kept_out` the ban of a peer or an address."""
+        """Create the discovery. `tell` gets news of bootstrap addresses; `protocol_of` returns a peer's protocol or
+        ""; `kept_out` returns the ban of a peer or an address."""
         self._host = host
         self._tell = tell
         self._protocol_of = protocol_of
@@ -70,7 +70,7 @@ class Discovery:
         self._queue = DialQueue(monotonic, self._limits.dials)
         self._records: Rates[str] = Rates(monotonic, self._limits.records)
         self._wanted: dict[PeerId, asyncio.Future[None]] = {}
-        """Done when a peer in the queue has been tried, or will not be."""
+        """Set when the dial of a queued peer has ended or was dropped."""
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
         host.on_peer_down.append(self._lost)
@@ -91,13 +91,13 @@ class Discovery:
             self.learn(identity.signed_record, peer)
 
     def found(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> None:
-        """A search says where a peer is: dial it when its turn comes."""
+        """Queue a peer whose addresses a search has found."""
         if peer != self._host.peer:
             self.book.claim(peer, addresses, source)
             self._seek(peer, source)
 
     def found_record(self, record: bytes, source: str) -> None:
-        """The same, with a registration: a signed record, or the older form that is not signed."""
+        """Queue the peer of a registration: a signed record, or the older unsigned form."""
         if self._records.wait_s(source):
             return
         learnt = self.book.learn(record, source)
@@ -112,16 +112,16 @@ class Discovery:
 
     @property
     def known(self) -> tuple[PeerId, ...]:
-        """Peers whose addresses are known."""
+        """Return the peers whose addresses are known."""
         return tuple(peer for peer in self.book.peers if peer != self._host.peer)
 
     def hang_up(self, peer: PeerId) -> None:
-        """A connection is needed no more; those to bootstrap peers stay, as they would come back anyway."""
+        """Disconnect a peer that is no longer needed, except bootstrap peers, which would connect again."""
         if peer not in self._kept:
             self._host.disconnect(peer)
 
     async def reach(self, peer: PeerId) -> bool:
-        """Try a peer whose addresses are known, when its turn comes; whether it is connected then."""
+        """Dial a peer with known addresses when its turn comes. Returns whether it is connected then."""
         if self._seek(peer, self.book.source(peer)):
             wanted = self._wanted.setdefault(peer, asyncio.get_running_loop().create_future())
             await asyncio.shield(wanted)
@@ -138,7 +138,7 @@ class Discovery:
             self._queue.forgive(learnt[0])
 
     def _seek(self, peer: PeerId, source: str) -> bool:
-        """Put a peer into the queue; False if it is connected, or is not going to be dialled soon."""
+        """Queue a peer. Returns False if it is connected, or will not be dialled soon."""
         addresses = self.book.addresses(peer)
         if not addresses or peer == self._host.peer or peer in self._host.connections:
             return False
@@ -155,7 +155,7 @@ class Discovery:
             self._timer = asyncio.get_running_loop().call_later(in_s, self._dial_next)
 
     def _dial_next(self) -> None:
-        """As many of the queue as may be dialled now."""
+        """Start as many dials of the queue as are allowed now."""
         while (planned := self._queue.next()) is not None:
             self._tasks.start(self._dial(planned))
         due_in_s = self._queue.due_in_s
@@ -163,7 +163,7 @@ class Discovery:
             self._dial_soon(due_in_s)
 
     async def _dial(self, planned: PlannedDial) -> None:
-        """Try a peer's addresses one after the other; what one does not need of the time is left to the others."""
+        """Try a peer's addresses one after the other. Time that one does not need is left to the next ones."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + planned.patience_s
         try:

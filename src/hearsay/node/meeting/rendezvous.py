@@ -1,8 +1,8 @@
 """Peers of a topic, found at rendezvous points and on the local network.
 
-On the local network (mDNS) every node offers a service of type `_p2p._udp.local` under a random name; its TXT record
-has a line `dnsaddr=<multiaddr with /p2p/…>` for each address. A node that sees the service asks for the record and
-dials.
+On the local network (mDNS) every node announces a service of type `_p2p._udp.local` under a random name; its TXT
+record has a line `dnsaddr=<multiaddr with /p2p/…>` for each address. A node that sees the service asks for the record
+and dials.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from hearsay.py_libp2p.provider_search import ProviderSearch
 SERVICE = "_p2p._udp.local."
 QUERY_MS = 3000
 MAX_QUERIES = 32
-"""Names asked for at the same time; more are left to their next announcement."""
+"""Maximum names that are queried at a time; others wait for their next announcement."""
 MAX_ADDRESSES = 16
 SOURCE = "local network"
 _PREFIX = b"dnsaddr="
 
 
 class LocalNetwork:
-    """Announces addresses and calls `found` with each peer and its addresses. Interfaces are named by address."""
+    """The local network. `found` is called with each peer and its addresses; interfaces are given by address."""
 
     def __init__(
         self, found: Callable[[PeerId, tuple[Multiaddr, ...], str], None], interfaces: Sequence[str] = ()
@@ -104,13 +104,13 @@ class LocalNetwork:
 
 
 def to_text_record(addresses: Sequence[Multiaddr]) -> bytes:
-    """DNS TXT data: each line with its length in front."""
+    """Return the data of a DNS TXT record: each line after its length."""
     lines = [_PREFIX + str(address).encode() for address in addresses]
     return b"".join(bytes((len(line),)) + line for line in lines if len(line) < 256)
 
 
 def from_text_record(record: bytes) -> dict[PeerId, tuple[Multiaddr, ...]]:
-    """The addresses in a TXT record by peer; what is none is skipped."""
+    """Return the addresses in a TXT record by peer. Invalid lines are skipped."""
     found: dict[PeerId, tuple[Multiaddr, ...]] = {}
     start = count = 0
     while start < len(record) and count < MAX_ADDRESSES:
@@ -133,7 +133,7 @@ INTERVAL_S = 30.0
 REGISTER_AGAIN_S = 3600.0
 ROUNDS = 10
 MAX_PARTS = 8
-"""Answers in a round to one topic's question."""
+"""Maximum answers in a round to the question for one topic."""
 _log = getLogger(__name__)
 
 
@@ -149,7 +149,7 @@ class RendezvousSearch:
         tell: Callable[[AddressNews], None],
         interval_s: float = INTERVAL_S,
     ) -> None:
-        """`found` is handed what is registered, and where."""
+        """Create the search. `found` is called with each registration and the point that has it."""
         self._host = host
         self._topics = topics
         self._record = record
@@ -162,7 +162,7 @@ class RendezvousSearch:
             self._tasks.start(self._search(point, joined))
 
     def topic_joined(self) -> None:
-        """Do not wait for the next round."""
+        """Start the next round now."""
         for joined in self._joined:
             joined.set()
 
@@ -230,7 +230,7 @@ class RendezvousSearch:
 
 
 class Searches:
-    """All searches of a node: found peers go to `discovery`."""
+    """All searches of a node. They pass peers to `discovery`."""
 
     def __init__(self, host: NodeHost, config: NodeConfig, discovery: Discovery) -> None:
         self._host = host

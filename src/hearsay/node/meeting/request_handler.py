@@ -23,7 +23,7 @@ from hearsay.libp2p.services.ping import PingService
 from hearsay.node.meeting.discovery import Discovery
 
 STREAM_SECONDS = 5.0
-"""Time for a connected peer to open a pubsub stream."""
+"""Seconds that a connected peer has to open a pubsub stream."""
 PING_SECONDS = 10.0
 
 
@@ -35,7 +35,7 @@ class RequestHandler:
         speakers: Callable[[], tuple[PeerId, ...]],
         feed: Callable[[Event], None],
     ) -> None:
-        """`speakers` are the connected peers that the router knows; `feed` hands it an event."""
+        """`speakers` returns the connected peers that the router knows; `feed` passes it an event."""
         self._discovery = discovery
         self._ping_service = ping_service
         self._speakers = speakers
@@ -62,7 +62,7 @@ class RequestHandler:
                 assert_never(action)
 
     async def close(self) -> None:
-        """Nothing is answered any more."""
+        """Answer no more requests."""
         self._closed = True
         await self._tasks.close()
 

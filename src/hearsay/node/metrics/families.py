@@ -1,6 +1,6 @@
-"""The metrics of a node: which there are, and where each figure is from. docs/guide/operating.md has them as a table.
+"""The metrics of a node, and the source of each figure. docs/guide/operating.md has them as a table.
 
-Names are the field's where it has one for the same thing: those that rust-libp2p and Ethereum's clients show,
+Where other programs have a name for the same figure, it is used: those of rust-libp2p and Ethereum's clients,
 js-libp2p's, then those of the draft for libp2p's specifications (libp2p/specs#695). Names of metrics that
 only this node has begin with `hearsay_`.
 """
@@ -40,7 +40,7 @@ class Observed:
     durations: Durations
     loop_delay: LoopDelay
     about: Labels
-    """Which router, preset and host it is."""
+    """Labels with the router, its preset and the host."""
 
 
 def families(observed: Observed) -> Iterator[Family]:
@@ -114,7 +114,7 @@ def _parts(traffic: Traffic) -> Iterator[Family]:
 
 
 _USUAL = frozenset(range(PartKind.PUBLISH, PartKind.IDONTWANT + 1))
-"""Kinds that are shown before one was seen, so that rates of them begin at zero."""
+"""Kinds of parts that are shown from the start, so that their rates begin at zero."""
 
 
 def _of_kinds(name: str, text: str, counts: Mapping[PartKind, int], kinds: Sequence[PartKind]) -> Family:
@@ -173,7 +173,7 @@ def _peers(driver: Driver) -> Iterator[Family]:
 
 
 def _scores(scores: Sequence[float], parameters: object) -> Iterator[Family]:
-    """A summary's values must not be negative in OpenMetrics, so these are gauges."""
+    """Yield the figures of scores as gauges, since values of a summary must not be negative in OpenMetrics."""
     score = Family("gossipsub_peer_score", _GAUGE, "Scores of connected peers: the least, quantiles, the greatest")
     places = [(f"{quantile:g}", round(quantile * (len(scores) - 1))) for quantile in QUANTILES if scores]
     yield score.add_each("quantile", [(quantile, scores[place]) for quantile, place in places])

@@ -37,12 +37,12 @@ from hearsay.node.metrics.openmetrics import Family, Kind
 
 TOPICS = 256
 WITH_IDS = (PartKind.IHAVE, PartKind.IWANT, PartKind.IDONTWANT)
-"""Parts that name messages: their ids are counted too."""
+"""Parts that name messages. Their ids are counted, too."""
 
 
 @dataclass(slots=True)
 class TopicTraffic:
-    """Messages of a topic, or of many; bytes are those they take in an RPC."""
+    """Counts of messages of a topic, or of several; bytes are those in the RPC."""
 
     received: int = 0
     received_bytes: int = 0
@@ -60,14 +60,14 @@ class Traffic:
     def __init__(self) -> None:
         self.topics: dict[TopicId, TopicTraffic] = {}
         self.others = TopicTraffic()
-        """Counts of all topics without their own."""
+        """Counts of all topics that have none of their own."""
         self.parts_received: Counter[PartKind] = Counter()
         self.parts_sent: Counter[PartKind] = Counter()
         self.ids_received: Counter[PartKind] = Counter()
         self.ids_sent: Counter[PartKind] = Counter()
 
     def of(self, topic: TopicId | None) -> TopicTraffic:
-        """The counts in which a topic's are."""
+        """Return the counts that include a topic."""
         return self.others if topic is None else self.topics.get(topic, self.others)
 
     def received(self, rpc: Rpc) -> None:
@@ -170,7 +170,7 @@ class Durations:
         self.queued = Histogram()
         self.asking = Histogram()
         self._validated_from: dict[Identifier, float] = {}
-        """Since when messages wait for validators, which bound how many do."""
+        """Times since which messages wait for validators. The bound on waiting messages bounds this, too."""
         self._asked: dict[Identifier, float] = {}
 
     def validation_began(self, message: Identifier, since_s: float) -> None:
@@ -218,7 +218,7 @@ DELAY_BOUNDS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
 
 
 class LoopDelay:
-    """Measures from its making until it is closed."""
+    """Measures the delay of the event loop until `close`."""
 
     def __init__(self) -> None:
         self.late = Histogram(DELAY_BOUNDS_S)

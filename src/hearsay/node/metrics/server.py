@@ -50,11 +50,11 @@ def _no(why: str) -> Answer:
 
 
 FRESH_S = 0.25
-"""Metrics are not read from the node more often, however many ask for them."""
+"""Minimum seconds between two readings of the node's figures, for any number of requests."""
 
 
 class MetricsServer:
-    """Counts from its making on; make it before the host has connections."""
+    """Serves metrics. It counts from its creation, so create it before the host has connections."""
 
     def __init__(self, config: NodeConfig, host: NodeHost, driver: Driver, news: AddressBoard) -> None:
         kind, _ = config.router_parameters()
@@ -79,7 +79,7 @@ class MetricsServer:
         """The URL of the metrics."""
 
     async def listen(self, host: str, port: int) -> None:
-        """`OSError` says why that cannot be."""
+        """Listen at an address. Raises `OSError` if that is impossible."""
         try:
             name, port = await self._server.listen(host, port)
         except OSError as error:
@@ -102,7 +102,7 @@ class MetricsServer:
         return _yes("ok") if failure is None else _no(str(failure))
 
     def _ready(self) -> Answer:
-        """Answer whether the node listens and one of its bootstrap peers is connected; its own address is none."""
+        """Answer whether the node listens and a bootstrap peer is connected. Its own address does not count."""
         if self._driver.failure is not None:
             return self._health()
         if self._config.listen and not self._host.addresses:
