@@ -317,6 +317,7 @@ class Router:
 
     def state_size(self, now: Micros) -> StateSize:
         """Entries and bytes of the guide's table at a time, for the question of simplicity."""
+        self.now = now
         return size_of_state(self, self.strategy, now)
 
     def scores(self, now: Micros) -> Iterable[tuple[PeerId, ScoreParts]]:
