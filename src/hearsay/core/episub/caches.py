@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId
 from hearsay.core.language.rpc import Message
 from hearsay.core.language.sizes import message_footprint
+from hearsay.core.rules.tree_rules import announcer_in_turn, is_given_up, is_requested
 
 
 @dataclass(slots=True)
@@ -98,10 +99,6 @@ class MissingMessage:
     announcers: list[tuple[PeerId, int]]
     touches: int = 0
 
-    def due(self, attempts: int) -> bool:
-        """Return whether this touch calls for a GRAFT."""
-        return 2 <= self.touches <= attempts + 1
-
     @property
     def first(self) -> PeerId:
         return self.announcers[0][0]
@@ -109,7 +106,7 @@ class MissingMessage:
     @property
     def turn(self) -> PeerId:
         """The announcer to ask now."""
-        return self.announcers[(self.touches - 2) % len(self.announcers)][0]
+        return self.announcers[announcer_in_turn(self.touches, len(self.announcers))][0]
 
 
 class MissingList:
@@ -151,10 +148,10 @@ class MissingList:
                 continue
             entry = self.entries[message_id]
             entry.touches += 1
-            if entry.touches > attempts + 1:
+            if is_given_up(entry.touches, attempts):
                 del self.entries[message_id]
                 given_up[entry.first] += 1
-            elif entry.due(attempts):
+            elif is_requested(entry.touches, attempts):
                 due[message_id] = entry
         asks: dict[PeerId, list[MessageId]] = {}
         for message_id, entry in due.items():

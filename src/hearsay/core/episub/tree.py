@@ -39,6 +39,8 @@ from hearsay.core.language.actions import OverlayChange, OverlayChanged, Reason,
 from hearsay.core.language.episub_parts import EpisubGraft, EpisubIHave, EpisubPrune
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import Message, PartKind
+from hearsay.core.rules.message_rules import is_answered
+from hearsay.core.rules.tree_rules import announced_hops, hops_of_copy, is_shortcut, next_tick
 from hearsay.core.shell.peers import PeerGroup
 from hearsay.core.shell.randomness import Purpose, sample
 from hearsay.core.shell.strategy import Shell
@@ -82,10 +84,6 @@ class Detours:
         return (
             self._latest == peer or peer in self._ahead or any(parent == peer for parent, _ in self._ahead.values())
         )
-
-
-MAX_HOPS = 10_000
-"""Larger numbers of a peer are taken as this."""
 
 
 class Tree:
@@ -145,7 +143,7 @@ class Tree:
 
     def accepted(self, message: Message, sender: PeerId) -> None:
         """A first copy."""
-        hops = min(message.hops or 1, MAX_HOPS)
+        hops = hops_of_copy(message.hops or 0)
         missing = self.missing.arrived(message.id)
         if sender in self.lazy.members:
             self._make_eager(sender)
@@ -175,7 +173,7 @@ class Tree:
             shell.drop(sender, PartKind.IHAVE, over, Reason.OVER_LIMIT)
         shell.seen.expire(shell.now)
         for message_id, said_hops in announced[:limit]:
-            hops = max(0, min(said_hops, MAX_HOPS))
+            hops = announced_hops(said_hops)
             if message_id not in shell.known or message_id in shell.pending:
                 pushed_out = self.missing.announce(message_id, sender, hops)
                 if pushed_out is not None:
@@ -201,7 +199,7 @@ class Tree:
             if kept is None:
                 continue
             answers = kept.answers.get(sender, 0) + 1
-            if answers <= self._parameters.graft_answers_per_id:
+            if is_answered(answers, self._parameters.graft_answers_per_id):
                 kept.answers[sender] = answers
                 message = replace(kept.message, hops=kept.hops + 1)
                 self._shell.outbox.send_again(sender, message, Via.LAZY)
@@ -264,8 +262,7 @@ class Tree:
 
     def _optimise(self, parent: PeerId, hops: int, announcer: PeerId, lazy_hops: int) -> None:
         """The threshold rule; `hops` is what the eager path took."""
-        shorter_by = hops - (lazy_hops + 1)
-        if not self._threshold or shorter_by < self._threshold:
+        if not is_shortcut(hops, lazy_hops, self._threshold):
             return
         if announcer not in self.lazy.members or parent not in self.eager.members:
             return
@@ -310,6 +307,5 @@ class Tree:
             self._agenda.set(Task.FLUSH, None, self._shell.now + self._parameters.flush_ms * 1000)
 
     def _arm_missing(self) -> None:
-        """The timer ticks on a fixed grid, so that it is one persistent timer whenever it runs."""
         tick_us = self._parameters.missing_tick_ms * 1000
-        self._agenda.set(Task.MISSING, None, (self._shell.now // tick_us + 1) * tick_us)
+        self._agenda.set(Task.MISSING, None, next_tick(self._shell.now, tick_us))

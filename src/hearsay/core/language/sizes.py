@@ -50,6 +50,10 @@ SIMULATED_PEER_INFO = field_size(field_size(SIMULATED_PEER_BYTES))
 SIMULATED_ID_FIELD = field_size(SIMULATED_MESSAGE_ID_BYTES)
 
 
+_LONGER_TAG = 3
+"""Bytes of the tag of an experimental field beyond one."""
+
+
 # Parts of an RPC, each as an element of the RPC or of its control message. `topic` is the size of the topic's field.
 
 
@@ -75,6 +79,11 @@ def prune_size(topic: int, names_backoff: bool, seconds: int, peers: int) -> int
     return field_size(topic + peers + (number_size(seconds) if names_backoff else 0))
 
 
+def episub_size(fields: int) -> int:
+    """One of episub's parts; `fields` is the size of all its fields but the kind."""
+    return field_size(2 + fields) + _LONGER_TAG
+
+
 def rpc_size_of_parts(outside: int, has_control: bool, control: int) -> int:
     """Subscriptions and messages lie in the RPC itself, parts of control in a field of it."""
     return outside + field_size(control) if has_control else outside
@@ -83,10 +92,6 @@ def rpc_size_of_parts(outside: int, has_control: bool, control: int) -> int:
 def framed_size(rpc: int) -> int:
     """An RPC on a stream, its length in front."""
     return rpc + varint_size(rpc)
-
-
-_LONGER_TAG = 3
-"""Bytes of the tag of an experimental field beyond one."""
 
 
 def identifier_size(identifier: Identifier) -> int:
@@ -214,8 +219,13 @@ def _number(value: int) -> int:
     return number_size(value) if value else 0
 
 
+def packed_size(length: int) -> int:
+    """Numbers in one field, without their tags; without numbers there is no field."""
+    return field_size(length) if length else 0
+
+
 def _packed(values: tuple[int, ...]) -> int:
-    return field_size(sum(map(varint_size, values))) if values else 0
+    return packed_size(sum(map(varint_size, values)))
 
 
 def _peers(peers: tuple[Identifier, ...]) -> int:
@@ -234,12 +244,10 @@ _FIELDS_OF = {kind: tuple(field.name for field in fields(kind)) for kind in EPIS
 
 def episub_part_size(part: EpisubPart) -> PartSize:
     """Return the size of an `EpisubPart` of the control message (`docs/routers/episub.md`, "Wire")."""
-    size = 2  # the kind
-    for name in _FIELDS_OF[type(part)]:
-        size += _EPISUB_FIELDS.get(name, _number)(getattr(part, name))
+    size = sum(_EPISUB_FIELDS.get(name, _number)(getattr(part, name)) for name in _FIELDS_OF[type(part)])
     count = len(part.ids) if isinstance(part, said.EpisubIHave | said.EpisubGraft) else 1
     topic = None if isinstance(part, said.GetTopics | said.Topics) else part.topic
-    return part_kind(part), topic, field_size(size) + _LONGER_TAG, count
+    return part_kind(part), topic, episub_size(size), count
 
 
 def _prune(prune: Prune) -> int:
