@@ -1080,7 +1080,60 @@ messages = 2
 """
 """Direct peers without inbound connections are dialled at each heartbeat, up to the bound of a node's dials."""
 
+TREES = """
+warmup_s = 1
+linger_s = 2
+[network]
+nodes = 40
+degree = 4
+[validation]
+delay_ms = 50
+reject_share = 0.1
+[router]
+kind = "episub"
+preset = "episub-single-source"
+overlay = "connections"
+optimisation_threshold = 1
+flush_ms = 40
+announce_recent_ms = 300
+missing_tick_ms = 60
+graft_attempts = 3
+payload_ttl_ms = 900
+max_announcers = 3
+max_ids_per_part = 6
+graft_answers_per_id = 1
+max_missing = 10
+[[topics]]
+name = "a"
+[workload]
+messages = 80
+interval_s = 0.04
+publishers = "any"
+[loss]
+rate = 0.35
+control = true
+[trace]
+state_interval_s = 1
+"""
+"""Trees that lose much: messages are requested from several announcers, some in vain."""
+
+BRIEF_TREES = TREES.replace("rate = 0.35", "rate = 0.1").replace(
+    "[loss]", "[faults]\ndetection_s = 0.3\nredial = 6\n[faults.churn]\naway_share = 0.3\nmean_session_s = 1\n[loss]"
+)
+"""Trees whose nodes come and go."""
+
+MIXED_TREES = TREES.replace("rate = 0.35", "rate = 0.15").replace(
+    "[[topics]]",
+    '[[population]]\nshare = 0.3\nrouter = { kind = "gossipsub", preset = "r1" }\n'
+    '[[population]]\nshare = 0.2\nrouter = { kind = "episub", preset = "episub-single-source", '
+    'overlay = "connections", broadcast = "flood", seen_ttl_ms = 700 }\n[[topics]]',
+)
+"""Trees among nodes that flood, so hops in messages are not those from the publisher."""
+
 _RESTLESS = (
+    ("a", TREES),
+    ("a", BRIEF_TREES),
+    ("a", MIXED_TREES),
     ("a", FANOUT),
     ("topic", NEWS),
     ("topic", BACKOFFS),

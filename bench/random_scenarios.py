@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 Pick = Callable[[Sequence[Any]], Any]
 
-ROUTERS = ("gossipsub", "meshsub", "randomsub", "floodsub", "gossipsub")
+ROUTERS = ("gossipsub", "meshsub", "randomsub", "floodsub", "gossipsub", "episub")
 IMPLEMENTATIONS = ("hardening", "go", "rust", "js", "nim", "jvm", "ethereum", "ethereum-prysm", "filecoin", "spec")
 SCORED = {"hardening", "rust", "js", "nim", "jvm", "ethereum", "ethereum-prysm", "filecoin"}
 PRESETS = {
@@ -22,6 +22,7 @@ PRESETS = {
     "meshsub": ("r1", "simsub", "v1.1"),
     "randomsub": ("r1", "simsub"),
     "floodsub": ("r1", "simsub"),
+    "episub": ("episub", "episub-single-source"),
 }
 DEGREES = ((6, 4, 12), (2, 1, 3), (3, 3, 3), (0, 0, 0), (4, 2, 5))
 
@@ -103,6 +104,8 @@ def _router(pick: Pick) -> list[str]:
     preset = pick(PRESETS[kind])
     lines = [f'kind = "{kind}"', f'preset = "{preset}"']
     options = _options(kind)
+    if kind == "episub":
+        lines += ['overlay = "connections"']
     if preset in IMPLEMENTATIONS:
         lines += [f"idontwant_threshold_bytes = {pick([0, 1000])}"]
         if pick([False, True]):
@@ -157,6 +160,23 @@ def _options(kind: str) -> dict[str, Sequence[Any]]:
             "exchange_peers": [3, 3, 1],
             "accept_exchange": ["true"],
             "exchange_dials": [1, 2],
+        }
+    if kind == "episub":
+        options |= {
+            "broadcast": ['"flood"'],
+            "repair": ['"lazy"', '"eager"'],
+            "flush_ms": [10, 40, 700],
+            "announce_recent_ms": [0, 100, 2000],
+            "missing_tick_ms": [20, 60, 500],
+            "graft_attempts": [1, 2],
+            "optimisation_threshold": [0, 1, 2],
+            "payload_ttl_ms": [100, 800],
+            "max_cached_messages": [1, 2],
+            "max_cached_bytes": [600, 1500, 5000],
+            "max_missing": [1, 2],
+            "max_announcers": [1, 2],
+            "max_ids_per_part": [1, 2],
+            "graft_answers_per_id": [1, 2],
         }
     if kind == "gossipsub":
         options |= {

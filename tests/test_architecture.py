@@ -138,6 +138,7 @@ INSIDE = {
         {"machine"},
         {"world"},
         {"travel"},
+        {"episub"},
         {"rules"},
         {"run"},
         {"router_parameters"},

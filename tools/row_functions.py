@@ -45,6 +45,10 @@ EVENTS = (
     TraceEvent.NODE_UP,
     TraceEvent.NODE_DOWN,
     TraceEvent.STATE,
+    TraceEvent.NEIGHBOR_UP,
+    TraceEvent.NEIGHBOR_DOWN,
+    TraceEvent.EAGER,
+    TraceEvent.LAZY,
     TraceEvent.DIAL,
 )
 """The events that kernels write, and those that a node sees with every RPC."""

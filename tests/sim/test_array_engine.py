@@ -727,7 +727,7 @@ def test_parameters_without_a_kernel_are_named():
 
 def test_what_it_cannot_do_is_named():
     problems = unsupported(load_scenario(None, "r1", (), router="episub"))
-    assert problems == ["router.kind = 'episub': only floodsub, randomsub, meshsub, gossipsub"]
+    assert problems == ["router.overlay = 'episub': only 'connections'"]
     assert choose_engine(load_scenario(None, "simsub", ()))[0] == "reference"
     assert choose_engine(load_scenario(None, "simsub", [("network.nodes", "100000")]))[0] == "array"
 
@@ -745,7 +745,7 @@ def test_the_command_says_the_same_on_both_engines(tmp_path):
     assert (compared.returncode, compared.stdout) == (0, "the traces are equal\n")
     refused = run_command("simulate", "--router", "episub", "--engine", "array")
     assert refused.returncode == 2
-    assert "router.kind = 'episub'" in refused.stderr
+    assert "router.overlay = 'episub'" in refused.stderr
 
 
 def test_a_plan_of_regions_with_jitter(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import witness_nodes
+from engines_agree import plan_of
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.plan.plan import make_plan
 from hearsay.sim.scenario.scenario_file import load_scenario
@@ -58,6 +59,59 @@ def test_real_routers_do_what_witnesses_did(preset, changes, witnesses):
     assert result.problems == ()
     assert result.calls > 20 * len(witnesses)
     assert result.rows > 20 * len(witnesses)
+
+
+LEAVES = "".join(
+    f'[[timed]]\nat_s = {at_s}\nnode = {node}\naction = "{action}"\ntopic = "a"\n'
+    for node in range(8)
+    for at_s, action in ((2, "leave"), (3, "join"))
+)
+NAMED_BACKOFFS = f"""
+warmup_s = 10
+[network]
+nodes = 40
+degree = 3
+[router]
+preset = "v1.1"
+unsubscribe_backoff_ms = 2000
+[[topics]]
+name = "a"
+{LEAVES}
+"""
+"""Nodes that leave name a backoff that is shorter than the usual one, so they are grafted again during the run."""
+TREES = """
+warmup_s = 1
+[network]
+nodes = 100
+degree = 5
+[router]
+kind = "episub"
+overlay = "connections"
+[[population]]
+share = 0.2
+router = { kind = "gossipsub", preset = "r1" }
+[[topics]]
+name = "a"
+[workload]
+messages = 40
+interval_s = 0.1
+publishers = "any"
+[links]
+uplink_mbit = 1
+uplink_queue_bytes = 3000
+[loss]
+rate = 0.2
+control = true
+"""
+
+
+@pytest.mark.parametrize("text", [TREES, NAMED_BACKOFFS], ids=["trees", "backoffs"])
+def test_real_routers_repeat_what_witnesses_did(text):
+    plan = plan_of(text)
+    chosen = Witnesses(plan, range(0, 40, 2))
+    engine = ArrayEngine(plan, None, 1, chosen)
+    assert engine.run()
+    assert chosen.repeat().problems == ()
 
 
 @pytest.mark.thorough

@@ -17,7 +17,9 @@ from typing import Any, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from hearsay.core.episub.episub import Episub
 from hearsay.core.language.actions import Reason
+from hearsay.core.language.episub_parts import EpisubGraft, EpisubIHave, EpisubPart, EpisubPrune
 from hearsay.core.language.events import (
     DialFailed,
     EventKind,
@@ -42,8 +44,10 @@ from hearsay.core.language.rpc import (
     Subscription,
 )
 from hearsay.core.shell.randomness import Purpose, Randomness, sample
+from hearsay.sim.array.machine.compiling import in_python
 from hearsay.sim.array.rules.notes import STARTED, STOPPED
-from hearsay.sim.array.travel.parts import backoff_seconds
+from hearsay.sim.array.travel import parts as coded
+from hearsay.sim.array.world import payload
 from hearsay.sim.array.world.record import CALL_NOTE, PART_NOTE
 from hearsay.sim.checks.checker import Checker
 from hearsay.sim.plan.engines import CHECKED_NODES
@@ -59,6 +63,10 @@ from hearsay.trace.language.schema import TraceEvent
 from hearsay.trace.read.diff import Difference, diff_rows, render
 
 _TIME, _EVENT, _KIND, _PEER, _REMOTE, _TOPIC, _MESSAGE, _HOPS, _BYTES, _COUNT, _VIA, _DELAY, _REASON = range(13)
+_backoff_seconds = in_python(coded.backoff_seconds)
+_announced_message = in_python(payload.announced_message)
+_hops_in_word = in_python(payload.hops_in_word)
+_names_hops = in_python(payload.names_hops)
 _NOT_A_ROUTERS = [int(event) for event in (TraceEvent.NODE_UP, TraceEvent.NODE_DOWN, TraceEvent.STATE)]
 
 
@@ -262,10 +270,12 @@ class _Replay:
             case EventKind.MESSAGE_VALIDATED:
                 engine.validated(node, self._messages[head[_MESSAGE]])
             case EventKind.SEND_FAILED:
-                engine.feed(node, SendFailed(remote, self._rpc(parts)))
+                engine.feed(node, SendFailed(remote, self._rpc(parts, _has_trees(node))))
             case EventKind.RPC_RECEIVED:
                 came = tuple(_part(line) for line, _ in parts)
-                engine.receive(node, node.links[remote], RpcReceived(remote, self._rpc(parts)), came)
+                engine.receive(
+                    node, node.links[remote], RpcReceived(remote, self._rpc(parts, _has_trees(node))), came
+                )
             case _:
                 raise ValueError(f"a note of call {kind}")
 
@@ -285,18 +295,22 @@ class _Replay:
         node.links[remote] = link
         self._engine.connections.open(node, link)
 
-    def _rpc(self, parts: list[tuple[list[int], list[int]]]) -> Rpc:
+    def _rpc(self, parts: list[tuple[list[int], list[int]]], has_trees: bool) -> Rpc:
         topics = self._plan.topics
+        said_in_trees: list[EpisubPart] = []
         subscriptions: list[Subscription] = []
         messages: list[Message] = []
         control: dict[str, list[Any]] = {"ihave": [], "iwant": [], "graft": [], "prune": [], "idontwant": []}
         for line, ids in parts:
             topic = topics[line[_TOPIC]] if line[_TOPIC] >= 0 else ""
             match line[_KIND]:
+                case PartKind.IHAVE | PartKind.GRAFT | PartKind.PRUNE if has_trees:
+                    said_in_trees.append(_tree_part(line[_KIND], topic, ids))
                 case PartKind.SUBSCRIBE | PartKind.UNSUBSCRIBE as kind:
                     subscriptions.append(Subscription(topic, kind == PartKind.SUBSCRIBE))
                 case PartKind.PUBLISH:
-                    messages.append(self._messages[line[_MESSAGE]])
+                    hops = ids[0] if ids else line[_HOPS] if _names_hops(line[_VIA]) else None
+                    messages.append(replace(self._messages[line[_MESSAGE]], hops=hops))
                 case PartKind.IHAVE:
                     control["ihave"].append(IHave(topic, tuple(ids)))
                 case PartKind.IWANT:
@@ -305,13 +319,29 @@ class _Replay:
                     control["graft"].append(Graft(topic))
                 case PartKind.PRUNE:
                     named = tuple(map(PeerInfo, ids[1:]))
-                    control["prune"].append(Prune(topic, backoff_seconds(ids[0]), named) if ids else Prune(topic))
+                    control["prune"].append(Prune(topic, _backoff_seconds(ids[0]), named) if ids else Prune(topic))
                 case PartKind.IDONTWANT:
                     control["idontwant"].append(IDontWant(tuple(ids)))
                 case kind:
                     raise ValueError(f"a note of part {kind}")
-        said = Control(**{name: tuple(found) for name, found in control.items()}) if any(control.values()) else None
+        groups = {name: tuple(found) for name, found in control.items()}
+        is_empty = not (any(groups.values()) or said_in_trees)
+        said = None if is_empty else Control(**groups, episub=tuple(said_in_trees))
         return Rpc(tuple(subscriptions), tuple(messages), said)
+
+
+def _has_trees(node: SimNode) -> bool:
+    return node.router is not None and isinstance(node.router.strategy, Episub)
+
+
+def _tree_part(kind: int, topic: str, ids: list[int]) -> EpisubPart:
+    match kind:
+        case PartKind.IHAVE:
+            return EpisubIHave(topic, tuple(map(_announced_message, ids)), tuple(map(_hops_in_word, ids)))
+        case PartKind.GRAFT:
+            return EpisubGraft(topic, tuple(ids))
+        case _:
+            return EpisubPrune(topic)
 
 
 def _calls(notes: list[list[int]]) -> Iterator[tuple[list[int], list[tuple[list[int], list[int]]]]]:

@@ -106,6 +106,7 @@ def set_routers(arrays: Arrays, plan: Plan) -> None:
     arrays.world[at.USES_11] = bool(uses_11) or arrays.world[at.HAS_DIALS]
     arrays.world[at.HAS_SCORES] = bool(arrays["parameters"][:, at.SCORES].any())
     arrays.world[at.HAS_GATER] = bool(arrays["parameters"][:, at.GATES].any())
+    arrays.world[at.HAS_EPISUB] = bool((arrays["parameters"][:, at.ROUTER_KIND] == at.EPISUB).any())
     arrays.world[at.USES_12] = bool(arrays["parameters"][:, [at.TELL_FROM, at.SKIPS_SENDERS]].any())
     arrays["reals"] = np.array([reals_of(parameters) for _, parameters in plan.routers], dtype=np.float64)
     topics = sorted(plan.topics)
@@ -137,7 +138,8 @@ def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
     """Set what may be counted as received before it arrives, see `transport.py`."""
     w = arrays.world
     table = arrays["parameters"]
-    if not (w[at.HAS_LINKS] or w[at.SERVICE] or w[at.MAX_SEEN_BINDS] or w[at.USES_11] or w[at.USES_12]):
+    later = w[at.USES_11] or w[at.USES_12] or w[at.HAS_EPISUB]
+    if not (w[at.HAS_LINKS] or w[at.SERVICE] or w[at.MAX_SEEN_BINDS] or later):
         times = table[:, at.SEEN_TTL]
         windows = (table[:, at.SEEN_WINDOWS] - 1) * table[:, at.INTERVAL]
         forgets = table[:, at.SEEN_WINDOWS] > 0
@@ -167,6 +169,8 @@ _DIALS_OF_A_FAULT = 60
 _MOST_WORDS = 4
 """Words of `unwanted` for a node and a message. The queue is searched for neighbours that have no bit."""
 _CELLS_AT_FIRST = 1 << 26
+_LISTS_OF_A_TREE = 3
+"""A timer announces a message twice at most, and requests it once."""
 
 
 def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
@@ -185,6 +189,9 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         arrays["more32"][:, [at.DIALLING, at.NAMED_DIALLED]] = 0
         arrays["more64"] = zeros((nodes, at.MORE64), np.int64)
         arrays["more64"][:, at.UPLINK_AT] = -1
+    if w[at.HAS_EPISUB]:
+        arrays["alarms"] = filled((nodes, 4), np.int64, -1)
+        arrays["trees"] = zeros((nodes, topics, at.TREE_FIELDS), np.int64)
     if w[at.HAS_GATER]:
         arrays["gaters"] = zeros((nodes, 4), np.float64)
         _set_addresses(arrays, plan)
@@ -218,6 +225,9 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         arrays["cache_serials"] = empty(table, np.int64)
     if w[at.HAS_SCORES]:
         arrays["records"] = empty((*table, 2), np.int64)
+    if w[at.HAS_EPISUB]:
+        arrays["kept32"] = empty((*table, 4), np.int32)
+        arrays["kept64"] = empty(table, np.int64)
     if w[at.MAX_DELIVERIES_BINDS]:
         arrays["record_serials"] = empty(table, np.int64)
 
@@ -337,6 +347,8 @@ def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None
         if grows:
             arrays["retained"] = zeros((room,), np.int64)
         arrays["senders"] = _of_messages(arrays)((*arrays["cells"].shape, words), np.uint64)
+    if w[at.HAS_EPISUB]:
+        arrays["tree_marks"] = zeros((room, topics), np.uint8)
     if w[at.HAS_GATER]:
         arrays["gated"] = zeros((room, 5), np.float64)
     if w[at.USES_12]:
@@ -359,11 +371,12 @@ def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None
     arrays["keys"] = zeros((threads, most + 1), np.uint64)
     messages = int(w[at.MESSAGES])
     samples = _gossip_samples(arrays, messages)
-    most_marks = max(most, messages if samples or w[at.USES_11] else 0)
+    most_marks = max(most, messages if samples or w[at.USES_11] or w[at.HAS_EPISUB] else 0)
     arrays["marks"] = zeros((threads, most_marks + 1), np.uint8)
     if w[at.HAS_DIALS]:
         arrays["name_marks"] = zeros((threads, most + 1), np.uint8)
-    arrays["scratch"] = zeros((threads, max(1024, messages * (1 + min(samples, most)) + 64)), np.int64)
+    lists = max(1 + min(samples, most), _LISTS_OF_A_TREE if w[at.HAS_EPISUB] else 0)
+    arrays["scratch"] = zeros((threads, max(1024, messages * lists + 64)), np.int64)
 
 
 def _set_direct_peers(arrays: Arrays, plan: Plan) -> NDArray[np.int32]:

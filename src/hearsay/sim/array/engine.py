@@ -26,7 +26,9 @@ from hearsay.sim.array.run.loop import (
     SHARE,
     work,
     work_10,
+    work_11,
     work_of_slots,
+    work_of_trees,
 )
 from hearsay.sim.array.world import layout as at
 from hearsay.sim.array.world import record
@@ -184,7 +186,7 @@ class ArrayEngine:
         known = np.arange(int(w[at.FIRST_MESSAGE]), int(w[at.NEWEST]))
         columns = int(w[at.COLUMNS])
         serials = ("seen_serials", "cache_serials", "record_serials")
-        for name in ("cells", "first_us", *serials, "records", "senders", "unwanted"):
+        for name in ("cells", "first_us", *serials, "records", "senders", "unwanted", "kept32", "kept64"):
             before = self.arrays[name]
             if before.shape[1] == columns:
                 after = zeros((len(before), 2 * columns, *before.shape[2:]), before.dtype)
@@ -219,7 +221,9 @@ class ArrayEngine:
         with_retained = ("retained",) if w[at.RETAINS] else ()
         with_scores = at.SLOT_SCORES if w[at.HAS_SCORES] else ()
         with_gater = ("gated",) if w[at.HAS_GATER] else ()
-        for name in ("peers", "flags", "links_of", *with_12, *with_scores, *with_retained, *with_gater):
+        with_episub = ("tree_marks",) if w[at.HAS_EPISUB] else ()
+        optional = (*with_12, *with_scores, *with_retained, *with_gater, *with_episub)
+        for name in ("peers", "flags", "links_of", *optional):
             self._enlarge(name, int(w[at.SLOTS]))
 
     def _enlarge(self, name: str, room: int) -> None:
@@ -313,6 +317,9 @@ def _with_columns_doubled(before: NDArray[np.uint64], columns: int, known: NDArr
 
 def _smallest_entry(arrays: Arrays) -> Callable[..., bool]:
     """Return the entry that is compiled with as little as the run needs."""
-    if arrays.world[[*at.WITHOUT_11]].any():
-        return work
+    uses_11 = arrays.world[[*at.WITHOUT_11]].any()
+    if arrays.world[at.HAS_EPISUB]:
+        return work if uses_11 else work_of_trees
+    if uses_11:
+        return work_11
     return work_10 if arrays.world[[*at.WITHOUT_LINKS]].any() else work_of_slots

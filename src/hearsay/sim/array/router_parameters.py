@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hearsay.core.episub.parameters import Broadcast, EpisubParameters, Repair
 from hearsay.core.language.sizes import SEEN_BYTES, length_of
 from hearsay.core.mesh.parameters import (
     DirectGraft,
@@ -242,6 +243,51 @@ _GOSSIPSUB_11 = (
     _Column(at.GATER_RETAIN, (), lambda given: _of_gater(given, lambda gater: gater.retain_ms * 1000)),
     _Column(at.GATER_RETAINED, (), lambda given: _of_gater(given, lambda gater: gater.max_retained_addresses)),
 )
+_EPISUB = (
+    _Column(at.TREE_FLOODS, ("broadcast",), lambda given: given.broadcast is Broadcast.FLOOD),
+    _Column(at.GRAFTS_ALL, ("repair",), lambda given: given.repair is Repair.EAGER),
+    _Column(at.FLUSH, ("flush_ms",)),
+    _Column(at.RECENT, ("announce_recent_ms",)),
+    _Column(at.MISSING_TICK, ("missing_tick_ms",)),
+    _Column(at.GRAFT_ATTEMPTS, ("graft_attempts",)),
+    _Column(at.THRESHOLD, ("optimisation_threshold",)),
+    _Column(at.PAYLOAD_TTL, ("payload_ttl_ms",)),
+    _Column(at.MAX_CACHED, ("max_cached_messages",)),
+    _Column(at.MAX_CACHED_BYTES, ("max_cached_bytes",)),
+    _Column(at.MAX_MISSING, ("max_missing",)),
+    _Column(at.MAX_ANNOUNCERS, ("max_announcers",)),
+    _Column(at.MAX_PART_IDS, ("max_ids_per_part",)),
+    _Column(at.ANSWERS_LIMIT, ("graft_answers_per_id",)),
+)
+_OF_MEMBERSHIP = (
+    "overlay",
+    "random_links",
+    "near_links",
+    "passive_size",
+    "view_sizes",
+    "size_constant",
+    "passive_factor",
+    "active_limit",
+    "join_ttl",
+    "passive_ttl",
+    "reply_timeout_ms",
+    "stabilise_min_ms",
+    "stabilise_max_ms",
+    "alpha_percent",
+    "shuffle_interval_ms",
+    "shuffle_ttl",
+    "shuffle_active",
+    "shuffle_passive",
+    "probe_interval_ms",
+    "probe_count",
+    "contacts_interval_ms",
+    "leave_by",
+    "leave_ttl",
+    "idle_ms",
+    "max_peers_per_part",
+    "max_dials",
+)
+"""Parameters of episub without effect over fixed connections."""
 _REALS_OF = ("gossip_factor", "early_graft_penalty")
 """Parameters that stand in `reals`."""
 
@@ -292,6 +338,7 @@ def topic_of(parameters: RouterParameters, topic: str) -> tuple[list[float], lis
 _COLUMNS = {
     "floodsub": _SHARED,
     "randomsub": (*_SHARED, *_RANDOMSUB),
+    "episub": (*_SHARED, *_EPISUB),
     "meshsub": (*_SHARED, *_MESHSUB),
     "gossipsub": (*_SHARED, *_MESHSUB, *_GOSSIPSUB, *_GOSSIPSUB_11),
 }
@@ -301,7 +348,10 @@ def columns_of(router: str, parameters: RouterParameters) -> NDArray[np.int64]:
     """Return a router's line in the table `parameters`; `NoKernel` if that would leave out a parameter."""
     columns = _COLUMNS[router]
     carried = {name for column in columns for name in column.names}
-    missing = set(parameters.names()) - carried - {*_REALS_OF, *WITHOUT_EFFECT, *REFERENCE_ONLY, *PART_OF}
+    others = {*_REALS_OF, *WITHOUT_EFFECT, *REFERENCE_ONLY, *PART_OF}
+    missing = set(parameters.names()) - carried - others
+    if isinstance(parameters, EpisubParameters):
+        missing -= set(_OF_MEMBERSHIP)
     if missing:
         raise NoKernel(f"{router}: no column carries {', '.join(sorted(missing))}")
     line = np.zeros(at.PARAMETERS, dtype=np.int64)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from hearsay.core.episub.parameters import EpisubParameters, Overlay
 from hearsay.core.mesh.mesh import MAX_UNSENT
 from hearsay.core.mesh.parameters import GossipsubParameters, MeshParameters
 from hearsay.sim.scenario.network import LatencyKind, TopologyKind
@@ -17,7 +18,7 @@ from hearsay.sim.scenario.workload import TimedKind
 
 EngineName: TypeAlias = Literal["reference", "array"]
 
-WITH_KERNELS = ("floodsub", "randomsub", "meshsub", "gossipsub")
+WITH_KERNELS = ("floodsub", "randomsub", "episub", "meshsub", "gossipsub")
 REFERENCE_ONLY: Mapping[str, tuple[str, ...]] = {
     "partial_messages": (
         "max_groups_per_peer",
@@ -65,6 +66,8 @@ def _without_kernel(key: str, choice: RouterChoice) -> Iterator[str]:
     if choice.kind not in WITH_KERNELS:
         yield f"{key}.kind = {choice.kind!r}: only {', '.join(WITH_KERNELS)}"
     parameters = choice.parameters
+    if isinstance(parameters, EpisubParameters) and parameters.overlay is not Overlay.CONNECTIONS:
+        yield f"{key}.overlay = {parameters.overlay.value!r}: only {Overlay.CONNECTIONS.value!r}"
     for name in REFERENCE_ONLY:
         value = getattr(parameters, name, 0)
         if value:
@@ -119,12 +122,14 @@ def direct_pairs(scenario: Scenario) -> list[tuple[int, int]]:
 
 def array_entry(scenario: Scenario) -> str:
     """Return the name of the array engine's function for a run, which is compiled with what such a run needs."""
-    if routers_dial(scenario):
-        return "work"
-    for choice in scenario.routers.values():
-        parameters = choice.parameters
-        if isinstance(parameters, GossipsubParameters) and _uses_more_than_10(parameters):
-            return "work"
+    choices = [choice.parameters for choice in scenario.routers.values()]
+    has_episub = any(isinstance(parameters, EpisubParameters) for parameters in choices)
+    if routers_dial(scenario) or any(
+        isinstance(parameters, GossipsubParameters) and _uses_more_than_10(parameters) for parameters in choices
+    ):
+        return "work" if has_episub else "work_11"
+    if has_episub:
+        return "work_of_trees"
     return "work_10" if _links_need_memory(scenario) or scenario.service.time_us else "work_of_slots"
 
 

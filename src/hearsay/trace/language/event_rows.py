@@ -83,5 +83,21 @@ def state_row(time_us: int, peer: int, size: int, count: int) -> Codes:
     return time_us, 15, -1, peer, -1, -1, -1, -1, size, count, -1, -1, -1
 
 
+def neighbor_up_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
+    return time_us, 16, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1
+
+
+def neighbor_down_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
+    return time_us, 17, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1
+
+
+def eager_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
+    return time_us, 20, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1
+
+
+def lazy_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
+    return time_us, 21, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1
+
+
 def dial_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
     return time_us, 33, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1

@@ -41,6 +41,12 @@ def inlined(function: Function) -> Function:
     return kernel(function, forceinline=True)
 
 
+def in_python(function: Function) -> Function:
+    """Return the function of a kernel as Python runs it: a kernel has no entry for Python, and gives None there."""
+    dispatcher: Any = function
+    return dispatcher.py_func
+
+
 def only_with(scalar: int) -> Callable[[Function], Function]:
     """Return a decorator for kernels that do nothing, and are not compiled, in a world without a scalar."""
 

@@ -6,6 +6,15 @@ from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
 from hearsay.core.rules.mesh_rules import first_heartbeat, next_heartbeat
 from hearsay.core.shell.randomness import Purpose
+from hearsay.sim.array.episub.alarms import (
+    NEVER,
+    clear_alarms,
+    has_trees,
+    set_timer,
+    with_episub,
+)
+from hearsay.sim.array.episub.tree import on_tree_part
+from hearsay.sim.array.episub.upkeep import ring
 from hearsay.sim.array.machine.compiling import inlined, kernel, only_with
 from hearsay.sim.array.rules.direct import dial_direct, is_direct
 from hearsay.sim.array.rules.forwarding import publish, receive, validated
@@ -33,7 +42,7 @@ from hearsay.sim.array.rules.membership import (
     on_subscription,
     say_again,
 )
-from hearsay.sim.array.rules.mesh import drop, has_mesh, on_graft, on_prune
+from hearsay.sim.array.rules.mesh import has_mesh, on_graft, on_prune
 from hearsay.sim.array.rules.notes import (
     STARTED,
     note_call,
@@ -73,6 +82,7 @@ from hearsay.sim.array.travel.uplink import has_queue, start_uplink
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw1
 from hearsay.sim.array.world.layout import (
+    ANNOUNCE,
     APPLICATION,
     ASK_AGAIN,
     BEAT_SPREAD,
@@ -84,6 +94,7 @@ from hearsay.sim.array.world.layout import (
     GRAYLISTED_SUBSCRIBE,
     HAS_DIALS,
     HAS_DIRECT,
+    HAS_EPISUB,
     HAS_FILTERS,
     HAS_GATER,
     HAS_LINKS,
@@ -96,6 +107,7 @@ from hearsay.sim.array.world.layout import (
     MESH_FIRST,
     MISSING_WINDOW,
     NAMED_DIALLED,
+    NAMED_HOPS,
     NEWS,
     OUT_COUNT,
     OWED,
@@ -115,6 +127,7 @@ from hearsay.sim.array.world.layout import (
     USES_12,
     WAITS_TO_ANNOUNCE,
     World,
+    alarms,
     allowed,
     arena,
     control,
@@ -148,10 +161,11 @@ from hearsay.sim.array.world.payload import (
     PUBLISH,
     SUBSCRIBE,
     UNSUBSCRIBE,
+    names_hops,
     part_place,
 )
 from hearsay.sim.array.world.queue import INLINE, MESSAGE, push
-from hearsay.sim.array.world.record import EVENTS, is_witness, row
+from hearsay.sim.array.world.record import EVENTS, ignored, is_witness, row
 from hearsay.sim.array.world.slots import find_slot, parameter, router
 from hearsay.trace.language.event_rows import node_up_row
 
@@ -170,6 +184,8 @@ def _end(w: World, th: int, now: int, node: int) -> None:
     if control(w)[th, OUT_COUNT] and nodes32(w)[node, OWED] & SAID_AGAIN:
         say_again(w, th, now, node, 0)
     flush(w, th, now, node)
+    if has_trees(w, node):
+        set_timer(w, th, now, node)
 
 
 @kernel
@@ -188,6 +204,8 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
     if is_witness(w, node):
         note_call(w, th, now, node, STARTED, -1, -1, -1)
     row(w, th, node_up_row(now, node))
+    if w[HAS_EPISUB]:
+        clear_alarms(w, node)
     for topic in range(w[TOPICS]):
         if members(w)[node, topic] & APPLICATION:
             call_join(w, th, now, node, topic)
@@ -218,7 +236,17 @@ def call_timer(w: World, th: int, now: int, node: int) -> None:
     nodes32(w)[node, OWED] &= ~WAITS_TO_ANNOUNCE
     if nodes32(w)[node, OWED]:
         say_again(w, th, now, node, SAID_AGAIN)
+    if has_trees(w, node):
+        _ring(w, th, now, node)
     _end(w, th, now, node)
+
+
+@with_episub
+def _ring(w: World, th: int, now: int, node: int) -> None:
+    line = alarms(w)[node]
+    if line[ANNOUNCE] != NEVER and now >= line[ANNOUNCE]:
+        line[ANNOUNCE] = NEVER
+    ring(w, th, now, node)
 
 
 @kernel
@@ -343,11 +371,13 @@ def call_message(w: World, th: int, now: int, node: int, sender: int, message: i
     if is_witness(w, node):
         note_message(w, th, now, node, sender, message, hops, via)
     if w[HAS_SCORES] and is_graylisted(w, now, node, find_slot(w, node, sender)):
-        drop(w, th, now, node, sender, PUBLISH, 1, Reason.GRAYLISTED)
+        ignored(w, th, now, node, sender, PUBLISH, 1, Reason.GRAYLISTED)
         return
     if w[HAS_GATER] and is_gated(w, now, node, sender):
-        drop(w, th, now, node, sender, PUBLISH, 1, Reason.GATED)
+        ignored(w, th, now, node, sender, PUBLISH, 1, Reason.GATED)
         return
+    if w[HAS_EPISUB]:
+        control(w)[th, NAMED_HOPS] = hops if names_hops(via) else 0
     receive(w, th, now, node, sender, message, hops, via)
     _end(w, th, now, node)
 
@@ -369,10 +399,10 @@ def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int,
     if is_witness(w, node):
         note_gossip(w, th, now, node, sender, ids, count)
     if w[HAS_SCORES] and is_graylisted(w, now, node, find_slot(w, node, sender)):
-        drop(w, th, now, node, sender, IHAVE, 1, Reason.GRAYLISTED)
+        ignored(w, th, now, node, sender, IHAVE, 1, Reason.GRAYLISTED)
         return
     if parameter(w, node, MAX_CONTROL) < 1:
-        drop(w, th, now, node, sender, IHAVE, 1, Reason.OVER_LIMIT)
+        ignored(w, th, now, node, sender, IHAVE, 1, Reason.OVER_LIMIT)
         return
     if not uses_11(w, node):
         on_ihave(w, th, now, node, sender, messages(w)[first, TOPIC], ids, 0, count)
@@ -392,9 +422,9 @@ def _admits_gossip(w: World, th: int, now: int, node: int, sender: int, announce
         return _ADMITS_IHAVE | _ADMITS_IWANT
     if has_scores(w, node) and not trusts_gossip_of(w, now, node, find_slot(w, node, sender)):
         if announced:
-            drop(w, th, now, node, sender, IHAVE, announced, Reason.LOW_SCORE)
+            ignored(w, th, now, node, sender, IHAVE, announced, Reason.LOW_SCORE)
         if requested:
-            drop(w, th, now, node, sender, IWANT, requested, Reason.LOW_SCORE)
+            ignored(w, th, now, node, sender, IWANT, requested, Reason.LOW_SCORE)
         return 0
     admitted = 0
     if announced and (parameter(w, node, COUNTS_IHAVES) or admits_ihave(w, th, now, node, sender, announced)):
@@ -413,15 +443,17 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
     slot = find_slot(w, node, sender)
     about = kind == SUBSCRIBE or kind == UNSUBSCRIBE
     if about and _is_filtered(w, node, topic):
-        drop(w, th, now, node, sender, SUBSCRIBE, 1, Reason.FILTERED)
+        ignored(w, th, now, node, sender, SUBSCRIBE, 1, Reason.FILTERED)
     elif is_graylisted(w, now, node, slot) and not (about and parameter(w, node, GRAYLISTED_SUBSCRIBE)):
-        drop(w, th, now, node, sender, SUBSCRIBE if about else kind, 1, Reason.GRAYLISTED)
+        ignored(w, th, now, node, sender, SUBSCRIBE if about else kind, 1, Reason.GRAYLISTED)
     elif about:
         reason = on_subscription(w, th, now, node, slot, topic, kind == SUBSCRIBE)
         if reason != ACCEPTED:
-            drop(w, th, now, node, sender, SUBSCRIBE, 1, reason)
+            ignored(w, th, now, node, sender, SUBSCRIBE, 1, reason)
     elif parameter(w, node, MAX_CONTROL) < 1:
-        drop(w, th, now, node, sender, kind, 1, Reason.OVER_LIMIT)
+        ignored(w, th, now, node, sender, kind, 1, Reason.OVER_LIMIT)
+    elif has_trees(w, node):
+        on_tree_part(w, th, now, node, slot, kind, topic, 0, 0)
     elif kind == GRAFT:
         on_graft(w, th, now, node, slot, topic)
     else:
@@ -438,9 +470,9 @@ def call_unwanted(w: World, th: int, now: int, node: int, sender: int, message: 
         note_unwanted(w, th, now, node, sender, message)
     slot = find_slot(w, node, sender)
     if is_graylisted(w, now, node, slot):
-        drop(w, th, now, node, sender, IDONTWANT, 1, Reason.GRAYLISTED)
+        ignored(w, th, now, node, sender, IDONTWANT, 1, Reason.GRAYLISTED)
     elif parameter(w, node, MAX_CONTROL) < 1:
-        drop(w, th, now, node, sender, IDONTWANT, 1, Reason.OVER_LIMIT)
+        ignored(w, th, now, node, sender, IDONTWANT, 1, Reason.OVER_LIMIT)
     elif accepted_of(w, th, now, node, slot, 1):
         heed(w, th, now, node, slot, message)
     control_handled(w, th, now, node, sender)
@@ -460,14 +492,14 @@ def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> N
     if w[HAS_FILTERS] and changes and not over:
         changes -= _filter(w, th, now, node, sender, rpc, parts)
     if over:
-        drop(w, th, now, node, sender, SUBSCRIBE, changes, Reason.OVER_LIMIT)
+        ignored(w, th, now, node, sender, SUBSCRIBE, changes, Reason.OVER_LIMIT)
         _drop_messages_and_control(w, th, now, node, sender, rpc, parts, Reason.OVER_LIMIT)
     elif is_graylisted(w, now, node, slot):
         _drop_messages_and_control(w, th, now, node, sender, rpc, parts, Reason.GRAYLISTED)
         if parameter(w, node, GRAYLISTED_SUBSCRIBE):
             _receive_subscriptions(w, th, now, node, slot, rpc, parts)
         elif changes:
-            drop(w, th, now, node, sender, SUBSCRIBE, changes, Reason.GRAYLISTED)
+            ignored(w, th, now, node, sender, SUBSCRIBE, changes, Reason.GRAYLISTED)
     else:
         _receive_subscriptions(w, th, now, node, slot, rpc, parts)
         _receive_messages(w, th, now, node, sender, rpc, parts)
@@ -482,8 +514,10 @@ def _drop_messages_and_control(
     """Drop an RPC without its subscriptions (JUDGE-1, SHELL-8)."""
     for kind in (PUBLISH, *CONTROL):
         count = _count(w, rpc, parts, kind)
-        if count:
-            drop(w, th, now, node, sender, kind, count, reason)
+        each_counts = has_trees(w, node) and kind != PUBLISH
+        for _ in range(count if each_counts else 1):
+            if count:
+                ignored(w, th, now, node, sender, kind, 1 if each_counts else count, reason)
 
 
 @inlined
@@ -504,7 +538,7 @@ def _filter(w: World, th: int, now: int, node: int, sender: int, rpc: int, parts
         if part[PART_KIND] == SUBSCRIBE or part[PART_KIND] == UNSUBSCRIBE:
             filtered += int(_is_filtered(w, node, part[PART_TOPIC]))
     if filtered:
-        drop(w, th, now, node, sender, SUBSCRIBE, filtered, Reason.FILTERED)
+        ignored(w, th, now, node, sender, SUBSCRIBE, filtered, Reason.FILTERED)
     return filtered
 
 
@@ -521,9 +555,9 @@ def _receive_subscriptions(w: World, th: int, now: int, node: int, slot: int, rp
             over += int(reason == OVER_LIMIT)
             throttled += int(reason == THROTTLED)
     if over:
-        drop(w, th, now, node, peers(w)[slot], SUBSCRIBE, over, Reason.OVER_LIMIT)
+        ignored(w, th, now, node, peers(w)[slot], SUBSCRIBE, over, Reason.OVER_LIMIT)
     if throttled:
-        drop(w, th, now, node, peers(w)[slot], SUBSCRIBE, throttled, Reason.THROTTLED)
+        ignored(w, th, now, node, peers(w)[slot], SUBSCRIBE, throttled, Reason.THROTTLED)
 
 
 @kernel
@@ -531,15 +565,17 @@ def _receive_messages(w: World, th: int, now: int, node: int, sender: int, rpc: 
     """Rules: SHELL-6."""
     count = _count(w, rpc, parts, PUBLISH)
     if w[HAS_GATER] and count and is_gated(w, now, node, sender):
-        drop(w, th, now, node, sender, PUBLISH, count, Reason.GATED)
+        ignored(w, th, now, node, sender, PUBLISH, count, Reason.GATED)
         return
     allowed = parameter(w, node, MAX_MESSAGES)
     if count > allowed:
-        drop(w, th, now, node, sender, PUBLISH, count - allowed, Reason.OVER_LIMIT)
+        ignored(w, th, now, node, sender, PUBLISH, count - allowed, Reason.OVER_LIMIT)
     for index in range(parts):
         part = words_at(w, part_place(rpc, index))
         if part[PART_KIND] == PUBLISH and allowed > 0:
             allowed -= 1
+            if w[HAS_EPISUB]:
+                control(w)[th, NAMED_HOPS] = arena(w)[rpc + part[PART_IDS]] if part[PART_IDS] else 0
             receive(w, th, now, node, sender, part[PART_MESSAGE], part[PART_HOPS], part[PART_VIA])
 
 
@@ -555,11 +591,14 @@ def _count(w: World, rpc: int, parts: int, kind: int) -> int:
 @kernel
 def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int, parts: int) -> None:
     room = parameter(w, node, MAX_CONTROL)
+    if has_trees(w, node):
+        _receive_tree_parts(w, th, now, node, slot, rpc, parts, room)
+        return
     if parts > room:
         for kind in CONTROL:
             count = _count(w, rpc, parts, kind)
             if count > room:
-                drop(w, th, now, node, peers(w)[slot], kind, count - room, Reason.OVER_LIMIT)
+                ignored(w, th, now, node, peers(w)[slot], kind, count - room, Reason.OVER_LIMIT)
             room = max(0, room - count)
         room = parameter(w, node, MAX_CONTROL)
     first = parts
@@ -587,6 +626,23 @@ def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int
     if w[USES_12]:
         _receive_unwanted(w, th, now, node, slot, rpc, first, end)
     control_handled(w, th, now, node, peers(w)[slot])
+
+
+@with_episub
+def _receive_tree_parts(
+    w: World, th: int, now: int, node: int, slot: int, rpc: int, parts: int, room: int
+) -> None:  # fmt: skip
+    for index in range(parts):
+        part = words_at(w, part_place(rpc, index))
+        if part[PART_KIND] < IHAVE:
+            continue
+        if room > 0:
+            ids = rpc + part[PART_IDS]
+            count = part[PART_COUNT] if part[PART_IDS] else 0
+            on_tree_part(w, th, now, node, slot, part[PART_KIND], part[PART_TOPIC], ids, count)
+        else:
+            ignored(w, th, now, node, peers(w)[slot], part[PART_KIND], 1, Reason.OVER_LIMIT)
+        room -= 1
 
 
 @kernel
@@ -634,7 +690,7 @@ def _on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, pla
     if has_mesh(w, node):
         on_prune(w, th, now, node, slot, topic, place)
     else:
-        drop(w, th, now, node, peers(w)[slot], PRUNE, 1, Reason.UNSUPPORTED)
+        ignored(w, th, now, node, peers(w)[slot], PRUNE, 1, Reason.UNSUPPORTED)
 
 
 @only_with(HAS_LINKS)
@@ -648,6 +704,10 @@ def call_failed(w: World, th: int, now: int, node: int, peer: int, payload: int)
             note_rpc(w, th, now, node, EventKind.SEND_FAILED, peer, payload)
     slot = find_slot(w, node, peer)
     if slot < 0 or not flags(w)[slot, 0] & IS_CONNECTED:
+        return
+    if has_trees(w, node) and not payload & INLINE:
+        note_unsent(w, th, now, node, slot, payload)
+        set_timer(w, th, now, node)
         return
     if payload & INLINE:
         penalise_slow(w, node, slot, 1)

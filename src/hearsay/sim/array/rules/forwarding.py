@@ -10,6 +10,8 @@ from hearsay.core.rules.message_rules import ACCEPTED, DUPLICATE, first_copy, se
 from hearsay.core.rules.message_rules import ASKED as ASKED_NOW
 from hearsay.core.rules.score_parts import gets_published
 from hearsay.core.shell.randomness import Purpose
+from hearsay.sim.array.episub.alarms import has_trees
+from hearsay.sim.array.episub.tree import OWN, accept_in_tree, duplicate_in_tree, spread
 from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.direct import direct_subscribers, is_direct, with_direct
 from hearsay.sim.array.rules.mesh import mesh_size
@@ -54,6 +56,7 @@ from hearsay.sim.array.world.layout import (
     MAX_PENDING,
     MESHSUB,
     MISSED,
+    NAMED_HOPS,
     PENDING,
     PUBLISH_FROM,
     PUBLISHED,
@@ -77,6 +80,7 @@ from hearsay.sim.array.world.layout import (
     accepting,
     candidates,
     cells,
+    control,
     counts,
     fanout_us,
     flags,
@@ -91,6 +95,7 @@ from hearsay.sim.array.world.layout import (
 from hearsay.sim.array.world.payload import (
     HEADER,
     PART,
+    PART_COUNT,
     PART_HOPS,
     PART_IDS,
     PART_KIND,
@@ -172,6 +177,8 @@ def _count_duplicate(w: World, th: int, now: int, node: int, sender: int, messag
         duplicate(w, now, node, sender, message)
     if skips_senders(w, node):
         note_sender(w, node, message, sender)
+    if has_trees(w, node):
+        duplicate_in_tree(w, th, now, node, sender, message)
 
 
 @kernel
@@ -191,6 +198,7 @@ def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops
     note[PART_TOPIC] = sender
     note[PART_MESSAGE] = message
     note[PART_HOPS] = hops
+    note[PART_COUNT] = control(w)[th, NAMED_HOPS]
     note[PART_VIA] = via
     note[PART_IDS] = 0
     hold(w, th, place)
@@ -211,6 +219,7 @@ def validated(w: World, th: int, now: int, node: int, place: int) -> None:
     elif not is_in(w, node, messages(w)[message, TOPIC]):
         _reject(w, th, now, node, note[PART_TOPIC], message, Reason.NOT_SUBSCRIBED)
     else:
+        control(w)[th, NAMED_HOPS] = note[PART_COUNT]
         _accept(w, th, now, node, note[PART_TOPIC], message, note[PART_HOPS], note[PART_VIA])
 
 
@@ -234,6 +243,10 @@ def _accept(w: World, th: int, now: int, node: int, sender: int, message: int, h
         _forward(w, th, now, node, message, sender)
         if skips_senders(w, node):
             forget_senders(w, node, message)
+    elif has_trees(w, node):
+        accept_in_tree(w, th, now, node, sender, message, control(w)[th, NAMED_HOPS])
+        if not w[ALL_NATIVE]:
+            _flood(w, th, now, node, message, sender)
     elif kind == RANDOMSUB:
         _spread(w, th, now, node, message, sender)
     else:
@@ -264,6 +277,13 @@ def publish(w: World, th: int, now: int, node: int, source: int, message: int) -
         _flood(w, th, now, node, message, -1)
     elif kind == RANDOMSUB:
         _spread(w, th, now, node, message, -1)
+    elif has_trees(w, node):
+        if is_in(w, node, topic):
+            spread(w, th, now, node, message, 0, 0, OWN)
+        else:
+            _to_candidates(w, th, message, native_subscribers(w, th, node, topic, 0), Via.FANOUT, -1)
+        if not w[ALL_NATIVE]:
+            _flood(w, th, now, node, message, -1)
     elif kind == MESHSUB:
         if not is_in(w, node, topic):
             _to_random_peers(w, th, node, message)

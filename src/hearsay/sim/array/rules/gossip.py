@@ -23,7 +23,7 @@ from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.machine.memory import sort_numbers
 from hearsay.sim.array.rules.direct import is_direct
 from hearsay.sim.array.rules.forwarding import may_get_published, native_subscribers, top_up_fanout
-from hearsay.sim.array.rules.mesh import drop, graft_one
+from hearsay.sim.array.rules.mesh import graft_one
 from hearsay.sim.array.rules.promises import admits_ihave, trusts_gossip_of, uses_11
 from hearsay.sim.array.rules.scores import has_scores, real
 from hearsay.sim.array.rules.unwanted import is_unwanted, uses_idontwant
@@ -93,6 +93,7 @@ from hearsay.sim.array.world.layout import (
     scratch,
 )
 from hearsay.sim.array.world.payload import IHAVE, IWANT
+from hearsay.sim.array.world.record import ignored
 from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_in, is_native, parameter
 
 _TOPIC_SHIFT = 29
@@ -111,17 +112,17 @@ def on_ihave(
     Rules: GOSSIP-4, GOSSIP-5, GOSSIP-6, GOSSIP-8.
     """
     if parameter(w, node, ROUTER_KIND) != GOSSIPSUB:
-        drop(w, th, now, node, peer, IHAVE, 1, Reason.UNSUPPORTED)
+        ignored(w, th, now, node, peer, IHAVE, 1, Reason.UNSUPPORTED)
         return
     if not is_in(w, node, topic):
-        drop(w, th, now, node, peer, IHAVE, count, Reason.NOT_SUBSCRIBED)
+        ignored(w, th, now, node, peer, IHAVE, count, Reason.NOT_SUBSCRIBED)
         return
     if parameter(w, node, COUNTS_IHAVES) and not admits_ihave(w, th, now, node, peer, count):
         return
     line = control(w)[th]
     over = ids_over_limit(count, parameter(w, node, MAX_IHAVE) - line[IDS_IN_RPC])
     if over:
-        drop(w, th, now, node, peer, IHAVE, over, Reason.OVER_LIMIT)
+        ignored(w, th, now, node, peer, IHAVE, over, Reason.OVER_LIMIT)
         count -= over
     if parameter(w, node, IHAVE_IDS_OF_RPC):
         line[IDS_IN_RPC] += count
@@ -203,12 +204,12 @@ def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count:
     """Rules: CACHE-2, GOSSIP-4, GOSSIP-8, GOSSIP-10."""
     peer = peers(w)[slot]
     if parameter(w, node, ROUTER_KIND) != GOSSIPSUB:
-        drop(w, th, now, node, peer, IWANT, 1, Reason.UNSUPPORTED)
+        ignored(w, th, now, node, peer, IWANT, 1, Reason.UNSUPPORTED)
         return
     allowed = parameter(w, node, MAX_IWANT) - lists.value(w, node, NEWS, w[TOPICS] + _BY, peer, 0)
     over = ids_over_limit(count, allowed)
     if over:
-        drop(w, th, now, node, peer, IWANT, over, Reason.OVER_LIMIT)
+        ignored(w, th, now, node, peer, IWANT, over, Reason.OVER_LIMIT)
         count -= over
     if count:
         lists.increase(w, node, NEWS, w[TOPICS] + _BY, peer, count)
@@ -226,7 +227,7 @@ def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count:
         else:
             refused += 1
     if refused:
-        drop(w, th, now, node, peer, IWANT, refused, Reason.OVER_LIMIT)
+        ignored(w, th, now, node, peer, IWANT, refused, Reason.OVER_LIMIT)
 
 
 @kernel

@@ -8,6 +8,8 @@ from __future__ import annotations
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.sizes import TOPIC_VIEW_BYTES
+from hearsay.sim.array.episub.alarms import NEVER, has_trees
+from hearsay.sim.array.episub.tree import join_tree, leave_tree, neighbour_down, neighbour_up, peer_removed
 from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.gater import gater_connects, gater_disconnects, has_gater
 from hearsay.sim.array.rules.gossip import forget_fanout
@@ -19,6 +21,7 @@ from hearsay.sim.array.rules.upkeep import fill_up
 from hearsay.sim.array.travel.outbox import is_addressed, put_subscription
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
+    ANNOUNCE,
     ANNOUNCE_AGAIN,
     APPLICATION,
     CONNECTED,
@@ -52,6 +55,7 @@ from hearsay.sim.array.world.layout import (
     USES_12,
     WAITS_TO_ANNOUNCE,
     World,
+    alarms,
     arena,
     flags,
     links32,
@@ -97,7 +101,10 @@ def note_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> 
 def _wait_to_announce(w: World, th: int, now: int, node: int) -> None:
     """Wait for the next heartbeat or, in a router without one, for a timer."""
     header = nodes32(w)[node]
-    if not has_mesh(w, node) and not header[OWED] & WAITS_TO_ANNOUNCE:
+    if has_trees(w, node):
+        if alarms(w)[node, ANNOUNCE] == NEVER:
+            alarms(w)[node, ANNOUNCE] = now + parameter(w, node, ANNOUNCE_AGAIN)
+    elif not has_mesh(w, node) and not header[OWED] & WAITS_TO_ANNOUNCE:
         header[OWED] |= WAITS_TO_ANNOUNCE
         due = now + parameter(w, node, ANNOUNCE_AGAIN)
         push(w, th, due, node, EventKind.TIMER_FIRED, -1, header[STARTS], 0)
@@ -165,6 +172,10 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
         gater_connects(w, node, slot)
     if w[USES_12]:
         begin_connection(w, slot)
+    if has_trees(w, node) and native:
+        for topic in range(w[TOPICS]):
+            if table[slot, topic] & SUBSCRIBED:
+                neighbour_up(w, th, now, node, slot, topic)
 
 
 @kernel
@@ -187,6 +198,8 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
         disconnects(w, now, node, slot)
         table[slot, 0] &= ~CONNECTED
         neighbourhood_changes(w, node)
+    if has_trees(w, node):
+        peer_removed(w, th, now, node, slot)
     for topic in range(w[TOPICS]):
         if has_mesh(w, node):
             leave_peer(w, th, now, node, slot, topic)
@@ -205,6 +218,8 @@ def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: in
         if table[slot, topic] & SUBSCRIBED:
             if has_mesh(w, node):
                 peer_unsubscribed(w, th, now, node, slot, topic)
+            if has_trees(w, node):
+                neighbour_down(w, th, now, node, slot, topic)
             if parameter(w, node, ROUTER_KIND) == GOSSIPSUB:
                 lists.remove(w, node, NEWS, topic, peers(w)[slot])
             table[slot, topic] &= ~(SUBSCRIBED | IN_FANOUT)
@@ -217,6 +232,8 @@ def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: in
     table[slot, topic] |= SUBSCRIBED
     if parameter(w, node, GRAFT_ON_SUBSCRIBE) and is_native(w, slot):
         fill_up(w, th, now, node, slot, topic)
+    if has_trees(w, node) and is_native(w, slot):
+        neighbour_up(w, th, now, node, slot, topic)
     return ACCEPTED
 
 
@@ -266,6 +283,8 @@ def join(w: World, th: int, now: int, node: int, topic: int) -> None:
         join_mesh(w, th, now, node, topic, nodes32(w)[node, TICK])
         if members(w)[node, topic] & FANOUT:
             forget_fanout(w, node, topic)
+    elif has_trees(w, node):
+        join_tree(w, th, now, node, topic)
 
 
 @kernel
@@ -276,6 +295,8 @@ def leave(w: World, th: int, now: int, node: int, topic: int) -> None:
     _announce(w, th, node, topic, False)
     if has_mesh(w, node):
         leave_mesh(w, th, now, node, topic)
+    elif has_trees(w, node):
+        leave_tree(w, th, now, node, topic)
     if parameter(w, node, ROUTER_KIND) == GOSSIPSUB:
         lists.remove(w, node, NEWS, topic, -1)
     row(w, th, leave_row(now, node, topic))

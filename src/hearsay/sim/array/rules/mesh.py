@@ -94,9 +94,9 @@ from hearsay.sim.array.world.layout import (
     pool,
 )
 from hearsay.sim.array.world.payload import GRAFT
-from hearsay.sim.array.world.record import row
+from hearsay.sim.array.world.record import ignored, row
 from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, is_native, own_place, parameter, router
-from hearsay.trace.language.event_rows import graft_row, prune_row, reject_row
+from hearsay.trace.language.event_rows import graft_row, prune_row
 
 STRANGER_IS_PRUNED, STRANGER_IS_IGNORED, STRANGER_IS_TAKEN_IN = range(3)
 """Values of UNSUBSCRIBED_GRAFT."""
@@ -105,12 +105,6 @@ STRANGER_IS_PRUNED, STRANGER_IS_IGNORED, STRANGER_IS_TAKEN_IN = range(3)
 @kernel
 def has_mesh(w: World, node: int) -> bool:
     return parameter(w, node, ROUTER_KIND) >= MESHSUB
-
-
-@kernel
-def drop(w: World, th: int, now: int, node: int, peer: int, kind: int, count: int, reason: int) -> None:
-    """Record parts of an RPC that are ignored."""
-    row(w, th, reject_row(now, kind, node, peer, -1, -1, count, reason))
 
 
 @inlined
@@ -205,7 +199,7 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
         occasion = REFUSING if prune == EXCHANGE_PRUNE else WITHOUT_NAMES
         _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), occasion)
     if reason != MEMBER:
-        drop(w, th, now, node, peer, GRAFT, 1, reason)
+        ignored(w, th, now, node, peer, GRAFT, 1, reason)
 
 
 _READ, _WELCOME, _ENTERS = 1, 2, 4

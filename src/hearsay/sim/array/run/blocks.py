@@ -22,6 +22,7 @@ from hearsay.sim.array.world.layout import (
     FIRST_MESSAGE,
     GOSSIPS_FROM,
     HAS_DIALS,
+    HAS_EPISUB,
     HAS_LINKS,
     LINK32,
     LOOKAHEAD,
@@ -128,7 +129,7 @@ def ask_for_nodes(w: World, block: int) -> None:
             if (events[place, 0] >> EVENT_KIND) & 15 == EventKind.RPC_RECEIVED and not w1 & (INLINE | TOPIC_PART):
                 rpc = w1 & PAYLOAD
                 part = words_at(w, part_place(rpc, 0))
-                if part[PART_KIND] == IHAVE:
+                if part[PART_KIND] == IHAVE and not w[HAS_EPISUB]:
                     at = column(w, arena(w)[rpc + part[PART_IDS]])
                     touch_seen(w, word_of(w, node, at))
         if w1 & INLINE:
@@ -298,7 +299,7 @@ def _sort(events: Any, links: Any, start: int, end: int, has_links: bool) -> Non
 def _run_nodes(w: World, th: int, line: int, start: int, end: int) -> None:
     """Run nodes. Nearly all events are RPCs of one message, mostly duplicates, so that path has no calls."""
     base = w[BUCKET] << w[WIDTH_BITS]
-    plain = not (w[HAS_LINKS] or w[SERVICE] or w[SEEN_EXPIRES] or w[USES_11])
+    plain = not (w[HAS_LINKS] or w[SERVICE] or w[SEEN_EXPIRES] or w[USES_11] or w[HAS_EPISUB])
     events = sorted_events(w)[line]
     near_count = control(w)[th]
     duplicates = 0

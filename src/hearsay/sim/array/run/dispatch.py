@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.events import EventKind
-from hearsay.sim.array.machine.compiling import kernel, only_with
+from hearsay.sim.array.episub.alarms import has_trees, is_moved
+from hearsay.sim.array.machine.compiling import inlined, kernel, only_with
 from hearsay.sim.array.rules.calls import (
     call_failed,
     call_gossip,
@@ -74,8 +75,8 @@ def dispatch(w: World, th: int, now: int, w0: int, w1: int, link: int) -> None:
         uplink_is_free(w, th, now, node, payload)
     elif not header[UP]:
         _drop_for_down_node(w, th, now, node, kind, w0, payload)
-    elif kind == EventKind.TIMER_FIRED and payload != header[STARTS]:
-        return  # of an earlier life of the node
+    elif kind == EventKind.TIMER_FIRED and _is_no_timer(w, node, w0, payload):
+        return
     elif kind == EventKind.JOIN:
         if not members(w)[node, payload] & APPLICATION:
             members(w)[node, payload] |= APPLICATION
@@ -91,6 +92,14 @@ def dispatch(w: World, th: int, now: int, w0: int, w1: int, link: int) -> None:
         _wait_for_service(w, th, now, node, w0, w1, link)
     else:
         _handle(w, th, now, node, kind, w0, payload, link)
+
+
+@inlined
+def _is_no_timer(w: World, node: int, w0: int, payload: int) -> bool:
+    """Return whether a timer was moved, or is of an earlier life of the node."""
+    if has_trees(w, node):
+        return is_moved(w, node, w0, payload)
+    return payload != nodes32(w)[node, STARTS]
 
 
 @kernel
@@ -160,7 +169,8 @@ def _handle(w: World, th: int, now: int, node: int, kind: int, w0: int, payload:
         if carries_payload(w0, payload):
             release(w, th, payload)
     elif kind == EventKind.TIMER_FIRED:
-        call_timer(w, th, now, node)
+        if not _is_no_timer(w, node, w0, payload):  # it may have been moved while the event waited
+            call_timer(w, th, now, node)
     elif kind == EventKind.PUBLISH:
         call_publish(w, th, now, node, source_of(w0), payload)
     elif kind == EventKind.MESSAGE_VALIDATED:

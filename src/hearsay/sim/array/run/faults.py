@@ -12,6 +12,8 @@ import numpy as np
 
 from hearsay.core.language.events import EventKind
 from hearsay.core.shell.randomness import Purpose
+from hearsay.sim.array.episub.alarms import has_trees
+from hearsay.sim.array.episub.tree import forget_tree
 from hearsay.sim.array.machine.compiling import kernel, only_with
 from hearsay.sim.array.rules.calls import call_leave, call_start
 from hearsay.sim.array.rules.membership import NO_MEMBER
@@ -37,6 +39,7 @@ from hearsay.sim.array.world.layout import (
     GOSSIPS_FROM,
     HAS_LINKS,
     HAS_SCORES,
+    JOINED,
     LAST_ARRIVAL,
     LATENCY,
     LINK_FLAGS,
@@ -133,6 +136,10 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
     header[OLDEST] = w[NEWEST]
     header[AGES_AT] = NEVER
     header[GOSSIPS_FROM] = NEVER
+    if has_trees(w, node):
+        for topic in range(w[TOPICS]):
+            if members(w)[node, topic] & JOINED:
+                forget_tree(w, node, topic)
     if w[USES_12]:
         forget_all_unwanted(w, node)
         lists.remove(w, node, SENDERS, -1, -1)

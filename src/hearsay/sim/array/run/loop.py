@@ -57,7 +57,9 @@ from hearsay.sim.array.world.layout import (
     schedule,
     world,
     world_10,
+    world_11,
     world_of_slots,
+    world_of_trees,
 )
 from hearsay.sim.array.world.queue import bring_near, divide, gather, has_events, push
 from hearsay.sim.array.world.record import (
@@ -90,14 +92,26 @@ def work(table: World, task: int, number: int) -> bool:
 
 
 @entry
-def work_10(table: World, task: int, number: int) -> bool:
+def work_11(table: World, task: int, number: int) -> bool:
+    """Do what `work` does, in a world without episub."""
+    return _work(world_11(table), task, number)
+
+
+@entry
+def work_of_trees(table: World, task: int, number: int) -> bool:
     """Do what `work` does, in a world without gossipsub 1.1."""
+    return _work(world_of_trees(table), task, number)
+
+
+@entry
+def work_10(table: World, task: int, number: int) -> bool:
+    """Do what `work` does, in a world without episub and gossipsub 1.1."""
     return _work(world_10(table), task, number)
 
 
 @entry
 def work_of_slots(table: World, task: int, number: int) -> bool:
-    """Do what `work` does, in a world without gossipsub 1.1 whose links need no memory."""
+    """Do what `work_10` does, in a world whose links need no memory."""
     return _work(world_of_slots(table), task, number)
 
 

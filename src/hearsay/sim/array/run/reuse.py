@@ -20,18 +20,21 @@ from hearsay.sim.array.world.layout import (
     FIRST_MESSAGE,
     HAS_LINKS,
     HAS_SCORES,
+    HELD,
     LINK_SOURCE,
     LINKS_FREE,
     LINKS_SPARE,
     LINKS_USED,
     LOOKED,
     MESSAGES,
+    MISSING,
     NEEDS_COLUMNS,
     NEWEST,
     NODES,
     NOW,
     PREVIOUS,
     PUBLISHED,
+    QUEUED,
     RECORD,
     RECYCLES,
     SERVICE,
@@ -63,6 +66,7 @@ from hearsay.sim.array.world.record import LAST_ARRIVAL_SENT
 from hearsay.sim.array.world.slots import end_slot, first_slot
 
 _LOOK_EVERY = 500_000
+_ALIVE = ASKED | HELD | MISSING | QUEUED
 
 with_links = only_with(HAS_LINKS)
 
@@ -115,7 +119,7 @@ def _is_dead(w: World, message: int) -> bool:
         return False
     at = column(w, message)
     for node in range(w[NODES]):
-        if bits(cells(w)[node, at], ASKED) or is_cached(w, node, at) or was_seen(w, w[NOW], node, message):
+        if bits(cells(w)[node, at], _ALIVE) or is_cached(w, node, at) or was_seen(w, w[NOW], node, message):
             return False
     return True
 

@@ -9,6 +9,8 @@ import numpy as np
 from hearsay.core.language.actions import Via
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.sizes import SIMULATED_PEER_BYTES
+from hearsay.sim.array.episub.alarms import has_trees
+from hearsay.sim.array.episub.kept import expire_kept, stored_bytes
 from hearsay.sim.array.machine.compiling import kernel, only_with
 from hearsay.sim.array.rules.calls import call_start
 from hearsay.sim.array.rules.direct import with_direct
@@ -36,7 +38,11 @@ from hearsay.sim.array.world.layout import (
     IN_FANOUT,
     IN_MESH,
     INJECT_FROM,
+    IS_LAZY,
     JOINED,
+    KEPT_COUNT,
+    KEPT_FIRST,
+    KEPT_NEWER,
     LINGER,
     LINKS,
     LINKS_SPARE,
@@ -76,6 +82,7 @@ from hearsay.sim.array.world.layout import (
     direct_pairs,
     flags,
     inject_targets,
+    kept32,
     members,
     messages,
     natted,
@@ -84,6 +91,7 @@ from hearsay.sim.array.world.layout import (
     since_us,
     topics,
     touch_members,
+    trees,
     verdicts,
 )
 from hearsay.sim.array.world.payload import message_part
@@ -122,6 +130,10 @@ def _sample(w: World, th: int, now: int, node: int) -> None:
         if flags(w)[slot, 0] & CONNECTED:
             count += 1
             size += _PEER
+    if has_trees(w, node):
+        more, larger = _size_of_trees(w, now, node)
+        count += more
+        size += larger
     for message in range(w[FIRST_MESSAGE], w[NEWEST]):
         if was_seen(w, now, node, message):
             count += 1
@@ -130,6 +142,27 @@ def _sample(w: World, th: int, now: int, node: int) -> None:
             count += 1
             size += messages(w)[message, MESSAGE_BYTES]
     row(w, th, state_row(now, node, size, count))
+
+
+@kernel
+def _size_of_trees(w: World, now: int, node: int) -> tuple[int, int]:
+    """Return the entries and bytes of lazy neighbours and of messages that are kept."""
+    count = 0
+    size = 0
+    for topic in range(w[TOPICS]):
+        if members(w)[node, topic] & JOINED == 0:
+            continue
+        for slot in range(first_slot(w, node), end_slot(w, node)):
+            if flags(w)[slot, topic] & IS_LAZY:
+                count += 1
+                size += _PEER
+        expire_kept(w, now, node, topic)
+        message = trees(w)[node, topic, KEPT_FIRST] if trees(w)[node, topic, KEPT_COUNT] else -1
+        while message >= 0:
+            count += 1
+            size += stored_bytes(w, node, message)
+            message = kept32(w)[node, column(w, message), KEPT_NEWER]
+    return count, size
 
 
 TIME, TYPE, FIRST_NUMBER, SECOND_NUMBER = range(4)

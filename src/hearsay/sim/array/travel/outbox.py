@@ -24,13 +24,19 @@ from hearsay.sim.array.travel.parts import (
     frame,
     hops_from,
     ihave_bytes,
+    is_counted_alike,
     size_alone,
+    tree_key,
+    tree_value,
     without_others,
     write_ihave,
+    write_message,
+    write_tree_part,
 )
 from hearsay.sim.array.travel.sending import send_copy, send_gossip, send_rpc, send_unwanted
 from hearsay.sim.array.travel.transport import ask_for_links
 from hearsay.sim.array.world.layout import (
+    HAS_EPISUB,
     HAS_LINKS,
     NAMES,
     OUT_COUNT,
@@ -72,8 +78,9 @@ from hearsay.sim.array.world.payload import (
 from hearsay.sim.array.world.queue import GOSSIP_SPAN
 from hearsay.sim.array.world.record import sending
 
-EMPTY, ONE_MESSAGE, ONE_IHAVE, MIXED = range(4)
+EMPTY, ONE_MESSAGE, ONE_IHAVE, MIXED, ONE_ANNOUNCEMENT = range(5)
 part_of_12 = only_with(USES_12)
+part_of_episub = only_with(HAS_EPISUB)
 
 
 @kernel
@@ -104,6 +111,10 @@ def _mix_in(w: World, th: int) -> None:
         if mode == ONE_MESSAGE:
             entries[place, KEY] = _message_key(w, line[OUT_MESSAGE])
             entries[place, VALUE] = line[OUT_VIA]
+        elif mode == ONE_ANNOUNCEMENT:
+            entries[place, KEY] = tree_key(place, line[OUT_TOPIC])
+            entries[place, VALUE] = tree_value(IHAVE, line[OUT_VIA])
+            entries[place, IDS] = line[OUT_MESSAGE]
         else:
             entries[place, KEY] = IHAVE_CLASS << CLASS_SHIFT | line[OUT_TOPIC] << TOPIC_SHIFT
             entries[place, VALUE] = line[OUT_VIA]
@@ -170,6 +181,29 @@ def put_ihave(w: World, th: int, slot: int, topic: int, ids: int, count: int, sh
         line[OUT_COUNT] += 1
     else:
         _put(w, th, slot, IHAVE_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, count, ids)
+
+
+@part_of_episub
+def begin_announcement(w: World, th: int, topic: int, ids: int, count: int) -> bool:
+    """Return whether the short form will do for an IHAVE of episub, with its announcements in `scratch`."""
+    is_short = begin_ihave(w, th, topic, ids, count)
+    if is_short:
+        control(w)[th, OUT_MODE] = ONE_ANNOUNCEMENT
+    return is_short
+
+
+@part_of_episub
+def put_announcement(w: World, th: int, slot: int, topic: int, ids: int, count: int, short: bool) -> None:
+    if short:
+        put_ihave(w, th, slot, topic, ids, count, short)
+    else:
+        put_tree_part(w, th, slot, IHAVE, topic, ids, count)
+
+
+@part_of_episub
+def put_tree_part(w: World, th: int, slot: int, kind: int, topic: int, ids: int, count: int) -> None:
+    """Send a part of episub, with its ids in `scratch`. Such parts keep the order in which they are put."""
+    _put(w, th, slot, tree_key(control(w)[th, OUT_COUNT], topic), tree_value(kind, count), ids)
 
 
 @kernel
@@ -245,7 +279,9 @@ def flush(w: World, th: int, now: int, node: int) -> None:
         entries = outbox(w)[th]
         if w[HAS_LINKS] and mode != MIXED:
             ask_for_links(w, th, count)
-        if mode == ONE_MESSAGE:
+        if mode == ONE_MESSAGE and not is_counted_alike(w, node, line[OUT_MESSAGE], line[OUT_VIA]):
+            _send_to_all(w, th, now, node, count, _message_alone(w, th, node, line[OUT_MESSAGE], line[OUT_VIA]))
+        elif mode == ONE_MESSAGE:
             part = message_part(w, line[OUT_MESSAGE], hops_from(w, node, line[OUT_MESSAGE]), line[OUT_VIA])
             common = sending(w, now, node, part)
             left = 0
@@ -256,14 +292,42 @@ def flush(w: World, th: int, now: int, node: int) -> None:
             _send_gossip(w, th, now, node, count, line[OUT_TOPIC], line[OUT_MESSAGE], line[OUT_VIA])
         elif mode == ONE_IHAVE:
             rpc = _ihave_alone(w, th, line[OUT_TOPIC], line[OUT_MESSAGE], line[OUT_VIA])
-            hold(w, th, rpc)
-            for place in range(count):
-                send_rpc(w, th, now, node, entries[place, SLOT], rpc)
-            release(w, th, rpc)
+            _send_to_all(w, th, now, node, count, rpc)
+        elif mode == ONE_ANNOUNCEMENT:
+            rpc = _announcement_alone(w, th, line[OUT_TOPIC], line[OUT_MESSAGE], line[OUT_VIA])
+            _send_to_all(w, th, now, node, count, rpc)
         else:
             send_mixed(w, th, now, node, count)
     line[SCRATCH_USED] = 0
     line[NAMES] = 0
+
+
+@kernel
+def _send_to_all(w: World, th: int, now: int, node: int, count: int, rpc: int) -> None:
+    """Send an RPC to all neighbours that the outbox names."""
+    hold(w, th, rpc)
+    for place in range(count):
+        send_rpc(w, th, now, node, outbox(w)[th, place, SLOT], rpc)
+    release(w, th, rpc)
+
+
+@part_of_episub
+def _message_alone(w: World, th: int, node: int, message: int, via: int) -> int:
+    """Return an RPC with a message that names its hops."""
+    rpc = allocate(w, th, HEADER + PART + 1)
+    arena(w)[rpc] = 1
+    write_message(w, node, rpc, 0, HEADER + PART, message, via)
+    frame(w, rpc)
+    return rpc
+
+
+@part_of_episub
+def _announcement_alone(w: World, th: int, topic: int, ids: int, count: int) -> int:
+    rpc = allocate(w, th, HEADER + PART + count)
+    arena(w)[rpc] = 1
+    write_tree_part(w, th, rpc, 0, HEADER + PART, topic, tree_value(IHAVE, count), ids)
+    frame(w, rpc)
+    return rpc
 
 
 @part_of_12

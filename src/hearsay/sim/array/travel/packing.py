@@ -17,24 +17,31 @@ from hearsay.sim.array.travel.parts import (
     SLOT,
     SUBSCRIPTION_CLASS,
     TOPIC_SHIFT,
+    TREE_CLASS,
     VALUE,
     frame,
     framed_size,
     hops_from,
+    is_counted_alike,
     mesh_control_bytes,
     prune_words,
     size_alone,
     sort_entries,
     subscription_bytes,
+    tree_ids,
+    tree_kind,
+    tree_part,
     write_ihave,
     write_iwant,
     write_mesh_control,
     write_message,
     write_subscription,
+    write_tree_part,
 )
 from hearsay.sim.array.travel.sending import send_message, send_rpc, send_topic_part
 from hearsay.sim.array.world.layout import (
     COALESCE,
+    HAS_EPISUB,
     HAS_LINKS,
     World,
     arena,
@@ -49,6 +56,7 @@ from hearsay.sim.array.world.payload import (
     allocate,
     hold,
     message_part,
+    names_hops,
     release,
     topic_part,
 )
@@ -75,7 +83,7 @@ def send_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
                     entries[kept, field] = entries[end, field]
                 kept += 1
             end += 1
-        if kept == start + 1 and entries[start, KEY] >> CLASS_SHIFT == MESSAGE_CLASS:
+        if kept == start + 1 and _is_plain_message(w, node, entries, start):
             _send_message(w, th, now, node, start)
         elif kept == start + 1 and not w[HAS_LINKS] and _is_about_a_topic(entries, start):
             _send_topic_part(w, th, now, node, start)
@@ -87,9 +95,19 @@ def send_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
 
 
 @inlined
+def _is_plain_message(w: World, node: int, entries: Any, place: int) -> bool:
+    """Return whether a part is a message that fits into the queue."""
+    if entries[place, KEY] >> CLASS_SHIFT != MESSAGE_CLASS:
+        return False
+    return is_counted_alike(w, node, entries[place, KEY] & ID_MASK, entries[place, VALUE])
+
+
+@inlined
 def _is_about_a_topic(entries: Any, place: int) -> bool:
-    """Return a part that is a kind and a topic, and no more."""
+    """Return whether a part is a kind and a topic, and no more."""
     part_class = entries[place, KEY] >> CLASS_SHIFT
+    if part_class == TREE_CLASS:
+        return tree_ids(entries[place, VALUE]) == 0
     return (part_class == MESH_CLASS and entries[place, IDS] == 0) or part_class == SUBSCRIPTION_CLASS
 
 
@@ -106,6 +124,10 @@ def _send_topic_part(w: World, th: int, now: int, node: int, place: int) -> None
     topic = (entry[KEY] >> TOPIC_SHIFT) & ID_MASK
     if entry[KEY] >> CLASS_SHIFT == MESH_CLASS:
         part = topic_part(entry[VALUE], topic, size_alone(mesh_control_bytes(w, topic, entry[VALUE], 0)), 1)
+    elif entry[KEY] >> CLASS_SHIFT == TREE_CLASS:
+        topic = entry[KEY] & ID_MASK
+        said = tree_part(w, th, tree_kind(entry[VALUE]), topic, 0, 0)
+        part = topic_part(said.kind, topic, size_alone(said.size), said.amount)
     else:
         kind = SUBSCRIBE if entry[VALUE] else UNSUBSCRIBE
         part = topic_part(kind, topic, framed_size(subscription_bytes(w, topic)), 1)
@@ -151,7 +173,7 @@ def _send_singly(w: World, th: int, now: int, node: int, slot: int, start: int, 
     place = start
     while place < end and entries[place, KEY] >> CLASS_SHIFT != MESH_CLASS:
         following = _part_end(entries, place, end)
-        if entries[place, KEY] >> CLASS_SHIFT == MESSAGE_CLASS:
+        if _is_plain_message(w, node, entries, place):
             _send_message(w, th, now, node, place)
         else:
             _send_part(w, th, now, node, slot, place, following)
@@ -180,6 +202,10 @@ def _words_behind(w: World, entries: Any, place: int, following: int) -> Any:
         return entries[place, VALUE]
     if part_class == IWANT_CLASS:
         return following - place
+    if w[HAS_EPISUB] and part_class == TREE_CLASS:
+        return tree_ids(entries[place, VALUE])
+    if w[HAS_EPISUB] and part_class == MESSAGE_CLASS:
+        return int(names_hops(entries[place, VALUE]))
     return prune_words(w, entries[place, IDS]) if part_class == MESH_CLASS else 0
 
 
@@ -191,7 +217,9 @@ def _write_part(w: World, th: int, node: int, rpc: int, index: int, at: int, pla
     if part_class == SUBSCRIPTION_CLASS:
         write_subscription(w, rpc, index, topic, entry[VALUE])
     elif part_class == MESSAGE_CLASS:
-        write_message(w, node, rpc, index, entry[KEY] & ID_MASK, entry[VALUE])
+        write_message(w, node, rpc, index, at, entry[KEY] & ID_MASK, entry[VALUE])
+    elif w[HAS_EPISUB] and part_class == TREE_CLASS:
+        write_tree_part(w, th, rpc, index, at, entry[KEY] & ID_MASK, entry[VALUE], entry[IDS])
     elif part_class == IHAVE_CLASS:
         write_ihave(w, th, rpc, index, at, topic, entry[IDS], entry[VALUE])
     elif part_class == IWANT_CLASS:

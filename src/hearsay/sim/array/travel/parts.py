@@ -12,26 +12,32 @@ import numpy as np
 from hearsay.core.language.sizes import (
     SIMULATED_ID_FIELD,
     SIMULATED_PEER_INFO,
+    episub_size,
     field_size,
     framed_size,
     graft_size,
     ihave_size,
     iwant_size,
+    packed_size,
     prune_size,
     rpc_size_of_parts,
     subscription_size,
+    varint_size,
 )
 from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.world.knowledge import column
 from hearsay.sim.array.world.layout import (
     HAS_DIALS,
+    HAS_EPISUB,
     HOPS,
+    KEPT_HOPS,
     MESSAGE_PART_BYTES,
     TOPIC,
     TOPIC_LENGTH,
     World,
     arena,
     cells,
+    kept32,
     messages,
     names,
     outbox,
@@ -47,11 +53,16 @@ from hearsay.sim.array.world.payload import (
     MESH_CONTROL,
     PART_BYTES,
     PART_KIND,
+    PRUNE,
     PUBLISH,
     SUBSCRIBE,
     UNSUBSCRIBE,
+    Part,
+    hops_in_word,
     make_part,
+    names_hops,
     part_place,
+    size_with_hops,
     topic_part,
     write_part,
 )
@@ -61,6 +72,10 @@ CLASS_SHIFT, TOPIC_SHIFT = 58, 29
 ID_MASK = (1 << 29) - 1
 SUBSCRIPTION_CLASS, MESSAGE_CLASS = range(2)
 IHAVE_CLASS, IWANT_CLASS, MESH_CLASS = (2 + CONTROL.index(kind) for kind in (IHAVE, IWANT, MESH_CONTROL[0]))
+TREE_CLASS = 2 + len(CONTROL)
+"""Parts of episub, whose key has their order in place of the topic, and the topic in place of the message."""
+_TREE_KIND = 8
+"""Bits for the kind of a part of episub; above them stands how many ids it has."""
 
 
 @kernel
@@ -120,6 +135,26 @@ def _sort_run(entries: Any, start: int, end: int) -> None:
         entries[at, 3] = ids
 
 
+@inlined
+def tree_key(place: int, topic: int) -> int:
+    return TREE_CLASS << CLASS_SHIFT | place << TOPIC_SHIFT | topic
+
+
+@inlined
+def tree_value(kind: int, count: int) -> int:
+    return count << _TREE_KIND | kind
+
+
+@inlined
+def tree_kind(value: int) -> int:
+    return value & ((1 << _TREE_KIND) - 1)
+
+
+@inlined
+def tree_ids(value: int) -> int:
+    return value >> _TREE_KIND
+
+
 _OTHERS = 10
 """Bits for how many others a PRUNE names."""
 _NAMES = 40
@@ -131,6 +166,20 @@ _SECONDS = (1 << (_NAMES - _OTHERS)) - 1
 def hops_from(w: World, node: int, message: int) -> Any:
     """Return how far a copy will have come that the node sends."""
     return np.int64(cells(w)[node, column(w, message)] >> np.uint64(HOPS)) + 1
+
+
+@kernel
+def hops_named(w: World, node: int, message: int) -> int:
+    """Return the hops that the node's copy of a message names in a tree, which its router counts."""
+    return (kept32(w)[node, column(w, message), KEPT_HOPS] >> 1) + 1
+
+
+@kernel
+def is_counted_alike(w: World, node: int, message: int, via: int) -> bool:
+    """Return whether a copy names no hops, or those from the publisher. A copy in the queue has one number only."""
+    if not w[HAS_EPISUB] or not names_hops(via):
+        return True
+    return hops_named(w, node, message) == hops_from(w, node, message)
 
 
 @inlined
@@ -177,11 +226,38 @@ def subscription_bytes(w: World, topic: int) -> int:
 
 
 @kernel
-def write_message(w: World, node: int, rpc: int, index: int, message: int, via: int) -> None:
+def write_message(w: World, node: int, rpc: int, index: int, at: int, message: int, via: int) -> None:
     info = messages(w)[message]
     hops = hops_from(w, node, message)
-    part = make_part(PUBLISH, info[TOPIC], message, hops, info[MESSAGE_PART_BYTES], 1, via)
-    write_part(w, rpc, index, part, 0)
+    size = info[MESSAGE_PART_BYTES]
+    if w[HAS_EPISUB] and names_hops(via):
+        named = hops_named(w, node, message)
+        size = size_with_hops(w, message, named)
+        arena(w)[rpc + at] = named
+    else:
+        at = 0
+    write_part(w, rpc, index, make_part(PUBLISH, info[TOPIC], message, hops, size, 1, via), at)
+
+
+@kernel
+def write_tree_part(w: World, th: int, rpc: int, index: int, at: int, topic: int, value: int, ids: int) -> None:
+    kind = tree_kind(value)
+    count = tree_ids(value)
+    known = scratch(w)[th]
+    for place in range(count):
+        arena(w)[rpc + at + place] = known[ids + place]
+    write_part(w, rpc, index, tree_part(w, th, kind, topic, ids, count), at if count else 0)
+
+
+@kernel
+def tree_part(w: World, th: int, kind: int, topic: int, ids: int, count: int) -> Part:
+    """Return a part of episub, with its ids in `scratch`."""
+    hops = 0
+    if kind == IHAVE:
+        for place in range(ids, ids + count):
+            hops += varint_size(hops_in_word(scratch(w)[th, place]))
+    size = episub_size(_topic_size(w, topic) + count * SIMULATED_ID_FIELD + packed_size(hops))
+    return topic_part(kind, topic, size, 1 if kind == PRUNE else count)
 
 
 @kernel

@@ -25,6 +25,7 @@ from hearsay.sim.array.world.payload import (
     Part,
     allocate,
     hold,
+    names_hops,
     part_at,
     release,
     rpc_bytes,
@@ -83,9 +84,10 @@ def _send_over_link(w: World, th: int, now: int, node: int, slot: int, part: Par
 @kernel
 def _alone(w: World, th: int, part: Part) -> int:
     """Return an RPC in the arena with one message."""
-    rpc = allocate(w, th, HEADER + PART)
+    rpc = allocate(w, th, HEADER + PART + 1)
     arena(w)[rpc] = 1
-    write_part(w, rpc, 0, part, 0)
+    write_part(w, rpc, 0, part, HEADER + PART if names_hops(part.via) else 0)
+    arena(w)[rpc + HEADER + PART] = part.hops
     hold(w, th, rpc)
     return rpc
 

@@ -48,6 +48,10 @@ kernels do; and an array can grow between two calls unnoticed.
 | direct_pairs | pair, end | direct peers that connect at the start; only with HAS_DIRECT |
 | direct_starts, direct_targets | node; place | the direct peers of each node, ascending; only with HAS_DIRECT |
 | dials, arrivals | (thread,) entry, field | dials of routers, see `dials.py` |
+| alarms | node, field | the timer of a router of episub; only with HAS_EPISUB |
+| trees | node, topic, field | the broadcast tree of a topic; only with HAS_EPISUB |
+| kept32, kept64 | node, column, field | messages that a tree can send again; only with HAS_EPISUB |
+| tree_marks | slot, topic | news for neighbours in a tree; only with HAS_EPISUB |
 """
 
 from __future__ import annotations
@@ -107,7 +111,7 @@ RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
 SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = _scalar.take(4)
 WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, WIDEN_FROM = _scalar.take(7)
 HAS_RATINGS, HAS_ADDRESSES, HAS_OWN_PLACES, CLUSTERS, HAS_DIALS, HAS_DIRECT = _scalar.take(6)
-HAS_GATER, SHARES_ADDRESSES, MAX_DELIVERIES_BINDS, HAS_FILTERS = _scalar.take(4)
+HAS_GATER, SHARES_ADDRESSES, MAX_DELIVERIES_BINDS, HAS_FILTERS, HAS_EPISUB = _scalar.take(5)
 """SEEN_FOR: how long a message is remembered at least. CHANGES_NOTHING: payloads without effect where they are
 known. DEFERS: RPCs go through `transport.py`. QUIET_UNTIL: until then connections come about, and nothing else
 happens. WITNESSES: what is handed to some nodes is written down. USES_11: some router does, or
@@ -148,12 +152,13 @@ _field = Numbers()
     MAX_UNWANTED_OF_PEER, MAX_UNWANTED, SKIPS_SENDERS, MAX_CHANGES, WITHDRAWS, RETAIN,
     NOT_POSITIVE_ONLY, UNTIL_RETURN, DECAYS_AWAY, MAX_RETAINED, DIALS_PER_PRUNE, DIRECT_TICKS, DIRECT_GRAFT,
     GATES, GATER_EVERY, GATER_QUIET, GATER_RETAIN, GATER_RETAINED, MAX_CACHED_BYTES, MAX_SUBSCRIPTION_BYTES,
-    MAX_BYTES_OF_PEER, MAX_DELIVERIES, FILTERS,
-) = _field.take(111)  # fmt: skip
-PARAMETERS = 111
+    MAX_BYTES_OF_PEER, MAX_DELIVERIES, FILTERS, TREE_FLOODS, GRAFTS_ALL, FLUSH, RECENT, MISSING_TICK, GRAFT_ATTEMPTS,
+    THRESHOLD, PAYLOAD_TTL, MAX_MISSING, MAX_ANNOUNCERS, MAX_PART_IDS,
+) = _field.take(122)  # fmt: skip
+PARAMETERS = 122
 """HAS_11: any parameter of gossipsub 1.1 is used; SCORES: with scores, and what follows is of them, up to
 MAX_SENDERS. TELL_FROM: size from which the mesh gets IDONTWANT. MAX_CHANGES: of
-subscriptions in an RPC."""
+subscriptions in an RPC. From TREE_FLOODS on they are of episub; GRAFTS_ALL: a lost link makes all lazy ones eager."""
 (
     GOSSIP_FACTOR, EARLY_PENALTY, GOSSIP_FROM, PUBLISH_FROM, GRAYLIST_BELOW, OPPORTUNITY_BELOW, TOPIC_CAP,
     MISBEHAVIOUR_WEIGHT, MISBEHAVIOUR_THRESHOLD, MISBEHAVIOUR_DECAY, SLOW_WEIGHT, SLOW_THRESHOLD, SLOW_DECAY, ZERO,
@@ -169,8 +174,8 @@ REALS = 25
 TOPIC_REALS = 15
 IS_SCORED, QUANTUM, WINDOW, ACTIVATION = range(4)
 """Fields of `topic_times`."""
-FLOODSUB, RANDOMSUB, MESHSUB, GOSSIPSUB = (
-    WITH_KERNELS.index(kind) for kind in ("floodsub", "randomsub", "meshsub", "gossipsub")
+FLOODSUB, RANDOMSUB, EPISUB, MESHSUB, GOSSIPSUB = (
+    WITH_KERNELS.index(kind) for kind in ("floodsub", "randomsub", "episub", "meshsub", "gossipsub")
 )
 FLOODED, MESHED, TAKES_BACKOFFS, TAKES_IDONTWANT = range(4)
 """In `natives`, what a router is to another: served by flooding, native, with backoffs in PRUNEs, with IDONTWANT."""
@@ -223,17 +228,21 @@ CONTROL = 32
     CHUNK_FREE, CHUNK_FRESH, CHUNK_END, NEAR, NEAR_SERIAL, FAR, FAR_FIRST, POOL_FREE, POOL_FRESH, OUT_COUNT,
     OUT_MODE, OUT_MESSAGE, OUT_VIA, OUT_TOPIC, SCRATCH_USED, ARENA_AT, ARENA_LEFT, ARENA_FREE, ARENA_FRESH, ARENA_END,
     ARENA_CHUNK, ARENA_TAKEN, LEAVING_FIRST, LEAVING_NEXT, KEEPS_SCORES, WELCOMES, HIDES_PEERS, IDS_IN_RPC, URGENT,
-    NAMES, DIALS,
-) = range(31)  # fmt: skip
+    NAMES, DIALS, NAMED_HOPS,
+) = range(32)  # fmt: skip
 """KEEPS_SCORES: a heartbeat reads each score once. The next three last for an RPC: what the sender's score permits
 (0: not looked at), whether PRUNEs name others, and the ids of its IHAVEs so far. URGENT: entries of `urgent`.
-NAMES: of `names`. DIALS: of `dials`."""
+NAMES: of `names`. DIALS: of `dials`. NAMED_HOPS: that the message at work names, 0 for none."""
 COUNTERS = 40
 
 # Slots.
 SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT, CONNECTED, NATIVE, DIALLED = 1, 2, 4, 8, 16, 32, 64, 128
 """Bits of `flags`. UNANNOUNCED, UNSENT: a SUBSCRIBE or UNSUBSCRIBE, a GRAFT or PRUNE did not leave. The last three
 stand with the first topic; DIALLED by the node. Until a slot is connected, NATIVE says that its peer dials, too."""
+IS_EAGER, IS_LAZY = IN_MESH, IN_FANOUT
+"""The same bits in a tree; neighbours have one of them."""
+NEWLY_EAGER, NEWLY_UP = 1, 2
+"""Bits of `tree_marks`: since the last IHAVE."""
 MISBEHAVIOUR, SLOWNESS, SCORE, KEPT = range(4)
 """Fields of `peer_scores`. SCORE: the sum, not a number until it is made again; KEPT: what a heartbeat has read."""
 RATED, BY = 1, 2
@@ -260,11 +269,25 @@ LATENCY, LAST_ARRIVAL = range(2)
 LINK64 = 2
 
 # Cells: what a node knows of a message.
-ASKED, DELIVERED, MISSED = 1, 2, 4
-"""ASKED: the application has not answered yet. MISSED: eligible, the window is over, and it was not delivered."""
-SEEN_BEAT, CACHE_BEAT, HOPS = 5, 26, 47
-BEATS = (1 << 21) - 1
+ASKED, DELIVERED, MISSED, HELD, MISSING, QUEUED = 1, 2, 4, 8, 16, 32
+"""ASKED: the application has not answered yet. MISSED: eligible, the window is over, and it was not delivered.
+The last three are of a tree: it can send the message again, knows it from others only, or has to announce it."""
+SEEN_BEAT, CACHE_BEAT, HOPS = 6, 26, 47
+BEATS = (1 << 20) - 1
 HOPS_CAP = (1 << 17) - 1
+
+# Trees.
+TIMER, ANNOUNCE, FLUSH_DUE, MISSING_DUE = range(4)
+"""Fields of `alarms`, -1 for none: when the router wants to be called, and what for."""
+(
+    KEPT_FIRST, KEPT_LAST, KEPT_COUNT, KEPT_SIZE, QUEUE, QUEUE_COUNT, MISSING_FIRST, MISSING_LAST, MISSING_COUNT,
+) = range(9)  # fmt: skip
+"""Fields of `trees`: the oldest and the newest message that is kept, and the first and last entries of lists; -1 for
+none."""
+TREE_FIELDS = 9
+KEPT_HOPS, KEPT_PARENT, KEPT_NEWER, KEPT_OLDER = range(4)
+"""Fields of `kept32`: the router's hops, twice, and one more if the copy that came named them; the peer that it came
+from, -1 for the node itself; and the messages that were kept next and before. `kept64` has since when."""
 
 # Arrays.
 _ARRAYS: list[tuple[str, Any, tuple[int | None, ...]]] = []
@@ -375,6 +398,11 @@ direct_pairs = _view("direct_pairs", np.int32, None, 2)
 direct_starts = _view("direct_starts", np.int64, None)
 direct_targets = _view("direct_targets", np.int32, None)
 arrivals = _view("arrivals", np.int64, None, 6)
+alarms = _view("alarms", np.int64, None, 4)
+trees = _view("trees", np.int64, None, None, TREE_FIELDS)
+kept32 = _view("kept32", np.int32, None, None, 4)
+kept64 = _view("kept64", np.int64, None, None)
+tree_marks = _view("tree_marks", np.uint8, None, None)
 marks = _view("marks", np.uint8, None, None)
 rows = _view("rows", np.int64, None, None, 13)
 sums = _view("sums", np.uint64, None, 8)
@@ -407,6 +435,7 @@ def _world(kind: WorldType) -> Any:
     return world
 
 
+WITHOUT_EPISUB = (HAS_EPISUB,)
 WITHOUT_11 = (
     USES_11,
     HAS_SCORES,
@@ -421,8 +450,10 @@ WITHOUT_11 = (
 )
 WITHOUT_LINKS = (HAS_LINKS, HAS_LOSS, HAS_JITTER, UPLINK, SERVICE, WITNESSES)
 world: Any = _world(WorldType("World"))
-world_10: Any = _world(WorldType("World10", WITHOUT_11))
-world_of_slots: Any = _world(WorldType("WorldOfSlots", (*WITHOUT_11, *WITHOUT_LINKS)))
+world_11: Any = _world(WorldType("World11", WITHOUT_EPISUB))
+world_of_trees: Any = _world(WorldType("WorldOfTrees", WITHOUT_11))
+world_10: Any = _world(WorldType("World10", (*WITHOUT_EPISUB, *WITHOUT_11)))
+world_of_slots: Any = _world(WorldType("WorldOfSlots", (*WITHOUT_EPISUB, *WITHOUT_11, *WITHOUT_LINKS)))
 
 
 @intrinsic

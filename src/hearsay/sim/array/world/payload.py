@@ -4,7 +4,8 @@ Layout: `arena` is cut into chunks that threads take from their own range; RPCs 
 chunk. A chunk may be used again once no copy of its RPCs is under way: `pending` counts them, a line per thread,
 because the thread that receives is not the one that sent. An RPC is its number of parts, then eight words a part:
 kind, topic, message, hops, bytes, count, via, and where its ids are, from the RPC's first word. Kinds come in the
-order in which they are handled.
+order in which they are handled. In place of ids, an IHAVE of episub has announcements, and a message that names its
+hops has these.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import NamedTuple
 
 from numba import types
 
+from hearsay.core.language.actions import Via
 from hearsay.core.language.rpc import CONTROL_KINDS, PartKind
+from hearsay.core.language.sizes import field_size, framed_size, hops_size
 from hearsay.sim.array.machine.compiling import TYPES, inlined, kernel
 from hearsay.sim.array.world.layout import (
     ALONE_BYTES,
@@ -25,6 +28,8 @@ from hearsay.sim.array.world.layout import (
     ARENA_FULL,
     ARENA_LEFT,
     ARENA_TAKEN,
+    HAS_EPISUB,
+    MESSAGE_BYTES,
     STATUS,
     THREADS,
     TOPIC,
@@ -80,9 +85,43 @@ def topic_part(kind: int, topic: int, size: int, count: int) -> Part:
 
 @inlined
 def message_part(w: World, message: int, hops: int, via: int) -> Part:
-    """Return a message that is the only part of its RPC."""
+    """Return a message that is the only part of its RPC. If it names hops, these are its way from the publisher."""
     info = messages(w)[message]
-    return make_part(PUBLISH, info[TOPIC], message, hops, info[ALONE_BYTES], 1, via)
+    size = info[ALONE_BYTES]
+    if w[HAS_EPISUB] and names_hops(via):
+        size = framed_size(size_with_hops(w, message, hops))
+    return make_part(PUBLISH, info[TOPIC], message, hops, size, 1, via)
+
+
+@inlined
+def names_hops(via: int) -> bool:
+    """Return whether a copy names its hops, as those in a tree do."""
+    return via == Via.EAGER or via == Via.LAZY
+
+
+@kernel
+def size_with_hops(w: World, message: int, named: int) -> int:
+    """Return the bytes of a message that names its hops as a part of an RPC."""
+    return field_size(messages(w)[message, MESSAGE_BYTES] + hops_size(named))
+
+
+_HOPS_BITS = 32
+
+
+@inlined
+def announcement(message: int, hops: int) -> int:
+    """Return what an IHAVE of episub says of a message."""
+    return message << _HOPS_BITS | hops
+
+
+@inlined
+def announced_message(word: int) -> int:
+    return word >> _HOPS_BITS
+
+
+@inlined
+def hops_in_word(word: int) -> int:
+    return word & ((1 << _HOPS_BITS) - 1)
 
 
 @inlined

@@ -35,7 +35,7 @@ from hearsay.sim.array.world.layout import (
     witnesses,
 )
 from hearsay.sim.array.world.payload import Part
-from hearsay.trace.language.event_rows import Codes, drop_rpc_row, send_rpc_row
+from hearsay.trace.language.event_rows import Codes, drop_rpc_row, reject_row, send_rpc_row
 from hearsay.trace.language.rows import LOWER_CONSTANTS, UPPER_CONSTANTS
 from hearsay.trace.language.schema import Column
 
@@ -147,6 +147,12 @@ def note(w: World, th: int, time: int, what: int, node: int, remote: int, part: 
 def dropped(w: World, th: int, time: int, source: int, destination: int, part: Part, reason: int) -> None:
     """Record a part that does not arrive."""
     row(w, th, drop_rpc_row(time, source, destination, part, reason))
+
+
+@kernel
+def ignored(w: World, th: int, now: int, node: int, peer: int, kind: int, count: int, reason: int) -> None:
+    """Record parts of an RPC that a router does not act on."""
+    row(w, th, reject_row(now, kind, node, peer, -1, -1, count, reason))
 
 
 @kernel

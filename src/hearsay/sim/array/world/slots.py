@@ -24,6 +24,7 @@ from hearsay.sim.array.world.layout import (
     COUNT,
     DIALLED,
     FIRST_SLOT,
+    HAS_EPISUB,
     HAS_GATER,
     HAS_LINKS,
     HAS_NATTED,
@@ -70,6 +71,7 @@ from hearsay.sim.array.world.layout import (
     topic_scores,
     touch_nodes32,
     touch_peers,
+    tree_marks,
 )
 from hearsay.sim.plan.draws import LAST_BIN, TAIL_BINS
 
@@ -248,6 +250,8 @@ def insert_slot(w: World, node: int, peer: int) -> int:
         gated(w)[at, AWAY_UNTIL] = 0.0
     for topic in range(w[TOPICS]):
         flags(w)[at, topic] = 0
+        if w[HAS_EPISUB]:
+            tree_marks(w)[at, topic] = 0
     return at
 
 
@@ -273,6 +277,9 @@ def _move(w: World, start: int, goal: int) -> None:
     if w[HAS_GATER]:
         for field in range(5):
             gated(w)[goal, field] = gated(w)[start, field]
+    if w[HAS_EPISUB]:
+        for topic in range(w[TOPICS]):
+            tree_marks(w)[goal, topic] = tree_marks(w)[start, topic]
     if w[USES_12]:
         for field in range(2):
             idontwants(w)[goal, field] = idontwants(w)[start, field]

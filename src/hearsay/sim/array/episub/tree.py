@@ -1,0 +1,350 @@
+"""The broadcast tree of a topic: neighbours, messages, and what they say of messages (`core.episub.tree`).
+
+A neighbour is eager or lazy, which is a bit of its slot's flags. Over fixed connections all native subscribers are
+neighbours.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hearsay.core.language.actions import Reason, Via
+from hearsay.core.rules.message_rules import ids_over_limit, is_answered
+from hearsay.core.rules.tree_rules import announced_hops, hops_of_copy, is_shortcut, next_tick
+from hearsay.sim.array.episub.alarms import NEVER, with_episub
+from hearsay.sim.array.episub.kept import forget_kept, is_kept, keep, kept_hops, kept_parent
+from hearsay.sim.array.episub.missing import (
+    HOPS,
+    PEER,
+    announce,
+    arrived,
+    forget_announcer,
+    forget_missing,
+    free_announcers,
+)
+from hearsay.sim.array.travel.outbox import begin_message, forward_one, put_message, put_tree_part
+from hearsay.sim.array.world import lists
+from hearsay.sim.array.world.knowledge import bits, column, was_seen
+from hearsay.sim.array.world.layout import (
+    ANSWERS,
+    ANSWERS_LIMIT,
+    ASKED,
+    FLUSH,
+    FLUSH_DUE,
+    GRAFTS_ALL,
+    IS_EAGER,
+    IS_LAZY,
+    KEPT_COUNT,
+    KEPT_SIZE,
+    MAX_PART_IDS,
+    MISSING_COUNT,
+    MISSING_DUE,
+    MISSING_TICK,
+    NEWLY_EAGER,
+    NEWLY_UP,
+    QUEUE,
+    QUEUE_COUNT,
+    QUEUED,
+    RECENT,
+    SUBSCRIBED,
+    THRESHOLD,
+    TOPIC,
+    TOPICS,
+    TREE_FIELDS,
+    TREE_FLOODS,
+    World,
+    alarms,
+    arena,
+    cells,
+    flags,
+    messages,
+    peers,
+    pool,
+    tree_marks,
+    trees,
+)
+from hearsay.sim.array.world.lists import FIRST, NEXT, SECOND
+from hearsay.sim.array.world.payload import GRAFT, IHAVE, PRUNE, announced_message, hops_in_word
+from hearsay.sim.array.world.record import ignored, row
+from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_in, is_native, parameter
+from hearsay.trace.language.event_rows import eager_row, lazy_row, neighbor_down_row, neighbor_up_row
+
+_NEIGHBOUR = IS_EAGER | IS_LAZY
+OWN = -1
+"""In place of the peer that a message came from."""
+
+
+@with_episub
+def join_tree(w: World, th: int, now: int, node: int, topic: int) -> None:
+    for field in range(TREE_FIELDS):
+        trees(w)[node, topic, field] = -1
+    for field in (KEPT_COUNT, QUEUE_COUNT, MISSING_COUNT):
+        trees(w)[node, topic, field] = 0
+    trees(w)[node, topic, KEPT_SIZE] = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if flags(w)[slot, topic] & SUBSCRIBED and is_native(w, slot):
+            neighbour_up(w, th, now, node, slot, topic)
+
+
+@with_episub
+def leave_tree(w: World, th: int, now: int, node: int, topic: int) -> None:
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if flags(w)[slot, topic] & _NEIGHBOUR:
+            flags(w)[slot, topic] &= ~_NEIGHBOUR
+            tree_marks(w)[slot, topic] = 0
+            row(w, th, neighbor_down_row(now, node, peers(w)[slot], topic))
+    forget_tree(w, node, topic)
+
+
+@with_episub
+def forget_tree(w: World, node: int, topic: int) -> None:
+    """Forget all messages of a tree that ends."""
+    forget_kept(w, node, topic)
+    forget_missing(w, node, topic)
+    clear_queue(w, node, topic)
+
+
+@with_episub
+def clear_queue(w: World, node: int, topic: int) -> None:
+    """Forget what waits for the next IHAVE."""
+    tree = trees(w)[node, topic]
+    th = lists.owner(w, node)
+    place = tree[QUEUE]
+    while place >= 0:
+        following = pool(w)[th, place, NEXT]
+        cells(w)[node, column(w, pool(w)[th, place, FIRST])] &= ~np.uint64(QUEUED)
+        lists.free_entry(w, th, place)
+        place = following
+    tree[QUEUE] = -1
+    tree[QUEUE_COUNT] = 0
+
+
+# Neighbours.
+
+
+@with_episub
+def neighbour_up(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    """Take a native subscriber into the tree of a joined topic (TREE-1)."""
+    if not is_in(w, node, topic) or flags(w)[slot, topic] & _NEIGHBOUR:
+        return
+    tree = trees(w)[node, topic]
+    row(w, th, neighbor_up_row(now, node, peers(w)[slot], topic))
+    make_eager(w, th, now, node, slot, topic)
+    gets_recent = parameter(w, node, RECENT) > 0 and tree[KEPT_COUNT] > 0 and not parameter(w, node, TREE_FLOODS)
+    if gets_recent:
+        tree_marks(w)[slot, topic] |= NEWLY_UP
+    if gets_recent or tree[QUEUE_COUNT]:
+        _flush_soon(w, now, node)
+
+
+@with_episub
+def neighbour_down(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    """Remove a neighbour that left the topic or the network (TREE-5)."""
+    flag = flags(w)[slot, topic]
+    if not flag & _NEIGHBOUR:
+        return
+    flags(w)[slot, topic] = flag & ~_NEIGHBOUR
+    tree_marks(w)[slot, topic] = 0
+    row(w, th, neighbor_down_row(now, node, peers(w)[slot], topic))
+    forget_announcer(w, node, topic, peers(w)[slot])
+    if flag & IS_EAGER and parameter(w, node, GRAFTS_ALL):
+        for other in range(first_slot(w, node), end_slot(w, node)):
+            if flags(w)[other, topic] & IS_LAZY:
+                make_eager(w, th, now, node, other, topic)
+                put_tree_part(w, th, other, GRAFT, topic, 0, 0)
+
+
+@with_episub
+def peer_removed(w: World, th: int, now: int, node: int, slot: int) -> None:
+    """Remove a peer that has disconnected from all trees."""
+    for topic in range(w[TOPICS]):
+        neighbour_down(w, th, now, node, slot, topic)
+    lists.remove(w, node, ANSWERS, -1, peers(w)[slot])
+
+
+@with_episub
+def make_eager(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    flag = flags(w)[slot, topic]
+    if flag & IS_EAGER:
+        return
+    flags(w)[slot, topic] = flag & ~IS_LAZY | IS_EAGER
+    if trees(w)[node, topic, QUEUE_COUNT]:
+        tree_marks(w)[slot, topic] |= NEWLY_EAGER
+    row(w, th, eager_row(now, node, peers(w)[slot], topic))
+
+
+@with_episub
+def _make_lazy(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    flag = flags(w)[slot, topic]
+    if not flag & IS_LAZY:
+        flags(w)[slot, topic] = flag & ~IS_EAGER | IS_LAZY
+        row(w, th, lazy_row(now, node, peers(w)[slot], topic))
+
+
+@with_episub
+def _flush_soon(w: World, now: int, node: int) -> None:
+    line = alarms(w)[node]
+    if line[FLUSH_DUE] == NEVER:
+        line[FLUSH_DUE] = now + parameter(w, node, FLUSH)
+
+
+# Messages.
+
+
+@with_episub
+def spread(w: World, th: int, now: int, node: int, message: int, hops: int, named: int, parent: int) -> None:
+    """Keep a message, send it to the eager neighbours, and announce it to the lazy ones later (TREE-1)."""
+    topic = messages(w)[message, TOPIC]
+    keep(w, now, node, message, hops, named, parent)
+    short = begin_message(w, th, message, Via.EAGER)
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if flags(w)[slot, topic] & IS_EAGER:
+            forward_one(w, th, slot, message, Via.EAGER, parent, short)
+    if not parameter(w, node, TREE_FLOODS):
+        _queue(w, node, topic, message, hops)
+        _flush_soon(w, now, node)
+
+
+@with_episub
+def _queue(w: World, node: int, topic: int, message: int, hops: int) -> None:
+    """Let a message wait for the next IHAVE. If too many wait, the oldest is forgotten."""
+    tree = trees(w)[node, topic]
+    th = lists.owner(w, node)
+    entries = pool(w)[th]
+    at = column(w, message)
+    place = tree[QUEUE]
+    if bits(cells(w)[node, at], QUEUED):
+        while entries[place, FIRST] != message:
+            place = entries[place, NEXT]
+        entries[place, SECOND] = hops
+        return
+    fresh = lists.new_entry(w, node)
+    entries[fresh, NEXT] = place
+    entries[fresh, FIRST] = message
+    entries[fresh, SECOND] = hops
+    tree[QUEUE] = fresh
+    tree[QUEUE_COUNT] += 1
+    cells(w)[node, at] |= np.uint64(QUEUED)
+    if tree[QUEUE_COUNT] > parameter(w, node, MAX_PART_IDS):
+        before = fresh
+        while entries[entries[before, NEXT], NEXT] >= 0:
+            before = entries[before, NEXT]
+        oldest = entries[before, NEXT]
+        entries[before, NEXT] = -1
+        cells(w)[node, column(w, entries[oldest, FIRST])] &= ~np.uint64(QUEUED)
+        lists.free_entry(w, th, oldest)
+        tree[QUEUE_COUNT] -= 1
+
+
+@with_episub
+def accept_in_tree(w: World, th: int, now: int, node: int, sender: int, message: int, named: int) -> None:
+    """Spread a first copy, whose sender becomes eager (TREE-2); `named` is its hops, 0 if it names none."""
+    topic = messages(w)[message, TOPIC]
+    hops = hops_of_copy(named)
+    announcers = arrived(w, node, topic, message)
+    slot = find_slot(w, node, sender)
+    if slot >= 0 and flags(w)[slot, topic] & IS_LAZY:
+        make_eager(w, th, now, node, slot, topic)
+    spread(w, th, now, node, message, hops, named, sender)
+    if announcers < 0:
+        return
+    entries = pool(w)[lists.owner(w, node)]
+    nearest = announcers
+    at = announcers
+    while at >= 0:
+        is_nearer = entries[at, HOPS] < entries[nearest, HOPS]
+        is_nearer |= entries[at, HOPS] == entries[nearest, HOPS] and entries[at, PEER] < entries[nearest, PEER]
+        if is_nearer:
+            nearest = at
+        at = entries[at, NEXT]
+    announcer = find_slot(w, node, entries[nearest, PEER])
+    _optimise(w, th, now, node, topic, sender, hops, announcer, entries[nearest, HOPS])
+    free_announcers(w, node, announcers)
+
+
+@with_episub
+def _optimise(
+    w: World, th: int, now: int, node: int, topic: int, parent: int, hops: int, announcer: int, lazy_hops: int
+) -> None:
+    """Let a shorter lazy link take the place of an eager one (TREE-4)."""
+    threshold = 0 if parameter(w, node, TREE_FLOODS) else parameter(w, node, THRESHOLD)
+    if not is_shortcut(hops, lazy_hops, threshold):
+        return
+    slot = find_slot(w, node, parent)
+    if slot < 0 or not flags(w)[slot, topic] & IS_EAGER or not flags(w)[announcer, topic] & IS_LAZY:
+        return
+    make_eager(w, th, now, node, announcer, topic)
+    _make_lazy(w, th, now, node, slot, topic)
+    put_tree_part(w, th, announcer, GRAFT, topic, 0, 0)
+    put_tree_part(w, th, slot, PRUNE, topic, 0, 0)
+
+
+@with_episub
+def duplicate_in_tree(w: World, th: int, now: int, node: int, sender: int, message: int) -> None:
+    """Answer a second copy with PRUNE (TREE-2)."""
+    topic = messages(w)[message, TOPIC]
+    slot = find_slot(w, node, sender)
+    if not is_in(w, node, topic) or not is_native(w, slot) or parameter(w, node, TREE_FLOODS):
+        return
+    if flags(w)[slot, topic] & IS_EAGER:
+        _make_lazy(w, th, now, node, slot, topic)
+    put_tree_part(w, th, slot, PRUNE, topic, 0, 0)
+
+
+# Parts.
+
+
+@with_episub
+def on_tree_part(
+    w: World, th: int, now: int, node: int, slot: int, kind: int, topic: int, ids: int, count: int
+) -> None:
+    """Handle an IHAVE, GRAFT or PRUNE with its ids in the arena (TREE-3)."""
+    peer = peers(w)[slot]
+    if not is_in(w, node, topic):
+        ignored(w, th, now, node, peer, kind, 1, Reason.NOT_SUBSCRIBED)
+        return
+    if not flags(w)[slot, topic] & _NEIGHBOUR:
+        ignored(w, th, now, node, peer, kind, 1, Reason.NOT_A_NEIGHBOUR)
+        return
+    if kind == PRUNE:
+        if not parameter(w, node, TREE_FLOODS):
+            _make_lazy(w, th, now, node, slot, topic)
+        return
+    if kind == GRAFT:
+        make_eager(w, th, now, node, slot, topic)
+    over = ids_over_limit(count, parameter(w, node, MAX_PART_IDS))
+    if over:
+        ignored(w, th, now, node, peer, kind, over, Reason.OVER_LIMIT)
+    for place in range(ids, ids + count - over):
+        if kind == GRAFT:
+            _answer(w, th, now, node, slot, arena(w)[place])
+        else:
+            word = arena(w)[place]
+            _on_announcement(w, th, now, node, slot, topic, announced_message(word), hops_in_word(word))
+    if kind == IHAVE and trees(w)[node, topic, MISSING_COUNT] and alarms(w)[node, MISSING_DUE] == NEVER:
+        alarms(w)[node, MISSING_DUE] = next_tick(now, parameter(w, node, MISSING_TICK))
+
+
+@with_episub
+def _on_announcement(w: World, th: int, now: int, node: int, slot: int, topic: int, message: int, named: int) -> None:
+    peer = peers(w)[slot]
+    hops = announced_hops(named)
+    is_asked = bits(cells(w)[node, column(w, message)], ASKED)
+    if is_asked or not was_seen(w, now, node, message):
+        pushed_out = announce(w, node, topic, message, peer, hops)
+        if pushed_out >= 0:
+            ignored(w, th, now, node, pushed_out, IHAVE, 1, Reason.OVER_LIMIT)
+    elif is_kept(w, now, node, message) and kept_parent(w, node, message) != OWN:
+        _optimise(w, th, now, node, topic, kept_parent(w, node, message), kept_hops(w, node, message), slot, hops)
+
+
+@with_episub
+def _answer(w: World, th: int, now: int, node: int, slot: int, message: int) -> None:
+    """Send a message that a peer requests, a limited number of times (GOSSIP-10)."""
+    if not is_kept(w, now, node, message):
+        return
+    peer = peers(w)[slot]
+    times = lists.value(w, node, ANSWERS, message, peer, 0) + 1
+    if is_answered(times, parameter(w, node, ANSWERS_LIMIT)):
+        lists.increase(w, node, ANSWERS, message, peer, 1)
+        put_message(w, th, slot, message, Via.LAZY, begin_message(w, th, message, Via.LAZY))
