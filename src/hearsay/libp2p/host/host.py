@@ -1,13 +1,13 @@
 """The asyncio host: listens and dials over TCP, one connection per peer, streams by protocol.
 
-It has no NAT traversal, relays, QUIC, WebSocket or plaintext. uvloop works if the caller runs it.
+It has no NAT traversal, relays, QUIC, WebSocket or plaintext. uvloop works if the caller uses it.
 
-Inbound connections have places that no address can take alone (`hearsay.libp2p.host.node_host`), and all that peers
-make the host keep is reserved in budgets (`hearsay.libp2p.limits.resources`). When a budget that many share is nearly
-full, the connections that keep most in it end.
+Inbound connections have slots that no address can take alone (`hearsay.libp2p.host.node_host`), and all memory that
+peers cause is reserved in budgets (`hearsay.libp2p.limits.resources`). When a shared budget is nearly full, the
+connections that use most of it are ended.
 
 Two peers that dial each other at once get two connections; both sides keep the one that the smaller peer id dialed.
-Otherwise a newer connection replaces an older one, which may be dead without having said so.
+Otherwise a newer connection replaces an older one, which may be dead without a notice.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from hearsay.slots import Slots
 READ_BYTES = 64 * 1024
 """Bytes that are read from a socket at once."""
 STALLED_S = 1.0
-"""A handshake goes on while bytes come within this time."""
+"""A handshake is active if bytes arrived within this time."""
 _LARGE_PART = 64
-"""A connection that keeps at least 1/64 of a shared budget commits an offence if the budget is nearly full."""
+"""A connection that uses at least 1/64 of a shared budget commits an offence if the budget is nearly full."""
 _SMALL_PART = 4096
-"""A connection that keeps less than 1/4096 of a shared budget stays: its end would free almost nothing."""
+"""A connection that uses less than 1/4096 of a shared budget is not ended, since that would free almost nothing."""
 _RELIEF_PAUSE_S = 0.1
-"""Pause after connections were ended and too little of a budget became free."""
+"""Pause after ended connections have freed too little of a budget."""
 _FAMILIES = {"ip4": socket.AF_INET, "dns4": socket.AF_INET, "ip6": socket.AF_INET6, "dns6": socket.AF_INET6}
 
 
@@ -56,7 +56,7 @@ class HostLimits(AdmissionLimits):
 
 @dataclass(slots=True)
 class _Dial:
-    """Cancelled when no caller waits for it."""
+    """A dial under way. It is cancelled when no caller waits for it."""
 
     address: Multiaddr
     task: asyncio.Task[PeerId]
@@ -64,7 +64,7 @@ class _Dial:
 
 
 class Host:
-    """Callbacks: `on_peer_up` and `on_peer_down`, with the peer id, when its connection comes and goes."""
+    """A host. `on_peer_up` and `on_peer_down` are called with the peer id when its connection comes and goes."""
 
     def __init__(self, identity: PrivateKey | None = None, limits: HostLimits | None = None) -> None:
         self.identity = identity or PrivateKey.generate()
@@ -98,12 +98,12 @@ class Host:
         self._listeners: list[Listener] = []
         self._accepting: set[asyncio.Task[None]] = set()
         self._sockets: dict[Connection, socket.socket] = {}
-        """Handshakes that failed."""
+        """Sockets of handshakes that are not finished, to see unread bytes."""
         self._all: set[Connection] = set()
         self._dialing: dict[PeerId, _Dial] = {}
         self._closed = False
         self.refused = 0
-        """Connections over a limit, or of peers that are not admitted."""
+        """Number of connections over a limit, or of peers that are not admitted."""
         self.failed_dials = 0
 
     @property
@@ -112,7 +112,7 @@ class Host:
 
     @property
     def addresses(self) -> tuple[Multiaddr, ...]:
-        """Where others reach this host, with its peer id; if it listens everywhere, at each of its interfaces."""
+        """Return the addresses of this host, with its peer id; if it listens everywhere, one of each interface."""
         return tuple(
             tcp_multiaddr(host, port).with_peer(self.peer)
             for listening in self._listeners
@@ -123,7 +123,7 @@ class Host:
         self._handlers[protocol] = handler, max_streams
 
     async def listen(self, address: Multiaddr | str) -> tuple[Multiaddr, ...]:
-        """Accept connections; port 0 takes any. Returns all addresses."""
+        """Accept connections; port 0 is any free port. Returns all addresses."""
         parsed = Multiaddr.parse(address) if isinstance(address, str) else address
         endpoint = parsed.tcp_endpoint
         if endpoint is None:
@@ -161,9 +161,9 @@ class Host:
                 self._dialed(expected, dialing)
 
     async def _others_tried(self, peer: PeerId, address: Multiaddr) -> _Dial | None:
-        """A dial of this address, if there is one; those of the peer's other addresses have come to an end.
+        """Return the dial of this address, if there is one, after dials of the peer's other addresses have ended.
 
-        Two dials at once would disturb each other, and a dial must not fail because another one uses a wrong address.
+        Two dials at once would conflict, and a dial must not fail because another one uses a wrong address.
         """
         while (dialing := self._dialing.get(peer)) is not None and dialing.address != address:
             await asyncio.wait([dialing.task])
@@ -176,14 +176,14 @@ class Host:
             dialing.task.exception()  # its caller may be gone
 
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> Stream:
-        """A stream to a connected peer, for the first of `protocols` it speaks."""
+        """Open a stream to a connected peer, for the first of `protocols` that it speaks."""
         connection = self.connections.get(peer)
         if connection is None:
             raise StreamClosed(f"{to_text(peer)} is not connected")
         return await connection.open_stream(protocols)
 
     def remote_address(self, peer: PeerId) -> Multiaddr | None:
-        """The other end of the connection to a peer."""
+        """Return the remote address of the connection to a peer; None if there is no connection."""
         connection = self.connections.get(peer)
         remote = connection.remote_address if connection is not None else None
         return tcp_multiaddr(*remote) if remote is not None else None
@@ -204,7 +204,7 @@ class Host:
     async def close(self) -> frozenset[PeerId]:
         """Stop listening, end all connections and wait until they are gone.
 
-        Whose end came in answer to ours has taken all that was sent; these peers are named.
+        Returns the peers that ended in answer to our end: they have taken all that was sent.
         """
         self._closed = True
         for listening in self._listeners:
@@ -225,7 +225,7 @@ class Host:
         return frozenset(connection.peer for connection in peers if connection.ended_by_peer)
 
     def connection_ready(self, connection: Connection) -> None:
-        """A connection knows its peer."""
+        """Admit a connection whose handshake is done, or end it or its rival."""
         self._handshakes.leave(connection)
         self._sockets.pop(connection, None)
         if not self.admits(connection.peer, connection.address):
@@ -316,9 +316,9 @@ class Host:
         task.add_done_callback(self._accepting.discard)
 
     def _progress(self) -> Mapping[Connection, float]:
-        """Return the handshakes that go on, by when bytes last came.
+        """Return the active handshakes, with the times of their last bytes.
 
-        Bytes that the event loop has not read yet count as coming now. All other handshakes are idle.
+        Bytes that the event loop has not read yet count as arriving now. All other handshakes are idle.
         """
         now_s = asyncio.get_running_loop().time()
         found: dict[Connection, float] = {}
@@ -330,10 +330,10 @@ class Host:
         return found
 
     def _relieve(self, budget: Budget) -> None:
-        """End the connections that keep most in a budget, until a quarter of it is free.
+        """End the connections that use most of a budget, until a quarter of it is free.
 
-        Protected peers go last, and only if they keep a large part. A peer that keeps less commits no offence. Users
-        of the streams are notified in a later turn of the loop, because one of them may be the caller.
+        Protected peers are ended last, and only if they use a large part. A peer that uses less commits no offence.
+        Users of the streams are notified in a later turn of the loop, because one of them may be the caller.
         """
         if budget in self._strained:
             return
@@ -414,7 +414,7 @@ class Host:
 
 
 def open_files() -> int:
-    """How many files this process may have open."""
+    """Return the maximum number of open files of this process."""
     soft, _ = getrlimit(RLIMIT_NOFILE)
     return soft if soft != RLIM_INFINITY else 1 << 20
 

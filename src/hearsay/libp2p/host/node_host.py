@@ -1,7 +1,7 @@
-"""The seam between a node and the host it runs on: what the node, identify, ping and rendezvous ask of a host.
+"""The interface between a node and its host, which the node, identify, ping and rendezvous use.
 
 `hearsay.libp2p.host.host.Host` is our own; `hearsay.py_libp2p.host.PyLibp2pHost` is py-libp2p's. Streams are the same
-on both (`hearsay.libp2p.mux.stream`); what carries them is the host's business.
+on both (`hearsay.libp2p.mux.stream`), over different transports.
 """
 
 from __future__ import annotations
@@ -20,49 +20,49 @@ from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
 
 MAX_STREAMS = 8
-"""Streams of a peer for one protocol, unless the protocol says otherwise."""
+"""Default maximum of a peer's streams for one protocol."""
 
 
 class NodeHost(Protocol):
     identity: PrivateKey
     peer: PeerId
     on_peer_up: list[Callable[[PeerId], None]]
-    """Called when the first connection to a peer is there."""
+    """Called when a peer gets its first connection."""
     on_peer_down: list[Callable[[PeerId], None]]
-    """Called when the last one is gone; the peer's streams have ended before."""
+    """Called when a peer's last connection is gone, after the ends of its streams."""
     on_over_limit: list[Callable[[PeerId], None]]
-    """Called when a peer has lost a stream or its connection for what it made this host keep."""
+    """Called when a peer loses a stream or its connection because of the memory that it causes."""
     resources: Resources
     failed_dials: int
     """Dials that reached no peer, or another peer than expected."""
     admits: Callable[[PeerId | None, str], bool]
-    """Decide whether to accept a peer or an address (`resources.address_group`): called before a handshake, when the
-    peer is None, and again when it is known. Everybody is admitted unless this is set."""
+    """Returns whether to accept a peer or an address (`resources.address_group`). It is called before a handshake,
+    when the peer is None, and again when it is known. By default all are accepted."""
 
     worth: Callable[[], Mapping[PeerId, float]]
     """Worth of peers when no slot is free (`hearsay.slots`). Missing peers count as idle."""
 
     @property
     def connections(self) -> Collection[PeerId]:
-        """The connected peers."""
+        """Return the connected peers."""
         ...
 
     @property
     def addresses(self) -> tuple[Multiaddr, ...]:
-        """Where others reach this host, with its peer id."""
+        """Return the addresses of this host, with its peer id."""
         ...
 
     @property
     def protocols(self) -> Collection[str]:
-        """Protocols for which peers may open streams."""
+        """Return the protocols for which peers may open streams."""
         ...
 
     def handle(self, protocol: str, handler: Callable[[Stream], None], max_streams: int = MAX_STREAMS) -> None:
-        """Call `handler` with each stream that a peer opens for `protocol`, up to a number at a time."""
+        """Call `handler` with each stream that a peer opens for `protocol`; `max_streams` of them at a time."""
         ...
 
     async def listen(self, address: Multiaddr) -> tuple[Multiaddr, ...]:
-        """Accept connections; all addresses then. `OSError` or `ValueError` says why that cannot be."""
+        """Accept connections, and return all addresses. Raises `OSError` or `ValueError` if that is impossible."""
         ...
 
     def can_dial(self, address: Multiaddr) -> bool:
@@ -70,18 +70,18 @@ class NodeHost(Protocol):
         ...
 
     async def dial(self, address: Multiaddr) -> PeerId:
-        """Connect to a peer; `DialError` when it cannot be reached or is another than it should be."""
+        """Connect to a peer. Raises `DialError` if it cannot be reached or is not the expected one."""
         ...
 
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> Stream:
-        """A stream to a connected peer for the first of `protocols` it speaks.
+        """Open a stream to a connected peer for the first of `protocols` that it speaks.
 
-        `MultistreamError` when it speaks none, `StreamClosed` when it is not there.
+        Raises `MultistreamError` if it speaks none, `StreamClosed` if it is not connected.
         """
         ...
 
     def remote_address(self, peer: PeerId) -> Multiaddr | None:
-        """Where a connected peer's packets come from."""
+        """Return the address from which a connected peer's packets come."""
         ...
 
     def has_dialled(self, peer: PeerId) -> bool:
@@ -97,30 +97,30 @@ class NodeHost(Protocol):
     async def close(self) -> frozenset[PeerId] | None:
         """Stop listening, end all connections and wait until they are gone.
 
-        The peers that are known to have taken everything that was sent to them; None if a host cannot know.
+        Returns the peers that have taken everything that was sent to them; None if the host cannot know.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionLimits:
-    """Upper bounds; fewer files mean fewer of all (`fitted`)."""
+    """Maximum numbers of connections; with fewer files, all are lower (`fitted`)."""
 
     max_connections: int = 1024
-    """Proven connections and dials."""
+    """Maximum authenticated connections and dials."""
     reserved_for_dials: int = 64
     """Number of connections that inbound ones leave free."""
     max_per_address: int = 256
-    """Inbound connections of an address; a quarter, because many honest peers may share one."""
+    """Maximum inbound connections of an address; a quarter, because many honest peers may share one."""
     newcomer_patience_s: float = 2.0
-    """An idle inbound connection gives way to a newcomer after this time, when no slot is free."""
+    """Seconds after which an idle inbound connection gives way to a newcomer, if no slot is free."""
     max_handshakes: int = 128
-    """Inbound connections that have not proven who they are."""
+    """Maximum inbound connections in a handshake."""
     max_handshakes_per_address: int = 32
     handshake_patience_s: float = 0.05
-    """A connection that has sent nothing gives way to a new one after this time, when no handshake is free."""
+    """Seconds after which a connection that has sent nothing gives way to a new one, if no handshake is free."""
     spare_files: int = 64
-    """For everything but connections."""
+    """Files for other purposes than connections."""
 
 
 class Places(NamedTuple):
@@ -147,10 +147,10 @@ def fitted(limits: AdmissionLimits, files: int) -> Places:
 
 
 def concrete_addresses(host: str, port: int) -> Iterator[tuple[str, int]]:
-    """An address as it is; one that stands for all interfaces (0.0.0.0 or ::) as the address of each.
+    """Yield an address; for the address of all interfaces (0.0.0.0 or ::), yield that of each.
 
-    Those that other machines can use come first, loopback last. IPv6 addresses of a single link are left out: they
-    say nothing without a zone. 0.0.0.0 is never advertised: at the reader it means the reader's own machine.
+    Addresses for other machines come first, loopback last. Link-local IPv6 addresses are left out: they
+    need a zone. 0.0.0.0 is never advertised: to its reader it means the reader's own machine.
     """
     address = ip_address(host.partition("%")[0])
     if not address.is_unspecified:

@@ -1,1 +1,1 @@
-"""Limits of memory and rates that peers cause."""
+"""Limits of the memory that peers cause, and of their rates."""

@@ -1,8 +1,8 @@
 """Length-prefixed frames: an unsigned varint with the length, then the bytes. Identify and pubsub use them.
 
-A `FrameReader` takes any piece of the stream and gives the frames it completes. A length above the limit is refused
-when it is read, before anything is stored for it; a length that is declared and never sent costs nothing.
-The received part of an incomplete frame is reserved in the reader's budget, if it has one.
+A `FrameReader` takes pieces of the stream and returns the frames that they complete. A length above the limit is
+refused when it is read, before memory is used; a frame that is declared and never sent costs nothing. The received
+part of an incomplete frame is reserved in the reader's budget, if it has one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def frame(payload: bytes) -> bytes:
 
 
 class FrameReader:
-    """`receive` cuts all frames at once; `feed` and `cut` take them one by one, within a turn."""
+    """A reader of frames. `receive` cuts all frames at once; `feed` and `cut` take them one by one, within a turn."""
 
     __slots__ = ("_budget", "_buffer", "_data", "_limit", "_needed", "_offset")
 
@@ -25,12 +25,12 @@ class FrameReader:
         self._limit = limit
         self._data = b""
         self._offset = 0
-        """Start of the received bytes that are not cut."""
+        """Start of the bytes that are not cut yet."""
         self._budget = budget
         self._buffer = bytearray()
-        """The frame that is not complete, when all before it is cut."""
+        """The incomplete frame, when all frames before it are cut."""
         self._needed = 1
-        """Bytes without which it cannot be complete."""
+        """Minimum bytes for a complete frame."""
 
     @property
     def has_uncut(self) -> bool:
@@ -54,7 +54,7 @@ class FrameReader:
         self._offset = 0
 
     def cut(self) -> bytes | None:
-        """The next frame; None when it is not complete. `FrameError` when it is too long."""
+        """Return the next frame; None if it is incomplete. Raises `FrameError` if it is too long."""
         data, offset = self._data, self._offset
         end = len(data)
         if offset == end:
@@ -79,7 +79,7 @@ class FrameReader:
         return data[start:stop]
 
     def receive(self, data: bytes) -> list[bytes]:
-        """The frames that `data` completes. `FrameError` when one is too long, or there is no room for its part."""
+        """Return the frames that `data` completes. Raises `FrameError` if one is too long or its part has no room."""
         self.feed(data)
         frames: list[bytes] = []
         while (found := self.cut()) is not None:
@@ -87,7 +87,7 @@ class FrameReader:
         return frames
 
     def forget_budget(self) -> None:
-        """The budget is closed."""
+        """Stop reserving: the budget is closed."""
         self._budget = None
 
     def _keep(self, needed: int) -> None:

@@ -1,8 +1,10 @@
-"""Rates: how often a peer may act, as bursts and allowances that refill; turns of peers that have work waiting.
+"""Rates, which limit how often a peer may act, as bursts and allowances that refill; and turns of peers with waiting
+work.
 
-A worker that arrives while nothing waits runs at once. Otherwise workers run for slices of time, and the one that has
-used least time goes next; after a few slices the event loop runs. So a peer that sends little does not wait for the
-slices of many that flood. Idle time earns nothing: a worker that arrives counts as one that used as much as the last.
+A worker that arrives while none waits runs at once. Otherwise workers run for slices of time, and the one that has
+used least time is next; after a few slices the event loop runs. So a peer that sends little does not wait for the
+slices of many that flood. Idle time earns nothing: a worker that arrives counts as having used as much as the last
+one.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ class Allowance:
         """Users subtract from it; a negative value is a debt. `wait_s` refills it."""
 
     def wait_s(self, now_s: float) -> float:
-        """How long until the debt is paid; 0 without debt."""
+        """Refill, and return the seconds until the debt is paid; 0 without debt."""
         self.left = min(self._burst, self.left + (now_s - self._since_s) * self._per_s)
         self._since_s = now_s
         return max(0.0, -self.left / self._per_s)
@@ -42,7 +44,7 @@ class Rate:
 class Rates(Generic[Key]):
     """Rates of many peers, by key. `now_s` is any monotonic clock.
 
-    Kept is until when each has used up its rate: who is not over it at all need not be remembered.
+    It keeps the time until which each has used up its rate, so a peer that has used nothing takes no memory.
     """
 
     def __init__(self, now_s: Callable[[], float], rate: Rate, remembered: int = 4096) -> None:
@@ -55,7 +57,7 @@ class Rates(Generic[Key]):
         return len(self._used_until)
 
     def wait_s(self, key: Key) -> float:
-        """Once more, if that is 0; else so long it is too early, and nothing is counted."""
+        """Count one use and return 0; if it is too early, count nothing and return the seconds to wait."""
         early_s = self.early_s(key)
         if early_s:
             return early_s
@@ -66,14 +68,14 @@ class Rates(Generic[Key]):
         return 0.0
 
     def early_s(self, key: Key) -> float:
-        """How long it is too early for once more; nothing is counted."""
+        """Return the seconds until another use is allowed; nothing is counted."""
         now_s, step_s = self._now_s(), 1 / self._rate.per_s
         until = max(self._used_until.get(key, now_s), now_s) + step_s
         early_s = until - now_s - self._rate.at_once * step_s
         return early_s if early_s > 1e-9 else 0.0
 
     def _forget(self, now_s: float) -> None:
-        """Return the keys with a full budget; without any, the least recently used key."""
+        """Forget the keys that have used nothing; if there are none, the least recently used key."""
         before = len(self._used_until)
         self._used_until = {key: until for key, until in self._used_until.items() if until > now_s}
         if len(self._used_until) == before:
@@ -81,28 +83,28 @@ class Rates(Generic[Key]):
 
 
 SLICE_S = 0.001
-"""For one of several workers that wait."""
+"""Time of one of several waiting workers."""
 TURN_S = 0.004
-"""For all workers, before the event loop runs."""
+"""Time of all workers, before the event loop runs."""
 
 
 class Worker(Protocol):
     used_s: float
-    """Kept by the turns: what the worker has used, or counts as having used."""
+    """Time that the worker has used, or counts as having used; set by the turns."""
 
     def work(self, until_s: float) -> bool:
-        """Work until about that time; true when nothing is left that can be done now."""
+        """Work until about that time. Returns True if nothing is left that can be done now."""
         ...
 
 
 class Turns:
-    """`now_s` is a monotonic clock; `call_soon` calls a function in the loop's next iteration."""
+    """The turns of workers. `now_s` is a monotonic clock; `call_soon` is that of the event loop."""
 
     def __init__(self, now_s: Callable[[], float], call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._now_s = now_s
         self._call_soon = call_soon
         self._waiting: dict[Worker, int] = {}
-        """The number of each one's entry in `_order`."""
+        """The waiting workers, each with the number of its entry in `_order`."""
         self._order: list[tuple[float, int, Worker]] = []
         """A heap by used time, then by arrival; entries of workers that left are skipped."""
         self._entries = 0
@@ -116,7 +118,7 @@ class Turns:
         return len(self._waiting)
 
     def arrived(self, worker: Worker) -> None:
-        """A worker has something to do."""
+        """Let a worker with new work run, at once or in its turn."""
         if worker in self._waiting:
             return
         worker.used_s = max(worker.used_s, self._used_s)
@@ -132,7 +134,7 @@ class Turns:
         self._call()
 
     def leave(self, worker: Worker) -> None:
-        """A worker has nothing more to do."""
+        """Remove a worker, which has no more work."""
         self._waiting.pop(worker, None)
 
     def _enter(self, worker: Worker) -> None:

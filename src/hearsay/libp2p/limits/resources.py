@@ -1,18 +1,18 @@
-"""Memory that peers cause, in bytes: budgets for a stream, a protocol, a peer, an address and all together.
+"""Memory that peers cause, in bytes: budgets of a stream, a protocol, a peer, an address and all together.
 
 A budget has parents. A reservation in one budget succeeds only if that budget and everything
-above it has room; nothing is reserved otherwise. `close` gives back whatever is still reserved there, and so does a
+above it has room; nothing is reserved otherwise. `close` releases all that is still reserved there, and so does a
 budget without references: the end of a stream needs no extra accounting.
 
           all ─┬─ protocol ─────────┬─ stream
                ├─ address ── peer ──┴─ connection
-               └─ shares: what belongs to no one peer, such as a cache of messages
+               └─ shares: memory that belongs to no single peer, such as a cache of messages
 
 A peer above its own limit is refused. A shared budget that is nearly full reports it
 (`Resources`) before it refuses anything, so that its largest users can be disconnected first.
 
-Shares have limits of their own, so that no peer's bytes crowd out a cache, and the other way round.
-An address is an IPv4 address or the first 64 bits of an IPv6 one: that is what one customer of a provider has.
+Shares have limits of their own, so that peers cannot displace a cache, nor a cache the peers.
+An address is an IPv4 address or the first 64 bits of an IPv6 one, which one customer of a provider usually has.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceLimits:
-    """Bytes; the table in docs/reference/security.md has them all."""
+    """Limits in bytes; docs/reference/security.md has a table of all."""
 
     all: int = 128 * MIB
     address: int = 32 * MIB
@@ -39,7 +39,7 @@ class ResourceLimits:
 
 
 class Budget:
-    """Reserve bytes here and in all parents; return False without room."""
+    """A budget of bytes, which count in all its parents, too."""
 
     __slots__ = ("__weakref__", "_high", "_nearly_full", "_parents", "closed", "limit", "name", "refused", "used")
 
@@ -54,7 +54,7 @@ class Budget:
         self.limit = limit
         self.used = 0
         self.refused = 0
-        """How often there was no room here."""
+        """Number of reservations without room in this budget."""
         self.closed = False
         self._nearly_full = nearly_full
         self._high = limit - limit // 8 if nearly_full is not None else limit
@@ -73,19 +73,19 @@ class Budget:
 
     @property
     def free(self) -> int:
-        """Bytes that could be reserved now."""
+        """Return the bytes that could be reserved now."""
         return min([self.limit - self.used, *(parent.limit - parent.used for parent in self._parents)])
 
     @property
     def fair(self) -> int:
-        """Bytes that can be reserved now if as many stay free above as are kept here; who keeps none may have all."""
+        """Return the bytes that may be reserved if as many must stay free above as are used here; all if none are."""
         if not self.used:
             return self.free
         above = min([parent.limit - parent.used for parent in self._parents], default=self.limit)
         return min(self.free, (above - self.used) // 2)
 
     def reserve(self, count: int) -> bool:
-        """Keep `count` bytes more, here and above; False, and nothing kept, if that is too much anywhere."""
+        """Reserve `count` bytes here and in all parents. Returns False, and reserves nothing, if any has no room."""
         if self.used + count > self.limit or self.closed:
             self.refused += 1
             return False
@@ -128,7 +128,7 @@ class Resources:
     def __init__(
         self, limits: ResourceLimits | None = None, nearly_full: Callable[[Budget], None] | None = None
     ) -> None:
-        """`nearly_full` is called when an eighth is left of all, of an address or of a protocol, from within
+        """`nearly_full` is called when an eighth is left of all memory, of an address or of a protocol, from within
         `reserve`. It may close budgets."""
         self.limits = limits or ResourceLimits()
         self._nearly_full = nearly_full
@@ -165,11 +165,11 @@ class Resources:
         return Budget("connection", self.limits.peer, (self.peer(peer, address),))
 
     def stream(self, peer: PeerId, address: str, protocol: str) -> Budget:
-        """A new stream's own; close it with the stream."""
+        """Return the budget of a new stream; close it with the stream."""
         return Budget("stream", self.limits.stream, (self.peer(peer, address), self.protocol(protocol)))
 
     def share(self, name: str, limit: int) -> Budget:
-        """For what belongs to no one peer."""
+        """Return a budget for memory that belongs to no single peer."""
         return Budget(name, limit, (self.all,))
 
 

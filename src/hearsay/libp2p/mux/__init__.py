@@ -1,1 +1,1 @@
-"""Streams: the choice of a protocol, Yamux, and a connection that carries it all."""
+"""Streams: the choice of a protocol, Yamux, and the connection that carries them."""

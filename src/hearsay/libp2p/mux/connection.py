@@ -1,15 +1,15 @@
 """One connection to one peer: an asyncio protocol around the upgrade, the secure channel and the multiplexer.
 
-* Everything that is to be sent in one turn of the event loop leaves in one write.
-* While the socket's buffer is full nothing more is sealed; data waits at its streams, whose writers see it.
-* A peer that has not proven who it is before the deadline is cut off, so is one that breaks a protocol. A connection
-  that is closed and cannot be flushed is cut off after `CLOSE_SECONDS`.
+* All data of one turn of the event loop is sent in one write.
+* While the socket's buffer is full nothing more is sealed; data waits at its streams, and their writers can see that.
+* A peer that has not proven its identity by the deadline is cut off, and so is one that breaks a protocol. A
+  connection that is closed and cannot be flushed is cut off after `CLOSE_SECONDS`.
 * Received bytes are decrypted and demultiplexed in the peer's turn (`rates.py`). Until then they are reserved in the
   peer's budget, and while a frame waits the socket is not read. A peer that sends empty or tiny frames faster than
   `small_frames_per_s` has to wait, which is an offence.
 * A peer that does not seem alive (`connection_limits.py`) is cut off.
 * An orderly end closes one direction and reads on until the peer has closed the other: a socket that is closed with
-  bytes unread throws away what it has not delivered.
+  unread bytes drops the bytes that it has not delivered.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from hearsay.libp2p.secure.noise import Channel
 
 CLOSE_SECONDS = 2.0
 LEAVE_SECONDS = 5.0
-"""So long a peer has to read to the end of what it was sent."""
+"""Seconds that a peer has to read all that was sent to it."""
 _WRITE_BUFFER = 256 * 1024
 _OPENED_AT_ONCE = 16 * 1024
-"""Sealed bytes that are opened before the time is looked at."""
+"""Sealed bytes that are opened between two looks at the clock."""
 _MIN_REST_S = 0.2
-"""So that a peer over its allowance costs few timers."""
+"""Minimum pause of a peer over its allowance, so that it causes few timers."""
 _MULTIPLEXED = 256 * 1024
 """Bytes that the multiplexer may prepare while the socket is blocked."""
 
@@ -58,12 +58,12 @@ class Owner(Protocol):
 
     @property
     def read_buffer(self) -> bytearray:
-        """The buffer into which all sockets are read, one after the other."""
+        """Return the buffer into which all sockets are read, one after the other."""
         ...
 
     @property
     def turns(self) -> Turns:
-        """In which connections handle what they received."""
+        """Return the turns in which connections handle received data."""
         ...
 
     def connection_ready(self, connection: Connection) -> None: ...
@@ -71,7 +71,7 @@ class Owner(Protocol):
     def connection_gone(self, connection: Connection) -> None: ...
 
     def connection_over_limit(self, connection: Connection) -> None:
-        """A peer made this host keep more than it may."""
+        """Note that a peer caused more memory than it may."""
         ...
 
     def stream_opened(self, connection: Connection, stream: Stream) -> None: ...
@@ -95,13 +95,13 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self.since = self._loop.time()
         self.ready: asyncio.Future[None] = self._loop.create_future()
-        """Done when the connection can carry streams, or never will."""
+        """Set when the connection can carry streams, or never will."""
         self.gone: asyncio.Future[None] = self._loop.create_future()
-        """Done when the socket is closed."""
+        """Set when the socket is closed."""
         self.closed = False
         self.used_s = 0.0
         self.ended_by_peer = False
-        """The peer has closed its direction; it does so when it has read to the end of ours."""
+        """True if the peer has closed its direction, which it does after it has read all of ours."""
         self._transport: asyncio.Transport | None = None
         self._identity = identity
         self._expected = expected
@@ -113,15 +113,15 @@ class Connection(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         """The handshake's deadline, then the next look at whether the peer is alive."""
         self.budget = Budget("connection", 0)
-        """Reservations of the peer outside its streams; None before the peer is known."""
+        """Reservations of the peer outside its streams; empty before the peer is known."""
         self._sealed_bytes = 0
         self._unsent_bytes = 0
-        """Parts of `budget`: what waits to be opened; what waits for the socket."""
+        """Parts of `budget`: bytes that wait for opening, and bytes that wait for the socket."""
         self._small_frames = Allowance(limits.small_frames_per_s, limits.small_frames_at_once, monotonic())
         self._rest: asyncio.TimerHandle | None = None
-        """Runs while the peer is not read from because of its small frames."""
+        """Runs while reading from the peer pauses because of small frames."""
         self._disconnected = False
-        """The socket is gone; what was received before is handled first."""
+        """True if the socket is gone; data received before is handled first."""
         self._liveness = Liveness(limits, self.since)
 
     @property
@@ -129,12 +129,12 @@ class Connection(asyncio.BufferedProtocol):
         return self._owner.protocols
 
     def inbound_streams(self, protocol: str) -> int:
-        """Streams that the peer opened for a protocol."""
+        """Return the number of streams that the peer opened for a protocol."""
         return self._streams.opened_by(not self.dialed, protocol)
 
     @property
     def received_s(self) -> float:
-        """When bytes last came, in the loop's time; 0 if none did."""
+        """Return the time of the last received bytes, in the loop's time; 0 without any."""
         return self._liveness.received_s if self._liveness.received_s > self.since else 0.0
 
     @property
@@ -148,7 +148,7 @@ class Connection(asyncio.BufferedProtocol):
         return sum(reserved.used for reserved in own if reserved in budget)
 
     async def open_stream(self, protocols: Sequence[str]) -> Stream:
-        """A stream for the first of `protocols` the peer speaks; `MultistreamError` when it speaks none."""
+        """Open a stream for the first of `protocols` that the peer speaks. `MultistreamError` if it speaks none."""
         if self._channel is None or self.closed:
             raise StreamClosed("the connection is closed")
         return await self._streams.open(protocols)
@@ -163,7 +163,7 @@ class Connection(asyncio.BufferedProtocol):
         self._owner.connection_over_limit(self)
 
     def over_own(self, budget: Budget, count: int) -> tuple[bool, bool]:
-        """Return True if more bytes exceed the budget itself or that of the peer; otherwise others use the room."""
+        """Return whether more bytes exceed the budget's own limit, and the peer's. If not, others use the room."""
         peers = self._owner.resources.peer(self.peer, self.address)
         return budget.used + count > budget.limit, peers.used + count > peers.limit
 
@@ -182,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
         self._loop.call_later(CLOSE_SECONDS, transport.abort)
 
     def take_leave(self) -> None:
-        """Say goodbye and close when the peer has done so too, at the latest after `LEAVE_SECONDS`."""
+        """Send a goodbye, and close when the peer has done so too, at the latest after `LEAVE_SECONDS`."""
         transport = self._transport
         if self.closed or transport is None or self._channel is None or transport.is_closing():
             self.close()
@@ -198,7 +198,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def attached(self) -> bool:
-        """True if it ever had a socket."""
+        """Return True if the connection ever had a socket."""
         return self._transport is not None
 
     def abort(self) -> None:
@@ -245,7 +245,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._fail(error)
 
     def work(self, until_s: float) -> bool:
-        """Open what was received and act on it."""
+        """Open received data and handle it."""
         try:
             self._open_frames(until_s)
         except ProtocolError as error:
@@ -258,7 +258,7 @@ class Connection(asyncio.BufferedProtocol):
         return done
 
     def _pace(self) -> None:
-        """Reserve what waits to be opened; read on when nothing does."""
+        """Reserve the sealed data that waits, and read only while no complete frame waits."""
         if self._transport is not None and not self.closed and self._keep_sealed():
             if self._has_frame or self._rest is not None:
                 self._transport.pause_reading()
@@ -314,7 +314,7 @@ class Connection(asyncio.BufferedProtocol):
             self._end()
 
     def _end(self) -> None:
-        """The socket is gone, and all that it brought is handled or given up."""
+        """End: the socket is gone, and its data is handled or given up."""
         self.closed = True
         self._owner.turns.leave(self)
         if self._rest is not None:
@@ -325,7 +325,7 @@ class Connection(asyncio.BufferedProtocol):
         self.gone.set_result(None)
 
     def end_streams(self) -> None:
-        """Tell everybody who uses a stream that it is gone."""
+        """Report the end to all users of streams."""
         self._streams.end()
         self.budget.close()
 
@@ -361,7 +361,7 @@ class Connection(asyncio.BufferedProtocol):
         self._timer = self._loop.call_later(self._liveness.look_again_s, self._look)
 
     def _keep_sealed(self) -> bool:
-        """Reserve what waits in the channel; False if there is no room."""
+        """Reserve the sealed data that waits in the channel. Returns False if there is no room."""
         assert self._channel is not None
         if self._channel.buffered_bytes == self._sealed_bytes:
             return True
@@ -378,8 +378,8 @@ class Connection(asyncio.BufferedProtocol):
         self.expel()
 
     def expel(self) -> None:
-        """The peer exceeds its room. Users of its streams are notified in a turn of the loop
-        of its own, since this one may be theirs."""
+        """End the connection of a peer that exceeds its memory. Users of its streams are notified in a turn of the
+        loop of its own, since this one may be theirs."""
         self.close(GoAway.INTERNAL_ERROR)
         self._loop.call_soon(self._owner.drop, self)
 

@@ -7,25 +7,25 @@ from dataclasses import dataclass, field
 from hearsay.libp2p.mux.yamux import YamuxLimits
 
 LARGE_FRAME = 32
-"""Size from which a frame is not small."""
+"""Minimum size of a frame that does not count as small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
     handshake_s: float = 10.0
-    """From the socket's opening to a secured, multiplexed connection."""
+    """Seconds from the opening of the socket to a secured, multiplexed connection."""
     negotiation_s: float = 10.0
-    """For a stream's protocol."""
+    """Seconds for the negotiation of a stream's protocol."""
     max_negotiating: int = 64
-    """Inbound streams that have no protocol yet."""
+    """Maximum inbound streams without a protocol."""
     idle_s: float = 10.0
-    """Silence after which a peer is pinged."""
+    """Seconds of silence after which a peer is pinged."""
     answer_s: float = 10.0
-    """Silence after the ping at which the connection ends."""
+    """Seconds of silence after the ping at which the connection ends."""
     write_s: float = 10.0
-    """So is whose socket takes nothing for so long while bytes wait."""
+    """Seconds after which the connection ends if the socket takes none of the waiting bytes."""
     small_frames_per_s: float = 5_000
-    """Frames of Noise and yamux, less one for each `LARGE_FRAME` bytes in them. A faster peer has to wait."""
+    """Frames of Noise and yamux per second, minus one per `LARGE_FRAME` bytes in them. A faster peer has to wait."""
     small_frames_at_once: float = 10_000
     yamux: YamuxLimits = field(default_factory=YamuxLimits)
 
@@ -36,10 +36,10 @@ class Liveness:
     def __init__(self, limits: ConnectionLimits, now_s: float) -> None:
         self._limits = limits
         self.received_s = self._moved_s = now_s
-        """When the peer last sent something; when the socket last took something, or had nothing to take."""
+        """Time of the last received bytes; and time when the socket last took bytes or had none to take."""
         self._pinged_s: float | None = None
         self.written = self._taken = 0
-        """Bytes handed to the socket; those that it had taken at the last look."""
+        """Bytes passed to the socket; and those that it had taken at the last check."""
 
     @property
     def look_again_s(self) -> float:
@@ -47,7 +47,7 @@ class Liveness:
         return min(limits.idle_s, limits.answer_s, limits.write_s) / 4
 
     def is_gone(self, now_s: float, waiting: int) -> bool:
-        """Return True if the peer does not answer, or takes nothing of the `waiting` bytes."""
+        """Return True if the peer does not answer, or takes none of the `waiting` bytes."""
         taken = self.written - waiting
         if taken != self._taken or not waiting:
             self._taken, self._moved_s = taken, now_s

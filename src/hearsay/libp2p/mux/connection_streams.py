@@ -1,4 +1,4 @@
-"""The streams of a connection: opened by either side, agreeing on a protocol, then carrying data.
+"""The streams of a connection. Either side opens them; they agree on a protocol and then carry data.
 
 * A stream that has no protocol yet has a deadline and little room, and a peer may have few of them.
 * Data that waits for a peer, or is received and unread, is reserved in budgets. A peer above its own budget loses the
@@ -24,11 +24,11 @@ from hearsay.libp2p.names.peer_id import PeerId
 STREAM_BYTES = 4096
 """Memory of a stream before it carries data."""
 NEGOTIATION_BYTES = 16 * 1024
-"""A stream that has no protocol yet may keep so much, the above included."""
+"""Maximum memory of a stream without a protocol, including `STREAM_BYTES`."""
 
 
 class StreamsOwner(Protocol):
-    """The connection, as its streams know it."""
+    """The connection, as seen by its streams."""
 
     @property
     def closed(self) -> bool: ...
@@ -39,7 +39,7 @@ class StreamsOwner(Protocol):
         ...
 
     def budget_for(self, protocol: str) -> Budget:
-        """The budget of a stream that has this protocol."""
+        """Return the budget of a stream that has this protocol."""
         ...
 
     def over_own(self, budget: Budget, count: int) -> tuple[bool, bool]:
@@ -49,11 +49,11 @@ class StreamsOwner(Protocol):
     def tell_over_limit(self) -> None: ...
 
     def expel(self) -> None:
-        """End the connection: the peer takes more room than there is for it."""
+        """End the connection, because the peer takes more memory than it may."""
         ...
 
     def stream_opened(self, stream: Stream) -> None:
-        """A stream of the peer has its protocol."""
+        """Handle a stream of the peer that has its protocol."""
         ...
 
     def flush_soon(self) -> None: ...
@@ -73,9 +73,9 @@ class ConnectionStreams:
         """Callers that wait for a writable stream."""
         self.peer: PeerId = b""
         self.budget = Budget("connection", 0)
-        """The connection's, in which streams without a protocol have theirs."""
+        """The connection's budget, which includes streams without a protocol."""
         self.congested = False
-        """The socket takes no more for now."""
+        """True while the socket takes no more data."""
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -84,14 +84,14 @@ class ConnectionStreams:
         return [stream.budget for stream in self._streams.values()]
 
     def opened_by(self, dialer: bool, protocol: str) -> int:
-        """How many streams of a protocol the side that dialled has opened, or the other."""
+        """Return the number of streams of a protocol that one side opened: the one that dialled, or the other."""
         parity = 1 if dialer else 0
         return sum(
             1 for number, stream in self._streams.items() if number % 2 == parity and stream.protocol == protocol
         )
 
     async def open(self, protocols: Sequence[str]) -> Stream:
-        """A stream for the first of `protocols` the peer speaks; `MultistreamError` when it speaks none."""
+        """Open a stream for the first of `protocols` that the peer speaks. `MultistreamError` if it speaks none."""
         number = self._mux.open()
         stream = self._unnamed(number)
         if stream is None:
@@ -168,14 +168,14 @@ class ConnectionStreams:
         self._connection.flush_soon()
 
     def forget_if_over(self, number: int) -> None:
-        """Both sides have finished the stream."""
+        """Forget a stream that both sides have finished."""
         if not self._mux.has(number):
             stream = self._streams.pop(number, None)
             if stream is not None:
                 stream.on_over()
 
     def flushed(self) -> None:
-        """Wake writers after data has left."""
+        """Wake writers after data was sent."""
         for number in self._mux.take_drained():
             self.forget_if_over(number)
         if self._writers and not self.congested:
@@ -184,7 +184,7 @@ class ConnectionStreams:
                     self._call_writers(number)
 
     def end(self) -> None:
-        """Tell everybody who uses a stream that it is gone."""
+        """Report the end to all users of streams."""
         for stream in list(self._streams.values()):
             stream.on_reset()
         self._streams.clear()
@@ -196,7 +196,7 @@ class ConnectionStreams:
     # On the way to a protocol.
 
     def named(self, stream: Stream, protocol: str) -> bool:
-        """A stream has its protocol, and a budget as such; False if there is no room for it there."""
+        """Give a stream its protocol, and the budget of that. Returns False if the budget has no room."""
         stream.budget.close()
         stream.budget = self._connection.budget_for(protocol)
         if not stream.budget.reserve(STREAM_BYTES) or not self._mux.charge(stream.id, stream.budget):
@@ -205,7 +205,7 @@ class ConnectionStreams:
         return True
 
     def negotiated(self, negotiating: _NegotiatingStream) -> None:
-        """A stream has its protocol, or will never have one."""
+        """Handle a stream that has its protocol, or will never have one."""
         negotiating.deadline.cancel()
         self._negotiating.pop(negotiating.stream.id, None)
         stream = negotiating.stream
@@ -239,7 +239,7 @@ class ConnectionStreams:
             self._negotiate(stream, Listener(self._connection.protocols), None)
 
     def _unnamed(self, number: int) -> Stream | None:
-        """A stream that has no protocol yet, if there is room for it."""
+        """Return a stream without a protocol; None if there is no room for it."""
         budget = Budget("negotiation", NEGOTIATION_BYTES, (self.budget,))
         if not budget.reserve(STREAM_BYTES):
             return None
@@ -279,17 +279,17 @@ class ConnectionStreams:
 
 @dataclass(slots=True, eq=False)
 class _NegotiatingStream:
-    """A stream on its way to a protocol."""
+    """A stream that negotiates its protocol."""
 
     _streams: ConnectionStreams
     stream: Stream
     _negotiation: Negotiation
     agreed: asyncio.Future[None] | None
-    """Done when a stream that we opened has its protocol."""
+    """Set when a stream that we opened has its protocol."""
     deadline: asyncio.TimerHandle
 
     def receive(self, data: bytes) -> int:
-        """Take bytes of the peer; how many of them belong to what comes after."""
+        """Take bytes of the peer. Returns how many of them belong to the data after the negotiation."""
         try:
             answer = self._negotiation.receive(data)
         except MultistreamError as error:

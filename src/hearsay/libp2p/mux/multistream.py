@@ -38,7 +38,7 @@ class Negotiation(ABC):
         """Return the first bytes to send."""
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes of the peer; what to send in answer."""
+        """Take bytes of the peer, and return the answer."""
         if self.protocol is not None:
             raise RuntimeError("the negotiation is over")
         self._buffer += data
@@ -59,7 +59,7 @@ class Negotiation(ABC):
 
     @abstractmethod
     def _received(self, text: str) -> bytes:
-        """The peer's line after its header; the answer."""
+        """Handle a line of the peer after its header, and return the answer."""
 
     def _next_line(self) -> str | None:
         try:
@@ -88,7 +88,7 @@ class Negotiation(ABC):
 
 
 class Dialer(Negotiation):
-    """Proposes `protocols`, preferred first."""
+    """Proposes `protocols`, the preferred one first."""
 
     def __init__(self, protocols: Sequence[str]) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class Dialer(Negotiation):
 
 
 class Listener(Negotiation):
-    """Takes the first of the peer's proposals that is in `protocols`."""
+    """Accepts the peer's first proposal that is in `protocols`."""
 
     def __init__(self, protocols: Collection[str]) -> None:
         super().__init__()
@@ -129,11 +129,11 @@ class Listener(Negotiation):
 
 
 MAX_FRAMES = 256
-"""Noise frames that a peer may use to agree on a multiplexer; it needs a few."""
+"""Maximum Noise frames in which a peer agrees on a multiplexer; it needs a few."""
 
 
 class Upgrade:
-    """One side of a connection's way up. It is over when `done`."""
+    """One side of the upgrade of a connection. It is over when `done`."""
 
     def __init__(self, identity: PrivateKey, dialer: bool, expected: PeerId | None = None) -> None:
         self._security = _negotiation(dialer, noise.PROTOCOL)
@@ -150,14 +150,14 @@ class Upgrade:
 
     @property
     def leftover(self) -> bytes:
-        """Plaintext for the multiplexer that came along."""
+        """Return plaintext for the multiplexer that came with the last message."""
         return self._muxer.leftover
 
     def start(self) -> bytes:
         return self._security.start()
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes of the peer; what to send in answer."""
+        """Take bytes of the peer, and return the answer."""
         if self._security.protocol is None:
             answer = self._security.receive(data)
             if self._security.protocol is None:

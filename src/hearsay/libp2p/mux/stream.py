@@ -1,11 +1,11 @@
-"""A stream of a connection, for asyncio: written to at once, read by `await` or by a receiver.
+"""A stream of a connection, for asyncio. Writing never blocks; reading is by `await` or by a receiver.
 
-Reading opens the peer's window again; an unread stream slows down its peer only. Writing never
-blocks: what the peer's window does not admit waits in memory, so writers of much call `drain` in between, and
-`unsent` says how much waits.
+Reading opens the peer's window again; an unread stream slows down its peer only. Data that the peer's window does
+not allow waits in memory, so writers of much data call `drain` in between, and
+`unsent` returns its size.
 
-Waiting data of both directions is reserved in the stream's budget; so is data that a protocol's handler keeps of the
-peer's bytes, if it does the same. A stream whose budget has no room is reset.
+Waiting data of both directions is reserved in the stream's budget, and so should be data that a protocol's handler
+keeps. A stream whose budget has no room is reset.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class StreamClosed(Exception):
 
 
 class Receiver(Protocol):
-    """Takes a stream's data as it comes."""
+    """Receives a stream's data as it comes."""
 
     def data_received(self, data: bytes) -> None: ...
 
@@ -39,13 +39,13 @@ class Carrier(Protocol):
 
     @property
     def congested(self) -> bool:
-        """Nothing leaves for now, whichever stream it belongs to."""
+        """Return True while no data is sent, whichever stream it belongs to."""
         ...
 
     def send(self, number: int, data: bytes) -> None: ...
 
     def over_budget(self, stream: Stream, count: int) -> None:
-        """Return False without room for more bytes of a stream; the stream ends then."""
+        """Handle a stream whose budget has no room for `count` more bytes; the stream ends."""
         ...
 
     def unsent(self, number: int) -> int: ...
@@ -62,7 +62,7 @@ class Carrier(Protocol):
 
 
 class Stream:
-    """`protocol` is what was negotiated for it."""
+    """A stream. `protocol` is the one that was negotiated for it."""
 
     __slots__ = (
         "_carrier",
@@ -85,7 +85,7 @@ class Stream:
         self.budget = budget
         self.protocol = ""
         self.ended = False
-        """The peer sends no more."""
+        """True if the peer sends no more."""
         self.was_reset = False
         self._unread = bytearray()
         self._receiver: Receiver | None = None
@@ -100,20 +100,20 @@ class Stream:
 
     @property
     def unsent(self) -> int:
-        """Bytes written that have not left."""
+        """Return the bytes that were written and not sent."""
         return self._carrier.unsent(self.id)
 
     @property
     def writable(self) -> bool:
-        """True if written data is expected to leave at once."""
+        """Return True if written data is expected to be sent at once."""
         return not self.was_reset and not self._carrier.congested and not self.unsent
 
     def write(self, data: bytes) -> None:
-        """Send data. On a stream that is gone it is dropped; `drain` tells."""
+        """Send data. On a stream that is gone the data is dropped, which `drain` reports."""
         self._carrier.send(self.id, data)
 
     async def drain(self) -> None:
-        """Wait until what was written has left."""
+        """Wait until all written data is sent. Raises `StreamClosed` if the stream is gone."""
         while not self.writable:
             if self.was_reset:
                 raise StreamClosed("the stream is gone")
@@ -126,7 +126,7 @@ class Stream:
         self._carrier.call_when_writable(self, callback)
 
     async def read(self) -> bytes:
-        """The next piece of data; empty at the end of the stream."""
+        """Return the next piece of data; empty at the end of the stream."""
         if self._receiver is not None:
             raise RuntimeError("the stream has a receiver")
         while not self._unread:
@@ -138,12 +138,12 @@ class Stream:
         return self._taken()
 
     def receive_with(self, receiver: Receiver) -> None:
-        """Hand all data to a receiver from now on, at once what is there."""
+        """Pass all data to a receiver from now on, and the unread data at once."""
         self._receiver = receiver
         self._hand_over()
 
     def pause(self) -> None:
-        """Stop handing data to the receiver; the peer may send one window more."""
+        """Stop passing data to the receiver; the peer may send one more window."""
         self._paused = True
 
     def resume(self) -> None:
@@ -151,7 +151,7 @@ class Stream:
         self._hand_over()
 
     def finish(self) -> None:
-        """Send no more, after what was written."""
+        """Send no more after the data that was written."""
         self._carrier.finish(self.id)
 
     def reset(self) -> None:
@@ -162,7 +162,7 @@ class Stream:
             self.on_reset()
 
     def on_data(self, data: bytes) -> None:
-        """Data of the peer came in."""
+        """Take data of the peer."""
         if self._receiver is not None and not self._paused and not self._unread:
             self._carrier.read(self.id, len(data))
             self._deliver(self._receiver, data)
@@ -178,13 +178,13 @@ class Stream:
             self._carrier.over_budget(self, len(data))
 
     def on_end(self) -> None:
-        """The peer finished."""
+        """Note that the peer sends no more."""
         self.ended = True
         self._hand_over()
         self._wake_reader()
 
     def on_reset(self) -> None:
-        """The stream or its connection is gone. A receiver gets what came before, even if it had paused."""
+        """End the stream: it or its connection is gone. A receiver gets earlier data, even if it had paused."""
         if not self.was_reset:
             self.was_reset = True
             unread = bytes(self._unread)
@@ -196,7 +196,7 @@ class Stream:
             self.budget.close()
 
     def on_over(self) -> None:
-        """Both sides have finished; what was not read yet can still be."""
+        """Note that both sides have finished. Unread data can still be read."""
         self._over = True
         if self._end_reported:
             self.budget.close()
@@ -217,7 +217,7 @@ class Stream:
                 self.budget.close()
 
     def _taken(self) -> bytes:
-        """All that was not read yet."""
+        """Return all unread data."""
         data = bytes(self._unread)
         self._unread.clear()
         self.budget.release(len(data))
@@ -225,7 +225,7 @@ class Stream:
         return data
 
     async def _more(self) -> None:
-        """Until something happens on the reading side."""
+        """Wait until there is data or an end."""
         if self._read_waiter is not None:
             raise RuntimeError("another reader uses this stream")
         self._read_waiter = asyncio.get_running_loop().create_future()

@@ -6,14 +6,14 @@ Rules:
   odd, the listener's even. SYN opens, ACK accepts, FIN closes one direction, RST both at once.
 * Every stream begins with a window of 256 KiB in each direction; only data counts. A peer that sends more than its
   window ends the connection. A stream that is read gets a larger window while the connection's budget lasts.
-* Bounds: streams opened by the peer (more are reset), unread bytes, answers to frames that ask for
-  one (pings, refused streams) between two `take`s. Output is made when it can be sent, not before: data waits at its
-  stream until the window is open and earlier output is taken; streams take turns. Waiting data is reserved in the
-  budget of its stream, where there is one, and windows grow only while there is room in `budget`.
-* Data is handed on as it comes: of a frame that is not complete only the header is ever kept.
+* Bounds: streams opened by the peer (more are reset), unread bytes, answers to frames that ask for one (pings,
+  refused streams) between two `take`s. Output is created when it can be sent, not before: data waits at its stream
+  until the window is open and earlier output is taken; streams take turns. Waiting data is reserved in the budget of
+  its stream, if it has one, and windows grow only while there is room in `budget`.
+* Data is passed on as it comes: of an incomplete frame only the header is kept.
 
-`receive` takes bytes and returns events; `take` returns bytes to send. After a `YamuxError` the connection is of no
-more use; `go_away` says so to the peer.
+`receive` takes bytes and returns events; `take` returns bytes to send. After a `YamuxError` the connection is
+unusable; `go_away` reports that to the peer.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MAX_WINDOW = (1 << 32) - 1
 _FRAME_BYTES = 32 * 1024
 """Data is cut into frames of this size, so that streams share a connection fairly."""
 _OUTPUT_BYTES = 256 * 1024
-"""No more data frames are made while so much waits to be taken."""
+"""No more data frames are created while this number of bytes waits for `take`."""
 _CLOSING = Flag.FIN | Flag.RST
 
 
@@ -79,19 +79,19 @@ class Yamux:
         self._inbound = 0
         self._unread = 0
         self._granted = 0
-        """Windows beyond the initial ones, over all streams."""
+        """Bytes of windows beyond the initial ones, over all streams."""
         self._buffer = b""
         self._body: tuple[int, int, int] | None = None
-        """Stream, flags and bytes still to come of a data frame that is not complete."""
+        """Stream, flags and missing bytes of an incomplete data frame."""
         self.budget: Budget | None = None
         self._output: list[bytes | memoryview] = []
         self._output_bytes = 0
         self._unsent_answers = 0
         self._ready: dict[int, None] = {}
-        """Streams that have data and window, in the order of their turns."""
+        """Streams with data and an open window, in the order of their turns."""
         self._drained: list[int] = []
         self.frames = 0
-        """Frames received."""
+        """Number of received frames."""
         self.gone_away = False
 
     def has(self, stream: int) -> bool:
@@ -99,7 +99,7 @@ class Yamux:
         return stream in self._streams
 
     def open(self) -> int:
-        """Open a stream; its number."""
+        """Open a stream, and return its number."""
         if self.gone_away:
             raise YamuxError("the peer takes no new streams")
         if len(self._streams) - self._inbound >= self._limits.max_outbound_streams:
@@ -111,7 +111,7 @@ class Yamux:
         return stream
 
     def charge(self, stream: int, budget: Budget) -> bool:
-        """Reserve what waits at a stream in `budget` from now on; False if what waits already has no room there."""
+        """Reserve the waiting data of a stream in `budget` from now on. Returns False if it has no room there."""
         state = self._streams.get(stream)
         if state is None:
             return True
@@ -119,9 +119,9 @@ class Yamux:
         return budget.reserve(state.unsent_bytes)
 
     def send(self, stream: int, data: bytes) -> bool:
-        """Send data on a stream, when its window allows. Data for a stream that is gone is dropped.
+        """Send data on a stream when its window allows that. Data for a stream that is gone is dropped.
 
-        False when it would have to wait and there is no room for it.
+        Returns False if the data would have to wait and has no room.
         """
         state = self._streams.get(stream)
         if state is None:
@@ -147,12 +147,12 @@ class Yamux:
         return True
 
     def unsent(self, stream: int) -> int:
-        """Bytes that wait at a stream for its window or its turn."""
+        """Return the bytes of a stream that wait for its window or its turn."""
         state = self._streams.get(stream)
         return state.unsent_bytes if state is not None else 0
 
     def finish(self, stream: int) -> None:
-        """Send no more on a stream, after what waits."""
+        """Send no more on a stream, after its waiting data."""
         state = self._streams.get(stream)
         if state is not None and not state.finishing:
             state.finishing = True
@@ -165,7 +165,7 @@ class Yamux:
             self._frame(FrameType.WINDOW_UPDATE, Flag.RST, stream, 0)
 
     def read(self, stream: int, count: int) -> None:
-        """The application has read `count` bytes of a stream: its window may open again."""
+        """Note that the application has read `count` bytes of a stream: its window may open again."""
         state = self._streams.get(stream)
         if state is None:
             return
@@ -205,12 +205,12 @@ class Yamux:
         return b"".join(output)
 
     def take_drained(self) -> list[int]:
-        """Streams with nothing waiting any more since the last call."""
+        """Return the streams whose waiting data was sent since the last call."""
         drained, self._drained = self._drained, []
         return drained
 
     def receive(self, data: bytes) -> list[YamuxEvent]:
-        """Take bytes of the peer; what they mean."""
+        """Take bytes of the peer, and return their events."""
         events: list[YamuxEvent] = []
         if self._buffer:
             data = self._buffer + data
@@ -225,7 +225,7 @@ class Yamux:
         return events
 
     def _continue_body(self, data: bytes, events: list[YamuxEvent]) -> int:
-        """Hand on what came of the frame that is not complete; where the next one begins."""
+        """Pass on data of the incomplete frame. Returns the offset of the next frame."""
         assert self._body is not None
         stream, flags, missing = self._body
         if len(data) < missing:
@@ -237,7 +237,7 @@ class Yamux:
         return missing
 
     def _frame_at(self, data: bytes, offset: int, events: list[YamuxEvent]) -> int:
-        """Act on the frame whose header is at `offset`; where the next one begins."""
+        """Handle the frame whose header is at `offset`. Returns the offset of the next one."""
         version, kind, flags, stream, length = HEADER.unpack_from(data, offset)
         start = offset + _HEADER_BYTES
         if version:
@@ -276,7 +276,7 @@ class Yamux:
             raise YamuxError(f"frame type {kind} is unknown")
 
     def _stream_for(self, stream: int, flags: int, events: list[YamuxEvent]) -> _Stream | None:
-        """The stream a frame is for; None when it is gone or refused."""
+        """Return the stream of a frame; None if it is gone or refused."""
         state = self._streams.get(stream)
         if not flags & Flag.SYN:
             if state is None:

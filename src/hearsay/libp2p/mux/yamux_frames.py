@@ -1,4 +1,4 @@
-"""Frames of Yamux, and the events that follow from them."""
+"""Frames of Yamux, and the events that a receiver gets from them."""
 
 from __future__ import annotations
 

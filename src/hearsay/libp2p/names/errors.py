@@ -1,6 +1,6 @@
 """Errors of peers: `ProtocolError`, and one class for each layer.
 
-The rule of every layer here: whatever bytes come in, nothing but the layer's own `ProtocolError` comes out.
+The rule of every layer: for any received bytes, it raises nothing but its own `ProtocolError`.
 Wrong use by our own code raises `ValueError` or `RuntimeError` instead.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 
 class ProtocolError(Exception):
-    """The peer broke a protocol; the connection or stream it happened on is of no more use."""
+    """The peer broke a protocol; the connection or stream is unusable."""
 
 
 class DialError(Exception):
-    """A peer could not be reached, or is not who it should be."""
+    """A peer could not be reached, or is not the expected one."""
 
     def __init__(self, address: object, reason: str) -> None:
         super().__init__(f"{address}: {reason}")
@@ -20,23 +20,23 @@ class DialError(Exception):
 
 
 class OwnAddress(DialError):
-    """The address is that of the host which dialled it."""
+    """The dialled address is that of this host."""
 
 
 class EncodingError(ProtocolError):
-    """Bytes or text that are not what they should encode: a varint, protobuf, key, peer id or multiaddr."""
+    """Malformed bytes or text: a varint, protobuf, key, peer id or multiaddr."""
 
 
 class MultistreamError(ProtocolError):
-    """Negotiation failed, or was not multistream-select at all."""
+    """The negotiation failed, or the peer did not speak multistream-select."""
 
 
 class NoiseError(ProtocolError):
-    """The handshake or a secured frame is not authentic, or the peer is not who it should be."""
+    """The handshake or a sealed frame is not authentic, or the peer is not the expected one."""
 
 
 class OwnIdentity(NoiseError):
-    """The peer is ourselves: the connection leads back to us, or our bytes were reflected."""
+    """The peer has our own identity: the connection leads back to us, or our bytes were reflected."""
 
 
 class YamuxError(ProtocolError):

@@ -1,14 +1,14 @@
 """Identity keys in libp2p's form (libp2p specs, "Peer Ids and Keys").
 
-A key travels as a protobuf `{type = 1, data = 2}`. Our own identities are Ed25519; peers may bring Ed25519,
+A key is sent as a protobuf `{type = 1, data = 2}`. Our own identities are Ed25519; peers may have Ed25519,
 secp256k1 (compressed point, ECDSA over SHA-256), ECDSA (DER) or RSA (DER, PKCS#1 v1.5 over SHA-256).
 
-Only the form that go and rust write is a key. Both read other forms, each its own set, and encode them again before
-they compute a peer id. A second form would have a second peer id here. Bounds keep verification cheap:
+Only the form that go and rust write is accepted. Both read other forms, each its own set, and encode them again
+before they compute a peer id; here a second form would have a second peer id. Bounds keep verification cheap:
 
 * The protobuf has both fields in order and nothing else. DER is what an encoder writes: a named curve with an
   uncompressed point, rsaEncryption with NULL. A secp256k1 point is compressed.
-* RSA of 2048…8192 bits, as in go-libp2p, with an odd exponent of 3…65537. All implementations make 65537; work grows
+* RSA of 2048…8192 bits, as in go-libp2p, with an odd exponent of 3…65537. All implementations use 65537; work grows
   with the exponent, up to two hundredfold if it is as long as the modulus.
 * ECDSA on P-256, P-384 and P-521.
 * Ed25519 points in their one encoding and not of small order, and the same for the point of a signature. Libraries
@@ -54,10 +54,10 @@ _SECP256K1_BYTES = 33
 _SECP256K1_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 _ED25519_SIGNATURE_BYTES = 64
 _SHORT = 64
-"""Encoded bytes of any key but RSA and ECDSA ones, and more."""
+"""Maximum encoded bytes of keys other than RSA and ECDSA."""
 
 _PRIME = (1 << 255) - 19
-"""Coordinates of Ed25519 are numbers below it."""
+"""Coordinates of Ed25519 are below this number."""
 _SMALL_ORDER = frozenset(
     (
         0,
@@ -67,13 +67,13 @@ _SMALL_ORDER = frozenset(
         55188659117513257062467267217118295137698188065244968500265048394206261417927,
     )
 )
-"""The y of the eight points whose order divides eight."""
+"""The y coordinates of the eight points whose order divides eight."""
 
 _LibraryKey: TypeAlias = Ed25519PublicKey | EllipticCurvePublicKey | RSAPublicKey
 
 
 def _sodium() -> tuple[Callable[[bytes, bytes], bytes] | None, type[Exception]]:
-    """libsodium's Ed25519 through PyNaCl, where it is installed: it verifies in two thirds of the time."""
+    """Return libsodium's Ed25519 from PyNaCl, if it is installed: it verifies in two thirds of the time."""
     try:
         return import_module("nacl.bindings").crypto_sign_open, import_module("nacl.exceptions").BadSignatureError
     except ImportError:
@@ -102,7 +102,7 @@ def verification_us(encoded: bytes) -> int:
 
 @dataclass(frozen=True)
 class PublicKey:
-    """A peer's public key. `encoded` is its protobuf, which peer ids are made of."""
+    """A peer's public key. `encoded` is its protobuf, from which peer ids are computed."""
 
     type: KeyType
     data: bytes
@@ -111,7 +111,7 @@ class PublicKey:
 
     @staticmethod
     def decode(encoded: bytes) -> PublicKey:
-        """From the protobuf of a peer."""
+        """Decode the protobuf of a peer. Raises `EncodingError`."""
         return _decode(bytes(encoded))
 
     def is_disputed(self, signature: bytes) -> bool:
@@ -162,14 +162,14 @@ class PrivateKey:
 
     @classmethod
     def from_seed(cls, seed: bytes) -> PrivateKey:
-        """From the 32 bytes of RFC 8032's private key."""
+        """Return the key for the 32 bytes of RFC 8032's private key."""
         if len(seed) != 32:
             raise ValueError(f"an Ed25519 private key has 32 bytes, not {len(seed)}")
         return cls(Ed25519PrivateKey.from_private_bytes(seed))
 
     @classmethod
     def decode(cls, encoded: bytes) -> PrivateKey:
-        """From libp2p's protobuf: private then public key, in the old form the public key twice."""
+        """Decode libp2p's protobuf: private then public key; in the old form the public key twice."""
         key_type, data = _fields(encoded)
         if key_type != KeyType.ED25519:
             raise EncodingError("only Ed25519 private keys are supported")
@@ -185,7 +185,7 @@ class PrivateKey:
 
     @property
     def seed(self) -> bytes:
-        """The 32 bytes of RFC 8032's private key."""
+        """Return the 32 bytes of RFC 8032's private key."""
         return self._key.private_bytes_raw()
 
     @cached_property
@@ -226,7 +226,7 @@ def _decode(encoded: bytes) -> PublicKey:
 
 
 def _decoded(encoded: bytes) -> PublicKey | str:
-    """The key, or why it is none. Both are cached: the same bad key again costs as little."""
+    """Return the key, or the reason why it is invalid. Both are cached, so a repeated bad key is cheap, too."""
     try:
         return _public_key(encoded)
     except EncodingError as error:
@@ -246,7 +246,7 @@ def _public_key(encoded: bytes) -> PublicKey:
 
 _decode_short = lru_cache(maxsize=4096)(_decoded)
 _decode_long = lru_cache(maxsize=256)(_decoded)
-"""Fewer, as they take kilobytes each."""
+"""The cache of long keys. It has fewer entries, since these take kilobytes each."""
 
 
 def forget_decoded() -> None:

@@ -22,7 +22,7 @@ class _Protocol:
     name: str
     code: int
     size: int
-    """Bytes of the value; -1 when a length precedes it, 0 when there is none."""
+    """Bytes of the value; -1 if a length precedes it, 0 without a value."""
     pack: Callable[[str], bytes]
     unpack: Callable[[bytes], str]
 
@@ -74,7 +74,7 @@ _HOSTS = ("ip4", "ip6", "dns", "dns4", "dns6")
 
 @dataclass(frozen=True, slots=True)
 class Multiaddr:
-    """`/ip4/127.0.0.1/tcp/4001/p2p/12D3…` as its parts."""
+    """The parts of an address such as `/ip4/127.0.0.1/tcp/4001/p2p/12D3…`."""
 
     parts: tuple[tuple[str, str], ...]
 
@@ -142,7 +142,7 @@ class Multiaddr:
 
     @property
     def tcp_endpoint(self) -> tuple[str, int] | None:
-        """Host and port, if this is a plain TCP address."""
+        """Return host and port of a plain TCP address; None for others."""
         names = [name for name, _ in self.parts]
         if names[:2] not in [[host, "tcp"] for host in _HOSTS] or names[2:] not in ([], ["p2p"]):
             return None
@@ -150,7 +150,7 @@ class Multiaddr:
 
     @property
     def peer(self) -> peer_id.PeerId | None:
-        """The peer id at its end."""
+        """Return the peer id at the end; None without one."""
         name, value = self.parts[-1]
         return peer_id.from_text(value) if name == "p2p" else None
 
@@ -159,6 +159,6 @@ class Multiaddr:
 
 
 def tcp_multiaddr(host: str, port: int) -> Multiaddr:
-    """From an IP address as sockets give it."""
+    """Return the address for an IP address in the form of sockets."""
     bare = host.partition("%")[0]
     return Multiaddr.parse(f"/ip{6 if ':' in bare else 4}/{bare}/tcp/{port}")

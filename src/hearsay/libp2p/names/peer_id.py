@@ -2,7 +2,7 @@
 
 Keys of at most 42 encoded bytes (Ed25519, secp256k1) are inlined with the identity hash, longer ones (RSA, ECDSA)
 hashed with SHA-256. As text an id is base58btc of the multihash, or a CIDv1 (codec libp2p-key) in base32. In the
-program it is plain bytes, ordered and hashable, as the core wants it. Decoding base58 takes time quadratic in the
+program it is plain bytes, ordered and hashable, as the core requires. Decoding base58 takes time quadratic in the
 length, so callers bound the length first.
 """
 
@@ -66,7 +66,7 @@ def peer_id_of(key: PublicKey) -> PeerId:
 
 
 def check_peer_id(raw: bytes) -> PeerId:
-    """The bytes, if they are a peer id."""
+    """Return the bytes if they are a peer id. Raises `EncodingError` otherwise."""
     if len(raw) < 2 or len(raw) != 2 + raw[1]:
         raise EncodingError("a peer id whose length is not what it says")
     if raw[0] == _SHA256 and raw[1] == 32:
@@ -77,7 +77,7 @@ def check_peer_id(raw: bytes) -> PeerId:
 
 
 def inlined_key(peer: PeerId) -> PublicKey | None:
-    """The public key, if the id carries it. `EncodingError` when what it carries is not a key."""
+    """Return the public key in an id; None if it has only a hash. Raises `EncodingError` for a malformed key."""
     check_peer_id(peer)
     return PublicKey.decode(peer[2:]) if peer[0] == _IDENTITY else None
 
@@ -87,7 +87,7 @@ def to_text(peer: PeerId) -> str:
 
 
 def from_text(text: str) -> PeerId:
-    """From base58 (`Qm…`, `1…`) or a CIDv1 in base32 (`b…`) or base58 (`z…`)."""
+    """Parse base58 (`Qm…`, `1…`), or a CIDv1 in base32 (`b…`) or base58 (`z…`)."""
     if not text or len(text) > _MAX_TEXT:
         raise EncodingError(f"a peer id has 1…{_MAX_TEXT} characters, not {len(text)}")
     if text.startswith(("1", "Qm")):

@@ -22,7 +22,7 @@ def encode(value: int) -> bytes:
 
 
 def decode(data: bytes | bytearray | memoryview, offset: int, end: int) -> tuple[int, int]:
-    """The value at `offset` and where it ends; `EncodingError` when it does not end before `end`."""
+    """Return the value at `offset` and its end. Raises `EncodingError` if it does not end before `end`."""
     found = decode_partial(data, offset, end)
     if found is None:
         raise EncodingError("a varint is cut off")
@@ -30,7 +30,7 @@ def decode(data: bytes | bytearray | memoryview, offset: int, end: int) -> tuple
 
 
 def decode_partial(data: bytes | bytearray | memoryview, offset: int, end: int) -> tuple[int, int] | None:
-    """As `decode`, but None when more bytes are needed."""
+    """Do the same as `decode`, but return None if more bytes are needed."""
     value = shift = 0
     while offset < end:
         byte = data[offset]
@@ -59,9 +59,9 @@ def varint_field(number: int, value: int) -> bytes:
 
 
 def walk(data: bytes, offset: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """The fields of the message at `offset` … `end` as (number, wire type, start, stop).
+    """Yield the fields of the message at `offset` … `end` as (number, wire type, start, stop).
 
-    For DELIMITED, start and stop bound the value; for VARINT, start is the value itself. Others have no value here.
+    For DELIMITED, start and stop bound the value; for VARINT, start is the value itself. Other values are skipped.
     """
     while offset < end:
         key = data[offset]
@@ -87,7 +87,7 @@ def walk(data: bytes, offset: int, end: int) -> Iterator[tuple[int, int, int, in
 
 
 def _skip(data: bytes, offset: int, end: int, wire_type: int, number: int) -> int:
-    """The end of a field that starts (after its key) at `offset`."""
+    """Return the end of a field that starts (after its key) at `offset`."""
     if wire_type == VARINT:
         return decode(data, offset, end)[1]
     if wire_type == DELIMITED:

@@ -7,7 +7,7 @@ Rules:
   key, and its signature over `noise-libp2p-static-key:` and the Noise static key. Extensions are skipped.
 * A dialer with an expected identity refuses all others. Our own identity is refused, too (reflection).
 
-`Handshake` takes bytes and gives bytes until `channel` is there; `Channel` then seals and opens.
+`Handshake` takes and returns bytes until `channel` is set; then `Channel` seals and opens.
 
     -> e
     <- e, ee, s, es
@@ -39,7 +39,7 @@ _MAX_NONCE = (1 << 64) - 1
 
 
 class Cipher:
-    """One direction: a key and a counter (section 5.1)."""
+    """The cipher of one direction: a key and a counter (section 5.1)."""
 
     __slots__ = ("_aead", "_count")
 
@@ -88,7 +88,7 @@ class XX:
         self.hash = PROTOCOL_NAME
         self._mix_hash(prologue)
         self.messages = 0
-        """How many were written and read."""
+        """Number of messages that were written or read."""
 
     @property
     def done(self) -> bool:
@@ -111,7 +111,7 @@ class XX:
         return b"".join(tokens)
 
     def read(self, message: bytes) -> bytes:
-        """The payload of a message. After a `NoiseError` the handshake is of no more use."""
+        """Return the payload of a message. After a `NoiseError` the handshake is unusable."""
         if self.done or self._initiator == (self.messages % 2 == 0):
             raise NoiseError("a handshake message out of turn")
         offset = 0
@@ -134,7 +134,7 @@ class XX:
         return self._decrypt(message[offset:])
 
     def split(self) -> tuple[Cipher, Cipher]:
-        """The ciphers for sending and receiving, when the handshake is done."""
+        """Return the ciphers for sending and receiving. The handshake must be done."""
         if not self.done:
             raise RuntimeError("the handshake is not done")
         first, second = _hkdf(self._chaining_key, b"")
@@ -177,12 +177,12 @@ def _piece(message: bytes, start: int, stop: int) -> bytes:
 PROTOCOL = "/noise"
 SIGNATURE_PREFIX = b"noise-libp2p-static-key:"
 MAX_HANDSHAKE_BYTES = 8192
-"""An RSA identity with its signature takes below 2,300; the frame format would allow 65,535."""
+"""Maximum size. An RSA identity with its signature takes below 2,300; the frame format would allow 65,535."""
 MAX_PLAINTEXT_BYTES = 65535 - TAG_BYTES
 
 
 class Channel:
-    """A secured connection: seals what goes out, opens what comes in."""
+    """A secured connection, which seals sent data and opens received data."""
 
     __slots__ = ("_offset", "_opening", "_received", "_sealing", "frames", "peer")
 
@@ -193,24 +193,24 @@ class Channel:
         self._opening = opening
         self._received = b""
         self._offset = 0
-        """Bytes before it are opened."""
+        """Bytes before this place are opened."""
         self.frames = 0
         """Frames opened so far."""
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes received and not opened: complete frames and the beginning of one."""
+        """Return the number of received bytes that are not opened: complete frames and the beginning of one."""
         return len(self._received) - self._offset
 
     @property
     def has_frame(self) -> bool:
-        """True if a complete frame waits."""
+        """Return True if a complete frame waits."""
         received, offset = self._received, self._offset
         left = len(received) - offset
         return left >= 2 and left - 2 >= (received[offset] << 8 | received[offset + 1])
 
     def seal(self, plaintext: bytes) -> bytes:
-        """Frames with `plaintext`, as few as possible."""
+        """Return `plaintext` in frames, as few as possible."""
         encrypt = self._sealing.encrypt
         if len(plaintext) <= MAX_PLAINTEXT_BYTES:
             sealed = encrypt(plaintext)
@@ -228,7 +228,7 @@ class Channel:
         self._offset = 0
 
     def open(self, data: bytes = b"", at_most: int = sys.maxsize) -> bytes:
-        """The plaintext of complete frames; stops after the frame that reaches `at_most` sealed bytes."""
+        """Return the plaintext of complete frames, up to the frame that reaches `at_most` sealed bytes."""
         if data:
             self.feed(data)
         received, offset = self._received, self._offset
@@ -255,7 +255,7 @@ class Handshake:
     ) -> None:
         self.channel: Channel | None = None
         self.leftover = b""
-        """Bytes after the handshake; they are for the channel to open."""
+        """Bytes after the handshake, for the channel to open."""
         self._initiator = initiator
         self._expected = expected
         self._own = peer_id.peer_id_of(identity.public)
@@ -270,7 +270,7 @@ class Handshake:
         return self._write(b"") if self._initiator else b""
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes of the peer; what to send in answer."""
+        """Take bytes of the peer, and return the answer."""
         if self.channel is not None:
             raise RuntimeError("the handshake is over")
         self._buffer += data

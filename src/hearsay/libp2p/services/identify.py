@@ -31,7 +31,7 @@ MAX_TEXT_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A peer in its own words."""
+    """A peer's description of itself."""
 
     public_key: bytes = b""
     listen_addresses: tuple[Multiaddr, ...] = ()
@@ -55,7 +55,7 @@ def encode_identity(identity: Identity) -> bytes:
 
 
 def decode_identity(encoded: bytes) -> Identity:
-    """From one message, or several put together."""
+    """Decode an identity from one message, or from several concatenated ones."""
     if len(encoded) > MAX_IDENTIFY_BYTES:
         raise EncodingError(f"an identify of {len(encoded)} bytes; at most {MAX_IDENTIFY_BYTES} are allowed")
     single = {1: b"", 4: b"", 5: b"", 6: b"", 8: b""}
@@ -92,7 +92,7 @@ def _text(raw: bytes) -> str:
 
 ANSWER_SECONDS = 15.0
 OWN_ADDRESSES = 16
-"""Maximum of our addresses that are sent; peers do not dial more."""
+"""Maximum of our addresses that are sent. Peers do not dial more."""
 _KEPT_PER_BYTE = 4
 """Memory of a description, as a multiple of its size on the wire."""
 
@@ -100,10 +100,10 @@ _KEPT_PER_BYTE = 4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentifyLimits:
     asked: Rate = Rate(16, 0.5)
-    """Questions of a peer that are answered."""
+    """Rate at which questions of a peer are answered."""
     pushed: Rate = Rate(8, 0.2)
     known_bytes: int = 16 * MIB
-    """Descriptions of all connected peers."""
+    """Maximum bytes of the descriptions of all connected peers."""
 
 
 class Identification:
@@ -116,7 +116,7 @@ class Identification:
         self._budget = Budget("identify", limits.known_bytes)
         self._kept_bytes: dict[PeerId, int] = {}
         self._sequences: dict[PeerId, int] = {}
-        """Peers with a known signed record."""
+        """Sequence numbers of the peers' known signed records."""
         self._signed: tuple[Multiaddr, ...] | None = None
         self._record = b""
         self._tasks = Tasks()
@@ -128,7 +128,7 @@ class Identification:
         host.on_peer_down.append(self._forget)
 
     def record(self) -> bytes:
-        """Return our own signed addresses; signed again only after a change, as signing is expensive."""
+        """Return our own signed addresses. They are signed again only after a change, since signing is expensive."""
         addresses = self._host.addresses[:OWN_ADDRESSES]
         if addresses != self._signed:
             self._record = seal_record(self._host.identity, PeerRecord(self._host.peer, time_ns(), addresses))
@@ -173,7 +173,7 @@ class Identification:
         await self._read(await self._host.open_stream(peer, [PROTOCOL]))
 
     async def _read(self, stream: Stream) -> None:
-        """Take a peer's description of itself from a stream."""
+        """Read a peer's description of itself from a stream."""
         reader = FrameReader(MAX_IDENTIFY_BYTES, stream.budget)
         messages: list[bytes] = []
         try:
@@ -213,7 +213,7 @@ class Identification:
 
 
 def _sequence_of(envelope: bytes, peer: PeerId, newer_than: int) -> int | None:
-    """The sequence number of a peer's record, if it is its own and newer."""
+    """Return the sequence number of a peer's record if the record is its own and newer, otherwise None."""
     try:
         sealed = read_envelope(envelope)
         if sealed.record.sequence > newer_than and sealed.check().peer == peer:

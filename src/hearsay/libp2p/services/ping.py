@@ -1,4 +1,4 @@
-"""Ping (libp2p specs, "ping"): the reply to peers, and the measurement of round trips."""
+"""Ping (libp2p specs, "ping"): replies to peers, and measures round trips."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PAYLOAD_BYTES = 32
 
 
 MAX_STREAMS = 2
-"""A peer's."""
+"""Maximum streams of a peer."""
 MAX_UNSENT_BYTES = 4096
-"""A peer that pings and does not take the answers is cut off."""
+"""Maximum unsent answers in bytes; a peer that does not read them is cut off."""
 
 
 class PingService:
@@ -26,7 +26,7 @@ class PingService:
         host.handle(PROTOCOL, lambda stream: stream.receive_with(_Echo(stream)), MAX_STREAMS)
 
     async def round_trip_s(self, peer: PeerId) -> float:
-        """The time a ping takes there and back."""
+        """Return the round trip time of a ping."""
         stream = await self._host.open_stream(peer, [PROTOCOL])
         loop = asyncio.get_running_loop()
         try:

@@ -1,11 +1,11 @@
-"""Rendezvous: peers register under a namespace at a point they all know, and ask it who else did (libp2p specs).
+"""Rendezvous: peers register under a namespace at a point that all know, and ask it for the others (libp2p specs).
 
 Rules:
 
 * A stream carries length-prefixed messages `{type = 1, register = 2, registerResponse = 3, unregister = 4,
   discover = 5, discoverResponse = 6}`; every REGISTER and DISCOVER is answered.
 * A registration is a signed peer record of the requesting peer, for `ttl` seconds (default: two hours).
-  Points that know the older form of the protocol only, py-libp2p's for one, want `{id = 1, addrs = 2}` in its place.
+  Points that know only the older form of the protocol, such as py-libp2p's, expect `{id = 1, addrs = 2}` instead.
 * A DISCOVER is answered with registrations and a cookie; with that cookie, the next answer goes on from there.
 
 `hearsay.libp2p.services.rendezvous_streams` has the registry of a point.
@@ -64,7 +64,7 @@ class SealedRecord:
     _signature: bytes
 
     def check(self) -> PeerRecord:
-        """The record, if it is signed by the peer it speaks of."""
+        """Return the record if its own peer has signed it. Raises `EncodingError` otherwise."""
         if self.record.peer != peer_id_of(self._key):
             raise EncodingError("a peer record signed by another peer")
         if not self._key.verify(self._signature, _signed(self._payload)):
@@ -103,7 +103,7 @@ def _read_payload(payload: bytes) -> PeerRecord:
 
 
 def read_addresses(data: bytes, start: int, stop: int, number: int) -> list[Multiaddr]:
-    """The multiaddrs in field `number` of the message at `start` … `stop`; unknown kinds are skipped."""
+    """Return the multiaddrs in field `number` of the message at `start` … `stop`; unknown kinds are skipped."""
     addresses: list[Multiaddr] = []
     for field, wire_type, begin, end in walk(data, start, stop):
         if field == number and wire_type == DELIMITED and len(addresses) < MAX_ADDRESSES:
@@ -116,11 +116,11 @@ def read_addresses(data: bytes, start: int, stop: int, number: int) -> list[Mult
 
 PROTOCOL = "/rendezvous/1.0.0"
 MAX_MESSAGE_BYTES = 1 << 18
-"""The reason in an answer."""
+"""Maximum bytes of a message."""
 MAX_NAMESPACE_BYTES = 255
 DEFAULT_TTL_S, MAX_TTL_S = 2 * 3600, 72 * 3600
 MAX_ANSWER = 100
-"""Registrations in an answer."""
+"""Maximum registrations in an answer."""
 
 
 class MessageType(IntEnum):
@@ -142,7 +142,7 @@ class Status(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RendezvousMessage:
-    """Any of the five; fields that a type does not have stay empty."""
+    """A message of any of the five types; fields that a type does not have stay empty."""
 
     type: MessageType
     namespace: str = ""
@@ -172,7 +172,7 @@ def encode_message(message: RendezvousMessage) -> bytes:
 
 
 def decode_message(data: bytes) -> RendezvousMessage:
-    """The message in `data`, or `EncodingError`."""
+    """Return the message in `data`. Raises `EncodingError` if it is malformed."""
     kind, bodies = 0, dict[int, tuple[int, int]]()
     for number, wire_type, start, stop in walk(data, 0, len(data)):
         if number == 1 and wire_type == VARINT:
@@ -217,7 +217,7 @@ def unsigned_record(peer: PeerId, addresses: Iterable[Multiaddr]) -> bytes:
 
 
 def open_unsigned(record: bytes) -> tuple[PeerId, tuple[Multiaddr, ...]]:
-    """Return the peer of a registration in the older form: a claim until it is dialled."""
+    """Return the peer of a registration in the older form, which is unproven until it is dialled."""
     peer = b""
     for number, wire_type, start, stop in walk(record, 0, len(record)):
         if number == 1 and wire_type == DELIMITED:

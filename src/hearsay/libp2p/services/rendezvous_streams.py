@@ -33,9 +33,9 @@ from hearsay.libp2p.services.rendezvous import (
 )
 
 ENTRY_BYTES = 512
-"""Memory of a registration without its record and its namespace."""
+"""Memory of a registration in addition to its record and its namespace."""
 EXPIRY_S = 60.0
-"""So often what is over is looked for."""
+"""Seconds between two searches for expired registrations."""
 _COOKIE = Struct(">QQLL")
 """A cookie: registrations between two numbers, how many of them were sent, and the order that a number chooses."""
 
@@ -85,7 +85,7 @@ class _Address:
 
 
 class Registry:
-    """`answer` takes what a peer asks. `now_s` is any clock that goes forward."""
+    """The registrations of a point. `answer` takes requests of peers. `now_s` is any clock that only goes forward."""
 
     def __init__(self, now_s: Callable[[], float], limits: RegistryLimits | None = None) -> None:
         self._now_s = now_s
@@ -95,7 +95,7 @@ class Registry:
         self._peers: dict[PeerId, _Peer] = {}
         self._addresses: dict[str, _Address] = {}
         self._count = 0
-        """Numbers of registrations; each namespace has its own in ascending order."""
+        """Number of the last registration; each namespace has its numbers in ascending order."""
         self._looked_s = now_s()
 
     def __len__(self) -> int:
@@ -104,7 +104,7 @@ class Registry:
     def answer(self, peer: PeerId, address: str, asked: RendezvousMessage) -> RendezvousMessage | None:
         """Return the answer to an authenticated peer; None if there is none.
 
-        `address` is what the peer's address counts as (`resources.address_group`).
+        `address` is the group of the peer's address (`resources.address_group`).
         """
         if self._now_s() - self._looked_s >= EXPIRY_S:
             self._expire()
@@ -146,7 +146,7 @@ class Registry:
         return Status.OK
 
     def _learn(self, peer: PeerId, known: _Peer, record: bytes) -> bool:
-        """Return True for the peer's own record, checked unless it is unchanged; the newest one is kept."""
+        """Return True for the peer's own record, which is checked unless it is known. The newest record is kept."""
         if record == known.record:
             return True
         if len(record) > self._limits.record_bytes:
@@ -160,7 +160,7 @@ class Registry:
         return opened.peer == peer
 
     def _make_room(self, made: _Registration, peer: _Peer, place: _Address) -> bool:
-        """Reserve what a registration needs; others give way, if they have more than their share."""
+        """Reserve memory for a registration. Others are removed for it if they have more than their share."""
         names = self._names.get(made.namespace, {})
         if len(names) >= self._limits.per_namespace:
             counts = Counter(kept.address for kept in names.values())
@@ -250,18 +250,18 @@ ANSWER_SECONDS = 15.0
 class PointLimits:
     registry: RegistryLimits = field(default_factory=RegistryLimits)
     streams: int = 8
-    """Requests of a peer at a time."""
+    """Maximum requests of a peer at a time."""
     stream_s: float = 60.0
     question_bytes: int = 8192
     questions: int = 64
-    """Requests that wait in a stream."""
+    """Maximum requests that wait in a stream."""
     rate: Rate = Rate(256, 16.0)
-    """Questions of a peer."""
+    """Rate of a peer's questions."""
     address_rate: Rate = Rate(2048, 64.0)
 
 
 class RendezvousPoint:
-    """Lets the peers of a host find each other."""
+    """A rendezvous point, at which the peers of a host find each other."""
 
     def __init__(self, host: NodeHost, limits: PointLimits | None = None) -> None:
         self.limits = limits or PointLimits()
@@ -274,7 +274,7 @@ class RendezvousPoint:
         host.handle(PROTOCOL, self._opened)
 
     def wait_s(self, peer: PeerId, address: str) -> float:
-        """One question of a peer more, if that is 0; else so long it has to wait."""
+        """Count a question of a peer and return 0, or return the seconds to wait before it."""
         return self._of_peer.wait_s(peer) or self._of_address.wait_s(address)
 
     def ended(self, peer: PeerId) -> None:
@@ -291,7 +291,7 @@ class RendezvousPoint:
 
 
 async def ask(host: NodeHost, point: PeerId, question: RendezvousMessage) -> RendezvousMessage:
-    """A connected point's answer; `StreamClosed`, `TimeoutError` or `ProtocolError` when there is none."""
+    """Return a connected point's answer. Raises `StreamClosed`, `TimeoutError` or `ProtocolError` without one."""
     async with asyncio.timeout(ANSWER_SECONDS):
         stream = await host.open_stream(point, [PROTOCOL])
         try:
@@ -307,7 +307,7 @@ async def ask(host: NodeHost, point: PeerId, question: RendezvousMessage) -> Ren
 
 
 class _Questions:
-    """A peer's questions: they wait for their turn, and the stream is not read while any does."""
+    """A peer's questions. They wait for their turn; meanwhile the stream is not read."""
 
     def __init__(self, point: RendezvousPoint, stream: Stream, address: str) -> None:
         self._point = point
@@ -335,12 +335,12 @@ class _Questions:
             self._stream.call_when_writable(self._over)
 
     def _over(self) -> None:
-        """The last answer has been taken, or never will be."""
+        """Free the place of the stream: the last answer has been taken, or never will be."""
         self._deadline.cancel()
         self._point.ended(self._stream.peer)
 
     def _answer(self) -> None:
-        """As many questions as can be answered now; come back for the rest."""
+        """Answer as many questions as possible now; the others are answered later."""
         stream = self._stream
         while self._waiting:
             if not stream.writable:
