@@ -15,7 +15,7 @@ _PLACES = {"Tables": "tables", "Trace": "rows", "java_home": "spark.java_home", 
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first used, so that other modules of this package need no pyarrow."""
+    """Import a name when it is first used. Other modules of this package need no pyarrow."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"hearsay.pipeline.{_PLACES[name]}"), name)

@@ -1,4 +1,4 @@
-"""From traces to tables: read the rows, compute all tables, put them into place."""
+"""From traces to tables: read the rows, compute all tables, and publish them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 Step = Callable[[str], None]
 STEPS = 4
 _OF_ROWS = ("drawn", "messages", "percentiles", "traffic", "parts", "spread", "changes")
-"""What is computed from the rows of the large classes; all other tables come from these."""
+"""Tables computed from the rows of the large classes; all other tables are computed from these."""
 
 
 def analyze(spark: SparkSession, runs: Sequence[RunFacts], outputs: Mapping[str, Folder], step: Step) -> None:
-    """Compute all tables of `runs` into `outputs` (by run name); `step` hears what comes next."""
+    """Compute all tables of `runs` into `outputs` (by run name). `step` is called with each step before it begins."""
     store = TableStore(outputs)
     try:
         tables = Tables(trace_of(spark, runs), store.scratch)
@@ -44,7 +44,7 @@ def analyze(spark: SparkSession, runs: Sequence[RunFacts], outputs: Mapping[str,
 
 
 def headlines(runs: Sequence[RunFacts], outputs: Mapping[str, Folder]) -> list[dict[str, Any]]:
-    """The contract of `hearsay analyze --json`: one object per run and topic."""
+    """Return the objects of `hearsay analyze --json`: one per run and topic."""
     lines: list[dict[str, Any]] = []
     for run in runs:
         rows: list[dict[str, Any]] = read_table(outputs[run.name].path, "headline").to_pylist()

@@ -1,6 +1,6 @@
-"""Following a run: analyse the files that are there, again and again, until its manifest says that it is complete.
+"""Following a run: analyse its files repeatedly until its manifest exists.
 
-Each analysis reads all files. Its tables are those of a batch over the same files, since it is one.
+Each analysis reads all files, so its tables equal those of `hearsay analyze` on the same files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SERIES_PATTERN = "[0-9]*/"
 
 @dataclass(slots=True)
 class Follower:
-    """Keeps the tables of one run fresh; call `tick` now and then."""
+    """Keeps the tables of one run up to date. Call `tick` repeatedly."""
 
     spark: SparkSession
     source: Folder
@@ -40,12 +40,12 @@ class Follower:
     window_us: int | None
     say: Callable[[str], object]
     conf: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Settings of the user, which stay as they are."""
+    """Settings of the user, which override ours."""
     _files: dict[str, TraceFile] = field(init=False, default_factory=dict[str, TraceFile])
     _shown: RunFacts | None = field(init=False, default=None)
 
     def tick(self) -> RunFacts | None:
-        """Refresh the tables if there is something new; the facts of the run once it is over and they are final."""
+        """Refresh the tables if there are new files. Returns the run's facts once its tables are final."""
         self.source.refresh(of_a_run)
         seal = _seal(self.source.path)
         facts = self._live_facts() if seal is None else self._sealed_facts(seal)
@@ -60,7 +60,7 @@ class Follower:
         return facts if seal is not None else None
 
     def _live_facts(self) -> RunFacts | None:
-        """The facts of a run of which these files are there; None before there is a row and the name of a topic."""
+        """Return the facts of a run without a manifest; None before there is a row and the name of a topic."""
         names = _names_in(self.source.path)
         self._files = {name: self._files.get(name) or _described(self.source.path, name) for name in names}
         files = tuple(self._files.values())
@@ -72,8 +72,8 @@ class Follower:
         return replace(facts, still_written=True, location=self.source.location) if facts.topics else None
 
     def _sealed_facts(self, seal: bytes) -> RunFacts | None:
-        """The facts of a run whose manifest is there; None if another one took its place meanwhile, as happens when a
-        series becomes a whole."""
+        """Return the facts of a run with a manifest; None if that was replaced meanwhile, as happens when a
+        series is joined into one run."""
         load_folders([self.source])  # a manifest that cannot be used is said to be so before anything else is done
         problems = verify(self.source.path)
         if _seal(self.source.path) != seal:
@@ -102,18 +102,18 @@ def of_a_run(name: str) -> bool:
 
 
 def has_begun(path: Path) -> bool:
-    """Whether there is a trace to follow."""
+    """Return whether there is a trace to follow."""
     return bool(_roots(path))
 
 
 def _seal(path: Path) -> bytes | None:
-    """The manifest as it is now."""
+    """Return the manifest's bytes; None without a manifest."""
     manifest = path / MANIFEST
     return read_bytes(manifest, MAX_BYTES) if manifest.exists() else None
 
 
 def _roots(path: Path) -> list[Path]:
-    """Where the run folders are: here, or the numbered ones of a live node's series, or these made a whole."""
+    """Return the run folders: the path itself, the numbered folders of a live node's series, or their joined run."""
     if (path / TRACE_FOLDER).is_dir():
         return [path]
     pattern = f"{WHOLE}/" if speaks_of_whole(path) else _SERIES_PATTERN
@@ -130,7 +130,7 @@ def _names_in(path: Path) -> list[str]:
 
 
 def _described(path: Path, name: str) -> TraceFile:
-    """A file as a manifest would list it, before there is one: no checksum."""
+    """Return a file's entry as in a manifest, without the checksum."""
     file = path / name
     metadata = open_trace_file(file).metadata
     groups = [metadata.row_group(number).column(Column.TIME_US) for number in range(metadata.num_row_groups)]

@@ -1,6 +1,6 @@
-"""The rows of runs as DataFrames: what all metrics are computed from.
+"""The rows of runs as DataFrames, from which all metrics are computed.
 
-`read` reads nothing but what describes a run (manifest, summary, scenario); Spark reads the rows when a table is
+`read` reads only the description of a run (manifest, summary, scenario); Spark reads the rows when a table is
 computed. Each class of the trace (docs/reference/trace.md) is one DataFrame over all runs, with the columns of the
 file and six of its run. Spark shows units and meanings as comments (docs/reference/tables.md).
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Known: TypeAlias = Mapping[str, str]
-"""By figure the SQL of whether it is known in the run of a row."""
+"""The SQL condition that a figure is known in the run of a row, by figure."""
 _OF_RUN = ("run", "run_start_us", "run_end_us", "simulated", "window_us", "stretch_s")
 _DESCRIPTION = "spark.job.description"
 _numbers = count()
@@ -47,18 +47,18 @@ WIDTHS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The rows of one or several runs, and what describes these."""
+    """The rows of one or several runs, and the runs' descriptions."""
 
     names: tuple[str, ...]
     """The names of the runs."""
     runs: DataFrame
     """A row per run: its clock, window, router and thresholds."""
     topics: DataFrame
-    """run, topic, topic_name."""
+    """Columns run, topic, topic_name."""
     nodes: DataFrame
-    """run, node, name: the nodes of the network; of an import those that traced."""
+    """Columns run, node, name: the nodes of the network; in an import the peers that traced."""
     planned: DataFrame
-    """run, kind, what, since_us, until_us: the disturbances of the scenarios."""
+    """Columns run, kind, what, since_us, until_us: the disturbances of the scenarios."""
     message: DataFrame
     rpc: DataFrame
     mesh: DataFrame
@@ -67,19 +67,19 @@ class Trace:
     exchange: DataFrame
 
     one_partition: bool
-    """Small enough for one task."""
+    """True if the rows are few enough for one task."""
     _lock: Lock = field(init=False, default_factory=Lock)
     _views: dict[int, tuple[DataFrame, str]] = field(init=False, default_factory=dict[int, tuple["DataFrame", str]])
 
     def local(self, arrow: Any, schema: StructType) -> DataFrame:
-        """Return rows that are in memory."""
+        """Return rows in memory as a DataFrame."""
         spark: Any = self.runs.sparkSession
         frame: DataFrame = spark.createDataFrame(arrow, schema)
         return frame.coalesce(1) if self.one_partition else frame
 
     @contextmanager
     def step(self, name: str) -> Generator[None]:
-        """Jobs of this thread have this description meanwhile, in Spark's UI and event log."""
+        """Give the jobs of this thread a description, in Spark's UI and event log."""
         context: Any = getattr(self.runs.sparkSession, "sparkContext", None)  # Connect has none
         before = context and context.getLocalProperty(_DESCRIPTION)
         if context:
@@ -111,7 +111,7 @@ class Trace:
 
 
 class Frames(Protocol):
-    """The DataFrames of a trace, and those of questions, by name: questions read them."""
+    """The DataFrames of a trace and of questions, by name, as questions read them."""
 
     @property
     def known(self) -> Known: ...
@@ -161,7 +161,7 @@ def trace_of(spark: SparkSession, runs: Sequence[RunFacts]) -> Trace:
 
 
 def _few(spark: Any, rows: Sequence[tuple[Any, ...]], kind: str) -> DataFrame:
-    """Return rows that are here already, by way of Arrow: a plan that holds them needs no Python worker."""
+    """Return rows in memory as a DataFrame, from Arrow: such a plan needs no Python worker."""
     frame = FRAMES[kind]
     lines = [dict(zip(frame.names, row, strict=True)) for row in rows]
     return spark.createDataFrame(pa.Table.from_pylist(lines, arrow_schema(frame)), StructType.fromDDL(frame.ddl))
@@ -186,7 +186,7 @@ def stretch_s(length_us: int) -> int:
 
 
 def _class_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str) -> DataFrame:
-    """A scan per run, whose facts are constants in it: they cost no work per row."""
+    """Return the rows of a class, by one scan per run. The run's facts are constants in it, without work per row."""
     with_run: Any = StructType.fromDDL(FRAMES["rows"].ddl)
     scans = [
         spark.read.schema(with_run[: -len(_OF_RUN)])
@@ -215,7 +215,7 @@ def _literal(value: str | int) -> str:
 
 
 def of_runs(runs: Collection[str], count: int) -> str:
-    """Return SQL for the text of a query: whether a row is of one of these runs, out of `count`."""
+    """Return the SQL condition that a row is of one of these runs, out of `count`."""
     if len(runs) in (0, count):
         return str(bool(runs)).lower()
     names = ", ".join(map(_literal, sorted(runs)))
@@ -223,7 +223,7 @@ def of_runs(runs: Collection[str], count: int) -> str:
 
 
 def _nodes(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
-    """The peers of the dictionaries that are nodes: a script that hands messages in is none; of an import, those that
+    """Return the peers that are nodes: scripts that inject messages are not. In an import, those that
     traced."""
     name = f"{DICTIONARIES}/peers.parquet"
     scans = [

@@ -6,7 +6,7 @@
 A table is computed when it is first used. The SQL of its function (`pipeline.questions`) names the tables that it
 reads, which are computed before.
 
-Most tables are small, whatever the trace holds: they come to the driver, which reads them from memory from then on.
+Most tables are small for any trace: they come to the driver, which then reads them from memory.
 The others grow with the rows of the trace. Spark writes them as Parquet into a scratch folder and reads them from
 there, which keeps plans short, and a lost executor loses nothing. Without such a folder Spark keeps them itself. In a
 small trace all tables are small.
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 THREADS = 3
-"""While one query is planned, tasks of another run."""
+"""Number of threads: while one query is planned, tasks of another run."""
 
 
 def _by_name(*made: Callable[[Frames], DataFrame]) -> dict[str, Callable[[Frames], DataFrame]]:
@@ -69,12 +69,12 @@ _SMALL = _by_name(
     quality.quality, headline.headline,
 )  # fmt: skip
 _READ_ONCE = _by_name(messages.receipts, messages.members, messages.summed, mesh.times, traffic.control_shares)
-"""Spark makes their rows where they are read."""
+"""Tables whose rows Spark computes where they are read."""
 
 
 @dataclass
 class _Collected:
-    """Rows that the driver keeps."""
+    """Rows in the memory of the driver."""
 
     trace: Trace
     arrow: Any
@@ -94,7 +94,7 @@ class Tables:
         self._lock = Lock()
         self._results: dict[str, Future[Any]] = {}
         self.arrow: dict[str, Any] = {}
-        """The tables that the driver keeps, as Arrow tables."""
+        """The tables in the memory of the driver, as Arrow tables."""
 
     def __getitem__(self, name: str) -> DataFrame:
         """Return a table with the columns, order and types that are declared for it."""
@@ -123,7 +123,7 @@ class Tables:
         return found.frame if isinstance(found, _Collected) else found
 
     def _result(self, name: str) -> Any:
-        """Return a DataFrame, or what the driver keeps; it is computed once, also if several threads ask."""
+        """Return a DataFrame, or the driver's rows. They are computed once, even if several threads ask."""
         with self._lock:
             found = self._results.get(name)
             future = self._results.setdefault(name, Future())

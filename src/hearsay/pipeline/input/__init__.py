@@ -1,1 +1,1 @@
-"""What is known of a run before a row is read, and its rows."""
+"""The facts of a run that are known before its rows are read, and its rows."""

@@ -17,7 +17,7 @@ from hearsay.trace.write.run_folder import DICTIONARIES
 
 LOSS, PARTITION, CUT, CRASH, CHURN = "loss", "partition", "cut", "crash", "churn"
 OF_NODES = (CRASH, CHURN)
-"""Kinds that take nodes down: rows of the trace say exactly when."""
+"""Kinds that take nodes down. The trace has rows with the exact times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class PlannedDisturbance:
 
 
 def planned_in(scenario: Mapping[str, Any], end_us: int) -> tuple[PlannedDisturbance, ...]:
-    """The disturbances of a scenario, in the order of their beginning; without one there are none."""
+    """Return the disturbances of a scenario, in the order of their beginning; none without a scenario."""
     faults = scenario.get("faults", {})
     found = [
         *_loss(scenario.get("loss", {}), end_us),
@@ -109,7 +109,7 @@ class Thresholds:
 
 
 def thresholds_in(scenario: Mapping[str, Any]) -> Thresholds | None:
-    """Those of all routers that keep scores; None if none does, or they differ."""
+    """Return the thresholds that all scoring routers share; None if there are none, or they differ."""
     routers = [scenario.get("router", {}), *(each.get("router", {}) for each in scenario.get("population", ()))]
     tables = [router["score"]["thresholds"] for router in routers if "thresholds" in router.get("score", {})]
     found = {Thresholds(*(float(table[name]) for name in ("gossip", "publish", "graylist"))) for table in tables}
@@ -119,15 +119,15 @@ def thresholds_in(scenario: Mapping[str, Any]) -> Thresholds | None:
 DEFAULT_WINDOW_US = 30_000_000
 SCRIPT_ROLE = "script"
 TRACED_ROLE, MENTIONED_ROLE = "traced", "mentioned"
-"""Roles of peers in an imported trace: those whose traces these are, and others."""
+"""Roles of peers in an imported trace: peers that traced, and peers that others mention."""
 _NO_ROUTERS = (SCRIPT_ROLE, TRACED_ROLE, MENTIONED_ROLE)
 LONGEST_S = 10_000_000_000
-"""Longer than Unix time, which live nodes keep, will be for centuries."""
+"""Maximum length of a run in seconds. It exceeds Unix time, which live nodes use, for centuries."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """One run. `name` is unique among the runs of an analysis."""
+    """The facts of a run. `name` is unique among the runs of an analysis."""
 
     name: str
     path: Path
@@ -135,32 +135,32 @@ class RunFacts:
     router: str
     topics: dict[int, str]
     nodes: tuple[int, ...]
-    """All peers that are nodes of the network; a script that hands messages in is none. Of an import, those that
+    """The peers that are nodes of the network: scripts that inject messages are not. In an import, the peers that
     traced."""
     start_us: int
-    """Where the run's clock starts: 0 in a simulation; the first row of a trace of real nodes, whose clocks are the
-    world's. Tables that count seconds count from here."""
+    """Start of the run's clock: 0 in a simulation; the first row of a trace of real nodes, which have Unix time.
+    Seconds in tables count from here."""
     end_us: int
     window_us: int
     simulated: bool
-    """A simulator sees all; the trace of real nodes knows what these saw."""
+    """True for a simulation, whose trace has all events. The trace of real nodes has what these saw."""
     disturbances: tuple[PlannedDisturbance, ...]
-    """What the scenario says will go wrong."""
+    """The disturbances in the scenario."""
     uplink_bits_per_s: int | None
-    """The limit of a node's uplink; none is known or there is none."""
+    """The limit of a node's uplink; None if unknown or unlimited."""
     thresholds: Thresholds | None
-    """Of the scores that its routers give; none are known, or they differ."""
+    """The thresholds of the routers' scores; None if unknown, or if they differ."""
     still_written: bool = False
-    """Its writer has not sealed it yet, and may go on."""
+    """True if its writer has not finished it, and may go on."""
     location: str = ""
-    """Where Spark reads it, if not at `path`."""
+    """The path or URI for Spark, if it is not `path`."""
 
     @property
     def rows(self) -> int:
         return sum(file.rows for file in self.manifest.trace.files)
 
     def place(self, name: str) -> str:
-        """The path or URI of a file of the run, for Spark."""
+        """Return the path or URI of a file of the run, for Spark."""
         return f"{self.location or self.path}/{name}"
 
     def files(self, trace_class: str) -> list[TraceFile]:
@@ -168,7 +168,7 @@ class RunFacts:
 
 
 def load_runs(paths: list[Path], window_us: int | None = None) -> list[RunFacts]:
-    """The facts of these run folders, in order; names that occur twice get a number."""
+    """Return the facts of these run folders, in order. Repeated names get a number."""
     facts: list[RunFacts] = []
     taken: Counter[str] = Counter()
     for path in paths:
@@ -180,7 +180,7 @@ def load_runs(paths: list[Path], window_us: int | None = None) -> list[RunFacts]
 
 
 def facts_of(name: str, path: Path, manifest: Manifest, window_us: int | None) -> RunFacts:
-    """The facts of one run with this manifest."""
+    """Return the facts of a run with this manifest."""
     if not manifest.trace.files:
         raise RunFolderError(f"{path}: holds no trace; simulate with --trace full")
     summary = summary_of(path)
@@ -215,7 +215,7 @@ def facts_of(name: str, path: Path, manifest: Manifest, window_us: int | None) -
 
 
 def _window_in(path: Path, scenario: Mapping[str, Any]) -> int:
-    """How long a node must stay to be eligible: the scenario's `linger_s`, or `DEFAULT_WINDOW_US`."""
+    """Return how long a node must stay in a topic to be eligible: `linger_s`, or `DEFAULT_WINDOW_US`."""
     linger_s = scenario.get("linger_s")
     return DEFAULT_WINDOW_US if linger_s is None else _micros(path / "scenario.toml", "linger_s", linger_s)
 
@@ -233,7 +233,7 @@ def _uplink_in(scenario: dict[str, Any]) -> int | None:
 
 
 def summary_of(path: Path) -> dict[str, Any]:
-    """What the engine said; empty where there was none."""
+    """Return the summary of the engine; empty without one."""
     file = path / "summary.json"
     if not file.exists():
         return {}
@@ -244,7 +244,7 @@ def summary_of(path: Path) -> dict[str, Any]:
 
 
 def scenario_of(path: Path) -> dict[str, Any]:
-    """The resolved scenario; empty for a trace of something else than a simulation."""
+    """Return the resolved scenario; empty if the trace is not of a simulation."""
     file = path / "scenario.toml"
     if not file.exists():
         return {}

@@ -1,1 +1,1 @@
-"""Result tables: their columns, and how they replace older ones."""
+"""Result tables: their columns, and how new files replace older ones."""

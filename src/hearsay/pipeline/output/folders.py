@@ -1,9 +1,10 @@
-"""A folder that an analysis reads a run from, or writes tables into. Names are paths in it, with slashes.
+"""A folder from which an analysis reads a run, or into which it writes tables. Names are relative paths with slashes.
 
 Rules:
 
-* An analysis writes into the run itself, or into a folder of its own. Either is ours (`trace.folder.own_folders`),
-  and so are the folders of tables in it. One analysis at a time writes there, except in a store.
+* An analysis writes into the run, or into a separate folder. Either is made by this program
+  (`trace.folder.own_folders`), and so are the folders of tables in it. One analysis at a time writes there, except in
+  a store.
 * Only tables of the same run go into the folder of a run: tables of another run would take its manifest's place.
 """
 
@@ -30,33 +31,33 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.work = WORK
-        """The folder in it where an analysis works; no other one writes there."""
+        """The name of the folder in which this analysis works alone."""
 
     def is_left(self, since_us: int) -> bool:
-        """Return True for files that no analysis at work can need, if theirs began then."""
+        """Return True for files that no running analysis can need, if their analysis began at that time."""
         return True
 
     def __str__(self) -> str:
-        """As it was given."""
+        """Return the path as given."""
         return str(self.path)
 
     @property
     def location(self) -> str:
-        """The path or URI for Spark, whose tasks may run in another folder than this process."""
+        """Return the path or URI for Spark, whose tasks may have another working directory."""
         return str(self.path.absolute())
 
     @property
     def store(self) -> str:
-        """The file system: files move between folders with the same one."""
+        """Return the file system. Files can move between folders with the same one."""
         return ""
 
     @property
     def identity(self) -> str | Path:
-        """Equal if two folders are the same."""
+        """Return a value that is equal for equal folders."""
         return self.path.resolve()
 
     def claim(self, run: Path) -> AbstractContextManager[object]:
-        """Be the only one who writes here: this is the run's folder, or one in a folder that was named for tables."""
+        """Lock the folder for writing: it is the run's folder, or one in a folder given for tables."""
         of_the_run = (Holds.RUN, Holds.SERIES) if is_same(run, self.path) else ()
         inner = (METRICS_FOLDER, DICTIONARIES)
         if not of_the_run:
@@ -67,25 +68,25 @@ class Folder:
         return claim(place, Holds.TABLES, also=of_the_run, inner=inner)
 
     def own(self, name: str, what: Holds) -> None:
-        """Make a folder in it; RunFolderError if there is one that is not ours."""
+        """Create a folder in it. Raises `RunFolderError` if there is one that this program has not made."""
         require_ours(self.path / name, what)
         (self.path / name).mkdir(parents=True, exist_ok=True)
         mark(self.path / name, what)
 
     def problems(self) -> list[str]:
-        """Return the problems of the run in it; RunFolderError if it is none."""
+        """Return the problems of the run in it. Raises `RunFolderError` if it has no run."""
         return verify(self.path)
 
     def refresh(self, wanted: Callable[[str], bool]) -> None:
-        """Bring the files with such names to `path`, and remove those that are gone."""
+        """Copy the files with wanted names to `path`, and remove those that are gone."""
 
     def files(self, name: str) -> list[str]:
-        """All files in a folder in it, and in those below; links are none, and are not followed."""
+        """Return all files below a folder in it, except symbolic links, which are not followed."""
         found = (file for file in (self.path / name).rglob("*") if file.is_file() and not file.is_symlink())
         return [file.relative_to(self.path).as_posix() for file in found]
 
     def put(self, name: str) -> None:
-        """Bring a file that was written below `path` to the folder."""
+        """Copy a file that was written below `path` to the folder."""
 
     def take(self, source: Folder, name: str, new: str) -> None:
         """Move a file of a folder of the same store here, under a new name."""
@@ -99,7 +100,7 @@ class Folder:
 
 
 def load_folders(folders: Sequence[Folder], window_us: int | None = None) -> list[RunFacts]:
-    """The facts of the runs in these folders."""
+    """Return the facts of the runs in these folders."""
     runs = load_runs([folder.path for folder in folders], window_us)
     return [replace(run, location=folder.location) for run, folder in zip(runs, folders, strict=True)]
 

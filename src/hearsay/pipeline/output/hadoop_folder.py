@@ -1,14 +1,14 @@
-"""A folder in a store that Hadoop can name (`s3a:`, `hdfs:`, ...), by the file systems and settings of a session.
+"""A folder in a store that Hadoop can access (`s3a:`, `hdfs:`, …), with the file systems and settings of a session.
 
 PySpark reads files by name, but has no public way to write, move or remove one, except over Connect
 (`copyFromLocalToFs`). So this module, and no other, calls the JVM of a session.
 
 Rules:
 
-* `path` is a folder of this machine. Small files are read and written there, and copied.
+* `path` is a local folder. Small files are read and written there, and copied.
 * Spark reads the rows of a run and writes large tables at `location`.
-* A store has no lock. Analyses at the same time have work folders of their own, and the one that begins to publish
-  last wins. Files without a manifest may be those of another one; after a week they are left by one that was killed.
+* A store has no lock. Concurrent analyses have their own work folders, and the one that begins to publish
+  last wins. Files without a manifest may belong to another analysis; after a week that counts as killed.
 """
 
 from __future__ import annotations
@@ -143,13 +143,13 @@ class HadoopFolder(Folder):
         super().remove(name)
 
     def _found(self, name: str) -> dict[str, tuple[int, int]]:
-        """Size and time of change of all files below."""
+        """Return size and modification time of all files below."""
         start = len(self._store.makeQualified(self._at("")).toString()) + 1
         files = self._files(self._at(name))
         return {file.getPath().toString()[start:]: (file.getLen(), file.getModificationTime()) for file in files}
 
     def _files(self, path: Any) -> Iterator[Any]:
-        """Yield what is below, folder by folder: a recursive listing fails where others remove a file meanwhile."""
+        """Yield all files below, folder by folder: a recursive listing fails if a file is removed meanwhile."""
         try:
             inside = self._store.listStatus(path)
         except self._java_error as error:

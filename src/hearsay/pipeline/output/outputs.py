@@ -1,4 +1,4 @@
-"""The outputs of an analysis: who may write them, and the files that a report needs in addition to the tables."""
+"""The outputs of an analysis: their locks, and the files that a report needs in addition to the tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_for_a_report(name: str) -> bool:
 
 @contextmanager
 def claimed_outputs(runs: Mapping[str, Path], outputs: Mapping[str, Folder]) -> Generator[None]:
-    """Hold the outputs of these runs, by name; raises if they are not ours, or another process writes there."""
+    """Hold the outputs of these runs, by name. Raises if one is not ours, or another process writes there."""
     with ExitStack() as claimed:
         taken: set[str | Path] = set()
         for name, output in outputs.items():

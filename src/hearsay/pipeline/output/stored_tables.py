@@ -1,6 +1,6 @@
-"""Result tables as they are read again: Arrow tables with the declared columns.
+"""Stored result tables, as Arrow tables with the declared columns.
 
-The manifest with the largest number names their files; no other file counts.
+The manifest with the largest number names their files; other files are ignored.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _TYPES = {
 
 
 def arrow_schema(table: TableSchema) -> Any:
-    """The Arrow schema of a table."""
+    """Return the Arrow schema of a table."""
     return pa.schema([(name, _TYPES[column.kind]) for name, column in table.columns.items()])
 
 
 def number_of(name: str) -> int:
-    """The number of a manifest of tables, by its path in the output; 0 of another file."""
+    """Return the number of a manifest of tables, by its path in the output; 0 for other files."""
     found = _MANIFEST.fullmatch(name)
     return int(found[1]) if found else 0
 
 
 def stored_files(output: Path, table: str) -> list[Path]:
-    """The files of a table that was written to its end; none of another."""
+    """Return the files of a published table; none if it is not published."""
     for _ in range(_TRIES):
         manifests = [f"{METRICS_FOLDER}/{file.name}" for file in (output / METRICS_FOLDER).glob("manifest-*.json")]
         latest = max(manifests, key=number_of, default="")
@@ -56,7 +56,7 @@ def stored_files(output: Path, table: str) -> list[Path]:
 
 
 def read_table(output: Path, table: str) -> Any:
-    """A stored table as an Arrow table."""
+    """Return a stored table as an Arrow table. Raises `RunFolderError` without one."""
     files = stored_files(output, table)
     if not files:
         raise RunFolderError(f"{output}: has no table {table}; run hearsay analyze {output} first")

@@ -1,16 +1,17 @@
-"""Where result tables are written: aside first, then into `metrics/`, and a manifest that names their files.
+"""The writing of result tables: first aside, then into `metrics/`, then a manifest that names their files.
 
 Rules:
 
-* Tables of a run are written into a work folder next to its `metrics/`. When all are there, their files move into
-  `metrics/`, under names that were never used; then a manifest with the next number appears. Readers trust the files
-  of the latest manifest, and no others. At last the files of earlier analyses go.
-* A failure or a kill at any time leaves the tables of the last manifest whole; the next analysis removes the rest.
-* Only files that an analysis wrote are removed, by their names. The caller holds the outputs (`claimed_outputs`).
+* Tables of a run are written into a work folder next to its `metrics/`. When all are complete, their files move into
+  `metrics/`, under names that were never used; then a manifest with the next number appears. Readers use the files
+  of the latest manifest only. At last the files of earlier analyses are removed.
+* A failure or a kill at any time leaves the tables of the last manifest complete; the next analysis removes the rest.
+* Only files that an analysis wrote are removed, by their names. The caller has locked the outputs
+  (`claimed_outputs`).
 * The number of a manifest is the time when its analysis began to publish, and its files have it in their names: so
   analyses that write to a store at the same time never share a name, and remove nothing that another one publishes.
 * A table without rows is a file without rows: readers find all tables, always.
-* This needs no more of a file system than that a file appears whole under a new name.
+* A file system must only let a file appear whole under a new name.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _OURS = re.compile(rf"{METRICS_FOLDER}/(?:{'|'.join(TABLES)})/(?:{_PART}|\.{_PAR
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file of a table of one run, before it is in place."""
+    """A file of one run's table that is not published yet."""
 
     table: str
     folder: Folder
@@ -56,10 +57,10 @@ class _File:
 
 
 class TableStore:
-    """The tables of one analysis on their way into the output folders."""
+    """The tables of one analysis until they are published."""
 
     def __init__(self, outputs: Mapping[str, Folder]) -> None:
-        """`outputs` names the folder of each run in which `metrics/` shall appear."""
+        """Create the work folders. `outputs` has the folder of each run in which `metrics/` shall appear."""
         self._outputs = outputs
         self._written: dict[str, list[_File]] = defaultdict(list)
         self._unused = token_hex(4)
@@ -70,19 +71,19 @@ class TableStore:
 
     @property
     def scratch(self) -> str:
-        """A folder for what the tables are made of; it goes with the work folder."""
+        """Return a folder for intermediate results; it is removed with the work folder."""
         folder = next(iter(self._outputs.values()))
         return f"{folder.location}/{folder.work}/scratch"
 
     def write(self, table: str, rows: Any) -> None:
-        """Store a table of all runs that is in memory, as Arrow; sorted, so that equal tables are equal files."""
+        """Store an Arrow table of all runs, which is sorted, so that equal tables give equal files."""
         schema = arrow_schema(TABLES[table])
         in_order = rows.select(schema.names).cast(schema).sort_by([(name, "ascending") for name in schema.names])
         for run in self._outputs:
             self._write_file(run, table, in_order.filter(compute.field("run") == run))
 
     def write_with_spark(self, table: str, rows: DataFrame) -> None:
-        """Store a table of all runs that Spark computes: one job for each file system."""
+        """Store a table of all runs that Spark computes, by one job for each file system."""
         keyed = rows.selectExpr("*", "sha2(cast(run as binary), 256) as key")
         for store in {folder.store: folder for folder in self._outputs.values()}.values():
             runs = [run for run, folder in self._outputs.items() if folder.store == store.store]
@@ -106,13 +107,13 @@ class TableStore:
         self._written[run].append(_File(table, folder, name))
 
     def publish(self) -> None:
-        """Put the tables into place."""
+        """Publish the tables."""
         for run, folder in self._outputs.items():
             _publish(folder, self._written[run], self._unused)
         self.discard()
 
     def discard(self) -> None:
-        """Remove what is not in place."""
+        """Remove the files that are not published."""
         for folder in self._outputs.values():
             with suppress(Exception):  # of a JVM that is gone, too: what ended it is the error to raise
                 folder.remove(folder.work)

@@ -3,7 +3,7 @@
 `docs/reference/metrics.md` says how each figure is computed. Rules:
 
 * `run` is the name of the run, `topic` its number (null: the run as a whole), times are integer microseconds of the
-  run's clock, ratios lie between 0 and 1. Where there is nothing to count, a figure is null, never NaN.
+  run's clock, ratios are between 0 and 1. A figure without anything to count is null, never NaN.
 * A table is written whole or not at all, as `metrics/NAME/*.parquet`, and a manifest names its files (`table_store`).
 """
 
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 METRICS_FOLDER = "metrics"
 
 MESH_LAYER, NEIGHBOURS_LAYER, TREE_LAYER = "mesh", "neighbours", "tree"
-"""Which links a row of `mesh`, `degrees` and `mesh_links` is about: a router has a mesh, or neighbours and a tree."""
+"""The layers of links in `mesh`, `degrees` and `mesh_links`: a router has a mesh, or neighbours and a tree."""
 
 
 class ColumnFacts(NamedTuple):

@@ -1,4 +1,4 @@
-"""Nodes that come and go, stretch by stretch of the run, and how the messages published then fared."""
+"""The nodes that are up, stretch by stretch of the run, and the delivery of the messages published then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peer exchange: dials of peers that PRUNEs named, and the connections that came of them, over time."""
+"""Peer exchange: dials of peers that PRUNEs named, and the connections that they led to, over time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hearsay.pipeline.rows import Frames
 def exchange(frames: Frames) -> DataFrame:
     """Return the table `exchange`.
 
-    A connection comes of a dial if the dial is the last event before it that the node recorded of this peer, and the
+    A dial leads to a connection if it is the node's last event about this peer before the connection, and the
     node has not started again since. Events of one time are in the order of `place`. `nodes` counts each node once,
     with its first such connection.
     """

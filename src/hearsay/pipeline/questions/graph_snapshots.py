@@ -4,7 +4,7 @@ A snapshot is a graph over the members of the topic at that time; components and
 graph that has an edge where either end has a link. Spark has no operation for these, so numpy and scipy draw them.
 
 In the trace of real nodes links lead to nodes that did not trace, whose membership is unknown: such links count for
-the degree of the node that has them, and the shape of the graph is not known.
+the degree of the node that has them, and the shape of the graph is unknown.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _shape(graph: Any) -> Line:
 
 
 def _pictured(links: Links) -> Links:
-    """Return the links among a sample of nodes that hang together."""
+    """Return the links among a connected sample of nodes."""
     nodes = np.unique(np.concatenate((links.node, links.remote)))
     if len(nodes) <= PICTURED_NODES:
         return links
@@ -150,9 +150,9 @@ def _pictured(links: Links) -> Links:
 
 
 def largest_diameter(graph: Any, labels: Ints) -> int:
-    """Return the longest of the shortest paths found by four sweeps in the largest component: never too large.
+    """Return a diameter of the largest component, as the longest shortest path of four sweeps: never too large.
 
-    Each sweep starts at the farthest node of the one before; on random graphs it is exact or one too small.
+    Each sweep starts at the farthest node of the one before; on random graphs the result is exact or one too small.
     """
     start = int(np.flatnonzero(labels == np.bincount(labels).argmax())[0])
     longest = 0

@@ -1,4 +1,4 @@
-"""The answers: a line per topic of a run, joined from the other tables."""
+"""The table of main figures: a line per topic of a run, joined from the other tables."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Latencies of all deliveries of a topic: their distribution by hops, and exact percentiles.
 
-No task holds the latencies: counts by rounded latency say in which bucket a rank lies, and only these few buckets are
+No task holds all latencies: counts by rounded latency give the bucket of a rank, and only these few buckets are
 counted to the microsecond.
 """
 

@@ -1,4 +1,4 @@
-"""The figures that the trace of a run can give, and why it cannot give the others."""
+"""The figures that the trace of a run can give, and the reasons why it cannot give others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def measured(frames: Frames) -> DataFrame:
 
 
 def known(trace: Trace, measured: Any) -> Known:
-    """Return for each figure the SQL of whether it is known in the run of a row."""
+    """Return for each figure the SQL condition that it is known in the run of a row."""
     rows = measured.to_pylist()
     runs = {figure: {row["run"] for row in rows if row["figure"] == figure and row["measured"]} for figure in FIGURES}
     return {figure: of_runs(those, len(trace.names)) for figure, those in runs.items()}

@@ -3,7 +3,7 @@
 A router has a mesh (GRAFT and PRUNE), or like episub active neighbours, and among their links those of a tree. Each
 of these is a *layer*; a link of the tree ends with the neighbour at the latest.
 
-Spark computes when which link existed. Components and diameter need a graph: numpy and scipy draw a few snapshots of
+Spark computes the times of each link. Components and diameter need a graph: numpy and scipy draw a few snapshots of
 a topic at once, from the links that existed then (`graph_snapshots`).
 """
 
@@ -24,7 +24,7 @@ _TOGETHER = 10
 """Snapshots that one task draws from the same links."""
 _SECOND = 1_000_000
 _ENDS, _STARTS = 0, 1
-"""At the same microsecond an end comes before a start, and a node that goes down comes last."""
+"""At the same microsecond an end comes before a start, and the stop of a node comes last."""
 _LAYERS = {
     MESH_LAYER: {"graft": _STARTS, "prune": _ENDS},
     NEIGHBOURS_LAYER: {"neighbor_up": _STARTS, "neighbor_down": _ENDS},
@@ -41,9 +41,9 @@ _DRAWN = TableSchema("", {"kind": COMMON["kind"], **_TABLE["mesh"], **_TABLE["de
 
 
 def links(frames: Frames) -> DataFrame:
-    """Return when which link existed: run, topic, layer, node, remote, since_us, until_us (exclusive).
+    """Return the times of all links: run, topic, layer, node, remote, since_us, until_us (exclusive).
 
-    A link ends with its PRUNE or the like, or when its node goes down, which the last window finds going backwards.
+    A link ends with its PRUNE or the like, or when its node goes down; the last window looks for that.
     """
     return frames.query(f"""
         with layers as (select * from values {_CHANGES} as layers(layer, event, change)),
@@ -122,7 +122,7 @@ def mesh_links(frames: Frames) -> DataFrame:
 
 
 def _draw(key: tuple[Any, ...], alive: Any, there: Any) -> Any:
-    """Return what one group draws; this runs in a task."""
+    """Return the lines of one group. This runs in a task."""
     group = dict(zip(_GROUP, (each.as_py() for each in key), strict=True))
     lines = [line | group for line in draw(alive, there)] if len(there) else []
     return pa.Table.from_pylist(lines, arrow_schema(_DRAWN))

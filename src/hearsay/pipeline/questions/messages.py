@@ -2,8 +2,8 @@
 
 Rules:
 
-* Eligible for a message is a node that is in its topic from the publication until the window of the message closes.
-  A node whose application refuses the message is not eligible, and none is if no node took it.
+* A node is eligible for a message if it is in the topic from the publication until the window of the message closes.
+  A node whose application refuses the message is not eligible, and no node is if none accepted it.
 * Percentiles of a message come from one sorted array of its deliveries, which holds as many values as the topic has
   nodes.
 """
@@ -17,7 +17,7 @@ from hearsay.pipeline.rows import Frames
 ARRIVES = "(event = 'send_rpc' and time_us + delay_us < run_end_us)"
 """A copy that arrives: it was sent, and its flight is known and over before the run ends."""
 VANISHES = "(event = 'drop_rpc' and time_us < run_end_us and reason in ('lost', 'unreachable'))"
-"""A copy that was sent and did not arrive after all."""
+"""A copy that was sent and did not arrive."""
 
 
 def sent(frames: Frames) -> DataFrame:
@@ -39,8 +39,8 @@ def sent(frames: Frames) -> DataFrame:
 
 
 def receipts(frames: Frames) -> DataFrame:
-    """Return what nodes did with messages: a row for each delivery and reject, and for each copy that a script handed
-    over, with what is known of the message.
+    """Return a row for each delivery and reject of a message, and for each copy that a script injected,
+    with the message's publication.
 
     latency_us is null if no publication is known. `away`: the node is not the publisher. `eligible`: the node is a
     member of the topic from the publication until the window closes. Spark makes these rows and sums them up at once.
@@ -56,10 +56,10 @@ def receipts(frames: Frames) -> DataFrame:
 
 
 def members(frames: Frames) -> DataFrame:
-    """Return how many nodes are members of the topic while the window of a message is open: run, message, members.
+    """Return the number of nodes that are members during the whole window of a message: run, message, members.
 
-    Members since the publication at the latest, less those who left before the window closes: of these, memberships
-    that begin after the publication were never among the first. They lie within one window, so a bucket of time
+    These are the members at the publication, minus those that left before the window closes; of these, memberships
+    that begin after the publication do not count. They are within one window, so a bucket of time
     finds them.
     """
     return frames.query("""
@@ -92,7 +92,7 @@ def members(frames: Frames) -> DataFrame:
 
 
 def percentile(values: str, percent: int) -> str:
-    """SQL for a percentile of a sorted array of integers: linear between order statistics, exact to a hundredth."""
+    """Return SQL for a percentile of a sorted array of integers, linear between order statistics, to a hundredth."""
     position = f"((size({values}) - 1) * {percent})"
     below = f"get({values}, cast({position} div 100 as int))"
     above = f"coalesce(get({values}, cast({position} div 100 as int) + 1), {below})"
@@ -100,13 +100,13 @@ def percentile(values: str, percent: int) -> str:
 
 
 def reached(percent: int) -> str:
-    """SQL for the time until this share of the eligible had the message; null if they never had."""
+    """Return SQL for the time until this share of the eligible nodes had the message; null if they never had."""
     return f"if(eligible > 0, get(firsts, cast((eligible * {percent} + 99) div 100 as int) - 1), null)"
 
 
 def taken(frames: Frames) -> DataFrame:
-    """Return a row per message with arrays of what its nodes did: latencies and hops of its deliveries (hops -1 if
-    they are not known), and the nodes that took, rejected or refused it."""
+    """Return a row per message with arrays: latencies and hops of its deliveries (hops -1 if
+    unknown), and the nodes that accepted, rejected or refused it."""
     return frames.query("""
         with marked as (
           select *, event = 'deliver' as taken, event = 'deliver' and away as counts,
@@ -134,11 +134,11 @@ _BY_NODE = "array_sort(arrays_zip(eligible_nodes, eligible_latencies))"
 _FIRSTS = f"""transform(
     filter({_BY_NODE}, (one, place) -> place = 0 or get({_BY_NODE}, place - 1).eligible_nodes <> one.eligible_nodes),
     one -> one.eligible_latencies)"""
-"""SQL for the latency of the earliest delivery at each node: one that went down and came back may have two."""
+"""SQL for the latency of the earliest delivery at each node: a node that restarted may have two."""
 
 
 def summed(frames: Frames) -> DataFrame:
-    """Return a row per message with all that is known of it: sums, sorted latencies, and first deliveries at eligible
+    """Return a row per message with its sums, sorted latencies, and first deliveries at eligible
     nodes."""
     return frames.query(f"""
         with joined as (
@@ -162,7 +162,7 @@ def summed(frames: Frames) -> DataFrame:
 
 
 def messages(frames: Frames) -> DataFrame:
-    """Return the table `messages`, and how many deliveries of a message at a node were not the first (`repeated`)."""
+    """Return the table `messages`, with the number of repeated deliveries at a node (`repeated`) in addition."""
     percentiles = ", ".join(f"{percentile('latencies', each)} as p{each}_us" for each in (50, 90, 99))
     delivery = frames.known["delivery"]
     times = ", ".join(f"if({delivery}, {reached(each)}, null) as t{each}_us" for each in (50, 90, 99, 100))

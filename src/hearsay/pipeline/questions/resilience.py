@@ -5,7 +5,7 @@ Rules:
 * The scenario names disturbances. Nodes that go up or down without one, and of real nodes connections that end, are
   found in the trace, between the first and the last message.
 * A message is published *before* a disturbance if its window closes before it, *after* it if it is published later
-  than its end, and *during* it otherwise. A disturbance that nothing undoes ends as it begins.
+  than its end, and *during* it otherwise. A disturbance without an end ends as it begins.
 * All disturbances together last from the first to the last row of a node that goes up or down (of real nodes: or of a
   connection that ends) and partition and cut, after the first message of the topic. Loss is there throughout: it
   counts only where there is nothing else.

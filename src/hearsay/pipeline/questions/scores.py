@@ -20,11 +20,11 @@ _FRACTION = "(bytes & 4503599627370495)"
 _VALUE = f"""case when {_EXPONENT} = 0 then {_SIGN} * {_FRACTION} * pow(2D, -1074D)
     when {_EXPONENT} = 2047 then if({_FRACTION} = 0, {_SIGN} * double('infinity'), double('nan'))
     else {_SIGN} * (1D + {_FRACTION} / 4503599627370496D) * pow(2D, {_EXPONENT} - 1023D) end"""
-"""`bytes` of a score row is the bits of a double (docs/reference/trace.md)."""
+"""SQL for the value of a score row: its `bytes` are the bits of a double (docs/reference/trace.md)."""
 
 
 def _rank(percent: int) -> str:
-    """SQL for a quantile of `values`, sorted, with `zeros` zeros among them: linear between order statistics."""
+    """Return SQL for a quantile of the sorted `values` and `zeros` zeros: linear between order statistics."""
     size = "(size(values) + zeros)"
     position = f"(({size} - 1) * {percent})"
     below, above = (_at(f"({position} div 100)"), _at(f"least({position} div 100 + 1, {size} - 1)"))
@@ -39,7 +39,7 @@ def _at(place: str) -> str:
 
 
 def scores(frames: Frames) -> DataFrame:
-    """Return the table `scores`. A part that is 0 has no row: as many zeros count as pairs of peers lack one."""
+    """Return the table `scores`. A part that is 0 has no row: the missing rows of pairs of peers count as zeros."""
     quantiles = ", ".join(f"{_rank(percent)} as {name}" for name, percent in _QUANTILES.items())
     shares = ", ".join(
         f"if(event = 'score', size(filter(values, value -> value < {bound})) / size(values), null) as below_{name}"
@@ -60,7 +60,7 @@ def scores(frames: Frames) -> DataFrame:
 
 
 def worst_peers(frames: Frames) -> DataFrame:
-    """Return the table `worst_peers`: of the last sampled time the peers with the lowest medians."""
+    """Return the table `worst_peers`: the peers with the lowest medians at the last sampled time."""
     return frames.query(f"""
         with ends as (select run, max(time_us) as time_us from {{score}} group by run),
         given as (

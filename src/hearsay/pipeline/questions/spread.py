@@ -1,4 +1,4 @@
-"""How one typical message of each topic spread: the one whose median latency is the median of all."""
+"""The spread of one typical message of each topic, whose median latency is the median of all messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHOWN_DELIVERIES = 1500
 def spread(frames: Frames) -> DataFrame:
     """Return the table `spread`: of a large network every n-th delivery in the order of time.
 
-    The publisher's own delivery crossed no link and came from no peer, whatever the trace records.
+    The publisher's own delivery crossed no link and came from no peer, even if the trace records one.
     """
     return frames.query(f"""
         with ordered as (

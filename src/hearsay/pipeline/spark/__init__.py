@@ -1,1 +1,1 @@
-"""Spark itself: Java, its JVM, a session, its failures, its paths."""
+"""The use of Spark: Java, the JVM, a session, its failures, and its folders."""

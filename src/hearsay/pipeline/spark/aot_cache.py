@@ -2,8 +2,8 @@
 
     ~/.cache/hearsay/jvm/java-25.0.2-spark-4.3.0-DIGEST.aot
 
-The JVM compares its class path, the times of its jars and its options with the file's, and starts without the file if
-they differ. The digest is of the jars, so that after an installation `prepare` makes a new file.
+The JVM compares its class path, the times of its jars and its options with the file, and starts without the file if
+they differ. DIGEST depends on the jars, so that after an installation `prepare` makes a new file.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from hearsay.trace.language.cache_places import cache_places
 
 FIRST_JAVA = 25
 ROOM = 1 << 30
-"""Bytes on the disk that making it takes; a fifth of that stays."""
+"""Bytes on the disk that the preparation takes; the file takes a fifth of it."""
 _MAX_FILES = 2
 
 
 def options_with(java: Java) -> list[str]:
-    """Return options of a JVM that starts with the file, if there is one."""
+    """Return options for a JVM that starts with the file, if it exists."""
     file = kept_file(java)
     if file is None:
         return []
@@ -36,12 +36,12 @@ def options_with(java: Java) -> list[str]:
 
 
 def kept_file(java: Java) -> Path | None:
-    """Return the file for this Java and this Spark, if it was made."""
+    """Return the file for this Java and this Spark, if it exists."""
     return next((file for place in cache_places() if (file := place / "jvm" / _name(java)).is_file()), None)
 
 
 def file_to_make() -> Path:
-    """Return where the file for this Java and this Spark will be; raise `SparkUnavailable` if it cannot be made."""
+    """Return the path of the file for this Java and this Spark. Raises `SparkUnavailable` if it cannot be made."""
     java = find_java()
     if int(java.major) < FIRST_JAVA:
         raise SparkUnavailable(f"{java} cannot, Java {FIRST_JAVA} can")
@@ -60,7 +60,7 @@ def file_to_make() -> Path:
 
 
 def keep(made: Path, file: Path) -> None:
-    """Put a file that was made in its place, and remove all but the ones used last."""
+    """Move a new file into its place, and remove all files except the ones used last."""
     made.replace(file)
     files = sorted(file.parent.glob("*.aot"), key=lambda each: each.stat().st_mtime, reverse=True)
     for old in files[_MAX_FILES:]:

@@ -1,4 +1,4 @@
-"""What Spark needs and what is there."""
+"""The requirements of Spark, and whether this machine meets them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Finding:
 
 
 def findings() -> Iterator[Finding]:
-    """Everything that can be said without starting Spark."""
+    """Yield the findings that need no start of Spark."""
     yield Finding("Python", sys.version_info >= (3, 11), platform.python_version(), "use Python 3.11 or newer")
     install = pip_install("spark")
     for package in (*NEEDED, *CONNECT):
@@ -64,7 +64,7 @@ def findings() -> Iterator[Finding]:
 
 
 def try_session(where: Where) -> Finding:
-    """Start a session and let it count."""
+    """Start a session, and run a small job."""
     started = monotonic()
     try:
         with spark_session(where, 0, lambda _: None) as session:

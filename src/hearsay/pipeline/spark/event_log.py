@@ -1,4 +1,4 @@
-"""Spark's own counters, from its event log: what each step of an analysis read, shuffled and spilled."""
+"""Spark's own counters, from its event log: rows read, and bytes shuffled and spilled, by step of an analysis."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Counters:
     shuffled_bytes: int = 0
     spilled_bytes: int = 0
     peak_bytes: int = 0
-    """The most memory that the sums and sorts of one task held."""
+    """The largest memory for sums and sorts in one task."""
     seconds: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
-    """How long each task took, stage by stage."""
+    """Seconds of each task, by stage."""
 
     @property
     def longest_over_mean(self) -> float:
-        """Of the tasks of the stage that took longest."""
+        """Return the longest task's time over the mean, in the stage that took longest."""
         longest = max(self.seconds.values(), key=sum)
         return max(longest) * len(longest) / (sum(longest) or 1)
 

@@ -1,4 +1,4 @@
-"""Failures of Spark in one line: the cause in a task, and no traceback of PySpark's gateway."""
+"""Failures of Spark in one line: the cause in a task, without tracebacks of PySpark's gateway."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _SECRET = re.compile(r"(?i)((?:token|password|secret)=|bearer\s+)[^;&\s'\"]+")
 
 
 def in_one_line(error: BaseException) -> str:
-    """The most telling line of an error."""
+    """Return the most informative line of an error."""
     text = without_secrets(str(error))
-    told = _PYTHON_CAUSE.search(text)
-    if told is not None:
-        return told.group(2)[:_LONGEST]
+    cause = _PYTHON_CAUSE.search(text)
+    if cause is not None:
+        return cause.group(2)[:_LONGEST]
     if "Python worker exited unexpectedly" in text:
         return "its process was killed (out of memory?)"
     if "No space left on device" in text:
@@ -28,7 +28,7 @@ def in_one_line(error: BaseException) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """The text without tokens and passwords, which addresses of Spark Connect servers carry."""
+    """Return the text without tokens and passwords, which addresses of Spark Connect servers contain."""
     return _SECRET.sub(r"\1…", text)
 
 
@@ -37,9 +37,9 @@ def first_line(error: BaseException) -> str:
 
 
 def quiet_the_gateway() -> None:
-    """Print no tracebacks of PySpark about a JVM that is gone; the exception says it.
+    """Suppress PySpark's tracebacks about a JVM that is gone. The exception reports that.
 
-    Its gateway logs with the root logger in some places, which then gets a handler, and with its own in others.
+    Its gateway logs partly with the root logger, which then gets a handler, and partly with its own.
     """
     from pyspark import accumulators
 

@@ -3,7 +3,7 @@
     os.environ["JAVA_HOME"] = str(hearsay.pipeline.java_home())
     spark = SparkSession.builder.getOrCreate()
 
-Spark's scripts pass options for modules that not every Java has. A launcher of a few lines in the user's cache leaves
+Spark's scripts pass options for modules that not every Java has. A short launcher in the user's cache leaves
 these out, so that the packaged JDK starts, and no Java prints warnings.
 """
 
@@ -63,7 +63,7 @@ def find_java() -> Java:
 
 
 def java_home() -> Path:
-    """Return a home of the Java that `hearsay` uses, as Spark's scripts can use it.
+    """Return a home for Spark's scripts, of the Java that `hearsay` uses.
 
     Raises `SparkUnavailable` if there is no Java, and `OSError` if no cache folder can be written.
     """
@@ -91,7 +91,7 @@ def _homes() -> list[tuple[Path, bool]]:
 
 
 def _version(home: Path) -> str | None:
-    """Read it from the runtime's own file, without starting a JVM."""
+    """Return the version from the runtime's own file, without starting a JVM."""
     with suppress(OSError, UnicodeDecodeError):
         found = re.search(r'^JAVA_VERSION="([\w.+-]+)"', (home / "release").read_text(encoding="utf-8"), re.MULTILINE)
         return found and found[1]
@@ -99,7 +99,7 @@ def _version(home: Path) -> str | None:
 
 
 def _with_launcher(home: Path, text: str) -> Path:
-    """Return a home whose `bin/java` is this script; it appears whole, under its name."""
+    """Return a home whose `bin/java` is this script. The script appears whole."""
     folder = home / "bin"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     require_own_folder(folder)

@@ -1,4 +1,4 @@
-"""Where Spark runs, and what this machine gives it: its cores, and a share of its memory."""
+"""Where Spark runs, and its share of this machine's cores and memory."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ HEAP = "HEARSAY_SPARK_HEAP"
 _HEAP_FORM = re.compile(r"([0-9]{1,9})([mMgG])")
 _MIB = {"m": 1, "g": 1024}
 _LEAST_HEAP_MIB = 512
-"""Spark itself refuses to start with less than 450 MiB of it."""
+"""Minimum heap; Spark itself needs at least 450 MiB."""
 
 
 class SparkUnavailable(Failure):
-    """There is no session to be had; the message says why and what to do."""
+    """No session is possible. The message says why, and what to do."""
 
 
 class WrongSetting(InvalidInput, SparkUnavailable):
-    """What the user's environment sets for Spark cannot be used."""
+    """A setting of Spark in the user's environment cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Where:
         return self.master is None and self.remote is None
 
     def __str__(self) -> str:
-        """Without what is nobody else's business: it is printed."""
+        """Return the place for messages, without secrets."""
         return shown(self.remote or self.master or "embedded")
 
 
@@ -57,7 +57,7 @@ def cores() -> int:
 
 
 def heap() -> str:
-    """A quarter of the machine's memory, between 1 and 16 GB; `HEARSAY_SPARK_HEAP` says otherwise."""
+    """Return the heap: `HEARSAY_SPARK_HEAP`, or a quarter of the machine's memory, between 1 and 16 GB."""
     memory = _memory_mib()
     chosen = os.environ.get(HEAP)
     if not chosen:
@@ -77,7 +77,7 @@ def _memory_mib() -> int:
 
 
 def shown(address: str) -> str:
-    """An address without its parameters (`;token=…`) and without name and password before the host."""
+    """Return an address without its parameters (`;token=…`), and without name and password before the host."""
     scheme, separator, rest = address.partition("://")
     if not separator:
         return address

@@ -1,15 +1,15 @@
-"""The one place that yields a Spark session: embedded, on a cluster, or over Spark Connect.
+"""Spark sessions: embedded, on a cluster, or over Spark Connect. Only this module creates them.
 
 Rules:
 
-* Sessions are PySpark's own (`SparkSession.builder`). What the user sets with `--conf` or in `spark-defaults.conf`
-  wins over the settings that stand here.
+* Sessions are PySpark's own (`SparkSession.builder`). Settings of the user, by `--conf` or in `spark-defaults.conf`,
+  override the settings of this module.
 * Embedded is the default: as many task slots as there are cores. `--master spark://… | yarn | k8s://…` starts the
   driver here and the tasks there; `--remote sc://…` starts nothing here, and `--remote local[N]` a server that
-  PySpark keeps for later commands. Except embedded, this package travels along (`package_zip.py`).
-* What a session keeps on the disk lies in a folder of its own that nobody else may read and that goes with it; the
-  driver here takes no connection without its secret. Addresses are shown without tokens.
-* A session is built in a thread: so it can start ahead, and PySpark replaces the handler of Ctrl-C on the main thread
+  PySpark keeps for later commands. Unless embedded, tasks get this package as a zip (`package_zip.py`).
+* Files of a session are in its own folder, which no other user may read and which is removed with it; the
+  driver here accepts no connection without its secret. Addresses are shown without tokens.
+* A session is built in a thread: so it can start early, and PySpark replaces the handler of Ctrl-C on the main thread
   only.
 """
 
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SMALL = ("-XX:TieredStopAtLevel=1",)
-"""The second compiler takes longer than it saves."""
+"""In small analyses the second compiler takes longer than it saves."""
 _LARGE = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-AOTReplayTraining")
-"""The prepared file has profiles of a small run. They mislead the second compiler: tasks take half as long again."""
+"""Options for large analyses. The prepared file's profiles of a small run would slow tasks down by half."""
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr", "-XX:-UsePerfData")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _OWN_FILES = "spark.submit.pyFiles"
-"""Whoever sets this brings this package to the workers."""
+"""A user who sets this brings this package to the workers."""
 _HERE = "127.0.0.1"
 _LOOPBACK = (_HERE, "localhost")
 _ON_LOOPBACK = {"spark.driver.host": _HERE, "spark.driver.bindAddress": _HERE}
@@ -63,7 +63,7 @@ _starting: dict[Where, Future[SparkSession]] = {}
 
 
 def require_spark(where: Where) -> None:
-    """Raise `SparkUnavailable` before anything is begun, for what can be known without starting a session."""
+    """Raise `SparkUnavailable` early, for all reasons that can be found without starting a session."""
     if find_spec("pyspark") is None:
         raise SparkUnavailable(f"PySpark is not installed; run {pip_install('spark')}")
     for address in filter(None, (where.remote, where.master)):
@@ -139,7 +139,7 @@ def _stop(session: SparkSession, where: Where) -> None:
 
 
 def _how_it_ended(where: Where) -> str:
-    """What is known of a Spark that is gone, and what can be done about it: the same again would end the same way."""
+    """Return in words how Spark ended, and what to do: a repetition would end the same way."""
     if where.remote is not None:
         return f"the Spark server at {where} has ended before its work was done; its own log says why"
     return (
@@ -266,7 +266,7 @@ def _work() -> Path:
 
 
 def _unless_set(settings: dict[str, str]) -> dict[str, str]:
-    """Leave out what `spark-defaults.conf` sets: for Spark, a session's settings come first."""
+    """Return the settings without those of `spark-defaults.conf`, which Spark would override by them."""
     try:
         lines = (_conf_folder() / "spark-defaults.conf").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -280,7 +280,7 @@ def _conf_folder() -> Path:
 
 
 def _require_listener(address: str) -> None:
-    """Spark's own clients try for many minutes to reach a server that is not there; this says so at once."""
+    """Raise at once if no server listens at an address: Spark's own clients try for many minutes."""
     parts = urlsplit(address)
     if parts.scheme not in _PORTS:
         return

@@ -1,8 +1,8 @@
-"""Settings of Spark SQL, chosen by the number of trace rows: one plan for all sizes, and these differ.
+"""Settings of Spark SQL, chosen by the number of trace rows. Queries are the same for all sizes.
 
-Planning takes most of the time of a small trace. Its rows are one partition (`pipeline.rows`): joins and sums need no
-shuffle and no broadcast, and the rules that look for less to read find nothing. Compiled stages read faster, and take
-time to compile.
+For a small trace, planning takes most of the time. Its rows are one partition (`pipeline.rows`): joins and sums need
+no shuffle and no broadcast, and rules that reduce reading find nothing. Compiled stages read faster, but take time to
+compile.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from hearsay.pipeline.spark.place import cores
 
 SMALL_ROWS = 5_000_000
-"""Fewer rows are read by one task as fast as by several."""
+"""Below this number of rows, one task is as fast as several."""
 _COMPILED_ROWS = 250_000
-"""Queries over fewer rows run sooner than they are compiled."""
+"""Below this number of rows, a query runs faster than its compilation."""
 
 
 def settings_for(rows: int, embedded: bool) -> dict[str, str]:
-    """Return settings for an analysis of so many rows. A cluster sets the partitions of large work."""
+    """Return settings for an analysis of this number of rows. A cluster has its own partitions for large work."""
     small = rows < SMALL_ROWS
     compiled = rows >= _COMPILED_ROWS
     partitions = 1 if small else 2 * cores()

@@ -2,9 +2,9 @@
 
 Rules:
 
-* A folder belongs to the process that makes it, by a lock on a file in it, which is free when the process has ended,
-  however it ended.
-* Whoever makes one removes those of this user that nobody holds.
+* A folder belongs to the process that makes it, by a lock on a file in it, which is free when the process has ended
+  in any way.
+* A process that makes one removes this user's folders without a locked file.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _HELD = "held"
 
 @dataclass(frozen=True, slots=True)
 class WorkFolder:
-    """A folder that is held."""
+    """A folder with its lock."""
 
     path: Path
     lock: BinaryIO
 
     def remove(self) -> None:
-        """Remove the folder; what another process writes meanwhile is left for the next one that makes a folder."""
+        """Remove the folder. Files that another process writes meanwhile are removed with the next new folder."""
         _remove(self.path)
         self.lock.close()
 
 
 def made_work_folder() -> WorkFolder:
-    """Return a new one, which nobody else may read, and remove those of processes that were killed."""
+    """Return a new folder, which no other user may read, and remove those of processes that were killed."""
     _remove_left_folders()
     path = Path(tempfile.mkdtemp(prefix=_PREFIX))
     unheld = path / f"{_HELD}.new"
@@ -50,7 +50,7 @@ def made_work_folder() -> WorkFolder:
 
 @contextmanager
 def work_folder() -> Generator[Path]:
-    """Yield a new one, which goes when this ends."""
+    """Yield a new folder, which is removed at the end."""
     folder = made_work_folder()
     try:
         yield folder.path
@@ -76,7 +76,7 @@ def _remove_unless_held(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove the lock last: a folder without one would stay for ever."""
+    """Remove a folder, the file with the lock last: a folder without that would stay for ever."""
     for entry in path.iterdir():
         if entry.name != _HELD:
             shutil.rmtree(entry, ignore_errors=True) if S_ISDIR(entry.lstat().st_mode) else entry.unlink()
