@@ -7,5 +7,5 @@ from typing import Any
 
 
 def register(spark: Any) -> None:
-    """Make `spark.read.format("hearsay")` known to a session, whose tasks must be able to import this package."""
+    """Register `spark.read.format("hearsay")` in a session, whose tasks must be able to import this package."""
     spark.dataSource.register(import_module("hearsay.ingest.spark_import").TraceSource)

@@ -3,14 +3,15 @@
 Rules:
 
 * Reading stays inside the bytes given (`protobuf_fields.py`).
-* An event has a type, a peer, a time and the payload of its type, each once. Anything else is corrupt. Fields
-  unknown to this version are skipped; an unknown type is not.
+* An event has a type, a peer, a time and the payload of its type, each once. Other events are corrupt. Fields
+  unknown to this version are skipped; an unknown type is an error.
 * Older traces differ in names only: ADD_PEER and REMOVE_PEER became ON_NEW_ and ON_CLOSED_OUTBOUND_STREAM in v0.16
   with the same numbers. Where a topic is missing (before August 2020) or a sender (before 2021), the row has none.
-* SEND_RPC_COMPLETED (v0.19) is checked and makes no rows: SEND_RPC has one for each part of the same RPC, from when
-  it entered the queue of the peer, and a second row would count each part twice.
-* Two steps, for speed: `decode` leaves in the rows where a name lies (a span), `name_tables` puts numbers there.
-* The caller has made room for the worst case (`rows_needed`), so nothing here grows.
+* SEND_RPC_COMPLETED (v0.19) is checked and makes no rows: SEND_RPC has a row for each part of the same RPC, at the
+  time when it entered the queue of the peer. A second row would count each part twice.
+* Two steps, for speed: `decode` writes the place of a name (a span) into the rows, `name_tables` replaces it by a
+  number.
+* The caller has allocated room for the worst case (`rows_needed`), so no array grows.
 """
 
 from __future__ import annotations
@@ -40,23 +41,23 @@ PROBLEMS = {
 
 
 class DecodedRows(NamedTuple):
-    """Room for what `decode` finds. Rows hold the number of their event as peer, and spans as other names; their time
-    and kind of event are those of `events`."""
+    """Arrays for the results of `decode`. Rows have the number of their event as peer, and spans as other names;
+    their time and kind of event are those of `events`."""
 
     rows: Rows
     events: Numbers
-    """By event: span of the peer, TraceEvent, time."""
+    """For each event: span of the peer, TraceEvent, time."""
     filled: Numbers
-    """Two cells: rows, events."""
+    """Two numbers: filled rows and filled events."""
 
 
 def rows_needed(length: int) -> int:
-    """Return the maximum of rows that a message of this length can make: a part has two bytes."""
+    """Return the maximum number of rows for a message of this length: a part has at least two bytes."""
     return length // 2 + 1
 
 
 _NO_ROWS = -1
-"""In place of a TraceEvent."""
+"""Stands for a TraceEvent if an event makes no rows."""
 
 TYPES = (
     (("PUBLISH_MESSAGE",), TraceEvent.PUBLISH, (1, 0, 2, 0)),
@@ -111,7 +112,7 @@ def _named(spans: Numbers, number: int) -> int:
 
 @compiled
 def _put(rows: Rows, n: int, event: int, remote: int, kind: int, topic: int, message: int, count: int) -> int:
-    """Write a row of the event with this number; the next row."""
+    """Write a row of the event with this number. Returns the place of the next row."""
     rows[n, :] = -1
     rows[n, _PEER] = event
     rows[n, _REMOTE] = remote
@@ -124,7 +125,7 @@ def _put(rows: Rows, n: int, event: int, remote: int, kind: int, topic: int, mes
 
 @compiled
 def _control(data: Data, at: int, end: int, rows: Rows, n: int, event: int, remote: int) -> int:
-    """The rows of ControlMeta, one for each part; the next row or a problem."""
+    """Write the rows of ControlMeta, one for each part. Returns the place of the next row, or a problem."""
     while at < end:
         tag, start, length, at = field(data, at, end)
         if at < 0:
@@ -156,7 +157,7 @@ def _control(data: Data, at: int, end: int, rows: Rows, n: int, event: int, remo
 
 @compiled
 def _subscription(data: Data, at: int, end: int) -> tuple[int, int]:
-    """(kind or CORRUPT, topic)."""
+    """Return (kind or CORRUPT, topic) of a subscription."""
     kind, topic = _K_UNSUBSCRIBE, -1
     while at < end:
         tag, value, length, at = field(data, at, end)
@@ -173,7 +174,7 @@ def _subscription(data: Data, at: int, end: int) -> tuple[int, int]:
 
 @compiled
 def _rpc(data: Data, at: int, end: int, rows: Rows, n: int, event: int, remote: int, spans: Numbers) -> int:
-    """The rows of RPCMeta, one for each part; the next row or a problem."""
+    """Write the rows of RPCMeta, one for each part. Returns the place of the next row, or a problem."""
     while at < end:
         tag, start, length, at = field(data, at, end)
         if at < 0:
@@ -203,7 +204,7 @@ def _rpc(data: Data, at: int, end: int, rows: Rows, n: int, event: int, remote: 
 
 @compiled
 def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, number: int, spans: Numbers) -> int:
-    """The rows of one TraceEvent, and its line in `events`; the next row or a problem."""
+    """Write the rows of a TraceEvent, and its line in `events`. Returns the place of the next row, or a problem."""
     kind, time = -1, -1
     peer_start, peer_length = -1, 0
     payload, payload_start, payload_end = -1, 0, 0
@@ -251,7 +252,7 @@ def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, n
 def _batch(
     data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, number: int, spans: Numbers
 ) -> tuple[int, int]:
-    """The rows of one TraceEventBatch; the next row or a problem, and the next event."""
+    """Write the rows of a TraceEventBatch. Returns the place of the next row or a problem, and the next event."""
     while at < end:
         tag, start, length, at = field(data, at, end)
         if at < 0 or tag != 10:
@@ -280,7 +281,7 @@ def _next_message(data: Data, at: int, end: int) -> tuple[int, int, int]:
 def decode(data: Data, at: int, end: int, batched: bool, decoded: DecodedRows, room: int) -> tuple[int, int]:
     """Decode the delimited messages of `data[at:end]`, while there is room for messages of `room` bytes together.
 
-    (status, where the first message begins that was not decoded); what was found before it is in `decoded`.
+    Returns (status, start of the first message that was not decoded). The results before it are in `decoded`.
     """
     spans = np.empty((5, 2), dtype=np.int64)
     rows, events, filled = decoded.rows, decoded.events, decoded.filled
@@ -309,9 +310,9 @@ def decode(data: Data, at: int, end: int, batched: bool, decoded: DecodedRows, r
 
 @compiled
 def message_ends(data: Data, at: int, step: int, ends: Numbers) -> tuple[int, int, int]:
-    """Hop over the delimited messages from `at` and note in `ends` the first end after each `step` bytes.
+    """Skip the delimited messages from `at`, and write into `ends` the first end after each `step` bytes.
 
-    (status, where it stopped, how many ends).
+    Returns (status, where it stopped, number of ends).
     """
     found, wanted, size = 0, at + step, len(data)
     while at < size:

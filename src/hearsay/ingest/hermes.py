@@ -1,16 +1,16 @@
-"""The Parquet files of hermes (probe-lab/hermes, host/parquet_traces.go): one family of events a file.
+"""The Parquet files of hermes (probe-lab/hermes, host/parquet_traces.go), each with one family of events.
 
 The rows of hermes and their use:
 
 * Every row has `timestamp` (milliseconds), `type` (the family) and `producer_id` (base58).
-* add_remove, graft_prune, join_leave and msg_arrival are events of ours. handle_msg repeats a delivery and tells the
-  size of the data; validate_msg is none of ours. `msg_size` of an arrival is the size of the message as sent.
+* add_remove, graft_prune, join_leave and msg_arrival are events of ours. handle_msg repeats a delivery and gives the
+  size of the data; validate_msg is not used. `msg_size` of an arrival is the size of the message as sent.
 * ihave, iwant, idontwant, sent_msg and peer_exchange (one row for each PRUNE of an RPC) are parts of RPCs;
-  control_rpc sums them up and makes no rows. GRAFTs and subscriptions inside RPCs are not kept by hermes.
-* generic holds what has no family: publications, as JSON with the id in base64. Others there make no rows.
-* Files come from anywhere: one that would unpack to much more than its size is refused, and texts that repeat are
-  kept once, as their file keeps them.
-* connect_disconnect is about connections, not streams of pubsub; it makes no rows and tells implementations.
+  control_rpc sums them up and makes no rows. hermes does not keep GRAFTs and subscriptions inside RPCs.
+* generic has events without a family: publications, as JSON with the id in base64. Others make no rows.
+* Files are not trusted: one that would unpack to much more than its size is refused, and texts that repeat are
+  kept once, as in the file.
+* connect_disconnect is about connections, not streams of pubsub; it makes no rows but names implementations.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _COLUMNS = (
     "agent_version",
     "payload",
 )
-"""Those that are read; files have others."""
+"""The columns that are read. Files have others, too."""
 _SKIPPED = NONE
 _LONGEST_TEXT = 1 << 20
 
@@ -93,7 +93,7 @@ _EVENT_FAMILIES = ("add_remove", "graft_prune", "join_leave", "msg_arrival", "co
 
 
 def decode_hermes(path: Path) -> Iterator[Any]:
-    """The records of a file in batches; BadSource if it is not wholly good."""
+    """Yield the records of a file in batches. Raises `BadSource` if any part of it is bad."""
     try:
         file = open_foreign(path, _COLUMNS)
         missing = {"timestamp", "type", "producer_id"} - set(file.schema_arrow.names)
@@ -107,7 +107,7 @@ def decode_hermes(path: Path) -> Iterator[Any]:
 
 
 class _Batch:
-    """Some rows of one file."""
+    """A batch of rows of one file."""
 
     def __init__(self, batch: Any) -> None:
         self._batch = batch
@@ -185,7 +185,7 @@ class _Batch:
         return found
 
     def _distinct(self, name: str) -> tuple[list[str], _Codes]:
-        """The texts of a column, each once, and which of them each row has."""
+        """Return the distinct texts of a column, and the place among them for each row."""
         column = self._column(name)
         if not pa.types.is_dictionary(column.type) or not pa.types.is_string(column.type.value_type):
             raise BadSource(f"column {name} is {column.type}, not texts")
@@ -197,7 +197,7 @@ class _Batch:
         return found.to_pylist(), places.astype(np.int64)
 
     def _texts(self, name: str) -> list[str]:
-        """The texts of all rows."""
+        """Return the texts of all rows."""
         found, places = self._distinct(name)
         return [found[place] for place in places.tolist()]
 
@@ -213,7 +213,7 @@ class _Batch:
         return np.array([known[text] for text in found], dtype=np.int64)[places]
 
     def _named(self, name: str, parse: Callable[[str], str]) -> Any:
-        """The texts of a column in the form of the data source; null for an empty one."""
+        """Return the texts of a column in the form of the data source; null for empty ones."""
         found, places = self._distinct(name)
         try:
             names = [parse(text) for text in found]

@@ -1,17 +1,17 @@
-"""Traces of real networks become a run folder: read, number, write.
+"""The import of traces of real networks into a run folder: read, number, write.
 
 Rules:
 
-* Files are cut into units and decoded to records. A file counts only if all of its units are good: what is truncated,
-  corrupt, foreign, empty, mixed or another file's events in another format is quarantined whole, by name and reason,
-  and the rest goes on.
-* Numbers follow from all names in order, times from the earliest event of the good files. So the rows of a run
-  depend on the good files alone, not on how they were cut, or who decoded them when.
+* Files are cut into units and decoded to records. A file counts only if all of its units are good: a file that is
+  truncated, corrupt, foreign, empty, mixed, or another file in another format is quarantined as a whole, by name and
+  reason, and the others are imported.
+* Numbers follow the order of all names, times count from the earliest event of the good files. So the rows of a run
+  depend on the good files alone, not on how they were cut or decoded.
 * Records are one partition in this process, and many on Spark (`spark_import`). A partition is
   written in the same way (`partition`); here its notes are added up.
 * The manifest comes last.
-* An import leaves clocks alone. When runs of live nodes and of imports are joined, the clocks that are flagged
-  (`skew`) are put right: the trace is written, looked at, and if there are such clocks written again. There all runs
+* An import does not change times. When runs of live nodes and of imports are joined, the clocks that are flagged
+  (`skew`) are corrected: the trace is written, checked, and if there are such clocks, written again. Then all runs
   must be good.
 """
 
@@ -43,12 +43,12 @@ from hearsay.trace.language.schema import CLASSES, TRACE_FOLDER
 from hearsay.trace.write.run_folder import DICTIONARIES, RunFolder
 
 MAX_RECORDS_HERE = 3_000_000
-"""Records that an import in this process keeps in memory."""
+"""Maximum records that an import in this process keeps in memory."""
 _SCRATCH = ".spill-import"
 
 
 class NothingImported(Exception):
-    """Not one file could be read; `record` says why."""
+    """No file could be read. `record` has the reasons."""
 
     def __init__(self, record: SourceRecord) -> None:
         super().__init__("no file could be read")
@@ -56,7 +56,7 @@ class NothingImported(Exception):
 
 
 class TooManyRecords(Exception):
-    """The files hold more records than are imported in this process."""
+    """The files have more records than this process imports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,12 @@ class ImportResult:
     peers: int
     messages: int
     clocks: list[ClockEstimate]
-    """As they were found."""
+    """Clocks as estimated, before a correction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The files (or run folders) of an import, their format if it is not recognised, and how large a unit is."""
+    """The files (or run folders) of an import, their format (None: recognise it), and the size of a unit."""
 
     paths: Sequence[Path]
     wanted: str | None
@@ -85,23 +85,23 @@ class Records(Protocol):
 
     @property
     def files(self) -> Sequence[SourceFile]:
-        """In any order."""
+        """Return the files, in any order."""
         ...
 
     @property
     def origin_ns(self) -> int: ...
 
     def names(self, *columns: str) -> Any:
-        """The texts in these columns, each once, sorted."""
+        """Return the distinct texts in these columns, sorted."""
         ...
 
     def write(self, numbering: Numbering, run: Path, notes: Path) -> None:
-        """Have all partitions written."""
+        """Write all partitions."""
         ...
 
 
 Reader: TypeAlias = Callable[[Given, Path], Records]
-"""Reads what is given; the folder is for whatever must wait on the disk."""
+"""Reads the given files. The folder is for temporary files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class _RecordsHere:
 
 
 def read_here(given: Given, scratch: Path, most: int = MAX_RECORDS_HERE) -> Records:
-    """The records in this process; TooManyRecords if they take too much memory."""
+    """Read the records in this process. Raises `TooManyRecords` if they need too much memory."""
     files: list[SourceFile] = []
     good: list[Any] = []
     firsts: dict[object, str] = {}
@@ -145,7 +145,7 @@ def read_here(given: Given, scratch: Path, most: int = MAX_RECORDS_HERE) -> Reco
 
 
 def repeated(firsts: dict[object, str], name: str, *span: object) -> str | None:
-    """Return a reason to refuse a file with the count, times and peers of an earlier file, in any format."""
+    """Return a reason to refuse a file that has count, times and peers of an earlier file; None for others."""
     first = firsts.setdefault(span, name)
     return None if first == name else f"the same events as {first}"
 
@@ -158,13 +158,13 @@ def import_traces(
     read: Reader = read_here,
     unit_bytes: int = UNIT_BYTES,
 ) -> ImportResult:
-    """Import the files into the run folder; `wanted` is their format, or each is recognised by itself."""
+    """Import the files into the run folder; `wanted` is their format, or None to recognise each."""
     imported, written = _assembled(Given(files, wanted, unit_bytes), run, read)
     return _sealed(run, imported, written)
 
 
 def join_runs(runs: Sequence[Path], run: RunFolder, *, read: Reader = read_here) -> ImportResult:
-    """Join runs of live nodes and of imports into the run folder; RunFolderError if one is neither."""
+    """Join runs of live nodes and of imports into the run folder. Raises `RunFolderError` if one is neither."""
     folders = different_folders(runs)
     imported, written = _assembled(Given(folders, LIVE, UNIT_BYTES), run, read, message_ids(folders), joining=True)
     router = router_of(folders)
@@ -176,7 +176,7 @@ def join_runs(runs: Sequence[Path], run: RunFolder, *, read: Reader = read_here)
 def _assembled(
     given: Given, run: RunFolder, read: Reader, ids: Mapping[str, str] | None = None, *, joining: bool = False
 ) -> tuple[ImportResult, WrittenTrace]:
-    """All but the seal. `ids` are those of messages whose names in records are others."""
+    """Write all but the manifest. `ids` are those of messages that have another name in records."""
     with _scratch(run.path / _SCRATCH) as scratch:
         records = read(given, scratch)
         by_name = {file.name: file for file in records.files}
@@ -236,7 +236,7 @@ def _clocks(notes: Sequence[Notes]) -> list[ClockEstimate]:
 
 
 def _with_clocks_right(numbering: Numbering, notes: Sequence[Notes], ahead_us: Mapping[int, int]) -> Numbering:
-    """Clocks are put back by so much, and the origin follows."""
+    """Return the numbering with clocks put back by `ahead_us`, and the origin that follows."""
     ahead_ns = np.zeros(len(numbering.peers) + 1, dtype=np.int64)
     for peer, ahead in ahead_us.items():
         ahead_ns[peer] = ahead * 1000
@@ -245,7 +245,7 @@ def _with_clocks_right(numbering: Numbering, notes: Sequence[Notes], ahead_us: M
 
 
 def _events(notes: Sequence[Notes]) -> list[tuple[int, int, int]]:
-    """(peer, event, events)."""
+    """Return (peer, event, number of events)."""
     counts: Counter[tuple[int, int]] = Counter()
     for each in notes:
         for peer, event, count in zip(*each.events, strict=True):
@@ -267,7 +267,7 @@ def _write_names(run: RunFolder, numbering: Numbering, tracing: set[int], notes:
 
 
 def _messages(scratch: Path, ids: Mapping[str, str] | None) -> Iterator[Any]:
-    """The dictionary of messages, partition by partition."""
+    """Yield the dictionary of messages, partition by partition."""
     for path in sorted(scratch.glob("messages-*.parquet")):
         for batch in open_foreign(path).iter_batches():
             names = batch.column("id").cast(pa.string())

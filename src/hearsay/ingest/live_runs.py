@@ -1,10 +1,10 @@
-"""Run folders of live nodes, and of imports, as a source like any other.
+"""Run folders of live nodes, and of imports, as a source of records.
 
-* Peers are identified by their ids, topics by their names, messages by the numbers that live traces make of ids,
+* Peers are identified by their ids, topics by their names, messages by the numbers that live traces compute from ids,
   which are the same at every node. The ids themselves are in the dictionaries. An import numbers messages in another
   way; its dictionary has all ids, and its `source.json` has the origin of its times.
-* The trace of a live node is read from its run folders (`hearsay.trace.run_series`), sealed or not: of a node that
-  was killed, those it had written by then. Such a node is down from there, and a row says so.
+* The trace of a live node is read from its run folders (`hearsay.trace.run_series`), sealed or not. A node that
+  was killed has those that it had written. Such a node is down from then on, by a row that is added.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _DICTIONARIES = {
     "topics": {"topic": int, "name": str},
     "messages": {"message": int, "bytes": int | None, "id": str | None},
 }
-"""The columns that are read, and what is in them. Runs of 0.1 have no ids and no roles."""
+"""The columns that are read, and their types. Runs of 0.1 have no ids and no roles."""
 
 
 def different_folders(runs: Sequence[Path]) -> list[Path]:
-    """The run folders to read for these traces; RunFolderError if one is none, or repeats what another tells.
+    """Return the run folders of these traces. Raises `RunFolderError` if one is not a run, or repeats another.
 
-    A node writes one trace at a time, so two that tell of it at the same time are copies, whole or in part.
+    A node writes one trace at a time, so two of its traces that overlap in time are copies, in whole or in part.
     """
     by_node: dict[str, list[tuple[int, int, Path]]] = {}
     folders = [folder for path in runs for folder in _sealed_folders(path)]
@@ -66,7 +66,7 @@ def different_folders(runs: Sequence[Path]) -> list[Path]:
 
 
 def _import_origin_ns(folder: Path) -> int | None:
-    """The origin of an import's times since 1970; None for the trace of a live node, whose times are since 1970."""
+    """Return the Unix time at which an import's clock starts; None for a live node's trace, which has Unix times."""
     record = load_source(folder)
     return None if record is None else record.origin_unix_ns or 0
 
@@ -79,7 +79,7 @@ def _traced_nodes(folder: Path) -> list[str]:
 
 
 def _sealed_folders(path: Path) -> list[Path]:
-    """The run folders that a node's trace is made of; RunFolderError if this is none."""
+    """Return the run folders of a node's trace. Raises `RunFolderError` if there are none."""
     folders = [path]
     if path.is_dir():
         pieces = [path / WHOLE] if speaks_of_whole(path) else numbered_folders(path)
@@ -94,7 +94,7 @@ def _sealed_folders(path: Path) -> list[Path]:
 
 
 def message_ids(folders: Sequence[Path]) -> dict[str, str]:
-    """By a message's name in records its id in hexadecimal, as far as the dictionaries know."""
+    """Return the hexadecimal ids of messages by their names in records, as far as the dictionaries have them."""
     found: dict[str, str] = {}
     for folder in folders:
         table, name_of = _dictionary(folder, "messages"), _message_names(folder)
@@ -104,7 +104,7 @@ def message_ids(folders: Sequence[Path]) -> dict[str, str]:
 
 
 def _message_names(folder: Path) -> Callable[[int], str]:
-    """The text in records for the number of a message in the folder."""
+    """Return the function from a message's number in the folder to its name in records."""
     if _import_origin_ns(folder) is None:
         return message_name
     table = _dictionary(folder, "messages")
@@ -116,7 +116,7 @@ def _message_names(folder: Path) -> Callable[[int], str]:
 
 
 def router_of(folders: Sequence[Path]) -> str | None:
-    """The router that the nodes ran, or all of them; None if no trace says it."""
+    """Return the router of the nodes, or all of them; None if no trace names one."""
     named = {_router_in(folder) for folder in folders}
     if named <= {None}:
         return None
@@ -130,7 +130,7 @@ def _router_in(folder: Path) -> str | None:
 
 
 def decode_live_run(run: Path) -> Iterator[Any]:
-    """The records of a run folder in batches; BadSource if it is not wholly good."""
+    """Yield the records of a run folder in batches. Raises `BadSource` if any part of it is bad."""
     try:
         yield from _records(run)
     except RunFolderError as error:
@@ -182,7 +182,7 @@ def _batch(rows: Rows, peers: Any, topics: Any, name_of: Callable[[int], str], o
 
 
 def _facts(**fields: Any) -> Any:
-    """Records that are no events."""
+    """Return records that are not events."""
     count = len(next(iter(fields.values())))
     fields = {
         name: array.dictionary_encode() if pa.types.is_string(array.type) else array for name, array in fields.items()
@@ -191,7 +191,7 @@ def _facts(**fields: Any) -> Any:
 
 
 def message_name(number: int) -> str:
-    """The text for a message's number in records."""
+    """Return the name in records for a message's number."""
     return f"{number:016x}"
 
 

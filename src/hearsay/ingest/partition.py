@@ -1,11 +1,11 @@
-"""One partition of an import: names become numbers, records become rows of the trace, and facts are noted.
+"""One partition of an import: names become numbers, records become rows of the trace, and notes are written.
 
 Rules:
 
 * A partition has all records that name one of its messages. Its messages are numbered in the order of their ids,
   after those of earlier partitions.
-* The files of a partition are named by its number, so one that is written twice leaves the same files.
-* A source may know of a message or a peer what no row says: the size of the data, the program.
+* The files of a partition are named after its number, so a second attempt writes the same files.
+* A source may know facts that no row has: the size of a message's data, the program of a peer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REASONS = {
     "self originated message": Reason.SELF_ORIGIN,
     **{wire_name(reason): reason for reason in Reason},
 }
-"""The reasons of go-libp2p-pubsub that are ours, too, and ours. Others (blacklists) are in `source.json` alone."""
+"""Our reasons by their names in go-libp2p-pubsub and here. Others (blacklists) are only in `source.json`."""
 MESSAGES_SCHEMA = pa.schema(
     {
         "message": pa.int64(),
@@ -61,7 +61,7 @@ class Numbering:
     topics: Any
     origin_ns: int
     ahead_ns: Numbers | None = None
-    """By how much the clock of each peer is ahead and shall be put back; None: clocks are left alone."""
+    """By how much the clock of each peer is ahead, and must be put back; None to leave clocks alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +73,16 @@ class Notes:
     hash: str
     messages: int
     events: list[list[int]]
-    """Peer, event, and how many of these the source has."""
+    """Peer, event, and number of these events in the source."""
     first_ns: list[list[int]]
-    """Peer, and the time of its first row by its clock."""
+    """Peer, and the time of its first row by its own clock."""
     delays_ms: list[list[int]]
-    """Milliseconds since the first copy of the message, and how many copies came then."""
+    """Milliseconds since the first copy of the message, and number of copies then."""
     pairs: list[list[int]]
     """Columns of `PairDelays`."""
     reasons: dict[str, int]
     implementations: list[list[Any]]
-    """Peer, and program."""
+    """Peer, and its program."""
 
 
 def write_partition(
@@ -111,7 +111,7 @@ def write_partition(
 
 
 def distinct(records: Any, *columns: str) -> Any:
-    """The texts in these columns, sorted."""
+    """Return the distinct texts in these columns, sorted."""
     chunks = [chunk for column in columns for chunk in records.column(column).chunks]
     used = [chunk.dictionary.take(chunk.indices.drop_null().unique()) for chunk in chunks]
     names = pa.chunked_array(used, pa.string()).unique()
@@ -119,7 +119,7 @@ def distinct(records: Any, *columns: str) -> Any:
 
 
 def _codes(records: Any, column: str, names: Any) -> Numbers:
-    """The place of each text among these names; -1 for others and for null."""
+    """Return the place of each text among these names; -1 for others and for null."""
     codes = [np.empty(0, dtype=np.int64)]
     for chunk in records.column(column).chunks:
         places = compute.index_in(chunk.dictionary, value_set=names).fill_null(NONE).to_numpy().astype(np.int64)
@@ -132,7 +132,7 @@ def _values(records: Any, column: str) -> Numbers:
 
 
 def _numbered(records: Any, numbering: Numbering, ids: Any, first_message: int) -> tuple[Rows, Numbers]:
-    """The rows, and their times in nanoseconds."""
+    """Return the rows, and their times in nanoseconds."""
     rows = empty_rows(records.num_rows)
     for column, names in CODES.items():
         rows[:, column] = _codes(records, column.name.lower(), names)
@@ -172,7 +172,7 @@ def _write_trace(rows: Rows, classes: Numbers, run: Path, number: int) -> dict[s
 
 
 def _write_messages(records: Any, rows: Rows, is_row: Any, ids: Any, first: int, path: Path) -> None:
-    """Write the part of the dictionary that has the partition's messages."""
+    """Write the partition's part of the dictionary of messages."""
     facts = message_facts(rows[is_row])
     topic, publisher, published, size = (np.full(len(ids), NONE, dtype=np.int64) for _ in range(4))
     places = facts.message - first
@@ -189,9 +189,9 @@ def _write_messages(records: Any, rows: Rows, is_row: Any, ids: Any, first: int,
 
 
 def _copy_delays(rows: Rows, times_ns: Numbers, first_message: int, messages: int) -> Numbers:
-    """How many milliseconds after the message's first copy anywhere each copy (published or delivered) came.
+    """Return for each copy (published or delivered) the milliseconds since the first copy of its message anywhere.
 
-    In nanoseconds and rounded as tracestat rounds, which rows of microseconds would not allow; the first copies
+    They are rounded from nanoseconds as by tracestat, which rows of microseconds would not allow; the first copies
     themselves count, at 0.
     """
     copies = np.isin(rows[:, Column.EVENT], (TraceEvent.PUBLISH, TraceEvent.DELIVER))
@@ -206,7 +206,7 @@ def _copy_delays(rows: Rows, times_ns: Numbers, first_message: int, messages: in
 
 
 def _counted(keys: Numbers, base: int) -> list[list[int]]:
-    """Upper and lower part of each key, and how often it is there."""
+    """Return upper and lower part of each distinct key, and its count."""
     values, counts = np.unique(keys, return_counts=True)
     return [(values // base).tolist(), (values % base).tolist(), counts.tolist()]
 
@@ -219,7 +219,7 @@ def _firsts(peers: Numbers, times_ns: Numbers) -> list[list[int]]:
 
 
 def _reasons_given(records: Any, rows: Rows) -> dict[str, int]:
-    """How often each reason was given, in the source's words. A node's end is no reject."""
+    """Return how often each reason was given, in the source's words. The end of a node is not a reject."""
     names = distinct(records, "reason")
     given = _codes(records, "reason", names)
     given = given[(given != NONE) & (rows[:, Column.EVENT] != TraceEvent.NODE_DOWN)]

@@ -13,12 +13,12 @@ Data: TypeAlias = NDArray[np.uint8]
 Numbers: TypeAlias = NDArray[np.int64]
 
 SPAN_BITS = 24
-"""A span is `start << SPAN_BITS | length` of a name in the data, or -1."""
+"""A span of a name in the data is `start << SPAN_BITS | length`, or -1."""
 
 
 @compiled
 def varint(data: Data, at: int, end: int) -> tuple[int, int]:
-    """(value, what follows); what follows is -1 if this is no varint."""
+    """Return (value, end); the end is -1 if there is no valid varint."""
     if at < end and data[at] < 0x80:
         return int(np.int64(data[at])), at + 1
     value = np.uint64(0)
@@ -37,7 +37,7 @@ def varint(data: Data, at: int, end: int) -> tuple[int, int]:
 
 @compiled
 def field(data: Data, at: int, end: int) -> tuple[int, int, int, int]:
-    """(tag, value or start, length, what follows); what follows is -1 if this is no field."""
+    """Return (tag, value or start, length, end); the end is -1 if there is no valid field."""
     tag, at = varint(data, at, end)
     if at < 0 or tag < 8 or tag > 0xFFFFFFFF:
         return 0, 0, 0, -1
@@ -58,9 +58,9 @@ def field(data: Data, at: int, end: int) -> tuple[int, int, int, int]:
 
 @compiled
 def texts(data: Data, at: int, end: int, spans: Numbers, number_tag: int) -> bool:
-    """Fill `spans[n]` with start and length of field n (1 to 4), a text; start -1 where it is missing, as is 0.
+    """Write start and length of the text in field n (1 to 4) into `spans[n]`; a missing field has start -1, as has 0.
 
-    Fields with `number_tag` hold a number and are skipped; 0 is no tag."""
+    Fields with `number_tag` are numbers and skipped; 0 is no tag."""
     for number in range(5):
         spans[number, 0] = -1
     while at < end:
@@ -78,7 +78,7 @@ def texts(data: Data, at: int, end: int, spans: Numbers, number_tag: int) -> boo
 
 @compiled
 def copy_spans(data: Data, spans: Numbers, ends: Numbers, copied: Data) -> None:
-    """Copy the bytes of each span to where they end in `copied`."""
+    """Copy the bytes of each span into `copied`, up to its end there."""
     for index in range(len(spans)):
         start = spans[index] >> SPAN_BITS
         length = spans[index] & ((1 << SPAN_BITS) - 1)

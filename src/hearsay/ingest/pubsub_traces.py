@@ -1,10 +1,10 @@
-"""Traces of go-libp2p-pubsub: streams of delimited protobuf, and lines of JSON that are put into protobuf.
+"""Traces of go-libp2p-pubsub: streams of delimited protobuf, and lines of JSON, which are converted to protobuf.
 
 Rules of streams (bytes in, batches of rows out, memory bounded):
 
-* Records carry nanoseconds, and names as texts: ids of messages in hexadecimal.
-* A stream of TraceEventBatch (from a remote tracer) is known by its first byte; a stream is of one kind.
-* Bytes left over at the end are a truncated event: the stream is refused whole.
+* Records have nanoseconds, and names as texts: ids of messages in hexadecimal.
+* A stream of TraceEventBatch (from a remote tracer) is recognised by its first byte; a stream has one kind.
+* Remaining bytes at the end are a truncated event: the whole stream is refused.
 
 Go writes JSON in these forms, one event a line:
 
@@ -12,7 +12,7 @@ Go writes JSON in these forms, one event a line:
   after v0.16 are accepted: ADD_PEER or ON_NEW_OUTBOUND_STREAM, with `addPeer` or `onNewOutboundStream`.
 * `timestamp` is a number of nanoseconds; protojson writes it as text, as it is an int64.
 * Bytes (`peerID`, `messageID`, `receivedFrom`, …) are base64; texts are texts.
-* Before September 2020 messages had `topics`, a list. Protobuf readers of today take the last; so does this.
+* Before September 2020 messages had `topics`, a list. The last one is taken, as by protobuf readers of today.
 * Unknown keys are skipped, as unknown protobuf fields are. A known key with a value of the wrong type is corrupt.
 """
 
@@ -45,7 +45,7 @@ from hearsay.trace.language.schema import NONE, WIDTH, Column
 _TYPES = {name: number for number, (names, *_) in enumerate(TYPES) for name in names}
 
 _Encoder: TypeAlias = Callable[[Any], bytes | int]
-"""Numbers and truth values become varints, all else bytes."""
+"""Encodes numbers and truth values as varints, other values as bytes."""
 
 
 class _Field(NamedTuple):
@@ -59,7 +59,7 @@ _many = partial(_Field, repeated=True)
 
 
 def protobuf_of_lines(lines: Iterable[bytes], first_line: int = 1) -> Iterator[bytes]:
-    """The delimited protobuf of each line; BadSource at the first that is no event."""
+    """Yield the delimited protobuf of each line. Raises `BadSource` at the first line that is not an event."""
     for number, line in enumerate(lines, first_line):
         if not line.strip():
             continue
@@ -192,7 +192,7 @@ _EVENT: _Fields = {
 
 
 _FIRST_ROOM, _USUAL_ROOM = 1 << 14, 1 << 20
-"""Bytes of events that the buffer of rows has room for, at first and in a stream that is longer."""
+"""Bytes of events for which the buffer of rows has room: at first, and in a longer stream."""
 
 _BATCH_TAG, _EVENT_TAG = 0x0A, 0x08
 
@@ -223,7 +223,7 @@ def _room_for(length: int) -> DecodedRows:
 
 
 def decode_pieces(pieces: Iterable[bytes | memoryview], batched: bool, offset: int = 0) -> Iterator[Any]:
-    """The records of a whole stream in batches; BadSource if any of it is wrong."""
+    """Yield the records of a whole stream in batches. Raises `BadSource` if any part of it is bad."""
     rest, room, decoded = b"", _FIRST_ROOM, _room_for(_FIRST_ROOM)
     for piece in pieces:
         data = np.frombuffer(rest + bytes(piece) if rest else piece, dtype=np.uint8)
@@ -247,7 +247,7 @@ def decode_pieces(pieces: Iterable[bytes | memoryview], batched: bool, offset: i
 
 
 def _records(data: Data, decoded: DecodedRows) -> Any:
-    """The records of the decoded events. One without rows has a record, too."""
+    """Return the records of the decoded events. An event without rows has a record, too."""
     filled, found = map(int, decoded.filled)
     events = decoded.events[:found]
     parts = np.bincount(decoded.rows[:filled, Column.PEER], minlength=found)
@@ -272,7 +272,7 @@ def _as_text(name: bytes) -> str:
 
 
 def _names(data: Data, spans: Numbers, text_of: Callable[[bytes], str]) -> Any:
-    """The texts at these spans, null for -1."""
+    """Return the texts at these spans; null for -1."""
     present = spans >= 0
     named = spans[present]
     ends = np.cumsum(named & ((1 << SPAN_BITS) - 1))

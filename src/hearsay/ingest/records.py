@@ -2,10 +2,10 @@
 
 Rules:
 
-* An event is one record; an RPC is one for each of its parts, numbered by `part`; an empty RPC is one without `kind`.
-* `class` is null for a record that makes no row in a run: an empty RPC, an event that runs do not have (`event` is
-  null, too), and what a source says about a message (`data_bytes`) or about a remote peer (`implementation`).
-* Texts are dictionaries of each batch: a name that repeats is there once. Spark gets them as strings.
+* An event is one record; an RPC has one for each part, numbered by `part`; an empty RPC has one without `kind`.
+* `class` is null for a record without a row in a run: an empty RPC, an event that runs do not have (`event` is
+  null, too), and facts about a message (`data_bytes`) or about a remote peer (`implementation`).
+* Texts are dictionaries of each batch: a repeated name is stored once. Spark gets strings.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Numbers: TypeAlias = NDArray[np.int64]
 
 
 class BadSource(Exception):
-    """This file cannot be read whole and right; the message says why, without the file's name."""
+    """A file that cannot be read completely. The message says why, without the file's name."""
 
 
 _NUMBERS = ("time_ns", "part", "hops", "bytes", "count", "data_bytes")
@@ -62,7 +62,7 @@ CLASS_NAMES = texts(CLASSES)
 
 
 def coded(codes: Numbers, names: Any) -> Any:
-    """The name of each code; null for negative codes."""
+    """Return the name of each code; null for negative codes."""
     indices = pa.array(codes.astype(np.int32), mask=codes < 0)
     return pa.DictionaryArray.from_arrays(indices, names)
 
@@ -72,9 +72,9 @@ def empty_rows(count: int) -> Rows:
 
 
 def records(rows: Rows, part: Numbers, **others: Any) -> Any:
-    """A batch of these rows, with nanoseconds in the column of the time and names in other columns.
+    """Return a batch of these rows, with nanoseconds in the column of the time and names in other columns.
 
-    `others` are arrays by field, of texts or numbers; a field that nothing fills is null.
+    `others` are arrays by field, of texts or numbers; fields without one are null.
     """
     events, kinds = rows[:, Column.EVENT], rows[:, Column.KIND]
     is_row = (events >= 0) & ((kinds >= 0) | ~np.isin(events, _RPCS))
@@ -96,12 +96,12 @@ def records(rows: Rows, part: Numbers, **others: Any) -> Any:
 
 
 def numbers(values: Numbers) -> Any:
-    """Null for -1."""
+    """Return the numbers as an Arrow array; null for -1."""
     return pa.array(np.ascontiguousarray(values), mask=values == NONE)
 
 
 def of_file(batch: Any, file: str, format_: str | None, error: str | None = None) -> Any:
-    """The batch with the file that it is from."""
+    """Return the batch with the file that it is from."""
     nowhere = np.zeros(batch.num_rows, dtype=np.int64)
     ends = [
         coded(nowhere if value is not None else nowhere - 1, texts([value or ""])) for value in (file, format_, error)
@@ -110,7 +110,7 @@ def of_file(batch: Any, file: str, format_: str | None, error: str | None = None
 
 
 def plain(batch: Any) -> Any:
-    """The batch with texts in place of dictionaries."""
+    """Return the batch with texts in place of dictionaries."""
     return pa.RecordBatch.from_arrays(
         [column.cast(field.type) for column, field in zip(batch.columns, PLAIN_SCHEMA, strict=True)],
         schema=PLAIN_SCHEMA,
@@ -119,7 +119,7 @@ def plain(batch: Any) -> Any:
 
 _SHA256, _IDENTITY = 0x12, 0x00
 _MAX_TEXT = 400
-"""Base58 takes time quadratic in the length. 257 bytes, the most that are written so, are 352 letters."""
+"""Maximum letters. Base58 takes time quadratic in the length; 257 bytes, the longest in use, are 352 letters."""
 _KEPT_NAMES = 1 << 16
 
 
@@ -131,7 +131,7 @@ def peer_name(peer: bytes) -> str:
 
 
 def peer_of_name(text: str) -> bytes:
-    """Return the bytes of a peer id; ValueError if the text is not base58, or longer than any peer id."""
+    """Return the bytes of a peer id. Raises `ValueError` if the text is not base58, or longer than any peer id."""
     if len(text) > _MAX_TEXT:
         raise ValueError(f"{text[:40]!r}… of {len(text)} characters is not a peer id")
     try:

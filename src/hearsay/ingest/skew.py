@@ -1,6 +1,6 @@
-"""How far the clocks of real nodes are apart: estimated, reported and flagged.
+"""Estimates of the differences between clocks of real nodes. Wrong clocks are flagged.
 
-An import leaves times as they are; when runs of real nodes are joined, flagged clocks are put right.
+An import does not change times; when runs of real nodes are joined, flagged clocks are corrected.
 
 Rules:
 
@@ -8,9 +8,9 @@ Rules:
   (d(a, b) - d(b, a)) / 2, and wrong by at most half of their sum, the round trip.
 * Peers with delays in both directions form groups. Within a group offsets add up along the tree of the shortest
   round trips; so do their uncertainties. A group's reference is the peer whose offset is the (lower) median.
-* A clock is flagged when its offset is larger than its uncertainty: no way of sharing the round trips out between
-  the directions explains it, so it is off.
-* Delays at the trace's first and last hour alike count, so a clock that drifts shows as an average.
+* A clock is flagged when its offset is larger than its uncertainty: no division of the round trips between
+  the directions explains the offset, so the clock is off.
+* Delays of the whole trace count, so the offset of a drifting clock is an average.
 * The delay of an ordered pair is the smallest time from a send of a message to its first receipt (RECV_RPC, or
   delivery, duplicate or reject with that sender), so it may be negative. All rows of a message are given together.
 """
@@ -36,7 +36,7 @@ _RECEIPTS = (TraceEvent.RECV_RPC, TraceEvent.DELIVER, TraceEvent.DUPLICATE, Trac
 
 
 class MessageFacts(NamedTuple):
-    """By message, ascending."""
+    """Facts by message, in ascending order of messages."""
 
     message: Numbers
     topic: Numbers
@@ -45,7 +45,7 @@ class MessageFacts(NamedTuple):
 
 
 class PairDelays(NamedTuple):
-    """By ordered pair: the smallest delay."""
+    """The smallest delay of each ordered pair."""
 
     sender: Numbers
     receiver: Numbers
@@ -93,7 +93,7 @@ def pair_delays(rows: Rows) -> PairDelays:
 
 
 def merged_delays(found: Sequence[PairDelays]) -> PairDelays:
-    """The smallest of these delays."""
+    """Return the smallest delay of each pair."""
     sender, receiver, delay_us = (
         np.concatenate([np.empty(0, dtype=np.int64), *arrays]) for arrays in zip(*found, strict=True)
     ) if found else [np.empty(0, dtype=np.int64)] * 3  # fmt: skip
@@ -113,24 +113,24 @@ class ClockEstimate:
     offset_us: int | None
     uncertainty_us: int | None
     pairs: int
-    """With how many peers there are delays in both directions."""
+    """Number of peers with delays in both directions."""
     smallest_delay_us: int | None
-    """To this peer from any other; below zero, a clock is off for sure."""
+    """Smallest delay to this peer; if it is negative, a clock is certainly off."""
     flagged: bool
 
 
 class _Link(NamedTuple):
-    """Delays in both directions; the shortest round trip comes first."""
+    """Delays of a pair in both directions. Links sort by round trip."""
 
     round_trip_us: int
     low: int
     high: int
     ahead_us: int
-    """By how much `high` is ahead of `low`."""
+    """By how much the clock of `high` is ahead of that of `low`."""
 
 
 def estimate_clocks(delays: PairDelays, peers: Sequence[int]) -> list[ClockEstimate]:
-    """The clocks of these peers, ascending."""
+    """Return the estimates for these peers, in ascending order."""
     columns = (column.tolist() for column in delays)
     smallest = {(sender, receiver): delay for sender, receiver, delay in zip(*columns, strict=True)}
     links = _links(smallest)
@@ -159,7 +159,7 @@ def _links(smallest: Mapping[tuple[int, int], int]) -> list[_Link]:
 
 
 def _tree(links: Sequence[_Link]) -> dict[int, list[tuple[int, int, int]]]:
-    """By peer its neighbours in the tree: (peer, by how much it is ahead, uncertainty)."""
+    """Return each peer's neighbours in the tree: (peer, by how much it is ahead, uncertainty)."""
     leader: dict[int, int] = {}
     tree: dict[int, list[tuple[int, int, int]]] = {}
 
@@ -181,7 +181,7 @@ def _tree(links: Sequence[_Link]) -> dict[int, list[tuple[int, int, int]]]:
 
 
 def _clocks(tree: Mapping[int, Sequence[tuple[int, int, int]]]) -> dict[int, tuple[int, int, int]]:
-    """(reference, offset, uncertainty) by peer."""
+    """Return (reference, offset, uncertainty) by peer."""
     clocks: dict[int, tuple[int, int, int]] = {}
     for root in sorted(tree):
         if root in clocks:

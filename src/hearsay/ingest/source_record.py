@@ -1,9 +1,9 @@
-"""`source.json` and the tables under `source/`: where an imported run is from, and what rows cannot hold.
+"""`source.json` and the tables under `source/`: the origin of an imported run, and facts that rows cannot have.
 
-* `source.json`: the origin of the clock (nanoseconds since 1970), every file given with its format and events, the
-  quarantined ones with the reason, and how often each reason of a reject was given, in the source's words.
-* `source/events.parquet`: events of the source by peer and kind. An RPC is one here, and one row for each part in
-  the trace; an empty one has no row at all.
+* `source.json`: the origin of the clock (nanoseconds since 1970), every given file with its format and events, the
+  quarantined ones with the reason, and the number of rejects by reason, in the source's words.
+* `source/events.parquet`: events of the source by peer and kind. An RPC counts once here, and has a row for each part
+  in the trace; an empty RPC has no row.
 * `source/delays.parquet`: copies by milliseconds since the first copy of their message, from nanoseconds.
 """
 
@@ -29,7 +29,7 @@ _EVENTS, _DELAYS = "source/events", "source/delays"
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file given. `reason` is None for a file that was read."""
+    """A given file. `reason` is None if it was read."""
 
     name: str
     format: str | None
@@ -58,7 +58,7 @@ def write_source(
     events_of_peer: Sequence[tuple[int, int, int]],
     delays: Counter[int],
 ) -> None:
-    """Write the record; `events_of_peer` are (peer, event, events)."""
+    """Write the record; `events_of_peer` are (peer, event, number of events)."""
     run.write_text_atomic(SOURCE, json.dumps(asdict(record), indent=2, ensure_ascii=False) + "\n")
     run.write_table(
         _EVENTS,
@@ -79,7 +79,7 @@ def write_source(
 
 
 def load_source(run: Path) -> SourceRecord | None:
-    """The record of an imported run; None for another's."""
+    """Return the record of an imported run; None for other runs."""
     path = run / SOURCE
     try:
         document: Any = parse_json(read_bytes(path, MAX_BYTES))
@@ -96,12 +96,12 @@ def load_source(run: Path) -> SourceRecord | None:
 
 
 def load_events(run: Path) -> list[tuple[int, str, int]]:
-    """(peer, event, events) of an imported run."""
+    """Return (peer, event, number of events) of an imported run."""
     table = read_table(run / f"{_EVENTS}.parquet", ["peer", "events"], ["event"])
     return list(zip(table["peer"], table["event"], table["events"], strict=True))
 
 
 def load_delays(run: Path) -> list[tuple[int, int]]:
-    """(milliseconds, copies) of an imported run, ascending."""
+    """Return (milliseconds, copies) of an imported run, in ascending order."""
     table = read_table(run / f"{_DELAYS}.parquet", ["delay_ms", "copies"])
     return list(zip(table["delay_ms"], table["copies"], strict=True))

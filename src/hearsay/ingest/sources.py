@@ -1,4 +1,4 @@
-"""The formats of foreign traces: recognised from their bytes, and read in units of work."""
+"""The formats of foreign traces, which are recognised by their bytes and read in units of work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORMATS = ("go-json", "go-pb", "traced", "hermes")
 UNIT_BYTES = 128 << 20
 PIECE_BYTES = 4 << 20
 LONGEST_LINE = 4 * MAX_MESSAGE
-"""An event of the largest size with all its bytes in base64 and its keys in JSON is less than half as long."""
+"""Maximum bytes of a line. The largest event, with base64 and keys of JSON, takes less than half of it."""
 _HEAD_BYTES = 512
 _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
@@ -35,7 +35,7 @@ _PARQUET = b"PAR1"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file and what it is."""
+    """A file and its format."""
 
     path: Path
     format: str
@@ -51,7 +51,7 @@ class Unit:
     start: int = 0
     stop: int | None = None
     problem: str | None = None
-    """Why the source is not read at all."""
+    """Why the source is not read at all, if it is not."""
 
 
 def units_of(path: Path, wanted: str | None, unit_bytes: int) -> list[Unit]:
@@ -65,7 +65,7 @@ def units_of(path: Path, wanted: str | None, unit_bytes: int) -> list[Unit]:
 
 
 def records_of(unit: Unit) -> Iterator[Any]:
-    """The unit's records in batches. Where it cannot be read, the last record has the problem as its `error`."""
+    """Yield the unit's records in batches. If it cannot be read, the last record has the problem as its `error`."""
     path, format_ = str(unit.source.path), unit.source.format or None
     problem = unit.problem
     if problem is None:
@@ -79,7 +79,7 @@ def records_of(unit: Unit) -> Iterator[Any]:
 
 
 def decode_unit(unit: Unit) -> Iterator[Any]:
-    """The unit's records in batches; BadSource if it is not wholly good."""
+    """Yield the unit's records in batches. Raises `BadSource` if any part of it is bad."""
     count = 0
     with reading():
         for batch in _decoded(unit):
@@ -105,7 +105,7 @@ def _decoded(unit: Unit) -> Iterator[Any]:
 
 @contextmanager
 def reading() -> Generator[None]:
-    """Failures of files and of gzip are reasons to refuse a file."""
+    """Raise `BadSource` for failures of files and of gzip."""
     try:
         yield
     except EOFError:
@@ -117,7 +117,7 @@ def reading() -> Generator[None]:
 
 
 def recognise(path: Path, wanted: str | None = None) -> Source:
-    """The source in this file; BadSource when it is empty, foreign, or not of the format wanted."""
+    """Return the source in this file. Raises `BadSource` if it is empty, foreign, or not of the wanted format."""
     with reading():
         with open_regular(path) as file:
             head = file.read(_HEAD_BYTES)
@@ -146,7 +146,7 @@ def _format_of(head: bytes, compressed: bool) -> str | None:
 
 
 def split(source: Source, target_bytes: int) -> list[Unit]:
-    """Units of about this size, cut between events. Only files that can be read from the middle are cut."""
+    """Return units of about this size, cut between events. Files that cannot be read from the middle are not cut."""
     if source.compressed or source.format == "hermes":
         return [Unit(source)]
     with reading():
@@ -184,7 +184,7 @@ def _event_ends(path: Path, step: int) -> list[int]:
 
 @contextmanager
 def opened(unit: Unit) -> Generator[IO[bytes]]:
-    """The bytes of the source, uncompressed, at the unit's beginning."""
+    """Yield the source's uncompressed bytes, at the unit's start."""
     with reading():
         path = unit.source.path
         with BufferedReader(open_regular(path)) as raw, gzip.open(raw) if unit.source.compressed else raw as file:
@@ -193,7 +193,7 @@ def opened(unit: Unit) -> Generator[IO[bytes]]:
 
 
 def pieces(file: IO[bytes], unit: Unit) -> Iterator[bytes]:
-    """The unit's bytes, a few megabytes at a time."""
+    """Yield the unit's bytes, a few megabytes at a time."""
     left = unit.stop - unit.start if unit.stop is not None else None
     while left is None or left > 0:
         piece = file.read(PIECE_BYTES if left is None else min(PIECE_BYTES, left))
@@ -207,7 +207,7 @@ def pieces(file: IO[bytes], unit: Unit) -> Iterator[bytes]:
 
 
 def lines(file: IO[bytes], unit: Unit) -> Iterator[bytes]:
-    """The unit's lines."""
+    """Yield the unit's lines."""
     left = unit.stop - unit.start if unit.stop is not None else None
     while line := _line_of(file):
         yield line
@@ -218,7 +218,7 @@ def lines(file: IO[bytes], unit: Unit) -> Iterator[bytes]:
 
 
 def _line_of(file: IO[bytes]) -> bytes:
-    """The next line, unless it is longer than any event: a small gzip file can hold one without end."""
+    """Return the next line. Raises if it is longer than any event: a small gzip file can have an endless one."""
     line = file.readline(LONGEST_LINE + 1)
     if len(line) > LONGEST_LINE:
         raise BadSource(f"a line is longer than {LONGEST_LINE >> 20} MiB")
@@ -226,7 +226,7 @@ def _line_of(file: IO[bytes]) -> bytes:
 
 
 def gathered(events: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in fewer pieces."""
+    """Yield the same bytes in fewer pieces."""
     waiting: list[bytes] = []
     size = 0
     for event in events:

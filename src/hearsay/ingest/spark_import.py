@@ -2,10 +2,10 @@
 
 Rules of the import:
 
-* Records are read once, by the data source, and wait in Parquet: a file's last byte may show that it is bad.
-* Spark finds the distinct names of peers and topics, which grow with the network. Rows are ranged by class and, in
-  class message, by message, else by time, so the messages of a partition follow those of earlier ones in the order
-  of their ids: their numbers begin where Spark counts that many distinct messages before.
+* Records are read once, by the data source, and stored in Parquet: only a file's last byte may show that it is bad.
+* Spark finds the distinct names of peers and topics, whose number grows with the network. Rows are ranged by class
+  and, in class message, by message, otherwise by time. So the messages of a partition follow those of earlier ones in
+  the order of their ids, and their numbers begin with the count of distinct messages in earlier partitions.
 * Spark chooses the ranges from samples, so it stores the rows of each range: a second evaluation could choose others.
 * A task holds one partition. The driver holds the names of peers and topics, and the notes of partitions. All rows of
   a message are in one partition, however many there are.
@@ -14,7 +14,7 @@ Rules of the import:
 Rules of the data source (`records.py` has its schema):
 
 * A partition is a range of bytes of a file, cut between events, or a file that cannot be read from the middle.
-* Partitions are planned where the driver is, and read by tasks, which must find the files at the same paths.
+* The driver plans partitions, and tasks read them. Both must find the files at the same paths.
 * An unreadable event becomes a row with `error`, after the rows before it; the rest of its range is left out.
 """
 
@@ -55,7 +55,7 @@ class UnitPartition(InputPartition):
 
 
 class TraceSource(DataSource):
-    """`spark.read.format("hearsay").load(path)`."""
+    """The data source of `spark.read.format("hearsay").load(path)`."""
 
     @classmethod
     def name(cls) -> str:
@@ -91,7 +91,7 @@ class TraceReader(DataSourceReader):
 
 
 def _paths(options: Mapping[str, str]) -> list[str]:
-    """Return the paths given to `load`: one path, or several as Spark passes them on."""
+    """Return the paths given to `load`: one, or several in the form in which Spark passes them on."""
     paths = json.loads(options["paths"]) if "paths" in options else [options["path"]] if "path" in options else []
     if not paths:
         raise ValueError("no path: load(path) or load([path, …])")
@@ -99,7 +99,7 @@ def _paths(options: Mapping[str, str]) -> list[str]:
 
 
 def _files(path: str) -> list[str]:
-    """A file; the files of a folder; or those that a pattern fits."""
+    """Return a file, the files of a folder, or the files that a pattern matches."""
     if Path(path).is_dir():
         return sorted(
             str(file) for file in Path(path).iterdir() if file.is_file() and not file.name.startswith((".", "_"))
@@ -116,7 +116,7 @@ _OF_MESSAGE = "(message IS NOT NULL OR class <=> 'message')"
 
 
 def read_with_spark(spark: Any, rows_per_partition: int = _ROWS_PER_PARTITION) -> Reader:
-    """A reader whose work this session does."""
+    """Return a reader that reads by this session."""
 
     def read(given: Given, scratch: Path) -> Records:
         path = scratch / "records"
@@ -150,7 +150,7 @@ class _RecordsOnSpark:
     origin_ns: int
     records: Any
     placed: Any
-    """In partitions, which stay what they are."""
+    """The records in partitions, which are stored and do not change."""
 
     def names(self, *columns: str) -> Any:
         name = f.explode(f.array(*columns)).alias("name")

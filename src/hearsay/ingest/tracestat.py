@@ -3,13 +3,13 @@
 Rules (cmd/tracestat/main.go):
 
 * Peers are those that have events of their own. Topics are those of publications.
-* RPCs are counted whole, and dropped ones are not sent ones.
-* The delay of a copy (publication or delivery) is since the first copy of its message anywhere, over all clocks; the
-  first itself is none. Milliseconds are (nanoseconds + 499999) / 1000000, rounded down; the CDF is cumulative.
+* RPCs count as a whole, and dropped ones do not count as sent.
+* The delay of a copy (publication or delivery) counts from the first copy of its message anywhere, over all clocks;
+  the first copy has no delay. Milliseconds are (nanoseconds + 499999) / 1000000, rounded down; the CDF is cumulative.
 * tracestat prints topics in random order; here they are sorted.
 
 An imported run has its events and delays recorded from nanoseconds (`source_record`). A simulated run has
-microseconds, its duplicates are derived, and an RPC is what a peer sends another at one time.
+microseconds, its duplicates are derived, and parts that a peer sends another at one time are an RPC.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COUNTED = {
 
 @dataclass(frozen=True, slots=True)
 class TraceStat:
-    """`events` counts by TraceEvent; `cdf` is (milliseconds, copies so far)."""
+    """The figures of a trace. `events` counts by TraceEvent; `cdf` is (milliseconds, copies so far)."""
 
     peers: int
     topics: tuple[str, ...]
