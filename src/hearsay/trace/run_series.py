@@ -1,4 +1,4 @@
-"""A run written bit by bit by a process that may be killed: run folders `00000`, `00001`, ... in one folder."""
+"""A run that a process writes in parts, as it may be killed: run folders `00000`, `00001`, … in one folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UP_OR_DOWN = RowFilter(events=(TraceEvent.NODE_UP, TraceEvent.NODE_DOWN))
 
 
 def lost_at(folder: Path) -> int | None:
-    """When the node whose trace ends with this run folder was lost; None if it said goodbye, or the trace goes on."""
+    """Return when the node of this last run folder was lost; None if it ended in order, or the trace goes on."""
     pieces = numbered_folders(folder.resolve().parent)
     if folder.resolve() in pieces[:-1]:
         return None
@@ -46,7 +46,7 @@ _OF_MESSAGES = ("message", "topic", "publisher", "bytes", "published_us")
 
 
 class RunSeries:
-    """The folder of a series, to write into."""
+    """The folder of a series, for writing."""
 
     def __init__(self, path: Path, router: str | None = None) -> None:
         self.router = router
@@ -63,7 +63,7 @@ class RunSeries:
             raise
         self._next = _free_number(path)
         self._named = 0, 0
-        """How many peers and topics the dictionaries of the whole name, as far as this writer wrote them."""
+        """Numbers of peers and topics that this writer has written to the dictionaries of the whole."""
 
     def names(self) -> Names:
         """Return the names in the dictionaries so far."""
@@ -79,13 +79,13 @@ class RunSeries:
         return folder
 
     def write_names(self, peers: Sequence[str], topics: Sequence[str], agent: str) -> None:
-        """The dictionaries of the whole; names are only ever added, so as many names are the same names."""
+        """Write the dictionaries of the whole if there are new names. Names are only ever added."""
         if self._named != (len(peers), len(topics)):
             write_names(RunFolder(self.path), dict(enumerate(peers)), dict(enumerate(topics)), agent, self.router)
             self._named = len(peers), len(topics)
 
     def seal(self, peers: Sequence[str], topics: Sequence[str], agent: str) -> None:
-        """Make the whole a run folder. It is the last thing to do with a series."""
+        """Join the run folders into one run. This is the last use of a series."""
         if (self.path / MANIFEST).exists():
             raise ValueError(f"{self.path} is sealed already")
         try:
@@ -102,7 +102,7 @@ class RunSeries:
             self._own.release()
 
     def _reopen(self) -> None:
-        """Take a predecessor's seal away, and what it left unfinished."""
+        """Remove the manifest and unfinished files of a predecessor."""
         whole = self.path / WHOLE
         is_there = require_ours(whole, Holds.RUN) is not None
         if is_there and speaks_of_whole(self.path):
@@ -134,7 +134,7 @@ class RunSeries:
     def _compact(
         self, pieces: list[Path], peers: Sequence[str], topics: Sequence[str], agent: str, complete: bool
     ) -> WrittenTrace:
-        """The rows of all pieces in a run folder of their own."""
+        """Write the rows of all run folders into one run folder."""
         folder = RunFolder.create(self.path / WHOLE)
         rows = sum(load_manifest(piece).trace.rows for piece in pieces)
         at_once = min(max(rows, 1), _MAX_ROWS_IN_MEMORY)
@@ -150,20 +150,20 @@ class RunSeries:
 
 
 def numbered_folders(path: Path) -> list[Path]:
-    """The run folders of a series, in order."""
+    """Return the run folders of a series, in order."""
     folders = [folder for folder in path.iterdir() if _NUMBER.fullmatch(folder.name)]
     return sorted((each for each in folders if held_by(each) is Holds.RUN), key=lambda folder: int(folder.name))
 
 
 def _free_number(path: Path) -> int:
-    """Return the number after all names that look like numbers of pieces."""
+    """Return the number after all names that look like numbers of run folders."""
     return max((int(entry.name) for entry in path.iterdir() if _NUMBER.fullmatch(entry.name)), default=-1) + 1
 
 
 def write_names(
     folder: RunFolder, peers: Mapping[int, str], topics: Mapping[int, str], agent: str, router: str | None = None
 ) -> None:
-    """Dictionaries of peers and topics by number; of peer 0 the implementation is known, and its role: the router."""
+    """Write dictionaries of peers and topics by number. Peer 0 has an implementation, and the router as its role."""
     nothing: list[str | None] = [None] * len(peers)
     roles = [None if number else router for number in peers]
     agents = [None if number else agent for number in peers]
@@ -176,7 +176,7 @@ def _inside(folder: str, files: Sequence[TraceFile]) -> tuple[TraceFile, ...]:
 
 
 def speaks_of_whole(path: Path) -> bool:
-    """Return whether the manifest of a series names the files of the whole."""
+    """Return whether the manifest of a series names the files of the joined run."""
     try:
         files = load_manifest(path).trace.files
     except RunFolderError:
@@ -185,7 +185,7 @@ def speaks_of_whole(path: Path) -> bool:
 
 
 def _write_messages(folder: RunFolder, pieces: list[Path]) -> None:
-    """Write the first entry of each message in the dictionaries of the pieces."""
+    """Write the first entry of each message in the dictionaries of the run folders."""
     paths = [piece / DICTIONARIES / "messages.parquet" for piece in pieces]
     tables = [read_table(path, _OF_MESSAGES) for path in paths if path.exists()]
     columns = [np.concatenate([_codes(table[name]) for table in tables] or [_codes([])]) for name in _OF_MESSAGES]

@@ -1,1 +1,1 @@
-"""Files and folders of a run: whole or not there, known by a marker and a manifest."""
+"""Files and folders of a run. A file appears whole or not at all; a marker and a manifest identify a folder."""

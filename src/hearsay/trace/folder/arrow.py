@@ -1,13 +1,13 @@
-"""The Parquet form of the trace, and the only door to pyarrow.
+"""The Parquet form of the trace. Other modules use pyarrow only through modules of this folder.
 
 Rules:
 
 * -1 is null, codes are strings (from dictionaries of a byte): any Parquet tool reads a trace without this program.
-* Codes have dictionaries. Numbers that repeat from row to row are plain, for zstd to find; sorted or small ones are
-  DELTA_BINARY_PACKED, which leaves zstd nothing to find in random ones: those are not compressed again.
-  `docs/reference/trace.md` has the figures. Newer encodings are not for every reader.
-* Columns of codes have no statistics: the least of a few names says nothing, and costs more than their contents.
-* Pages carry checksums, which are checked on reading: a flipped bit in the rows is an error, not another row.
+* Codes have dictionaries. Numbers that repeat from row to row are plain, which zstd compresses; sorted or small ones
+  are DELTA_BINARY_PACKED; of these, random ones are not compressed again, since zstd would gain nothing.
+  `docs/reference/trace.md` has the figures. Newer encodings are avoided, since some readers lack them.
+* Columns of codes have no statistics: the least of a few names is no information, and costs more than their contents.
+* Pages have checksums, which are checked on reading: a flipped bit in the rows is an error, not another row.
 * pyarrow ships no types, so its modules are `Any` here and nowhere else.
 """
 
@@ -28,7 +28,7 @@ from hearsay.trace.language.errors import RunFolderError
 from hearsay.trace.language.schema import COLUMNS, NONE, Column
 
 DAMAGED: tuple[type[Exception], ...] = (OSError, pa.ArrowException, ValueError, LookupError)
-"""Errors of reading bytes that are no Parquet, or columns and codes that are not where they should be."""
+"""Errors from bytes that are not Parquet, or that lack the expected columns and codes."""
 
 Table = Any
 ParquetWriter = Any
@@ -36,12 +36,12 @@ ParquetFile = Any
 
 
 def share_the_heap() -> None:
-    """Take memory from the C library, not from a pool of Arrow's own, which keeps what was freed in a long life."""
+    """Allocate from the C library. Arrow's own pool would keep freed memory in a process that runs for long."""
     pa.set_memory_pool(pa.system_memory_pool())
 
 
 def _names_of(column: Column) -> Any:
-    """From bytes: `pa.array` would import pandas, where it is installed, in every program that opens this door."""
+    """Return the names of a column's codes, made from bytes: `pa.array` would import pandas if it is installed."""
     names = [name.encode() for name in CODED[column]]
     ends = np.cumsum([0, *map(len, names)], dtype=np.int32)
     return pa.Array.from_buffers(pa.string(), len(names), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(names))])
@@ -59,7 +59,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _VALUES_AT_ONCE = 16_384
-"""The library's own 1024 make the bookkeeping of columns of codes cost as much as their contents."""
+"""Values per batch. With the library's default, 1024, columns of codes would cost twice as much."""
 _ENCODINGS = {
     "time_us": "DELTA_BINARY_PACKED",
     "peer": "PLAIN",
@@ -77,7 +77,7 @@ _PACKED_ENOUGH = ("remote", "delay_us")
 
 
 def table_of(columns: Columns) -> Table:
-    """The Arrow table of these columns, nulls for -1."""
+    """Return an Arrow table of these columns, with null for -1."""
     arrays = [_array_of(Column(index), values) for index, values in enumerate(columns)]
     return pa.Table.from_arrays(arrays, schema=_SCHEMA)
 
@@ -92,7 +92,7 @@ def _array_of(column: Column, values: NDArray[np.signedinteger]) -> Any:
 
 
 def open_writer(file: DurableFile) -> ParquetWriter:
-    """A writer of trace tables; `write_table` adds a row group."""
+    """Return a writer of trace tables; `write_table` adds a row group."""
     return parquet.ParquetWriter(
         file,
         _SCHEMA,
@@ -106,7 +106,7 @@ def open_writer(file: DurableFile) -> ParquetWriter:
 
 
 def open_trace_file(path: Path) -> ParquetFile:
-    """A trace file with the columns that belong there."""
+    """Open a trace file, and check its columns."""
     try:
         file = open_foreign(path)
         schema: Any = file.schema_arrow
@@ -122,7 +122,7 @@ def open_trace_file(path: Path) -> ParquetFile:
 
 
 def read_group(file: ParquetFile, group: int, path: Path, columns: Sequence[Column] = tuple(Column)) -> Columns:
-    """The columns of one row group, -1 for null."""
+    """Return the columns of one row group, with -1 for null."""
     try:
         table = file.read_row_group(group, columns=[COLUMNS[column] for column in columns], use_threads=False)
         return [_values_of(column, table.column(COLUMNS[column]), path) for column in columns]
@@ -131,7 +131,7 @@ def read_group(file: ParquetFile, group: int, path: Path, columns: Sequence[Colu
 
 
 def spanning_messages(run: Path, files: Iterable[TraceFile]) -> tuple[int, ...]:
-    """Return the messages whose rows lie in more than one of these files of a run."""
+    """Return the messages with rows in more than one of these files of a run."""
     names = [file.name for file in files if file.trace_class == "message"]
     messages: list[NDArray[np.signedinteger]] = [np.empty(0, dtype=np.int64)]
     for name in names if len(names) > 1 else ():
@@ -162,16 +162,16 @@ def _code_of(column: Column, name: str, path: Path) -> int:
 
 
 def write_batches(file: DurableFile, schema: Any, batches: Iterable[Any]) -> None:
-    """A table (a dictionary) as a Parquet file."""
+    """Write a table, such as a dictionary, as a Parquet file."""
     with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         for batch in batches:
             writer.write_batch(batch)
 
 
 def read_table(path: Path, numbers: Sequence[str] = (), texts: Sequence[str] = ()) -> dict[str, list[Any]]:
-    """Return columns of a small table of any origin as lists, null as None; whole numbers, or texts.
+    """Return columns of a small table of any origin as lists of integers or texts, with None for null.
 
-    All such columns if none are named.
+    If none are named, all such columns are returned.
     """
     try:
         if not numbers and not texts:
@@ -208,7 +208,7 @@ def _numbers_of(array: Any) -> list[int | None]:
 
 
 def _texts_of(array: Any) -> list[str | None]:
-    """A text that is there many times is one object."""
+    """Return the texts; equal ones are one object."""
     names: list[str | None] = [*array.dictionary.to_pylist(), None]
     return [names[place] for place in array.indices.fill_null(len(names) - 1).to_pylist()]
 

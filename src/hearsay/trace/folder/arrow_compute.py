@@ -19,12 +19,12 @@ BYTES_PER_ROW = 256
 
 
 def read_plain(path: Path, columns: Sequence[str] | None = None) -> Any:
-    """Return these columns of the file (None: all) as an Arrow table; raises one of `DAMAGED` if they are damaged."""
+    """Return columns of a file (None: all) as an Arrow table. Raises one of `DAMAGED` if they are damaged."""
     return plain(open_foreign(path, columns).read(columns, use_threads=False))
 
 
 def plain(table: Any) -> Any:
-    """Return the table with texts in place of dictionaries; ValueError if they are too long."""
+    """Return the table with texts in place of dictionaries. Raises `ValueError` if the texts are too long."""
     most = BASE_BYTES + BYTES_PER_ROW * table.num_rows
     for place, column in enumerate(table.columns):
         if pa.types.is_dictionary(column.type):

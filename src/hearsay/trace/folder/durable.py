@@ -1,6 +1,6 @@
 """Files that exist whole or not at all, also after a power cut.
 
-A file is written under a temporary name, synced, renamed, and its directory synced. A file with its final name
+A file is written under a temporary name, synced and renamed, and its directory is synced. A file with its final name
 has all of its bytes. Nothing is written through a link, neither under the temporary name, which no other process has,
 nor under the final one.
 """
@@ -17,7 +17,7 @@ from secrets import token_hex
 from typing import BinaryIO
 
 TEMPORARY_NAMES = f".*.{'[0-9a-f]' * 8}.tmp"
-"""A pattern of the names of files in the making."""
+"""A pattern of the temporary names."""
 
 
 def sync_directory(directory: Path) -> None:
@@ -29,7 +29,7 @@ def sync_directory(directory: Path) -> None:
 
 
 class DurableFile:
-    """A file in the making; it knows the checksum of what was written. Serves pyarrow as a sink."""
+    """A file that is being written, with the checksum of its bytes. pyarrow can write to it."""
 
     def __init__(self, final: Path) -> None:
         if final.is_symlink():
@@ -58,7 +58,7 @@ class DurableFile:
         self._file.flush()
 
     def commit(self) -> str:
-        """Give the file its final name; its SHA-256 in hexadecimal."""
+        """Give the file its final name, and return its SHA-256 in hexadecimal."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
@@ -67,7 +67,7 @@ class DurableFile:
         return self._checksum.hexdigest()
 
     def discard(self) -> None:
-        """Remove what was written so far. Never raises: it runs when something else went wrong."""
+        """Remove the temporary file. Never raises, since it runs after another error."""
         with suppress(OSError):
             self._file.close()
         with suppress(OSError):
@@ -75,7 +75,7 @@ class DurableFile:
 
 
 def write_durably(final: Path, content: bytes | Callable[[DurableFile], object]) -> tuple[int, str]:
-    """Write a file, given its bytes or a function that writes it; return its size and SHA-256."""
+    """Write a file, given its bytes or a function that writes it. Returns its size and SHA-256."""
     file = DurableFile(final)
     try:
         if isinstance(content, bytes):

@@ -1,4 +1,4 @@
-"""Parquet files of unknown origin, read and expanded within memory that matches their size."""
+"""Parquet files of unknown origin, which are read only if they expand to a bounded multiple of their size."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ MAX_FOOTER_BYTES = 1 << 20
 BASE_VALUES = 1_000_000
 BASE_BYTES = 64 << 20
 PER_BYTE = 64
-"""Values, and bytes once unpacked, that each byte of a file allows beyond the base. Ours have 20 at most."""
+"""Values, and unpacked bytes, allowed per byte of a file, in addition to the base. Our files have at most 20."""
 
 _FLAT_TYPES = {"BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE", "BYTE_ARRAY"}
 _HEADER_BYTES = (1 << 12, 1 << 22)
-"""Bytes that are read for the header of a page, and again for a long one."""
+"""Bytes that are read for the header of a page, first and for a long header."""
 _MAX_DEPTH = 12
 _INTEGERS, _BINARY, _LIST, _STRUCT = (4, 5, 6), 8, 9, 12
 """Types in Thrift's compact protocol."""
 _FIXED_BYTES = {1: 0, 2: 0, 3: 1, 7: 8}
 """Bytes that follow a field of the other types: true, false, a byte, a double."""
 _UNPACKED, _PACKED = 2, 3
-"""Fields of a page's header: its sizes in bytes."""
+"""Fields of a page's header with its sizes in bytes."""
 _GROUPS, _CHUNKS, _ROWS, _ABOUT = 4, 1, 3, 3
-"""Fields of the footer: row groups; of a group its columns and rows; of such a column what describes it."""
+"""Fields of the footer: row groups; in a group its columns and rows; in a column its description."""
 _VALUES, _LENGTH, _DATA_AT, _DICTIONARY_AT = 5, 7, 9, 11
 _PLAIN_CHUNK = set(range(1, 8))
-"""Fields of a column in a row group that is not encrypted: pyarrow aborts on those that are."""
+"""Fields of an unencrypted column in a row group. pyarrow aborts the process at encrypted ones."""
 
 
 def open_foreign(
     path: Path | str, columns: Collection[str] | None = None, groups: Collection[int] | None = None
 ) -> Any:
-    """The file as a `ParquetFile`, to read these columns of these row groups (None: all).
+    """Open a file as a `ParquetFile`, to read these columns of these row groups (None: all).
 
     Read it with `use_threads=False`: a thread of Arrow that still holds the file when Python ends aborts the process.
-    OSError, ValueError or an Arrow error if it is no Parquet file, or one that takes too much memory.
+    Raises `OSError`, `ValueError` or an Arrow error if it is not Parquet, or needs too much memory.
     """
     source = open_regular(path)
     size = os.fstat(source.fileno()).st_size
@@ -79,7 +79,7 @@ def open_foreign(
 
 
 def require_at_most(amount: int, what: str, base: int, file_bytes: int) -> None:
-    """Raise ValueError if a file of this size holds more than it may."""
+    """Raise `ValueError` if a file of this size expands to more than it may."""
     most = base + PER_BYTE * file_bytes
     if amount > most:
         raise ValueError(f"{amount} {what} in {file_bytes} bytes; at most {most} are read")
@@ -112,7 +112,7 @@ def _require_few_bytes(descriptor: int, chunks: Iterable[dict[int, int]], file_b
 
 
 def _page_sizes(descriptor: int, at: int) -> tuple[int, int, int]:
-    """Bytes of the page that begins here, packed and unpacked, and of its header."""
+    """Return the packed and unpacked size of the page that begins here, and the size of its header."""
     for window in _HEADER_BYTES:
         with suppress(IndexError):
             fields, header = _read_struct(os.pread(descriptor, window, at), 0, _MAX_DEPTH)
@@ -123,9 +123,9 @@ def _page_sizes(descriptor: int, at: int) -> tuple[int, int, int]:
 
 
 def _read_struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
-    """The fields by number of a struct in Thrift's compact protocol, and where it ends.
+    """Return the fields by number of a struct in Thrift's compact protocol, and its end.
 
-    A field may be there once: readers differ in which of two they take.
+    A repeated field is an error, since readers differ in which one they take.
     """
     fields: dict[int, Any] = {}
     number = 0
@@ -139,7 +139,7 @@ def _read_struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]
 
 
 def _read_value(data: bytes, at: int, kind: int, depth: int, fixed: Mapping[int, int]) -> tuple[Any, int]:
-    """A whole number, a list or a struct; None of another type, which is passed over."""
+    """Return an integer, a list or a struct; None for other types, which are skipped."""
     if kind in _INTEGERS:
         return _read_integer(data, at)
     if kind == _BINARY:

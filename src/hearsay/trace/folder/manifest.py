@@ -18,11 +18,11 @@ from hearsay.trace.language.schema import CLASSES, NONE
 from hearsay.version import __version__
 
 MAX_BYTES = 16 << 20
-"""A manifest with 50,000 files is shorter."""
+"""Maximum bytes. A manifest with 50,000 files is shorter."""
 
 
 def read_object(file: Path) -> dict[str, Any]:
-    """The object in this file. OSError if it cannot be opened."""
+    """Return the JSON object in this file. Raises `OSError` if it cannot be opened."""
     try:
         found: Any = parse_json(read_bytes(file, MAX_BYTES))
     except ValueError as error:
@@ -37,13 +37,13 @@ MARKER_FORMAT = "hearsay-folder"
 MARKER_VERSION = 1
 
 UNFINISHED = "is an unfinished run (no manifest.json): it was cut off, or is still being written"
-"""A folder in which a run was begun; its manifest comes last."""
+"""Describes a folder in which a run was begun; its manifest comes last."""
 
 _LARGEST_MARKER = 4096
 
 
 class Holds(StrEnum):
-    """The content of a folder of ours."""
+    """The content of a folder of this program."""
 
     RUN = "run"
     SERIES = "series"
@@ -55,7 +55,7 @@ class Holds(StrEnum):
 
 
 def marked(path: Path) -> Holds | None:
-    """Return the content of a folder by its marker."""
+    """Return the content of a folder by its marker; None without one."""
     marker = path / MARKER
     status = status_of(marker)
     if status is None or not S_ISREG(status.st_mode) or not 0 < status.st_size <= _LARGEST_MARKER:
@@ -73,7 +73,7 @@ def marked(path: Path) -> Holds | None:
 
 
 def is_of_a_run(path: Path) -> bool:
-    """Return whether a run was begun in this folder, be it finished or not."""
+    """Return whether a run was begun in this folder, finished or not."""
     try:
         return marked(path) is Holds.RUN
     except OSError:
@@ -81,7 +81,7 @@ def is_of_a_run(path: Path) -> bool:
 
 
 def status_of(path: Path) -> os.stat_result | None:
-    """Return the status of a path itself, be it a link."""
+    """Return the status of a path itself, without following a link; None if it does not exist."""
     try:
         return path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -110,7 +110,7 @@ class TraceFile:
 
 @dataclass(frozen=True, slots=True)
 class OtherFile:
-    """A dictionary or a text."""
+    """A dictionary or a text file."""
 
     name: str
     bytes: int
@@ -125,7 +125,7 @@ class WrittenTrace:
     rows: int
     hash: str
     spanning_messages: tuple[int, ...] = ()
-    """Messages whose rows lie in more than one file."""
+    """Messages with rows in more than one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +155,12 @@ class Manifest:
 
 
 def this_program() -> dict[str, str]:
-    """The versions to name in `created_by`."""
+    """Return the versions for `created_by`."""
     return {"hearsay": __version__, "python": platform.python_version()}
 
 
 def load_manifest(path: Path) -> Manifest:
-    """The manifest of the run folder `path`."""
+    """Return the manifest of the run folder `path`. Raises `RunFolderError` without one."""
     file = path / MANIFEST
     try:
         fields = read_object(file)
@@ -182,7 +182,7 @@ def load_manifest(path: Path) -> Manifest:
 
 
 def _what_is_there(path: Path) -> str:
-    """Instead of a manifest. A live node seals its trace when it closes; before, there are pieces and names."""
+    """Return in words what is there instead of a manifest, which a live node writes only when it closes."""
     if not path.exists():
         return "does not exist"
     if not path.is_dir():

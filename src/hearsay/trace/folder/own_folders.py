@@ -1,12 +1,12 @@
-"""Which folders are ours to write into, and who writes there now. Every command that writes asks here.
+"""Folders that this program may write into, and their locks. Every command that writes uses this module.
 
 Rules:
 
-* A folder is ours if it has our marker, a small file with format, version and what the folder holds. Any other folder
-  that is not empty is refused before anything in it has changed.
-* We replace and remove files that we wrote, by their names and places. Other files in the folder stay.
-* Links are not followed: neither one in place of the folder, nor one in it that would lead out.
-* One process at a time writes a thing: it holds a lock (flock), which names it and goes with it, however it ends.
+* A folder is ours if it has our marker, a small file with format, version and kind of content. Any other folder
+  that is not empty is refused before anything in it changes.
+* Only files that we wrote are replaced and removed, by their names and places. Other files in the folder stay.
+* Links are not followed, neither in place of the folder nor inside it.
+* One process at a time writes: it holds a lock (flock), which names the process and ends with it in any case.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ _NOUNS = {
 
 
 class OwnFolder:
-    """A folder that only this process may write into until it is released, or garbage collected."""
+    """A folder that only this process may write into, until it is released or garbage collected."""
 
     def __init__(self, path: Path, what: Holds) -> None:
-        """Lock the folder. The lock is a file that is open and locked, and names the process that holds it."""
+        """Lock the folder, by an open and locked file that names this process."""
         self.path = path
         self.found: Holds | None = None
-        """Its content before; None if it was empty or not there."""
+        """The content before; None if the folder was empty or did not exist."""
         lock = path / f".hearsay-{what}.lock"
         self._release = weakref.finalize(self, _unlock, lock, _locked(lock, path), os.getpid())
 
@@ -82,9 +82,9 @@ def claim(
     also: Collection[Holds] = (),
     inner: Iterable[str] = (),
 ) -> OwnFolder:
-    """Make the folder, or take one that is empty or holds `what` (or `also` one of these), to write `what` there.
+    """Lock a folder, to write `what` there: a new or empty one, or one with `what` or a kind in `also`.
 
-    `inner` names the folders in it that will be written into: none of them may be a link.
+    `inner` names the folders in it that will be written into; none may be a link.
     """
     require_ours(path, what, also=also, inner=inner)
     try:
@@ -109,7 +109,7 @@ def require_ours(
     also: Collection[Holds] = (),
     inner: Iterable[str] = (),
 ) -> Holds | None:
-    """Return the content of the folder, None if it is empty or not there; raise if `what` may not be in it."""
+    """Return the folder's content; None if it is empty or missing. Raises if `what` may not be written there."""
     try:
         status = status_of(path)
         if status is None:
@@ -131,14 +131,14 @@ def require_ours(
 
 
 def held_by(path: Path) -> Holds | None:
-    """Return the content of a folder of ours, None for any other folder."""
+    """Return the content of a folder of ours; None for any other folder."""
     if not is_real_folder(path):
         return None
     return marked(path)
 
 
 def mark(path: Path, what: Holds) -> None:
-    """Put the marker there, unless it is there."""
+    """Write the marker if there is none."""
     marker = path / MARKER
     if marked(path) is not None:
         return
@@ -161,13 +161,13 @@ def is_real_folder(path: Path) -> bool:
 
 
 def refuse_link(path: Path) -> None:
-    """A folder that will be written into must not be a link."""
+    """Raise if a folder that will be written into is a link."""
     if path.is_symlink():
         raise RunFolderError(f"{path}: is a link, and links are not written through; name the folder itself")
 
 
 def refuse_links(path: Path, names: Iterable[str]) -> None:
-    """None of these, where it is there, may be anything but a folder."""
+    """Raise if one of these exists and is not a folder."""
     for name in names:
         status = status_of(path / name)
         if status is not None and not S_ISDIR(status.st_mode):
@@ -176,7 +176,7 @@ def refuse_links(path: Path, names: Iterable[str]) -> None:
 
 
 def remove_written(folder: Path, patterns: Iterable[str]) -> None:
-    """Remove the files that these patterns name, part by part, and the folders that are empty then.
+    """Remove the files that match these patterns, part by part, and folders that become empty.
 
     Other files stay, and so do links and their targets.
     """
@@ -203,7 +203,7 @@ def _remove(folder: Path, parts: list[str]) -> None:
 
 
 def _is_fresh(path: Path) -> bool:
-    """Empty, but for the locks and the unwritten marker of one who is about to write there, or was killed then."""
+    """Return whether a folder is empty, except for locks and the empty marker of a process that begins or died."""
     entries = {entry.name for entry in path.iterdir() if not _LOCK_NAME.fullmatch(entry.name)}
     return not entries or (entries == {MARKER} and (path / MARKER).lstat().st_size == 0)
 
@@ -228,7 +228,7 @@ def _locked(file: Path, folder: Path) -> int:
 
 
 def _taken(descriptor: int, folder: Path) -> bytes:
-    """Lock it and return the text of the file; raise with the name of the process that holds it."""
+    """Lock the file and return its text. Raises with the name of the process that holds the lock."""
     said = os.pread(descriptor, 400, 0)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,1 +1,1 @@
-"""The language of traces: events as rows of integers, their hash, their order, what follows from them."""
+"""The trace format: events as rows of integers, their hash, their order, and derived rows."""

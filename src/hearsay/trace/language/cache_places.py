@@ -1,4 +1,4 @@
-"""Folders of caches: in the user's cache, or among temporary files where nothing can be written there.
+"""Folders of caches: in the user's cache, or if that is not writable, among temporary files.
 
 Programs run from a cache, so a temporary folder must belong to this user alone. This module loads no library: a
 worker imports it from a zip, before it knows where the libraries are.
@@ -17,7 +17,7 @@ from tempfile import gettempdir
 
 
 def cache_places() -> Iterator[Path]:
-    """Return the cache folders of this program, the best first; they may not exist yet."""
+    """Yield the cache folders of this program, the best first; they may not exist yet."""
     for place in (user_cache, _temporary_cache):
         with suppress(OSError, RuntimeError):  # no home at all is a RuntimeError
             yield place() / "hearsay"
@@ -33,7 +33,7 @@ def user_cache() -> Path:
 
 
 def _temporary_cache() -> Path:
-    """Return a folder of this user alone; raise `OSError` if it belongs to another user."""
+    """Return a folder that only this user can enter. Raises `OSError` if it belongs to another user."""
     folder = Path(gettempdir()) / f"hearsay-cache-{os.getuid()}"
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)

@@ -1,12 +1,12 @@
-"""Rows turned into columns of the widths the files use.
+"""Conversion of rows to columns, with the integer widths of the files.
 
 Rules:
 
-* A value that does not fit its column's width, and a code without a name, is an error, never a silent wrap. Only
+* A value that does not fit its column's width, and a code without a name, is an error. Only
   scores may have `bytes` below -1: the bits of a float64.
 * -1 stays -1 here; `arrow` turns it into null.
-* Rows are turned a few thousand at a time: sorting, turning, checking and narrowing then happen in the processor's
-  cache, several times faster than column by column.
+* Rows are converted a few thousand at a time: sorting, transposing, checking and narrowing then happen in the
+  processor's cache, several times faster than column by column.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _LOWEST, _HIGHEST = _limits()
 
 
 class ColumnBuilder:
-    """Turns rows into columns, in memory that it keeps for the next time: fresh memory costs more than the work."""
+    """Converts rows to columns, in memory that it reuses, since fresh memory would cost more than the work."""
 
     __slots__ = ("_columns", "_rows", "_turned")
 
@@ -75,7 +75,7 @@ class ColumnBuilder:
         self._columns: Columns = [np.empty(capacity, dtype=dtype) for dtype in DTYPES]
 
     def build(self, rows: Rows, order: Indices) -> Columns:
-        """The columns of `rows[order]`; valid until the next call."""
+        """Return the columns of `rows[order]`. They are valid until the next call."""
         size = len(order)
         for start in range(0, size, _BLOCK):
             stop = min(start + _BLOCK, size)
@@ -90,7 +90,7 @@ class ColumnBuilder:
 
 
 def _check(block: NDArray[np.int64]) -> None:
-    """`block` holds a column per line."""
+    """Raise if a value does not fit its column. `block` has one column in each line."""
     lowest = block.min(axis=1)
     bad = (lowest < _LOWEST) | (block.max(axis=1) > _HIGHEST)
     if bad.any():
@@ -108,7 +108,7 @@ def _refuse(block: NDArray[np.int64], column: int, outside: NDArray[np.bool_]) -
 
 
 def rows_of(columns: Columns) -> Rows:
-    """The rows these columns make."""
+    """Return the rows of these columns."""
     size = len(columns[0])
     rows = np.empty((size, WIDTH), dtype=np.int64)
     for start in range(0, size, _BLOCK):

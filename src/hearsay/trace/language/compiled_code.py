@@ -1,4 +1,4 @@
-"""Machine code of loops in ingest and pipeline, and the files that keep it."""
+"""Machine code of loops in ingest and pipeline, and the files in which it is kept."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _PACKAGE = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class KeptCode:
-    """The machine code of a part of this program; `variant` tells ways of compiling the same sources apart."""
+    """The machine code of a part of this program; `variant` distinguishes options of compiling the same sources."""
 
     part: str
     rooms: tuple[str, ...]
-    """Where the part has its functions, constants and classes from."""
+    """The packages with the functions, constants and classes of the part."""
     variant: str = ""
 
     def compile(self, function: Callable[..., object], **options: Any) -> Any:
-        """Numba's dispatcher of a function that Python calls; what it compiles is kept if there is a place for it."""
+        """Return numba's dispatcher of a function that Python calls. Its machine code is kept if a folder exists."""
         before = _settings.CACHE_DIR
         _settings.CACHE_DIR = str(self.folder)
         try:
@@ -41,7 +41,7 @@ class KeptCode:
 
     @cached_property
     def folder(self) -> Path | None:
-        """Where the code is kept; None where nothing can be, and where the sources are in a zip, not on the disk."""
+        """Return the folder of the code; None if none is writable, or if the sources are in a zip."""
         if not _PACKAGE.is_dir():
             return None
         for place in cache_places():
@@ -78,9 +78,9 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def compiled(function: Function) -> Function:
-    """The function as machine code that runs without the interpreter's lock.
+    """Return the function as machine code that runs without the interpreter's lock.
 
-    It may use what its own room has, and trace and core.
+    It may use its own package, and trace and core.
     """
     return cast("Function", _kept_of(function.__module__.split(".")[1]).compile(function))
 

@@ -7,7 +7,7 @@ from hearsay.user_errors import Failure
 
 
 class RunFolderError(Failure):
-    """A run folder that cannot be made, read or trusted. The message names the path and fits on one line."""
+    """A run folder that cannot be created, read or trusted. The message is one line with the path."""
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))

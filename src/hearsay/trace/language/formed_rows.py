@@ -1,4 +1,4 @@
-"""Rows of rare events, made from their forms, and rows of scores, without numpy: nodes load no arrays."""
+"""Rows of rare events, made from their forms, and rows of scores, without numpy: nodes import none."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _OF_TOPIC = (
 
 
 def bits_of(number: float) -> int:
-    """The bits of a float64 as an integer of 64 bits. A zero has no sign."""
+    """Return the bits of a float64 as a 64-bit integer. A zero has no sign."""
     return _INTEGER.unpack(_FLOAT.pack(number + 0.0))[0]
 
 
 def number_of(bits: int) -> float:
-    """The number that has these bits; columns do it at once: `bytes.view(numpy.float64)`."""
+    """Return the float64 with these bits. For a column use `bytes.view(numpy.float64)`."""
     return _FLOAT.unpack(_INTEGER.pack(bits))[0]
 
 

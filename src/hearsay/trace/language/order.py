@@ -1,4 +1,4 @@
-"""Orders of rows, and rows that follow from others."""
+"""Orders of rows, and derived rows."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ def pack_words(columns: Sequence[NDArray[np.signedinteger]]) -> Iterator[Words]:
 
 
 def order_of(columns: Sequence[NDArray[np.signedinteger]]) -> Indices:
-    """The indices that sort by these columns, stable."""
+    """Return the indices that sort by these columns; the sort is stable."""
     return _order(pack_words(columns), len(columns[0]))
 
 
 def canonical(rows: Rows) -> Rows:
-    """The rows in canonical order."""
+    """Return the rows in canonical order."""
     return rows[order_of([rows[:, column] for column in CANONICAL])]
 
 
 def group_ids(columns: Sequence[NDArray[np.signedinteger]]) -> tuple[Indices, Indices]:
-    """(order, ids): `ids[i]` numbers the group of equal rows that the row `order[i]` belongs to, ascending."""
+    """Return (order, ids): `ids[i]` is the number of the group of equal rows of row `order[i]`, ascending."""
     words = list(pack_words(columns))
     order = _order(iter(words), len(columns[0]))
     starts = np.zeros(len(order), dtype=bool)
@@ -69,7 +69,7 @@ def group_ids(columns: Sequence[NDArray[np.signedinteger]]) -> tuple[Indices, In
 
 
 def _order(words: Iterator[Words], size: int) -> Indices:
-    """The indices that sort by these words, stable. The later words are asked for only if the first leaves ties."""
+    """Return the indices that sort by these words, stably. Later words are computed only if the first has ties."""
     first = next(words, None)
     if first is None:
         return np.arange(size)
@@ -89,7 +89,7 @@ def _order(words: Iterator[Words], size: int) -> Indices:
 
 
 def _order_of_word(word: Words) -> tuple[Indices, bool]:
-    """The indices that sort by this word, and whether equal ones kept their order."""
+    """Return the indices that sort by this word, and whether equal ones kept their order."""
     bits = len(word).bit_length()
     if int(word.max()).bit_length() + bits > 64:
         return np.argsort(word), False
@@ -105,13 +105,13 @@ _UNKNOWN_TO_DUPLICATES = (Column.KIND, Column.COUNT, Column.VIA, Column.DELAY_US
 
 
 def with_derived(rows: Rows) -> Rows:
-    """The rows and, after them, those that follow from them."""
+    """Return the rows, followed by the rows that are derived from them."""
     with_receipts = np.concatenate((rows, derive_receipts(rows)))
     return np.concatenate((with_receipts, derive_duplicates(with_receipts)))
 
 
 def derive_receipts(rows: Rows) -> Rows:
-    """The RECV_RPC rows that follow from the SEND_RPC and DROP_RPC rows."""
+    """Return the RECV_RPC rows that are derived from SEND_RPC and DROP_RPC rows."""
     events = rows[:, Column.EVENT]
     arriving = rows[(events == TraceEvent.SEND_RPC) & (rows[:, Column.DELAY_US] != NONE)]
     arriving[:, Column.TIME_US] += arriving[:, Column.DELAY_US]
@@ -122,7 +122,7 @@ def derive_receipts(rows: Rows) -> Rows:
 
 
 def derive_duplicates(rows: Rows) -> Rows:
-    """The DUPLICATE rows that follow from the RECV_RPC rows (derived ones included) and the fates of messages."""
+    """Return the DUPLICATE rows that are derived from RECV_RPC rows (derived ones, too) and the fates of messages."""
     events = rows[:, Column.EVENT]
     copies = rows[(events == TraceEvent.RECV_RPC) & (rows[:, Column.KIND] == PartKind.PUBLISH)]
     own = rows[events == TraceEvent.PUBLISH]
@@ -142,7 +142,7 @@ def derive_duplicates(rows: Rows) -> Rows:
 
 
 def _groups(rows: Rows, others: Rows, key: tuple[Column, ...]) -> tuple[Indices, Indices]:
-    """For each of `rows` and each of `others`, the number of its group of rows equal in `key`."""
+    """Return the group of each of `rows` and of `others`; rows of a group are equal in `key`."""
     order, in_order = group_ids([np.concatenate((rows[:, column], others[:, column])) for column in key])
     ids = np.empty(len(order), dtype=np.intp)
     ids[order] = in_order
@@ -157,7 +157,7 @@ def _contained(rows: Rows, others: Rows, key: tuple[Column, ...]) -> NDArray[np.
 
 
 def _without(rows: Rows, others: Rows, key: tuple[Column, ...]) -> Rows:
-    """The rows, less one for each of `others` that is equal in `key`."""
+    """Return the rows without one for each of `others` that is equal in `key`."""
     if not len(rows) or not len(others):
         return rows
     ids, other_ids = _groups(rows, others, key)

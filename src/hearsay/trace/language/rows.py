@@ -1,4 +1,4 @@
-"""Rows as integers, and the trace hash: equal for equal multisets of rows, whatever their order.
+"""Rows as integers, and the trace hash, which is equal for equal multisets of rows in any order.
 
 Rules:
 
@@ -24,11 +24,11 @@ from hearsay.core.rules.mixing import extend, mix
 from hearsay.trace.language.schema import WIDTH
 
 Rows: TypeAlias = NDArray[np.int64]
-"""Shape (n, 13), columns as in `schema.COLUMNS`."""
+"""An array of shape (n, 13), with the columns of `schema.COLUMNS`."""
 
 
 pack_row = Struct(f"{WIDTH}q").pack
-"""The bytes of a row, from its integers."""
+"""Packs the integers of a row into bytes."""
 
 
 def no_rows() -> Rows:
@@ -36,7 +36,7 @@ def no_rows() -> Rows:
 
 
 class RowBuffer:
-    """Rows in the making. `values` stays the same object for life: hot code may keep `values.frombytes`."""
+    """A growing buffer of rows. `values` is always the same object, so hot code may keep `values.frombytes`."""
 
     __slots__ = ("values",)
 
@@ -47,7 +47,7 @@ class RowBuffer:
         return len(self.values) // WIDTH
 
     def to_numpy(self) -> Rows:
-        """A copy, so that the buffer may grow or be cleared."""
+        """Return a copy, so that the buffer may grow or be cleared."""
         return np.frombuffer(self.values, dtype=np.int64).reshape(-1, WIDTH).copy()
 
     def clear(self) -> None:
@@ -95,10 +95,10 @@ class TraceDigest:
         self._rows += len(rows)
 
     def hex(self) -> str:
-        """32 hexadecimal digits."""
+        """Return 32 hexadecimal digits."""
         return f"{self._total:032x}"
 
 
 def hash_of_parts(hashes: Iterable[str]) -> str:
-    """The hash of a trace from the hashes of its parts."""
+    """Return the hash of a trace, given those of its parts."""
     return f"{sum(int(each, 16) for each in hashes) & _MASK128:032x}"

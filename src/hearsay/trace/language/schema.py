@@ -1,18 +1,18 @@
-"""The language of the trace: one row of 13 integers per event.
+"""The trace format: one row of 13 integers per event.
 
 Rules:
 
-* A row is 13 int64 in the order of `COLUMNS`; -1 is "none". Hot code writes rows as integers; people and tools see
+* A row is 13 int64 in the order of `COLUMNS`; -1 means none. Hot code writes rows as integers; people and tools see
   `TraceRow`, with None and enumerations.
 * Codes are part of the format and of the trace hash: append, never renumber. Kinds, vias and reasons are the core's.
   In files and for people a code is its enumeration's name in lower case (`wire_name`).
 * A SEND_RPC row stands for one part of an RPC (`kind`): `peer` sends, `remote` receives, `delay_us` is the time of
-  flight. A DROP_RPC row says that such a part never arrived; its time is when it would have.
-* So a simulated trace holds neither RECV_RPC nor DUPLICATE rows: both follow from the others (see `derive`).
-* A SCORE row and those of its parts hold a number with a fraction: `bytes` is the bits of a float64. Only there may
+  flight. A DROP_RPC row says that such a part did not arrive; its time is when it would have.
+* So a simulated trace has neither RECV_RPC nor DUPLICATE rows: both are derived (see `derive`).
+* A SCORE row and those of its parts have a number with a fraction: `bytes` is the bits of a float64. Only there may
   it be below -1; no number has the bits of -1.
-* Every row belongs to one class, and every class has its folder. `message` takes all rows about copies of messages,
-  so that a message's whole story lies together.
+* Every row belongs to one class, and every class has its folder. `message` has all rows about copies of messages,
+  so that all rows of a message are together.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ OVERLAY_EVENTS: dict[OverlayChange, TraceEvent] = {
 
 
 class Column(IntEnum):
-    """Where each value stands in a row."""
+    """The place of each value in a row."""
 
     TIME_US = 0
     EVENT = 1
@@ -99,7 +99,7 @@ class Column(IntEnum):
 
 
 def wire_name(code: IntEnum) -> str:
-    """The name of an event, kind, via or reason in files."""
+    """Return the name of an event, kind, via or reason in files."""
     return code.name.lower()
 
 
@@ -117,7 +117,7 @@ def number_of_id(message_id: bytes) -> int:
 
 
 def class_folder(trace_class: str) -> str:
-    """Where the files of a class lie, from the run folder; the form that query engines read as a partition."""
+    """Return the folder of a class, relative to the run folder. Query engines read its form as a partition."""
     return f"{TRACE_FOLDER}/class={trace_class}"
 
 

@@ -1,1 +1,1 @@
-"""From the files of a run to rows: reading, checking, comparing, showing."""
+"""Reading the files of a run: rows, checks, comparison, and lines for people."""

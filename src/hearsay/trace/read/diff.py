@@ -1,8 +1,8 @@
-"""Where do two runs part ways?
+"""The comparison of two runs: where they diverge.
 
 Rules:
 
-* Runs are compared as multisets of stored rows: the order of rows within files means nothing.
+* Runs are compared as multisets of stored rows: the order of rows within files does not count.
 * The first divergence is the first time at which the multisets differ. Later differences are mostly its
   consequence and only counted.
 * Classes are compared one at a time, so memory holds one class of both runs, not both runs.
@@ -23,12 +23,12 @@ from hearsay.trace.read.reader import RowFilter, read_groups, read_rows
 from hearsay.trace.read.show import Names, show, show_time
 
 _Groups = Callable[[RowFilter], Iterable[Rows]]
-"""The rows of a side that a filter chooses."""
+"""Returns the rows of a side that a filter selects."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventCount:
-    """How many rows of an event only one of the runs has."""
+    """Number of rows of an event that only one of the runs has."""
 
     only_a: int
     only_b: int
@@ -36,7 +36,7 @@ class EventCount:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first divergence of two runs, and how much differs in all."""
+    """The first divergence of two runs, and counts of all differences."""
 
     time_us: int
     only_a: tuple[TraceRow, ...]
@@ -51,7 +51,7 @@ class Difference:
 
 
 def diff_runs(a: Path, b: Path, *, context: int = 10, limit: int = 20) -> Difference | None:
-    """How run `b` differs from run `a`; None if it does not. At most `limit` differing rows of each are kept."""
+    """Return how run `b` differs from run `a`, with at most `limit` rows of each; None if they are equal."""
     pairs = ((read_rows(a, {trace_class}), read_rows(b, {trace_class})) for trace_class in CLASSES)
     groups: tuple[_Groups, _Groups] = (
         lambda chosen: read_groups(a, chosen=chosen),
@@ -61,7 +61,7 @@ def diff_runs(a: Path, b: Path, *, context: int = 10, limit: int = 20) -> Differ
 
 
 def diff_rows(a: Rows, b: Rows, *, context: int = 10, limit: int = 20) -> Difference | None:
-    """The same of rows in memory."""
+    """Do the same as `diff_runs` for rows in memory."""
     groups: tuple[_Groups, _Groups] = (lambda chosen: [chosen.select(a)], lambda chosen: [chosen.select(b)])
     return _difference([(a, b)], groups, context, limit)
 
@@ -98,7 +98,7 @@ def _difference(
 
 
 def render(difference: Difference, names: Names | None = None) -> str:
-    """The difference as text."""
+    """Return the difference as text."""
     lines = [f"The runs part at {show_time(difference.time_us).strip()}."]
     sides = (
         ("A", "-", difference.only_a, difference.only_a_at_time, difference.before_a),
@@ -120,7 +120,7 @@ def render(difference: Difference, names: Names | None = None) -> str:
 
 
 def _one_sided(a: Rows, b: Rows) -> tuple[Rows, Rows]:
-    """The rows of `a` that `b` lacks and of `b` that `a` lacks, as multisets."""
+    """Return the rows that only `a` has and those that only `b` has, as multisets."""
     if not len(a) or not len(b):
         return a, b
     order, ids = group_ids([np.concatenate((a[:, column], b[:, column])) for column in CANONICAL])

@@ -2,11 +2,11 @@
 
 Rules:
 
-* The manifest says which files belong to the trace; others are not looked at.
-* `read_rows` gives integers for programs, in the order of the files. `iter_rows` gives `TraceRow` for people, in
+* The manifest names the files of the trace; others are not read.
+* `read_rows` returns integers for programs, in the order of the files. `iter_rows` yields `TraceRow` for people, in
   canonical order.
-* A filter works row group by row group, so a few rows out of a large run need little memory. Derived rows need the
-  whole classes they follow from; only a filter by message comes before derivation.
+* A filter works row group by row group, so a few rows of a large run need little memory. Derived rows need the
+  whole classes that they are derived from; only a filter by message comes before derivation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BLOCK = 65_536
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """Which rows: those that meet every condition given. `peers` are whose rows they are, `remotes` the other end."""
+    """A filter: rows must meet all given conditions. `peers` are the rows' own nodes, `remotes` the other ends."""
 
     events: Collection[TraceEvent] | None = None
     kinds: Collection[int] | None = None
@@ -63,14 +63,14 @@ class RowFilter:
         return rows[chosen]
 
     def may_match(self, file: TraceFile) -> bool:
-        """Return whether the file's span of time allows for a match."""
+        """Return whether the file's time span allows a match."""
         return (self.from_us is None or file.max_time_us >= self.from_us) and (
             self.before_us is None or file.min_time_us < self.before_us
         )
 
 
 def read_groups(run: Path, classes: Collection[str] | None = None, chosen: RowFilter | None = None) -> Iterator[Rows]:
-    """The stored rows that the filter chooses, row group by row group."""
+    """Yield the stored rows that the filter selects, row group by row group."""
     for _, path, opened, group in _groups(run, classes, chosen):
         rows = rows_of(read_group(opened, group, path))
         yield rows if chosen is None else chosen.select(rows)
@@ -79,7 +79,7 @@ def read_groups(run: Path, classes: Collection[str] | None = None, chosen: RowFi
 def _groups(
     run: Path, classes: Collection[str] | None, chosen: RowFilter | None
 ) -> Iterator[tuple[int, Path, ParquetFile, int]]:
-    """Yield each row group's first time and place, file by file."""
+    """Yield first time, path, file and number of each row group, file by file."""
     manifest = load_manifest(run)
     total = sum(file.rows for file in manifest.trace.files)
     if manifest.complete and total != manifest.trace.rows:
@@ -97,7 +97,7 @@ def _groups(
 
 
 def _first_rows(run: Path, count: int, classes: Collection[str] | None, chosen: RowFilter) -> Rows:
-    """The first rows in canonical order. Row groups that begin after them are not read."""
+    """Return the first rows in canonical order. Row groups that begin after them are not read."""
     rows = no_rows()
     for since_us, path, opened, group in sorted(_groups(run, classes, chosen), key=itemgetter(0)):
         if len(rows) >= count and since_us > rows[:, Column.TIME_US].max():
@@ -110,13 +110,13 @@ def _first_rows(run: Path, count: int, classes: Collection[str] | None, chosen: 
 
 
 def read_rows(run: Path, classes: Collection[str] | None = None, derive: bool = False) -> Rows:
-    """The rows of these classes (all: None); `derive` adds the rows that follow from them."""
+    """Return the rows of these classes (None: all); `derive` adds derived rows."""
     rows = _joined(read_groups(run, classes))
     return with_derived(rows) if derive else rows
 
 
 class Conditions(TypedDict, total=False):
-    """Which rows are wanted: those that meet all conditions. Peers and topics by number or by name."""
+    """The conditions of wanted rows, which must meet all. Peers and topics are given by number or name."""
 
     classes: Collection[str] | None
     events: Collection[TraceEvent] | None
@@ -128,13 +128,13 @@ class Conditions(TypedDict, total=False):
     from_us: int | None
     before_us: int | None
     derive: bool
-    """Also those that follow from the others."""
+    """True to add derived rows."""
     first: int
-    """At most this many, the first ones."""
+    """Maximum number of rows; the first ones are returned."""
 
 
 def chosen_rows(run: Path, **wanted: Unpack[Conditions]) -> Rows:
-    """The chosen rows in canonical order."""
+    """Return the selected rows in canonical order."""
     names = load_names(run)
     peers, remotes, topics = wanted.get("peers"), wanted.get("remotes"), wanted.get("topics")
     messages, classes = wanted.get("messages"), wanted.get("classes")
@@ -161,7 +161,7 @@ def chosen_rows(run: Path, **wanted: Unpack[Conditions]) -> Rows:
 
 
 def iter_rows(run: Path, **wanted: Unpack[Conditions]) -> Iterator[TraceRow]:
-    """The rows that `chosen_rows` chooses, for people."""
+    """Yield the rows that `chosen_rows` selects, as `TraceRow`."""
     rows = chosen_rows(run, **wanted)
     for start in range(0, len(rows), _BLOCK):
         for codes in rows[start : start + _BLOCK].tolist():

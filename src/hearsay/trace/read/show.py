@@ -42,12 +42,12 @@ class Names:
 
 
 def load_names(run: Path) -> Names:
-    """The names in the run's dictionaries; a dictionary that is not there names nothing."""
+    """Return the names in the run's dictionaries; a missing dictionary has none."""
     return Names(_load(run, "peers", "peer"), _load(run, "topics", "topic"))
 
 
 def known_numbers(run: Path, dictionary: str, key: str) -> frozenset[int] | None:
-    """The peers, topics or messages that a run's dictionary lists; None if it has none."""
+    """Return the numbers in a run's dictionary of peers, topics or messages; None without one."""
     path = run / DICTIONARIES / f"{dictionary}.parquet"
     if not path.exists():
         return None
@@ -85,7 +85,7 @@ _ARROWS = {
 
 
 def show(row: TraceRow, names: Names | None = None) -> str:
-    """The row as a line."""
+    """Return the row as a line."""
     known = names or Names()
     words = [f"{show_time(row.time_us)}  {_node(row.peer, known):<9}", _what(row)]
     if row.remote is not None:
@@ -113,7 +113,7 @@ def show(row: TraceRow, names: Names | None = None) -> str:
 
 
 def show_time(time_us: int) -> str:
-    """Seconds with all six decimals, aligned up to a day or so."""
+    """Return seconds with six decimals, aligned up to about a day."""
     return f"{time_us // 1_000_000:>5}.{time_us % 1_000_000:06d}s"
 
 

@@ -1,4 +1,4 @@
-"""Is a run folder what its manifest says?
+"""The comparison of a run folder with its manifest.
 
 Every file is hashed, and every trace file is opened and counted.
 """
@@ -17,7 +17,7 @@ from hearsay.trace.language.schema import CLASSES, class_folder
 
 
 def verify(path: Path) -> list[str]:
-    """Return the problems of the run in `path`, one line each; raise RunFolderError if it has no usable manifest."""
+    """Return the problems of the run in `path`, one line each. Raises `RunFolderError` without a usable manifest."""
     manifest = load_manifest(path)
     problems = [*_changed(path, manifest), *_unlisted(path, manifest)]
     if problems:
@@ -26,7 +26,7 @@ def verify(path: Path) -> list[str]:
 
 
 def other_sizes(path: Path, manifest: Manifest) -> list[str]:
-    """Files that are missing or longer or shorter than the manifest says, one line each; none of them is read."""
+    """Return a line for each file that is missing, or whose size differs from the manifest. No file is read."""
     found = ((file.name, _size_problem_of(path / file.name, file)) for file in manifest.trace.files)
     return [f"{name}: {problem}" for name, problem in found if problem is not None]
 

@@ -1,1 +1,1 @@
-"""From rows to the files of a run, memory bounded."""
+"""Writing the files of a run from rows, in bounded memory."""

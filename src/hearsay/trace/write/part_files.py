@@ -1,4 +1,4 @@
-"""The files of one class (`part-00000.parquet`, ...)."""
+"""The files of one class (`part-00000.parquet`, …)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Lane:
         self._unfinished.append(self._thread.submit(self._do, task))
 
     def finish(self) -> None:
-        """Wait until everything is done."""
+        """Wait until all tasks are done."""
         while self._unfinished:
             self._unfinished.popleft().result()
 
     def close(self) -> None:
-        """Wait for the task that is being done; those that wait never are. For good; never raises."""
+        """Wait for the running task, and drop the waiting ones. Never raises."""
         self._ended = True
         if self._thread is not None:
             self._thread.shutdown(cancel_futures=True)
@@ -52,7 +52,7 @@ class Lane:
 
 
 class PartFiles:
-    """Writes the parts of one class, one at a time, numbered from `first` on; one of `full_bytes` is closed."""
+    """Writes the parts of one class one after the other, numbered from `first`. A part of `full_bytes` is closed."""
 
     def __init__(
         self, run_dir: Path, trace_class: str, first: int = 0, lane: Lane | None = None, full_bytes: int | None = None
@@ -70,16 +70,16 @@ class PartFiles:
         self.finished: list[TraceFile] = []
 
     def write_group(self, columns: Columns) -> None:
-        """Add a row group; the lane may still read the columns until it is finished with the next task."""
+        """Add a row group. The lane may read the columns until it has finished the next task."""
         times = columns[Column.TIME_US]
         self._lane.submit(partial(self._write, table_of(columns), int(times.min()), int(times.max())))
 
     def finish(self) -> None:
-        """Close the open part, if there is one, and give it its name."""
+        """Close the open part, if there is one, and give it its final name."""
         self._lane.submit(self._close)
 
     def discard(self) -> None:
-        """Remove the open part. Finished parts stay. The lane must be at rest."""
+        """Remove the open part. Finished parts stay. The lane must be idle."""
         if self._file is not None:
             self._writer.is_open = False  # else pyarrow writes a footer into the discarded file when it is freed
             self._file.discard()

@@ -1,11 +1,11 @@
-"""The folder of a run: made early, filled by the writer, sealed by its manifest.
+"""The folder of a run: it is created early, filled by the writer, and sealed by its manifest.
 
 Rules:
 
 * A run that cannot be stored fails before it starts: `create` proves that the folder can be written.
-* No file of another program is touched (`own_folders`): only an empty folder or one that already is a run folder is
-  used, the latter only when asked to overwrite. Overwriting removes what the old run's writer made.
-* One process writes a run: from `create` to the manifest.
+* No file of another program is changed (`own_folders`): only an empty folder or one that already is a run folder is
+  used, the latter only when asked to overwrite. Overwriting removes the files of the old run.
+* One process writes a run, from `create` to the manifest.
 * Every file appears whole under its name, the manifest last.
 """
 
@@ -55,13 +55,13 @@ WRITTEN = (
     "summary.json",
     TEMPORARY_NAMES,
 )
-"""Files that the writer of a run makes, as patterns, without the manifest and other files that it names."""
+"""Patterns of files that the writer of a run makes, without the manifest and other files that it names."""
 
 Integers: TypeAlias = Sequence[int] | NDArray[np.int64]
 
 
 class RunFolder:
-    """A run folder to write into."""
+    """A run folder for writing."""
 
     def __init__(self, path: Path, own: OwnFolder | None = None) -> None:
         self.path = path
@@ -70,7 +70,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, overwrite: bool = False) -> RunFolder:
-        """Make the folder, or take an empty one (with `overwrite`, one that holds a run)."""
+        """Create the folder, or use an empty one (with `overwrite`, one with a run)."""
         if not overwrite:
             _refuse_run(path)
         own = claim(path, Holds.RUN, inner=(TRACE_FOLDER, DICTIONARIES))
@@ -90,13 +90,13 @@ class RunFolder:
         return cls(path, own)
 
     def start_again(self) -> None:
-        """Take back what was written so far, of a run that is made once more."""
+        """Remove the files written so far, to write the run again."""
         _remove_run(self.path)
         (self.path / DICTIONARIES).mkdir(exist_ok=True)
         self._others.clear()
 
     def discard(self) -> None:
-        """Take back what `create` made, of a run that came to nothing."""
+        """Remove all that `create` made, if there is no run to keep."""
         _remove_run(self.path)
         (self.path / MARKER).unlink()
         self._release()
@@ -106,7 +106,7 @@ class RunFolder:
             self._own.release()
 
     def write_text_atomic(self, name: str, text: str) -> None:
-        """Write a text file; the manifest will name it."""
+        """Write a text file, which the manifest will name."""
         data = text.encode("utf-8", "backslashreplace")
         self._others[name] = OtherFile(name, *write_durably(self.path / name, data))
 
@@ -134,7 +134,7 @@ class RunFolder:
         published_us: Integers,
         identifier: Sequence[str | None] | None = None,
     ) -> None:
-        """-1 is written as null. Messages of real networks have an identifier of their own, in hexadecimal."""
+        """Write the dictionary of messages; -1 becomes null. Messages of real networks have a hexadecimal id."""
         columns = {
             "message": _integers(message, 64),
             "topic": _integers(topic, 32),
@@ -147,12 +147,12 @@ class RunFolder:
         self._write_dictionary("messages", columns)
 
     def write_table(self, name: str, columns: Mapping[str, Any]) -> None:
-        """Write a small table, arrays by column, as NAME.parquet; the manifest will name it."""
+        """Write a small table, given as arrays by column, as NAME.parquet. The manifest will name it."""
         table = arrow.pa.table(dict(columns))
         self.write_batches(name, table.schema, table.to_batches())
 
     def write_batches(self, name: str, schema: Any, batches: Iterable[Any]) -> None:
-        """Write a table that need not fit into memory, as `write_table` does."""
+        """Write a table that may exceed memory, as `write_table` does."""
         file_name = f"{name}.parquet"
         (self.path / file_name).parent.mkdir(exist_ok=True)
         written = write_durably(self.path / file_name, lambda file: arrow.write_batches(file, schema, batches))
@@ -161,7 +161,7 @@ class RunFolder:
     def write_manifest(
         self, trace: WrittenTrace, *, seed: int | None, complete: bool, source: str | None = None
     ) -> Manifest:
-        """Seal the run: call it last. `source` says where the events are from, if not from this program."""
+        """Seal the run; call this last. `source` names the program that the events are from, if it is another one."""
         others = tuple(self._others[name] for name in sorted(self._others))
         created_by = this_program() if source is None else {**this_program(), "source": source}
         manifest = Manifest(complete, seed, created_by, trace, others)
@@ -179,13 +179,13 @@ def _integers(values: Integers, bits: int) -> Any:
 
 
 def _texts(values: Sequence[str | None]) -> Any:
-    """Names come from outside: a lone surrogate, which UTF-8 cannot hold, is kept as its escape."""
+    """Return texts for Arrow. A lone surrogate, which UTF-8 cannot hold, becomes its escape."""
     clean = [None if value is None else value.encode("utf-8", "backslashreplace").decode() for value in values]
     return arrow.pa.array(clean, type=arrow.pa.string())
 
 
 def remove_run(path: Path) -> None:
-    """Remove a run of ours, and its folder unless it has other files."""
+    """Remove a run of ours, and its folder unless that has other files."""
     _remove_run(path)  # the markers go last: who is killed here leaves a folder of ours
     remove_written(path, (LOCKS, MARKER))
     if not any(path.iterdir()):

@@ -1,4 +1,4 @@
-"""The writer of a run's trace: rows in, files out, bounded memory."""
+"""The writer of a run's trace, which writes rows into files in bounded memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hearsay.trace.write.part_files import Lane, PartFiles
 
 
 class ClassRows:
-    """One class of rows on its way into parts, in the order of their times."""
+    """One class of rows, which become parts in the order of their times."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class ClassRows:
         lane: Lane,
         builders: Iterator[ColumnBuilder],
     ) -> None:
-        """`builders` gives one for a row group that the lane is not busy with."""
+        """Create the writer of a class. `builders` yields a builder for a row group that the lane does not use."""
         self.parts = PartFiles(run_dir, trace_class, lane=lane, full_bytes=target_file_bytes)
         self._group_rows = row_group_rows
         self._builders = builders
@@ -73,7 +73,7 @@ class ClassRows:
         self.parts.write_group(next(self._builders).build(rows, order))
 
     def _keep(self, rows: Rows) -> None:
-        """Let only these wait, a copy of some that waited."""
+        """Let only these rows wait; they are a copy of some that waited."""
         self._waiting[: len(rows)] = rows
         self._filled = len(rows)
 
@@ -84,7 +84,7 @@ def _by_time(rows: Rows) -> Indices:
 
 _BLOCK = 16_384
 _BLOCKS_AHEAD = 12
-"""20 MB of rows."""
+"""Blocks of rows that may wait for sorting, 20 MB."""
 _KINDS = len(PartKind) + 1
 _CLASS_TABLE = np.array(
     [CLASSES.index(class_of(event, kind)) for event in range(len(TraceEvent)) for kind in range(NONE, len(PartKind))],
@@ -121,11 +121,11 @@ class TraceWriter:
 
     @property
     def files(self) -> tuple[TraceFile, ...]:
-        """The finished files so far."""
+        """Return the finished files so far."""
         return tuple(file for each in self._classes for file in each.parts.finished)
 
     def add(self, rows: Rows) -> None:
-        """Take rows, shape (n, 13)."""
+        """Add rows, an array of shape (n, 13)."""
         if not self._open:
             raise ValueError("the trace writer is closed")
         if rows.ndim != 2 or rows.shape[1] != WIDTH or rows.dtype != np.int64:
@@ -139,7 +139,7 @@ class TraceWriter:
             raise
 
     def close(self) -> WrittenTrace:
-        """Finish all files; what there is to say about them."""
+        """Finish all files, and return their description."""
         if not self._open:
             raise ValueError("the trace writer is closed")
         try:
@@ -155,12 +155,12 @@ class TraceWriter:
         return self.written()
 
     def written(self) -> WrittenTrace:
-        """Return what the finished files hold; after `abort`, `rows` and `hash` still count all rows added."""
+        """Return a description of the finished files; after `abort`, `rows` and `hash` still count all added rows."""
         trace_hash = self._digest.hex() if self._known_hash is None else self._known_hash()
         return WrittenTrace(self.files, self._rows, trace_hash, spanning_messages(self._run_dir, self.files))
 
     def abort(self) -> None:
-        """Give up: remove what is unfinished, keep the finished files."""
+        """Abort: remove unfinished files, and keep the finished ones."""
         self._open = False
         self._end_lanes()
         for each in self._classes:
