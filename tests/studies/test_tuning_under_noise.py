@@ -14,7 +14,7 @@ from known_best import write_problem
 
 from hearsay.studies.tuning.answer import answer_of
 from hearsay.studies.tuning.optimiser import Ended, final_rungs
-from hearsay.studies.tuning.search import Searched, search
+from hearsay.studies.tuning.search import Search, Searched
 from hearsay.studies.tuning.space import spaces
 from hearsay.studies.tuning.tune import most_runs
 from hearsay.studies.tuning.tune_file import FINALISTS, Tuning, load_tuning
@@ -74,7 +74,7 @@ def searched(
         return rows
 
     (space,) = spaces(tuning)
-    return search(space, make, ())
+    return Search(space, make, ()).run()
 
 
 def without_finals(tuning: Tuning) -> Tuning:

@@ -25,7 +25,7 @@ from hearsay.studies.axes import Axis
 from hearsay.studies.packs import COMPARED, COSTS
 from hearsay.studies.points import Point
 from hearsay.studies.runner import Swept
-from hearsay.studies.statistics import Mean, mean_of
+from hearsay.studies.statistics import Mean, is_dominated, mean_of
 from hearsay.studies.study_file import Study
 from hearsay.studies.tables import values_at
 from hearsay.text.numbers import FORMS
@@ -195,7 +195,7 @@ class StudyCharts:
         return ", ".join(f"{self.axes[axis].name} {self.axes[axis].labels[step]}" for axis, step in steps.items())
 
     def point_name(self, point: Point) -> str:
-        return self.where(all_steps(point))
+        return self.where(dict(enumerate(point.steps)))
 
     def axes_named(self, front: Front) -> list[int]:
         """Return the axes whose steps name points: those that no colour shows."""
@@ -234,13 +234,9 @@ class StudyCharts:
         candidates = [(copies.mean, speed.mean) for _, copies, speed, ratio in measured if ratio >= least]
         return [
             Spot(point, copies, speed, ratio, ratio >= least,
-                 ratio >= least and not _is_beaten((copies.mean, speed.mean), candidates))
+                 ratio >= least and not is_dominated((copies.mean, speed.mean), candidates))
             for point, copies, speed, ratio in measured
         ]  # fmt: skip
-
-
-def _is_beaten(own: tuple[float, float], candidates: Sequence[tuple[float, float]]) -> bool:
-    return any(copies <= own[0] and speed <= own[1] and (copies, speed) != own for copies, speed in candidates)
 
 
 def combinations(axes: Sequence[Axis], numbers: Sequence[int]) -> list[Steps]:
@@ -267,10 +263,6 @@ def choices(study: Study) -> list[int]:
 def at(points: Sequence[Point], steps: Steps) -> list[Point]:
     """Return the points that have these steps, in order."""
     return [point for point in points if all(point.steps[axis] == step for axis, step in steps.items())]
-
-
-def all_steps(point: Point) -> Steps:
-    return dict(enumerate(point.steps))
 
 
 def bounds_of(mean: Mean, metric: Metric) -> tuple[float, float] | None:

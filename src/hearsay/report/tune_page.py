@@ -75,7 +75,7 @@ def _sections(tuned: Tuned, answers: Sequence[Answer], commands: Mapping[str, st
     ]
     first, *others = [chart for chart in charts if chart] or [Html("")]
     yield first
-    yield from (tag("p", _named(answer, best_words(answer)), class_="card verdict") for answer in answers)
+    yield from (tag("p", _verdict(answer), class_="card verdict") for answer in answers)
     yield section("Effect", "worth", *(_worth(answer) for answer in answers))
     if tuning.conditions is not None:
         heads, rows = conditions_cells(tuning, answers)
@@ -189,12 +189,10 @@ def _what_ran(answers: Sequence[Answer], commands: Mapping[str, str]) -> Html:
 
 
 def _title(answer: Answer) -> Html:
-    conditions = answer.searched.tuning.conditions
-    return Html("") if conditions is None else tag("h3", f"{conditions.name} {answer.searched.label}")
+    title = answer.searched.title
+    return tag("h3", title) if title else Html("")
 
 
-def _named(answer: Answer, words: str) -> str:
-    conditions = answer.searched.tuning.conditions
-    if conditions is None or answer.best is None:
-        return words
-    return f"{conditions.name} {answer.searched.label}: {words}"
+def _verdict(answer: Answer) -> str:
+    label = "" if answer.best is None else answer.searched.label_words  # the words for no best name it
+    return f"{label}{best_words(answer)}"

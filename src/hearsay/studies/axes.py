@@ -79,6 +79,14 @@ class Base:
         before = {key: place for key, place in self.origins.items() if key not in set_now}
         return replace(self, settings=(*self.settings, *settings), origins={**before, **(origins or {})})
 
+    def at(self, axes: Sequence[Axis], steps: Sequence[int]) -> Base:
+        """Return the base with the settings of a step of each axis."""
+        base = self
+        for axis, step in zip(axes, steps, strict=True):
+            settings = axis.settings(step)
+            base = base.with_settings(settings, {key: axis.places[step] for key, _ in settings})
+        return base
+
     def scenario(self) -> Scenario:
         """Return the scenario. Raises `StudyError` with the places of bad values."""
         try:

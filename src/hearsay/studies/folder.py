@@ -92,7 +92,7 @@ class StudyFolder:
         """Return the rows of all finished runs, by run."""
         found: dict[str, Row] = {}
         self.damaged = []
-        files = _files_of_results(self._results)
+        files = sorted(file for file in self._results.glob("*.parquet") if _OF_RESULTS.fullmatch(file.name))
         for file in files:
             try:
                 rows = _rows_of(file)
@@ -104,7 +104,7 @@ class StudyFolder:
                 if known is None or known["error"] is not None:
                     found[row["run"]] = row
         if self._own is not None and len(files) - len(self.damaged) > MANY_FILES:
-            self._write_results(found.values())
+            self.add(found.values())
             for file in files:
                 if file not in self.damaged:
                     file.unlink()
@@ -112,7 +112,8 @@ class StudyFolder:
 
     def add(self, rows: Iterable[Row]) -> None:
         """Write the rows of finished runs."""
-        self._write_results(rows)
+        table = pa.Table.from_pylist(list(rows), schema=RESULTS)
+        _write_table(self._results / f"{uuid4().hex}.parquet", table)
 
     def add_trace(self, run: str, name: str, offset: int, data: bytes) -> None:
         """Write a piece of a file of a run folder. `finish_trace` moves the complete folder into place."""
@@ -147,14 +148,6 @@ class StudyFolder:
     def write_tables(self, tables: Mapping[str, Any]) -> None:
         for name, table in tables.items():
             _write_table(self.path / "tables" / f"{name}.parquet", table)
-
-    def _write_results(self, rows: Iterable[Row]) -> None:
-        table = pa.Table.from_pylist(list(rows), schema=RESULTS)
-        _write_table(self._results / f"{uuid4().hex}.parquet", table)
-
-
-def _files_of_results(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.glob("*.parquet") if _OF_RESULTS.fullmatch(file.name))
 
 
 def _rows_of(file: Path) -> list[Row]:

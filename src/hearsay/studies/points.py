@@ -140,12 +140,8 @@ def points_of(study: Study) -> list[Point]:
     found: list[Point] = []
     problems: dict[str, None] = {}
     for steps in product(*(range(len(axis.steps)) for axis in study.axes)):
-        base = study.base
-        for axis, step in zip(study.axes, steps, strict=True):
-            settings = axis.settings(step)
-            base = base.with_settings(settings, {key: axis.places[step] for key, _ in settings})
         try:
-            found.append(point_of(base.scenario(), study.seeds, steps))
+            found.append(point_of(study.base.at(study.axes, steps).scenario(), study.seeds, steps))
         except StudyError as error:
             problems |= dict.fromkeys(error.problems)
     if problems:

@@ -120,32 +120,32 @@ class Difference:
         return half_width(self.error, self.freedom, strict) + quantile(POWER, self.freedom) * self.error
 
 
-def mean_of(values: Sequence[float], level: float = LEVEL) -> Mean | None:
+def mean_of(values: Sequence[float]) -> Mean | None:
     """Return the mean and its interval; None without values."""
     if not values:
         return None
     mean = _mean(values)
     if len(values) < 2:
         return Mean(1, mean, None, None)
-    reach = half_width(standard_error(_variance(values, mean), len(values)), len(values) - 1, level)
+    reach = half_width(standard_error(_variance(values, mean), len(values)), len(values) - 1, LEVEL)
     return Mean(len(values), mean, mean - reach, mean + reach)
 
 
-def paired(a: Sequence[float], b: Sequence[float], level: float = LEVEL) -> Difference:
+def paired(a: Sequence[float], b: Sequence[float]) -> Difference:
     """Compare seed by seed. Both sides are in the order of their seeds, at least two."""
     if len(a) != len(b) or len(a) < 2:
         raise ValueError("pairs need two or more observations, as many on either side")
-    return of_differences([after - before for before, after in zip(a, b, strict=True)], _mean(a), level)
+    return of_differences([after - before for before, after in zip(a, b, strict=True)], _mean(a))
 
 
-def of_differences(differences: Sequence[float], mean_a: float, level: float = LEVEL) -> Difference:
+def of_differences(differences: Sequence[float], mean_a: float) -> Difference:
     """Return the difference for at least two values, one per seed; `mean_a` is the first side's mean."""
     mean = _mean(differences)
     error = standard_error(_variance(differences, mean), len(differences))
-    return _difference(len(differences), True, mean_a, mean_a + mean, error, len(differences) - 1, level)
+    return _difference(len(differences), True, mean_a, mean_a + mean, error, len(differences) - 1)
 
 
-def unpaired(a: Sequence[float], b: Sequence[float], level: float = LEVEL) -> Difference:
+def unpaired(a: Sequence[float], b: Sequence[float]) -> Difference:
     """Compare by Welch's test: the sides may have different variances."""
     if min(len(a), len(b)) < 2:
         raise ValueError("each side needs two or more observations")
@@ -153,28 +153,33 @@ def unpaired(a: Sequence[float], b: Sequence[float], level: float = LEVEL) -> Di
     share_a, share_b = _variance(a, mean_a) / len(a), _variance(b, mean_b) / len(b)
     both = share_a + share_b
     freedom = both**2 / (share_a**2 / (len(a) - 1) + share_b**2 / (len(b) - 1)) if both else 1.0
-    return _difference(min(len(a), len(b)), False, mean_a, mean_b, both**0.5, freedom, level)
+    return _difference(min(len(a), len(b)), False, mean_a, mean_b, both**0.5, freedom)
 
 
-def holm(p_values: Sequence[float], level: float = LEVEL) -> list[bool]:
+def holm(p_values: Sequence[float]) -> list[bool]:
     """Return which differences are significant; with probability `level` none of these is chance."""
     called = [False] * len(p_values)
     for place, number in enumerate(sorted(range(len(p_values)), key=lambda each: p_values[each])):
-        if p_values[number] > (1 - level) / (len(p_values) - place):
+        if p_values[number] > (1 - LEVEL) / (len(p_values) - place):
             break
         called[number] = True
     return called
 
 
 def _difference(
-    seeds: int, is_paired: bool, mean_a: float, mean_b: float, error: float, freedom: float, level: float
+    seeds: int, is_paired: bool, mean_a: float, mean_b: float, error: float, freedom: float
 ) -> Difference:
     estimate = mean_b - mean_a
-    reach = half_width(error, freedom, level)
+    reach = half_width(error, freedom, LEVEL)
     certain = 0.0 if estimate else 1.0
     p = two_sided_p(estimate / error, freedom) if error > 0 else certain
     low, high = estimate - reach, estimate + reach
     return Difference(seeds, is_paired, mean_a, mean_b, low, high, p, error, freedom, error <= 0)
+
+
+def is_dominated(own: tuple[float, float], others: Sequence[tuple[float, float]]) -> bool:
+    """Return whether one of the others is as low in both numbers, and lower in one."""
+    return any(first <= own[0] and second <= own[1] and (first, second) != own for first, second in others)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -58,7 +58,7 @@ TABLES = ("runs", "points", "sent", "latency", "resources")
 def tables_of(study: Study, points: Sequence[Point], results: Mapping[str, Row]) -> dict[str, Any]:
     """Return all tables by name, made from the runs that have results."""
     keys, at = axis_columns(study)
-    found = [(point, results[run]) for point, run in runs_in_order(points) if run in results]
+    found = [(point, results[run]) for point in points for run in point.runs if run in results]
     runs = [{**row, **at(point)} for point, row in found]
     lines = {
         "runs": runs,
@@ -89,13 +89,6 @@ def axis_columns(study: Study) -> tuple[list[tuple[str, Any]], Callable[[Point],
         }
 
     return keys, at
-
-
-def runs_in_order(points: Iterable[Point]) -> Iterator[tuple[Point, str]]:
-    """Yield the runs of a study, point by point and seed by seed."""
-    for point in points:
-        for run in point.runs:
-            yield point, run
 
 
 def values_at(point: Point, results: Mapping[str, Row], figure: str) -> list[float]:

@@ -15,7 +15,7 @@ from hearsay.studies.axes import Axis
 from hearsay.studies.budgets import Budget, judged
 from hearsay.studies.comparison import ComparisonRequest, FigureComparison, compare
 from hearsay.studies.packs import BY_NAME, Row
-from hearsay.studies.statistics import Mean, mean_of
+from hearsay.studies.statistics import Mean, is_dominated, mean_of
 from hearsay.studies.tables import axis_columns, fields, values_at
 from hearsay.studies.tuning.optimiser import Ended, distributions, is_beaten, keeps_bounds, rungs
 from hearsay.studies.tuning.search import Searched, Tried
@@ -53,11 +53,8 @@ def front(searched: Searched, bound: Budget) -> list[Spot]:
 
     eligible_costs = [cost(bounded, aim) for _, bounded, aim, eligible in measured if eligible]
 
-    def is_beaten(costs: tuple[float, float]) -> bool:
-        return any(c <= costs[0] and a <= costs[1] and (c, a) != costs for c, a in eligible_costs)
-
     return [
-        Spot(tried, bounded, aim, eligible, eligible and not is_beaten(cost(bounded, aim)))
+        Spot(tried, bounded, aim, eligible, eligible and not is_dominated(cost(bounded, aim), eligible_costs))
         for tried, bounded, aim, eligible in measured
     ]
 

@@ -14,8 +14,8 @@ from hearsay.studies.budgets import Budget
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.packs import Row
 from hearsay.studies.points import Point
-from hearsay.studies.statistics import Mean, mean_of
-from hearsay.studies.tables import MEAN, axis_columns, fields, values_at
+from hearsay.studies.statistics import Mean
+from hearsay.studies.tables import MEAN, axis_columns, fields
 from hearsay.studies.tuning.answer import FOLDER, Answer, fronts
 from hearsay.studies.tuning.tune import Tuned
 from hearsay.studies.tuning.tune_file import Tuning
@@ -119,30 +119,20 @@ def _budgets(tuning: Tuning, answers: Sequence[Answer]) -> str:
         document["engine"] = tuning.engine
     document["cases"] = [
         {
-            "name": _case(tuning, answer),
+            "name": answer.searched.title or tuning.title,
             "base": {"file": answer.file("best")},
-            "budgets": {**_aim_budget(tuning, answer), **{each.figure.name: _table(each) for each in tuning.bounds}},
+            "budgets": {
+                tuning.aim.name: _reach(answer.means()[0], more=tuning.aim.better == "more"),
+                **{each.figure.name: _table(each) for each in tuning.bounds},
+            },
         }
         for answer in answers
     ]
     return tomli_w.dumps(document)
 
 
-def _case(tuning: Tuning, answer: Answer) -> str:
-    if tuning.conditions is None:
-        return tuning.title
-    return f"{tuning.conditions.name} {answer.searched.label}"
-
-
-def _aim_budget(tuning: Tuning, answer: Answer) -> dict[str, object]:
-    """Return a budget for the aim, bounded by the end of its interval on fresh seeds."""
-    assert answer.searched.confirmed is not None
-    mean = mean_of(values_at(answer.searched.confirmed[1], answer.searched.results, tuning.aim.name))
-    assert mean is not None
-    return {tuning.aim.name: _reach(mean, more=tuning.aim.better == "more")}
-
-
 def _reach(mean: Mean, *, more: bool) -> dict[str, object]:
+    """Return a budget for the aim, bounded by the end of its interval on fresh seeds."""
     end, rounding = (mean.low, ROUND_FLOOR) if more else (mean.high, ROUND_CEILING)
     context = Context(prec=_DIGITS, rounding=rounding)
     rounded = float(context.create_decimal_from_float(mean.mean if end is None else end))

@@ -81,10 +81,15 @@ class Searched:
         return "" if conditions is None or self.condition is None else conditions.labels[self.condition]
 
     @property
+    def title(self) -> str:
+        """The condition in words, "share of nodes away 0.1"; empty if there is only one."""
+        conditions = self.tuning.conditions
+        return "" if conditions is None else f"{conditions.name} {self.label}"
+
+    @property
     def label_words(self) -> str:
         """Prefix of lines about this condition: "share of nodes away 0.1: "; empty if there is only one."""
-        conditions = self.tuning.conditions
-        return "" if conditions is None else f"{conditions.name} {self.label}: "
+        return f"{self.title}: " if self.title else ""
 
     @property
     def points(self) -> list[Point]:
@@ -123,13 +128,9 @@ class Searched:
         return sum(excess(judged(bound, point, self.results)) for bound in self.tuning.bounds)
 
 
-def search(space: Space, make: MakeRuns, first: Sequence[Steps]) -> Searched:
-    """Search a space, beginning with the combinations `first`."""
-    return _Search(space, make, first).run()
-
-
-class _Search:
+class Search:
     def __init__(self, space: Space, make: MakeRuns, first: Sequence[Steps]) -> None:
+        """Search a space, beginning with the combinations `first`."""
         self._tuning = space.tuning
         self._space = space
         self._make = make

@@ -10,12 +10,11 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import combinations_with_replacement, product
 from random import Random
 from typing import TypeAlias
 
-from hearsay.studies.axes import Axis, Base
 from hearsay.studies.checked_file import StudyError
 from hearsay.studies.points import Point, point_of
 from hearsay.studies.tuning.tune_file import Tuning
@@ -36,7 +35,7 @@ class Space:
         self.condition = condition
         self._base = tuning.base
         if tuning.conditions is not None and condition is not None:
-            self._base = _at(tuning.base, tuning.conditions, condition)
+            self._base = tuning.base.at([tuning.conditions], [condition])
         self._fits: dict[Steps, bool] = {}
         self.listed: list[Steps] | None = None
         """All valid combinations, if there are few enough to check all."""
@@ -52,7 +51,7 @@ class Space:
         """Return True if a combination is a valid scenario."""
         if steps not in self._fits:
             try:
-                self._combined(steps).scenario()
+                self._base.at(self.axes, steps).scenario()
             except StudyError:
                 self._fits[steps] = False
             else:
@@ -61,7 +60,7 @@ class Space:
 
     def point(self, steps: Steps, seeds: tuple[int, ...]) -> Point:
         """Return the point of a valid combination."""
-        return point_of(self._combined(steps).scenario(), seeds, self._place(steps))
+        return point_of(self._base.at(self.axes, steps).scenario(), seeds, self._place(steps))
 
     def others(self, near: Steps | None, chance: Random) -> Iterator[Steps]:
         """Yield combinations: neighbours of `near` first, then any."""
@@ -87,12 +86,6 @@ class Space:
     def _place(self, steps: Steps) -> Steps:
         """Return the steps in a study whose first axis is the condition."""
         return steps if self.condition is None else (self.condition, *steps)
-
-    def _combined(self, steps: Sequence[int]) -> Base:
-        base = self._base
-        for axis, step in zip(self.axes, steps, strict=True):
-            base = _at(base, axis, step)
-        return base
 
     def _any(self, chance: Random) -> Steps:
         return tuple(chance.randrange(len(axis.steps)) for axis in self.axes)
@@ -128,7 +121,7 @@ class Space:
         first = [0] * len(self.axes)
         first[number] = step
         try:
-            self._combined(first).scenario()
+            self._base.at(self.axes, first).scenario()
         except StudyError as error:
             return error.problems
         return [f"{self.axes[number].places[step]}: {self.axes[number].labels[step]} fits with no other axis"]
@@ -147,8 +140,3 @@ def spaces(tuning: Tuning) -> list[Space]:
     if problems:
         raise StudyError(problems)
     return found
-
-
-def _at(base: Base, axis: Axis, step: int) -> Base:
-    settings = axis.settings(step)
-    return base.with_settings(settings, {key: axis.places[step] for key, _ in settings})

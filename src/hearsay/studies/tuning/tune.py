@@ -21,7 +21,7 @@ from hearsay.studies.processes import OpenPlace
 from hearsay.studies.runner import Progress, Runner, tasks_of
 from hearsay.studies.tables import tables_of
 from hearsay.studies.tuning.answer import tried_table
-from hearsay.studies.tuning.search import Searched, search
+from hearsay.studies.tuning.search import Search, Searched
 from hearsay.studies.tuning.space import Space
 from hearsay.studies.tuning.tune_file import CONFIRMATIONS, FINALISTS, Tuning
 
@@ -88,7 +88,7 @@ class Tune:
         with self._opened:
             for space in self._spaces:
                 winners = dict.fromkeys(found.best.steps for found in searches if found.best is not None)
-                searches.append(search(space, self._make, [steps for steps in winners if space.has(steps)]))
+                searches.append(Search(space, self._make, [steps for steps in winners if space.has(steps)]).run())
                 self._write_tables(searches)
         return Tuned(self.tuning, searches, self._results, self._made)
 
