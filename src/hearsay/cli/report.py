@@ -11,6 +11,7 @@ import click
 from hearsay.cli.arguments import GivenPath, GivenPlace, require_distinct
 from hearsay.cli.ending import CommandFailed, WrongInput
 from hearsay.cli.spark_steps import spark_options
+from hearsay.extras import require_extra
 
 if TYPE_CHECKING:
     from hearsay.pipeline.spark.place import Where
@@ -84,11 +85,11 @@ def _report(runs: Sequence[Path], out: Path | None, explain: bool) -> Path:
 
 def _figures(folders: Sequence[Path], where: Path) -> int:
     """Write the figures, each as two files; return the number of figures."""
-    from hearsay.report.paper import KINDS, require_matplotlib
+    from hearsay.report.paper import KINDS
     from hearsay.report.paper_runs import write_run_figures
     from hearsay.report.paper_studies import write_study_figures
 
-    require_matplotlib()
+    require_extra("figures")
     studies = [folder for folder in folders if (folder / STUDY).is_file()]
     if not studies:
         return len(write_run_figures(folders, where)) // len(KINDS)

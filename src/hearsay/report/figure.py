@@ -10,10 +10,7 @@ from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any, Literal
 
-import numpy as np
-
 from hearsay.report.runs import View
-from hearsay.trace.folder.arrow import pa
 
 Kind = Literal["lines", "bars", "mesh", "spread"]
 Format = Literal["ms", "s", "percent", "bytes", "count", "number"]
@@ -102,11 +99,6 @@ def place(view: View) -> dict[str, Any]:
 def numbers(values: Iterable[float | None]) -> list[float | int | None]:
     """Return values as numbers of JSON."""
     return [_number(value) for value in values]
-
-
-def column(table: Any, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return a column as floats, with NaN for null."""
-    return table.column(name).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64)
 
 
 def _number(value: float | None) -> float | int | None:

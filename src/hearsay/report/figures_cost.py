@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hearsay.report import thinning
-from hearsay.report.figure import Axis, Figure, Panel, column
-from hearsay.report.runs import US_PER_S, Run, View, total
+from hearsay.report.figure import Axis, Figure, Panel
+from hearsay.report.runs import US_PER_S, Run, View, column, total
 from hearsay.text.numbers import seconds
 from hearsay.trace.folder.arrow_compute import compute
 

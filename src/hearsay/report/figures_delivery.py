@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from hearsay.report import thinning
-from hearsay.report.figure import Axis, Figure, Panel, column
+from hearsay.report.figure import Axis, Figure, Panel
 from hearsay.report.message_tree import radial_tree
-from hearsay.report.runs import US_PER_S, Run
+from hearsay.report.runs import US_PER_S, Run, column
 from hearsay.trace.folder.arrow_compute import compute
 
 LONG_TAIL = 12

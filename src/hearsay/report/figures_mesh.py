@@ -11,8 +11,8 @@ import numpy as np
 from hearsay.graph_layout import force_layout, sample_of_nodes
 from hearsay.pipeline.output.tables import TREE_LAYER
 from hearsay.report import thinning
-from hearsay.report.figure import Axis, Figure, Panel, column
-from hearsay.report.runs import US_PER_S, Row, Run
+from hearsay.report.figure import Axis, Figure, Panel
+from hearsay.report.runs import US_PER_S, Row, Run, column
 from hearsay.text.numbers import count, percent, plural
 from hearsay.trace.folder.arrow_compute import compute
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from hearsay.pipeline.input.run_facts import scenario_of, thresholds_in
 from hearsay.pipeline.output.tables import TABLES
 from hearsay.report import thinning
-from hearsay.report.figure import Axis, Figure, Panel, column
-from hearsay.report.runs import US_PER_S, Row, Run, View
+from hearsay.report.figure import Axis, Figure, Panel
+from hearsay.report.runs import US_PER_S, Row, Run, View, column
 from hearsay.text.numbers import count, figure, percent, plural
 from hearsay.trace.folder.arrow_compute import compute
 

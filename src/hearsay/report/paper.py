@@ -70,14 +70,10 @@ _STYLE: dict[str, Any] = {
 _BYTES = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9))
 
 
-def require_matplotlib() -> None:
-    """Raise `MissingExtra` without matplotlib."""
-    require_extra("figures")
-
-
 @contextmanager
 def styled() -> Generator[None]:
     """Draw and save in the style of a paper, independent of the user's settings."""
+    require_extra("figures")
     matplotlib: Any = import_module("matplotlib")
     with matplotlib.rc_context(), warnings.catch_warnings():
         matplotlib.rcdefaults()
@@ -154,7 +150,8 @@ def write_sheets(sheets: Iterable[tuple[str, Any]], folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ReportError(f"{folder}: cannot write figures there ({error.strerror})") from None
-    written = [path for name, drawn in sheets for path in save(drawn, folder, name)]
+    with styled():
+        written = [path for name, drawn in sheets for path in save(drawn, folder, name)]
     if not written:
         raise ReportError(f"{folder}: there is nothing to draw")
     return written

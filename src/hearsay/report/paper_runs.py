@@ -23,11 +23,9 @@ from hearsay.report.paper import (
     in_two_lines,
     labelled,
     legend,
-    require_matplotlib,
     sheet,
     shown,
     spread_axis,
-    styled,
     unit_of,
     write_sheets,
 )
@@ -48,10 +46,7 @@ _MAX_NAME_LENGTH = 40
 
 def write_run_figures(runs: Sequence[Path], folder: Path) -> list[Path]:
     """Write every chart of the report that has data; return the files."""
-    require_matplotlib()
-    selection = open_runs(runs)
-    with styled():
-        return write_sheets(_run_sheets(selection), folder)
+    return write_sheets(_run_sheets(open_runs(runs)), folder)
 
 
 def _run_sheets(selection: Selection) -> Iterator[tuple[str, Any]]:

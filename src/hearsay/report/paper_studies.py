@@ -17,10 +17,8 @@ from hearsay.report.paper import (
     in_two_lines,
     labelled,
     legend,
-    require_matplotlib,
     sheet,
     shown,
-    styled,
     unit_of,
     write_sheets,
 )
@@ -38,9 +36,7 @@ _EDGE = 0.03
 
 def write_study_figures(swept: Swept, folder: Path) -> list[Path]:
     """Write the charts of a sweep; return the files."""
-    require_matplotlib()
-    with styled():
-        return write_sheets(study_sheets(swept), folder)
+    return write_sheets(study_sheets(swept), folder)
 
 
 def study_sheets(swept: Swept) -> Iterator[tuple[str, Any]]:

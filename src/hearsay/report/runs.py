@@ -335,7 +335,7 @@ def _latencies(run: Run, rows: Sequence[Any]) -> dict[str, float | None]:
     table = table.filter(compute.is_valid(table.column("latency_us")))
     if not len(table):
         return slowest
-    latencies, deliveries = (_floats(table, name) for name in ("latency_us", "deliveries"))
+    latencies, deliveries = (column(table, name) for name in ("latency_us", "deliveries"))
     order = np.argsort(latencies, kind="stable")
     upto = np.cumsum(deliveries[order])
     return {
@@ -364,7 +364,7 @@ def _bytes(run: Run, rows: Sequence[Any]) -> dict[str, float | None]:
         return {}
     payload = table.filter(compute.equal(table.column("kind"), _PAYLOAD))
     share = 1 - (compute.sum(payload.column("bytes_out")).as_py() or 0) / sent
-    loads = _floats(run.without_scripts(table).group_by("node").aggregate([("bytes_out", "sum")]), "bytes_out_sum")
+    loads = column(run.without_scripts(table).group_by("node").aggregate([("bytes_out", "sum")]), "bytes_out_sum")
     every = max(rows[0]["nodes"] or 0, len(loads))
     found: dict[str, float | None] = {"control_bytes_share": share}
     if every and loads.sum():
@@ -387,6 +387,7 @@ def _gini(loads: Floats, nodes: int) -> float:
     return float(2 * (ranks * ascending).sum() / (nodes * ascending.sum()) - (nodes + 1) / nodes)
 
 
-def _floats(table: Any, name: str) -> Floats:
+def column(table: Any, name: str) -> Floats:
+    """Return a column as floats; nulls are nan."""
     values: Floats = table.column(name).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return values.astype(np.float64)

@@ -14,18 +14,15 @@ from hearsay.report.html import (
     capitalized,
     join,
     labelled_table,
-    make_folder,
     opening,
     section,
     tag,
     write_page,
-    write_text,
 )
 from hearsay.report.study_charts import SLACK, StudyCharts, mean_words
 from hearsay.report.study_svg import curve_pictures, map_pictures, pareto_picture
 from hearsay.report.what_ran import Ran, command_line, seed_words, what_ran
 from hearsay.studies.packs import COMPARED
-from hearsay.studies.points import Point
 from hearsay.studies.runner import Swept
 from hearsay.studies.settings import command_of, settings_of, shared, size_words
 from hearsay.studies.statistics import Mean
@@ -73,12 +70,7 @@ def write_study_report(swept: Swept, out: Path, pictures: Path, command: str | N
     write_page(out, f"{swept.study.title} – Hearsay study", header, _sections(swept, drawn, command))
     facets = len(drawn.charts.facets)
     across = min(facets if facets > 1 else _ACROSS, _MAX_ACROSS)
-    for name, group, legend in drawn.files():
-        if group:
-            make_folder(pictures)
-            write_text(
-                pictures / f"{name}.svg", svg.standalone(f"{swept.study.title}: {name}", group, across, legend)
-            )
+    svg.write_pictures(pictures, swept.study.title, drawn.files(), across)
 
 
 def _facts(swept: Swept) -> list[str]:
@@ -196,13 +188,13 @@ def _what_ran(charts: StudyCharts, command: str | None) -> Html:
         facts["seeds"] += f", … ({len(study.seeds)} in all)"
     intro = [tag("p", "Command of the whole study:"), command_line(command)] if command is not None else []
     points = [
-        tag("li", charts.point_name(point) or "all", command_line(_point_command(point)))
+        tag(
+            "li",
+            charts.point_name(point) or "all",
+            command_line(command_of(["simulate", f"scenarios/{point.name}.toml", "--seed", point.seeds[0]])),
+        )
         for point in swept.points[:MAX_ROWS]
     ]
     note = tag("p", "tables/runs.parquet has the trace hash of every run. In the study's folder:")
     commands = opening("Commands that repeat a point", "commands", note, tag("ul", *points))
     return join([what_ran([Ran(tag("b", study.title), common, facts)], intro), commands])
-
-
-def _point_command(point: Point) -> str:
-    return command_of(["simulate", f"scenarios/{point.name}.toml", "--seed", point.seeds[0]])

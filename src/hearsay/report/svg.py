@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, copysign, floor, log10
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hearsay.report import palette
-from hearsay.report.html import Html, join, scrolling, tag
+from hearsay.report.html import Html, join, make_folder, scrolling, tag, write_text
 from hearsay.text.numbers import Form, apart, count, figure
 
 if TYPE_CHECKING:
@@ -248,6 +249,16 @@ def for_screens(draw: Callable[[int], Html], label: str, class_: str = "") -> Ht
         for width, shown in ((WIDE, "on-wide"), (NARROW, "on-narrow"))
     )
     return join([scrolling(wide, label), narrow])
+
+
+def write_pictures(
+    folder: Path, title: str, drawings: Iterable[tuple[str, Sequence[Html], Mapping[int, str]]], across: int
+) -> None:
+    """Write drawings, of one or more pictures with a legend, as SVG files with their names; skip empty ones."""
+    for name, pictures, entries in drawings:
+        if pictures:
+            make_folder(folder)
+            write_text(folder / f"{name}.svg", standalone(f"{title}: {name}", pictures, across, entries))
 
 
 def standalone(title: str, pictures: Sequence[Html], across: int, entries: Mapping[int, str]) -> str:

@@ -12,11 +12,9 @@ from hearsay.report.html import (
     capitalized,
     join,
     labelled_table,
-    make_folder,
     section,
     tag,
     write_page,
-    write_text,
 )
 from hearsay.report.study_page import mean_cell
 from hearsay.report.study_svg import ENDED_ENTRIES, FRONT_ENTRIES, search_picture, tuned_front
@@ -54,17 +52,10 @@ def write_tune_report(
     tuning = tuned.tuning
     header = tag("h1", tuning.title), tag("p", f"{capitalized(asked_words(tuning))}.", class_="subject")
     write_page(out, f"{tuning.title} – Hearsay tuning", header, _sections(tuned, answers, commands))
-    for name, (drawn, entries) in _standing_alone(answers).items():
-        make_folder(pictures)
-        write_text(pictures / f"{name}.svg", svg.standalone(f"{tuning.title}: {name}", drawn, 2, entries))
-
-
-def _standing_alone(answers: Sequence[Answer]) -> dict[str, tuple[list[Html], Mapping[int, str]]]:
-    found = {
-        "fronts": ([picture for answer in answers for picture in _fronts(answer)], FRONT_ENTRIES),
-        "search": ([picture for answer in answers for picture in _search(answer)], ENDED_ENTRIES),
-    }
-    return {name: (drawn, entries) for name, (drawn, entries) in found.items() if drawn}
+    bounded = [picture for answer in answers for picture in _fronts(answer)]
+    courses = [picture for answer in answers for picture in _search(answer)]
+    drawings = ("fronts", bounded, FRONT_ENTRIES), ("search", courses, ENDED_ENTRIES)
+    svg.write_pictures(pictures, tuning.title, drawings, 2)
 
 
 def _sections(tuned: Tuned, answers: Sequence[Answer], commands: Mapping[str, str]) -> Iterator[Html]:
