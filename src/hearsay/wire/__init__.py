@@ -1,1 +1,1 @@
-"""The pubsub wire form: RPCs as protobuf bytes, framing, signatures, message ids, splitting."""
+"""The pubsub wire format: RPCs as protobuf bytes, framing, signatures, message ids, splitting."""

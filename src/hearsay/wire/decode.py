@@ -1,13 +1,13 @@
-"""Protobuf bytes of a peer to an RPC.
+"""Decoding of an RPC from a peer's protobuf bytes.
 
 Rules:
 
-* Two passes: the first walks the bytes and counts parts and ids, and refuses the RPC when a limit is passed; only
+* Two passes: the first walks the bytes, counts parts and ids, and refuses the RPC if a limit is exceeded; only
   the second builds objects.
-* Unknown fields are skipped, a repeated single field counts as its last occurrence, so that a message of old senders
-  with several topics is taken for its last one.
-* Parts that say nothing (no topic, a topic that is not UTF-8, a peer id that is none) are left out and counted, and
-  so are parts with too long a topic, and ids that are too long: names are what others are made to remember.
+* Unknown fields are skipped. A repeated single field counts with its last occurrence, so a message of old senders
+  with several topics has the last one.
+* Parts without meaning (no topic, a topic that is not UTF-8, a malformed peer id) are left out and counted, and
+  so are parts with too long a topic, and ids that are too long, since receivers have to store names.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ Span: TypeAlias = tuple[int, int]
 _MESSAGE_KEY = b"\x12"
 """The tag of a message in an RPC."""
 _IDS_FIELD = {1: 2, 2: 1, 5: 1}
-"""In which field IHAVE, IWANT and IDONTWANT keep their ids."""
+"""The field of IHAVE, IWANT and IDONTWANT that has their ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedRpc:
     rpc: Rpc
     left_out: int
-    """Parts that said nothing, and parts and ids with too long a name."""
+    """Number of parts without meaning, and of parts and ids with too long a name."""
 
 
 _decoded = fast_init(DecodedRpc)
@@ -70,7 +70,7 @@ _decoded = fast_init(DecodedRpc)
 
 @dataclass(slots=True)
 class _Spans:
-    """Where the parts are, after the first pass."""
+    """The places of the parts, found by the first pass."""
 
     subscriptions: list[Span]
     messages: list[Span]
@@ -106,7 +106,7 @@ def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, ep
 
 
 def _only_message(data: bytes, message_id: MessageIdFunction, limits: RpcLimits) -> Message | None:
-    """The message of an RPC that is one message in the usual form, as nearly all are; None for others."""
+    """Return the message of an RPC that is a single message in the usual form, as most are; None for others."""
     length, start = short_length(data, 1)
     if not start or start + length != len(data):
         return None
@@ -114,7 +114,7 @@ def _only_message(data: bytes, message_id: MessageIdFunction, limits: RpcLimits)
 
 
 def _survey(data: bytes, limits: RpcLimits, episub: bool) -> _Spans:
-    """The first pass: where everything is, and whether it is too much."""
+    """Make the first pass: find the places of all parts. Raises `WireError` if there are too many."""
     spans = _Spans([], [], [])
     ids = exchanged = 0
     for number, wire_type, start, stop in walk(data, 0, len(data)):
@@ -180,7 +180,7 @@ def _subscription(data: bytes, start: int, stop: int, limits: RpcLimits) -> Subs
 
 
 def _partial(data: bytes, start: int, stop: int, limits: RpcLimits) -> Partial | None:
-    """The partial message at `start` … `stop`; None when it names no topic or no group, or has too long a name."""
+    """Return the partial message at `start` … `stop`; None without a topic or group, or with too long a name."""
     topic, group, parts, metadata = _last(data, start, stop, 4)
     name = topic_name(topic, limits)
     if name is None or group is None or len(group) > limits.max_id_bytes:
@@ -256,7 +256,7 @@ def _last(data: bytes, start: int, stop: int, count: int) -> list[bytes | None]:
 def _last_and_all(
     data: bytes, start: int, stop: int, single: int, repeated: int
 ) -> tuple[bytes | None, tuple[bytes, ...]]:
-    """The last value of one field and all values of another."""
+    """Return the last value of one field and all values of another."""
     last = None
     values: list[bytes] = []
     for number, wire_type, begin, end in walk(data, start, stop):
@@ -285,7 +285,7 @@ def _peer_info(encoded: bytes) -> PeerInfo | None:
 
 
 class _Short(NamedTuple):
-    """Ids that are short enough, and how many are not."""
+    """Ids that are short enough, and the number of those that are not."""
 
     kept: tuple[bytes, ...]
     too_long: int

@@ -1,6 +1,6 @@
-"""RPCs to protobuf bytes (proto2; the pubsub specification's RPC, gossipsub's control, v1.1's PRUNE).
+"""Encoding of RPCs as protobuf (proto2; the pubsub specification's RPC, gossipsub's control, v1.1's PRUNE).
 
-Topics are text, peers and message ids bytes. A message that came from a peer goes out as it came.
+Topics are text, peers and message ids bytes. A message from a peer is forwarded with the same bytes.
 `core/language/sizes.py` computes the same lengths without encoding.
 """
 
@@ -51,7 +51,7 @@ def encode_rpc(rpc: Rpc) -> bytes:
 
 
 def encode_message(message: Message) -> bytes:
-    """The message's own bytes, hops left out: they belong to a copy."""
+    """Return the bytes of a message without hops, which belong to a copy."""
     if message.encoded is not None:
         return message.encoded
     parts = [signed_part(message)]
@@ -63,7 +63,7 @@ def encode_message(message: Message) -> bytes:
 
 
 def signed_part(message: Message) -> bytes:
-    """The fields a signature covers: all but signature and key (as go-libp2p-pubsub does)."""
+    """Return the fields that a signature covers: all except signature and key (as in go-libp2p-pubsub)."""
     if message.encoded is not None:
         tail = sum(len(field(5, part)) for part in (message.signature, message.key) if part is not None)
         return message.encoded[: len(message.encoded) - tail]
@@ -78,7 +78,7 @@ def signed_part(message: Message) -> bytes:
 
 
 def _hops(message: Message) -> bytes:
-    """Among peers that speak episub."""
+    """Return the field of the hops, which only peers with episub get."""
     return b"" if message.hops is None else varint_field(HOPS, message.hops)
 
 

@@ -1,4 +1,4 @@
-"""Episub's parts to protobuf bytes and back: one message `EpisubPart` for all of them (`docs/reference/wire.md`).
+"""Encoding and decoding of episub's parts: one message `EpisubPart` for all of them (`docs/reference/wire.md`).
 
 A part has its kind and the fields that it needs, in the order of its class; zeros are left out. Numbers of a peer are
 bounded here where they cost memory, and by the router where they have a meaning.
@@ -55,8 +55,8 @@ def encode_part(part: EpisubPart) -> bytes:
 
 
 def decode_part(data: bytes, start: int, stop: int, limits: RpcLimits) -> EpisubPart | None:
-    """Return the part at `start` … `stop`; None if it says nothing: an unknown kind, no topic, no peer, missing hops,
-    or too long a name."""
+    """Return the part at `start` … `stop`; None if it has no meaning: an unknown kind, no topic, no peer, missing
+    hops, or too long a name."""
     longest = {TOPIC: limits.max_topic_bytes, IDS: limits.max_id_bytes}
     numbers = dict.fromkeys((KIND, TTL, SEQUENCE, ROLE, RANDOM, LINKS, RANDOM_LINKS, RTT, REFUSED), 0)
     values: dict[int, list[bytes]] = {TOPIC: [], PEERS: [], PEER: [], SKETCH: [], IDS: [], HOPS: []}
@@ -94,7 +94,7 @@ def _made(numbers: dict[int, int], values: dict[int, list[bytes]]) -> EpisubPart
 
 
 def _unpacked(chunks: list[bytes], most: int) -> tuple[int, ...]:
-    """The first numbers of a packed field, which may come in several chunks."""
+    """Return the first numbers of a packed field, which may come in several chunks."""
     numbers: list[int] = []
     for chunk in chunks:
         offset = 0

@@ -1,6 +1,6 @@
 """Field numbers outside the specification, identifiers as bytes, and the limits of an RPC.
 
-Experimental fields have numbers above 0x200000 (gossipsub v1.3). Ours had short ones before: these are still read, as
+Experimental fields have numbers above 0x200000 (gossipsub v1.3). Ours had small ones before: these are still read, as
 the same number above 0x200000."""
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from hearsay.core.language.identifiers import Identifier
 from hearsay.core.language.rpc import EXPERIMENTAL_FIELDS, FIRST_EXTENSION_FIELD
 
 TEST_EXTENSION = 6_492_434
-"""The test extension, go's: a field of the extensions control, and of the RPC for its message."""
+"""The number of go's test extension: as a field of the extensions control, and of the RPC with its message."""
 HOPS = EXPERIMENTAL_FIELDS + 7
 """The hop count: a field of a message."""
 EPISUB = EXPERIMENTAL_FIELDS + 7
-"""One of episub's parts: a field of the control message."""
+"""The field of the control message for episub's parts."""
 
 
 def is_hops(number: int) -> bool:
@@ -27,14 +27,14 @@ def is_episub(number: int) -> bool:
 
 
 def extension_number(number: int) -> int | None:
-    """Under which number an outside router knows a field of the control message; None if it is none of theirs."""
+    """Return the number by which an external router knows a control field; None if no such router can use it."""
     if FIRST_EXTENSION_FIELD - EXPERIMENTAL_FIELDS <= number <= EXPERIMENTAL_FIELDS:
         number += EXPERIMENTAL_FIELDS
     return number if number >= FIRST_EXTENSION_FIELD else None
 
 
 def raw(identifier: Identifier) -> bytes:
-    """An identifier's bytes."""
+    """Return the bytes of an identifier."""
     if isinstance(identifier, bytes):
         return identifier
     if isinstance(identifier, str):
@@ -43,18 +43,18 @@ def raw(identifier: Identifier) -> bytes:
 
 
 class WireError(Exception):
-    """An RPC of a peer that cannot be read, or is larger than its limits. All of it is dropped."""
+    """An RPC of a peer that cannot be read, or exceeds its limits. It is dropped as a whole."""
 
 
 class TooLarge(ValueError):
-    """A message of our own that no RPC to a peer could hold."""
+    """A message of this node that fits into no RPC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RpcLimits:
-    """Bounds on one RPC. Counts are checked before anything is built, so that a frame full of small parts is cheap.
+    """Bounds on one RPC. Counts are checked before objects are built, so that a frame full of small parts is cheap.
 
-    `max_rpc_bytes` is go-libp2p-pubsub's default, one mebibyte; peers drop what is larger. A part with a longer topic
+    `max_rpc_bytes` is go-libp2p-pubsub's default, one mebibyte; peers drop larger RPCs. A part with a longer topic
     or message id than these is left out.
     """
 

@@ -1,14 +1,14 @@
-"""Messages of peers from protobuf bytes, and message ids.
+"""Decoding of messages from protobuf bytes, and message ids.
 
-* A message keeps its bytes: what is forwarded is what was signed. If they are not in the one canonical order and
-  form, it keeps the canonical ones, which is what other implementations verify and forward.
-* Unknown fields are dropped and noted. A message whose bytes cannot be read is left out, and the rest of the RPC
-  counts: older versions of go relay unknown fields that nothing else can read.
+* A message keeps its bytes, so it is forwarded as it was signed. If they are not in the one canonical order and
+  form, it keeps the canonical ones, which other implementations verify and forward.
+* Unknown fields are dropped and noted. A message whose bytes cannot be read is left out; the rest of the RPC
+  counts, since older versions of go relay unknown fields that no other implementation can read.
 
 The default of go-libp2p-pubsub and py-libp2p is author and sequence number; other implementations differ, so that a
-network of several needs one function set everywhere. Unsigned messages have neither, so they go by their content,
-which is topic and data: the same data in two topics are two messages. Peers of other implementations that hash the
-data alone need `by_data` here, and one topic for each thing that is said."""
+network of several needs the same function on all nodes. Unsigned messages have neither, so their id is a hash of the
+topic and data: the same data in two topics are two messages. With peers of other implementations that hash the
+data alone, use `by_data`, and send no data in two topics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _message = fast_init(Message)
 
 
 def short_length(data: bytes, offset: int) -> tuple[int, int]:
-    """A length below 16 KiB in its shortest form and where it ends, which is 0 for any other."""
+    """Return a length below 16 KiB in its shortest form, and its end; an end of 0 for all others."""
     first = data[offset : offset + 2]
     if not first:
         return 0, 0
@@ -46,9 +46,9 @@ def short_length(data: bytes, offset: int) -> tuple[int, int]:
 def usual_message(
     data: bytes, start: int, stop: int, message_id: MessageIdFunction, limits: RpcLimits
 ) -> Message | None:
-    """A message whose fields are in order, known and in their shortest form, none of them long; None for others.
+    """Return a message whose fields are known, short, in order and in their shortest form; None for others.
 
-    The general way (`decode_message`) gives the same, and takes three times as long.
+    The general function (`decode_message`) returns the same, but takes three times as long.
     """
     values: list[bytes | None] = [None] * 7
     last = 0
@@ -92,7 +92,7 @@ def _made(
 def decode_message(
     data: bytes, start: int, stop: int, message_id: MessageIdFunction, limits: RpcLimits
 ) -> Message | None:
-    """The message at `start` … `stop`; None when it cannot be read, has no topic, or too long a topic or id."""
+    """Return the message at `start` … `stop`; None if it is malformed, or has no topic or too long a topic or id."""
     usual = usual_message(data, start, stop, message_id, limits)
     if usual is not None:
         return usual
@@ -124,7 +124,7 @@ def _unusual_message(
 
 
 def with_hops(data: bytes, start: int, stop: int, message: Message | None) -> Message | None:
-    """Episub's hop count, which is no part of what is signed and forwarded."""
+    """Return the message with episub's hop count, which is not part of the signed and forwarded bytes."""
     if message is None:
         return None
     for number, wire_type, value, _ in walk(data, start, stop):
@@ -141,20 +141,20 @@ def topic_name(topic: bytes | None, limits: RpcLimits) -> str | None:
 
 
 def by_author(topic: str, source: bytes | None, seqno: bytes | None, data: bytes) -> bytes:
-    """Author, then sequence number; by content when both are missing."""
+    """Return author and sequence number, or the hash of the content if both are missing."""
     if source is None and seqno is None:
         return by_content(topic, source, seqno, data)
     return (source or b"") + (seqno or b"")
 
 
 def by_content(topic: str, source: bytes | None, seqno: bytes | None, data: bytes) -> bytes:
-    """SHA-256 of the topic's length in eight bytes, big endian, the topic and the data."""
+    """Return SHA-256 of the topic's length (eight bytes, big endian), the topic and the data."""
     name = topic.encode()
     return sha256(b"".join((len(name).to_bytes(8, "big"), name, data))).digest()
 
 
 def by_data(topic: str, source: bytes | None, seqno: bytes | None, data: bytes) -> bytes:
-    """SHA-256 of the data alone."""
+    """Return SHA-256 of the data alone."""
     return sha256(data).digest()
 
 
@@ -162,7 +162,7 @@ NAMED: Mapping[str, MessageIdFunction] = {"author": by_author, "content": by_con
 
 
 class MessageIds:
-    """A function for each topic, and one for all others."""
+    """The functions that compute message ids: one for all topics, or a topic's own."""
 
     def __init__(self, default: MessageIdFunction = by_author) -> None:
         self._default = default

@@ -2,16 +2,17 @@
 
 Rules:
 
-* StrictSign: every message carries author, sequence number and a signature that is right. StrictNoSign: none of
-  them. The lax forms sign or do not sign what is ours, verify what carries a signature and take what does not.
-* The signature covers `libp2p-pubsub:` and the message without signature and key, as go-libp2p-pubsub does it.
-* `key` is there only when the author's peer id does not carry the key itself; if it is there, it must fit.
-* Implementations differ on some messages. Relays of one that takes such a message pass it on in good faith, and peers
-  of another would blame us for it. It is refused without blame (`Reason.UNSUPPORTED`) and not marked as seen, since a
-  copy may be in order. Only what go, rust and js all take is taken, and only what they all refuse is blamed. They
-  differ on each key, peer id and ECDSA signature that is not in the usual form, and on all authors with ECDSA keys.
-* A sequence number is eight bytes, big endian; it starts at the time in nanoseconds and counts up, so that it grows
-  over restarts without being stored.
+* StrictSign: every message has an author, a sequence number and a valid signature. StrictNoSign: it has none of
+  them. The lax forms sign or do not sign our messages, verify signed messages and accept unsigned ones.
+* The signature covers `libp2p-pubsub:` and the message without signature and key, as in go-libp2p-pubsub.
+* `key` is present only when the author's peer id does not contain the key; a present key must match the id.
+* Implementations differ on some messages. Relays of one that accepts such a message forward it in good faith, and
+  peers of another would blame us for it. It is refused without blame (`Reason.UNSUPPORTED`) and not marked as seen,
+  since a copy may be valid. Only messages that go, rust and js accept are accepted, and only those that all refuse
+  are blamed. They differ on each key, peer id and ECDSA signature that is not in the usual form, and on all authors
+  with ECDSA keys.
+* A sequence number has eight bytes, big endian; it starts at the time in nanoseconds and counts up, so that it grows
+  over restarts without storage.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class SignaturePolicy(StrEnum):
 
 
 class Author:
-    """Writes messages under one identity."""
+    """Creates messages of one identity."""
 
     def __init__(self, identity: PrivateKey, start_ns: int) -> None:
         self._identity = identity
@@ -53,7 +54,7 @@ class Author:
         self._key = None if inlined else identity.public.encoded
 
     def write(self, topic: str, data: bytes, policy: SignaturePolicy) -> Message:
-        """A message without its id, signed if the policy says so."""
+        """Return a message without its id, signed if the policy says so."""
         if not policy.signs:
             return Message(b"", topic, data)
         seqno = (self._count % (1 << 64)).to_bytes(SEQNO_BYTES, "big")
@@ -65,13 +66,13 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a message of a peer is not taken."""
+    """The reason why a message of a peer is refused."""
 
     why: str
     reason: Reason = Reason.BAD_SIGNATURE
-    """UNSUPPORTED when implementations differ on it: the peer gets no blame."""
+    """UNSUPPORTED if implementations differ on the message: then the peer is not blamed."""
     forged: bool = False
-    """No implementation would have passed it on, however it is set up."""
+    """True if no implementation would have forwarded it, with any settings."""
 
 
 def _disputed(why: str) -> Fault:
@@ -120,7 +121,7 @@ def signature_fault(message: Message) -> Fault | None:
 
 
 def check_us(message: Message) -> int:
-    """About how many microseconds `signature_fault` takes."""
+    """Return the approximate microseconds that `signature_fault` takes."""
     key = message.key
     if key is None:
         assert isinstance(message.source, bytes)
@@ -129,7 +130,7 @@ def check_us(message: Message) -> int:
 
 
 def _key_of(author: bytes, given: bytes | None) -> PublicKey | Fault:
-    """The author's key. `EncodingError` if it, or the author's peer id, is not in the usual form."""
+    """Return the author's key. Raises `EncodingError` if the key or the author's peer id is not in the usual form."""
     inlined = inlined_key(author)
     if inlined is not None:
         if given is not None and given != inlined.encoded:

@@ -1,8 +1,8 @@
-"""Splitting an RPC at a peer's limit: peers drop what is larger.
+"""Splitting an RPC at a peer's limit, since peers drop larger RPCs.
 
 Subscriptions and control have a limit of their own: go v0.19 resets the stream of a peer that sends more. Parts keep
-their order, but for features: these are in the first RPC. IHAVE, IWANT, IDONTWANT and episub's GRAFT are cut between
-ids. A message that does not fit alone is left out: the node refuses to publish one, so it can only be another's. The
+their order, except features, which are in the first RPC. IHAVE, IWANT, IDONTWANT and episub's GRAFT are cut between
+ids. A message that does not fit alone is left out: the node refuses to publish one, so it is another node's. The
 same holds for a partial message.
 """
 
@@ -41,18 +41,18 @@ _Outside: TypeAlias = Subscription | Message | Partial | ExtensionTest
 _Part: TypeAlias = _Outside | ControlPart
 MAX_CONTROL_BYTES = 512 << 10
 _CONTROL_OVERHEAD = 6
-"""Tag and length of the control message, at most."""
+"""Maximum bytes of tag and length of the control message."""
 
 
 def check_topic(topic: str, limits: RpcLimits) -> None:
-    """`TooLarge` when peers would not hear of the topic; `UnicodeEncodeError` when its name could not be sent."""
+    """Raise `TooLarge` if peers would ignore the topic, `UnicodeEncodeError` if its name cannot be sent."""
     size = len(topic.encode())
     if size > limits.max_topic_bytes:
         raise TooLarge(f"a topic with a name of {size} bytes; it may have {limits.max_topic_bytes}")
 
 
 def check_fits(message: Message, limits: RpcLimits) -> None:
-    """`TooLarge` when no RPC within the limits could hold the message, or its id is too long."""
+    """Raise `TooLarge` if no RPC within the limits can hold the message, or its id is too long."""
     length, limit = identifier_size(message.id), limits.max_rpc_bytes
     if length > limits.max_id_bytes:
         raise TooLarge(f"a message with an id of {length} bytes; it may have {limits.max_id_bytes}")
@@ -63,7 +63,7 @@ def check_fits(message: Message, limits: RpcLimits) -> None:
 
 
 def split_rpc(rpc: Rpc, limit: int, control_limit: int = MAX_CONTROL_BYTES) -> tuple[list[Rpc], list[Message]]:
-    """RPCs within the limits that say the same, and the messages that do not fit."""
+    """Return RPCs within the limits with the same parts, and the messages that do not fit."""
     if rpc_size(rpc) <= min(limit, control_limit):
         return [rpc], []
     rpcs: list[Rpc] = []
@@ -91,7 +91,7 @@ def split_rpc(rpc: Rpc, limit: int, control_limit: int = MAX_CONTROL_BYTES) -> t
 
 
 def _pieces(rpc: Rpc, most: int) -> Iterator[tuple[_Part, int]]:
-    """The parts with their sizes, ids cut so that each piece has at most `most` bytes."""
+    """Yield the parts with their sizes; ids are cut so that each piece has at most `most` bytes."""
     control = rpc.control or Control()
     parts: list[_Part] = [*rpc.subscriptions, *rpc.messages]
     if rpc.partial is not None:
