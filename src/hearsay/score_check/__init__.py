@@ -1,1 +1,1 @@
-"""Score parameters held against what a network needs of them: findings, figures and curves, without a run."""
+"""Checks of score parameters against the needs of a network: findings, figures and curves, without a run."""

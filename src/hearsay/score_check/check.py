@@ -24,7 +24,7 @@ OFFENCE_HEAD = ("number of", "below 0", *LEVELS[1:], "forgiven after", "forgotte
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Findings, the heaviest first, else in the order of the checks; and the figures behind them."""
+    """Findings, the most severe first, then in the order of the checks; and the figures behind them."""
 
     worth: Worth
     findings: Sequence[ScoreFinding]
@@ -40,7 +40,7 @@ class Checked:
         return [each for each in self.findings if each.severity in enough]
 
     def counts(self) -> dict[str, int]:
-        """How many findings there are of each severity, the heaviest first."""
+        """Return the number of findings of each severity, the most severe first."""
         found = Counter(each.severity for each in self.findings)
         return {str(severity): found[severity] for severity in reversed(Severity)}
 
@@ -104,13 +104,13 @@ def _offence(offence: Offence) -> dict[str, Any]:
 
 
 def finding_line(subject: str, found: ScoreFinding) -> str:
-    """As compilers have it: place, severity, what, and which check says so."""
+    """Return a finding in the form of compilers: place, severity, text, and the id of the check."""
     place = f"{subject}:{found.line}" if found.line else subject
     return escape(plain(f"{place}: {found.severity}: {found.words} [{found.check}]"))
 
 
 def finding_cells(checked: Checked) -> list[tuple[str, ...]]:
-    """The findings as a table."""
+    """Return the findings as rows of a table."""
     return [(str(each.severity), each.check, each.topic or "", each.words) for each in checked.findings]
 
 
@@ -120,7 +120,7 @@ def summary(checked: Checked) -> str:
 
 
 def not_looked_at(subject: Subject) -> Iterator[str]:
-    """The routers of a scenario that the check ignores; nothing for other subjects."""
+    """Yield a line for the routers of a scenario that the check ignores; none for other subjects."""
     if subject.others:
         yield plain(f"{escape(subject.name)}: not looked at: {', '.join(map(_other_words, subject.others))}")
     if not subject.router_is_run:
@@ -146,14 +146,14 @@ def check_text(checked: Checked) -> str:
 
 
 def silence_rows(checked: Checked) -> Iterator[tuple[str, ...]]:
-    """Lines about silence of a peer with the best score elsewhere."""
+    """Yield rows about the silence of a peer that has the best score elsewhere."""
     for each in checked.silences:
         times = ("never" if time is None else seconds(time) for time in (each.from_start_s, each.from_stop_s))
         yield (each.group.words, str(each.verdict), figure(each.score), *times)
 
 
 def offence_rows(checked: Checked) -> Iterator[tuple[str, ...]]:
-    """Lines about offences of a peer that starts with the best score."""
+    """Yield rows about offences of a peer that starts with the best score."""
     for each in checked.offences:
         needed = ("never" if each.needed[level] is None else count(each.needed[level] or 0) for level in LEVELS)
         times = ("" if time is None else seconds(time) for time in (each.forgiven_s, each.forgotten_s))

@@ -34,7 +34,7 @@ class StagedTopic:
     of: TopicWorth
     numbers: TopicNumbers
     bundles: float
-    """Between two refreshes."""
+    """Number of bundles of messages between two refreshes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Stage:
     left_out: int
 
     def topics(self, apart: TopicWorth | None = None) -> Iterator[StagedTopic]:
-        """All that are played; of the group of `apart` one topic stands by itself, with the group's name."""
+        """Yield all topics that are played. The topic `apart` is separate from its group, with the group's name."""
         for topic in self.played:
             if topic is apart:
                 yield self._staged(topic, topic.group.name, 1)
@@ -83,7 +83,7 @@ def stage_of(worth: Worth) -> Stage:
 
 
 def traffic_of(worth: Worth, topic: TopicWorth) -> float:
-    """Messages between two refreshes; where that is not known, enough for a usual member to be at its caps."""
+    """Return the messages between two refreshes; if unknown, enough for a usual member to be at its caps."""
     if topic.per_refresh is not None:
         return topic.per_refresh
     own, degree = topic.numbers, worth.subject.expected.degree
@@ -117,7 +117,7 @@ class Script:
     is_late: bool = False
     invalid_in: TopicWorth | None = None
     breaks_promises: int = 0
-    """At each heartbeat."""
+    """Number of promises broken at each heartbeat."""
     shares_with: int = 0
 
 
@@ -145,7 +145,7 @@ def play_all(worth: Worth) -> Played:
 
 
 def scripts(stage: Stage) -> Iterator[Script]:
-    """The honest peer, and one for each misbehaviour; silent in those topics in which that is least punished."""
+    """Yield the honest peer, and one for each misbehaviour; silence is in the topics where it is punished least."""
     worth = stage.worth
     yield Script("honest", "does what it should")
     for topic in _silent_topics(stage):
@@ -188,7 +188,7 @@ def _silent_topics(stage: Stage) -> list[TopicWorth]:
 
 
 class _Play:
-    """One peer before one scorer."""
+    """The play of one peer with one scorer."""
 
     def __init__(self, stage: Stage, script: Script) -> None:
         self._stage, self._script = stage, script
@@ -254,7 +254,7 @@ class _Play:
             self._scorer.duplicate(_PEER, name, message, now)
 
     def _next(self, topic: str) -> tuple[int, str]:
-        """The number of a topic's next message, and its id."""
+        """Return the number and the id of a topic's next message."""
         self._messages[topic] += 1
         return self._messages[topic], f"{self._messages[topic]} {topic}"
 

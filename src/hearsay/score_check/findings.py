@@ -12,14 +12,14 @@ from hearsay.score_check.worth import Worth
 
 
 class Severity(StrEnum):
-    """Ascending in weight."""
+    """The severity of a finding, in ascending order."""
 
     NOTE = "note"
-    """Good to know; may be meant so."""
+    """Good to know; may be intended."""
     WARNING = "warning"
-    """Something will not work as its parameters look."""
+    """Something does not work as its parameters suggest."""
     ERROR = "error"
-    """Honest peers are harmed, or harm goes unpunished that the parameters mean to punish."""
+    """Honest peers are harmed, or harm that should be punished is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Remark:
     words: str
     parameter: str = ""
     group: TopicGroup | None = None
-    """None: of the peer, or the thresholds."""
+    """The topics; None if the parameter is one of the peer or a threshold."""
     figures: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
@@ -51,9 +51,9 @@ class ScoreFinding:
     words: str
     topic: str | None
     place: str
-    """The parameter in the file: `score.topics.0.topic_weight`; empty where it is of no one parameter."""
+    """The parameter's key: `score.topics.0.topic_weight`; empty if there is no single one."""
     line: int
-    """0: not known."""
+    """The line in the file; 0 if unknown."""
     figures: Mapping[str, float]
 
 

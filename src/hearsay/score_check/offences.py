@@ -1,7 +1,7 @@
 """The costs of silence and of offences for a peer.
 
-A score is one sum, so what a peer earns in other topics stands against what it lacks in one (CVE-2022-47547;
-arXiv 2212.05197). The cap of all topics does not help: it bounds that sum, from which the deficit is taken already.
+A score is one sum, so the gain of a peer in other topics offsets its deficit in one (CVE-2022-47547;
+arXiv 2212.05197). The cap of all topics does not help: it bounds the sum, which includes the deficit.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from hearsay.score_check.subject import TopicGroup
 from hearsay.score_check.worth import MOST, TopicWorth, Worth, first_that, left, refreshes_until
 
 MOST_OF_A_PEER = PromiseParameters().max_promises_per_peer
-"""Promises that are tracked at a time."""
+"""Maximum promises that are tracked at a time."""
 
 
 def promises_per_heartbeat(parameters: GossipsubParameters) -> int:
-    """Maximum; 0: none is tracked. An IHAVE makes one promise, or one for each id."""
+    """Return the maximum number of promises; 0 if none is tracked. An IHAVE makes one promise, or one for each id."""
     match parameters.tracked_promises:
         case TrackedPromises.ONE:
             return min(parameters.max_ihave_messages or MOST_OF_A_PEER, MOST_OF_A_PEER)
@@ -35,29 +35,29 @@ def promises_per_heartbeat(parameters: GossipsubParameters) -> int:
 
 
 LEVELS = ("negative", "gossip", "publish", "graylist")
-"""Below 0, and below the thresholds."""
+"""Levels of a score: below 0, and below each threshold."""
 INVALID_MESSAGES = "invalid messages"
-"""At once."""
+"""The name of an offence: invalid messages at once."""
 BROKEN_PROMISES = "broken promises"
-"""As many at each heartbeat as can be."""
+"""The name of an offence: the maximum of broken promises at each heartbeat."""
 GRAFTS = "GRAFTs in a backoff"
-"""At once."""
+"""The name of an offence: GRAFTs at once."""
 SHARING_PEERS = "peers at one address"
 _MOST_HEARTBEATS = 3_600
 
 
 @dataclass(frozen=True, slots=True)
 class Offence:
-    """An offence; `needed` is the number that leads below each level, None if it is never reached."""
+    """An offence. `needed` is the number of offences that leads below each level; None if it is never reached."""
 
     name: str
     topic: str | None
     needed: dict[str, int | None]
     forgiven_s: float | None = None
-    """Until a peer at its best is at 0 again, after what it took to reach the last level that can be reached; None
-    where no level can be, and for what is no count: peers at an address count as long as they are there."""
+    """Seconds until a peer that started with the best score is at 0 again, after it fell to the lowest level; None
+    if it reaches no level, and for peers at an address, which count as long as they are connected."""
     forgotten_s: float | None = None
-    """Until nothing of it is counted."""
+    """Seconds until the offence no longer counts."""
 
 
 def offences(worth: Worth) -> Iterator[Offence]:
@@ -67,7 +67,7 @@ def offences(worth: Worth) -> Iterator[Offence]:
 
 
 def offences_of_the_peer(worth: Worth) -> Iterator[Offence]:
-    """In no topic."""
+    """Yield the offences that belong to no topic."""
     yield _broken_promises(worth)
     yield _grafts(worth)
     yield _shared_addresses(worth)
@@ -79,7 +79,7 @@ def levels(worth: Worth) -> dict[str, float]:
 
 
 def _needed(worth: Worth, score: Callable[[int], float], most: int = MOST) -> dict[str, int | None]:
-    """The least number that brings the score below each level."""
+    """Return the least number that brings the score below each level."""
     return {
         name: first_that(lambda count, level=level: score(count) < level, most)
         for name, level in levels(worth).items()
@@ -120,7 +120,7 @@ def _broken_promises(worth: Worth) -> Offence:
 
 
 def _refreshes_before_heartbeats(worth: Worth) -> Iterator[int]:
-    """How many refreshes there are between each heartbeat and the one before."""
+    """Yield for each heartbeat the number of refreshes since the one before."""
     heartbeat, interval = worth.subject.expected.heartbeat_ms, worth.subject.score.peer.decay_interval_ms
     for beat in range(1, _MOST_HEARTBEATS + 1):
         yield beat * heartbeat // interval - (beat - 1) * heartbeat // interval
@@ -161,24 +161,24 @@ def _forgiven(
 class Verdict(StrEnum):
     CAUGHT = "caught"
     OUTWEIGHED = "outweighed"
-    """Deliveries are scored, and other topics outweigh them."""
+    """Deliveries are scored, but other topics outweigh them."""
     NOT_EXPECTED = "not expected"
-    """The topic is scored, its deliveries are not."""
+    """The topic is scored, but its deliveries are not."""
     UNSCORED = "unscored"
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Silence of a peer with the best score elsewhere."""
+    """The silence of a peer that has the best score elsewhere."""
 
     group: TopicGroup
     verdict: Verdict
     score: float
     """The remaining score."""
     from_start_s: float | None = None
-    """Until it is below 0, silent from its GRAFT on; None: never."""
+    """Seconds until the score is below 0, with silence from the GRAFT on; None if it never is."""
     from_stop_s: float | None = None
-    """… silent after it had delivered all that counts."""
+    """The same, with silence after the peer had delivered all that counts."""
 
 
 def silences(worth: Worth) -> list[Silence]:
@@ -204,14 +204,14 @@ def _silence(worth: Worth, topic: TopicWorth) -> Silence:
 
 
 def active_after_s(worth: Worth, topic: TopicWorth) -> float:
-    """From a GRAFT until deliveries are expected: a refresh sees to that (ACTIVE-2)."""
+    """Return the seconds from a GRAFT until deliveries are expected, which begins at a refresh (ACTIVE-2)."""
     interval = worth.subject.score.peer.decay_interval_us
     refreshes = first_that(lambda count: score_parts.is_active(count * interval, topic.numbers.activation))
     return (refreshes or 0) * worth.interval_s
 
 
 def _after_stopping_s(worth: Worth, topic: TopicWorth) -> float | None:
-    """Return the time after which its deliveries, and the score they gave, have decayed."""
+    """Return the seconds until its deliveries, and the score for them, have decayed."""
     own, zero = topic.numbers, worth.peer.decay_to_zero
     others = worth.all_topics - topic.most + topic.in_mesh
 
@@ -225,8 +225,8 @@ def _after_stopping_s(worth: Worth, topic: TopicWorth) -> float | None:
 
 
 def most_silent(worth: Worth) -> list[tuple[TopicWorth, int]]:
-    """The most topics in which a peer at its best elsewhere may be silent and keep a score of 0: those in which it
-    costs least. Groups, with how many of their topics."""
+    """Return the largest set of topics in which a peer with the best score elsewhere may be silent and keep a score
+    of 0: those in which silence costs least. They are groups, each with a number of topics."""
     spare = worth.all_topics
     chosen: list[tuple[TopicWorth, int]] = []
     for topic in sorted(worth.topics, key=lambda each: each.lost):

@@ -14,7 +14,7 @@ from hearsay.core.shell.parameters import Parameters, integer, milliseconds
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Topics of which the same is expected: a name for all, and how many there are of each name."""
+    """Topics with the same traffic: a name for all, and the number of topics by their own names."""
 
     name: str
     names: Mapping[str, int]
@@ -22,7 +22,7 @@ class Topics:
 
 
 def grouped(score: ScoreSet, there: Iterable[Topics], table: str) -> tuple[list[TopicGroup], list[TopicGroup]]:
-    """The groups of what is there, and those parameters that are of no topic that is there."""
+    """Return the groups of existing topics, and the parameters of topics that do not exist."""
     places = {name: f"{table}.topics.{number}" for number, name in enumerate(score.topics)}
     groups: list[TopicGroup] = []
     met: set[str | None] = set()
@@ -47,7 +47,7 @@ def grouped(score: ScoreSet, there: Iterable[Topics], table: str) -> tuple[list[
 
 
 def groups_of_all(score: ScoreSet, table: str) -> list[TopicGroup]:
-    """A topic for each table of parameters, where nothing else is known."""
+    """Return a topic for each table of parameters, if the topics are unknown."""
     return [
         TopicGroup(name, 1, parameters, None, f"{table}.topics.{number}")
         for number, (name, parameters) in enumerate(score.topics.items())
@@ -59,21 +59,21 @@ MAX_TOPICS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectations(Parameters):
-    """The table `[expect]`: what the scores will meet. Defaults are go's."""
+    """The table `[expect]`: the network in which the scores will be used. Defaults are go's."""
 
     owner: ClassVar[str] = "expect"
 
     degree: int = integer(6, low=1, high=10_000)
-    """Members of a mesh; each is first with this share of the messages."""
+    """Number of members of a mesh. Each is first with this share of the messages."""
     heartbeat_ms: int = milliseconds(1_000, low=1)
     round_trip_ms: int = milliseconds(0)
-    """To the nearest peer and back; 0 is not known."""
+    """Milliseconds to the nearest peer and back; 0 if unknown."""
     prune_backoff_ms: int = milliseconds(60_000)
     graft_flood_ms: int = milliseconds(10_000)
-    """A GRAFT so soon after a PRUNE counts twice; 0: once."""
+    """A GRAFT within this time after a PRUNE counts twice; 0: once."""
     opportunistic_graft_ticks: int = integer(60, low=0)
     promises_per_heartbeat: int = integer(10, low=0)
-    """Maximum that one peer can break: go accepts ten IHAVEs, each one promise; 0: none is tracked."""
+    """Maximum promises that one peer can break: go accepts ten IHAVEs, each one promise; 0: none is tracked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class Traffic(Parameters):
     owner: ClassVar[str] = "a topic's traffic"
 
     messages_per_s: float = amount()
-    """Messages per second in each of them."""
+    """Messages per second in each topic."""
     count: int = integer(1, low=1, high=MAX_TOPICS)
 
 
@@ -94,11 +94,11 @@ class TopicGroup:
     name: str
     count: int
     parameters: TopicScoreParameters | None
-    """None: not scored."""
+    """The parameters; None if the topics are not scored."""
     messages_per_s: float | None
-    """In each of them; None: not known."""
+    """Messages per second in each topic; None if unknown."""
     place: str = ""
-    """The table of its parameters, as the file has it: `score.topics.0`."""
+    """Key of the table with the parameters: `score.topics.0`."""
 
     @property
     def words(self) -> str:
@@ -107,32 +107,32 @@ class TopicGroup:
 
 @dataclass(frozen=True, slots=True)
 class OtherPopulation:
-    """Nodes of a scenario that run another router: they are not looked at."""
+    """Nodes of a scenario with another router, which are not checked."""
 
     place: str
-    """The table: `population.0`."""
+    """Key of the table: `population.0`."""
     router: str
-    """Its preset, or its kind where that is not gossipsub."""
+    """The preset of the router, or its kind if that is not gossipsub."""
     share: float | None
     nodes: int | None
-    """The share of a list of nodes is unknown."""
+    """Number of nodes in a list, whose share is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     name: str
-    """The file, or the named set."""
+    """The file, or the named parameter set."""
     score: ScoreSet
     expected: Expectations
     topics: Sequence[TopicGroup]
     unmet: Sequence[TopicGroup] = ()
-    """With parameters, but no such topic is there."""
+    """Groups with parameters for topics that do not exist."""
     dials_exchanged: bool | None = None
-    """True if peers that a PRUNE names are dialled; None: unknown, since a set is not a router."""
+    """True if peers that a PRUNE names are dialled; None if unknown, as for a parameter set."""
     table: str = "score"
-    """Where the parameters stand in the file."""
+    """Key of the table with the parameters."""
     lines: Mapping[str, int] = field(default_factory=dict[str, int])
-    """The lines of keys by their dotted paths; of what stands in no file there are none."""
+    """Lines of keys by their dotted paths; empty without a file."""
     others: Sequence[OtherPopulation] = ()
     router_is_run: bool = True
     """True if the populations leave nodes for the scenario's own router."""
@@ -142,7 +142,7 @@ class Subject:
         return [(group, group.parameters) for group in self.topics if group.parameters is not None]
 
     def line_of(self, place: str) -> int:
-        """The line of a key, or of the table that it is missing in; 0 is the whole."""
+        """Return the line of a key, or of the table in which it is missing; 0 stands for the whole file."""
         while place:
             if place in self.lines:
                 return self.lines[place]

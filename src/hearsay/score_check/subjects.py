@@ -64,12 +64,12 @@ _PER_SLOT: Mapping[str, Callable[[int], float]] = {
 }
 _PER_S: Mapping[str, Mapping[str, float]] = {"hardening": {"any": 120.0}, "filecoin": {"blocks": 5 / 30}}
 _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {"filecoin": ("messages",)}
-"""Tables that a set has a second time, for another name of the same topic: Lotus calls its messages `msgs`."""
+"""Tables that a set has also for another name of a topic: Lotus calls its messages `msgs`."""
 _COUNTS = {"beacon_attestation": SUBNETS, "sync_committee": 4}
 
 
 def subject_of_set(name: str, validators: int | None = None) -> Subject:
-    """A set by its name; raises `ParameterError` where there is none, or where it is not made from validators."""
+    """Return a set by name. Raises `ParameterError` if there is none, or if `validators` does not apply to it."""
     if name in FIXED and validators is not None:
         words = f"set {name} is not made from it; {', '.join(BY_VALIDATORS)} are"
         raise ParameterError((Violation("validators", validators, words),))
@@ -91,7 +91,7 @@ def _rate(name: str, topic: str, validators: int) -> float | None:
 
 _MILLION = 1_000_000
 _NEAREST = -2.33
-"""Quantile of the normal distribution: one in a hundred is this many deviations below the mean."""
+"""Quantile of the normal distribution: one value in a hundred is that many deviations below the mean."""
 
 
 def subject_of_scenario(scenario: Scenario, name: str, lines: Mapping[str, int]) -> Subject:
@@ -128,7 +128,7 @@ def subject_of_scenario(scenario: Scenario, name: str, lines: Mapping[str, int])
 
 
 def _other_populations(scenario: Scenario) -> dict[str, Population]:
-    """Those whose router is another than the scenario's own, by their tables."""
+    """Return the populations whose router is not the scenario's own, by their tables."""
     return {
         f"population.{number}": population
         for number, population in enumerate(scenario.population)
@@ -166,7 +166,7 @@ def _topics(scenario: Scenario) -> Iterator[Topics]:
 
 
 def _nearest_ms(links: Links) -> int:
-    """The latency to the nearest peers, in whole milliseconds; 0 if it is not known."""
+    """Return the latency to the nearest peers in whole milliseconds; 0 if unknown."""
     match links.latency:
         case LatencyKind.UNIFORM:
             nearest = links.min_us
@@ -266,5 +266,5 @@ def _tables(given: object, wrong: list[Violation]) -> Iterator[tuple[int, Mappin
 
 
 def _dotted(path: KeyPath) -> str:
-    """A key as parameters name it: `score.topics.0.topic_weight`."""
+    """Return a key in the form of parameters: `score.topics.0.topic_weight`."""
     return ".".join(map(str, path))

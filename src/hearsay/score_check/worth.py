@@ -1,4 +1,4 @@
-"""The scores that peers can reach, with the closed forms of counters."""
+"""The scores that peers can reach, from closed formulas for the counters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hearsay.core.shell.parameters import MAX_TIME_MS
 from hearsay.score_check.subject import Subject, TopicGroup
 
 MOST = 1 << 40
-"""A bound above every plausible wait or number of messages."""
+"""A bound above all plausible waits and numbers of messages."""
 
 
 def left(counter: float, decay: float, refreshes: int, zero: float) -> float:
@@ -24,20 +24,20 @@ def left(counter: float, decay: float, refreshes: int, zero: float) -> float:
 
 
 def settles_at(by: float, decay: float, cap: float, zero: float) -> float:
-    """After a refresh, with so much between two of them for a long time: the least that the counter is then."""
+    """Return the value after a refresh to which a counter settles, if `by` is added between any two refreshes."""
     found = min(by / (1.0 - decay), cap) * decay
     return 0.0 if found < zero else found
 
 
 def refreshes_until(counter: float, decay: float, below: float) -> int:
-    """Until the counter is below a number above 0."""
+    """Return the number of refreshes until the counter is below a number above 0."""
     if counter < below:
         return 0
     return 1 if decay <= 0 else max(1, ceil(log(below / counter) / log(decay)))
 
 
 def refreshes_to_reach(level: float, by: float, decay: float) -> int | None:
-    """Until a counter that starts at 0 is at the level after a refresh; None if it never is."""
+    """Return the number of refreshes until a counter that starts at 0 reaches the level; None if it never does."""
     settled = by * decay / (1.0 - decay)
     if level >= settled:
         return None
@@ -45,7 +45,7 @@ def refreshes_to_reach(level: float, by: float, decay: float) -> int | None:
 
 
 def first_that(holds: Callable[[int], bool], most: int = MOST) -> int | None:
-    """The least number from 0 on for which something holds that goes on holding; None up to `most`."""
+    """Return the least number for which a monotonic condition holds; None if it is above `most`."""
     if holds(0):
         return 0
     high = 1
@@ -71,15 +71,15 @@ class TopicWorth:
     parameters: TopicScoreParameters
     numbers: TopicNumbers
     in_mesh: float
-    """P1 at most."""
+    """Maximum of P1."""
     first: float
-    """P2 at most."""
+    """Maximum of P2."""
     deficit: float
     """P3 of a member that delivers nothing; 0 if deliveries are not scored."""
     per_refresh: float | None
     """Messages of the topic between two refreshes."""
     usual_first: float
-    """P2 of a member that is first as often as the others; at most, where the traffic is not known."""
+    """P2 of a member that is first as often as the others; its maximum if the traffic is unknown."""
 
     @property
     def most(self) -> float:
@@ -91,7 +91,7 @@ class TopicWorth:
 
     @property
     def lost(self) -> float:
-        """The loss of score by silence, from the best score."""
+        """Return the loss of score by silence, from the best score."""
         return self.first - self.deficit
 
     @property
@@ -108,7 +108,7 @@ class Worth:
     all_topics: float
     """Maximum of all topics, before the cap."""
     usual_topics: float
-    """… and give a member of every mesh that is first as often as the others."""
+    """Sum of all topics for a member of every mesh that is first as often as the others."""
 
     @property
     def interval_s(self) -> float:
@@ -120,11 +120,11 @@ class Worth:
 
     @property
     def usual(self) -> float:
-        """A member of every mesh that is first as often as the others, and delivers enough."""
+        """Return the score of a member of every mesh that is first as often as the others, and delivers enough."""
         return self.score(self.usual_topics)
 
     def score(self, topics: float, shared: float = 0.0, misbehaviour: float = 0.0) -> float:
-        """From the sum of all topics, the peers at an address, and what P7 counts."""
+        """Return the score for a sum of all topics, a number of peers at the address, and a count for P7."""
         peer = self.peer
         return score_parts.total(
             score_parts.capped_topics(topics, float(peer.topic_cap)),
@@ -135,18 +135,18 @@ class Worth:
         )
 
     def silent_in(self, topic: TopicWorth) -> float:
-        """The score of a peer that is at its best, but silent in one topic of this group."""
+        """Return the score of a peer that has the best score, but is silent in one topic of this group."""
         return self.score(self.all_topics - topic.lost)
 
     def delivered(self, topic: TopicWorth, share: float) -> float | None:
-        """P3's count of a member that delivers this share of the messages; None if the traffic is not known."""
+        """Return P3's count of a member that delivers this share of the messages; None if the traffic is unknown."""
         if topic.per_refresh is None:
             return None
         own = topic.numbers
         return settles_at(topic.per_refresh * share, own.mesh_decay, own.mesh_cap, self.peer.decay_to_zero)
 
     def deficit(self, topic: TopicWorth, deliveries: float) -> float:
-        """P3 of an active member, times the topic's weight."""
+        """Return P3 of an active member, times the topic's weight."""
         own = topic.numbers
         lacking = score_parts.deficit_square(deliveries, own.mesh_threshold)
         return score_parts.topic_sum(0.0, 0.0, lacking * own.mesh_weight, 0.0, 0.0, own.weight)

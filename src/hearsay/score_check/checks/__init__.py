@@ -1,1 +1,1 @@
-"""The checks, one subject a file; `all_checks.py` has them in their order."""
+"""The checks, one subject per file; `all_checks.py` has them in order."""

@@ -103,6 +103,6 @@ IDS = tuple(check.id for check in CHECKS)
 
 
 def chosen(only: Iterable[str] = (), ignored: Iterable[str] = ()) -> tuple[Check, ...]:
-    """The checks to make: those named, or all, without those that are ignored."""
+    """Return the checks to make: those in `only`, or all, without those in `ignored`."""
     wanted, unwanted = set(only), set(ignored)
     return tuple(check for check in CHECKS if (not wanted or check.id in wanted) and check.id not in unwanted)

@@ -1,4 +1,4 @@
-"""Checks on silence: what a peer that forwards nothing can count on."""
+"""Checks on silence: the score that a peer keeps although it forwards nothing."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def time_outweighs(worth: Worth) -> Iterator[Remark]:
 
 
 def graylists(worth: Worth) -> Iterator[Remark]:
-    """A cut cable is silence, too."""
+    """Warn if silence alone graylists a peer: a broken link is silence, too."""
     level = worth.subject.score.thresholds.graylist
     for topic in worth.topics:
         score = worth.silent_in(topic)

@@ -62,7 +62,7 @@ def refused(implementation: str, worth: Worth) -> Iterator[Remark]:
 
 
 def unreachable(worth: Worth) -> Iterator[Remark]:
-    """Counts of offences have no cap, so a single weight of theirs leads anywhere in time."""
+    """Warn of thresholds that no peer reaches. Counts of offences have no cap, so one weight of theirs suffices."""
     if not scores_anything(worth) or _has_unbounded_harm(worth):
         return
     lowest = worth.score(sum(topic.deficit * topic.group.count for topic in worth.topics))
@@ -75,7 +75,7 @@ def unreachable(worth: Worth) -> Iterator[Remark]:
 
 
 def at_zero(worth: Worth) -> Iterator[Remark]:
-    """Zero is the start value of implementations without defaults."""
+    """Warn of thresholds at zero, the start value of implementations without defaults."""
     found = worth.subject.score.thresholds
     names = [name for name in ("gossip", "publish", "graylist") if getattr(found, name) == 0]
     if "graylist" in names and scores_anything(worth):
@@ -93,7 +93,7 @@ def equal(worth: Worth) -> Iterator[Remark]:
 
 
 def one_offence_graylists(worth: Worth) -> Iterator[Remark]:
-    """A bug in one release of a client is an invalid message of everybody."""
+    """Warn if one invalid message graylists: a bug in one release of a client affects all its nodes."""
     graylist = worth.subject.score.thresholds.graylist
     for topic in worth.topics:
         score = worth.score(worth.invalid(topic, 1.0))
@@ -136,7 +136,7 @@ def opportunity_unreachable(worth: Worth) -> Iterator[Remark]:
 
 
 def opportunity_off(worth: Worth) -> Iterator[Remark]:
-    """Either of the two leaves the other without use."""
+    """Warn if only one of the two parameters of opportunistic grafting is set."""
     level = worth.subject.score.thresholds.opportunistic_graft
     ticks = worth.subject.expected.opportunistic_graft_ticks
     if ticks and not level:
@@ -184,7 +184,7 @@ def weightless_topic(worth: Worth) -> Iterator[Remark]:
 
 
 def unmet(worth: Worth) -> Iterator[Remark]:
-    """Only tables of the file count; a preset may have tables for topics that a network lacks."""
+    """Warn of parameters for topics that do not exist. A preset may have some, so only tables of the file count."""
     written = (group for group in worth.subject.unmet if group.place in worth.subject.lines)
     for group in written:
         yield Remark("has parameters, and no topic of that name is there", group=group)
@@ -280,7 +280,7 @@ def activation_within_a_refresh(worth: Worth) -> Iterator[Remark]:
 
 
 def refresh_is_rare(worth: Worth) -> Iterator[Remark]:
-    """Between two refreshes whatever was counted stands, and times in meshes are not seen."""
+    """Warn of rare refreshes: between two of them counts stay the same, and times in meshes do not grow."""
     interval, backoff = worth.subject.score.peer.decay_interval_ms, worth.subject.expected.prune_backoff_ms
     if backoff and interval >= backoff:
         words = (

@@ -12,11 +12,11 @@ from hearsay.score_check.worth import TopicWorth, Worth, first_that, refreshes_t
 from hearsay.text.numbers import count, figure, plural, seconds
 
 _FEWEST_GAPS = 3
-"""Between messages that come by chance one gap in twenty is longer than three mean ones."""
+"""If messages come at random, one gap in twenty is longer than three mean ones."""
 
 
 def least_rate(worth: Worth, topic: TopicWorth, share: float) -> float | None:
-    """Messages per second of the topic with which a member that delivers this share of them meets the threshold;
+    """Return the topic's messages per second at which a member that delivers this share of them meets the threshold;
     None if no traffic is enough."""
     own = topic.numbers
     if own.mesh_cap * own.mesh_decay < own.mesh_threshold:
@@ -25,7 +25,7 @@ def least_rate(worth: Worth, topic: TopicWorth, share: float) -> float | None:
 
 
 def per_time(rate: float) -> str:
-    """Messages in the unit of time in which there is at least one."""
+    """Return a rate in the shortest unit of time with at least one message."""
     for factor, unit in ((1, "second"), (60, "minute"), (3_600, "hour")):
         if rate * factor >= 1:
             return f"{figure(rate * factor)} messages per {unit}"
@@ -63,7 +63,7 @@ def idle_costs(worth: Worth) -> Iterator[Remark]:
 
 
 def pause_prunes(worth: Worth) -> Iterator[Remark]:
-    """Traffic that is enough on average comes with gaps."""
+    """Warn if a usual gap in traffic prunes members, although traffic is enough on average."""
     share = 1.0 / worth.subject.expected.degree
     short = {id(topic.group) for topic, _ in _lacking(worth, share)}
     for topic in worth.topics:
@@ -132,7 +132,7 @@ def _idle(worth: Worth, topic: TopicWorth, share: float, fate: str, score: float
 
 
 def _lacking(worth: Worth, share: float) -> Iterator[tuple[TopicWorth, float]]:
-    """Topics whose members lack deliveries although they deliver this share, with what that costs."""
+    """Yield topics whose members lack deliveries although they deliver this share, with the loss of score."""
     for topic in worth.topics:
         level = worth.delivered(topic, share)
         if not topic.expects or level is None or least_rate(worth, topic, share) is None:
@@ -143,7 +143,7 @@ def _lacking(worth: Worth, share: float) -> Iterator[tuple[TopicWorth, float]]:
 
 
 _PATIENCE = 10
-"""Number of invalid messages that is not an accident."""
+"""Number of invalid messages that are no longer an accident."""
 
 
 def invalid_unpunished(worth: Worth) -> Iterator[Remark]:
@@ -167,7 +167,7 @@ def invalid_cheap(worth: Worth) -> Iterator[Remark]:
 
 
 def invalid_never_adds_up(worth: Worth) -> Iterator[Remark]:
-    """One at every heartbeat."""
+    """Warn if one invalid message at every heartbeat never prunes a peer."""
     for topic in worth.topics:
         if not worth.invalid(topic, 1.0):
             continue
@@ -189,7 +189,7 @@ def misbehaviour_unpunished(worth: Worth) -> Iterator[Remark]:
 
 
 def misbehaviour_never_adds_up(worth: Worth) -> Iterator[Remark]:
-    """As many promises as can be broken, at every heartbeat."""
+    """Warn if the maximum of broken promises at every heartbeat never prunes a peer."""
     peer, each = worth.peer, worth.subject.expected.promises_per_heartbeat
     if not peer.misbehaviour_weight or not each:
         return
@@ -237,7 +237,7 @@ def return_is_fresh(worth: Worth) -> Iterator[Remark]:
 
 
 def gone_at_once(worth: Worth) -> Iterator[Remark]:
-    """A count of 1 that is 0 after one refresh is remembered for less than it takes to see two of it."""
+    """Warn of counts of 1 that are 0 after one refresh: two offences are rarely seen together."""
     zero = worth.peer.decay_to_zero
     for name, decay, weight in (
         ("misbehaviour_decay", worth.peer.misbehaviour_decay, worth.peer.misbehaviour_weight),
@@ -258,7 +258,7 @@ def gone_at_once(worth: Worth) -> Iterator[Remark]:
 
 
 def patience(worth: Worth) -> Iterator[Remark]:
-    """Where the thresholds of whole peers are too far for one kind of offence."""
+    """Warn if many offences of one kind are needed to prune a peer."""
     found = {each.name: each for each in offences_of_the_peer(worth)}
     for name, parameter, on in (
         (GRAFTS, "misbehaviour_weight", worth.peer.misbehaviour_weight),
@@ -271,7 +271,7 @@ def patience(worth: Worth) -> Iterator[Remark]:
 
 
 def _needed(worth: Worth, topic: TopicWorth) -> int | None:
-    """Invalid messages at once until a peer at its best is below 0."""
+    """Return the number of invalid messages at once that bring a peer with the best score below 0."""
     return first_that(lambda sent: not may_be_in_mesh(worth.score(worth.all_topics + worth.invalid(topic, sent))))
 
 
@@ -282,7 +282,7 @@ def _gone(name: str, decay: float, zero: float) -> str:
 
 
 def _at_every_heartbeat(worth: Worth, decay: float) -> float:
-    """The most that is counted of what happens once a heartbeat, for ever."""
+    """Return the limit of a count to which every heartbeat adds one."""
     per_refresh = worth.interval_s * 1000 / worth.subject.expected.heartbeat_ms
     if per_refresh >= 1:
         return per_refresh / (1.0 - decay)
