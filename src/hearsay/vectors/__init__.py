@@ -1,1 +1,1 @@
-"""Test vectors that any implementation can run: files of events and what must come of them, read, checked and run."""
+"""Test vectors for any implementation: files with events and expected results, which are read, checked and run."""

@@ -1,6 +1,6 @@
-"""Files of vectors: their format, read within bounds, and run on our scorer and our routers.
+"""Files of vectors, which are read within bounds, and run on our scorer and routers.
 
-An invalid file is an error in one line: the file, the place in it, and what is allowed there."""
+An invalid file is an error in one line: the file, the place in it, and the rule there."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from hearsay.vectors.score_run import run_scores
 
 
 class VectorError(InvalidInput):
-    """The file, the place in it, and what is allowed there."""
+    """An invalid file. The message has the file, the place in it, and the rule there."""
 
 
 FORMAT = "gossipsub-vectors"
 VERSION = 1
 LARGEST_BYTES = 64 << 20
 MOST_SHOWN = 80
-"""Characters of a file's own text in an error message."""
+"""Maximum characters of a file's own text in an error message."""
 MOST_LOOKS = 5_000_000
-"""Steps times peers of a vector: so often a peer is looked at."""
+"""Maximum of steps times peers in a vector, since each peer is checked after each step."""
 
 
 def vector_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files that are named, and in folders those that end in `.json`, but for schemas; in order."""
+    """Yield the named files, and the `.json` files in folders except schemas, in order."""
     for path in paths:
         if not path.is_dir():
             yield path
@@ -92,7 +92,7 @@ def _check_times(steps: list[dict[str, Any]], place: str) -> None:
 
 
 def _check_work(vector: Mapping[str, Any], place: str) -> None:
-    """After each step all peers are looked at; and messages are made as large as a vector says."""
+    """Check the work of a vector: peers are checked after each step, and messages have the sizes that it gives."""
     steps = vector["steps"]
     connects = sum(step["event"] == "connect" for step in steps)
     if len(steps) * connects > MOST_LOOKS:
@@ -102,7 +102,7 @@ def _check_work(vector: Mapping[str, Any], place: str) -> None:
 
 
 def _check_peers(vector: Mapping[str, Any], place: str) -> None:
-    """Scores are expected of the peers that are looked at, and of not too many too often."""
+    """Check that scores are expected only of listed peers, and that there are not too many."""
     steps, peers = vector["steps"], set(vector["peers"])
     if len(peers) < len(vector["peers"]):
         raise Misshapen(f"{place}.peers", "each peer must be there once")
@@ -140,12 +140,12 @@ class Outcome:
     fault: str | None
 
     def line(self) -> str:
-        """For people."""
+        """Return the outcome as a line for people."""
         place = f"{self.file}: {escape(self.name)}"
         return f"ok    {place}" if self.fault is None else f"FAIL  {place}: {escape(self.fault)}"
 
     def values(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the outcome as JSON."""
         return {
             "file": str(self.file), "kind": self.kind, "name": self.name, "held": self.fault is None,
             "fault": self.fault,

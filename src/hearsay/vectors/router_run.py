@@ -1,9 +1,9 @@
-"""A router that a vector drives: what it does in each step, its state afterwards, and the expectations of each step.
+"""A router that a vector drives: its actions in each step, its state afterwards, and the expectations of each step.
 
-RPCs in vectors have parts by kind, messages by name, and no order where the protocol has none.
+RPCs in vectors have parts by kind, messages by name, and no order that the protocol does not require.
 
-Actions and changes that a step does not name must not happen. Where a router draws, a number of certain peers is
-expected, whichever they are; backoffs are not compared in such a step.
+Actions and changes that a step does not name must not happen. If a router chooses at random, a number of certain
+peers is expected, not particular ones; backoffs are not compared in such a step.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from hearsay.vectors.schema import Misshapen
 from hearsay.vectors.score_run import NAMES, TOLERANCE, Step, are_close, made, peer_values, read_parameters
 
 NODE = "self"
-"""The router under test; its own messages are from it."""
+"""The router under test, and the author of its own messages."""
 
 
 def to_rpc(form: Mapping[str, Any], messages: Mapping[str, Message]) -> Rpc:
@@ -86,7 +86,7 @@ _KINDS = ("subscribe", "unsubscribe", "messages", "ihave", "iwant", "graft", "pr
 
 
 def to_form(rpcs: Iterable[Rpc]) -> dict[str, Any]:
-    """Return the content of RPCs together."""
+    """Return the parts of several RPCs, joined."""
     names: defaultdict[str, set[str]] = defaultdict(set)
     ihave: defaultdict[str, set[str]] = defaultdict(set)
     prune: dict[str, Any] = {}
@@ -130,7 +130,7 @@ _GIVEN = {*NAMES["router"].values(), "first_heartbeat_spread_ms", "score"}
 
 
 def _choices(preset: Mapping[str, object]) -> dict[str, object]:
-    """Where an implementation's router differs from the specification in what vectors do not set."""
+    """Return the values, except those that vectors set, in which an implementation differs from the specification."""
     return {name: value for name, value in preset.items() if name not in _GIVEN}
 
 
@@ -153,7 +153,7 @@ class Seen:
 
 
 def router_parameters(given: Mapping[str, Any], implementation: str) -> GossipsubParameters:
-    """The specification's, what the vector says in their place, and the implementation's choices."""
+    """Return the specification's parameters, changed by the implementation's choices and by the vector."""
     values: dict[str, Any] = {**_PRESETS["spec"], "first_heartbeat_ms": 0, "first_heartbeat_spread_ms": 0}
     values |= {**_CHOICES[implementation], **read_parameters(given, "router")}
     if "max_ids_per_ihave" in values:
@@ -275,7 +275,7 @@ def _changed(before: ByTopic, now: ByTopic) -> ByTopic:
 
 
 def _prolonged(before: dict[str, dict[str, int]], now: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """Backoffs that began or end later. When one that is over is forgotten is a router's own matter."""
+    """Return backoffs that began or were prolonged. A router may forget expired ones at any time."""
     found = {
         topic: {peer: end for peer, end in sorted(ends.items()) if before.get(topic, {}).get(peer) != end}
         for topic, ends in sorted(now.items())

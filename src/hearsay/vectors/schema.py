@@ -1,7 +1,7 @@
 """The JSON Schema of vector files (`schema.json`), and the check of a value by it: one error, with its place.
 
-The schema allows no more than it says: objects have no other keys, and lists, texts and numbers have bounds. So the
-depth of a file and the work that it asks for are bounded too. `oneOf` lists objects that differ in the constant of
+The schema allows nothing else: objects have no other keys, and lists, texts and numbers have bounds. So the
+depth of a file and the work that it causes are bounded, too. `oneOf` lists objects that differ in the constant of
 their first key."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SCHEMA: Schema = json.loads(SCHEMA_TEXT)
 
 
 class Misshapen(Exception):
-    """A value that the schema does not allow: the place, and the rule."""
+    """A value that the schema does not allow. The message has the place and the rule."""
 
     def __init__(self, place: str, rule: str) -> None:
         super().__init__(f"{place}: {rule}" if place else rule)

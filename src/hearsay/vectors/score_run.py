@@ -1,6 +1,6 @@
-"""A vector of scores, played on our scorer: after each step every peer has the score that is expected of it.
+"""A vector of scores, run on our scorer: after each step every peer must have its expected score.
 
-A step names the peers whose scores change. All others keep the score of the step before, and at first all are 0, so
+A step names the peers whose scores change. All others must keep their scores, and at first all are 0, so
 every change is noticed. Sums may be made in any order, so numbers are compared with a tolerance."""
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ TOLERANCE = 1e-9
 
 
 def are_close(found: float, wanted: float, tolerance: float) -> bool:
-    """Beyond 1 the tolerance is a share of the number."""
+    """Return whether two numbers are equal within the tolerance, which is relative for numbers above 1."""
     return abs(found - wanted) <= tolerance * max(1.0, abs(wanted))
 
 
 SPECIFICATION = "spec"
 IMPLEMENTATIONS = (SPECIFICATION, "go")
-"""Implementations with whose choices our routers can run vectors."""
+"""Implementations whose choices our routers can take on for a vector."""
 _DIFFERENCES = ("deficit_after_prune", "second_prune_counts")
 REASONS = {
     "invalid_signature": Reason.BAD_SIGNATURE,
@@ -45,7 +45,7 @@ PEER_PARTS = ("P5", "P6", "P7")
 NAMES: Mapping[str, Mapping[str, str]] = tomllib.loads(
     (files("hearsay.vectors") / "names.toml").read_text(encoding="utf-8")
 )
-"""Our names of parameters by theirs, in tables `router`, `thresholds`, `peer` and `topic`."""
+"""Our names of parameters by the vectors' names, in tables `router`, `thresholds`, `peer` and `topic`."""
 _NUMBERS = dict(zip(NAMES["topic"], TopicNumbers._fields, strict=True))
 _TABLES = {"score": "Score", "thresholds": "Thresholds", "topics": "Topics"}
 _OURS = re.compile(r"[a-z][a-z_]*")
@@ -53,7 +53,7 @@ Step = Mapping[str, Any]
 
 
 def peer_values(implementation: str) -> dict[str, Any]:
-    """Where an implementation differs from the specification in scores."""
+    """Return the values in which an implementation differs from the specification in scores."""
     own = PeerScoreParameters(validation=Validation.SELECTIVE).to_mapping()
     if implementation == SPECIFICATION:
         return {"validation": own["validation"]}
@@ -139,7 +139,7 @@ def perform(scorer: Scorer, step: Step) -> None:
 
 
 def named_parts(found: ScoreParts | None) -> dict[str, Any]:
-    """Parts that are not 0, by their names."""
+    """Return the parts of a score that are not 0, by their names."""
     if found is None:
         return {}
     worths = (found.peer.application, found.peer.shared_addresses, found.peer.misbehaviour)
@@ -153,7 +153,7 @@ def named_parts(found: ScoreParts | None) -> dict[str, Any]:
 
 
 def flat(parts: Mapping[str, Any]) -> dict[str, float]:
-    """Parts by their places: `P6`, `topics.news.P1`."""
+    """Return the parts by their paths: `P6`, `topics.news.P1`."""
     own = {name: worth for name, worth in parts.items() if name != "topics"}
     for topic, named in parts.get("topics", {}).items():
         own |= {f"topics.{topic}.{name}": worth for name, worth in named.items()}
