@@ -1,6 +1,6 @@
-"""Applications of partial messages (gossipsub 1.3): messages of parts that are exchanged one by one.
+"""Applications of partial messages (gossipsub 1.3), whose parts are exchanged one by one.
 
-`PartsExchange` with `EqualParts` serves messages of equal parts, with a `PartsFormat` of one's own any others; a
+`PartsExchange` with `EqualParts` serves messages of equal parts, and with another `PartsFormat` any others; a
 `DrivenApplication` decides for itself what each peer is sent. docs/guide/partial-messages.md says how.
 """
 

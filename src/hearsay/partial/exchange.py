@@ -1,23 +1,23 @@
 """An application of partial messages (v1.3) that exchanges parts with peers until all have all of them.
 
-* A peer that claimed what it wants is sent the held parts among these, each once. With `eager`, a node that adds
+* A peer that claimed which parts it wants is sent those that are held, each once. With `eager`, a node that adds
   parts of its own also sends them to peers that have claimed nothing yet.
 * A peer is sent a claim of the held parts when it cannot know them from earlier claims, from parts that it was sent,
-  or that it sent itself. With `Asking.ONE`: when it lacks any of them, or is asked for other parts than before.
-* Every RPC of a peer is answered: to all when it brought something new, else to this peer.
+  or that it sent. With `Asking.ONE`, it is sent one if it lacks any of them, or is asked for other parts than before.
+* Every RPC of a peer is answered: to all peers if it had new parts, otherwise to this peer.
 * An RPC that is not in the application's form, or not part of its group, counts as invalid and is ignored.
 * A message becomes whole once.
-* With `asks=Asking.ONE` each part is asked of one peer that has it, and of another when it does not come; else of
-  all. Metadata must distinguish lacking from wanting for that (`Bitlists`): all peers send what a bitmap lacks.
+* With `asks=Asking.ONE` each part is requested from one peer that has it, and from another if it does not come; else
+  from all. Metadata must distinguish lacking from wanting for that (`Bitlists`): all peers send what a bitmap lacks.
 * Parts that the application has from elsewhere (`known`) are held from the first RPC of a group on.
-* A group takes memory from its first right part on, at most `max_groups` do, and the oldest goes first. As many have
-  parts that are asked of one peer; of those the oldest without any part goes first.
+* A group takes memory from its first valid part on. At most `max_groups` do, and the oldest is dropped first. As many
+  have parts that are requested from one peer; of those the oldest without any part is dropped first.
 
-With `Asking.ONE` a part is asked of the first peer that offers it; if it does not come within a whole heartbeat, of
-the peer among the others that is asked for least. A peer that did not send a part is asked again when it offers it
-again. A group has a bounded number of offers.
+With `Asking.ONE` a part is requested from the first peer that offers it; if it does not come within a whole
+heartbeat, from the other peer with the fewest requests. A peer that did not send a part is asked again when it offers
+it again. A group has a bounded number of offers.
 
-The router asks an application what each peer is sent (`PartialApplication`). Its driver, a node or the simulator,
+The router asks an application what to send to each peer (`PartialApplication`). Its driver, a node or the simulator,
 passes on what was received, feeds the router with the events of the outcome, and publishes a message that is whole.
 """
 
@@ -39,36 +39,36 @@ class Outcome(NamedTuple):
     """The consequences of received or added parts."""
 
     events: tuple[PartialFeedback | PublishPartial, ...] = ()
-    """For the router, in this order."""
+    """Events for the router, in this order."""
     whole: bytes | None = None
-    """The full message, when this was the last of its parts: said once."""
+    """The full message, if its last part has just come; returned once."""
 
 
 class DrivenApplication(PartialApplication, Protocol):
-    """It never raises for what a peer sent."""
+    """A partial application for a driver. It never raises for data of a peer."""
 
     def received(self, partial: Partial, sender: PeerId) -> Outcome:
-        """A peer sent parts, or said what it has."""
+        """Take parts or a claim of a peer."""
         ...
 
     def message_received(self, topic: TopicId, data: bytes) -> Outcome:
-        """A full message came from a peer without partial messages, and was delivered."""
+        """Take a delivered full message of a peer without partial messages."""
         ...
 
 
 @runtime_checkable
 class RemindedApplication(DrivenApplication, Protocol):
-    """One that does something when time has passed; heartbeats of the router are its clock."""
+    """An application that acts when time has passed, by heartbeats of the router."""
 
     def reminded(self, topic: TopicId, group: bytes) -> Outcome:
-        """A heartbeat has passed, and the router remembers the group still."""
+        """Act at a heartbeat, while the router still remembers the group."""
         ...
 
 
 MAX_OFFERS = 256
-"""Maximum for a group; further peers are asked for nothing."""
+"""Maximum peers with offers for a group; others are asked for nothing."""
 PATIENCE = 1
-"""Whole heartbeats for which a part is waited for."""
+"""Whole heartbeats to wait for a part."""
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class Asks:
         self._offers: dict[PeerId, int] = {}
 
     def of(self, peer: PeerId) -> int:
-        """The parts that this peer is asked for."""
+        """Return the parts that this peer is asked for."""
         return set_of(part for part, ask in self._asked.items() if ask.peer == peer)
 
     def offered(self, peer: PeerId, has: int, lacking: int) -> None:
@@ -101,7 +101,7 @@ class Asks:
             del self._asked[part]
 
     def beat(self) -> list[PeerId]:
-        """Count a heartbeat; return the peers that are now asked for more or fewer parts, ascending."""
+        """Count a heartbeat. Returns the peers that are now asked for more or fewer parts, in ascending order."""
         changed: set[PeerId] = set()
         for part, ask in sorted(self._asked.items()):
             ask.heartbeats += 1
@@ -117,25 +117,25 @@ class Asks:
         return sorted(changed)
 
     def _least_asked(self, part: int) -> PeerId | None:
-        """Return the peer that offers a part and is asked for the fewest; the first of several."""
+        """Return the peer that offers a part and has the fewest requests; the first of several."""
         offering = [peer for peer, has in self._offers.items() if has >> part & 1]
         return min(offering, key=lambda peer: self.of(peer).bit_count(), default=None)
 
 
 MAX_GROUPS = 1024
 MAX_SENDERS = 256
-"""Maximum for a group; the parts of further senders are not recorded, so they may be sent a part that they have."""
+"""Maximum senders for a group. Parts of others are not recorded, so these may be sent parts that they have."""
 
 
 class Asking(StrEnum):
-    """The peers that are asked for a lacking part: all, or one that has it."""
+    """The peers that are asked for a missing part: all, or one that has it."""
 
     ALL = "all"
     ONE = "one"
 
 
 KnownParts = Callable[[TopicId, bytes], Mapping[int, bytes]]
-"""The right parts of a group that are here before any peer sent one."""
+"""Returns the valid parts of a group that are known before any peer sent one."""
 
 
 def none_known(topic: TopicId, group: bytes) -> Mapping[int, bytes]:
@@ -159,17 +159,17 @@ class PartsExchange:
         self._asks_one = asks is Asking.ONE
         self._groups: dict[tuple[TopicId, bytes], _Group] = {}
         self._asks: dict[tuple[TopicId, bytes], Asks] = {}
-        """By group, if peers have lacking parts of it."""
+        """Requests by group, if peers have missing parts of it."""
         self.invalid = 0
-        """RPCs and messages that were not in the application's form."""
+        """Number of RPCs and messages that were not in the application's form."""
 
     def held(self, topic: TopicId, group: bytes) -> Mapping[int, bytes]:
-        """The parts that are here."""
+        """Return the parts that are held."""
         found = self._groups.get((topic, group))
         return MappingProxyType(found.parts if found is not None else {})
 
     def add(self, topic: TopicId, group: bytes, parts: Mapping[int, bytes]) -> Outcome:
-        """Parts of one's own. `InvalidParts` when they are not of this group."""
+        """Add our own parts. Raises `InvalidParts` if they are not of this group."""
         right = self._form.decode(group, self._form.encode(group, parts))
         here = self._group(topic, group)
         here.own = True
@@ -188,7 +188,7 @@ class PartsExchange:
         return Outcome((PublishPartial(topic, group, changed),)) if changed else Outcome()
 
     def parts_for(self, topic: TopicId, group: bytes, peer: PartialPeer) -> PartsFor:
-        """Return what a peer is sent of a group now; the note is the set of parts that it was sent."""
+        """Return what a peer is sent of a group now. The note is the set of parts that it was sent before."""
         try:
             everything = self._form.all_parts(group)
         except InvalidParts:

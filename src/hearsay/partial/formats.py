@@ -1,7 +1,7 @@
-"""How parts of a message and claims about them are written, and the test format of libp2p's interoperability tests.
+"""Formats of parts and of claims about them, and the format of libp2p's interoperability tests.
 
-A claim says what a node has of a group and what it wants of it: one bitmap, or two bitlists. Sets of parts are
-integers: bit i is part i.
+A claim has the parts of a group that a node has, and those that it wants: one bitmap, or two bitlists. Sets of parts
+are integers: bit i is part i.
 
 The parts of the test format follow from the group's name alone. There are eight parts of 1,024 bytes. A group is a
 number of 64 bits; part i is 128 such numbers, which count up from group + 128·i, all of them big-endian
@@ -19,7 +19,7 @@ _OFFSET_BYTES = 4
 
 
 class InvalidParts(ValueError):
-    """Received data is not in the application's form."""
+    """Received data that is not in the application's form."""
 
 
 class Claim(NamedTuple):
@@ -51,7 +51,7 @@ class Bitmap:
 
 @dataclass(frozen=True, slots=True)
 class Bitlists:
-    """SSZ's container of two bitlists, of the parts that are there and of those that are wanted (Ethereum's columns).
+    """SSZ's container of two bitlists: the present parts, and the wanted ones (Ethereum's columns).
 
     A part that is both present and wanted counts as present: its owner sends it to peers that want it.
     """
@@ -71,7 +71,7 @@ class Bitlists:
 
 
 def all_of(count: int) -> int:
-    """Return the set of all parts."""
+    """Return the set of all `count` parts."""
     return (1 << count) - 1
 
 
@@ -83,7 +83,7 @@ def set_of(indexes: Iterable[int]) -> int:
 
 
 def members(parts: int) -> Iterator[int]:
-    """Yield the parts of a set, ascending."""
+    """Yield the parts of a set, in ascending order."""
     while parts:
         lowest = parts & -parts
         yield lowest.bit_length() - 1
@@ -116,7 +116,7 @@ def _bits_in(bitlist: bytes, count: int) -> int:
 
 
 PartCheck = Callable[[bytes, int, bytes], bool]
-"""Check that a part has this index in a group. An honest peer must know that before it has the others."""
+"""Checks that a part has this index in a group. An honest peer must be able to check that without other parts."""
 
 
 class PartsFormat(Protocol):

@@ -1,1 +1,1 @@
-"""A node on a py-libp2p host, for QUIC, WebSocket, the DHT and whatever else py-libp2p has: the extra `libp2p`."""
+"""A node on a py-libp2p host, for QUIC, WebSocket, the DHT and other features of py-libp2p: the extra `libp2p`."""

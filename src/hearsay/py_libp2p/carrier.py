@@ -1,7 +1,7 @@
-"""One stream of py-libp2p under one of our streams: a trio task reads, another one writes.
+"""A stream of py-libp2p that carries one of our streams: a trio task reads, another one writes.
 
-At most `WINDOW` bytes wait for the reader: beyond that py-libp2p's own window stays shut and slows the peer down.
-Written bytes wait here until py-libp2p takes them; writers see that in `unsent`. Both are reserved in the stream's
+At most `WINDOW` bytes wait for the reader: then py-libp2p's own window stays shut and slows the peer down.
+Written bytes wait here until py-libp2p takes them; `unsent` has their number. Both are reserved in the stream's
 budget; the buffers of py-libp2p itself are not.
 """
 
@@ -102,7 +102,7 @@ class StreamCarrier:
             self._loop.call_soon(self._call_writers)
 
     def end(self) -> None:
-        """The connection is gone."""
+        """End: the connection is gone."""
         self._scope.cancel()
         self._over(False)
 

@@ -1,4 +1,4 @@
-"""py-libp2p and trio, loaded on demand; trio as a guest of the asyncio loop, and hooks of a py-libp2p host."""
+"""Imports of py-libp2p and trio on demand, trio as a guest of the asyncio loop, and hooks of a py-libp2p host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hearsay.libp2p.names.peer_id import PeerId
 
 
 def library(name: str) -> Any:
-    """A module of py-libp2p, or of what comes with it."""
+    """Import a module of py-libp2p or of its dependencies. Raises `MissingExtra` without it."""
     loaded = "libp2p" in sys.modules
     try:
         module = import_module(name)
@@ -54,7 +54,7 @@ class Guest:
 
     @classmethod
     async def join(cls) -> Guest:
-        """The loop's guest, for one more user; each of them leaves it once."""
+        """Return the loop's guest for one more user, which must leave it once."""
         loop = asyncio.get_running_loop()
         guest = cls._of_loop.get(loop)
         if guest is None:
@@ -71,7 +71,7 @@ class Guest:
             await self._ended
 
     def call(self, work: Callable[..., Awaitable[T]], *arguments: object) -> asyncio.Future[T]:
-        """Start trio work; its result or error comes by the future."""
+        """Start work in trio. The future gets its result or error."""
         future: asyncio.Future[T] = self._loop.create_future()
         scope = self._trio.CancelScope()
 
@@ -133,7 +133,7 @@ def without_peer(address: Multiaddr) -> Multiaddr:
 
 
 def each_interface(address: Multiaddr) -> list[Multiaddr]:
-    """An address that listens everywhere, as one for each interface."""
+    """Return an address for each interface, if the address stands for all."""
     (_, host), (_, port) = address.parts[:2]
     return [
         Multiaddr((("ip6" if ":" in found else "ip4", found), *address.parts[1:]))
@@ -142,7 +142,7 @@ def each_interface(address: Multiaddr) -> list[Multiaddr]:
 
 
 class Notifee:
-    """Listener to the connections of py-libp2p."""
+    """The listener for connections of py-libp2p."""
 
     def __init__(self, up: Callable[[Any], None], down: Callable[[Any], None]) -> None:
         self._up = up
@@ -164,7 +164,7 @@ class Notifee:
 
 
 class Gate:
-    """The gate that py-libp2p asks before it dials, or shakes hands over TCP or WebSocket."""
+    """The gate that py-libp2p asks before it dials, or begins a handshake over TCP or WebSocket."""
 
     def __init__(self, admits: Callable[[str], bool]) -> None:
         self._admits = admits

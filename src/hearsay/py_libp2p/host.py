@@ -1,7 +1,7 @@
-"""A py-libp2p host behind the seam of `hearsay.libp2p.host.node_host`: TCP, QUIC and WebSocket.
+"""A py-libp2p host with the interface of `hearsay.libp2p.host.node_host`: TCP, QUIC and WebSocket.
 
-Noise is the only way to secure TCP and WebSocket here; QUIC brings TLS 1.3 with libp2p's certificates. py-libp2p's
-other offers, plaintext among them, are left out. Identify is answered by our own code on both kinds of host.
+Only Noise secures TCP and WebSocket here; QUIC has TLS 1.3 with libp2p's certificates. py-libp2p's
+other options, such as plaintext, are disabled. Our own code answers identify on both kinds of host.
 
 It has those limits of our own host that py-libp2p does not set itself: admission, connections by files and by
 address, streams of a peer, memory of streams, and peers that answer no ping. Handshakes and windows have the limits
@@ -45,11 +45,11 @@ DIAL_SECONDS = 15.0
 _KINDS = (("tcp",), ("tcp", "ws"), ("udp", "quic-v1"))
 """The protocols after the host in addresses that can be dialled and listened at."""
 _EXAMPLES = ("/ip4/0.0.0.0/tcp/1", "/ip4/0.0.0.0/tcp/2/ws", "/ip4/0.0.0.0/udp/3/quic-v1")
-"""py-libp2p chooses its transports by its listen addresses; these name one of each and are never used."""
+"""Examples of all kinds of address, which are never used: py-libp2p chooses its transports by listen addresses."""
 
 
 class PyLibp2pHost:
-    """Starts when it first listens or dials; `close` it then."""
+    """A host on py-libp2p. It starts when it first listens or dials; then it must be closed."""
 
     def __init__(self, identity: PrivateKey | None = None, limits: HostLimits | None = None) -> None:
         library("libp2p")  # rather here than when it starts
@@ -189,12 +189,12 @@ class PyLibp2pHost:
         await guest.leave()
 
     async def run_service(self, work: Callable[[Any], Awaitable[None]]) -> asyncio.Future[None]:
-        """Start trio work with py-libp2p's host, such as a service of it; cancel it before the host is closed."""
+        """Start work in trio with py-libp2p's host, such as a service. Cancel it before the host is closed."""
         guest = await self._started()
         return guest.call(work, self._under)
 
     async def call(self, work: Callable[..., Awaitable[Any]], *arguments: object) -> Any:
-        """Let trio do something and wait for it."""
+        """Do work in trio and return its result."""
         guest = await self._started()
         return await guest.call(work, *arguments)
 
@@ -238,7 +238,7 @@ class PyLibp2pHost:
                     await self._under.close()
 
     async def _connect(self, peer: PeerId, address: Multiaddr) -> None:
-        """Dial this address and no other that py-libp2p may remember."""
+        """Dial this address, and no other one that py-libp2p may remember."""
         theirs = their_id(peer)
         if peer not in self._connections:
             network = self._under.get_network()
@@ -307,7 +307,7 @@ class PyLibp2pHost:
         return sum(self.address_of(peer) == address for peer in self._connections) >= self._places.per_address
 
     async def _watch(self, peer: PeerId) -> None:
-        """Ping a peer that was silent for a while; it is gone when it does not answer."""
+        """Ping a peer after silence. It is gone if it does not answer."""
         limits = self._limits.connection
         loop = asyncio.get_running_loop()
         self.record_activity(peer)
@@ -332,7 +332,7 @@ class PyLibp2pHost:
             self.record_activity(peer)
 
     async def _abandon(self, peer: PeerId) -> None:
-        """End the connections to a peer that takes nothing any more, not even a farewell."""
+        """End the connections to a peer that takes no more bytes, not even a goodbye."""
         connections, guest = self._connections.get(peer, []), self._guest
         if guest is not None and connections:
             self._watching.pop(peer, None)  # this task
@@ -356,7 +356,7 @@ class PyLibp2pHost:
 
 
 async def _end(network: Any, peer: PeerId, connections: Sequence[Any]) -> None:
-    """Close connections whose sockets take nothing (trio)."""
+    """Close connections whose sockets take no bytes (trio)."""
     trio = library("trio")
     with trio.move_on_after(1):
         await network.close_peer(their_id(peer))
@@ -366,7 +366,7 @@ async def _end(network: Any, peer: PeerId, connections: Sequence[Any]) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost of py-libp2p's wrapped errors says what happened."""
+    """Return the message of the innermost of py-libp2p's wrapped errors."""
     inner: BaseException | None = getattr(error, "exceptions", (error.__cause__,))[0]
     if inner is not None:
         return _reason(inner)

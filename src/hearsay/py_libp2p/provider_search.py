@@ -1,4 +1,4 @@
-"""Finding a topic's peers in the DHT: provide a key made of the topic's name, ask who else does, dial them.
+"""Search for a topic's peers in the DHT: provide a key for the topic, ask for other providers, dial them.
 
 The key is go-libp2p-pubsub's: a multihash (SHA-256) of `floodsub:` and the topic. The DHT is py-libp2p's, in server
 mode, so that nodes without other peers are a DHT to each other. It knows the peers that the node is connected to,
@@ -51,7 +51,7 @@ class ProviderSearch:
         host.on_peer_up.append(lambda _: self._news.set())
 
     def topic_joined(self) -> None:
-        """Do not wait for the next round."""
+        """Start the next round now."""
         self._news.set()
 
     async def close(self) -> None:
