@@ -5,9 +5,9 @@
     summary = hearsay.simulate("simsub", {"network.nodes": 200}, out="runs/first")
     run = hearsay.open_run("runs/first")
 
-The names of `__all__` are the front door, and `hearsay.routers` has what a router from outside needs. The pages are
-docs/reference/api.md, and docs/reference/stability.md for what may change. A name is loaded when it is first used, so
-that a program pays for what it needs; `MissingExtra` says what is not installed.
+The names of `__all__` are the public API, and `hearsay.routers` has the interface for external routers. The pages are
+docs/reference/api.md and docs/reference/stability.md. A name is loaded when it is first used, so
+that a program loads only what it needs; `MissingExtra` names a missing package.
 """
 
 from __future__ import annotations

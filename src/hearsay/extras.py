@@ -1,4 +1,4 @@
-"""Packages that come with an extra of this one, and what to say when they are not there.
+"""Packages that come with an extra of this one, and messages when they are missing.
 
 A plain installation has the routers, the node and the command line. Other features need an extra; without
 it they end with one line, which `how_to_install` writes.
@@ -10,7 +10,7 @@ import sys
 from importlib.util import find_spec
 
 DISTRIBUTION = "hearsay-gossip"
-"""The name in the package index; `hearsay` there is something else."""
+"""The name in the package index, where `hearsay` is another project."""
 
 EXTRAS = {
     "sim": ("numpy", "pyarrow", "numba", "pydantic", "tomli_w", "rich"),
@@ -22,22 +22,22 @@ EXTRAS = {
     "mdns": ("zeroconf",),
     "fast": ("uvloop", "nacl"),
 }
-"""The modules that may be missing, by the extra that brings them."""
+"""The modules that may be missing, by their extra."""
 
 
 class MissingExtra(ModuleNotFoundError):
-    """A package is not installed that an extra brings; the message is the line that says how to install it."""
+    """A package of an extra is not installed. The message is a line that says how to install it."""
 
 
 def how_to_install(module: str) -> str | None:
-    """One line for a module that is missing; None if no extra brings it."""
+    """Return a line that says how to install a missing module; None if it belongs to no extra."""
     root = module.partition(".")[0]
     extra = next((extra for extra, modules in EXTRAS.items() if root in modules), None)
     return None if extra is None else _line(root, extra)
 
 
 def pip_install(extra: str) -> str:
-    """The command that installs an extra where this program runs."""
+    """Return the command that installs an extra for this Python."""
     installer = (
         f"{sys.executable} -m pip install" if find_spec("pip") else f"uv pip install --python {sys.executable}"
     )
@@ -45,7 +45,7 @@ def pip_install(extra: str) -> str:
 
 
 def require_extra(extra: str) -> None:
-    """Raise `MissingExtra` if the first thing to do would be to miss a module of this extra."""
+    """Raise `MissingExtra` if a module of this extra is missing."""
     for module in EXTRAS[extra]:
         if find_spec(module) is None:
             raise MissingExtra(_line(module, extra), name=module)

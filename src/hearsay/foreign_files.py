@@ -1,4 +1,4 @@
-"""Opens files of unknown origin. Every reader of run folders, traces, scenarios and vectors opens them here.
+"""Reading files of unknown origin. All readers of run folders, traces, scenarios and vectors use this module.
 
 Rules:
 
@@ -37,7 +37,7 @@ class _RegularFile(FileIO):
 
 
 def open_regular(path: Path | str) -> FileIO:
-    """The file, opened to read; it is closed with its last reference."""
+    """Open a regular file for reading. It is closed with its last reference."""
     file = _RegularFile(path, opener=_open_without_waiting)
     if not S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -46,7 +46,7 @@ def open_regular(path: Path | str) -> FileIO:
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
-    """All of a regular file of this size at most."""
+    """Return the bytes of a regular file of at most `max_bytes`."""
     with open_regular(path) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
@@ -55,7 +55,7 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
 
 
 def parse_json(data: bytes, unique: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """The value in a JSON text; `unique` makes an object of its pairs."""
+    """Return the value in a JSON text; `unique` makes an object of its pairs."""
     if data.count(b"{") + data.count(b"[") > MAX_JSON_CONTAINERS:
         raise ValueError(f"more than {MAX_JSON_CONTAINERS} objects and lists")
     try:
@@ -65,7 +65,7 @@ def parse_json(data: bytes, unique: Callable[[list[tuple[str, Any]]], Any] | Non
 
 
 def parse_toml(text: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
-    """The document in a TOML text."""
+    """Return the document in a TOML text."""
     if len(text) > MAX_TOML_BYTES:
         raise ValueError(f"larger than {MAX_TOML_BYTES} characters")
     if long_key := _LONG_KEY.search(text):

@@ -1,4 +1,4 @@
-"""Which nodes of a graph a picture shows and where, in the square from (0, 0) to (1, 1); the same again."""
+"""The nodes of a graph that a picture shows, and their places in a unit square. Results are reproducible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def sample_of_nodes(nodes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Return all of these nodes, or `count` of them chosen by a hash of their numbers."""
+    """Return all of these nodes, or `most` of them, chosen by a hash of their numbers."""
     if len(nodes) <= most:
         return nodes
     mixed = nodes.astype(np.uint64) * _GOLDEN
@@ -22,9 +22,9 @@ def sample_of_nodes(nodes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 
 
 def force_layout(nodes: int, links: NDArray[np.int64]) -> Floats:
-    """Fruchterman and Reingold's: links pull, nodes push each other away, and steps grow smaller round by round.
+    """Return a layout by Fruchterman and Reingold: links pull, nodes repel each other, and steps decrease.
 
-    It starts on a sunflower's spiral, so it needs no chance. A mild pull to the middle keeps pieces that are not
+    It starts on a sunflower's spiral, without random numbers. A weak pull to the middle keeps parts that are not
     linked from drifting away.
     """
     if nodes == 0:

@@ -1,7 +1,7 @@
-"""Accepting connections at a socket, so that neither many of them nor a lack of files stops anything else.
+"""Accepting connections at a socket, so that neither many connections nor a lack of files delays other work.
 
-asyncio's own server logs a traceback for every connection that finds no file left, a hundred at a time, and gives no
-chance to look at who comes before there is a transport.
+asyncio's own server logs a traceback for every connection without a free file, a hundred at a time, and gives no
+chance to check a peer's address before there is a transport.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Callable
 from logging import getLogger
 
 AT_ONCE = 16
-"""Connections that are accepted before the loop goes on with something else."""
+"""Connections that are accepted in one turn of the event loop."""
 PAUSE_SECONDS = 1.0
-"""While there are no files, new connections wait."""
+"""Pause without free files, in which new connections wait."""
 COMPLAINT_SECONDS = 10.0
 _BACKLOG = 128
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -23,7 +23,7 @@ _log = getLogger(__name__)
 
 
 class Listener:
-    """`accepted` is called with each connection's socket, which is its to close, and the other end's address."""
+    """A listening socket. `accepted` is called with each connection's socket, which it must close, and address."""
 
     def __init__(self, listening: socket.socket, accepted: Callable[[socket.socket, str], None]) -> None:
         self._socket = listening
@@ -36,7 +36,7 @@ class Listener:
 
     @classmethod
     async def at(cls, host: str, port: int, accepted: Callable[[socket.socket, str], None]) -> list[Listener]:
-        """At every address of a name."""
+        """Listen at every address of a name."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         bound: list[socket.socket] = []

@@ -40,9 +40,9 @@ class Metric:
     kind: Literal["double", "int", "bigint"] = "double"
     """Spark type of the column; counts are not `double`."""
     short: str = ""
-    """Heading of a narrow column; `heading` has the title where this is empty."""
+    """Heading of a narrow column. If it is empty, `heading` is the title."""
     optional: bool = False
-    """Only some scenarios have it; views leave it out where no run does."""
+    """True if only some scenarios have it; views omit it if no run has it."""
     section: str = "reference/metrics.md#headline"
     """Place of the formula below `docs/`."""
 

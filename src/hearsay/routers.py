@@ -1,6 +1,6 @@
 """The interface for routers of other packages: `Strategy`, parameters, events, actions, RPCs and our routers.
 
-`docs/guide/extending.md` says how they go together. Needs the standard library alone.
+`docs/guide/extending.md` explains them. This module needs only the standard library.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ provider gets one of these. Rules, for a newcomer that finds no free slot:
 * SLOTS-2: Only idle holders give way, as long as they have their part of the slots, a quarter for a host. So useful
   holders keep the rest.
 * SLOTS-3: The oldest idle holder of the largest group is evicted, if the newcomer's group is smaller.
-* SLOTS-4: Otherwise the oldest goes, once it is older than the patience.
-* SLOTS-5: When fewer are idle, the holder with the lowest worth goes. So newcomers find a slot at all times.
-* SLOTS-6: A holder of infinite worth never goes, but this covers at most half of a group's share.
+* SLOTS-4: Otherwise the oldest idle holder is evicted, once it is older than the patience.
+* SLOTS-5: When fewer are idle, the holder with the lowest worth is evicted. So newcomers find a slot at all times.
+* SLOTS-6: A holder of infinite worth is never evicted, but this covers at most half of a group's share.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _IPV6_BITS = (48, 56, 64)
 
 @lru_cache(1024)
 def groups_of(address: str) -> tuple[str, ...]:
-    """The groups in which an address counts, widest first; a name counts for itself."""
+    """Return the groups in which an address counts, the widest first. A name is its own group."""
     try:
         parsed = ip_address(address.partition("/")[0].partition("%")[0])
     except ValueError:
@@ -40,7 +40,7 @@ def groups_of(address: str) -> tuple[str, ...]:
 
 
 class Slots(Generic[T]):
-    """`worth` tells what holders are worth when one has to go. A holder that it does not name is idle.
+    """Slots and their holders. `worth` returns the worth of holders when one must be evicted; others are idle.
 
     Idle holders keep one of `idle_part` slots.
     """
@@ -59,7 +59,7 @@ class Slots(Generic[T]):
         self._worth = worth
         self._idle_part = idle_part
         self._holders: dict[T, tuple[float, tuple[str, ...]]] = {}
-        """Oldest first."""
+        """Time of entry and groups by holder, the oldest first."""
         self._sizes: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -69,7 +69,7 @@ class Slots(Generic[T]):
         return iter(self._holders)
 
     def enter(self, holder: T, address: str, now_s: float) -> T | None:
-        """Take a slot. Returns the holder that loses its slot: none, an older one, or the newcomer."""
+        """Take a slot. Returns the holder that loses its slot: None, an older one, or the newcomer."""
         groups = groups_of(address)
         over = next((group for group in groups if self._sizes[group] >= self._per_group), None)
         if over is not None or len(self) >= self.limit:
@@ -106,7 +106,7 @@ class Slots(Generic[T]):
         return oldest if oldest is not None and now_s - self._holders[oldest][0] >= self._patience_s else None
 
     def _least(self, pool: Iterable[T], worth: Mapping[T, float]) -> T | None:
-        """The holder with the lowest worth that may go; among equals the oldest of the largest group."""
+        """Return the holder of least worth that may be evicted; among equals the oldest of the largest group."""
         covered: Counter[str] = Counter()
         rank: dict[T, tuple[float, int]] = {}
         for holder in pool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Failure(Exception):
-    """Something that cannot be done. A command prints the message and exits with 1."""
+    """An action that is impossible. A command prints the message and exits with 1."""
 
 
 class InvalidInput(Exception):

@@ -1,1 +1,1 @@
-"""HTTP/1.1 as far as a node's own pages need it: one request, one answer, and the connection ends."""
+"""A subset of HTTP/1.1 for a node's pages: one request, one answer, and the connection ends."""

@@ -3,9 +3,9 @@
 Rules:
 
 * HTTP-6: Addresses share the slots for connections (`hearsay.slots`), and one address has at most half of them. When
-  a newcomer finds no free slot, a connection that has sent nothing goes first, then one without a whole request.
-* HTTP-7: A request arrives within the patience, else 408. The client takes the answer within the same time, else the
-  connection is aborted.
+  a newcomer finds no free slot, a connection that has sent nothing is closed first, then one without a whole request.
+* HTTP-7: A request must arrive within the patience, else 408. The client must take the answer within the same time,
+  else the connection is aborted.
 * HTTP-8: A `Host` names this server (HTTP-5). A request without `Host` is no browser's.
 """
 
@@ -32,7 +32,7 @@ _AUTHORITY = re.compile(r"([^:]+|\[.*\])(?::\d+)?")
 
 
 class BadRequest(Exception):
-    """Answered by a status and one line, and perhaps headers of its own."""
+    """A request that is answered by a status, a line, and perhaps additional headers."""
 
     def __init__(self, status: HTTPStatus, why: str, *headers: str) -> None:
         super().__init__(why)
@@ -44,14 +44,14 @@ class BadRequest(Exception):
 class Request:
     method: str
     path: str
-    """Without its query."""
+    """The path without the query."""
     headers: Mapping[str, str]
-    """By their names in lower case."""
+    """The headers by their lower-case names."""
     body: bytes = b""
 
 
 def require_host(request: Request, names: Collection[str]) -> None:
-    """HTTP-5. `names` are those of this server besides addresses and `localhost`."""
+    """Refuse a request for another server (HTTP-5). `names` are this server's, besides addresses and `localhost`."""
     parsed = _AUTHORITY.fullmatch(request.headers.get("host", ""))
     host = parsed[1] if parsed is not None else ""
     if host not in names and host != "localhost" and not _is_address(host):
@@ -67,17 +67,17 @@ def _is_address(host: str) -> bool:
 
 
 class RequestReader:
-    """The request of one connection."""
+    """Reads the request of one connection."""
 
     def __init__(self, body_bytes: int | None = None) -> None:
-        """The most that a body may have; none when bodies are not read."""
+        """Create the reader. A body has at most `body_bytes`; None if bodies are not read."""
         self._most = body_bytes
         self._received = bytearray()
         self._head: Request | None = None
         self._length = 0
 
     def take(self, data: bytes) -> Request | None:
-        """The request once it is whole. Raises `BadRequest`; then nothing more may be taken."""
+        """Return the request once it is complete. Raises `BadRequest`; then the reader is unusable."""
         searched = max(len(self._received) - len(_END) + 1, 0)
         self._received += data
         if self._head is None:
@@ -163,7 +163,7 @@ _HAS_ASKED = 2.0
 
 
 class HttpServer:
-    """`respond` writes the answer to a request or raises `BadRequest`."""
+    """An HTTP server. `respond` writes the answer to a request or raises `BadRequest`."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class HttpServer:
         return len(self._serving)
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Accept connections and return the actual address. `OSError` gives the reason of a failure."""
+        """Accept connections and return the actual address. Raises `OSError` with the reason of a failure."""
         self._listeners = await Listener.at(host, port, self._accepted)
         self._names = frozenset({host, socket.gethostname()})
         return self._listeners[0].name

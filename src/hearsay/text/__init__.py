@@ -1,1 +1,1 @@
-"""Figures and settings in the words of people: what the terminal, the reports and the studies have in common."""
+"""Figures and settings as text for people, as the terminal, the reports and the studies show them."""

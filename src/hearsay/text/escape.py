@@ -1,4 +1,4 @@
-"""Names that others chose, and keys and values of TOML, on one line for people to read.
+"""Names from outside, and keys and values of TOML, as one line for people.
 
 They come from configurations and from the network: characters that do not print (line breaks, escape sequences,
 direction marks) are shown as their escapes, so that no name can forge a line or command a terminal.
@@ -12,18 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 MAX_MESSAGE = 1000
-"""Characters of a message about a file."""
+"""Maximum characters of a message about a file."""
 
 
 def escape(name: str) -> str:
-    """The name with everything that does not print escaped; bytes that were no UTF-8 come as `surrogateescape`."""
+    """Return a name with escapes for unprintable characters. Bytes that are not UTF-8 come as `surrogateescape`."""
     return "".join(
         character if character.isprintable() and character != "\\" else _escape_of(character) for character in name
     )
 
 
 def one_line(message: str) -> str:
-    """A message that may quote others: what does not print is escaped, and what is long is cut."""
+    """Return a message that may quote others, with escapes for unprintable characters, and cut if it is long."""
     shown = "".join(character if character.isprintable() else _escape_of(character) for character in message)
     return shown if len(shown) <= MAX_MESSAGE else f"{shown[:MAX_MESSAGE]}…"
 
@@ -39,7 +39,7 @@ _MAX_SHOWN = 60
 
 
 def dotted(path: Iterable[str | int]) -> str:
-    """A path of keys as TOML writes it."""
+    """Return a path of keys in TOML's form."""
     return ".".join(
         part if isinstance(part, str) and BARE_KEY.fullmatch(part) else json.dumps(part, ensure_ascii=False)
         for part in path
@@ -47,13 +47,13 @@ def dotted(path: Iterable[str | int]) -> str:
 
 
 def shown_value(value: object) -> str:
-    """A value much as TOML writes it, on one line and not too long."""
+    """Return a value almost in TOML's form, on one line and cut if it is long."""
     text = value_text(value)
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
 def value_text(value: object) -> str:
-    """However long."""
+    """Return a value in TOML's form, of any length."""
     match value:
         case bool():
             return "true" if value else "false"

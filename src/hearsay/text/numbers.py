@@ -1,14 +1,14 @@
-"""Figures as people read them, on the terminal and in reports alike; `report/assets/dom.js` says the same in charts.
+"""Figures as text for people, on the terminal and in reports. `report/assets/dom.js` has the same rules for charts.
 
 Rules:
 
 * At most three significant digits and three decimals, and never an exponent. Counts are exact.
-* Rounding never makes a share better than it is: 100 % and 0 % are said only when they are exact.
-* Units are of the size of the figure: ms or s, B to PB. A space that does not break stands before them; `plain` makes
+* Rounding never makes a share better than it is: 100 % and 0 % appear only if they are exact.
+* Units fit the size of the figure: ms or s, B to PB. Before them is a space that does not break; `plain` makes
   it a usual one, for programs and terminals.
-* Several figures that one looks at together get as many digits as it takes to tell them apart (`apart`), or one unit
+* Figures that are compared get as many digits as are needed to distinguish them (`apart`), or one unit
   and one number of decimals (`interval`).
-* A figure that is missing (None) is the caller's business: what was not measured needs a reason, not a dash.
+* A missing figure (None) is left to the caller, since it needs a reason, not a dash.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def percent(ratio: float, digits: int = DIGITS) -> str:
-    """A ratio as a percentage, with two digits of what is there or of what is missing, whichever is less."""
+    """Return a ratio as a percentage, with two digits of the share or of the rest, whichever is less."""
     share = ratio * 100
     rest = min(share, 100 - share)
     if rest <= 0:
@@ -61,7 +61,7 @@ def figure(number: float, digits: int = DIGITS) -> str:
 
 
 def size(number: float, digits: int = DIGITS) -> str:
-    """Bytes, in steps of a thousand; there is no part of a byte."""
+    """Return bytes, in steps of a thousand, without parts of a byte."""
     unit = _byte_unit(number)
     if unit == 0:
         return f"under 1{SPACE}B" if 0 < number < 0.5 else f"{floor(number + 0.5)}{SPACE}B"
@@ -91,7 +91,7 @@ def shown(value: float, form: Form) -> str:
 
 
 def apart(values: Sequence[float], form: Form) -> list[str]:
-    """Figures that are compared: with the digits that tell different ones apart."""
+    """Return figures that are compared, with the digits that distinguish different ones."""
     different = len(set(values))
     for digits in range(DIGITS, _MOST_DIGITS):
         texts = [FORMS[form](value, digits) for value in values]
@@ -101,7 +101,7 @@ def apart(values: Sequence[float], form: Form) -> list[str]:
 
 
 def interval(middle: float, low: float, high: float, form: Form) -> str:
-    """A change and how far it may reach: "+1.2 ms (+0.9 … +1.5)"; "the same" where nothing moved."""
+    """Return a change with its interval: "+1.2 ms (+0.9 … +1.5)"; "the same" if all are 0."""
     if middle == low == high == 0:
         return "the same"
     largest = max((middle, low, high), key=abs)
@@ -111,35 +111,35 @@ def interval(middle: float, low: float, high: float, form: Form) -> str:
 
 
 def between(low: float, high: float, form: Form) -> str:
-    """The ends of an interval: "12 ms … 15 ms"."""
+    """Return the ends of an interval: "12 ms … 15 ms"."""
     least, most = apart((low, high), form)
     return f"{least} … {most}"
 
 
 def relative(share: float, digits: int = 2) -> str:
-    """A share of something else, roughly: "12 %", "250 %"."""
+    """Return a share of something else, rounded: "12 %", "250 %"."""
     return f"{figure(share * 100, digits)}{SPACE}%"
 
 
 def points(share: float) -> str:
-    """A difference of shares, roughly."""
+    """Return a difference of shares, rounded, in percentage points."""
     return f"{figure(share * 100, 2)}{SPACE}percentage{SPACE}points"
 
 
 def probability(p: float) -> str:
-    """A p-value."""
+    """Return a p-value."""
     if p < 0.001:
         return "<0.001"
     return f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 
 def plain(text: str) -> str:
-    """With usual spaces."""
+    """Return the text with usual spaces."""
     return text.replace(SPACE, " ")
 
 
 def _signed(values: Sequence[float], form: Form) -> list[str]:
-    """Amounts in one unit, with the decimals that give the largest of them two digits: chance blurs the rest."""
+    """Return amounts in one unit, with two digits for the largest: further ones would be chance."""
     largest = max(abs(value) for value in values)
     factor = _factor(largest, form)
     amount = largest * factor
@@ -165,7 +165,7 @@ def _factor(largest: float, form: Form) -> float:
 
 
 def _unit_of(largest: float, form: Form) -> str:
-    """The unit that goes with the factor, and the space before it."""
+    """Return the unit for the factor, after a space."""
     match form:
         case "percent":
             unit = "points"

@@ -14,7 +14,7 @@ _RIGHT = ' style="text-align: right"'
 
 
 def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "", left: int = 1) -> str:
-    """The rows below their head, if that says anything. All but the first `left` columns are right-aligned."""
+    """Return a table with its head, unless that is empty. All columns but the first `left` are right-aligned."""
     parts = ["<table>"]
     if caption:
         parts.append(f"<caption>{escape(caption)}</caption>")
@@ -32,7 +32,7 @@ def _row(cells: Sequence[str], name: str, left: int) -> str:
 
 
 WITHOUT_TERMINAL = 100
-"""Default width in columns."""
+"""Default width in columns, without a terminal."""
 _LEAST = 20
 _GAP = "  "
 
@@ -42,7 +42,7 @@ def width_of_terminal() -> int:
 
 
 def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, width: int | None = None) -> str:
-    """The rows below their head. The first `left` columns name a row and are left-aligned, figures right-aligned."""
+    """Return a table. The first `left` columns name a row and are left-aligned, the others right-aligned."""
     width = width_of_terminal() if width is None else width
     head, rows = [plain(cell) for cell in head], [[plain(cell) for cell in row] for row in rows]
     widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
@@ -63,13 +63,13 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1
 
 
 def _turned(head: Sequence[str], rows: Sequence[Sequence[str]], widths: tuple[int, int]) -> str:
-    """A column for each row. `widths` are those of the titles and of the cells."""
+    """Return a table with a column for each row. `widths` are those of the titles and of the cells."""
     lines = zip(head, *rows, strict=True)
     return "\n".join(_line(line, [widths[0], *[widths[1]] * len(rows)], 1) for line in lines)
 
 
 def prose(text: str) -> str:
-    """A sentence: on a terminal in lines that end between words, elsewhere as it is."""
+    """Return a sentence, wrapped between words if stdout is a terminal."""
     if not sys.stdout.isatty():
         return plain(text)
     return plain(_wrapped(text, width_of_terminal()))
@@ -88,7 +88,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], left: int) -> str:
 
 
 def _head_lines(head: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
-    """The heads in as many lines as the longest needs, ending on one line."""
+    """Return the heads in as many lines as the longest needs. Each ends on the last line."""
     wrapped = [_wrapped(title, width).split("\n") for title, width in zip(head, widths, strict=True)]
     depth = max(map(len, wrapped))
     return [[lines[at - depth + len(lines)] if at >= depth - len(lines) else "" for lines in wrapped]
@@ -96,8 +96,8 @@ def _head_lines(head: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
 
 
 def _block(head: Sequence[str], row: Sequence[str], left: int, width: int) -> str:
-    """A row as a list: what names it on a line, below it each figure with its name. Where there are no figures, the
-    first cell names it."""
+    """Return a row as a list: a line with its name, below it each figure with its title. Without figures, the
+    first cell is the name."""
     names = left if left < len(head) else 1
     pairs = zip(head[:names], row, strict=False)
     named = row[0] if left == 1 else ", ".join(f"{title} {cell}" for title, cell in pairs)
