@@ -23,7 +23,7 @@ from hearsay.core.shell.strategy import Strategy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FloodsubParameters(RouterParameters):
-    """Floodsub has none of its own."""
+    """Parameters of floodsub, which has none of its own."""
 
 
 class Floodsub(Strategy):
@@ -54,7 +54,7 @@ class RandomsubParameters(RouterParameters):
 
     @property
     def reach(self) -> int:
-        """How many randomsub peers get a message."""
+        """Return the number of randomsub peers that get a message."""
         if not self.network_size:
             return self.degree
         return max(SQUARE_ROOT_FLOOR, 1 + isqrt(self.network_size - 1))

@@ -1,1 +1,1 @@
-"""The language of routers and their drivers: events in, actions out, RPCs between peers, names."""
+"""The interface between routers and drivers: events in, actions out, RPCs between peers, names."""

@@ -1,6 +1,6 @@
 """Requests of a router to its driver: the closed union `Action`.
 
-The first group asks for something; the second (`TraceAction`) reports what happened in the words of the trace.
+The first group contains requests; the second (`TraceAction`) reports events for the trace.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hearsay.core.language.rpc import Message, Partial, PartKind, Rpc
 
 
 class Via(IntEnum):
-    """Why a copy of a message went to a peer. INJECT: a script outside the network handed it in."""
+    """The reason why a copy of a message goes to a peer. INJECT: a script outside the network sent it."""
 
     MESH = 0
     IWANT = 1
@@ -30,7 +30,7 @@ class Via(IntEnum):
 
 
 class Reason(IntEnum):
-    """Why a message or a part of an RPC was not used."""
+    """The reason why a message or a part of an RPC was not used."""
 
     REJECTED = 0
     IGNORED = 1
@@ -59,7 +59,7 @@ class Reason(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send an RPC to a connected peer; `vias` says for each of its messages why it goes there."""
+    """Send an RPC to a connected peer; `vias` has the reason for each of its messages."""
 
     peer: PeerId
     rpc: Rpc
@@ -68,7 +68,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """A copy of a message that still waits to be sent to a peer need not go; a driver may do so or not."""
+    """Do not send a copy of a message that still waits for a peer. A driver may ignore this."""
 
     peer: PeerId
     message_id: MessageId
@@ -76,7 +76,7 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """Hand a message to the application; `received_from` is None for the node's own."""
+    """Pass a message to the application; `received_from` is None for the node's own."""
 
     message: Message
     received_from: PeerId | None
@@ -84,7 +84,7 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class DeliverPartial:
-    """Hand what came of a partial message to the application (`PartialApplication`)."""
+    """Pass a received partial message to the application (`PartialApplication`)."""
 
     partial: Partial
     received_from: PeerId
@@ -92,7 +92,7 @@ class DeliverPartial:
 
 @dataclass(frozen=True, slots=True)
 class RemindOfPartial:
-    """Tell the application that a heartbeat has passed; the group in which it published is remembered still."""
+    """Remind the application at a heartbeat of a group in which it published, and which is still remembered."""
 
     topic: TopicId
     group: bytes
@@ -100,7 +100,7 @@ class RemindOfPartial:
 
 @dataclass(frozen=True, slots=True)
 class ExtensionTestReceived:
-    """Tell the application that the message of the test extension came."""
+    """Inform the application that a message of the test extension came."""
 
     peer: PeerId
 
@@ -214,9 +214,9 @@ class MessageRejected:
 
 @dataclass(frozen=True, slots=True)
 class PartDropped:
-    """Parts of a received RPC that were not acted on: over a limit, unsupported or out of place.
+    """Parts of a received RPC were not handled: over a limit, unsupported or misplaced.
 
-    `topic` is set where the driver needs it: for a GRAFT in backoff.
+    `topic` is set if the driver needs it: for a GRAFT in backoff.
     """
 
     peer: PeerId
@@ -228,7 +228,7 @@ class PartDropped:
 
 @dataclass(frozen=True, slots=True)
 class CopyWithheld:
-    """A message did not go to a peer that had said that it does not want it; `via` is how it would have."""
+    """A message was not sent to a peer that had sent IDONTWANT for it. `via` is the reason to send it."""
 
     peer: PeerId
     message: Message

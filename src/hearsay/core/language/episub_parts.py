@@ -1,8 +1,8 @@
 """Protocol messages of episub (episub spec, "Protocol Messages").
 
-The seed's messages have "a source and monotonic sequence id". Between neighbours the connection says both: it names
+The seed's messages have "a source and monotonic sequence id". Between neighbours the connection has both: it names
 the source and keeps the order. A message that nodes forward (JOIN, FORWARDJOIN, LEAVE, SHUFFLE) names its
-source and carries the source's sequence number itself.
+source and has the source's sequence number.
 
 GOSSIP is no part of its own: it is the RPC's message with a hop count (`Message.hops`). One control part of the wire
 format carries them all, see `docs/routers/episub.md`.
@@ -28,14 +28,14 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class GetNodes:
-    """Asks for a view of the overlay."""
+    """Requests a view of the overlay."""
 
     topic: TopicId
 
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """A part of the sender's views, and the TTL it suggests for a JOIN."""
+    """Some peers of the sender's views, and the TTL that it suggests for a JOIN."""
 
     topic: TopicId
     peers: tuple[PeerId, ...]
@@ -44,7 +44,7 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class GetTopics:
-    """Asks which topics a peer is subscribed to."""
+    """Requests the topics to which a peer is subscribed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class ForwardJoin:
 
 @dataclass(frozen=True, slots=True)
 class Neighbor:
-    """`random` is the class of link asked for or granted; `links` and `random_links` count the sender's own."""
+    """`random` is the requested or granted class of link; `links` and `random_links` count the sender's own."""
 
     topic: TopicId
     role: Role
@@ -87,7 +87,7 @@ class Neighbor:
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """The link is no more, or (`refused`) the request for one is declined."""
+    """The link has ended, or (`refused`) the request for one is declined."""
 
     topic: TopicId
     refused: bool
@@ -123,7 +123,7 @@ class ShuffleReply:
 
 @dataclass(frozen=True, slots=True)
 class EpisubIHave:
-    """Message summaries: ids and, in the same places, how many hops the announcer is from the publisher."""
+    """Message summaries: ids, and for each the announcer's distance from the publisher in hops."""
 
     topic: TopicId
     ids: tuple[MessageId, ...]
@@ -132,7 +132,7 @@ class EpisubIHave:
 
 @dataclass(frozen=True, slots=True)
 class EpisubGraft:
-    """Makes the link a tree edge, and asks for messages."""
+    """Makes the link a tree edge, and requests messages."""
 
     topic: TopicId
     ids: tuple[MessageId, ...] = ()

@@ -2,7 +2,7 @@
 
 `EventKind` is the canonical order of events that reach one node at the same microsecond; engines sort by
 (time, kind, source, sequence on the link). An application that uses partial messages (v1.3) implements
-`PartialApplication`: the router asks it what each peer gets of a group."""
+`PartialApplication`: the router asks it which parts of a group each peer gets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hearsay.core.language.rpc import Features, Message, PartialUse, Portion, Rp
 
 @dataclass(frozen=True, slots=True)
 class PartialPeer:
-    """A peer that is asked about, and what is remembered of it for one group."""
+    """A peer for which the application chooses parts, and the state of the exchange in one group."""
 
     peer: PeerId
     requests: bool
@@ -25,11 +25,11 @@ class PartialPeer:
     gossip: bool
     """True if messages of the topic do not go to it; it gets metadata, and may request parts."""
     received: bytes | None = None
-    """The last metadata that it sent; None if it has sent none."""
+    """The last metadata from the peer; None if there were none."""
     sent: bytes | None = None
-    """The last metadata that it was sent."""
+    """The last metadata that were sent to the peer."""
     note: object = None
-    """The note of the application about it from the last call."""
+    """The application's note about the peer from the last call."""
 
 
 class PartsFor(NamedTuple):
@@ -40,7 +40,7 @@ class PartsFor(NamedTuple):
     metadata: bytes | None = None
     """None if nothing changed since the metadata that the peer was `sent`."""
     note: object = None
-    """Given back with the next question about this peer and group."""
+    """Returned with the next question about this peer and group."""
 
 
 class PartialApplication(Protocol):
@@ -74,15 +74,15 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """The time that `deadline()` named has come."""
+    """The time of `deadline()` has come."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerConnected:
-    """A peer that speaks `protocol` is there. `subscribed` lists topics that are implied without a hello.
+    """A peer that speaks `protocol` has connected. `subscribed` lists topics that are implied without a hello.
 
-    Peers with the same `address` may be one person; an empty one is not known. `outbound`: this side dialled.
-    `features` is what the peer said before on a stream that is still open; None when its first RPC is to come.
+    Peers with the same `address` may belong together; an empty address is unknown. `outbound`: this side dialled.
+    `features` were announced before, on a stream that is still open; None if its first RPC is yet to come.
     """
 
     peer: PeerId
@@ -136,7 +136,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """The application publishes; it vouches for its own message, which is not validated again."""
+    """The application publishes a message, which is not validated again."""
 
     message: Message
 
@@ -147,14 +147,14 @@ class RpcReceived:
     peer: PeerId
     rpc: Rpc
     accepted: bool = False
-    """The application has accepted its messages beforehand: a router that would ask for a verdict does not."""
+    """True if the application has accepted its messages already; then the router asks for no verdict."""
     portion: Portion | None = None
-    """The part of the RPC that is handled now; None: all of it."""
+    """The part of the RPC that is handled now; None for all of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageValidated:
-    """The application's verdict on a message the router asked about."""
+    """The application's verdict on a message about which the router asked."""
 
     message_id: MessageId
     verdict: Verdict
@@ -162,7 +162,7 @@ class MessageValidated:
 
 @dataclass(frozen=True, slots=True)
 class SendFailed:
-    """An RPC the router asked to send did not leave, for example because the peer's queue is full."""
+    """An RPC of the router was not sent, for example because the peer's queue is full."""
 
     peer: PeerId
     rpc: Rpc
@@ -170,7 +170,7 @@ class SendFailed:
 
 @dataclass(frozen=True, slots=True)
 class PeerRated:
-    """The application's own opinion of a peer, connected or not, for its score (v1.1, P5); 0 is none."""
+    """The application's score of a peer, connected or not (v1.1, P5); 0 is neutral."""
 
     peer: PeerId
     rating: float
@@ -178,7 +178,7 @@ class PeerRated:
 
 @dataclass(frozen=True, slots=True)
 class DirectPeerChosen:
-    """From now on a peer is direct, or is not any more (v1.1, "Explicit peering agreements")."""
+    """A peer is direct from now on, or no longer (v1.1, "Explicit peering agreements")."""
 
     peer: PeerId
     direct: bool = True
@@ -186,7 +186,7 @@ class DirectPeerChosen:
 
 @dataclass(frozen=True, slots=True)
 class MessageRefused:
-    """The driver does not let a peer's message in. A router that keeps scores blames the peer for BAD_SIGNATURE; for
+    """The driver has refused a peer's message. A router that keeps scores blames the peer for BAD_SIGNATURE; for
     UNSUPPORTED, on which implementations differ, it does not.
     """
 
@@ -197,7 +197,7 @@ class MessageRefused:
 
 @dataclass(frozen=True, slots=True)
 class TopicScored:
-    """From now on a topic is scored by these parameters (`hearsay.core.scores.score_parameters`)."""
+    """A topic is scored by these parameters from now on (`hearsay.core.scores.score_parameters`)."""
 
     topic: TopicId
     parameters: object
@@ -205,7 +205,7 @@ class TopicScored:
 
 @dataclass(frozen=True, slots=True)
 class PartialsChosen:
-    """From now on a topic has partial messages (v1.3), joined or not; or has none any more."""
+    """A topic, joined or not, has partial messages (v1.3) from now on, or no longer."""
 
     topic: TopicId
     use: PartialUse
@@ -214,7 +214,7 @@ class PartialsChosen:
 
 @dataclass(frozen=True, slots=True)
 class PublishPartial:
-    """The application has news of a group: it is asked what each peer is sent, or each of `peers`."""
+    """The application has changes in a group: the router asks it for the parts of each peer, or of `peers`."""
 
     topic: TopicId
     group: bytes
@@ -223,7 +223,7 @@ class PublishPartial:
 
 @dataclass(frozen=True, slots=True)
 class PartialFeedback:
-    """Parts of a peer were useful or invalid; for its score (P2, P4)."""
+    """Parts of a peer were useful or invalid, which counts in its score (P2, P4)."""
 
     peer: PeerId
     topic: TopicId

@@ -1,9 +1,9 @@
-"""A quicker way to make the actions that nearly every call makes.
+"""Fast constructors for the most frequent actions.
 
 The constructor of a frozen dataclass sets each field through `object.__setattr__`, because its own `__setattr__`
 refuses; that costs more than the rest of the object. `fast_init` makes the same objects from a *draft*: an object of
 a plain class with the same slots, filled by plain assignment, which then becomes one of the frozen class. It does so
-in a function, which is called with less ado than a constructor.
+in a function, since a call of a function costs less than one of a constructor.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names of peers, topics and messages. They are opaque to the core: hashable, comparable, nothing more.
+"""Names of peers, topics and messages. For the core they are only hashable and comparable.
 
 A run uses one type for each (integers in the simulator, byte strings in a real node), never a mixture.
 """

@@ -32,7 +32,7 @@ LAST_EXTENSION_FIELD = (1 << 29) - 1
 
 
 class PartKind(IntEnum):
-    """The kinds of parts an RPC is made of, and the simulator's CONNECT. Append, never renumber."""
+    """The kinds of parts of an RPC, and the simulator's CONNECT. Append, never renumber."""
 
     CONNECT = 0
     PUBLISH = 1
@@ -62,7 +62,7 @@ class PartKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A published message. Its id is computed by the driver; the core never looks into data or signature."""
+    """A published message. The driver computes its id; the core never reads data or signature."""
 
     id: MessageId
     topic: TopicId
@@ -72,11 +72,11 @@ class Message:
     signature: bytes | None = None
     key: bytes | None = None
     encoded: bytes | None = field(default=None, compare=False, repr=False)
-    """The message as it came, which is forwarded as it is: a field left out is not the same as an empty one."""
+    """The received bytes, which are forwarded unchanged: a missing field differs from an empty one."""
     hops: int | None = None
-    """How many links this copy has crossed when it arrives, where the router counts them; never signed."""
+    """Number of links that this copy has crossed on arrival, if the router counts them; never signed."""
     has_more: bool = field(default=False, compare=False, repr=False)
-    """It came with fields that are not known here. They are not forwarded; the author may have signed them."""
+    """True if it came with unknown fields. They are not forwarded, but the author may have signed them."""
 
 
 class PartialUse(StrEnum):
@@ -84,14 +84,14 @@ class PartialUse(StrEnum):
 
     NONE = "none"
     SUPPORTS = "supports"
-    """It sends parts to those who request them."""
+    """It sends parts to peers that request them."""
     REQUESTS = "requests"
     """It wants parts in place of full messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """SUBSCRIBE (`subscribe` true) or UNSUBSCRIBE, which says nothing of partial messages."""
+    """SUBSCRIBE (`subscribe` true) or UNSUBSCRIBE, which has no `partial`."""
 
     topic: TopicId
     subscribe: bool
@@ -100,9 +100,9 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """v1.3, partial messages: parts of the message that a group names, and what its sender has and wants of it.
+    """v1.3, partial messages: parts of the message that a group names, and the parts that its sender has and wants.
 
-    Both are the application's to read; None says nothing.
+    Only the application reads both; None is no information.
     """
 
     topic: TopicId
@@ -113,7 +113,7 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class ExtensionTest:
-    """v1.3, the test extension: says that both know what the other can do."""
+    """v1.3, the test extension: a message without content, sent if both have announced the extension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class PeerInfo:
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """v1.1 adds the time for which the peer is not to GRAFT again, and others it may turn to."""
+    """v1.1 adds the time during which the peer must not GRAFT, and other peers that it may contact."""
 
     topic: TopicId
     backoff_s: int | None = None
@@ -158,7 +158,7 @@ class IDontWant:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """Control or gossip metadata of an outside router: a field number of the control message and its bytes."""
+    """Control of an external router: a field number of the control message, and its bytes."""
 
     field: int
     payload: bytes
@@ -172,7 +172,7 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """v1.3, the extensions control: what the sender can do beyond its version. Said in the first RPC, once."""
+    """v1.3, the extensions control: the sender's abilities beyond its version. Sent once, in the first RPC."""
 
     partial_messages: bool = False
     test_extension: bool = False
@@ -188,8 +188,8 @@ CONTROL_KINDS = (
     PartKind.IDONTWANT,
     PartKind.FEATURES,
 )
-"""The order in which parts of control stand in an RPC, are handled, and are kept when there are too many. Episub's
-parts come last, in the order in which they were said."""
+"""The order of control parts in an RPC, of their handling, and of keeping them if there are too many. Episub's
+parts come last, in the order of their creation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +203,12 @@ class Control:
     extensions: tuple[Extension, ...] = ()
     idontwant: tuple[IDontWant, ...] = ()
     features: tuple[Features, ...] = ()
-    """At most one."""
+    """At most one element."""
     episub: tuple[EpisubPart, ...] = ()
 
     @classmethod
     def of(cls, parts: Iterable[ControlPart]) -> Control:
-        """Return the control with these parts; `KeyError` for a part that no field holds."""
+        """Return the control with these parts. Raises `KeyError` for a part that fits no field."""
         groups: defaultdict[str, list[ControlPart]] = defaultdict(list)
         for part in parts:
             groups[_FIELD_OF[type(part)]].append(part)
@@ -216,7 +216,7 @@ class Control:
         return cls(**fields)
 
     def groups(self) -> tuple[tuple[ControlPart, ...], ...]:
-        """The parts by kind, in the order of the fields."""
+        """Return the parts by kind, in the order of the fields."""
         return (
             self.ihave,
             self.iwant,
@@ -229,7 +229,7 @@ class Control:
         )
 
     def count(self) -> int:
-        """How many parts there are."""
+        """Return the number of parts."""
         return sum(map(len, self.groups()))
 
     def parts(self) -> Iterator[ControlPart]:
@@ -262,10 +262,10 @@ class Rpc:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Messages of an RPC that are handled in one event, when a driver cannot hand over all at once.
+    """Messages of an RPC that are handled in one event, if a driver cannot pass all at once.
 
-    Subscriptions and the extensions control are handled before messages, so they belong to the first portion. All
-    else is handled after them and belongs to the last one.
+    Subscriptions and the extensions control are handled before messages, so they belong to the first portion. Other
+    parts are handled after messages and belong to the last one.
     """
 
     messages: tuple[Message, ...]
@@ -292,7 +292,7 @@ _WITH_IDONTWANT = frozenset(VERSIONS[2:])
 
 
 def spoken(*, backoff: bool, idontwant: bool, extensions: bool) -> tuple[str, ...]:
-    """The versions of a router that knows this much, the newest first."""
+    """Return the versions of a router with these abilities, the newest first."""
     newest = 3 if extensions else 2 if idontwant else 1 if backoff else 0
     return VERSIONS[newest::-1]
 

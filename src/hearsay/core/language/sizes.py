@@ -36,12 +36,12 @@ def varint_size(value: int) -> int:
 
 
 def field_size(length: int) -> int:
-    """A length-delimited field with a one-byte tag."""
+    """Return the size of a length-delimited field with a one-byte tag."""
     return 1 + varint_size(length) + length
 
 
 def number_size(value: int) -> int:
-    """A varint field with a one-byte tag."""
+    """Return the size of a varint field with a one-byte tag."""
     return 1 + varint_size(value)
 
 
@@ -58,7 +58,7 @@ _LONGER_TAG = 3
 
 
 def subscription_size(topic: int) -> int:
-    """SUBSCRIBE or UNSUBSCRIBE: a flag and the topic."""
+    """Return the size of a SUBSCRIBE or UNSUBSCRIBE: a flag and the topic."""
     return field_size(2 + topic)
 
 
@@ -75,22 +75,22 @@ def graft_size(topic: int) -> int:
 
 
 def prune_size(topic: int, names_backoff: bool, seconds: int, peers: int) -> int:
-    """`peers` is the size of all fields that name others."""
+    """Return the size of a PRUNE; `peers` is the size of all fields that name others."""
     return field_size(topic + peers + (number_size(seconds) if names_backoff else 0))
 
 
 def episub_size(fields: int) -> int:
-    """One of episub's parts; `fields` is the size of all its fields but the kind."""
+    """Return the size of a part of episub; `fields` is the size of all its fields except the kind."""
     return field_size(2 + fields) + _LONGER_TAG
 
 
 def rpc_size_of_parts(outside: int, has_control: bool, control: int) -> int:
-    """Subscriptions and messages lie in the RPC itself, parts of control in a field of it."""
+    """Return the size of an RPC: subscriptions and messages are in it directly, parts of control in one field."""
     return outside + field_size(control) if has_control else outside
 
 
 def framed_size(rpc: int) -> int:
-    """An RPC on a stream, its length in front."""
+    """Return the size of an RPC on a stream, with its length."""
     return rpc + varint_size(rpc)
 
 
@@ -111,12 +111,12 @@ def _ids(ids: tuple[Identifier, ...]) -> int:
 
 
 def hops_size(hops: int) -> int:
-    """The hop count of a message as a field of its own."""
+    """Return the size of a message's hop count as a field."""
     return number_size(hops) + _LONGER_TAG
 
 
 def message_size(message: Message) -> int:
-    """The bytes of a `Message`, without the field that holds it. An integer source stands for a signed message."""
+    """Return the size of a `Message` without its field's tag. An integer source stands for a signed message."""
     hops = 0 if message.hops is None else hops_size(message.hops)
     if message.encoded is not None:
         return len(message.encoded) + hops
@@ -144,7 +144,7 @@ _TEST_MESSAGE_BYTES = 5
 
 
 def part_sizes(rpc: Rpc) -> list[PartSize]:
-    """The parts in the RPC's order."""
+    """Return the parts in the RPC's order."""
     parts: list[PartSize] = []
     for change in rpc.subscriptions:
         kind = PartKind.SUBSCRIBE if change.subscribe else PartKind.UNSUBSCRIBE
@@ -181,7 +181,7 @@ def part_sizes(rpc: Rpc) -> list[PartSize]:
 
 
 def partial_kind(partial: Partial) -> PartKind:
-    """How counters and traces call it: parts count apart from what is only said of them."""
+    """Return the kind for counters and traces: parts count apart from metadata alone."""
     return PartKind.METADATA if partial.parts is None else PartKind.PARTIAL
 
 
@@ -215,12 +215,12 @@ EPISUB_KINDS: dict[type[EpisubPart], PartKind] = {
 
 
 def _number(value: int) -> int:
-    """A varint field with a one-byte tag; zero is left out."""
+    """Return the size of a varint field with a one-byte tag; zero is left out."""
     return number_size(value) if value else 0
 
 
 def packed_size(length: int) -> int:
-    """Numbers in one field, without their tags; without numbers there is no field."""
+    """Return the size of a field of numbers; without numbers there is no field."""
     return field_size(length) if length else 0
 
 
@@ -259,12 +259,12 @@ def _prune(prune: Prune) -> int:
 
 
 def rpc_size(rpc: Rpc) -> int:
-    """The bytes of an RPC as a protobuf message."""
+    """Return the bytes of an RPC as a protobuf message."""
     return _enclosed(rpc, part_sizes(rpc))
 
 
 def rpc_framed_size(rpc: Rpc, parts: list[PartSize]) -> int:
-    """The bytes of an RPC on a stream, its length in front; `parts` are its `part_sizes`."""
+    """Return the bytes of an RPC on a stream, with its length; `parts` are its `part_sizes`."""
     return framed_size(_enclosed(rpc, parts))
 
 
@@ -286,7 +286,7 @@ _NUMBER_BYTES = 32
 
 
 def length_of(identifier: Identifier) -> int:
-    """The bytes of an identifier's content. One character beyond ASCII may make all of a text four times as wide."""
+    """Return the bytes of an identifier's content. One non-ASCII character may make a text four times as wide."""
     if type(identifier) is bytes:  # nearly all ids are
         return len(identifier)
     if isinstance(identifier, int):
@@ -297,7 +297,7 @@ def length_of(identifier: Identifier) -> int:
 
 
 def message_footprint(message: Message) -> int:
-    """A message with all it holds on to, its own bytes as they came among that."""
+    """Return the memory of a message with all its objects, including its received bytes."""
     size = MESSAGE_BYTES + len(message.data) + length_of(message.id) + length_of(message.topic)
     if message.source is not None:
         size += length_of(message.source)

@@ -21,22 +21,22 @@ class PeerState:
     peer: PeerId
     protocol: str
     peerings: tuple[tuple[TopicId, Peering], ...]
-    """Per topic the peer subscribes to, topics ascending."""
+    """The peer's subscriptions, in ascending order of topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverlayState:
-    """A router's neighbours in one topic, where it chooses them."""
+    """A router's neighbours in one topic, for routers that choose them."""
 
     active: Set[PeerId]
     passive: Set[PeerId]
-    """Others that are known."""
+    """Other known peers."""
     eager: Set[PeerId]
     """Neighbours that are sent full messages; the others are `lazy`."""
     lazy: Set[PeerId]
     active_limit: int | None
     passive_limit: int | None
-    """None where all connected peers are neighbours."""
+    """None if all connected peers are neighbours."""
     bounded: tuple[tuple[str, int, int], ...]
     """Other state: name, size, and limit."""
 
@@ -61,14 +61,14 @@ class RouterState:
 
 @dataclass(frozen=True, slots=True)
 class StateSize:
-    """How much a router remembers: entries, and their bytes written down plainly (`docs/reference/trace.md`)."""
+    """The size of a router's memory: entries, and their bytes in a plain form (`docs/reference/trace.md`)."""
 
     entries: int
     bytes: int
 
 
 class TopicParts(NamedTuple):
-    """The parts of a topic, each times its own weight; not yet times the topic's."""
+    """The parts of a topic, each times its own weight, but not times the topic's."""
 
     time_in_mesh: float
     """P1"""
@@ -98,7 +98,7 @@ class PeerParts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScoreParts:
-    """A score, the parts of the peer, and those of each topic that has counted something, topics ascending."""
+    """A score, the parts of the peer, and those of each topic with counts, in ascending order of topics."""
 
     score: float
     peer: PeerParts

@@ -36,7 +36,7 @@ from hearsay.core.shell.randomness import Purpose, key_of, sample
 from hearsay.core.shell.strategy import Shell
 
 _GOSSIP = Purpose.GOSSIP
-"""Attributes of enumerations are slow to read, and every heartbeat needs this one."""
+"""A constant, since attributes of enumerations are slow to read and every heartbeat needs this one."""
 
 
 class Gossip:

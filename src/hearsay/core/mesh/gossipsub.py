@@ -374,7 +374,7 @@ class Gossipsub(MeshStrategy):
         return any(part.remembers(peer) for part in parts)
 
     def promises(self) -> Promises:
-        """A mesh of 1.1 may graft dialled and better peers beyond D_high; its smallest size depends on scores."""
+        """Return the promises. A mesh of 1.1 may exceed D_high by dialled and better peers; scores may shrink it."""
         parameters = self.parameters
         promised = replace(
             super().promises(),

@@ -44,7 +44,7 @@ NO_PEERS = PeerGroup()
 """Mesh of a topic that is not joined. Never changed."""
 
 LEAVING, REFUSING = -1, -2
-"""Stand for a heartbeat's number in draws of their own."""
+"""Stand for the number of a heartbeat in certain draws."""
 
 
 class MeshHeartbeat:

@@ -25,7 +25,7 @@ from hearsay.core.shell.randomness import Purpose, key_of, sample
 from hearsay.core.shell.strategy import Shell, Strategy
 
 _MESH = Via.MESH
-"""Attributes of enumerations are slow to read, and every message needs this one."""
+"""A constant, since attributes of enumerations are slow to read and every message needs this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,17 +96,17 @@ class MeshParameters(RouterParameters):
 
     @property
     def dials_per_prune(self) -> int:
-        """Most peers of one PRUNE that are dialled."""
+        """Return the maximum number of peers of one PRUNE that are dialled."""
         return (self.exchange_dials or self.exchange_peers) if self.accept_exchange else 0
 
     @property
     def prune_from(self) -> int:
-        """The size from which upkeep prunes a mesh."""
+        """Return the size from which upkeep prunes a mesh."""
         return self.degree_high + (self.prune_trigger is PruneTrigger.ABOVE_HIGH)
 
     @property
     def refuse_from(self) -> int:
-        """The size from which a mesh refuses a GRAFT."""
+        """Return the size from which a mesh refuses a GRAFT."""
         return self.degree_high if self.full_mesh is FullMesh.REFUSE else _NEVER_FULL
 
     @property
@@ -406,7 +406,7 @@ class GossipsubParameters(MeshParameters):
 
     @property
     def max_ids_asked_per_peer(self) -> int:
-        """Most ids that are requested of one peer in a heartbeat."""
+        """Return the maximum number of ids that are requested of one peer in a heartbeat."""
         return min(self.max_ids_asked or self.max_ids_per_iwant, self.max_ids_per_iwant)
 
     def cross_rules(self) -> Iterator[Violation]:

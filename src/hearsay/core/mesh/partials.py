@@ -62,7 +62,7 @@ class PeerNotes:
 
 
 class Group:
-    """One partial message, by the name that it has before it is known."""
+    """One partial message, by the name of its group."""
 
     __slots__ = ("beats_left", "is_own", "is_peers", "opener", "peers")
 

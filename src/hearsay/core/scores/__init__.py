@@ -1,4 +1,4 @@
-"""Scores of peers (gossipsub v1.1), the promises of IWANT, and the gater, without a router, a clock or chance.
+"""Scores of peers (gossipsub v1.1), the promises of IWANT, and the gater, without a router, a clock or randomness.
 
 A router owns one `Scorer`, one `Promises` and, if it gates, one `Gater`, for the node's whole life, and calls:
 
@@ -18,8 +18,8 @@ A router owns one `Scorer`, one `Promises` and, if it gates, one `Gater`, for th
 | every `decay_interval_ms` | `Scorer.refresh`; `Gater.refresh` every interval of its own |
 
 When a refresh and a heartbeat are due at the same microsecond, the refresh comes first (rust), so that the heartbeat
-sees times and activations of now; then the broken promises. A heartbeat asks for each score once and keeps to it. All
-`now` are in microseconds and never go back. A router's deadline has to name the next refresh too.
+sees present times and activations; then the broken promises. A heartbeat reads each score once and keeps to it. All
+`now` are in microseconds and never decrease. A router's deadline must include the next refresh.
 
 Inside: `choices`, `numbers`, `decays`, `declarations` → parameters → `counters`, `deliveries`, `addresses`,
 `retained` → `scorer`, `promises`, `gater` → `score_set` → `sets`. Decisions are in `core.rules`.

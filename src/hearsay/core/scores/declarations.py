@@ -1,11 +1,11 @@
 """How parameters of scores are declared: fields with their meaning, groups, choices and decays.
 
-A group is one part of the score: a weight, and what it needs. Rules (go):
+A group is one part of the score: a weight, and the parameters that it needs. Rules (go):
 
-* PARAMETERS-1: Numbers are finite and of the right sign; all that is wrong is said at once.
-* PARAMETERS-2: With a weight, what the group needs must be given. Some things must be given without one too.
-* PARAMETERS-3: With selective validation, a group of which everything is 0 is off, and not looked at.
-* PARAMETERS-4: A decay is given as itself, or as the time until a counter of 1 is 0: `x_decay_ms` in place of
+* PARAMETERS-1: Numbers are finite and of the right sign; all mistakes are reported at once.
+* PARAMETERS-2: With a weight, the parameters that the group needs must be given. Some must be given without one, too.
+* PARAMETERS-3: With selective validation, a group in which all is 0 is off, and not checked.
+* PARAMETERS-4: A decay is given as a number, or as the time until a counter of 1 is 0: `x_decay_ms` in place of
   `x_decay`. It is resolved to the number when parameters are read.
 
 Decays are made from times, correctly rounded. A counter of 1 that is multiplied by `zero ** (1 / ticks)` once a
@@ -33,16 +33,16 @@ from hearsay.core.shell.parameters import MAX_COUNT, MAX_TIME_MS, Parameters, Vi
 
 
 class Validation(StrEnum):
-    """How much of a set of parameters must be given."""
+    """The parameters of a set that must be given."""
 
     ATOMIC = "atomic"
-    """All of it."""
+    """All of them."""
     SELECTIVE = "selective"
     """Groups of which nothing is given are switched off (go's "skip atomic validation")."""
 
 
 class MeshTimes(StrEnum):
-    """Up to when the time in the mesh counts."""
+    """End of the time in the mesh that counts."""
 
     LAST_REFRESH = "last-refresh"
     NOW = "now"
@@ -76,10 +76,10 @@ class InvalidCopies(StrEnum):
 
 
 class Ipv6Counting(StrEnum):
-    """As what an IPv6 address counts."""
+    """Forms in which an IPv6 address counts."""
 
     WHOLE_AND_PREFIX = "whole-and-prefix"
-    """Once as it is, and once as its /64, which one household has to itself."""
+    """Once as it is, and once as its /64, which usually is one household's."""
     PREFIX = "prefix"
     WHOLE = "whole"
     """rust."""
@@ -88,7 +88,7 @@ class Ipv6Counting(StrEnum):
 
 
 class TrackedPromises(StrEnum):
-    """Which ids of an IWANT are promises."""
+    """Ids of an IWANT that are promises."""
 
     ONE = "one"
     ALL = "all"
@@ -114,7 +114,7 @@ def decay_over(ticks: int, zero: float) -> float:
 
 
 def _root_within(ticks: int, zero: Decimal, precision: int) -> tuple[Decimal, Decimal]:
-    """Two numbers around the root, the closer the higher the precision."""
+    """Return two numbers around the root, which are closer with a higher precision."""
     context = Context(prec=precision, rounding=ROUND_HALF_EVEN)
     root = context.exp(context.divide(context.ln(zero), Decimal(ticks)))
     margin = context.multiply(root, context.scaleb(Decimal(1), 5 - precision))
@@ -126,23 +126,23 @@ MIN_INTERVAL_MS = 1_000
 
 
 def amount(default: float = 0.0) -> Any:
-    """A weight of what is good, or a cap or threshold of a counter."""
+    """Return a field for a weight of credit, or a cap or threshold of a counter."""
     return number(0, MAX_COUNT, default)
 
 
 def penalty() -> Any:
-    """A weight of what is bad."""
+    """Return a field for a weight of a penalty."""
     return number(-MAX_COUNT, 0)
 
 
 def fraction() -> Any:
-    """A decay; 0 if there is none."""
+    """Return a field for a decay; 0 for none."""
     return number(0, _BELOW_ONE, words="above 0 and below 1, or 0 for none")
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Fields of one part, and the least that some of them must be; 0 stands for "above 0"."""
+    """Fields of one part, and the minimum of some of them; 0 stands for "above 0"."""
 
     fields: tuple[str, ...]
     always: Mapping[str, float]
@@ -177,10 +177,10 @@ def _from(least: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedParameters(Parameters):
-    """Parameters in groups. A group is looked at when its fields are right by themselves."""
+    """Parameters in groups. A group is checked if its fields are valid by themselves."""
 
     groups: ClassVar[tuple[Group, ...]]
-    """In the order of reported mistakes."""
+    """Groups in the order of reported mistakes."""
 
     validation: Validation = choice(Validation.ATOMIC)
     """Completeness that is required of a set of parameters."""
@@ -198,7 +198,7 @@ class GroupedParameters(Parameters):
 def with_decays(
     values: Mapping[str, object], names: tuple[str, ...], interval_ms: int, zero: float
 ) -> tuple[dict[str, object], tuple[Violation, ...]]:
-    """The values with times of decays made into decays, and what is wrong with the times."""
+    """Return the values with decays in place of times, and the violations of the times."""
     resolved = dict(values)
     violations: list[Violation] = []
     for name in names:

@@ -1,6 +1,6 @@
-"""The gater: its parameters, the table `[router.gater]`, and what each address sent (rules: `rules/gater.py`).
+"""The gater: its parameters, the table `[router.gater]`, and counts by address (rules: `rules/gater.py`).
 
-* PARAMETERS-10: All of it must be given. Ignored and rejected messages weigh at least as much as delivered ones.
+* PARAMETERS-10: All parameters must be given. Ignored and rejected messages weigh at least as much as delivered ones.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class GaterParameters(Parameters):
 
 
 Place: TypeAlias = tuple[str, PeerId | None]
-"""An address; a peer whose address is not known has a place of its own."""
+"""An address, and for a peer without a known address the peer in addition."""
 
 
 class _Source:
@@ -99,10 +99,10 @@ class Gater:
         """Addresses of connected peers."""
         self._sources: dict[Place, _Source] = {}
         self._away: dict[Place, None] = {}
-        """Where all peers have gone, the longest gone first."""
+        """Addresses whose peers have all disconnected, the longest ago first."""
 
     def weigh(self, topic: TopicId, weight: float) -> None:
-        """A message delivered in this topic counts so much; in others 1."""
+        """Set the weight of a message delivered in this topic; others have weight 1."""
         self._topic_weights[topic] = weight
 
     def connect(self, peer: PeerId, address: str = "") -> None:
@@ -124,7 +124,7 @@ class Gater:
                 self._forget(next(iter(self._away)))
 
     def validate(self) -> None:
-        """The application is asked about a message."""
+        """Count a message about which the application is asked."""
         self._validated += 1.0
 
     def deliver(self, peer: PeerId | None, topic: TopicId) -> None:
@@ -138,7 +138,7 @@ class Gater:
             source.duplicate += 1.0
 
     def reject(self, peer: PeerId, reason: int, now: Micros) -> None:
-        """A message is not used; `reason` is a `Reason`."""
+        """Count a message that is not used; `reason` is a `Reason`."""
         counts_as = gater.rejection(reason)
         source = self._source(peer)
         if counts_as == gater.TURNED_AWAY:

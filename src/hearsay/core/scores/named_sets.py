@@ -29,7 +29,7 @@ from hearsay.core.shell.parameters import ParameterError, Violation, preset_tabl
 
 SLOT_MS = 12_000
 EPOCH = 32
-"""Slots."""
+"""Slots in an epoch."""
 SUBNETS = 64
 _ZERO = 0.01
 _DEGREE = 8
@@ -49,7 +49,7 @@ _WEIGHTS = {
     "attester_slashing": 0.05,
 }
 MOST_SCORE = (_IN_MESH_SCORE + _FIRST_SCORE) * 2.15
-"""2.15 are the weights of all topics, each of the subnets counted."""
+"""The largest sum of all topics; 2.15 is the sum of their weights, with each subnet."""
 THRESHOLDS = ScoreThresholds(
     gossip=-4_000, publish=-8_000, graylist=-16_000, accept_exchange=100, opportunistic_graft=5
 )
@@ -76,7 +76,7 @@ def committees_per_slot(validators: int) -> int:
 
 
 def aggregates_per_slot(validators: int) -> float:
-    """Divisor of the committee size: about sixteen members aggregate."""
+    """Return the divisor of the committee size: about sixteen members aggregate."""
     attesters = validators / EPOCH
     committee = int(attesters / committees_per_slot(validators))
     return attesters / max(1, committee // _AGGREGATORS_PER_COMMITTEE)
@@ -189,7 +189,7 @@ def _as_in_lighthouse(parameters: TopicScoreParameters) -> TopicScoreParameters:
 _SYNC_SUBNETS = 4
 _SYNC_COMMITTEE = 512
 PRYSM_MOST_SCORE = 50 * 3.1
-"""3.1 are the weights of all topics."""
+"""The largest sum of all topics; 3.1 is the sum of their weights."""
 
 
 def _prysm_topic(
@@ -254,10 +254,10 @@ def prysm(validators: int) -> ScoreSet:
 
 
 MIN_VALIDATORS = 2_048
-"""One in each subnet and slot."""
+"""The smallest number with a validator in each subnet and slot."""
 MAX_VALIDATORS = 100_000_000
 VALIDATORS = 1_000_000
-"""About as many as there are."""
+"""About the number on the main network."""
 
 FIXED: Mapping[str, ScoreSet] = {
     name: ScoreSet.from_mapping(table) for name, table in preset_tables("score_sets").items()
@@ -272,7 +272,7 @@ NAMES = (*FIXED, *BY_VALIDATORS)
 
 @lru_cache(maxsize=16)
 def named_set(name: str, validators: int = VALIDATORS) -> ScoreSet:
-    """The set of a name; `validators` is for Ethereum's."""
+    """Return the set with this name; `validators` applies to Ethereum's sets."""
     if name in FIXED:
         return FIXED[name]
     if name not in BY_VALIDATORS:

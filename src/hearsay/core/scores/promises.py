@@ -14,7 +14,7 @@ from hearsay.core.shell.parameters import Parameters, choice, integer, milliseco
 from hearsay.core.shell.randomness import below
 
 Draw: TypeAlias = Callable[[], int]
-"""A hash of 64 bits of what the choice is about: the peer and the heartbeat, say."""
+"""Returns a 64-bit hash of the circumstances of a choice, such as the peer and the heartbeat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Promises:
         self._parameters = parameters
         self._followup: Micros = parameters.iwant_followup_ms * 1000
         self._ends: dict[tuple[PeerId, MessageId], Micros] = {}
-        """The earliest first, since all last equally long."""
+        """Ends of promises, the earliest first, since all last equally long."""
         self._of_message: dict[MessageId, dict[PeerId, None]] = {}
         self._of_peer: dict[PeerId, dict[MessageId, None]] = {}
 
@@ -50,7 +50,7 @@ class Promises:
         return len(self._ends)
 
     def ask(self, peer: PeerId, ids: Sequence[MessageId], now: Micros, draw: Draw) -> None:
-        """The peer is asked for these messages; `draw` is for the choice of one."""
+        """Follow a request for these messages to a peer; `draw` is for the choice of one."""
         match self._parameters.tracked_promises:
             case TrackedPromises.ONE:
                 if ids:
@@ -62,23 +62,23 @@ class Promises:
                 pass
 
     def keep(self, message: MessageId, sender: PeerId | None = None) -> None:
-        """The message has come: all who promised it have kept that, or the sender alone."""
+        """Note that a message has come: all peers that promised it have kept that, or the sender alone."""
         for peer in tuple(self._of_message.get(message, ())):
             if peer == sender or not self._parameters.asked_peer_must_send:
                 self._end(peer, message)
 
     def reject(self, message: MessageId, reason: int, sender: PeerId | None = None) -> None:
-        """The message has come and is not used; `reason` is a `Reason`."""
+        """Note that a message has come and is not used; `reason` is a `Reason`."""
         if deliveries.rejection_keeps(reason):
             self.keep(message, sender)
 
     def void(self, peer: PeerId) -> None:
-        """The peer's messages are not looked at for now."""
+        """Drop the promises of a peer whose messages are not read for now."""
         for message in tuple(self._of_peer.get(peer, ())):
             self._end(peer, message)
 
     def take_broken(self, now: Micros) -> tuple[tuple[PeerId, int], ...]:
-        """How many each peer has broken since this was last asked, peers ascending."""
+        """Return the number of promises that each peer has broken since the last call, peers ascending."""
         broken: Counter[PeerId] = Counter()
         while self._ends:
             peer, message = next(iter(self._ends))
@@ -90,7 +90,7 @@ class Promises:
 
     @property
     def ends(self) -> Mapping[tuple[PeerId, MessageId], Micros]:
-        """Until when each is waited for, as it is at any time."""
+        """Return the end of each wait, as a live view."""
         return self._ends
 
     def sizes(self) -> tuple[tuple[str, int, int], ...]:

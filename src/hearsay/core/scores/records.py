@@ -33,14 +33,14 @@ class TopicCounters:
         self.member = False
         self.grafted: Micros = 0
         self.mesh_time: Micros = 0
-        """As of the last refresh."""
+        """The time in the mesh at the last refresh."""
         self._active = False
         self.first = 0.0
         self.mesh = 0.0
         self.failures = 0.0
         self.invalid = 0.0
         self.worth: float | None = None
-        """The topic's sum, until something changes."""
+        """The topic's sum; None after a change."""
 
     def graft(self, now: Micros) -> None:
         self.member = True
@@ -56,7 +56,7 @@ class TopicCounters:
         self._active = score_parts.stays_active(active, peer.deficit_after_prune)
 
     def go_away(self, topic: TopicNumbers, peer: PeerScoreParameters, now: Micros) -> None:
-        """The peer disconnects and is kept."""
+        """Adapt the counters when the peer disconnects and is kept."""
         self.first = 0.0
         if self.member:
             self.prune(topic, peer, now)
@@ -78,7 +78,7 @@ class TopicCounters:
         return now - self.grafted if peer.mesh_times is MeshTimes.NOW else self.mesh_time
 
     def is_active(self, topic: TopicNumbers, peer: PeerScoreParameters, now: Micros) -> bool:
-        """True if mesh deliveries are expected."""
+        """Return True if mesh deliveries are expected."""
         if peer.mesh_times is MeshTimes.NOW and self.member:
             return score_parts.is_active(now - self.grafted, topic.activation)
         return self._active
@@ -111,14 +111,14 @@ class PeerCounters:
         self.misbehaviour = 0.0
         self.slow = 0.0
         self.score: float | None = None
-        """The total, until something changes …"""
+        """The total; None after a change."""
         self.least: float | None = None
         """The last sum, valid while only credit has been added."""
         self.neighbourhood = 0
         """The number of address changes at the last sum."""
 
     def change(self) -> None:
-        """Invalidate the sum."""
+        """Invalidate the sums."""
         self.score = self.least = None
         for counted in self.topics.values():
             counted.worth = None
@@ -142,7 +142,7 @@ class DeliveryRecord:
         self.state = OPEN
         self.until = until
         self.decided: Micros = 0
-        """When the verdict came."""
+        """The time of the verdict."""
         self.senders: dict[PeerId, None] = {}
         """Senders of copies, in their order."""
 
@@ -152,7 +152,7 @@ class DeliveryRecords:
         self._ttl = ttl
         self._most = most
         self._records: dict[MessageId, DeliveryRecord] = {}
-        """The oldest first."""
+        """Records by message, the oldest first."""
 
     def __len__(self) -> int:
         return len(self._records)
@@ -183,17 +183,17 @@ class SharedAddresses:
         self._ipv6 = ipv6
         self._most = most_per_peer
         self._at: dict[str, int] = {}
-        """How many peers an address has."""
+        """Number of peers of an address."""
         self._of: dict[PeerId, tuple[str, ...]] = {}
-        """Ascending, so that sums do not depend on who said what first."""
+        """Addresses of a peer, in ascending order, so that sums do not depend on the order of events."""
         self.changes = 0
-        """So often has an address won or lost a peer."""
+        """Number of changes at any address."""
 
     def __len__(self) -> int:
         return len(self._at)
 
     def place(self, peer: PeerId, addresses: Iterable[str]) -> None:
-        """The peer is at these addresses, and at no others."""
+        """Set the addresses of a peer, in place of earlier ones."""
         self.remove(peer)
         counted = sorted({name for text in self._first(addresses) for name in self.names(text)})
         if counted:
@@ -212,7 +212,7 @@ class SharedAddresses:
                 self._at[name] -= 1
 
     def excess(self, peer: PeerId, threshold: int) -> float:
-        """P6 of the peer."""
+        """Return P6 of the peer, without its weight."""
         found = 0.0
         for name in self._of.get(peer, ()):
             found += excess_square(float(self._at[name]), float(threshold))
@@ -222,7 +222,7 @@ class SharedAddresses:
         return list(dict.fromkeys(addresses))[: self._most]
 
     def names(self, text: str) -> Iterator[str]:
-        """As what an address counts."""
+        """Yield the forms in which an address counts."""
         address = _parsed(text)
         if address is None:
             if text:
@@ -251,15 +251,15 @@ class RetainedPeers:
     def __init__(self, most: int) -> None:
         self._most = most
         self._until: dict[PeerId, Micros] = {}
-        """Until when each is kept; the longest gone first."""
+        """The times until which peers are kept, the longest disconnected first."""
         self._blameless: dict[PeerId, None] = {}
-        """Those with nothing against them; the longest gone first."""
+        """Kept peers without penalties, the longest disconnected first."""
 
     def __len__(self) -> int:
         return len(self._until)
 
     def keep(self, peer: PeerId, until: Micros, blameless: bool) -> PeerId | None:
-        """The one that is forgotten instead, if there is no room."""
+        """Keep a disconnected peer. Returns the peer that is forgotten for it if there is no room."""
         self._until[peer] = until
         if blameless:
             self._blameless[peer] = None
@@ -270,7 +270,7 @@ class RetainedPeers:
         return oldest
 
     def blame(self, peer: PeerId) -> None:
-        """Something against the peer comes out while it is away: a verdict, a broken promise."""
+        """Note a penalty of a disconnected peer: a late verdict, or a broken promise."""
         self._blameless.pop(peer, None)
 
     def take_back(self, peer: PeerId) -> None:
@@ -278,7 +278,7 @@ class RetainedPeers:
         self._blameless.pop(peer, None)
 
     def expire(self, now: Micros) -> Iterator[PeerId]:
-        """Those whose time is over; they are kept no longer."""
+        """Yield the peers whose time is over, and forget them."""
         while self._until:
             oldest = next(iter(self._until))
             if not is_forgotten(now, self._until[oldest]):

@@ -37,7 +37,7 @@ from hearsay.core.shell.parameters import Parameters, Violation, choice, integer
 
 
 class TopicNumbers(NamedTuple):
-    """Parameters of a topic as the rules compute with them: doubles and microseconds."""
+    """Parameters of a topic in the form for the rules: floats and microseconds."""
 
     weight: float = 0.0
     time_in_mesh_weight: float = 0.0
@@ -60,7 +60,7 @@ class TopicNumbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerScoreParameters(GroupedParameters):
-    """Weights and decays of what concerns a peer in all topics; bounds; differences. 0 is off."""
+    """Weights and decays for the peer in all topics, bounds, and differences between implementations. 0 is off."""
 
     owner: ClassVar[str] = "the score"
     groups: ClassVar[tuple[Group, ...]] = (
@@ -213,7 +213,7 @@ class TopicScoreParameters(GroupedParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreThresholds(Parameters):
-    """Scores below which a peer gets less, and two from which on it gets more."""
+    """Scores below which a peer gets less, and two above which it gets more."""
 
     owner: ClassVar[str] = "the thresholds"
 

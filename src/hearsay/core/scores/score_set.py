@@ -1,4 +1,4 @@
-"""Everything that scores are made with, as one object: read from tables, and handed to a scorer.
+"""All parameters of scores as one object, which is read from tables and passed to a scorer.
 
 * SET-1: A table of a topic is for the topic of that name; or for those of which it is a part between slashes, as
   `beacon_block` is of `/eth2/6a95a1a9/beacon_block/ssz_snappy`; or for a row of them, each with its number behind `-`
@@ -22,13 +22,13 @@ from hearsay.core.shell.parameters import ParameterError, Parameters, Violation
 
 P = TypeVar("P", bound=Parameters)
 ANY_TOPIC = "any"
-"""The role of every topic, in sets that know of no others."""
+"""The name of the table for all topics without one."""
 _NUMBERED = re.compile(r"(.+)[-_][0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSet:
-    """Parameters of the peer, thresholds, and parameters by topic; in a named set, by what a topic is for."""
+    """Parameters of the peer, thresholds, and parameters by topic; in a named set, by the purpose of a topic."""
 
     peer: PeerScoreParameters = field(default_factory=lambda: PeerScoreParameters(validation=Validation.SELECTIVE))
     thresholds: ScoreThresholds = field(default_factory=ScoreThresholds)
@@ -36,7 +36,7 @@ class ScoreSet:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, object]) -> Self:
-        """From `[router.score]` with its tables `thresholds` and `topics`; all that is wrong is said at once."""
+        """Read `[router.score]` with its tables `thresholds` and `topics`. All mistakes are reported at once."""
         own = {key: value for key, value in values.items() if key not in ("thresholds", "topics")}
         wrong: list[Violation] = []
         interval, zero = _interval_and_zero(own)
@@ -53,23 +53,23 @@ class ScoreSet:
         return cls(peer=peer, thresholds=thresholds, topics=found)
 
     def to_mapping(self) -> dict[str, Any]:
-        """As `from_mapping` reads it, with every decay resolved."""
+        """Return the form that `from_mapping` reads, with every decay resolved."""
         topics = [{"topic": name, **parameters.to_mapping()} for name, parameters in self.topics.items()]
         return {**self.peer.to_mapping(), "thresholds": self.thresholds.to_mapping(), "topics": topics}
 
     def scorer(self, roles: Mapping[TopicId, str]) -> Scorer:
-        """A scorer for topics, each with what it is for; other topics are not scored."""
+        """Return a scorer for topics, each with its table's name; other topics are not scored."""
         topics = {topic: self.topics[role].numbers() for topic, role in roles.items() if role in self.topics}
         return Scorer(self.peer, topics)
 
     def of_topic(self, topic: TopicId) -> TopicScoreParameters | None:
-        """The parameters of a topic, if it is scored (SET-1)."""
+        """Return the parameters of a topic; None if it is not scored (SET-1)."""
         role = role_of(str(topic), self.topics)
         return None if role is None else self.topics[role]
 
 
 def role_of(topic: str, roles: Mapping[str, object]) -> str | None:
-    """The name of the table that is for a topic (SET-1)."""
+    """Return the name of the table for a topic (SET-1)."""
     parts = topic.split("/")
     rows = [found[1] for part in (topic, *parts) if (found := _NUMBERED.fullmatch(part))]
     for names in ([topic], parts, rows):
@@ -96,7 +96,7 @@ def _table(values: Mapping[str, object], name: str, wrong: list[Violation]) -> M
 
 
 def _topics(given: object, wrong: list[Violation]) -> Iterator[tuple[str, str, Mapping[str, object]]]:
-    """The place, the name and the rest of each topic's table."""
+    """Yield the place, the name and the other keys of each topic's table."""
     tables: list[Any] = cast("list[Any]", given) if isinstance(given, list) else [given]
     for number, table in enumerate(tables):
         place = f"topics.{number}"
@@ -114,7 +114,7 @@ def _topics(given: object, wrong: list[Violation]) -> Iterator[tuple[str, str, M
 def _read(
     kind: type[P], values: Mapping[str, object], place: str, interval: int, zero: float, wrong: list[Violation]
 ) -> P | None:
-    """The parameters, or None after what is wrong with them, named by their place, was noted."""
+    """Return the parameters, or None after adding the violations, with their place, to `wrong`."""
     resolved, violations = with_decays(values, kind.names(), interval, zero)
     wrong += [Violation(place + each.field, each.value, each.rule) for each in violations]
     said = {violation.field for violation in violations}

@@ -1,8 +1,8 @@
 """The scores that one node gives its peers.
 
-Topics without parameters have no counters. No clock and no randomness: callers give the time, in microseconds that
-never go back. Peers and topics that are not known are no errors: who has gone may still be spoken of. Calls about
-different peers can come in any order.
+Topics without parameters have no counters. There is no clock and no randomness: callers give the time, in
+microseconds that never decrease. Unknown peers and topics are no errors, since events of disconnected peers may come
+late. Calls about different peers can come in any order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Weighted: TypeAlias = tuple[float, float, float, float, float]
 
 
 class Scorer:
-    """Counts what peers do, and says what that is worth."""
+    """Counts the conduct of peers, and computes their scores."""
 
     def __init__(self, parameters: PeerScoreParameters, topics: Mapping[TopicId, TopicNumbers]) -> None:
         self._parameters = parameters
@@ -32,14 +32,14 @@ class Scorer:
         self._counts_whole_quanta = parameters.time_in_mesh_quanta is QuantumRounding.WHOLE
         self._topics = dict(topics)
         self._peers: dict[PeerId, PeerCounters] = {}
-        """Connected ones, and those that are kept."""
+        """Connected peers, and those that are kept."""
         self._retained = RetainedPeers(parameters.max_retained_peers)
         self._addresses = SharedAddresses(
             parameters.shared_address_allowed, parameters.ipv6_addresses, parameters.max_addresses_per_peer
         )
         self._deliveries = DeliveryRecords(parameters.delivery_ttl_ms * 1000, parameters.max_deliveries)
         self._application: dict[PeerId, float] = {}
-        """Ratings by the application; 0 is not kept."""
+        """Ratings by the application, except 0."""
 
     def connect(self, peer: PeerId, addresses: Iterable[str] = ()) -> None:
         found = self._peers.get(peer)
@@ -53,7 +53,7 @@ class Scorer:
         self.set_addresses(peer, addresses)
 
     def set_addresses(self, peer: PeerId, addresses: Iterable[str]) -> None:
-        """Where a known peer is now (P6)."""
+        """Set the present addresses of a known peer (P6)."""
         if peer in self._peers and self._parameters.shared_address_weight:
             self._addresses.place(peer, addresses)
 
@@ -86,13 +86,13 @@ class Scorer:
             counted.prune(self._topics[topic], self._parameters, now)
 
     def validate(self, topic: TopicId, message: MessageId, now: Micros) -> None:
-        """A message is validated. A throttled one is not seen, so its next copy is validated again."""
+        """Note that a message is validated. A throttled one is not seen, so its next copy is validated again."""
         if topic in self._topics:
             record = self._deliveries.record(message, now)
             record.state = deliveries.reopened(record.state)
 
     def deliver(self, peer: PeerId | None, topic: TopicId, message: MessageId, now: Micros) -> None:
-        """A message is accepted that this peer brought first; None for one's own."""
+        """Count an accepted message, and the peer that sent it first; None for the node's own."""
         if topic not in self._topics:
             return
         counted = self._counted(peer, topic)
@@ -108,7 +108,7 @@ class Scorer:
                 self._deliver_copy(sender, topic)
 
     def duplicate(self, peer: PeerId, topic: TopicId, message: MessageId, now: Micros) -> None:
-        """A copy of a message comes that was seen before."""
+        """Count a copy of a message that was seen before."""
         if topic not in self._topics:
             return
         record = self._deliveries.record(message, now)
@@ -122,7 +122,7 @@ class Scorer:
                 self._deliver_copy(peer, topic)
 
     def reject(self, peer: PeerId, topic: TopicId, message: MessageId, reason: int, now: Micros) -> None:
-        """A message that this peer brought is not used; `reason` is a `Reason`."""
+        """Count a message of this peer that is not used; `reason` is a `Reason`."""
         verdict = deliveries.rejection(reason)
         if verdict == deliveries.BLAMED_AT_ONCE:
             self.blame(peer, topic)
@@ -139,7 +139,7 @@ class Scorer:
         record.senders.clear()
 
     def penalise(self, peer: PeerId, count: float = 1.0) -> None:
-        """The peer misbehaves (P7): broken promises, GRAFTs that come too early."""
+        """Count misbehaviour of a peer (P7): broken promises, early GRAFTs."""
         _check(count, 0)
         found = self._peers.get(peer)
         if found is not None:
@@ -154,7 +154,7 @@ class Scorer:
             counted.deliver(self._topics[topic])
 
     def blame(self, peer: PeerId, topic: TopicId) -> None:
-        """The peer brought what is no part of a message, as invalid as a message may be."""
+        """Count an invalid part of a message from the peer as an invalid message."""
         counted = self._counted(peer, topic)
         if counted is not None:
             self._peers[peer].least = None
@@ -162,7 +162,7 @@ class Scorer:
             self._retained.blame(peer)
 
     def penalise_slow(self, peer: PeerId, count: float = 1.0) -> None:
-        """Messages to the peer were dropped because it was too slow to take them."""
+        """Count messages to a peer that were dropped because it was too slow."""
         _check(count, 0)
         found = self._peers.get(peer)
         if found is not None:
@@ -170,7 +170,7 @@ class Scorer:
             found.score = found.least = None
 
     def set_application_score(self, peer: PeerId, score: float) -> None:
-        """The application's opinion (P5), also of peers that are not here yet; 0 is none."""
+        """Set the application's score of a peer (P5), also before it connects; 0 is neutral."""
         _check(score, -MAX_COUNT)
         if score:
             self._application[peer] = float(score)
@@ -180,7 +180,7 @@ class Scorer:
             self._peers[peer].score = self._peers[peer].least = None
 
     def set_topic_parameters(self, topic: TopicId, numbers: TopicNumbers) -> None:
-        """Change what a topic counts, from now on; smaller caps hold at once (COUNTER-3)."""
+        """Change the parameters of a topic from now on. Smaller caps apply at once (COUNTER-3)."""
         self._topics[topic] = numbers
         for found in self._peers.values():
             if topic in found.topics:
@@ -188,7 +188,7 @@ class Scorer:
                 found.topics[topic].recap(numbers)
 
     def refresh(self, now: Micros) -> None:
-        """Let counters decay and times go on; due every `decay_interval_ms`."""
+        """Let counters decay and times in meshes grow; due every `decay_interval_ms`."""
         own = self._parameters
         for peer in self._retained.expire(now):
             self._forget(peer)
@@ -213,7 +213,7 @@ class Scorer:
         return found.score
 
     def is_graylisted(self, peer: PeerId, graylist: float, now: Micros) -> bool:
-        """Asked for every RPC. Credit only raises a score, so most often nothing needs to be summed."""
+        """Return whether a score is below `graylist`. Credit only raises a score, so usually no sum is computed."""
         found = self._peers.get(peer)
         if found is not None and found.neighbourhood == self._addresses.changes:
             least = None if self._times_are_now else found.least
@@ -244,7 +244,7 @@ class Scorer:
         )
 
     def _peer_parts(self, peer: PeerId, found: PeerCounters, now: Micros) -> Weighted:
-        """As `PeerParts` has them; a plain tuple is quicker to make."""
+        """Return the values of `PeerParts` as a plain tuple, which is faster to make."""
         own = self._parameters
         misbehaviour = score_parts.excess_square(found.misbehaviour, own.misbehaviour_threshold)
         slow = score_parts.excess(found.slow, own.slow_peer_threshold)
@@ -267,7 +267,7 @@ class Scorer:
         return score_parts.capped_topics(summed, float(self._parameters.topic_cap))
 
     def _topic_parts(self, topic: TopicId, counted: TopicCounters, now: Micros) -> Weighted:
-        """As `TopicParts` has them."""
+        """Return the values of `TopicParts`."""
         own, of_peer = self._topics[topic], self._parameters
         time = counted.time_in_mesh(of_peer, now)
         active = counted.is_active(own, of_peer, now)
@@ -282,7 +282,7 @@ class Scorer:
         )
 
     def _counted(self, peer: PeerId | None, topic: TopicId) -> TopicCounters | None:
-        """The counters of a known peer in a topic with parameters, to be changed."""
+        """Return the counters of a known peer in a topic with parameters, for a change; otherwise None."""
         found = None if peer is None else self._peers.get(peer)
         if found is None:
             return None
@@ -311,6 +311,6 @@ class Scorer:
 
 
 def _check(value: float, low: float) -> None:
-    """Wrong use by the caller raises before anything changes."""
+    """Raise for wrong use by the caller, before anything changes."""
     if not low <= value <= MAX_COUNT:
         raise ValueError(f"{value!r}: must be in {low}…{MAX_COUNT}")

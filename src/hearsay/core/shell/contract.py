@@ -1,7 +1,7 @@
 """The caller's side of a router's contract, and the errors of callers and of routers.
 
-Routers may come from outside the package. Their authors need the place in their own code, not the frames of the
-driver; it is read off the traceback."""
+Routers may be external. Their authors need the place in their own code, not the frames of the
+driver; it is taken from the traceback."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ _LIBRARY_PLACES = (
 
 
 class RouterFailed(Exception):
-    """A router raised, or asked for something impossible; the message is one line."""
+    """A router raised, or requested something impossible. The message is one line."""
 
 
 def describe_error(error: BaseException) -> str:

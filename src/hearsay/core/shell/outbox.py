@@ -1,4 +1,4 @@
-"""The outbox: what one `handle` call wants to send, packed at its end.
+"""The outbox: the parts that one `handle` call sends, which are packed into RPCs at its end.
 
 Rules (r1, "Control Message Piggybacking"; guide, "Network packets"):
 
@@ -6,8 +6,8 @@ Rules (r1, "Control Message Piggybacking"; guide, "Network packets"):
   topic and id. Nothing waits for a later call.
 * OUT-2: without coalescing, as in simsub, every part is an RPC of its own, in the same order, after what a peer must
   hear first (EXT-1).
-* OUT-3: IDONTWANT goes ahead of all else, in an RPC of its own: it is worth something only as long as the peer has
-  not sent what it is about.
+* OUT-3: IDONTWANT goes ahead of all else, in an RPC of its own: it is useful only as long as the peer has
+  not sent the message.
 
 Nearly all sends are one message, or one topic's gossip, to a few peers, who share one `Rpc`; or one part to one peer.
 These skip the packing.
@@ -76,7 +76,7 @@ class _Parcel:
         self.episub: list[EpisubPart] = []
 
     def absorb(self, whole: Send) -> None:
-        """Take over what was put into an RPC at once, without packing."""
+        """Add the parts of an RPC that was made at once, without packing."""
         rpc = whole.rpc
         for subscription in rpc.subscriptions:
             self.subscriptions[subscription.topic] = subscription
@@ -149,7 +149,7 @@ class Outbox:
         self.urgent: dict[PeerId, list[MessageId]] = {}
         """Unwanted ids by peer; empty between calls."""
         self.alone: list[Send] = []
-        """RPCs of their own, behind all else: partial messages and test messages; empty between calls."""
+        """RPCs of their own, after all others: partial messages and test messages; empty between calls."""
 
     def forward(
         self,
@@ -158,7 +158,7 @@ class Outbox:
         via: Via,
         received_from: PeerId | None,
     ) -> None:
-        """One message to all of `peers`, ascending, but the one it came from and its author."""
+        """Send a message to all of `peers`, ascending, except its sender and its author."""
         source = message.source
         rpc = _rpc((), (message,))
         vias = (via,)
@@ -175,11 +175,11 @@ class Outbox:
                 entries[peer] = _send(peer, rpc, vias)
 
     def answer(self, peer: PeerId, message: Message) -> None:
-        """A message the peer asked for with IWANT."""
+        """Send a message that the peer requested by IWANT."""
         self.send_again(peer, message, Via.IWANT)
 
     def send_again(self, peer: PeerId, message: Message, via: Via) -> None:
-        """A message that the peer requested, of any author."""
+        """Send a message that the peer requested, of any author."""
         self._parcel(peer).messages.setdefault(message.id, (message, via))
 
     def subscription(
@@ -209,7 +209,7 @@ class Outbox:
             entry.prunes = {topic: replace(prune, peers=()) for topic, prune in entry.prunes.items()}
 
     def ihave(self, peers: Iterable[PeerId], topic: TopicId, ids: tuple[MessageId, ...]) -> None:
-        """One topic's gossip to `peers`, ascending."""
+        """Send one topic's gossip to `peers`, ascending."""
         rpc = _rpc(control=_control(ihave=(_ihave(topic, ids),)))
         if not self.entries:
             self.entries = [_send(peer, rpc) for peer in peers]
@@ -237,11 +237,11 @@ class Outbox:
         self.alone.append(Send(peer, Rpc(test=ExtensionTest())))
 
     def features(self, peer: PeerId, features: Features) -> None:
-        """Features of this router, the first part that a peer receives."""
+        """Send the features of this router, the first part that a peer receives."""
         self._parcel(peer).features = (features,)
 
     def episub(self, peer: PeerId, part: EpisubPart) -> None:
-        """One of episub's parts; these keep the order in which they were said."""
+        """Send a part of episub. These parts keep the order of the calls."""
         entries = self._by_peer()
         if peer in entries:
             self._parcel(peer).episub.append(part)
@@ -253,7 +253,7 @@ class Outbox:
         return sorted(self._by_peer())
 
     def flush(self, actions: list[Action]) -> None:
-        """Append the sends to `actions` and be empty again."""
+        """Append the sends to `actions`, and empty the outbox."""
         if self.urgent:
             for peer in sorted(self.urgent):
                 actions.append(Send(peer, Rpc(control=Control(idontwant=(IDontWant(tuple(self.urgent[peer])),)))))

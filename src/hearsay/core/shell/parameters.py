@@ -27,7 +27,7 @@ MAX_COUNT = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken rule: the field it is about, what was given, and the rule in words."""
+    """A broken rule: the field, the given value, and the rule in words."""
 
     field: str
     value: object
@@ -38,7 +38,7 @@ class Violation:
 
 
 class ParameterError(ValueError):
-    """Parameters that cannot be; carries every violation."""
+    """Invalid parameters, with all violations."""
 
     def __init__(self, violations: tuple[Violation, ...]) -> None:
         super().__init__("; ".join(map(str, violations)))
@@ -55,51 +55,51 @@ class Readable(Protocol):
 
 
 def integer(default: int, low: int, high: int = MAX_COUNT) -> Any:
-    """A field that takes an integer in low … high."""
+    """Return a field for an integer in low … high."""
     return field(default=default, metadata={"low": low, "high": high})
 
 
 def milliseconds(default: int, low: int = 0) -> Any:
-    """A field that takes a time in integer milliseconds."""
+    """Return a field for a time in integer milliseconds."""
     return field(default=default, metadata={"low": low, "high": MAX_TIME_MS})
 
 
 def number(low: float, high: float, default: float = 0.0, words: str = "") -> Any:
-    """A field that takes a number in low … high; `words` say so in errors."""
+    """Return a field for a number in low … high, which `words` describe in errors."""
     return field(default=default, metadata={"low": low, "high": high, "number": True, "words": words})
 
 
 def share(default: float) -> Any:
-    """A field that takes a number between 0 and 1."""
+    """Return a field for a number between 0 and 1."""
     return number(0, 1, default)
 
 
 def table(kind: type[Readable]) -> Any:
-    """A field that takes a table of its own, or nothing."""
+    """Return a field for a table, or None."""
     return field(default=None, metadata={"table": kind})
 
 
 def pairs() -> Any:
-    """A field that takes a list of pairs of nodes' numbers."""
+    """Return a field for a list of pairs of nodes' numbers."""
     return field(default=(), metadata={"pairs": True})
 
 
 def texts() -> Any:
-    """A field that takes a list of texts."""
+    """Return a field for a list of texts."""
     return field(default=(), metadata={"texts": True})
 
 
 def choice(default: StrEnum) -> Any:
-    """A field that takes one of an enum's words."""
+    """Return a field for one of an enumeration's words."""
     return field(default=default, metadata={"choices": type(default)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Fields with rules; everything wrong is found when an object is made."""
+    """Fields with rules. All violations are found when an object is made."""
 
     owner: ClassVar[str] = "this object"
-    """Whose parameters these are, for messages."""
+    """The owner of the parameters, for error messages."""
 
     def __post_init__(self) -> None:
         violations = tuple(self.violations())
@@ -124,7 +124,7 @@ class Parameters:
             yield from self.cross_rules()
 
     def cross_rules(self) -> Iterator[Violation]:
-        """Rules between fields; asked only when every field is in its own range."""
+        """Yield the broken rules between fields. Called only if every field is in its own range."""
         yield from ()
 
     @classmethod
@@ -133,7 +133,7 @@ class Parameters:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, object]) -> Self:
-        """Build from plain values, words standing for choices. Unknown names are violations too."""
+        """Return an object from plain values, with words for choices. Unknown names are violations, too."""
         known = {declared.name: declared for declared in fields(cls)}
         unknown = tuple(
             Violation(name, value, f"is not a parameter of {cls.owner}; {_nearest(name, tuple(known))}")
@@ -160,7 +160,7 @@ class Parameters:
         return built
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain values, as a scenario file writes them; tables that are not there are left out."""
+        """Return plain values, as in a scenario file, without tables that are None."""
         plain: dict[str, Any] = {}
         for declared in fields(self):
             value: Any = getattr(self, declared.name)
@@ -228,7 +228,7 @@ def merged(base: Mapping[str, object], own: Mapping[str, object]) -> dict[str, o
 
 
 def _broken(known: Mapping[str, Field[Any]], values: Mapping[str, object]) -> Iterator[Violation]:
-    """The rules of fields' own that values break."""
+    """Yield the violations of the fields' own rules."""
     for name, value in values.items():
         rule = broken_rule(known[name], value)
         if rule is not None:
@@ -236,7 +236,7 @@ def _broken(known: Mapping[str, Field[Any]], values: Mapping[str, object]) -> It
 
 
 def broken_rule(declared: Field[Any], value: object) -> str | None:
-    """The rule of a field's own that a value breaks."""
+    """Return the field's own rule that a value breaks; None if it breaks none."""
     rules = declared.metadata
     if "choices" in rules:
         return None if isinstance(value, rules["choices"]) else f"must be one of {', '.join(rules['choices'])}"
@@ -256,7 +256,7 @@ def broken_rule(declared: Field[Any], value: object) -> str | None:
 
 
 def _plain_as_declared(declared: Field[Any], value: object) -> object:
-    """A word becomes the choice it stands for, a list of a file a tuple, a table what it describes."""
+    """Return a value as declared: a word becomes its choice, a list a tuple, a table its object."""
     rules = declared.metadata
     if "table" in rules and isinstance(value, Mapping):
         return rules["table"].from_mapping(cast("Mapping[str, object]", value))
@@ -319,7 +319,7 @@ class MadePreset(Mapping[str, object]):
 
 
 def arguments(presets: Mapping[str, Values]) -> dict[str, MadePreset]:
-    """The arguments of presets, by name, each with one of those that it is for."""
+    """Return the arguments of presets by name, each with one of its presets."""
     return {preset.argument: preset for preset in presets.values() if isinstance(preset, MadePreset)}
 
 

@@ -9,13 +9,13 @@ from hearsay.core.language.sizes import SUBSCRIPTION_BYTES, TOPIC_VIEW_BYTES, le
 
 
 class PeerGroup:
-    """A set of peers that is always walked in ascending order, so that nothing depends on how it grew."""
+    """A set of peers that is always walked in ascending order, so that its history has no influence."""
 
     __slots__ = ("_ordered", "members")
 
     def __init__(self) -> None:
         self.members: set[PeerId] = set()
-        """For looking up, not for walking or changing."""
+        """Only for lookups, not for iteration or changes."""
         self._ordered: tuple[PeerId, ...] | None = ()
 
     @property
@@ -25,7 +25,7 @@ class PeerGroup:
         return self._ordered
 
     def add(self, peer: PeerId) -> bool:
-        """True when the peer is new here."""
+        """Add a peer. Returns True if it is new."""
         if peer in self.members:
             return False
         self.members.add(peer)
@@ -33,7 +33,7 @@ class PeerGroup:
         return True
 
     def discard(self, peer: PeerId) -> bool:
-        """True when the peer was here."""
+        """Remove a peer. Returns True if it was a member."""
         if peer not in self.members:
             return False
         self.members.remove(peer)
@@ -59,7 +59,7 @@ class ConnectedPeer:
         self.id = peer
         self.address = address
         self.outbound = outbound
-        """This side dialled."""
+        """True if this side dialled."""
         self.protocol = protocol
         self.native = native
         self.topics: set[TopicId] = set()
@@ -73,7 +73,7 @@ def subscription_bytes(topic: TopicId) -> int:
 
 
 _NO_PEERS = PeerGroup()
-"""Most topics have peers of one sort only. Never changed."""
+"""Shared empty group, since most topics have peers of one sort only. Never changed."""
 
 
 class TopicPeers:
@@ -114,7 +114,7 @@ class PeerBook:
 
     def __init__(self) -> None:
         self.topic_bytes = 0
-        """Memory of the subscriptions of all peers, and of the views made of them."""
+        """Memory of the subscriptions of all peers, and of the views that contain them."""
         self.connected: dict[PeerId, ConnectedPeer] = {}
         self.topics: dict[TopicId, TopicPeers] = {}
 

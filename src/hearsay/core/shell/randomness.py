@@ -101,14 +101,14 @@ def _key_of_text(identifier: str | bytes) -> int:
 
 
 def key_of(identifier: Identifier) -> int:
-    """The 64-bit key of a peer, topic or message id."""
+    """Return the 64-bit key of a peer, topic or message id."""
     if isinstance(identifier, int):
         return identifier & MASK
     return _key_of_text(identifier)
 
 
 class Randomness:
-    """The one source of chance of a run: a seed, asked by purpose."""
+    """The only source of randomness of a run: a seed, with draws by purpose."""
 
     __slots__ = ("_bases", "seed")
 
@@ -117,22 +117,22 @@ class Randomness:
         self._bases = {purpose: extend(purpose, seed) for purpose in Purpose}
 
     def draw(self, purpose: Purpose, *words: int) -> int:
-        """A 64-bit draw for these words."""
+        """Return a 64-bit draw for these words."""
         state = self._bases[purpose]
         for word in words:
             state = extend(state, word)
         return state
 
     def below(self, bound: int, purpose: Purpose, *words: int) -> int:
-        """A draw from 0 … bound-1."""
+        """Return a draw from 0 … bound-1."""
         return ((self.draw(purpose, *words) >> 32) * bound) >> 32
 
     def chance(self, millionths: int, purpose: Purpose, *words: int) -> bool:
-        """True in `millionths` of a million cases."""
+        """Return True in `millionths` of a million cases."""
         return ((self.draw(purpose, *words) >> 32) * 1_000_000) >> 32 < millionths
 
     def distinct(self, count: int, bound: int, exclude: int, purpose: Purpose, *words: int) -> list[int]:
-        """`count` distinct draws from 0 … bound-1 other than `exclude` (-1 excludes nothing), in drawing order.
+        """Return `count` distinct draws from 0 … bound-1 except `exclude` (-1 excludes none), in drawing order.
 
         Draws are repeated until new, which suits a few out of many.
         """
@@ -148,7 +148,7 @@ class Randomness:
 
 
 def sample(state: int, candidates: Sequence[T], count: int) -> list[T]:
-    """`count` of `candidates` without replacement, in the candidates' order; all when there are no more.
+    """Return `count` of `candidates` without replacement, in the candidates' order; all if there are no more.
 
     `candidates` must be in ascending order, so that equal sets give equal samples. `state` is a draw.
     """
@@ -161,7 +161,7 @@ def sample(state: int, candidates: Sequence[T], count: int) -> list[T]:
 
 
 def sample_indices(state: int, size: int, count: int) -> list[int]:
-    """Floyd's sample of `count` indices out of `size`, ascending; 0 <= count < size."""
+    """Return Floyd's sample of `count` indices out of `size`, ascending; 0 <= count < size."""
     chosen: set[int] = set()
     word = 0
     halves = 0

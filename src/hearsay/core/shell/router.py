@@ -1,6 +1,6 @@
 """The shell that all routers share: `Router`.
 
-Rules, with where they come from:
+Rules, with their sources:
 
 * SHELL-1: Hello on connect with all subscriptions; SUBSCRIBE and UNSUBSCRIBE to all peers on change; per-peer topic
   views, forgotten on disconnect (r1, "ambient peer discovery"; guide, "Subscribing and unsubscribing").
@@ -17,7 +17,7 @@ Rules, with where they come from:
   Excess parts are dropped and traced.
 * SHELL-7: An IDONTWANT (v1.2) that the router does not know is counted and not acted on.
 
-Theory: a router is a pure state machine. `handle(event, now)` returns the actions in order and does nothing else;
+Theory: a router is a pure state machine. `handle(event, now)` returns the actions in order, without other effects;
 `deadline()` names the next time a `TimerFired` is due. A *strategy* chooses the receivers of messages and has its
 own upkeep. Wrong use by the caller raises `UsageError` before anything changes; wrong input of a peer never
 raises, it is dropped and traced.
@@ -101,7 +101,7 @@ _BETWEEN_CALLS: list[Action] = []
 
 
 class Router:
-    """One node's router: the shared shell around a strategy."""
+    """The router of one node: the shared shell around a strategy."""
 
     def __init__(self, node: PeerId, strategy: Strategy, randomness: Randomness, now: Micros = 0) -> None:
         self.node = node
@@ -117,12 +117,12 @@ class Router:
         self.outbox = Outbox(self.parameters.coalesce)
         self.actions = _BETWEEN_CALLS
         self._missed: set[PeerId] = set()
-        """Connected peers for which an RPC failed to leave, and none has left since."""
+        """Connected peers to which an RPC was not sent, and none has been sent since."""
         self.seen = strategy.new_seen_cache()
         self.known = self.seen.known
         """The ids in the seen cache, for lookups."""
         self._expire_us = now
-        """When the seen cache has something to forget, at the earliest."""
+        """Earliest time at which an id in the seen cache may expire."""
         self._filter = subscription_filter(self.parameters)
         self._max_messages = self.parameters.max_messages_per_rpc
         self._validate = self.parameters.validate
@@ -136,10 +136,10 @@ class Router:
         self._scoring = strategy.scoring
         self._features = strategy.features
         self._looks_closer = not (self._scoring is None and self._features is None and self._filter is None)
-        """True if an RPC is filtered before it is handled; most routers take it as it is."""
+        """True if an RPC is filtered before it is handled, which most routers do not need."""
 
     def handle(self, event: Event, now: Micros) -> list[Action]:
-        """One event in, the actions it causes out, in order."""
+        """Handle an event, and return its actions in order."""
         if now < self.now:
             raise UsageError(f"time goes backwards: {now} after {self.now}")
         actions: list[Action] = []
@@ -214,14 +214,14 @@ class Router:
             self.drop(sender.id, partial_kind(partial), 1, Reason.UNSUPPORTED)
 
     def _send_off(self, actions: list[Action]) -> None:
-        """The end of a call: what it wants to send comes last among its actions."""
+        """End a call: its sends come last among its actions."""
         if self._missed and self.outbox.entries:
             self._say_again([peer for peer in self.outbox.peers() if peer in self._missed])
         self.outbox.flush(actions)
         self.actions = _BETWEEN_CALLS
 
     def _say_again(self, peers: list[PeerId]) -> None:
-        """Add what did not leave to RPCs that go to these peers anyway."""
+        """Add parts that were not sent to the RPCs that now go to these peers."""
         self._missed.difference_update(peers)
         self._announcements.say_again(peers)
         self.strategy.say_again(peers)
@@ -282,12 +282,12 @@ class Router:
                 scoring.feedback(event.peer, event.topic, event.useful)
 
     def deadline(self) -> Micros | None:
-        """When the next `TimerFired` is due."""
+        """Return the time of the next `TimerFired`."""
         return self.due
 
     @property
     def due(self) -> Micros | None:
-        """The deadline: the time that the strategy set, or an earlier one of the shell."""
+        """Return the deadline: the time that the strategy set, or an earlier one of the shell."""
         announced = self._announcements.due
         if announced is None:
             return self._due
@@ -299,7 +299,7 @@ class Router:
         self.due_moved = True
 
     def draw(self, purpose: Purpose, topic: TopicId, *words: int) -> int:
-        """This node's draw for a topic: a hash of (seed, purpose, node, topic, words)."""
+        """Return this node's draw for a topic: a hash of (seed, purpose, node, topic, words)."""
         state = self._states.get((purpose, topic))
         if state is None:
             state = self._states[purpose, topic] = self.randomness.draw(purpose, self.key, key_of(topic))
@@ -312,11 +312,11 @@ class Router:
         return self._filter is None or self._filter.allows(topic)
 
     def inspect(self) -> RouterState:
-        """The state as the guide's table."""
+        """Return the state as the guide's table."""
         return router_state(self, self.strategy)
 
     def state_size(self, now: Micros) -> StateSize:
-        """Entries and bytes of the guide's table at a time, for the question of simplicity."""
+        """Return the entries and bytes of the guide's table at a time."""
         self.now = now
         return size_of_state(self, self.strategy, now)
 
@@ -364,7 +364,7 @@ class Router:
         self.actions.append(TopicLeft(topic))
 
     def _send_failed(self, peer: PeerId, rpc: Rpc) -> None:
-        """Subscriptions and mesh links are said again; messages and gossip are lost."""
+        """Repeat subscriptions and mesh links of an RPC that was not sent. Its messages and gossip are lost."""
         self._missed.add(peer)
         if rpc.subscriptions:
             self._announcements.not_sent(peer, rpc.subscriptions)
@@ -389,7 +389,7 @@ class Router:
         self.strategy.publish(message)
 
     def _receive_new(self, sender: PeerId, message: Message, accepted: bool) -> None:
-        """The first copy of a message, as far as the seen cache knows."""
+        """Handle the first copy of a message, by the seen cache."""
         verdict = first_copy(
             message.topic in self.joined,
             message.source == self.node,
@@ -415,7 +415,7 @@ class Router:
             self._reject(message, sender, Reason(verdict))
 
     def unknown(self, ids: Iterable[MessageId]) -> list[MessageId]:
-        """Those of `ids` that the seen cache does not know."""
+        """Return the `ids` that are not in the seen cache."""
         if self.now >= self._expire_us:
             self._expire()
         known = self.known
@@ -449,5 +449,5 @@ class Router:
         self.strategy.accepted(message, sender)
 
     def drop(self, peer: PeerId, kind: PartKind, count: int, reason: Reason, topic: TopicId | None = None) -> None:
-        """Report parts of a received RPC that are not acted on."""
+        """Report parts of a received RPC that are not handled."""
         self.actions.append(PartDropped(peer, kind, count, reason, topic))

@@ -12,7 +12,7 @@ message is acted on. Two caches have one interface:
 Ids enter in the order of time, so the oldest is the first in a queue and forgetting costs a constant per id. Most
 received messages are duplicates, so the shell looks into `known` itself, after `expire` whenever that is due.
 
-`Windows` keeps things by the heartbeat in which they came, for caches that forget by heartbeats."""
+`Windows` keeps items by the heartbeat in which they came, for caches that forget by heartbeats."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Windows(Generic[T]):
     def __init__(self) -> None:
         self._beat = 0
         self._windows: deque[tuple[int, list[T]]] = deque()
-        """Ascending, each with the beat in which it was open."""
+        """In ascending order, each with the beat in which it was open."""
 
     def append(self, thing: T) -> None:
         """Add to the open window."""
@@ -45,7 +45,7 @@ class Windows(Generic[T]):
             windows.append((self._beat, [thing]))
 
     def shift(self, keep: int) -> list[T]:
-        """Close the open window; returns what is older than the last `keep` windows, the new one included."""
+        """Close the open window. Returns the items older than the last `keep` windows, the new one included."""
         self._beat += 1
         windows = self._windows
         if windows and windows_left(self._beat - windows[0][0], keep) <= 0:
@@ -63,11 +63,11 @@ class Windows(Generic[T]):
         return found
 
     def __iter__(self) -> Iterator[T]:
-        """Everything, the oldest first."""
+        """Yield all items, the oldest first."""
         return (thing for _, things in self._windows for thing in things)
 
     def popleft(self) -> T:
-        """Take out the oldest thing; there must be one."""
+        """Remove and return the oldest item; there must be one."""
         _, things = self._windows[0]
         oldest = things.pop(0)
         if not things:
@@ -86,7 +86,7 @@ class SeenEntry:
 
 
 FirstCopy: TypeAlias = tuple[MessageId, Micros, PeerId | None]
-"""An id, when its first copy came, and who sent it."""
+"""An id, the time of its first copy, and the sender."""
 
 
 class SeenCache:
@@ -101,7 +101,7 @@ class SeenCache:
         """The remembered ids since the last `expire`; only for lookups."""
 
     def expire(self, now: Micros) -> Micros:
-        """Forget what is too old; return a time before which there is nothing more to forget."""
+        """Forget old ids. Returns a time before which no further id expires."""
         return NEVER
 
     def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
@@ -130,7 +130,7 @@ class SeenCache:
 
 
 def entries(seen: SeenCache, now: Micros) -> list[SeenEntry]:
-    """All that is remembered, the oldest first."""
+    """Return all remembered ids, the oldest first."""
     seen.expire(now)
     return [SeenEntry(*first) for first in seen.first_copies()]
 

@@ -1,6 +1,6 @@
 """The interface between the shared shell and a router's own part: `Shell`, `ControlHandlers` and `Strategy`.
 
-A strategy decides to which peers messages go, and does its own upkeep. It reads peers, topics and the time from the
+A strategy decides which peers get messages, and does its own upkeep. It reads peers, topics and the time from the
 shell, sends by putting parts into the outbox, reports by appending actions, and sets `due` when it wants a timer. A
 router written outside the package subclasses `Strategy` (or a router of this package) and plugs in by import path;
 see `docs/guide/extending.md`. Optional capabilities are objects (`capabilities.py`), and None where a router has
@@ -134,7 +134,7 @@ class Strategy(ControlHandlers, Inspection, ABC):
     dialling: Dialling = Dialling.BY_DRIVER
 
     heartbeat: Heartbeat | None = None
-    """Set if `timer_fired` is called again and again; subscriptions that were not sent are then repeated with it."""
+    """Set if `timer_fired` is called regularly; subscriptions that were not sent are then repeated with it."""
     copies: CopyListener | None = None
     scoring: PeerScoring | None = None
     features: FeatureExchange | None = None

@@ -28,7 +28,7 @@ class SubscriptionFilter:
         self._names = frozenset[TopicId](parameters.allowed_topics)
         globs = [translate(name) for name in parameters.allowed_topics if any(char in name for char in "*?[")]
         self._matches = re.compile("|".join(globs)).match if globs else None
-        """Peers choose the names. A glob takes a time that is proportional to its length times the name's."""
+        """Peers choose the names, so a match takes time proportional to the glob's length times the name's."""
         self._max_per_rpc = parameters.max_subscriptions_per_rpc
 
     def allows(self, topic: TopicId) -> bool:
@@ -65,7 +65,7 @@ def subscription_filter(parameters: RouterParameters) -> SubscriptionFilter | No
 def receive_subscriptions(
     shell: Shell, strategy: Strategy, sender: ConnectedPeer, changes: tuple[Subscription, ...]
 ) -> None:
-    """Act on the subscriptions of one RPC, as far as there is room for them."""
+    """Handle the subscriptions of one RPC, as far as there is room for them."""
     refused: dict[Reason, int] = {}
     for change in changes:
         if not change.subscribe:
@@ -109,7 +109,7 @@ class Announcements:
         """Time at which these are repeated, in a router without a heartbeat."""
 
     def greet(self, peer: ConnectedPeer) -> None:
-        """Send the hello: the joined topics."""
+        """Send the hello, which has the joined topics."""
         if self._strategy.parameters.hello:
             for topic in sorted(self._shell.joined):
                 self._say(peer, topic, True)
