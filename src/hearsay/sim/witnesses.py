@@ -88,7 +88,7 @@ class Witnesses:
         return cls(plan, sample(state, range(plan.scenario.network.nodes), CHECKED_NODES))
 
     def take(self, rows: Rows) -> Rows:
-        """Keep what concerns the witnesses; return the rows without notes."""
+        """Keep the rows and notes of the witnesses; return all rows without notes."""
         self._kept.append(rows[self._is_witness[rows[:, _PEER]]])
         return rows[rows[:, _EVENT] >= 0]
 
@@ -120,7 +120,7 @@ class Repetition:
     calls: int
     rows: int
     difference: Difference | None
-    """Between what the array engine's nodes did and what real routers do."""
+    """The difference between the array engine's nodes and real routers; None if they agree."""
     broken: tuple[str, ...]
     """Invariants that the real routers break."""
     late_timers: tuple[str, ...]
@@ -136,7 +136,7 @@ class Repetition:
 
 
 def _of_routers(rows: Rows, plan: Plan) -> Rows:
-    """The actions of the routers: without what befell them, what befell their copies, and what the links decide."""
+    """Return the rows of the routers' own actions, without rows and times that faults or links decide."""
     events, kinds = rows[:, _EVENT], rows[:, _KIND]
     left = (events == TraceEvent.DROP_RPC) & (rows[:, _REASON] == Reason.QUEUE_FULL)
     own = (events >= 0) & ~np.isin(events, _NOT_A_ROUTERS) & (left | (events != TraceEvent.DROP_RPC))
@@ -191,7 +191,7 @@ class _Replay:
         self._engine = _Engine(plan, recorder, self.checker)
         self._engine.queue.buckets.clear()
         self._leaving: list[Entry] = []
-        """When uplinks are free."""
+        """Queue entries for the times at which uplinks are free."""
         self._messages = {
             each.message: Message(each.message, plan.topics[each.topic], bytes(each.size_bytes), each.publisher)
             for each in plan.publications
@@ -203,7 +203,7 @@ class _Replay:
         return np.array(self._rows, dtype=np.int64).reshape(-1, 13)
 
     def node(self, number: int, notes: NDArray[np.int64]) -> None:
-        """All calls of one node, and samples of its scores where such rows stand among the notes."""
+        """Repeat all calls of one node, and sample its scores where the notes have such rows."""
         samples = notes[:, _EVENT] == TraceEvent.SCORE
         begins = np.flatnonzero(np.diff(np.where(samples, notes[:, _TIME], -1), prepend=-1)).tolist()
         for begin, end in pairwise([0, *begins, len(notes)]):
@@ -345,7 +345,7 @@ def _tree_part(kind: int, topic: str, ids: list[int]) -> EpisubPart:
 
 
 def _calls(notes: list[list[int]]) -> Iterator[tuple[list[int], list[tuple[list[int], list[int]]]]]:
-    """Each call with its parts, and each part with its ids."""
+    """Yield each call with its parts, and each part with its ids."""
     number = 0
 
     def call_of(line: list[int]) -> int:
