@@ -17,7 +17,7 @@ def test_rules_that_are_cited_are_there():
     text = "".join(path.read_text(encoding="utf-8") for path in CORE.rglob("*.py"))
     stated = set(re.findall(r"^ *\* ([A-Z0-9]+-[0-9]+): ", text, re.MULTILINE))
     cited = {causes.of_reason(reason).rule for reason in Reason} | set(RULES.values()) | {"GOSSIP-1"}
-    cited |= {causes.of_fate(fate).rule for fate in Fate if fate is not Fate.ARRIVED}
+    cited |= {causes.OF_FATE[fate].rule for fate in Fate if fate is not Fate.ARRIVED}
     assert cited - {None} <= stated
 
 

@@ -12,7 +12,7 @@ import click
 from hearsay.cli.analysis import analyzed_on_spark, failures_in_one_line, load_readable, show_answers, store_session
 from hearsay.cli.arguments import GivenPlace, Real, require_distinct
 from hearsay.cli.ending import CommandFailed, WrongInput
-from hearsay.cli.spark_steps import counted, spark_options, start_spark_ahead
+from hearsay.cli.spark_steps import counted, say, spark_options, start_spark_ahead
 from hearsay.extras import require_extra
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def follow(options: dict[str, Any], window_us: int | None) -> None:
                     is_claimed = True
 
             def session(rows: int) -> SparkSession:
-                started = opened.enter_context(spark_session(where, rows, _say))
+                started = opened.enter_context(spark_session(where, rows, say))
                 opened.enter_context(failures_in_one_line())
                 return started
 
@@ -170,9 +170,9 @@ def follow(options: dict[str, Any], window_us: int | None) -> None:
                 load_manifest(source.path)
             own_output()
             follower = Follower(
-                spark or session(_rows_so_far(source.path)), source, output, window_us, _say, dict(where.conf)
+                spark or session(_rows_so_far(source.path)), source, output, window_us, say, dict(where.conf)
             )
-            _say(f"following {source}")
+            say(f"following {source}")
             while (run := follower.tick()) is None or not options["until_complete"]:
                 waiting.wait(options["interval"])
                 own_output()
@@ -188,7 +188,3 @@ def follow(options: dict[str, Any], window_us: int | None) -> None:
 def _rows_so_far(path: Path) -> int:
     """Return the estimated number of rows. A row takes about seven bytes."""
     return sum(file.stat().st_size for file in path.glob("trace/class=*/part-*.parquet")) // 7
-
-
-def _say(text: str) -> None:
-    click.echo(f"spark: {text}", err=True)

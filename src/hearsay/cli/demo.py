@@ -14,7 +14,6 @@ from hearsay.cli.ending import CommandFailed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hearsay.trace.folder.own_folders import OwnFolder
 
 REPORT = "report.html"
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
@@ -37,11 +36,15 @@ def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Non
     from hearsay.pipeline.output.folders import Folder
     from hearsay.pipeline.output.outputs import claimed_outputs
     from hearsay.pipeline.spark.place import Where
+    from hearsay.report.html import require_report_or_nothing
     from hearsay.report.write import write_report
+    from hearsay.trace.folder.own_folders import Holds, claim
 
     require_spark_at(Where())
     started = monotonic()
-    own = _own_folder(out)
+    page = out / REPORT
+    own = claim(out, Holds.DEMO)
+    require_report_or_nothing(page)
     click.echo(f"{nodes} nodes, 10 dials each, {messages} messages, {loss:.0%} of the messages and gossip lost")
     folders = _simulate(nodes, messages, loss, seed, out)
     simulated = monotonic()
@@ -52,7 +55,6 @@ def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Non
     with claimed_outputs({run.name: run.path for run in runs.values()}, outputs):
         lines = analyzed_on_spark(Where(), [*runs.values()], outputs)
     analysed = monotonic()
-    page = out / REPORT
     write_report(folders, page)
     own.release()
     click.echo(answers_text(lines))
@@ -60,16 +62,6 @@ def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Non
         f"\nsimulated in {simulated - started:.0f} s, analysed on Spark in {analysed - simulated:.0f} s, "
         f"{monotonic() - started:.0f} s in all\nreport: {page.resolve()}"
     )
-
-
-def _own_folder(out: Path) -> OwnFolder:
-    """Claim the demo's folder. It has a run for each router; the next demo replaces them."""
-    from hearsay.report.html import require_report_or_nothing
-    from hearsay.trace.folder.own_folders import Holds, claim
-
-    own = claim(out, Holds.DEMO)
-    require_report_or_nothing(out / REPORT)
-    return own
 
 
 def _simulate(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Sequence[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -33,11 +34,11 @@ def command(run: Path, message: str | None, node: str | None, missing: bool, out
         raise WrongInput("--message is missing: --node, --missing and --out are about one message")
     require_extra("sim")
     if message is None:
-        from hearsay.explain.latest import latest_json, latest_messages, latest_text
+        from hearsay.explain.latest import latest_messages, latest_text
 
         messages = latest_messages(run)
         if as_json:
-            print_json(latest_json(messages), allow_nan=False)
+            print_json({"messages": [asdict(each) for each in messages]}, allow_nan=False)
         else:
             click.echo(f"{latest_text(messages)}\n\nhearsay explain {run} --message M explains one of them.")
         return

@@ -18,12 +18,11 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from time import monotonic
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     import asyncio
 
-Handler: TypeAlias = Callable[[int, FrameType | None], object]
 
 WORDS = {
     number: word

@@ -128,7 +128,7 @@ def command(**options: Any) -> None:
 
 
 def given_scenario(options: dict[str, Any]) -> Scenario:
-    from hearsay.sim.scenario.scenario_file import load_scenario
+    from hearsay.sim.scenario.scenario_file import load_scenario, preset_names
 
     overrides = settings_of(options["overrides"])
     for flag, key in (
@@ -143,16 +143,10 @@ def given_scenario(options: dict[str, Any]) -> Scenario:
             overrides.append((key, str(options[flag])))
     if options["scenario"] is not None and options["preset"] is not None:
         raise WrongInput('give a scenario file or --preset, not both (a file may say preset = "…")')
-    _require_file(options["scenario"])
-    return load_scenario(options["scenario"], options["preset"], overrides, router=options["router"])
-
-
-def _require_file(given: Path | None) -> None:
-    """Name the option that was meant when a preset's name is given as a file."""
-    from hearsay.sim.scenario.scenario_file import preset_names
-
+    given: Path | None = options["scenario"]
     if given is not None and str(given) in preset_names() and not given.exists():
         raise WrongInput(f"{given}: no such file; did you mean --preset {given}?")
+    return load_scenario(given, options["preset"], overrides, router=options["router"])
 
 
 def _run(

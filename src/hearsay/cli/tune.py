@@ -75,6 +75,7 @@ def command(**options: Any) -> None:
 
 def _asked(options: dict[str, Any]) -> tuple[Tuning, str]:
     """Return the tuning and its file."""
+    from hearsay.sim.scenario.scenario_file import preset_names
     from hearsay.sim.scenario.tables import read_text
     from hearsay.studies.tuning.tune_file import declared_tuning, load_tuning
 
@@ -90,20 +91,13 @@ def _asked(options: dict[str, Any]) -> tuple[Tuning, str]:
         if options[given]:
             raise WrongInput(f"{option} needs --vary: a file says by itself what is searched")
     path = Path(options["what"])
-    _require_tuning(path)
+    if str(path) in preset_names() and not path.exists():
+        raise WrongInput(f"{path}: is a preset; say what is searched, --vary SECTION.KEY=VALUES and --aim FIGURE")
     return load_tuning(path, changes).with_settings(settings), read_text(path)
 
 
 _CHANGES = ("seeds", "fresh_seeds", "final_seeds", "runs", "search_seed", "engine")
 """Options that replace keys of the file."""
-
-
-def _require_tuning(path: Path) -> None:
-    """Reject a preset, which has no axes to search."""
-    from hearsay.sim.scenario.scenario_file import preset_names
-
-    if str(path) in preset_names() and not path.exists():
-        raise WrongInput(f"{path}: is a preset; say what is searched, --vary SECTION.KEY=VALUES and --aim FIGURE")
 
 
 def _run(found: Sequence[Space], folder: StudyFolder, where: Where, *, again: bool) -> Tuned:

@@ -29,7 +29,7 @@ _REASONS = {
     Reason.GATED: Cause("the gater dropped the messages of the sender", "GATER-2"),
     Reason.FILTERED: Cause("the node does not allow this topic", "SHELL-8"),
 }
-_FATES = {
+OF_FATE = {
     Fate.LOST: Cause("lost on the way", None),
     Fate.UNREACHABLE: Cause("lost: the node or the connection was down", None),
     Fate.UNDER_WAY: Cause("in flight when the run ended", None),
@@ -61,11 +61,6 @@ def of_reason(reason: int) -> Cause:
     except ValueError:
         return Cause("not used, for an unknown reason", None)
     return _REASONS.get(known, Cause(f"not used: {wire_name(known).replace('_', ' ')}", None))
-
-
-def of_fate(fate: Fate) -> Cause:
-    """Return the cause for a copy that did not arrive."""
-    return _FATES[fate]
 
 
 def of_copy(copy: Copy) -> str | None:

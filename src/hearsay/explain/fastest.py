@@ -209,7 +209,7 @@ def _copy_over(message: Message, hop: FastHop) -> Copy | None:
 
 def _why_missed(message: Message, hop: FastHop, copy: Copy | None) -> Cause:
     if copy is not None and copy.fate is not Fate.ARRIVED:
-        return causes.of_fate(copy.fate)
+        return causes.OF_FATE[copy.fate]
     if copy is not None:
         sent_later_us, later_us = (copy.sent_us or hop.sent_us) - hop.sent_us, (copy.arrived_us or 0) - hop.arrived_us
         delay = "it was sent later" if 2 * sent_later_us > later_us else "it took longer"

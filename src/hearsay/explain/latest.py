@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +71,6 @@ def latest_text(messages: list[LatestMessage]) -> str:
         for each in messages
     ]  # fmt: skip
     return table_text(_HEAD, rows, left=4)
-
-
-def latest_json(messages: list[LatestMessage]) -> dict[str, Any]:
-    return {"messages": [asdict(each) for each in messages]}
 
 
 def _latest_rows(run: RunFacts) -> ColumnArrays:

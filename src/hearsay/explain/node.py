@@ -123,7 +123,7 @@ def sent_to(
 
 def _outcome(message: Message, copy: Copy, had_us: int | None, unread: PairEvents) -> Cause:
     if copy.fate is not Fate.ARRIVED or copy.arrived_us is None:
-        return causes.of_fate(copy.fate)
+        return causes.OF_FATE[copy.fate]
     rejects, model = message.history.rejects, message.model
     there = rejects.between(copy.receiver, copy.sender)
     after_us = rejects.time_us[there] - copy.arrived_us

@@ -38,7 +38,7 @@ from hearsay.sim.scenario.routers import Population
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.sim.scenario.toml_text import Document, KeyPath, parse_file
+from hearsay.sim.scenario.toml_text import Document, parse_file
 from hearsay.sim.scenario.workload import TimedKind
 from hearsay.text.escape import shown_value
 
@@ -185,7 +185,7 @@ TABLES = ("score", "expect")
 def read_subject(path: Path) -> Subject:
     """Return the subject of a file; raise `ScenarioError` with all mistakes."""
     document, paths = parse_file(path)
-    lines = {_dotted(key): line for key, line in paths.items()}
+    lines = {".".join(map(str, key)): line for key, line in paths.items()}
     if not document.keys() & set(TABLES):
         return subject_of_scenario(load_scenario(path), str(path), lines)
     problems = [
@@ -263,8 +263,3 @@ def _tables(given: object, wrong: list[Violation]) -> Iterator[tuple[int, Mappin
             yield number, cast("Mapping[str, object]", table)
         else:
             wrong.append(Violation(f"topics.{number}", table, "must be a table, as in [[expect.topics]]"))
-
-
-def _dotted(path: KeyPath) -> str:
-    """Return a key in the form of parameters: `score.topics.0.topic_weight`."""
-    return ".".join(map(str, path))

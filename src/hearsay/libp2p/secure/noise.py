@@ -250,9 +250,7 @@ class Channel:
 class Handshake:
     """One side of the handshake. It is over when `channel` is not None."""
 
-    def __init__(
-        self, identity: PrivateKey, initiator: bool, expected: peer_id.PeerId | None = None, xx: XX | None = None
-    ) -> None:
+    def __init__(self, identity: PrivateKey, initiator: bool, expected: peer_id.PeerId | None = None) -> None:
         self.channel: Channel | None = None
         self.leftover = b""
         """Bytes after the handshake, for the channel to open."""
@@ -260,7 +258,7 @@ class Handshake:
         self._expected = expected
         self._own = peer_id.peer_id_of(identity.public)
         static = X25519PrivateKey.generate()
-        self._xx = xx or XX(initiator, static)
+        self._xx = XX(initiator, static)
         signed = SIGNATURE_PREFIX + static.public_key().public_bytes_raw()
         self._payload = bytes_field(1, identity.public.encoded) + bytes_field(2, identity.sign(signed))
         self._peer: peer_id.PeerId | None = None
