@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kills import JVM, descendants, ends_within, find
+from kills import JVM, all_processes, command_line, descendants, ends_within, find, read
 from prepared_commands import servers
 
 MARK = "HEARSAY_STARTED_BY"
@@ -50,10 +50,6 @@ def marked() -> set[int]:
     return found - {os.getpid(), *servers(), *jvm_of_this_process()}
 
 
-def all_processes() -> list[int]:
-    return [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdecimal()]
-
-
 def jvm_of_this_process() -> list[int]:
     """PySpark never ends its JVM, and the JVM never ends its workers."""
     jvm = find(os.getpid(), JVM)
@@ -61,19 +57,10 @@ def jvm_of_this_process() -> list[int]:
 
 
 def line_of(pid: int) -> str:
-    command = read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")
     test = next(
         (value for value in read(pid, "environ").split(b"\0") if value.startswith(b"PYTEST_CURRENT_TEST")), b""
     )
-    return f"process {pid}: {command[:120]} ({test.decode(errors='replace').partition('=')[2]})"
-
-
-def read(pid: int, name: str) -> bytes:
-    """Return nothing when the process has ended or is another user's."""
-    try:
-        return Path(f"/proc/{pid}/{name}").read_bytes()
-    except OSError:
-        return b""
+    return f"process {pid}: {command_line(pid)[:120]} ({test.decode(errors='replace').partition('=')[2]})"
 
 
 def ports() -> set[int]:

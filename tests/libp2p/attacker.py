@@ -43,6 +43,20 @@ class Attacker:
     def send(self, *frames):
         self.writer.write(self.channel.seal(b"".join(frames)))
 
+    @classmethod
+    async def taking_nothing(cls, host):
+        """Return an attacker that reads nothing of what waits for it, and the connection; `/hold` is its protocol."""
+        held = []
+        host.handle("/hold", held.append)
+        attacker = await (await cls.connect(host, receive_buffer=4096)).upgrade()
+        attacker.writer.transport.pause_reading()
+        attacker.send(opening(1, "/hold"), frame(FrameType.WINDOW_UPDATE, 0, 1, 1 << 30))
+        while not held:
+            await asyncio.sleep(0)
+        (connection,) = host.connections.values()
+        held[0].write(bytes(8 << 20))
+        return attacker, connection
+
     async def until_closed(self):
         """Return all that the host still sends, as plaintext."""
         said = b""

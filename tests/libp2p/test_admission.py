@@ -9,14 +9,13 @@ import socket
 from contextlib import ExitStack
 
 import pytest
-from attacker import PROTOCOL_ERROR, Attacker, frame, opening
+from attacker import PROTOCOL_ERROR, Attacker
 from one_host import with_host
 
 from hearsay import listener
 from hearsay.libp2p.host.host import Host, HostLimits
 from hearsay.libp2p.host.node_host import AdmissionLimits, fitted
 from hearsay.libp2p.mux.multistream import Upgrade
-from hearsay.libp2p.mux.yamux_frames import FrameType
 from hearsay.libp2p.names.errors import DialError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of
@@ -135,16 +134,9 @@ async def test_bytes_that_a_busy_loop_has_not_read_keep_a_handshake_among_silent
 @limited(max_connections=4, reserved_for_dials=0, max_handshakes=2)
 async def test_connections_that_are_ending_give_way_to_a_newcomer(host):
     """Their peers do not take what was sent to them, so they keep their sockets for a while."""
-    held, crowd = [], []
-    host.handle("/hold", held.append)
+    crowd = []
     for _ in range(6):
-        greedy = await (await Attacker.connect(host, receive_buffer=4096)).upgrade()
-        greedy.writer.transport.pause_reading()
-        greedy.send(opening(1, "/hold"), frame(FrameType.WINDOW_UPDATE, 0, 1, 1 << 30))
-        while not held:
-            await asyncio.sleep(0)
-        (connection,) = host.connections.values()
-        held.pop().write(bytes(8 << 20))
+        greedy, connection = await Attacker.taking_nothing(host)
         while not connection._transport.get_write_buffer_size():
             await asyncio.sleep(0)
         host.drop(connection)

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from attacker import Attacker, frame, opening
+from attacker import Attacker, frame
 from one_host import with_host
 
 from hearsay.libp2p.host.host import HostLimits
@@ -50,15 +50,7 @@ async def test_a_stopped_process_is_gone(host):
 @with_host(QUICK)
 async def test_who_talks_and_takes_nothing_is_gone(host):
     """Answers wait in the host's memory, the peer's window is open, and pings of the peer go on."""
-    held = []
-    host.handle("/hold", held.append)
-    attacker = await (await Attacker.connect(host, receive_buffer=4096)).upgrade()
-    attacker.writer.transport.pause_reading()
-    attacker.send(opening(1, "/hold"), frame(FrameType.WINDOW_UPDATE, 0, 1, 1 << 30))
-    while not held:
-        await asyncio.sleep(0)
-    (connection,) = host.connections.values()
-    held[0].write(bytes(8 << 20))
+    attacker, connection = await Attacker.taking_nothing(host)
     while not connection.closed:
         attacker.send(frame(FrameType.PING, 0, 0, 1))
         await asyncio.sleep(0.01)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, fields, replace
 
 from hypothesis import strategies as st
 from rpcs import RPCS
-from waiting import until
+from test_intake import DearAuthor
+from waiting import patience, until
 
 from hearsay.core.language.events import RpcReceived
 from hearsay.core.language.rpc import MESHSUB_13, Message, Rpc, Subscription
@@ -95,6 +96,18 @@ async def recording_node(path):
         if path.validator is not None:
             node.add_validator("news", path.validator)
         yield node
+
+
+def assert_received(name, sent):
+    """Send RPCs on a path, and return how many the router received."""
+
+    async def once():
+        async with patience():
+            return await received_on(PATHS[name], sent, DearAuthor())
+
+    expected, received = asyncio.run(once())
+    assert received == expected
+    return len(expected)
 
 
 async def received_on(path, sent, author):

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from hypothesis import given
-from intake_paths import PATHS, received_on, sent_rpcs
+from intake_paths import PATHS, assert_received, sent_rpcs
 from profiles import examples
-from test_intake import DearAuthor
-from waiting import patience
 
 
 @pytest.mark.parametrize("name", PATHS)
@@ -17,11 +13,6 @@ def test_the_router_receives_what_the_bytes_say(name):
     @examples(0.3)
     @given(sent_rpcs())
     def compare(sent):
-        async def once():
-            async with patience():
-                return await received_on(PATHS[name], sent, DearAuthor())
-
-        expected, received = asyncio.run(once())
-        assert received == expected
+        assert_received(name, sent)
 
     compare()

@@ -131,7 +131,7 @@ def _wait_for(process: subprocess.Popen[str], victim: str) -> int | None:
 def find(driver: int, victim: str) -> int | None:
     if victim == DRIVER:
         return driver
-    names = {pid: _command_line(pid) for pid in descendants(driver)}
+    names = {pid: command_line(pid) for pid in descendants(driver)}
     if victim == JVM:
         return next((pid for pid, name in names.items() if "org.apache.spark.deploy.SparkSubmit" in name), None)
     workers = [pid for pid, name in names.items() if "pyspark.daemon" in name]
@@ -141,13 +141,9 @@ def find(driver: int, victim: str) -> int | None:
 def descendants(pid: int) -> list[int]:
     """All processes started by this one, parents first."""
     parents: dict[int, list[int]] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            try:
-                status = (folder / "stat").read_text()
-            except OSError:
-                continue
-            parents.setdefault(int(status.rpartition(")")[2].split()[1]), []).append(int(folder.name))
+    for each in all_processes():
+        if status := read(each, "stat").decode():
+            parents.setdefault(int(status.rpartition(")")[2].split()[1]), []).append(each)
     found: list[int] = []
     waiting = [pid]
     while waiting:
@@ -157,17 +153,35 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def _command_line(pid: int) -> str:
+def all_processes() -> list[int]:
+    return [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdecimal()]
+
+
+def read(pid: int, name: str) -> bytes:
+    """Return nothing when the process has ended or is another user's."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
-        return ""
+        return b""
+
+
+def command_line(pid: int) -> str:
+    return read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")
+
+
+def kill_family(process: subprocess.Popen[str]) -> None:
+    """Kill a process, and see the ones that it started end."""
+    family = descendants(process.pid)
+    process.kill()
+    assert process.wait(60) == -signal.SIGKILL
+    for pid in family:
+        gone(pid)
 
 
 def gone(pid: int) -> None:
     """Wait until a process has ended by itself; what outlives its driver would disturb the next run."""
     if not ends_within(pid, 30):
-        name = _command_line(pid)[:60]
+        name = command_line(pid)[:60]
         os.kill(pid, signal.SIGKILL)
         raise AssertionError(f"process {pid} ({name}) outlived its driver by 30 s")
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from intake_paths import PATHS, received_on, sent_rpcs
-from test_intake import DearAuthor
-from waiting import patience
+from intake_paths import PATHS, assert_received, sent_rpcs
 
 EXAMPLES = 60
 
@@ -29,13 +26,7 @@ def soak(number: int) -> Counter[str]:
     )
     @given(sent_rpcs())
     def compare(sent):
-        async def once():
-            async with patience():
-                return await received_on(PATHS[name], sent, DearAuthor())
-
-        expected, received = asyncio.run(once())
-        assert received == expected
-        seen[f"RPCs on the path: {name}"] += len(expected)
+        seen[f"RPCs on the path: {name}"] += assert_received(name, sent)
 
     compare()
     return seen

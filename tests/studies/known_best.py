@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kills import environment
+from kills import LOOK_AGAIN_S, ends_within, environment, kill_family
 
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.processes import OpenPlace, Processes, processes
@@ -63,6 +63,7 @@ class Hill(Randomsub):
 KIND = RouterKind("hill", HillParameters, Hill, {{}})
 """
 
+TUNE = (sys.executable, "-m", "hearsay", "tune")
 RANGE = "from = 0\nto = 12\nstep = 1"
 TUNING = f"""
 aim = "control_per_delivery"
@@ -147,7 +148,7 @@ def tuned(
 
 def command(path: Path, out: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run the command in the folder with the router."""
-    words = [sys.executable, "-m", "hearsay", "tune", str(path), "--out", str(out), *options]
+    words = [*TUNE, str(path), "--out", str(out), *options]
     return subprocess.run(
         words,
         cwd=path.parent,
@@ -157,6 +158,16 @@ def command(path: Path, out: Path, *options: str, **variables: str) -> subproces
         timeout=300,
         check=False,
     )
+
+
+def kill_once_something_is_kept(path: Path, out: Path, *options: str, **variables: str) -> None:
+    words, nowhere = [*TUNE, str(path), "--out", str(out), *options], subprocess.DEVNULL
+    process = subprocess.Popen(
+        words, cwd=path.parent, stdout=nowhere, stderr=nowhere, text=True, env=environment() | variables
+    )
+    while not list(out.glob("results/*.parquet")):
+        assert not ends_within(process.pid, LOOK_AGAIN_S)
+    kill_family(process)
 
 
 def left_by(out: Path) -> dict[str, bytes]:

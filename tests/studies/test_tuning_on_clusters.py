@@ -5,17 +5,13 @@ The router is one from outside, which lies next to the file and travels to the t
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
 import pytest
-from kills import LOOK_AGAIN_S, descendants, ends_within, environment, gone
-from known_best import HEAVIEST, RANGE, command, left_by, tuned, write_problem
+from known_best import HEAVIEST, RANGE, command, kill_once_something_is_kept, left_by, tuned, write_problem
 from standalone import free_port
 
 pytestmark = pytest.mark.thorough
@@ -71,17 +67,3 @@ def tune_with_a_kill(path: Path, out: Path, *where: str, **variables: str) -> No
     done = command(path, out, *where, **variables)
     assert done.returncode == 0, done.stderr
     assert f"best: router.x {HEAVIEST}, router.y 3: " in done.stdout
-
-
-def kill_once_something_is_kept(path: Path, out: Path, *where: str, **variables: str) -> None:
-    words = [sys.executable, "-m", "hearsay", "tune", str(path), "--out", str(out), *where]
-    process = subprocess.Popen(
-        words, cwd=path.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment() | variables
-    )
-    while not list(out.glob("results/*.parquet")):
-        assert not ends_within(process.pid, LOOK_AGAIN_S)
-    family = descendants(process.pid)
-    os.kill(process.pid, signal.SIGKILL)
-    assert process.wait(60) == -signal.SIGKILL
-    for pid in family:
-        gone(pid)

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import signal
-import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from kills import LOOK_AGAIN_S, descendants, ends_within, environment, gone
+from known_best import kill_once_something_is_kept
+from known_best import tuned as tuned_in
 from small_study import hearsay
 
 from hearsay.pipeline.spark.place import Where
-from hearsay.studies.folder import StudyFolder
 from hearsay.studies.processes import OpenPlace, SparkTasks, processes
-from hearsay.studies.tuning.answer import answer_of
-from hearsay.studies.tuning.answer_files import write_answers
-from hearsay.studies.tuning.space import spaces
-from hearsay.studies.tuning.tune import Tune
-from hearsay.studies.tuning.tune_file import load_tuning
 
 TUNING = """
 aim = "copies_per_delivery"
@@ -46,13 +37,7 @@ values = [1, 3, 5]
 
 def tuned(path: Path, out: Path, place: OpenPlace) -> dict[str, bytes]:
     """Return what a tuning leaves, to the last byte."""
-    tuning = load_tuning(path)
-    folder = StudyFolder.open(out)
-    try:
-        done = Tune(spaces(tuning), folder, place, lambda _: None).run()
-        write_answers(folder, tuning, [answer_of(found) for found in done.searches])
-    finally:
-        folder.release()
+    done = tuned_in(path, out, place=place)
     assert done.searches[0].best is not None
     kept = [*(out / "answer").iterdir(), *(out / "tables").iterdir()]
     return {file.name: file.read_bytes() for file in kept if file.stem != "resources"}
@@ -75,15 +60,7 @@ def test_it_comes_to_the_same_as_in_processes(spark, tmp_path):
 def test_killed_it_goes_on_and_comes_to_the_same(spark, tmp_path):
     path, out = tmp_path / "tuning.toml", tmp_path / "out"
     path.write_text(TUNING.format(runs=30))
-    command = [sys.executable, "-m", "hearsay", "tune", str(path), "--out", str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
-    while not list(out.glob("results/*.parquet")):
-        assert not ends_within(process.pid, LOOK_AGAIN_S)
-    family = descendants(process.pid)
-    os.kill(process.pid, signal.SIGKILL)
-    assert process.wait(60) == -signal.SIGKILL
-    for pid in family:
-        gone(pid)
+    kill_once_something_is_kept(path, out)
     assert not (out / "answer").exists()
     assert tuned(path, out, on(spark)) == tuned(path, tmp_path / "undisturbed", on(spark))
 

@@ -21,7 +21,7 @@ from commands import hearsay, started
 from hypothesis import given
 from hypothesis import strategies as st
 from waiting import run
-from watched import Watched
+from watched import Watched, logged
 
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.language.event_rows import node_up_row, reject_row
@@ -53,14 +53,6 @@ TEXTS = st.lists(st.text(max_size=9), max_size=4).map(tuple)
 ROWS = st.lists(st.lists(WHOLE, min_size=13, max_size=13), max_size=5).map(
     lambda rows: np.array(rows, dtype=np.int64).reshape(-1, 13)
 )
-
-
-def logged(node, event):
-    """The next object of this kind that a node with --json says."""
-    while True:
-        found = json.loads(node.stdout.readline())
-        if found["event"] == event:
-            return found
 
 
 @contextmanager

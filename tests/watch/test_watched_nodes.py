@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from subprocess import PIPE
 from urllib.error import HTTPError
 
 import pytest
 from commands import hearsay, started
-from watched import Watched
-
-
-def logged(node, event):
-    """The next object of this kind that a node with --json says."""
-    while True:
-        found = json.loads(node.stdout.readline())
-        if found["event"] == event:
-            return found
+from watched import Watched, logged
 
 
 def test_two_nodes_one_of_them_watched():

@@ -20,6 +20,14 @@ from hearsay.watch.server import WatchServer
 from hearsay.watch.sources.simulation import SimulatedSource
 
 
+def logged(node, event: str) -> dict[str, Any]:
+    """Return the next object of this kind that a node with --json says."""
+    while True:
+        found = json.loads(node.stdout.readline())
+        if found["event"] == event:
+            return found
+
+
 @dataclass
 class Watched:
     url: str
