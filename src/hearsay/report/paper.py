@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.resources import as_file, files
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -39,34 +40,6 @@ DOTS_PER_INCH = 300
 KINDS = ("pdf", "png")
 MAKER = f"hearsay {__version__}"
 _MARKERS = (b"/Creator (hearsay ", b"tEXtSoftware\0hearsay ")
-_STYLE: dict[str, Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 8,
-    "axes.labelsize": 8,
-    "axes.titlesize": 8,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "legend.fontsize": 7,
-    "legend.frameon": False,
-    "legend.handlelength": 2.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.formatter.useoffset": False,
-    "grid.color": "#DDDDDD",
-    "grid.linewidth": 0.5,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 3.5,
-    "hatch.linewidth": 0.6,
-    "pdf.fonttype": 42,
-    "text.parse_math": False,
-    "text.usetex": False,
-    "figure.constrained_layout.use": True,
-    "path.simplify": True,
-}
 _BYTES = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9))
 
 
@@ -75,9 +48,10 @@ def styled() -> Generator[None]:
     """Draw and save in the style of a paper, independent of the user's settings."""
     require_extra("figures")
     matplotlib: Any = import_module("matplotlib")
-    with matplotlib.rc_context(), warnings.catch_warnings():
+    style = as_file(files("hearsay.report").joinpath("assets", "paper.mplstyle"))
+    with matplotlib.rc_context(), warnings.catch_warnings(), style as path:
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_STYLE)
+        matplotlib.rcParams.update(matplotlib.rc_params_from_file(path, use_default_template=False))
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hearsay.report import palette
-from hearsay.report.html import Html, join, make_folder, scrolling, tag, write_text
+from hearsay.report.html import Html, asset, join, make_folder, scrolling, tag, write_text
 from hearsay.text.numbers import Form, apart, count, figure
 
 if TYPE_CHECKING:
@@ -145,17 +145,6 @@ def _powers(most: float) -> list[float]:
 _GAP = 12
 LETTER = 3.6
 """About half the width of a letter."""
-_STYLE = """
-text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: #5b6470 }
-.grid { stroke: #e8ebef } .axis { stroke: #c9d0d8 }
-.title { font-size: 13px; font-weight: 600; fill: #1b1f24 } .value { fill: #1b1f24 } .value.on { fill: #fff }
-.line { stroke: currentColor; fill: none; stroke-width: 2 } .band { fill: currentColor; opacity: .15 }
-.mark { fill: currentColor } .mark.hollow { fill: #fff; stroke: currentColor; stroke-width: 1.4 }
-.reach { stroke: currentColor; stroke-width: 1.2; opacity: .55 } .cell { fill: currentColor }
-.front { stroke: currentColor; fill: none; stroke-width: 1.6; stroke-dasharray: 5 4 }
-.bound { stroke: currentColor; stroke-width: 1.4; stroke-dasharray: 2 3 }
-"""
-
 Point = tuple[float, float]
 
 
@@ -278,7 +267,7 @@ def standalone(title: str, pictures: Sequence[Html], across: int, entries: Mappi
         placed += [coloured(number, shape), text(words, at + 9, 17)]
         at += 30 + 6.8 * len(words)
     colours = "".join(f".run-{number} {{ color: {colour} }} " for number, colour in enumerate(palette.LIGHT))
-    style = tag("style", Html(_STYLE + colours))
+    style = tag("style", Html("\n" + asset("pictures.css") + colours))
     about = tag("desc", f"{len(pictures)} pictures, each with its own title.")
     body = join([tag("title", title), about, style, Html('<rect width="100%" height="100%" fill="#fff"/>'), *placed])
     attributes = f'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {full_width} {full_height}" width="{full_width}"'

@@ -21,6 +21,7 @@ from hearsay.explain.message import NotInThisRun, open_message
 from hearsay.explain.path import Path
 from hearsay.explain.words import heading
 from hearsay.report.explain_page import section_parts
+from hearsay.report.first_screen import named
 from hearsay.report.html import Html, labelled_table, opening, tag
 from hearsay.report.runs import Row, Run, Selection, topic_name
 from hearsay.report.what_ran import command_line
@@ -55,10 +56,8 @@ class _Notable:
         return f"explained-{self.run}-{self.row['message']}{'-missing' if self.missing else ''}"
 
 
-def worth_explaining(
-    selection: Selection, named: Callable[[int], Html], everything: bool, say: Callable[[str], None]
-) -> Html:
-    """Return the section, or nothing. `named` shows a run; `everything` ignores the bound `MAX_ROWS`."""
+def worth_explaining(selection: Selection, everything: bool, say: Callable[[str], None]) -> Html:
+    """Return the section, or nothing. `everything` ignores the bound `MAX_ROWS`."""
     notable = [each for place, run in enumerate(selection.runs) for each in _notable(place, run, len(selection.runs))]
     if not notable:
         return Html("")
@@ -74,7 +73,7 @@ def worth_explaining(
             explained[each.id] = _article(each, explanation)
         except (RunFolderError, NotInThisRun) as error:
             refused[each.id] = str(error)
-    rows = [_table_row(selection, each, named, explained, refused) for each in notable]
+    rows = [_table_row(selection, each, explained, refused) for each in notable]
     several = {"run": len(selection.runs) > 1, "topic": any(len(run.headlines) > 1 for run in selection.runs)}
     heads = [head for head in rows[0] if several.get(head, True)]
     cells = [[row[head] for head in heads] for row in rows]
@@ -125,11 +124,7 @@ def _rows_of(run: Run) -> int:
 
 
 def _table_row(
-    selection: Selection,
-    notable: _Notable,
-    named: Callable[[int], Html],
-    explained: Mapping[str, Html],
-    refused: Mapping[str, str],
+    selection: Selection, notable: _Notable, explained: Mapping[str, Html], refused: Mapping[str, str]
 ) -> dict[str, object]:
     why: list[object] = [command_line(notable.command)]
     if notable.id in explained:
@@ -139,7 +134,7 @@ def _table_row(
     headlines = selection.runs[notable.run].headlines
     return {
         "message": str(notable.row["message"]),
-        "run": tag("span", named(notable.run)),
+        "run": tag("span", named(selection, notable.run)),
         "topic": next((topic_name(one) for one in headlines if one["topic"] == notable.row["topic"]), ""),
         "what happened": notable.words,
         "why": tag("div", *why),

@@ -16,7 +16,6 @@ from hearsay.report.figures_standing import (
     saved_by_idontwant,
     scores_over_time,
 )
-from hearsay.report.first_screen import named
 from hearsay.report.html import ReportError, require_report_or_nothing, write_report_file
 from hearsay.report.run_page import run_page
 from hearsay.report.runs import Run, open_runs
@@ -72,7 +71,7 @@ def write_report(
         raise ReportError(f"{runs[0]}: is not a folder of Hearsay; give --out")
     figures = figures_of(selection.runs)
     carry_messages(figures, selection.runs)
-    explained = worth_explaining(selection, lambda run: named(selection, run), explain, say)
+    explained = worth_explaining(selection, explain, say)
     write_report_file(target, run_page(selection, figures, explained))
     return target
 
