@@ -1084,10 +1084,10 @@ TREES = """
 warmup_s = 1
 linger_s = 2
 [network]
-nodes = 40
-degree = 4
+nodes = 14
+degree = 3
 [validation]
-delay_ms = 50
+delay_ms = 70
 reject_share = 0.1
 [router]
 kind = "episub"
@@ -1098,42 +1098,93 @@ flush_ms = 40
 announce_recent_ms = 300
 missing_tick_ms = 60
 graft_attempts = 3
-payload_ttl_ms = 900
-max_announcers = 3
-max_ids_per_part = 6
+payload_ttl_ms = 500
+max_announcers = 2
+max_ids_per_part = 4
 graft_answers_per_id = 1
-max_missing = 10
+max_missing = 4
+max_cached_messages = 6
 [[topics]]
 name = "a"
 [workload]
-messages = 80
+messages = 60
 interval_s = 0.04
 publishers = "any"
 [loss]
-rate = 0.35
+rate = 0.4
 control = true
 [trace]
 state_interval_s = 1
 """
 """Trees that lose much: messages are requested from several announcers, some in vain."""
 
-BRIEF_TREES = TREES.replace("rate = 0.35", "rate = 0.1").replace(
-    "[loss]", "[faults]\ndetection_s = 0.3\nredial = 6\n[faults.churn]\naway_share = 0.3\nmean_session_s = 1\n[loss]"
+BRIEF_TREES = TREES.replace("rate = 0.4", "rate = 0.1").replace(
+    "[loss]",
+    "[faults]\ndetection_s = 0.3\nredial = 4\n[faults.churn]\naway_share = 0.3\nmean_session_s = 0.7\n[loss]",
 )
-"""Trees whose nodes come and go."""
+"""Trees whose nodes come and go, some for a moment."""
 
-MIXED_TREES = TREES.replace("rate = 0.35", "rate = 0.15").replace(
+MIXED_TREES = TREES.replace("rate = 0.4", "rate = 0.15").replace(
     "[[topics]]",
     '[[population]]\nshare = 0.3\nrouter = { kind = "gossipsub", preset = "r1" }\n'
-    '[[population]]\nshare = 0.2\nrouter = { kind = "episub", preset = "episub-single-source", '
-    'overlay = "connections", broadcast = "flood", seen_ttl_ms = 700 }\n[[topics]]',
+    '[[population]]\nshare = 0.3\nrouter = { kind = "episub", preset = "episub-single-source", '
+    'overlay = "connections", broadcast = "flood", seen_ttl_ms = 300 }\n[[topics]]',
 )
 """Trees among nodes that flood, so hops in messages are not those from the publisher."""
+
+OVERLAYS = """
+warmup_s = 3
+linger_s = 2
+[network]
+nodes = 14
+nat_share = 0.1
+[router]
+kind = "episub"
+random_links = 2
+near_links = 1
+active_limit = 4
+passive_size = 4
+join_ttl = 2
+passive_ttl = 1
+reply_timeout_ms = 400
+stabilise_min_ms = 100
+stabilise_max_ms = 300
+shuffle_interval_ms = 300
+shuffle_ttl = 2
+shuffle_active = 1
+shuffle_passive = 2
+probe_interval_ms = 300
+probe_count = 2
+contacts_interval_ms = 1000
+idle_ms = 300
+max_dials = 4
+[[topics]]
+name = "a"
+[workload]
+messages = 12
+interval_s = 0.15
+publishers = "any"
+[faults]
+detection_s = 0.6
+[faults.churn]
+away_share = 0.3
+mean_session_s = 1
+"""
+"""Small lists of few nodes that come and go, so all of them meet again and again."""
+
+HYPARVIEWS = OVERLAYS.replace(
+    "random_links = 2\nnear_links = 1\nactive_limit = 4", 'overlay = "hyparview"\nrandom_links = 3\nnear_links = 0'
+)
+
+ESTIMATED = OVERLAYS.replace("passive_size = 4", 'view_sizes = "estimated"\nsize_constant = 1\npassive_factor = 2')
 
 _RESTLESS = (
     ("a", TREES),
     ("a", BRIEF_TREES),
     ("a", MIXED_TREES),
+    ("a", OVERLAYS),
+    ("a", HYPARVIEWS),
+    ("a", ESTIMATED),
     ("a", FANOUT),
     ("topic", NEWS),
     ("topic", BACKOFFS),
@@ -1168,6 +1219,10 @@ _QUIET = (
     GATED_RETURNING,
     FEW_RECORDS,
     INVALID,
+    TREES,
+    OVERLAYS,
+    HYPARVIEWS,
+    ESTIMATED,
 )
 CORNERS = len(_RESTLESS) + len(_QUIET)
 

@@ -105,7 +105,13 @@ def _router(pick: Pick) -> list[str]:
     lines = [f'kind = "{kind}"', f'preset = "{preset}"']
     options = _options(kind)
     if kind == "episub":
-        lines += ['overlay = "connections"']
+        lines += [f'overlay = "{pick(["connections", "episub", "hyparview", "estimated"])}"']
+        if lines[-1].endswith('"estimated"'):
+            lines[-1:] = [
+                'view_sizes = "estimated"',
+                f"size_constant = {pick([3, 0])}",
+                f"passive_factor = {pick([6, 2])}",
+            ]
     if preset in IMPLEMENTATIONS:
         lines += [f"idontwant_threshold_bytes = {pick([0, 1000])}"]
         if pick([False, True]):
@@ -177,7 +183,7 @@ def _options(kind: str) -> dict[str, Sequence[Any]]:
             "max_announcers": [1, 2],
             "max_ids_per_part": [1, 2],
             "graft_answers_per_id": [1, 2],
-        }
+        } | _options_of_overlays()
     if kind == "gossipsub":
         options |= {
             "degree_lazy": [0, 1, 20],
@@ -325,6 +331,31 @@ def _options_11() -> dict[str, Sequence[Any]]:
         "direct_connect_ticks": [1, 3],
         "direct_peers": ["[[0, 1]]", "[[0, 1], [2, 0], [1, 0]]"],
         "direct_graft": ['"penalise"', '"ignore"'],
+    }
+
+
+def _options_of_overlays() -> dict[str, Sequence[Any]]:
+    return {
+        "random_links": [1, 2],
+        "near_links": [0, 1, 2],
+        "passive_size": [1, 3, 8],
+        "join_ttl": [3, 4],
+        "reply_timeout_ms": [100, 300, 900],
+        "stabilise_min_ms": [50, 300],
+        "stabilise_max_ms": [1000, 3000],
+        "alpha_percent": [100, 50],
+        "shuffle_interval_ms": [200, 1000],
+        "shuffle_ttl": [0, 1, 2],
+        "shuffle_active": [0, 1],
+        "shuffle_passive": [0, 2],
+        "probe_interval_ms": [200, 1000],
+        "probe_count": [0, 1, 4],
+        "contacts_interval_ms": [0, 300, 2000],
+        "leave_by": ['"disconnect"', '"leave"'],
+        "leave_ttl": [0, 1],
+        "idle_ms": [50, 300],
+        "max_peers_per_part": [1, 2, 5],
+        "max_dials": [1, 2, 4],
     }
 
 

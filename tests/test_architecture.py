@@ -131,6 +131,7 @@ INSIDE = {
         {"engine"},
         {"reference"},
         {"checks", "array"},
+        {"noted_parts"},
         {"witnesses"},
         {"simulate"},
     ],

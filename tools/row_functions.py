@@ -47,6 +47,8 @@ EVENTS = (
     TraceEvent.STATE,
     TraceEvent.NEIGHBOR_UP,
     TraceEvent.NEIGHBOR_DOWN,
+    TraceEvent.PASSIVE_ADD,
+    TraceEvent.PASSIVE_REMOVE,
     TraceEvent.EAGER,
     TraceEvent.LAZY,
     TraceEvent.DIAL,

@@ -726,8 +726,9 @@ def test_parameters_without_a_kernel_are_named():
 
 
 def test_what_it_cannot_do_is_named():
-    problems = unsupported(load_scenario(None, "r1", (), router="episub"))
-    assert problems == ["router.overlay = 'episub': only 'connections'"]
+    problems = unsupported(load_scenario(None, "r1", [("router.partial_messages", "true")]))
+    assert problems == ["router.partial_messages = true: only false"]
+    assert unsupported(load_scenario(None, "r1", (), router="episub")) == []
     assert choose_engine(load_scenario(None, "simsub", ()))[0] == "reference"
     assert choose_engine(load_scenario(None, "simsub", [("network.nodes", "100000")]))[0] == "array"
 
@@ -743,9 +744,9 @@ def test_the_command_says_the_same_on_both_engines(tmp_path):
     assert summaries[0] == summaries[1]
     compared = run_command("trace", "diff", tmp_path / "reference", tmp_path / "array")
     assert (compared.returncode, compared.stdout) == (0, "the traces are equal\n")
-    refused = run_command("simulate", "--router", "episub", "--engine", "array")
+    refused = run_command("simulate", "--set", "router.partial_messages=true", "--engine", "array")
     assert refused.returncode == 2
-    assert "router.overlay = 'episub'" in refused.stderr
+    assert "router.partial_messages = true: only false" in refused.stderr
 
 
 def test_a_plan_of_regions_with_jitter(tmp_path):

@@ -105,7 +105,17 @@ control = true
 """
 
 
-@pytest.mark.parametrize("text", [TREES, NAMED_BACKOFFS], ids=["trees", "backoffs"])
+OVERLAYS = TREES.replace('overlay = "connections"', "shuffle_interval_ms = 1000").replace(
+    "warmup_s = 1", "warmup_s = 5"
+)
+ESTIMATED = OVERLAYS.replace("shuffle_interval_ms", 'view_sizes = "estimated"\nshuffle_interval_ms')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [TREES, NAMED_BACKOFFS, OVERLAYS, ESTIMATED],
+    ids=["trees", "backoffs", "overlays", "estimated sizes"],
+)
 def test_real_routers_repeat_what_witnesses_did(text):
     plan = plan_of(text)
     chosen = Witnesses(plan, range(0, 40, 2))

@@ -19,13 +19,15 @@ from numpy.typing import NDArray
 
 from hearsay.core.episub.episub import Episub
 from hearsay.core.language.actions import Reason
-from hearsay.core.language.episub_parts import EpisubGraft, EpisubIHave, EpisubPart, EpisubPrune
+from hearsay.core.language.episub_parts import EpisubPart
 from hearsay.core.language.events import (
+    ContactsFound,
     DialFailed,
     EventKind,
     Join,
     Leave,
     PeerDisconnected,
+    RoundTripMeasured,
     RpcReceived,
     SendFailed,
     TimerFired,
@@ -50,6 +52,7 @@ from hearsay.sim.array.travel import parts as coded
 from hearsay.sim.array.world import payload
 from hearsay.sim.array.world.record import CALL_NOTE, PART_NOTE
 from hearsay.sim.checks.checker import Checker
+from hearsay.sim.noted_parts import episub_part
 from hearsay.sim.plan.engines import CHECKED_NODES
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.plan.topology import Dials
@@ -64,8 +67,6 @@ from hearsay.trace.read.diff import Difference, diff_rows, render
 
 _TIME, _EVENT, _KIND, _PEER, _REMOTE, _TOPIC, _MESSAGE, _HOPS, _BYTES, _COUNT, _VIA, _DELAY, _REASON = range(13)
 _backoff_seconds = in_python(coded.backoff_seconds)
-_announced_message = in_python(payload.announced_message)
-_hops_in_word = in_python(payload.hops_in_word)
 _names_hops = in_python(payload.names_hops)
 _NOT_A_ROUTERS = [int(event) for event in (TraceEvent.NODE_UP, TraceEvent.NODE_DOWN, TraceEvent.STATE)]
 
@@ -259,6 +260,10 @@ class _Replay:
                 engine.feed(node, PeerDisconnected(remote))
             case EventKind.DIAL_FAILED:
                 engine.feed(node, DialFailed(remote))
+            case EventKind.ROUND_TRIP_MEASURED:
+                engine.feed(node, RoundTripMeasured(remote, head[_MESSAGE]))
+            case EventKind.CONTACTS_FOUND:
+                engine.feed(node, ContactsFound(self._plan.topics[head[_TOPIC]], tuple(parts[0][1])))
             case EventKind.JOIN:
                 node.topics.add(self._plan.topics[head[_TOPIC]])
                 engine.feed(node, Join(self._plan.topics[head[_TOPIC]]))
@@ -304,8 +309,8 @@ class _Replay:
         for line, ids in parts:
             topic = topics[line[_TOPIC]] if line[_TOPIC] >= 0 else ""
             match line[_KIND]:
-                case PartKind.IHAVE | PartKind.GRAFT | PartKind.PRUNE if has_trees:
-                    said_in_trees.append(_tree_part(line[_KIND], topic, ids))
+                case kind if has_trees and kind >= PartKind.IHAVE:
+                    said_in_trees.append(episub_part(kind, topic, ids, sorted(topics)))
                 case PartKind.SUBSCRIBE | PartKind.UNSUBSCRIBE as kind:
                     subscriptions.append(Subscription(topic, kind == PartKind.SUBSCRIBE))
                 case PartKind.PUBLISH:
@@ -332,16 +337,6 @@ class _Replay:
 
 def _has_trees(node: SimNode) -> bool:
     return node.router is not None and isinstance(node.router.strategy, Episub)
-
-
-def _tree_part(kind: int, topic: str, ids: list[int]) -> EpisubPart:
-    match kind:
-        case PartKind.IHAVE:
-            return EpisubIHave(topic, tuple(map(_announced_message, ids)), tuple(map(_hops_in_word, ids)))
-        case PartKind.GRAFT:
-            return EpisubGraft(topic, tuple(ids))
-        case _:
-            return EpisubPrune(topic)
 
 
 def _calls(notes: list[list[int]]) -> Iterator[tuple[list[int], list[tuple[list[int], list[int]]]]]:

@@ -25,7 +25,7 @@ from hearsay.sim.array.world.layout import Arrays
 from hearsay.sim.array.world.payload import ARENA_BITS
 from hearsay.sim.array.world.queue import CHUNK, DIVISIONS, NO_BUCKET
 from hearsay.sim.plan.draws import log_normal_tables
-from hearsay.sim.plan.engines import routers_dial
+from hearsay.sim.plan.engines import chooses_neighbours, routers_dial
 from hearsay.sim.plan.faults import LinksCut, LinksHealed, NodeDown, NodeUp
 from hearsay.sim.plan.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
 from hearsay.sim.plan.plan import Plan, Verdicts
@@ -93,7 +93,7 @@ def _control(threads: int, chunks: int, arena_chunks: int) -> NDArray[np.int64]:
     table = np.zeros((threads, at.CONTROL), dtype=np.int64)
     for thread in range(threads):
         line = table[thread]
-        line[at.CHUNK_FREE] = line[at.POOL_FREE] = line[at.ARENA_FREE] = -1
+        line[at.CHUNK_FREE] = line[at.POOL_FREE] = line[at.ARENA_FREE] = line[at.ERRAND_FREE] = -1
         line[at.CHUNK_FRESH] = thread * chunks // threads
         line[at.CHUNK_END] = (thread + 1) * chunks // threads
         line[at.ARENA_FRESH] = thread * arena_chunks // threads
@@ -223,7 +223,9 @@ def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing:
     w[at.REDIAL] = scenario.faults.redial
     w[at.LINGER] = scenario.linger_us
     faulty = bool(plan.faults or plan.initially_down)
-    w[at.HAS_DIALS] = routers_dial(scenario)
+    w[at.HAS_OVERLAY] = chooses_neighbours(scenario)
+    w[at.RENDEZVOUS] = scenario.network.rendezvous_us
+    w[at.HAS_DIALS] = w[at.HAS_OVERLAY] or routers_dial(scenario)
     w[at.HAS_LINKS] = faulty or w[at.HAS_LOSS] or w[at.HAS_JITTER] or w[at.UPLINK] > 0 or w[at.HAS_DIALS]
     w[at.TRACKS_SINCE] = faulty or bool(plan.timed)
     w[at.BLOCK_BITS] = max(_BLOCK_BITS, (nodes // _MOST_BLOCKS).bit_length())
@@ -267,8 +269,11 @@ def _set_latency(arrays: Arrays, latency: LatencyModel) -> None:
 
 
 def _set_width(arrays: Arrays, minimum_us: int) -> None:
-    """Buckets as wide as the smallest latency; in order of time if that is too little to be worth it."""
+    """Buckets as wide as the smallest latency; in order of time if that is too little to be worth it.
+
+    Routers that choose their neighbours hang up and measure connections, which both ends see at once.
+    """
     w = arrays.world
     bits = min(minimum_us.bit_length() - 1, _MOST_WIDTH_BITS)
-    w[at.LOOKAHEAD] = bits >= _LEAST_WIDTH_BITS
+    w[at.LOOKAHEAD] = bits >= _LEAST_WIDTH_BITS and not w[at.HAS_OVERLAY]
     w[at.WIDTH_BITS] = bits if w[at.LOOKAHEAD] else _IN_ORDER_WIDTH_BITS

@@ -20,7 +20,7 @@ from hearsay.core.shell.peers import subscription_bytes
 from hearsay.core.shell.randomness import Purpose, Randomness, key_of
 from hearsay.core.shell.strategy import Strategy
 from hearsay.core.shell.subscriptions import SubscriptionFilter
-from hearsay.sim.array.machine.memory import filled, sparse_zeros, zeros
+from hearsay.sim.array.machine.memory import filled, lines_at_most, sparse_zeros, zeros
 from hearsay.sim.array.router_parameters import columns_of, reals_of, topic_of
 from hearsay.sim.array.world import layout as at
 from hearsay.sim.array.world import queue
@@ -28,7 +28,7 @@ from hearsay.sim.array.world.layout import Arrays
 from hearsay.sim.array.world.queue import GOSSIP_SPAN
 from hearsay.sim.plan.addresses import AddressBook
 from hearsay.sim.plan.draws import chosen
-from hearsay.sim.plan.engines import direct_pairs
+from hearsay.sim.plan.engines import direct_pairs, routers_dial
 from hearsay.sim.plan.plan import Plan, Verdicts
 
 
@@ -103,7 +103,7 @@ def set_routers(arrays: Arrays, plan: Plan) -> None:
     )
     arrays.world[at.ROUTERS] = len(plan.routers)
     uses_11 = arrays["parameters"][:, [at.HAS_11, at.ASK_AGAIN]].any()
-    arrays.world[at.USES_11] = bool(uses_11) or arrays.world[at.HAS_DIALS]
+    arrays.world[at.USES_11] = bool(uses_11) or routers_dial(plan.scenario)
     arrays.world[at.HAS_SCORES] = bool(arrays["parameters"][:, at.SCORES].any())
     arrays.world[at.HAS_GATER] = bool(arrays["parameters"][:, at.GATES].any())
     arrays.world[at.HAS_EPISUB] = bool((arrays["parameters"][:, at.ROUTER_KIND] == at.EPISUB).any())
@@ -169,6 +169,8 @@ _DIALS_OF_A_FAULT = 60
 _MOST_WORDS = 4
 """Words of `unwanted` for a node and a message. The queue is searched for neighbours that have no bit."""
 _CELLS_AT_FIRST = 1 << 26
+_SLOTS_OF_AN_OVERLAY = 20
+"""Room for connections that a router makes by itself, before its slots move."""
 _LISTS_OF_A_TREE = 3
 """A timer announces a message twice at most, and requests it once."""
 
@@ -184,7 +186,7 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     header[list(plan.initially_down), at.UP] = 0
     arrays["nodes32"] = header
     arrays["nodes64"] = zeros((nodes, at.NODE64), np.int64)
-    if w[at.USES_11] or w[at.USES_12]:
+    if w[at.USES_11] or w[at.USES_12] or w[at.HAS_DIALS]:
         arrays["more32"] = filled((nodes, at.MORE32), np.int32, -1)
         arrays["more32"][:, [at.DIALLING, at.NAMED_DIALLED]] = 0
         arrays["more64"] = zeros((nodes, at.MORE64), np.int64)
@@ -192,6 +194,8 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     if w[at.HAS_EPISUB]:
         arrays["alarms"] = filled((nodes, 4), np.int64, -1)
         arrays["trees"] = zeros((nodes, topics, at.TREE_FIELDS), np.int64)
+    if w[at.HAS_OVERLAY]:
+        _set_overlays(arrays, nodes, topics)
     if w[at.HAS_GATER]:
         arrays["gaters"] = zeros((nodes, 4), np.float64)
         _set_addresses(arrays, plan)
@@ -230,6 +234,24 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         arrays["kept64"] = empty(table, np.int64)
     if w[at.MAX_DELIVERIES_BINDS]:
         arrays["record_serials"] = empty(table, np.int64)
+
+
+def _set_overlays(arrays: Arrays, nodes: int, topics: int) -> None:
+    """Provide room for the lists of all memberships."""
+    table = arrays["parameters"]
+    table = table[(table[:, at.ROUTER_KIND] == at.EPISUB) & (table[:, at.OVERLAY] != at.FIXED_OVERLAY)]
+    most_active = int(table[:, at.ACTIVE_LIMIT].max())
+    estimated = table[:, at.IS_ESTIMATED] * table[:, at.PASSIVE_FACTOR] * table[:, at.ACTIVE_LIMIT]
+    most_passive = int(np.maximum(table[:, at.PASSIVE_SIZE], estimated).max())
+    arrays.world[at.MOST_ACTIVE] = most_active
+    arrays["meetings"] = filled((nodes, 7), np.int64, -1)
+    arrays["overlays"] = filled((nodes, topics, at.OVERLAY_FIELDS), np.int64, -1)
+    arrays["overlays"][:, :, [at.ACTIVE_COUNT, at.PASSIVE_COUNT]] = 0
+    for name in ("view_peers", "view_notes"):
+        arrays[name] = zeros((nodes, topics, most_active + most_passive + 1), np.int32)
+    arrays["errands"] = zeros((lines_at_most(64 * nodes, 64), 8), np.int64)
+    frames = lines_at_most(1 << 16, 16)
+    arrays["frames"] = zeros((int(arrays.world[at.THREADS]), frames, 2), np.int64)
 
 
 def _set_addresses(arrays: Arrays, plan: Plan) -> None:
@@ -323,6 +345,10 @@ def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None
         degrees += np.bincount(targets[reached], minlength=nodes)
     else:
         degrees = counts + np.bincount(targets, minlength=nodes)
+    if w[at.HAS_OVERLAY]:
+        kinds = arrays["parameters"][arrays["nodes32"][:, at.ROUTER]]
+        dials_itself = (kinds[:, at.ROUTER_KIND] == at.EPISUB) & (kinds[:, at.OVERLAY] != at.FIXED_OVERLAY)
+        degrees = np.where(dials_itself, _SLOTS_OF_AN_OVERLAY, degrees)
     pairs = _set_direct_peers(arrays, plan)
     degrees += np.bincount(pairs.ravel(), minlength=nodes)
     used = int(degrees.sum())
@@ -349,6 +375,9 @@ def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None
         arrays["senders"] = _of_messages(arrays)((*arrays["cells"].shape, words), np.uint64)
     if w[at.HAS_EPISUB]:
         arrays["tree_marks"] = zeros((room, topics), np.uint8)
+    if w[at.HAS_OVERLAY]:
+        arrays["slot_times"] = zeros((room, 2), np.int64)
+        arrays["detours"] = zeros((room, topics, 2), np.int32)
     if w[at.HAS_GATER]:
         arrays["gated"] = zeros((room, 5), np.float64)
     if w[at.USES_12]:
@@ -357,6 +386,8 @@ def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None
         arrays["unwanted"] = _of_messages(arrays)((*arrays["cells"].shape, words), np.uint64)
     if w[at.HAS_LINKS]:
         links = 2 * int(starts[-1]) + 2 * len(pairs) + 64
+        if w[at.HAS_OVERLAY]:
+            links += _SLOTS_OF_AN_OVERLAY * nodes
         arrays["links_of"] = filled((room,), np.int32, -1)
         w[at.LINKS] = links
         arrays["links32"] = zeros((links, at.LINK32), np.int32)
@@ -376,7 +407,10 @@ def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None
     if w[at.HAS_DIALS]:
         arrays["name_marks"] = zeros((threads, most + 1), np.uint8)
     lists = max(1 + min(samples, most), _LISTS_OF_A_TREE if w[at.HAS_EPISUB] else 0)
-    arrays["scratch"] = zeros((threads, max(1024, messages * lists + 64)), np.int64)
+    words = max(1024, messages * lists + 64)
+    if w[at.HAS_OVERLAY]:
+        words += lines_at_most(1 << 20, 8)
+    arrays["scratch"] = zeros((threads, words), np.int64)
 
 
 def _set_direct_peers(arrays: Arrays, plan: Plan) -> NDArray[np.int32]:

@@ -222,6 +222,7 @@ class ArrayEngine:
         with_scores = at.SLOT_SCORES if w[at.HAS_SCORES] else ()
         with_gater = ("gated",) if w[at.HAS_GATER] else ()
         with_episub = ("tree_marks",) if w[at.HAS_EPISUB] else ()
+        with_episub += ("slot_times", "detours") if w[at.HAS_OVERLAY] else ()
         optional = (*with_12, *with_scores, *with_retained, *with_gater, *with_episub)
         for name in ("peers", "flags", "links_of", *optional):
             self._enlarge(name, int(w[at.SLOTS]))
@@ -317,7 +318,9 @@ def _with_columns_doubled(before: NDArray[np.uint64], columns: int, known: NDArr
 
 def _smallest_entry(arrays: Arrays) -> Callable[..., bool]:
     """Return the entry that is compiled with as little as the run needs."""
-    uses_11 = arrays.world[[*at.WITHOUT_11]].any()
+    uses_11 = arrays.world[[*at.WITHOUT_11]].any() or (
+        arrays.world[at.HAS_DIALS] and not arrays.world[at.HAS_OVERLAY]
+    )
     if arrays.world[at.HAS_EPISUB]:
         return work if uses_11 else work_of_trees
     if uses_11:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.core.episub.parameters import Broadcast, EpisubParameters, Repair
+from hearsay.core.episub.parameters import Broadcast, LeaveBy, Overlay, Repair, ViewSizes
 from hearsay.core.language.sizes import SEEN_BYTES, length_of
 from hearsay.core.mesh.parameters import (
     DirectGraft,
@@ -243,6 +243,11 @@ _GOSSIPSUB_11 = (
     _Column(at.GATER_RETAIN, (), lambda given: _of_gater(given, lambda gater: gater.retain_ms * 1000)),
     _Column(at.GATER_RETAINED, (), lambda given: _of_gater(given, lambda gater: gater.max_retained_addresses)),
 )
+_OVERLAYS = {
+    Overlay.CONNECTIONS: at.FIXED_OVERLAY,
+    Overlay.EPISUB: at.SEEDS_OVERLAY,
+    Overlay.HYPARVIEW: at.HYPARVIEW,
+}
 _EPISUB = (
     _Column(at.TREE_FLOODS, ("broadcast",), lambda given: given.broadcast is Broadcast.FLOOD),
     _Column(at.GRAFTS_ALL, ("repair",), lambda given: given.repair is Repair.EAGER),
@@ -258,36 +263,33 @@ _EPISUB = (
     _Column(at.MAX_ANNOUNCERS, ("max_announcers",)),
     _Column(at.MAX_PART_IDS, ("max_ids_per_part",)),
     _Column(at.ANSWERS_LIMIT, ("graft_answers_per_id",)),
+    _Column(at.OVERLAY, ("overlay",), lambda given: _OVERLAYS[given.overlay]),
+    _Column(at.RANDOM_LINKS, ("random_links",)),
+    _Column(at.NEAR_LINKS, ("near_links",)),
+    _Column(at.PASSIVE_SIZE, ("passive_size",)),
+    _Column(at.IS_ESTIMATED, ("view_sizes",), lambda given: given.view_sizes is ViewSizes.ESTIMATED),
+    _Column(at.SIZE_CONSTANT, ("size_constant",)),
+    _Column(at.PASSIVE_FACTOR, ("passive_factor",)),
+    _Column(at.ACTIVE_LIMIT, ("active_limit",)),
+    _Column(at.JOIN_TTL, ("join_ttl",)),
+    _Column(at.PASSIVE_TTL, ("passive_ttl",)),
+    _Column(at.REPLY_TIMEOUT, ("reply_timeout_ms",)),
+    _Column(at.STABILISE_MIN, ("stabilise_min_ms",)),
+    _Column(at.STABILISE_MAX, ("stabilise_max_ms",)),
+    _Column(at.ALPHA, ("alpha_percent",)),
+    _Column(at.SHUFFLE_INTERVAL, ("shuffle_interval_ms",)),
+    _Column(at.SHUFFLE_TTL, ("shuffle_ttl",)),
+    _Column(at.SHUFFLE_ACTIVE, ("shuffle_active",)),
+    _Column(at.SHUFFLE_PASSIVE, ("shuffle_passive",)),
+    _Column(at.PROBE_INTERVAL, ("probe_interval_ms",)),
+    _Column(at.PROBE_COUNT, ("probe_count",)),
+    _Column(at.CONTACTS_INTERVAL, ("contacts_interval_ms",)),
+    _Column(at.SAYS_LEAVE, ("leave_by",), lambda given: given.leave_by is LeaveBy.LEAVE),
+    _Column(at.LEAVE_TTL, ("leave_ttl",)),
+    _Column(at.IDLE_FOR, ("idle_ms",)),
+    _Column(at.MAX_PART_PEERS, ("max_peers_per_part",)),
+    _Column(at.MOST_DIALS, ("max_dials",)),
 )
-_OF_MEMBERSHIP = (
-    "overlay",
-    "random_links",
-    "near_links",
-    "passive_size",
-    "view_sizes",
-    "size_constant",
-    "passive_factor",
-    "active_limit",
-    "join_ttl",
-    "passive_ttl",
-    "reply_timeout_ms",
-    "stabilise_min_ms",
-    "stabilise_max_ms",
-    "alpha_percent",
-    "shuffle_interval_ms",
-    "shuffle_ttl",
-    "shuffle_active",
-    "shuffle_passive",
-    "probe_interval_ms",
-    "probe_count",
-    "contacts_interval_ms",
-    "leave_by",
-    "leave_ttl",
-    "idle_ms",
-    "max_peers_per_part",
-    "max_dials",
-)
-"""Parameters of episub without effect over fixed connections."""
 _REALS_OF = ("gossip_factor", "early_graft_penalty")
 """Parameters that stand in `reals`."""
 
@@ -350,8 +352,6 @@ def columns_of(router: str, parameters: RouterParameters) -> NDArray[np.int64]:
     carried = {name for column in columns for name in column.names}
     others = {*_REALS_OF, *WITHOUT_EFFECT, *REFERENCE_ONLY, *PART_OF}
     missing = set(parameters.names()) - carried - others
-    if isinstance(parameters, EpisubParameters):
-        missing -= set(_OF_MEMBERSHIP)
     if missing:
         raise NoKernel(f"{router}: no column carries {', '.join(sorted(missing))}")
     line = np.zeros(at.PARAMETERS, dtype=np.int64)

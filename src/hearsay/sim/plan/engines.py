@@ -41,6 +41,8 @@ WORTH_COMPILING = 2_000_000
 """Events from which the array engine is faster even if it has to be compiled first."""
 COPIES_PER_DELIVERY = 7
 """Copies that a node receives of a message, in a mesh."""
+OVERLAY_EVENTS_PER_SECOND = 10
+"""Events of a node that chooses its neighbours, with default parameters."""
 
 
 LARGE_MESSAGE_BYTES = 16_384
@@ -66,12 +68,18 @@ def _without_kernel(key: str, choice: RouterChoice) -> Iterator[str]:
     if choice.kind not in WITH_KERNELS:
         yield f"{key}.kind = {choice.kind!r}: only {', '.join(WITH_KERNELS)}"
     parameters = choice.parameters
-    if isinstance(parameters, EpisubParameters) and parameters.overlay is not Overlay.CONNECTIONS:
-        yield f"{key}.overlay = {parameters.overlay.value!r}: only {Overlay.CONNECTIONS.value!r}"
     for name in REFERENCE_ONLY:
         value = getattr(parameters, name, 0)
         if value:
             yield f"{key}.{name}{_only(value)}"
+
+
+def chooses_neighbours(scenario: Scenario) -> bool:
+    """Return whether some router has a managed overlay."""
+    return any(
+        isinstance(choice.parameters, EpisubParameters) and choice.parameters.overlay is not Overlay.CONNECTIONS
+        for choice in scenario.routers.values()
+    )
 
 
 def routers_dial(scenario: Scenario) -> bool:
@@ -146,6 +154,8 @@ def estimated_events(scenario: Scenario) -> int:
     copies = degree if scenario.router.kind == "floodsub" else COPIES_PER_DELIVERY
     last_us = scenario.warmup_us + scenario.workload.messages * scenario.workload.interval_us
     run_s = (max(last_us, *(timed.at_us for timed in scenario.timed), 0) + scenario.linger_us) / 1e6
+    if chooses_neighbours(scenario):
+        run_s *= OVERLAY_EVENTS_PER_SECOND
     return int(scenario.network.nodes * (degree * 2 + publications(scenario) * copies + run_s))
 
 
@@ -189,6 +199,8 @@ ARRAY_BYTES_PER_GATED = 40
 ARRAY_EVENTS_PER_SECOND = 11_000_000
 ARRAY_EVENTS_PER_SECOND_WITH_SCORES = 5_000_000
 ARRAY_EVENTS_PER_SECOND_WITH_LINKS = 2_000_000
+ARRAY_EVENTS_PER_SECOND_IN_ORDER = 500_000
+ARRAY_BYTES_PER_OVERLAY_NODE = 5_000
 MEMORY_SHARE = 0.75
 LONG_SECONDS = 20
 LARGE_BYTES = 2 << 30
@@ -261,7 +273,11 @@ def estimate(scenario: Scenario, engine: EngineName = "reference") -> Estimate:
     if any(getattr(router.parameters, "idontwant_threshold_bytes", 0) for router in scenario.routers.values()):
         per_neighbour += ARRAY_BYTES_PER_UNWANTED
         per_delivery += ARRAY_BYTES_PER_UNWANTED
-    memory = nodes * (ARRAY_BYTES_PER_NODE + degree * per_neighbour + messages * per_delivery)
+    per_node = ARRAY_BYTES_PER_NODE + degree * per_neighbour
+    if chooses_neighbours(scenario):
+        per_node += ARRAY_BYTES_PER_OVERLAY_NODE
+        pace = ARRAY_EVENTS_PER_SECOND_IN_ORDER
+    memory = nodes * (per_node + messages * per_delivery)
     return Estimate(engine, memory, events / pace, available_bytes())
 
 
@@ -271,7 +287,7 @@ def _links_need_memory(scenario: Scenario) -> bool:
     return bool(
         faults.churn or faults.crash or faults.partition or faults.cut or scenario.loss.rate_millionths
         or links.jitter_us or links.uplink_bits_per_s or links.latency is LatencyKind.REGIONS
-        or routers_dial(scenario)
+        or routers_dial(scenario) or chooses_neighbours(scenario)
     )  # fmt: skip
 
 

@@ -91,6 +91,14 @@ def neighbor_down_row(time_us: int, peer: int, remote: int, topic: int) -> Codes
     return time_us, 17, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1
 
 
+def passive_add_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
+    return time_us, 18, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1
+
+
+def passive_remove_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
+    return time_us, 19, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1
+
+
 def eager_row(time_us: int, peer: int, remote: int, topic: int) -> Codes:
     return time_us, 20, -1, peer, remote, topic, -1, -1, -1, -1, -1, -1, -1
 

@@ -9,21 +9,34 @@ from hearsay.core.language.events import EventKind
 from hearsay.sim.array.machine.compiling import inlined, only_with
 from hearsay.sim.array.world.layout import (
     ANNOUNCE,
+    CONTACTS_DUE,
     EPISUB,
+    EXPIRE_DUE,
+    FIXED_OVERLAY,
     FLUSH_DUE,
     HAS_EPISUB,
+    HAS_OVERLAY,
     MISSING_DUE,
+    OVERLAY,
+    PROBE_DUE,
     ROUTER_KIND,
+    SHUFFLE_DUE,
+    STABILISE_DUE,
     STARTS,
+    SWEEP_DUE,
     TIMER,
+    TOPICS,
     World,
     alarms,
+    meetings,
     nodes32,
+    overlays,
 )
 from hearsay.sim.array.world.queue import NODE, TOPIC_PART, insert, word_0
 from hearsay.sim.array.world.slots import parameter
 
 with_episub = only_with(HAS_EPISUB)
+with_overlay = only_with(HAS_OVERLAY)
 NEVER = -1
 _TIME = TOPIC_PART - 1
 """The bits of a time that tell two timers of a node apart."""
@@ -36,20 +49,42 @@ def has_trees(w: World, node: int) -> bool:
     return w[HAS_EPISUB] != 0 and parameter(w, node, ROUTER_KIND) == EPISUB
 
 
+@inlined
+def has_overlay(w: World, node: int) -> bool:
+    """Return whether the router of a node chooses its neighbours."""
+    return w[HAS_OVERLAY] != 0 and has_trees(w, node) and parameter(w, node, OVERLAY) != FIXED_OVERLAY
+
+
 @with_episub
 def clear_alarms(w: World, node: int) -> None:
     for alarm in (TIMER, ANNOUNCE, FLUSH_DUE, MISSING_DUE):
         alarms(w)[node, alarm] = NEVER
 
 
+@inlined
+def earlier(one: int, other: int) -> int:
+    """Return the earlier of two alarms."""
+    return other if one == NEVER or (other != NEVER and other < one) else one
+
+
+@with_overlay
+def _first_of_overlays(w: World, node: int, due: int) -> int:
+    due = earlier(due, meetings(w)[node, SWEEP_DUE])
+    for topic in range(w[TOPICS]):
+        for alarm in (EXPIRE_DUE, STABILISE_DUE, SHUFFLE_DUE, PROBE_DUE, CONTACTS_DUE):
+            due = earlier(due, overlays(w)[node, topic, alarm])
+    return due
+
+
 @with_episub
 def set_timer(w: World, th: int, now: int, node: int) -> None:
     """Set the timer to the first alarm, at the end of a call."""
     line = alarms(w)[node]
-    due = NEVER
-    for alarm in (ANNOUNCE, FLUSH_DUE, MISSING_DUE):
-        if line[alarm] != NEVER and (due == NEVER or line[alarm] < due):
-            due = line[alarm]
+    due = int(line[ANNOUNCE])
+    for alarm in (FLUSH_DUE, MISSING_DUE):
+        due = earlier(due, line[alarm])
+    if has_overlay(w, node):
+        due = _first_of_overlays(w, node, due)
     if due == line[TIMER]:
         return
     line[TIMER] = due

@@ -11,7 +11,7 @@ import numpy as np
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.rules.message_rules import ids_over_limit, is_answered
 from hearsay.core.rules.tree_rules import announced_hops, hops_of_copy, is_shortcut, next_tick
-from hearsay.sim.array.episub.alarms import NEVER, with_episub
+from hearsay.sim.array.episub.alarms import NEVER, with_episub, with_overlay
 from hearsay.sim.array.episub.kept import forget_kept, is_kept, keep, kept_hops, kept_parent
 from hearsay.sim.array.episub.missing import (
     HOPS,
@@ -26,22 +26,28 @@ from hearsay.sim.array.travel.outbox import begin_message, forward_one, put_mess
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.knowledge import bits, column, was_seen
 from hearsay.sim.array.world.layout import (
+    AHEAD_BY,
+    AHEAD_OF,
     ANSWERS,
     ANSWERS_LIMIT,
     ASKED,
+    FIXED_OVERLAY,
     FLUSH,
     FLUSH_DUE,
     GRAFTS_ALL,
+    HAS_OVERLAY,
     IS_EAGER,
     IS_LAZY,
     KEPT_COUNT,
     KEPT_SIZE,
+    LATEST_FROM,
     MAX_PART_IDS,
     MISSING_COUNT,
     MISSING_DUE,
     MISSING_TICK,
     NEWLY_EAGER,
     NEWLY_UP,
+    OVERLAY,
     QUEUE,
     QUEUE_COUNT,
     QUEUED,
@@ -56,6 +62,7 @@ from hearsay.sim.array.world.layout import (
     alarms,
     arena,
     cells,
+    detours,
     flags,
     messages,
     peers,
@@ -72,6 +79,8 @@ from hearsay.trace.language.event_rows import eager_row, lazy_row, neighbor_down
 _NEIGHBOUR = IS_EAGER | IS_LAZY
 OWN = -1
 """In place of the peer that a message came from."""
+ANY = -2
+"""In place of a slot: all of them."""
 
 
 @with_episub
@@ -81,6 +90,8 @@ def join_tree(w: World, th: int, now: int, node: int, topic: int) -> None:
     for field in (KEPT_COUNT, QUEUE_COUNT, MISSING_COUNT):
         trees(w)[node, topic, field] = 0
     trees(w)[node, topic, KEPT_SIZE] = 0
+    if parameter(w, node, OVERLAY) != FIXED_OVERLAY:
+        return
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if flags(w)[slot, topic] & SUBSCRIBED and is_native(w, slot):
             neighbour_up(w, th, now, node, slot, topic)
@@ -92,6 +103,8 @@ def leave_tree(w: World, th: int, now: int, node: int, topic: int) -> None:
         if flags(w)[slot, topic] & _NEIGHBOUR:
             flags(w)[slot, topic] &= ~_NEIGHBOUR
             tree_marks(w)[slot, topic] = 0
+            if w[HAS_OVERLAY]:
+                detours(w)[slot, topic, AHEAD_OF] = 0
             row(w, th, neighbor_down_row(now, node, peers(w)[slot], topic))
     forget_tree(w, node, topic)
 
@@ -138,8 +151,8 @@ def neighbour_up(w: World, th: int, now: int, node: int, slot: int, topic: int) 
 
 
 @with_episub
-def neighbour_down(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Remove a neighbour that left the topic or the network (TREE-5)."""
+def neighbour_down(w: World, th: int, now: int, node: int, slot: int, topic: int, in_good_order: bool) -> None:
+    """Remove a neighbour: in good order, or because it left the topic or the network (TREE-5)."""
     flag = flags(w)[slot, topic]
     if not flag & _NEIGHBOUR:
         return
@@ -148,17 +161,58 @@ def neighbour_down(w: World, th: int, now: int, node: int, slot: int, topic: int
     row(w, th, neighbor_down_row(now, node, peers(w)[slot], topic))
     forget_announcer(w, node, topic, peers(w)[slot])
     if flag & IS_EAGER and parameter(w, node, GRAFTS_ALL):
+        one = _stand_in(w, node, topic, peers(w)[slot]) if in_good_order else ANY
         for other in range(first_slot(w, node), end_slot(w, node)):
-            if flags(w)[other, topic] & IS_LAZY:
+            if flags(w)[other, topic] & IS_LAZY and (one == ANY or one == other):
                 make_eager(w, th, now, node, other, topic)
                 put_tree_part(w, th, other, GRAFT, topic, 0, 0)
+    if w[HAS_OVERLAY]:
+        _forget_detours(w, node, slot, topic)
+
+
+@with_overlay
+def _stand_in(w: World, node: int, topic: int, lost: int) -> int:
+    """Return the slot of the lazy neighbour that takes a lost one's place, ANY for all of them, -1 for none."""
+    if trees(w)[node, topic, LATEST_FROM] != lost:
+        return -1
+    found = ANY
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        line = detours(w)[slot, topic]
+        stands_in = flags(w)[slot, topic] & IS_LAZY and line[AHEAD_OF] == lost + 1
+        if stands_in and (found == ANY or line[AHEAD_BY] < detours(w)[found, topic, AHEAD_BY]):
+            found = slot
+    return found
+
+
+@with_overlay
+def _forget_detours(w: World, node: int, slot: int, topic: int) -> None:
+    """Forget a neighbour that is lost."""
+    peer = peers(w)[slot]
+    if trees(w)[node, topic, LATEST_FROM] == peer:
+        trees(w)[node, topic, LATEST_FROM] = OWN
+    detours(w)[slot, topic, AHEAD_OF] = 0
+    for other in range(first_slot(w, node), end_slot(w, node)):
+        if detours(w)[other, topic, AHEAD_OF] == peer + 1:
+            detours(w)[other, topic, AHEAD_OF] = 0
+
+
+@with_overlay
+def _compare(w: World, node: int, topic: int, parent: int, own_hops: int, slot: int, hops: int) -> None:
+    """Note whether a neighbour had a message no later than this node, which got it from a parent."""
+    line = detours(w)[slot, topic]
+    line[AHEAD_OF] = 0
+    source = find_slot(w, node, parent) if parent != OWN else -1
+    if source >= 0 and flags(w)[source, topic] & IS_EAGER and source != slot and hops <= own_hops:
+        line[AHEAD_OF] = parent + 1
+        line[AHEAD_BY] = hops - own_hops
 
 
 @with_episub
 def peer_removed(w: World, th: int, now: int, node: int, slot: int) -> None:
     """Remove a peer that has disconnected from all trees."""
-    for topic in range(w[TOPICS]):
-        neighbour_down(w, th, now, node, slot, topic)
+    if parameter(w, node, OVERLAY) == FIXED_OVERLAY:
+        for topic in range(w[TOPICS]):
+            neighbour_down(w, th, now, node, slot, topic, False)
     lists.remove(w, node, ANSWERS, -1, peers(w)[slot])
 
 
@@ -196,6 +250,10 @@ def spread(w: World, th: int, now: int, node: int, message: int, hops: int, name
     """Keep a message, send it to the eager neighbours, and announce it to the lazy ones later (TREE-1)."""
     topic = messages(w)[message, TOPIC]
     keep(w, now, node, message, hops, named, parent)
+    if w[HAS_OVERLAY]:
+        slot = find_slot(w, node, parent) if parent != OWN else -1
+        is_from_tree = slot >= 0 and flags(w)[slot, topic] & IS_EAGER != 0
+        trees(w)[node, topic, LATEST_FROM] = parent if is_from_tree else OWN
     short = begin_message(w, th, message, Via.EAGER)
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if flags(w)[slot, topic] & IS_EAGER:
@@ -252,6 +310,9 @@ def accept_in_tree(w: World, th: int, now: int, node: int, sender: int, message:
     nearest = announcers
     at = announcers
     while at >= 0:
+        if w[HAS_OVERLAY]:
+            other = find_slot(w, node, entries[at, PEER])
+            _compare(w, node, topic, sender, hops, other, entries[at, HOPS])
         is_nearer = entries[at, HOPS] < entries[nearest, HOPS]
         is_nearer |= entries[at, HOPS] == entries[nearest, HOPS] and entries[at, PEER] < entries[nearest, PEER]
         if is_nearer:
@@ -297,19 +358,19 @@ def duplicate_in_tree(w: World, th: int, now: int, node: int, sender: int, messa
 @with_episub
 def on_tree_part(
     w: World, th: int, now: int, node: int, slot: int, kind: int, topic: int, ids: int, count: int
-) -> None:
-    """Handle an IHAVE, GRAFT or PRUNE with its ids in the arena (TREE-3)."""
+) -> bool:
+    """Handle an IHAVE, GRAFT or PRUNE with its ids in the arena (TREE-3); return whether a stranger sent it."""
     peer = peers(w)[slot]
     if not is_in(w, node, topic):
         ignored(w, th, now, node, peer, kind, 1, Reason.NOT_SUBSCRIBED)
-        return
+        return False
     if not flags(w)[slot, topic] & _NEIGHBOUR:
         ignored(w, th, now, node, peer, kind, 1, Reason.NOT_A_NEIGHBOUR)
-        return
+        return True
     if kind == PRUNE:
         if not parameter(w, node, TREE_FLOODS):
             _make_lazy(w, th, now, node, slot, topic)
-        return
+        return False
     if kind == GRAFT:
         make_eager(w, th, now, node, slot, topic)
     over = ids_over_limit(count, parameter(w, node, MAX_PART_IDS))
@@ -323,6 +384,7 @@ def on_tree_part(
             _on_announcement(w, th, now, node, slot, topic, announced_message(word), hops_in_word(word))
     if kind == IHAVE and trees(w)[node, topic, MISSING_COUNT] and alarms(w)[node, MISSING_DUE] == NEVER:
         alarms(w)[node, MISSING_DUE] = next_tick(now, parameter(w, node, MISSING_TICK))
+    return False
 
 
 @with_episub
@@ -334,7 +396,12 @@ def _on_announcement(w: World, th: int, now: int, node: int, slot: int, topic: i
         pushed_out = announce(w, node, topic, message, peer, hops)
         if pushed_out >= 0:
             ignored(w, th, now, node, pushed_out, IHAVE, 1, Reason.OVER_LIMIT)
-    elif is_kept(w, now, node, message) and kept_parent(w, node, message) != OWN:
+        return
+    if not is_kept(w, now, node, message):
+        return
+    if w[HAS_OVERLAY]:
+        _compare(w, node, topic, kept_parent(w, node, message), kept_hops(w, node, message), slot, hops)
+    if kept_parent(w, node, message) != OWN:
         _optimise(w, th, now, node, topic, kept_parent(w, node, message), kept_hops(w, node, message), slot, hops)
 
 

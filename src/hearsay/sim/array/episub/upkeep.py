@@ -68,25 +68,15 @@ _DUE, _REQUESTED, _GIVEN_UP = 1 << 40, 1 << 41, 1 << 42
 _MARKS = _DUE | _REQUESTED | _GIVEN_UP
 
 
-@with_episub
-def ring(w: World, th: int, now: int, node: int) -> None:
-    """Handle the alarms that are due, the earlier one first, and of two the one of missing messages."""
-    line = alarms(w)[node]
-    while True:
-        missing_due = line[MISSING_DUE] != NEVER and line[MISSING_DUE] <= now
-        flush_due = line[FLUSH_DUE] != NEVER and line[FLUSH_DUE] <= now
-        if missing_due and not (flush_due and line[FLUSH_DUE] < line[MISSING_DUE]):
-            _touch_all(w, th, now, node)
-        elif flush_due:
-            line[FLUSH_DUE] = NEVER
-            for topic in range(w[TOPICS]):
-                if is_in(w, node, topic):
-                    _flush(w, th, now, node, topic)
-        else:
-            return
-
-
 # Announcements.
+
+
+@with_episub
+def flush_all(w: World, th: int, now: int, node: int) -> None:
+    alarms(w)[node, FLUSH_DUE] = NEVER
+    for topic in range(w[TOPICS]):
+        if is_in(w, node, topic):
+            _flush(w, th, now, node, topic)
 
 
 @with_episub
@@ -180,7 +170,7 @@ def _announce(w: World, th: int, now: int, node: int, topic: int, start: int, to
 
 
 @with_episub
-def _touch_all(w: World, th: int, now: int, node: int) -> None:
+def touch_all(w: World, th: int, now: int, node: int) -> None:
     """Touch the missing messages of all trees, and wait for the next time while there are any."""
     left = False
     for topic in range(w[TOPICS]):

@@ -9,12 +9,22 @@ from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.episub.alarms import (
     NEVER,
     clear_alarms,
+    has_overlay,
     has_trees,
     set_timer,
     with_episub,
+    with_overlay,
 )
+from hearsay.sim.array.episub.links import claimed_as_neighbour
+from hearsay.sim.array.episub.meetings import start_meetings
+from hearsay.sim.array.episub.overlay import (
+    on_overlay_part,
+    overlay_contacts,
+    overlay_dial_failed,
+    overlay_measured,
+)
+from hearsay.sim.array.episub.ringing import ring
 from hearsay.sim.array.episub.tree import on_tree_part
-from hearsay.sim.array.episub.upkeep import ring
 from hearsay.sim.array.machine.compiling import inlined, kernel, only_with
 from hearsay.sim.array.rules.direct import dial_direct, is_direct
 from hearsay.sim.array.rules.forwarding import publish, receive, validated
@@ -47,6 +57,7 @@ from hearsay.sim.array.rules.notes import (
     STARTED,
     note_call,
     note_connection,
+    note_contacts,
     note_gossip,
     note_message,
     note_rpc,
@@ -98,6 +109,7 @@ from hearsay.sim.array.world.layout import (
     HAS_FILTERS,
     HAS_GATER,
     HAS_LINKS,
+    HAS_OVERLAY,
     HAS_RATINGS,
     HAS_SCORES,
     INTERVAL,
@@ -130,6 +142,7 @@ from hearsay.sim.array.world.layout import (
     alarms,
     allowed,
     arena,
+    candidates,
     control,
     counts,
     flags,
@@ -206,6 +219,8 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
     row(w, th, node_up_row(now, node))
     if w[HAS_EPISUB]:
         clear_alarms(w, node)
+    if w[HAS_OVERLAY]:
+        start_meetings(w, node)
     for topic in range(w[TOPICS]):
         if members(w)[node, topic] & APPLICATION:
             call_join(w, th, now, node, topic)
@@ -333,6 +348,26 @@ def call_disconnected(w: World, th: int, now: int, node: int, slot: int) -> None
 @kernel
 def call_dial_failed(w: World, th: int, now: int, node: int, peer: int) -> None:
     _begin(w, th, now, node, EventKind.DIAL_FAILED, peer, -1, -1)
+    if has_overlay(w, node):
+        overlay_dial_failed(w, th, now, node, peer)
+    _end(w, th, now, node)
+
+
+@with_overlay
+def call_measured(w: World, th: int, now: int, node: int, peer: int, rtt_us: int) -> None:
+    """Hand over the answer to a ping."""
+    _begin(w, th, now, node, EventKind.ROUND_TRIP_MEASURED, peer, -1, rtt_us)
+    overlay_measured(w, th, now, node, peer, rtt_us)
+    _end(w, th, now, node)
+
+
+@with_overlay
+def call_contacts(w: World, th: int, now: int, node: int, topic: int, count: int) -> None:
+    """Hand over contacts, which stand in `candidates`, ascending."""
+    counts(w)[th, EVENTS] += 1
+    if is_witness(w, node):
+        note_contacts(w, th, now, node, topic, candidates(w)[th], count)
+    overlay_contacts(w, th, now, node, topic, count)
     _end(w, th, now, node)
 
 
@@ -453,7 +488,7 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
     elif parameter(w, node, MAX_CONTROL) < 1:
         ignored(w, th, now, node, sender, kind, 1, Reason.OVER_LIMIT)
     elif has_trees(w, node):
-        on_tree_part(w, th, now, node, slot, kind, topic, 0, 0)
+        _on_tree_part(w, th, now, node, slot, kind, topic, 0, 0)
     elif kind == GRAFT:
         on_graft(w, th, now, node, slot, topic)
     else:
@@ -514,10 +549,13 @@ def _drop_messages_and_control(
     """Drop an RPC without its subscriptions (JUDGE-1, SHELL-8)."""
     for kind in (PUBLISH, *CONTROL):
         count = _count(w, rpc, parts, kind)
-        each_counts = has_trees(w, node) and kind != PUBLISH
-        for _ in range(count if each_counts else 1):
-            if count:
-                ignored(w, th, now, node, sender, kind, 1 if each_counts else count, reason)
+        if count and (kind == PUBLISH or not has_trees(w, node)):
+            ignored(w, th, now, node, sender, kind, count, reason)
+    if w[HAS_EPISUB]:
+        for index in range(parts):
+            kind = words_at(w, part_place(rpc, index))[PART_KIND]
+            if kind > IDONTWANT or (kind >= IHAVE and has_trees(w, node)):
+                ignored(w, th, now, node, sender, kind, 1, reason)
 
 
 @inlined
@@ -594,6 +632,8 @@ def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int
     if has_trees(w, node):
         _receive_tree_parts(w, th, now, node, slot, rpc, parts, room)
         return
+    if w[HAS_OVERLAY]:
+        _refuse_overlay_parts(w, th, now, node, peers(w)[slot], rpc, parts, room)
     if parts > room:
         for kind in CONTROL:
             count = _count(w, rpc, parts, kind)
@@ -629,6 +669,15 @@ def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int
 
 
 @with_episub
+def _on_tree_part(
+    w: World, th: int, now: int, node: int, slot: int, kind: int, topic: int, ids: int, count: int
+) -> None:  # fmt: skip
+    is_strange = on_tree_part(w, th, now, node, slot, kind, topic, ids, count)
+    if is_strange and has_overlay(w, node):
+        claimed_as_neighbour(w, th, node, topic, peers(w)[slot])
+
+
+@with_episub
 def _receive_tree_parts(
     w: World, th: int, now: int, node: int, slot: int, rpc: int, parts: int, room: int
 ) -> None:  # fmt: skip
@@ -639,10 +688,25 @@ def _receive_tree_parts(
         if room > 0:
             ids = rpc + part[PART_IDS]
             count = part[PART_COUNT] if part[PART_IDS] else 0
-            on_tree_part(w, th, now, node, slot, part[PART_KIND], part[PART_TOPIC], ids, count)
+            if part[PART_KIND] > PRUNE:
+                on_overlay_part(w, th, now, node, slot, rpc, part_place(rpc, index))
+            else:
+                _on_tree_part(w, th, now, node, slot, part[PART_KIND], part[PART_TOPIC], ids, count)
         else:
             ignored(w, th, now, node, peers(w)[slot], part[PART_KIND], 1, Reason.OVER_LIMIT)
         room -= 1
+
+
+@with_overlay
+def _refuse_overlay_parts(
+    w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int, room: int
+) -> None:  # fmt: skip
+    """Report parts of episub that a node without it receives."""
+    for index in range(parts):
+        kind = words_at(w, part_place(rpc, index))[PART_KIND]
+        if kind > IDONTWANT:
+            ignored(w, th, now, node, sender, kind, 1, Reason.UNSUPPORTED if room > 0 else Reason.OVER_LIMIT)
+        room -= int(kind >= IHAVE)
 
 
 @kernel
@@ -707,7 +771,7 @@ def call_failed(w: World, th: int, now: int, node: int, peer: int, payload: int)
         return
     if has_trees(w, node) and not payload & INLINE:
         note_unsent(w, th, now, node, slot, payload)
-        set_timer(w, th, now, node)
+        _end(w, th, now, node)
         return
     if payload & INLINE:
         penalise_slow(w, node, slot, 1)

@@ -8,7 +8,16 @@ from __future__ import annotations
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.sizes import TOPIC_VIEW_BYTES
-from hearsay.sim.array.episub.alarms import NEVER, has_trees
+from hearsay.sim.array.episub.alarms import NEVER, has_overlay, has_trees, with_episub
+from hearsay.sim.array.episub.overlay import (
+    overlay_connected,
+    overlay_disconnected,
+    overlay_subscribed,
+    overlay_unsent,
+    overlay_unsubscribed,
+    start_overlay,
+    stop_overlay,
+)
 from hearsay.sim.array.episub.tree import join_tree, leave_tree, neighbour_down, neighbour_up, peer_removed
 from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.gater import gater_connects, gater_disconnects, has_gater
@@ -93,6 +102,8 @@ def note_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> 
             flags(w)[slot, part[PART_TOPIC]] |= bit
             owed |= bit
     nodes32(w)[node, OWED] |= owed
+    if has_overlay(w, node):
+        overlay_unsent(w, th, now, node, slot, rpc)
     if owed & UNANNOUNCED:
         _wait_to_announce(w, th, now, node)
 
@@ -172,10 +183,21 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
         gater_connects(w, node, slot)
     if w[USES_12]:
         begin_connection(w, slot)
-    if has_trees(w, node) and native:
+    if has_overlay(w, node):
+        overlay_connected(w, th, now, node, slot)
+    elif has_trees(w, node) and native:
         for topic in range(w[TOPICS]):
             if table[slot, topic] & SUBSCRIBED:
                 neighbour_up(w, th, now, node, slot, topic)
+
+
+@with_episub
+def _leaves_trees(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+    """Handle the UNSUBSCRIBE of a peer."""
+    if has_overlay(w, node):
+        overlay_unsubscribed(w, th, now, node, peers(w)[slot], topic)
+    else:
+        neighbour_down(w, th, now, node, slot, topic, False)
 
 
 @kernel
@@ -198,6 +220,8 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
         disconnects(w, now, node, slot)
         table[slot, 0] &= ~CONNECTED
         neighbourhood_changes(w, node)
+    if has_overlay(w, node):
+        overlay_disconnected(w, th, now, node, slot)
     if has_trees(w, node):
         peer_removed(w, th, now, node, slot)
     for topic in range(w[TOPICS]):
@@ -219,7 +243,7 @@ def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: in
             if has_mesh(w, node):
                 peer_unsubscribed(w, th, now, node, slot, topic)
             if has_trees(w, node):
-                neighbour_down(w, th, now, node, slot, topic)
+                _leaves_trees(w, th, now, node, slot, topic)
             if parameter(w, node, ROUTER_KIND) == GOSSIPSUB:
                 lists.remove(w, node, NEWS, topic, peers(w)[slot])
             table[slot, topic] &= ~(SUBSCRIBED | IN_FANOUT)
@@ -232,7 +256,9 @@ def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: in
     table[slot, topic] |= SUBSCRIBED
     if parameter(w, node, GRAFT_ON_SUBSCRIBE) and is_native(w, slot):
         fill_up(w, th, now, node, slot, topic)
-    if has_trees(w, node) and is_native(w, slot):
+    if has_overlay(w, node):
+        overlay_subscribed(w, th, now, node, peers(w)[slot], topic)
+    elif has_trees(w, node) and is_native(w, slot):
         neighbour_up(w, th, now, node, slot, topic)
     return ACCEPTED
 
@@ -285,6 +311,8 @@ def join(w: World, th: int, now: int, node: int, topic: int) -> None:
             forget_fanout(w, node, topic)
     elif has_trees(w, node):
         join_tree(w, th, now, node, topic)
+        if has_overlay(w, node):
+            start_overlay(w, th, now, node, topic)
 
 
 @kernel
@@ -297,6 +325,8 @@ def leave(w: World, th: int, now: int, node: int, topic: int) -> None:
         leave_mesh(w, th, now, node, topic)
     elif has_trees(w, node):
         leave_tree(w, th, now, node, topic)
+        if has_overlay(w, node):
+            stop_overlay(w, th, now, node, topic)
     if parameter(w, node, ROUTER_KIND) == GOSSIPSUB:
         lists.remove(w, node, NEWS, topic, -1)
     row(w, th, leave_row(now, node, topic))

@@ -36,6 +36,7 @@ from hearsay.sim.array.world.payload import (
     part_at,
     part_place,
     topic_part,
+    words_behind,
 )
 from hearsay.sim.array.world.record import CALL_NOTE, ID_NOTE, PART_NOTE, note
 
@@ -100,6 +101,14 @@ def note_gossip(w: World, th: int, now: int, node: int, sender: int, ids: Any, c
 
 
 @with_witnesses
+def note_contacts(w: World, th: int, now: int, node: int, topic: int, contacts: Any, count: int) -> None:
+    note_call(w, th, now, node, EventKind.CONTACTS_FOUND, -1, topic, -1)
+    note(w, th, now, PART_NOTE, node, -1, topic_part(-1, topic, -1, count))
+    for place in range(count):
+        _note_id(w, th, now, node, contacts[place])
+
+
+@with_witnesses
 def note_unsent_message(w: World, th: int, now: int, node: int, remote: int, message: int) -> None:
     note_call(w, th, now, node, EventKind.SEND_FAILED, remote, -1, -1)
     note(w, th, now, PART_NOTE, node, remote, message_part(w, message, 1, -1))
@@ -114,6 +123,8 @@ def note_rpc(w: World, th: int, now: int, node: int, kind: int, remote: int, rpc
         note(w, th, now, PART_NOTE, node, remote, part)
         ids = words_at(w, part_place(rpc, index))[PART_IDS]
         if ids:
-            count = prune_words(w, arena(w)[rpc + ids]) if part.kind == PRUNE else part.amount
+            count = words_behind(w, rpc, index)
+            if part.kind == PRUNE:
+                count = prune_words(w, arena(w)[rpc + ids])
             for place in range(count):
                 _note_id(w, th, now, node, arena(w)[rpc + ids + place])

@@ -11,8 +11,9 @@ from hearsay.core.rules.mesh_rules import is_too_large, is_too_small
 from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.rules.calls import call_gossip, call_message
 from hearsay.sim.array.rules.mesh import mesh_size
+from hearsay.sim.array.run.arrivals import dial_arrives
 from hearsay.sim.array.run.dispatch import dispatch
-from hearsay.sim.array.run.links import connect_quietly
+from hearsay.sim.array.run.links import connect_quietly, has_room_for_links
 from hearsay.sim.array.travel.dials import collect_dials, next_arrival
 from hearsay.sim.array.world.knowledge import column, is_marked, word_of
 from hearsay.sim.array.world.layout import (
@@ -24,6 +25,7 @@ from hearsay.sim.array.world.layout import (
     HAS_DIALS,
     HAS_EPISUB,
     HAS_LINKS,
+    HAS_OVERLAY,
     LINK32,
     LOOKAHEAD,
     NEAR,
@@ -48,6 +50,7 @@ from hearsay.sim.array.world.layout import (
     control,
     counts,
     links32,
+    near,
     node_counts,
     nodes32,
     sorted_events,
@@ -214,20 +217,33 @@ def run_share(w: World, th: int) -> None:
 
 @kernel
 def _run_in_order(w: World) -> None:
-    """Run all nodes together, by the heap. A dial that arrives within the part ends it."""
+    """Run all nodes together, by the heap.
+
+    A dial that arrives within the part ends it; with routers that choose their neighbours, where dials are many,
+    only if there is no room for its links.
+    """
     base = w[BUCKET] << w[WIDTH_BITS]
     events = sorted_events(w)[0]
     for place in range(block_starts(w)[0, w[PART_BLOCKS]]):
         link = sorted_links(w)[0, place] if w[HAS_LINKS] else 0
         hold_near(w, 0, events[place, 0], events[place, 1], link)
-    while control(w)[0, NEAR]:
+    while control(w)[0, NEAR] or (w[HAS_OVERLAY] and next_arrival(w) < w[PART_END]):
+        if w[HAS_OVERLAY] and next_arrival(w) < w[PART_END]:
+            first = base + (near(w)[0, 0, 0] >> OFFSET) if control(w)[0, NEAR] else w[PART_END]
+            if next_arrival(w) <= first:
+                if has_room_for_links(w, 2):
+                    dial_arrives(w)
+                else:
+                    w[PART_END] = next_arrival(w)
+                continue
         w0, w1, link = pop_near(w, 0)
         time = base + (w0 >> OFFSET)
         if time < w[PART_END]:
             dispatch(w, 0, time, w0, w1, link)
             if w[HAS_DIALS]:
                 collect_dials(w)
-                w[PART_END] = min(w[PART_END], next_arrival(w))
+                if not w[HAS_OVERLAY]:
+                    w[PART_END] = min(w[PART_END], next_arrival(w))
         else:
             queue_again(w, 0, w0, w1, link)
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.events import EventKind
-from hearsay.sim.array.episub.alarms import has_trees, is_moved
+from hearsay.core.shell.randomness import Purpose
+from hearsay.sim.array.episub.alarms import has_trees, is_moved, with_overlay
+from hearsay.sim.array.episub.joining import CONTACTS
+from hearsay.sim.array.episub.meetings import is_of_this_life
 from hearsay.sim.array.machine.compiling import inlined, kernel, only_with
 from hearsay.sim.array.rules.calls import (
+    call_contacts,
     call_failed,
     call_gossip,
     call_join,
     call_leave,
+    call_measured,
     call_message,
     call_publish,
     call_rpc,
@@ -19,7 +26,7 @@ from hearsay.sim.array.rules.calls import (
     call_unwanted,
     call_validated,
 )
-from hearsay.sim.array.run.faults import carries_payload
+from hearsay.sim.array.run.faults import carries_payload, reachable
 from hearsay.sim.array.run.links import (
     is_up,
     on_connected,
@@ -29,18 +36,26 @@ from hearsay.sim.array.run.links import (
 from hearsay.sim.array.travel.transport import unreachable
 from hearsay.sim.array.travel.uplink import NEXT_LEAVES, uplink_is_free
 from hearsay.sim.array.world import lists
+from hearsay.sim.array.world.draws import below, draw1, extend, pick
 from hearsay.sim.array.world.layout import (
     APPLICATION,
     BACKLOG,
     BACKLOG_END,
+    HAS_OVERLAY,
+    LINK_FLAGS,
+    NODES,
+    OPEN,
     SCRIPT,
     SERVICE,
     STARTS,
     UP,
     World,
+    candidates,
+    links32,
     members,
     nodes32,
     pool,
+    topic_keys,
     words_at,
 )
 from hearsay.sim.array.world.payload import IDONTWANT, PART_KIND, message_part, part_place, release
@@ -61,6 +76,8 @@ from hearsay.sim.array.world.queue import (
 from hearsay.sim.array.world.record import dropped
 
 _SERVED = len(EventKind)
+_ATTEMPTS_PER_CONTACT = 20
+"""As in `sim.reference.connections`."""
 
 with_service = only_with(SERVICE)
 
@@ -92,6 +109,45 @@ def dispatch(w: World, th: int, now: int, w0: int, w1: int, link: int) -> None:
         _wait_for_service(w, th, now, node, w0, w1, link)
     else:
         _handle(w, th, now, node, kind, w0, payload, link)
+
+
+@with_overlay
+def _is_alive(w: World, link: int) -> bool:
+    return links32(w)[link, LINK_FLAGS] & OPEN != 0 and is_up(w, link)
+
+
+@with_overlay
+def _find_contacts(w: World, th: int, now: int, node: int, topic: int) -> int:
+    """Collect random nodes of a topic, ascending: by few draws when there are many, otherwise from all."""
+    known = candidates(w)[th]
+    state = extend(extend(draw1(w, Purpose.RENDEZVOUS, node), topic_keys(w)[topic]), np.uint64(now))
+    wanted = 2 * CONTACTS
+    found = 0
+    for attempt in range(wanted * _ATTEMPTS_PER_CONTACT):
+        if found == wanted:
+            return found
+        other = below(extend(state, np.uint64(attempt)), w[NODES])
+        if _is_contact(w, node, other, topic):
+            place = found
+            while place > 0 and known[place - 1] > other:
+                place -= 1
+            if place == 0 or known[place - 1] != other:
+                for at in range(found, place, -1):
+                    known[at] = known[at - 1]
+                known[place] = other
+                found += 1
+    found = 0
+    for other in range(w[NODES]):
+        if _is_contact(w, node, other, topic):
+            known[found] = other
+            found += 1
+    return pick(w, th, state, found, wanted)
+
+
+@with_overlay
+def _is_contact(w: World, node: int, other: int, topic: int) -> bool:
+    is_member = other != node and nodes32(w)[other, UP] != 0 and members(w)[other, topic] & APPLICATION != 0
+    return is_member and reachable(w, node, other)
 
 
 @inlined
@@ -183,6 +239,12 @@ def _handle(w: World, th: int, now: int, node: int, kind: int, w0: int, payload:
         on_dial_failed(w, th, now, node, source_of(w0), payload)
     elif kind == EventKind.PEER_DISCONNECTED:
         on_disconnected(w, th, now, node, payload)
+    elif kind == EventKind.ROUND_TRIP_MEASURED:
+        if w[HAS_OVERLAY] and is_of_this_life(w, node, w0) and _is_alive(w, link):
+            call_measured(w, th, now, node, source_of(w0), payload)
+    elif kind == EventKind.CONTACTS_FOUND:
+        if w[HAS_OVERLAY] and is_of_this_life(w, node, w0):
+            call_contacts(w, th, now, node, payload, _find_contacts(w, th, now, node, payload))
     elif kind == EventKind.SEND_FAILED:
         call_failed(w, th, now, node, source_of(w0), payload)
         if not payload & INLINE:

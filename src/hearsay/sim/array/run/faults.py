@@ -12,7 +12,9 @@ import numpy as np
 
 from hearsay.core.language.events import EventKind
 from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.episub.alarms import has_trees
+from hearsay.sim.array.episub.alarms import has_overlay, has_trees
+from hearsay.sim.array.episub.meetings import forget_meetings
+from hearsay.sim.array.episub.overlay import forget_overlay
 from hearsay.sim.array.episub.tree import forget_tree
 from hearsay.sim.array.machine.compiling import kernel, only_with
 from hearsay.sim.array.rules.calls import call_leave, call_start
@@ -140,6 +142,10 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
         for topic in range(w[TOPICS]):
             if members(w)[node, topic] & JOINED:
                 forget_tree(w, node, topic)
+                if has_overlay(w, node):
+                    forget_overlay(w, node, topic)
+    if has_overlay(w, node):
+        forget_meetings(w, th, node)
     if w[USES_12]:
         forget_all_unwanted(w, node)
         lists.remove(w, node, SENDERS, -1, -1)
@@ -247,6 +253,8 @@ def reachable(w: World, node: int, other: int) -> bool:
 @with_links
 def _dial_live(w: World, th: int, now: int, node: int, count: int) -> None:
     """Dial random live peers that are reachable and not connected."""
+    if has_overlay(w, node):
+        return
     state = draw2(w, Purpose.REDIAL, node, now)
     dialled = 0
     for attempt in range(count * ATTEMPTS_PER_PEER):

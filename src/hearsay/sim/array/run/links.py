@@ -31,6 +31,7 @@ from hearsay.sim.array.world.layout import (
     LINKS_FREE,
     LINKS_SPARE,
     LINKS_USED,
+    MOST_SLOTS,
     NEEDS_LINKS,
     NODES,
     NOW,
@@ -39,11 +40,14 @@ from hearsay.sim.array.world.layout import (
     PREVIOUS,
     QUIET_UNTIL,
     SEQUENCE,
+    SLOTS,
+    SLOTS_USED,
     STARTS,
     STATUS,
     TOPICS,
     TWIN,
     USES_12,
+    WIDEN_FROM,
     WIDTH_BITS,
     World,
     dial_buckets,
@@ -152,6 +156,14 @@ def dial(w: World, th: int, now: int, node: int, target: int) -> None:
     push(w, th, now + times[LATENCY], target, EventKind.PEER_CONNECTED, node, 0, links32(w)[link, TWIN])
     if not links32(w)[link, LINK_FLAGS] & OPEN:
         open_link(w, th, now, node, link)
+
+
+@with_links
+def has_room_for_links(w: World, links: int) -> bool:
+    """Return whether there is room for new links and their slots."""
+    if w[LINKS_USED] + links > w[LINKS] + w[LINKS_SPARE] or w[MOST_SLOTS] > w[WIDEN_FROM]:
+        return False
+    return 2 * w[SLOTS_USED] + 4 * links <= w[SLOTS]
 
 
 @kernel

@@ -35,6 +35,7 @@ from hearsay.sim.array.world.layout import (
     GLOBALS_DONE,
     HAS_DIALS,
     HAS_LINKS,
+    HAS_OVERLAY,
     LOOKAHEAD,
     NETWORK_STARTS,
     NODES,
@@ -167,11 +168,13 @@ def _begin_part(w: World) -> bool:
         return False
     if w[HAS_DIALS]:
         collect_dials(w)
-    w[PART_END] = min(bucket_end, next_due(w), next_close(w), next_arrival(w), w[END])
+    w[PART_END] = min(bucket_end, next_due(w), next_close(w), w[END])
+    if not w[HAS_OVERLAY]:
+        w[PART_END] = min(w[PART_END], next_arrival(w))
     w[PART_EVENTS] = 0
-    if w[PART_END] > w[NOW] and has_events(w):
+    if w[PART_END] > w[NOW] and (has_events(w) or next_arrival(w) < w[PART_END]):
         gather(w)
-        w[PART_EVENTS] = block_starts(w)[0, w[PART_BLOCKS]]
+        w[PART_EVENTS] = max(block_starts(w)[0, w[PART_BLOCKS]], int(next_arrival(w) < w[PART_END]))
     if w[NETWORK_STARTS]:
         w[PART_EVENTS] = max(w[PART_EVENTS], w[NODES])
     return w[STATUS] == OK

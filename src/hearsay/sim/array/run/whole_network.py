@@ -9,7 +9,7 @@ import numpy as np
 from hearsay.core.language.actions import Via
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.sizes import SIMULATED_PEER_BYTES
-from hearsay.sim.array.episub.alarms import has_trees
+from hearsay.sim.array.episub.alarms import has_overlay, has_trees
 from hearsay.sim.array.episub.kept import expire_kept, stored_bytes
 from hearsay.sim.array.machine.compiling import kernel, only_with
 from hearsay.sim.array.rules.calls import call_start
@@ -59,6 +59,7 @@ from hearsay.sim.array.world.layout import (
     NODES,
     NOW,
     OK,
+    PASSIVE_COUNT,
     PUBLISHED,
     QUIET_UNTIL,
     REACHED_OF,
@@ -87,6 +88,7 @@ from hearsay.sim.array.world.layout import (
     messages,
     natted,
     nodes32,
+    overlays,
     schedule,
     since_us,
     topics,
@@ -156,6 +158,9 @@ def _size_of_trees(w: World, now: int, node: int) -> tuple[int, int]:
             if flags(w)[slot, topic] & IS_LAZY:
                 count += 1
                 size += _PEER
+        if has_overlay(w, node):
+            count += overlays(w)[node, topic, PASSIVE_COUNT]
+            size += overlays(w)[node, topic, PASSIVE_COUNT] * _PEER
         expire_kept(w, now, node, topic)
         message = trees(w)[node, topic, KEPT_FIRST] if trees(w)[node, topic, KEPT_COUNT] else -1
         while message >= 0:
@@ -265,7 +270,7 @@ def _start_all(w: World, now: int) -> None:
         return
     targets = dial_targets(w)
     for node in range(w[NODES]):
-        if nodes32(w)[node, UP]:
+        if nodes32(w)[node, UP] and not has_overlay(w, node):
             for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
                 if place + _DIALS_AHEAD < targets.shape[0]:
                     touch_members(w, targets[place + _DIALS_AHEAD] * w[TOPICS])

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from hearsay.core.language.rpc import PartKind
 from hearsay.core.language.sizes import (
     SIMULATED_ID_FIELD,
+    SIMULATED_PEER_BYTES,
     SIMULATED_PEER_INFO,
     episub_size,
     field_size,
@@ -18,6 +20,7 @@ from hearsay.core.language.sizes import (
     graft_size,
     ihave_size,
     iwant_size,
+    number_size,
     packed_size,
     prune_size,
     rpc_size_of_parts,
@@ -29,6 +32,7 @@ from hearsay.sim.array.world.knowledge import column
 from hearsay.sim.array.world.layout import (
     HAS_DIALS,
     HAS_EPISUB,
+    HAS_OVERLAY,
     HOPS,
     KEPT_HOPS,
     MESSAGE_PART_BYTES,
@@ -61,6 +65,7 @@ from hearsay.sim.array.world.payload import (
     hops_in_word,
     make_part,
     names_hops,
+    numbers_in,
     part_place,
     size_with_hops,
     topic_part,
@@ -246,7 +251,10 @@ def write_tree_part(w: World, th: int, rpc: int, index: int, at: int, topic: int
     known = scratch(w)[th]
     for place in range(count):
         arena(w)[rpc + at + place] = known[ids + place]
-    write_part(w, rpc, index, tree_part(w, th, kind, topic, ids, count), at if count else 0)
+    part = tree_part(w, th, kind, topic, ids, count)
+    if w[HAS_OVERLAY] and kind > PRUNE:
+        part = _overlay_part(w, th, kind, topic, ids, count)
+    write_part(w, rpc, index, part, at if count else 0)
 
 
 @kernel
@@ -258,6 +266,32 @@ def tree_part(w: World, th: int, kind: int, topic: int, ids: int, count: int) ->
             hops += varint_size(hops_in_word(scratch(w)[th, place]))
     size = episub_size(_topic_size(w, topic) + count * SIMULATED_ID_FIELD + packed_size(hops))
     return topic_part(kind, topic, size, 1 if kind == PRUNE else count)
+
+
+_LONGEST_VARINT = 10
+"""Bytes of a number from 2 ** 63 on, which is negative here."""
+
+
+@kernel
+def _overlay_part(w: World, th: int, kind: int, topic: int, start: int, count: int) -> Part:
+    """Return a part about the membership, with its content in `scratch` (`episub/overlay_parts.py`)."""
+    content = scratch(w)[th]
+    named = content[start + 1]
+    if kind == PartKind.GETTOPICS:
+        return topic_part(kind, -1, episub_size(0), 1)
+    size = 0
+    if kind == PartKind.TOPICS:
+        for place in range(start + 2, start + 2 + named):
+            size += _topic_size(w, content[place])
+        return topic_part(kind, -1, episub_size(size), 1)
+    first = start + 2
+    for place in range(first, first + numbers_in(kind)):
+        size += number_size(content[place]) if content[place] else 0
+    size += named * field_size(SIMULATED_PEER_BYTES)
+    sketch = 0
+    for place in range(first + numbers_in(kind) + named, start + count):
+        sketch += varint_size(content[place]) if content[place] >= 0 else _LONGEST_VARINT
+    return topic_part(kind, topic, episub_size(_topic_size(w, topic) + size + packed_size(sketch)), 1)
 
 
 @kernel

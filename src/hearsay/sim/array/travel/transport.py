@@ -61,7 +61,6 @@ from hearsay.sim.array.world.payload import (
     IHAVE,
     IWANT,
     PART,
-    PART_COUNT,
     PART_IDS,
     PART_KIND,
     PRUNE,
@@ -73,6 +72,7 @@ from hearsay.sim.array.world.payload import (
     part_place,
     release,
     rpc_bytes,
+    words_behind,
 )
 from hearsay.sim.array.world.queue import (
     GOSSIP,
@@ -232,6 +232,14 @@ def _jitter(w: World, source: int, destination: int, sequence: int) -> int:
 
 
 @kernel
+def round_trip(w: World, node: int, peer: int, now: int, base: int) -> int:
+    """Return how long a ping takes that is sent now."""
+    if not w[HAS_JITTER]:
+        return 2 * base
+    return max(2, 2 * base + _jitter(w, node, peer, now) + _jitter(w, peer, node, now))
+
+
+@kernel
 def is_lost(w: World, source: int, destination: int, sequence: int, index: int) -> bool:
     draw = extend(extend(draw1(w, Purpose.LOSS, source), np.uint64(destination)), np.uint64(sequence))
     return below(extend(draw, np.uint64(index)), _MILLION) < w[LOSS]
@@ -256,7 +264,7 @@ def lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arriv
             dropped(w, th, arrival, node, peer, part_at(w, rpc, index), Reason.LOST)
             lost += 1
         else:
-            words += PART + (part[PART_COUNT] if part[PART_IDS] else 0)
+            words += PART + words_behind(w, rpc, index)
     if lost == 0:
         return rpc
     if lost == parts:
@@ -309,9 +317,10 @@ def copy_part(w: World, rpc: int, index: int, copy: int, place: int, ids: int) -
         goal[field] = part[field]
     if part[PART_IDS]:
         goal[PART_IDS] = ids
-        for number in range(part[PART_COUNT]):
+        count = words_behind(w, rpc, index)
+        for number in range(count):
             store[copy + ids + number] = store[rpc + part[PART_IDS] + number]
-        ids += part[PART_COUNT]
+        ids += count
     return ids
 
 

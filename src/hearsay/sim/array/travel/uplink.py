@@ -49,8 +49,6 @@ from hearsay.sim.array.world.payload import (
     IDONTWANT,
     PART,
     PART_BYTES,
-    PART_COUNT,
-    PART_IDS,
     PART_KIND,
     PART_MESSAGE,
     PART_TOPIC,
@@ -61,6 +59,7 @@ from hearsay.sim.array.world.payload import (
     part_place,
     release,
     rpc_bytes,
+    words_behind,
 )
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import dropped
@@ -258,7 +257,7 @@ def _withdraw_from(w: World, th: int, now: int, node: int, at: int, message: int
             dropped(w, th, now, node, peer, part_at(w, rpc, index), Reason.WITHDRAWN)
         else:
             left += 1
-            words += PART + (part[PART_COUNT] if part[PART_IDS] else 0)
+            words += PART + words_behind(w, rpc, index)
     if left == parts:
         return int(left)
     takes = 0

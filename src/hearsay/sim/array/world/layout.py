@@ -51,6 +51,13 @@ kernels do; and an array can grow between two calls unnoticed.
 | alarms | node, field | the timer of a router of episub; only with HAS_EPISUB |
 | trees | node, topic, field | the broadcast tree of a topic; only with HAS_EPISUB |
 | kept32, kept64 | node, column, field | messages that a tree can send again; only with HAS_EPISUB |
+| detours | slot, topic, field | the neighbours that one could stand in for; only with HAS_OVERLAY |
+| meetings | node, field | errands at peers, and dials; only with HAS_OVERLAY |
+| overlays | node, topic, field | the membership of a topic; only with HAS_OVERLAY |
+| view_peers, view_notes | node, topic, place | the active list, then from MOST_ACTIVE on the passive one |
+| slot_times | slot, field | when a connection without use ends, and a ping; only with HAS_OVERLAY |
+| errands | place, field | what is done at peers that are met, see `meetings.py`; only with HAS_OVERLAY |
+| frames | thread, place, field | requests to send, in `growth.py`; only with HAS_OVERLAY |
 | tree_marks | slot, topic | news for neighbours in a tree; only with HAS_EPISUB |
 """
 
@@ -112,6 +119,7 @@ SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = _scalar.take(4)
 WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, WIDEN_FROM = _scalar.take(7)
 HAS_RATINGS, HAS_ADDRESSES, HAS_OWN_PLACES, CLUSTERS, HAS_DIALS, HAS_DIRECT = _scalar.take(6)
 HAS_GATER, SHARES_ADDRESSES, MAX_DELIVERIES_BINDS, HAS_FILTERS, HAS_EPISUB = _scalar.take(5)
+HAS_OVERLAY, MOST_ACTIVE, RENDEZVOUS = _scalar.take(3)
 """SEEN_FOR: how long a message is remembered at least. CHANGES_NOTHING: payloads without effect where they are
 known. DEFERS: RPCs go through `transport.py`. QUIET_UNTIL: until then connections come about, and nothing else
 happens. WITNESSES: what is handed to some nodes is written down. USES_11: some router does, or
@@ -119,7 +127,8 @@ has `ask_again_heartbeats`. HAS_SCORES: some router has. USES_12: some router us
 RETAINS: neighbours that disconnect may keep their scores. WIDEN_FROM: slots of a node with which `senders` needs more
 fields. HAS_OWN_PLACES: nodes join few of the topics each. CLUSTERS: columns of a topic's messages are next to each
 other. HAS_DIALS: routers dial; then links have memory, and PRUNEs name peers. HAS_DIRECT: nodes have direct peers.
-SHARES_ADDRESSES: a gater counts several nodes as one address."""
+SHARES_ADDRESSES: a gater counts several nodes as one address. HAS_OVERLAY: some router of episub chooses its
+neighbours. MOST_ACTIVE: of their active lists."""
 SCALARS = 96
 
 # Values of STATUS: why a call of an entry returned.
@@ -153,9 +162,13 @@ _field = Numbers()
     NOT_POSITIVE_ONLY, UNTIL_RETURN, DECAYS_AWAY, MAX_RETAINED, DIALS_PER_PRUNE, DIRECT_TICKS, DIRECT_GRAFT,
     GATES, GATER_EVERY, GATER_QUIET, GATER_RETAIN, GATER_RETAINED, MAX_CACHED_BYTES, MAX_SUBSCRIPTION_BYTES,
     MAX_BYTES_OF_PEER, MAX_DELIVERIES, FILTERS, TREE_FLOODS, GRAFTS_ALL, FLUSH, RECENT, MISSING_TICK, GRAFT_ATTEMPTS,
-    THRESHOLD, PAYLOAD_TTL, MAX_MISSING, MAX_ANNOUNCERS, MAX_PART_IDS,
-) = _field.take(122)  # fmt: skip
-PARAMETERS = 122
+    THRESHOLD, PAYLOAD_TTL, MAX_MISSING, MAX_ANNOUNCERS, MAX_PART_IDS, OVERLAY, RANDOM_LINKS, NEAR_LINKS,
+    PASSIVE_SIZE, IS_ESTIMATED, SIZE_CONSTANT, PASSIVE_FACTOR, ACTIVE_LIMIT, JOIN_TTL, PASSIVE_TTL, REPLY_TIMEOUT,
+    STABILISE_MIN, STABILISE_MAX, ALPHA, SHUFFLE_INTERVAL, SHUFFLE_TTL, SHUFFLE_ACTIVE, SHUFFLE_PASSIVE,
+    PROBE_INTERVAL, PROBE_COUNT,
+    CONTACTS_INTERVAL, SAYS_LEAVE, LEAVE_TTL, IDLE_FOR, MAX_PART_PEERS, MOST_DIALS,
+) = _field.take(148)  # fmt: skip
+PARAMETERS = 148
 """HAS_11: any parameter of gossipsub 1.1 is used; SCORES: with scores, and what follows is of them, up to
 MAX_SENDERS. TELL_FROM: size from which the mesh gets IDONTWANT. MAX_CHANGES: of
 subscriptions in an RPC. From TREE_FLOODS on they are of episub; GRAFTS_ALL: a lost link makes all lazy ones eager."""
@@ -223,16 +236,17 @@ MESH_SIZE = 4
 """From this bit on stands how many are in the mesh."""
 
 # Lines of a thread; both are whole cache lines, so that threads do not write to each other's.
-CONTROL = 32
+CONTROL = 40
 (
     CHUNK_FREE, CHUNK_FRESH, CHUNK_END, NEAR, NEAR_SERIAL, FAR, FAR_FIRST, POOL_FREE, POOL_FRESH, OUT_COUNT,
     OUT_MODE, OUT_MESSAGE, OUT_VIA, OUT_TOPIC, SCRATCH_USED, ARENA_AT, ARENA_LEFT, ARENA_FREE, ARENA_FRESH, ARENA_END,
     ARENA_CHUNK, ARENA_TAKEN, LEAVING_FIRST, LEAVING_NEXT, KEEPS_SCORES, WELCOMES, HIDES_PEERS, IDS_IN_RPC, URGENT,
-    NAMES, DIALS, NAMED_HOPS,
-) = range(32)  # fmt: skip
+    NAMES, DIALS, NAMED_HOPS, FRAMES, ERRAND_FREE, ERRAND_FRESH,
+) = range(35)  # fmt: skip
 """KEEPS_SCORES: a heartbeat reads each score once. The next three last for an RPC: what the sender's score permits
 (0: not looked at), whether PRUNEs name others, and the ids of its IHAVEs so far. URGENT: entries of `urgent`.
-NAMES: of `names`. DIALS: of `dials`. NAMED_HOPS: that the message at work names, 0 for none."""
+NAMES: of `names`. DIALS: of `dials`. NAMED_HOPS: that the message at work names, 0 for none.
+FRAMES: of `frames`. ERRAND_FREE and ERRAND_FRESH: of `errands`, in the first line."""
 COUNTERS = 40
 
 # Slots.
@@ -281,10 +295,31 @@ TIMER, ANNOUNCE, FLUSH_DUE, MISSING_DUE = range(4)
 """Fields of `alarms`, -1 for none: when the router wants to be called, and what for."""
 (
     KEPT_FIRST, KEPT_LAST, KEPT_COUNT, KEPT_SIZE, QUEUE, QUEUE_COUNT, MISSING_FIRST, MISSING_LAST, MISSING_COUNT,
-) = range(9)  # fmt: skip
+    LATEST_FROM,
+) = range(10)  # fmt: skip
 """Fields of `trees`: the oldest and the newest message that is kept, and the first and last entries of lists; -1 for
-none."""
-TREE_FIELDS = 9
+none. LATEST_FROM: the neighbour that the newest message came from."""
+TREE_FIELDS = 10
+AHEAD_OF, AHEAD_BY = range(2)
+"""Fields of `detours`: the neighbour that a message came from, plus one, when this one had it no later, and by how
+many hops, negative."""
+FIXED_OVERLAY, SEEDS_OVERLAY, HYPARVIEW = range(3)
+"""Values of OVERLAY."""
+SWEEP_DUE, SEQUENCE_NUMBER, ERRANDS, UNDER_WAY, DIAL_COUNT, GOING, ASKED_DISCOVERY = range(7)
+"""Fields of `meetings`: an alarm, the last sequence number, lists of errands and of dialled peers, the number of
+these, the peer whose connection is about to be forgotten, and how often discovery was asked."""
+EXPIRE_DUE, STABILISE_DUE, SHUFFLE_DUE, PROBE_DUE, CONTACTS_DUE = range(5)
+(
+    ACTIVE_COUNT, PASSIVE_COUNT, LOOKING_UNTIL, JOINS_LEFT, ASKS_LEFT, LEAVES_COUNT, OPEN_SEQUENCE, OPEN_TTL,
+    OPEN_UNTIL, AWAITS_LISTS, SIZE_RANDOM, SIZE_ACTIVE, SIZE_PASSIVE,
+) = range(5, 18)  # fmt: skip
+REQUESTS, JUDGING, ASKED_NODES, ATTEMPTS, TRIED, REPLIES, LEAVES, UNSAID_TO, SENT, SKETCH = range(18, 28)
+OVERLAY_FIELDS = 28
+"""Fields of `overlays`: alarms, -1 for none; numbers; and heads of lists in `pool`, -1 for an empty one.
+LOOKING_UNTIL: discovery was asked. OPEN_…: of the own shuffle that is not answered, -1 for none. SIZE_…: C_rand, A
+and P. SENT: the passive peers of the own shuffle."""
+IDLE_UNTIL, PING_UNTIL = range(2)
+"""Fields of `slot_times`, 0 for none."""
 KEPT_HOPS, KEPT_PARENT, KEPT_NEWER, KEPT_OLDER = range(4)
 """Fields of `kept32`: the router's hops, twice, and one more if the copy that came named them; the peer that it came
 from, -1 for the node itself; and the messages that were kept next and before. `kept64` has since when."""
@@ -403,6 +438,14 @@ trees = _view("trees", np.int64, None, None, TREE_FIELDS)
 kept32 = _view("kept32", np.int32, None, None, 4)
 kept64 = _view("kept64", np.int64, None, None)
 tree_marks = _view("tree_marks", np.uint8, None, None)
+detours = _view("detours", np.int32, None, None, 2)
+meetings = _view("meetings", np.int64, None, 7)
+overlays = _view("overlays", np.int64, None, None, OVERLAY_FIELDS)
+view_peers = _view("view_peers", np.int32, None, None, None)
+view_notes = _view("view_notes", np.int32, None, None, None)
+slot_times = _view("slot_times", np.int64, None, 2)
+errands = _view("errands", np.int64, None, 8)
+frames = _view("frames", np.int64, None, None, 2)
 marks = _view("marks", np.uint8, None, None)
 rows = _view("rows", np.int64, None, None, 13)
 sums = _view("sums", np.uint64, None, 8)
@@ -435,7 +478,7 @@ def _world(kind: WorldType) -> Any:
     return world
 
 
-WITHOUT_EPISUB = (HAS_EPISUB,)
+WITHOUT_EPISUB = (HAS_EPISUB, HAS_OVERLAY)
 WITHOUT_11 = (
     USES_11,
     HAS_SCORES,
@@ -444,16 +487,17 @@ WITHOUT_11 = (
     RETAINS,
     HAS_RATINGS,
     HAS_ADDRESSES,
-    HAS_DIALS,
     HAS_DIRECT,
     HAS_GATER,
 )
+WITHOUT_DIALS = (HAS_DIALS, HAS_OVERLAY)
 WITHOUT_LINKS = (HAS_LINKS, HAS_LOSS, HAS_JITTER, UPLINK, SERVICE, WITNESSES)
 world: Any = _world(WorldType("World"))
 world_11: Any = _world(WorldType("World11", WITHOUT_EPISUB))
 world_of_trees: Any = _world(WorldType("WorldOfTrees", WITHOUT_11))
-world_10: Any = _world(WorldType("World10", (*WITHOUT_EPISUB, *WITHOUT_11)))
-world_of_slots: Any = _world(WorldType("WorldOfSlots", (*WITHOUT_EPISUB, *WITHOUT_11, *WITHOUT_LINKS)))
+_WITHOUT_LATER = (*WITHOUT_EPISUB, *WITHOUT_11, *WITHOUT_DIALS)
+world_10: Any = _world(WorldType("World10", _WITHOUT_LATER))
+world_of_slots: Any = _world(WorldType("WorldOfSlots", (*_WITHOUT_LATER, *WITHOUT_LINKS)))
 
 
 @intrinsic

@@ -105,6 +105,30 @@ def size_with_hops(w: World, message: int, named: int) -> int:
     return field_size(messages(w)[message, MESSAGE_BYTES] + hops_size(named))
 
 
+_NUMBERS = tuple(
+    {PartKind.NEIGHBOR: 5, PartKind.DISCONNECT: 1, PartKind.NODES: 1, PartKind.SHUFFLEREPLY: 1}.get(
+        kind, 2 if kind in (PartKind.JOIN, PartKind.FORWARDJOIN, PartKind.LEAVE, PartKind.SHUFFLE) else 0
+    )
+    for kind in PartKind
+)
+_ABOUT_OVERLAY = int(PartKind.GETNODES)
+
+
+@inlined
+def numbers_in(kind: int) -> int:
+    """Return how many numbers a part about the membership has."""
+    return _NUMBERS[kind]
+
+
+@kernel
+def words_behind(w: World, rpc: int, index: int) -> int:
+    """Return how many words follow the line of a part: its ids, or the content of a part about the membership."""
+    part = words_at(w, part_place(rpc, index))
+    if not part[PART_IDS]:
+        return 0
+    return 1 + arena(w)[rpc + part[PART_IDS]] if part[PART_KIND] >= _ABOUT_OVERLAY else part[PART_COUNT]
+
+
 _HOPS_BITS = 32
 
 

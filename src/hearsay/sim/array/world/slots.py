@@ -17,6 +17,7 @@ from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.machine.memory import sort_numbers
 from hearsay.sim.array.world.draws import below, draw1, draw2, scaled
 from hearsay.sim.array.world.layout import (
+    AHEAD_OF,
     ALL_NATIVE,
     AWAY_UNTIL,
     CAP,
@@ -28,8 +29,10 @@ from hearsay.sim.array.world.layout import (
     HAS_GATER,
     HAS_LINKS,
     HAS_NATTED,
+    HAS_OVERLAY,
     HAS_OWN_PLACES,
     HAS_SCORES,
+    IDLE_UNTIL,
     JOINED,
     LATENCY_KIND,
     LATENCY_LEAST,
@@ -39,6 +42,7 @@ from hearsay.sim.array.world.layout import (
     NEEDS_SLOTS,
     NODE32,
     NODES,
+    PING_UNTIL,
     REGION_COUNT,
     RETAINS,
     ROUTER,
@@ -52,6 +56,7 @@ from hearsay.sim.array.world.layout import (
     Word,
     World,
     candidates,
+    detours,
     dial_starts,
     dial_targets,
     flags,
@@ -68,6 +73,7 @@ from hearsay.sim.array.world.layout import (
     peer_scores,
     peers,
     retained,
+    slot_times,
     topic_scores,
     touch_nodes32,
     touch_peers,
@@ -252,6 +258,11 @@ def insert_slot(w: World, node: int, peer: int) -> int:
         flags(w)[at, topic] = 0
         if w[HAS_EPISUB]:
             tree_marks(w)[at, topic] = 0
+        if w[HAS_OVERLAY]:
+            detours(w)[at, topic, AHEAD_OF] = 0
+    if w[HAS_OVERLAY]:
+        slot_times(w)[at, IDLE_UNTIL] = 0
+        slot_times(w)[at, PING_UNTIL] = 0
     return at
 
 
@@ -280,6 +291,11 @@ def _move(w: World, start: int, goal: int) -> None:
     if w[HAS_EPISUB]:
         for topic in range(w[TOPICS]):
             tree_marks(w)[goal, topic] = tree_marks(w)[start, topic]
+    if w[HAS_OVERLAY]:
+        for field in range(2):
+            slot_times(w)[goal, field] = slot_times(w)[start, field]
+            for topic in range(w[TOPICS]):
+                detours(w)[goal, topic, field] = detours(w)[start, topic, field]
     if w[USES_12]:
         for field in range(2):
             idontwants(w)[goal, field] = idontwants(w)[start, field]

@@ -1,0 +1,250 @@
+"""Passive lists: shuffles with other nodes, and probes of entries (`core.episub.upkeep`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hearsay.core.shell.randomness import Purpose
+from hearsay.sim.array.episub.joining import begin_list
+from hearsay.sim.array.episub.meetings import (
+    FAILED,
+    FOR_PROBE,
+    FOR_SHUFFLE,
+    READY,
+    meet,
+    next_sequence,
+    ping,
+    reply_due,
+    review,
+)
+from hearsay.sim.array.episub.overlay_parts import (
+    GETTOPICS,
+    SHUFFLE,
+    SHUFFLEREPLY,
+    begin_part,
+    bounded,
+    content_end,
+    number,
+    number_of_peers,
+    peer_at,
+    peers_within,
+    send_numbers,
+    send_part,
+    sketch_at,
+    write,
+    write_peer,
+)
+from hearsay.sim.array.episub.sketch import age_sketch, follow_size, merge_sketch, write_sketch
+from hearsay.sim.array.episub.tables import NONE, PEER, clear, put, take, with_overlay
+from hearsay.sim.array.episub.views import (
+    add_passive,
+    draw_view,
+    insert_passive,
+    is_new,
+    is_passive_full,
+    neighbours,
+    passive_peers,
+    passive_place,
+    remove_passive,
+)
+from hearsay.sim.array.machine.memory import sort_numbers
+from hearsay.sim.array.world import lists
+from hearsay.sim.array.world.draws import below, extend, pick
+from hearsay.sim.array.world.layout import (
+    ACTIVE_COUNT,
+    OPEN_SEQUENCE,
+    OPEN_TTL,
+    OPEN_UNTIL,
+    SENT,
+    SHUFFLE_ACTIVE,
+    SHUFFLE_PASSIVE,
+    SHUFFLE_TTL,
+    World,
+    arena,
+    candidates,
+    overlays,
+    pool,
+    scratch,
+    view_peers,
+)
+from hearsay.sim.array.world.slots import parameter
+
+
+@with_overlay
+def start_shuffle(w: World, th: int, now: int, node: int, topic: int, ttl: int) -> None:
+    """Send a SHUFFLE to a random neighbour (SHUFFLE-1)."""
+    line = overlays(w)[node, topic]
+    count = line[ACTIVE_COUNT]
+    if count == 0:
+        return
+    sequence = next_sequence(w, now, node)
+    word = np.uint64(ttl)
+    chosen = below(extend(draw_view(w, Purpose.SHUFFLE, now, node, topic), word), count)
+    target = view_peers(w)[node, topic, chosen]
+    start = begin_part(w, th)
+    write(w, th, ttl)
+    write(w, th, sequence)
+    write_peer(w, th, start, node)
+    size = neighbours(w, th, node, topic, target, NONE)
+    state = extend(draw_view(w, Purpose.SHUFFLE_ACTIVE, now, node, topic), word)
+    active = pick(w, th, state, size, parameter(w, node, SHUFFLE_ACTIVE))
+    for place in range(active):
+        write_peer(w, th, start, candidates(w)[th, place])
+    size = passive_peers(w, th, node, topic, NONE)
+    state = extend(draw_view(w, Purpose.SHUFFLE_PASSIVE, now, node, topic), word)
+    passive = pick(w, th, state, size, parameter(w, node, SHUFFLE_PASSIVE))
+    clear(w, node, topic, SENT)
+    for place in range(passive):
+        write_peer(w, th, start, candidates(w)[th, place])
+        put(w, node, topic, SENT, candidates(w)[th, place], NONE, 0)
+    first = start + 5
+    sort_numbers(scratch(w)[th], first, first + active + passive)
+    line[OPEN_SEQUENCE] = sequence
+    line[OPEN_TTL] = ttl
+    line[OPEN_UNTIL] = reply_due(w, now, node, topic)
+    age_sketch(w, th, now, node, topic)
+    write_sketch(w, th, node, topic)
+    follow_size(w, th, now, node, topic)
+    send_part(w, th, node, target, SHUFFLE, topic, start)
+
+
+@with_overlay
+def expire_shuffle(w: World, th: int, now: int, node: int, topic: int) -> None:
+    """Try a shuffle without an answer again with half the TTL (SHUFFLE-3)."""
+    line = overlays(w)[node, topic]
+    if line[OPEN_SEQUENCE] >= 0 and line[OPEN_UNTIL] <= now:
+        line[OPEN_SEQUENCE] = NONE
+        if line[OPEN_TTL] > 0:
+            start_shuffle(w, th, now, node, topic, line[OPEN_TTL] // 2)
+
+
+@with_overlay
+def on_shuffle(w: World, th: int, now: int, node: int, topic: int, sender: int, at: int, rpc: int) -> None:
+    ttl = bounded(number(w, at, 0), parameter(w, node, SHUFFLE_TTL))
+    sequence = number(w, at, 1)
+    origin = peer_at(w, at, SHUFFLE, 0)
+    if origin == node:
+        return
+    onward = neighbours(w, th, node, topic, origin, sender)
+    if ttl > 0 and onward > 0:
+        state = extend(draw_view(w, Purpose.SHUFFLE_WALK, now, node, topic), np.uint64(origin))
+        target = candidates(w)[th, below(extend(state, np.uint64(sequence)), onward)]
+        start = begin_part(w, th)
+        write(w, th, ttl - 1)
+        write(w, th, sequence)
+        write_peer(w, th, start, origin)
+        for place in range(peers_within(w, node, number_of_peers(w, at) - 1)):
+            write_peer(w, th, start, peer_at(w, at, SHUFFLE, place + 1))
+        for place in range(sketch_at(w, at, SHUFFLE), content_end(w, at)):
+            write(w, th, arena(w)[place])
+        send_part(w, th, node, target, SHUFFLE, topic, start)
+        return
+    if meet(w, th, now, node, topic, origin, FOR_SHUFFLE, at - rpc, 0, 0, rpc) == READY:
+        exchange(w, th, now, node, topic, at)
+        review(w, now, node, origin)
+
+
+@with_overlay
+def exchange(w: World, th: int, now: int, node: int, topic: int, at: int) -> None:
+    """Answer a SHUFFLE whose walk ends here, and take its peers in (SHUFFLE-1, SHUFFLE-2)."""
+    origin = peer_at(w, at, SHUFFLE, 0)
+    sequence = number(w, at, 1)
+    count = peers_within(w, node, number_of_peers(w, at) - 1)
+    state = extend(draw_view(w, Purpose.SHUFFLE_REPLY, now, node, topic), np.uint64(origin))
+    size = passive_peers(w, th, node, topic, origin)
+    answered = pick(w, th, extend(state, np.uint64(sequence)), size, count + 1)
+    start = begin_part(w, th)
+    write(w, th, sequence)
+    for place in range(answered):
+        write_peer(w, th, start, candidates(w)[th, place])
+    write_sketch(w, th, node, topic)
+    send_part(w, th, node, origin, SHUFFLEREPLY, topic, start)
+    handed_out = start + 3
+    taken = begin_part(w, th)
+    for place in range(count):
+        write(w, th, peer_at(w, at, SHUFFLE, place + 1))
+    write(w, th, origin)
+    _take(w, th, now, node, topic, taken + 2, count + 1, handed_out, answered)
+    merge_sketch(w, th, now, node, topic, sketch_at(w, at, SHUFFLE), content_end(w, at))
+
+
+@with_overlay
+def on_shuffle_reply(w: World, th: int, now: int, node: int, topic: int, at: int) -> None:
+    line = overlays(w)[node, topic]
+    if line[OPEN_SEQUENCE] < 0 or number(w, at, 0) != line[OPEN_SEQUENCE]:
+        return
+    line[OPEN_SEQUENCE] = NONE
+    entries = pool(w)[lists.owner(w, node)]
+    handed_out = begin_part(w, th) + 2
+    sent = 0
+    while line[SENT] >= 0:
+        write(w, th, entries[line[SENT], PEER])
+        take(w, node, topic, SENT, entries[line[SENT], PEER])
+        sent += 1
+    sort_numbers(scratch(w)[th], handed_out, handed_out + sent)
+    count = number_of_peers(w, at)
+    taken = begin_part(w, th)
+    for place in range(count):
+        write(w, th, peer_at(w, at, SHUFFLEREPLY, place))
+    _take(w, th, now, node, topic, taken + 2, count, handed_out, sent)
+    merge_sketch(w, th, now, node, topic, sketch_at(w, at, SHUFFLEREPLY), content_end(w, at))
+
+
+@with_overlay
+def _take(
+    w: World, th: int, now: int, node: int, topic: int, first: int, count: int, handed_out: int, sent: int
+) -> None:  # fmt: skip
+    """Take peers into the passive list, first in place of those that were handed out, the last one first (VIEW-1)."""
+    known = scratch(w)[th]
+    count = peers_within(w, node, count)
+    sort_numbers(known, first, first + count)
+    for place in range(first, first + count):
+        peer = known[place]
+        if place > first and known[place - 1] == peer:
+            continue
+        if not is_new(w, node, topic, peer):
+            continue
+        if is_passive_full(w, node, topic):
+            while sent > 0 and passive_place(w, node, topic, known[handed_out + sent - 1]) < 0:
+                sent -= 1
+            if sent > 0:
+                sent -= 1
+                remove_passive(w, th, now, node, topic, known[handed_out + sent])
+                insert_passive(w, th, now, node, topic, peer)
+                continue
+        add_passive(w, th, now, node, topic, peer)
+
+
+# Probes.
+
+
+@with_overlay
+def probe(w: World, th: int, now: int, node: int, topic: int, count: int) -> None:
+    """Meet some random passive peers (PROBE-1)."""
+    size = passive_peers(w, th, node, topic, NONE)
+    size = pick(w, th, draw_view(w, Purpose.PROBE, now, node, topic), size, count)
+    first = begin_list(w, th, size)
+    for place in range(first, first + size):
+        peer = scratch(w)[th, place]
+        result = meet(w, th, now, node, topic, peer, FOR_PROBE, 0, 0, 0, NONE)
+        if result == READY:
+            examine(w, th, now, node, topic, peer)
+            review(w, now, node, peer)
+        elif result == FAILED:
+            remove_passive(w, th, now, node, topic, peer)
+
+
+@with_overlay
+def examine(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
+    """Ask a peer that was met for its topics, and ping it."""
+    send_numbers(w, th, node, peer, GETTOPICS, 0, NONE, 0, 0)
+    ping(w, th, now, node, peer)
+
+
+@with_overlay
+def on_topics(w: World, th: int, now: int, node: int, topic: int, sender: int, at: int) -> None:
+    """Forget a peer that is not in the topic."""
+    for place in range(number_of_peers(w, at)):
+        if arena(w)[at + 2 + place] == topic:
+            return
+    remove_passive(w, th, now, node, topic, sender)
