@@ -198,11 +198,11 @@ def say_if_it_compiles(scenario: Scenario) -> str | None:
 
     if KEPT.holds(array_entry(scenario)):
         return None
-    words = "compiling the array engine, once for such runs; this takes about half a minute"
+    words = "compiling the array engine, once for such runs; this takes up to two minutes"
     if not KEPT.is_kept_for_good:
         where = f"is kept in {KEPT.folder}" if KEPT.folder else "cannot be kept, so every run does this"
         words = (
-            "compiling the array engine, which takes about half a minute; the user's cache cannot be written, so its "
+            "compiling the array engine, which takes up to two minutes; the user's cache cannot be written, so its "
             f"code {where} (XDG_CACHE_HOME names another place)"
         )
     click.echo(words, err=True)

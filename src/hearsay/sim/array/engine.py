@@ -27,6 +27,7 @@ from hearsay.sim.array.run.loop import (
     work,
     work_10,
     work_11,
+    work_of_overlays,
     work_of_slots,
     work_of_trees,
 )
@@ -321,8 +322,8 @@ def _smallest_entry(arrays: Arrays) -> Callable[..., bool]:
     uses_11 = arrays.world[[*at.WITHOUT_11]].any() or (
         arrays.world[at.HAS_DIALS] and not arrays.world[at.HAS_OVERLAY]
     )
-    if arrays.world[at.HAS_EPISUB]:
-        return work if uses_11 else work_of_trees
     if uses_11:
-        return work_11
+        return work if arrays.world[at.HAS_EPISUB] else work_11
+    if arrays.world[at.HAS_EPISUB]:
+        return work_of_overlays if arrays.world[at.HAS_OVERLAY] else work_of_trees
     return work_10 if arrays.world[[*at.WITHOUT_LINKS]].any() else work_of_slots

@@ -137,7 +137,7 @@ def array_entry(scenario: Scenario) -> str:
     ):
         return "work" if has_episub else "work_11"
     if has_episub:
-        return "work_of_trees"
+        return "work_of_overlays" if chooses_neighbours(scenario) else "work_of_trees"
     return "work_10" if _links_need_memory(scenario) or scenario.service.time_us else "work_of_slots"
 
 

@@ -59,6 +59,7 @@ from hearsay.sim.array.world.layout import (
     world,
     world_10,
     world_11,
+    world_of_overlays,
     world_of_slots,
     world_of_trees,
 )
@@ -99,8 +100,14 @@ def work_11(table: World, task: int, number: int) -> bool:
 
 
 @entry
-def work_of_trees(table: World, task: int, number: int) -> bool:
+def work_of_overlays(table: World, task: int, number: int) -> bool:
     """Do what `work` does, in a world without gossipsub 1.1."""
+    return _work(world_of_overlays(table), task, number)
+
+
+@entry
+def work_of_trees(table: World, task: int, number: int) -> bool:
+    """Do what `work_of_overlays` does, in a world where no router dials."""
     return _work(world_of_trees(table), task, number)
 
 
