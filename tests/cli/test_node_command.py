@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
 import signal
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from commands import HEARSAY, hearsay, started
+from running_node import QUICK, RUNNING, Running
 
 from hearsay.core.language.rpc import Rpc, Subscription
 from hearsay.libp2p.host.host import Host
@@ -30,10 +30,6 @@ from hearsay.wire.encode import encode_rpc
 from hearsay.wire.signing import Author, SignaturePolicy
 
 CHAT = Path(__file__).parents[2] / "examples" / "chat.py"
-QUICK = ("--set", "first_heartbeat_ms=10", "--set", "heartbeat_interval_ms=100")
-
-
-RUNNING = []
 
 
 @pytest.fixture(autouse=True)
@@ -43,33 +39,6 @@ def _nothing_stays_behind():
         process = RUNNING.pop()
         process.kill()
         process.wait()
-
-
-class Running:
-    """A node in a process of its own, with --json."""
-
-    def __init__(self, *arguments, quick=QUICK):
-        pipe = subprocess.PIPE
-        self.process = started("node", "--json", *quick, *arguments, stdin=pipe, stdout=pipe, stderr=pipe)
-        RUNNING.append(self.process)
-        self.address = self.until("listening")["address"]
-
-    def until(self, event, **values):
-        for line in self.process.stdout:
-            found = json.loads(line)
-            if found["event"] == event and all(found[key] == value for key, value in values.items()):
-                return found
-        raise AssertionError(f"the node ended: {self.process.stderr.read()}")
-
-    def type(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-
-    def interrupt(self):
-        self.process.send_signal(signal.SIGINT)
-        _, errors = self.process.communicate(timeout=30)
-        assert "Traceback" not in errors
-        return self.process.returncode
 
 
 def forge(address, count):

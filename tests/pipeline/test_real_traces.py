@@ -12,7 +12,8 @@ import pytest
 from commands import hearsay
 from dataframes import assert_stored_tables
 from growing_run import assert_same_tables
-from real_nodes import Node, as_one_run, three_nodes
+from real_nodes import as_one_run, three_nodes
+from running_node import Running
 from simulated_runs import GO_DATA
 
 from hearsay.pipeline.output.stored_tables import read_table
@@ -37,11 +38,11 @@ def traces(tmp_path_factory) -> Path:
     base = tmp_path_factory.mktemp("real")
     with three_nodes(base) as (ada, bob, cleo):
         for number in range(3):
-            bob.say(f"message {number}")
+            bob.type(f"message {number}")
             ada.until("message", data=f"message {number}")
-        ada.say("own")
+        ada.type("own")
         bob.until("message", data="own")
-        cleo.say("late")
+        cleo.type("late")
         ada.until("message", data="late")
         bob.until("message", data="late")
         cleo.until("message", data="own")
@@ -49,17 +50,17 @@ def traces(tmp_path_factory) -> Path:
     as_one_run([base / "ada", base / "bob", base / "cleo"], base / "three")
     run("trace", "import", GO_DATA / "go-0.16.pb.gz", "--out", base / "go")
     with three_nodes(base / "parts") as (ada, bob, cleo):
-        ada.say("to three")
+        ada.type("to three")
         cleo.until("message", data="to three")
-        visitor = Node("--connect", cleo.address)  # what Cleo tells of it comes when the window is over
+        visitor = Running("--connect", cleo.address)  # what Cleo tells of it comes when the window is over
         visitor.until("status", peers=1)
-        visitor.close()
+        visitor.interrupt()
         while not told_to_the_end(base / "parts/cleo"):
             Event().wait(0.1)
         cleo.process.kill()
         cleo.process.communicate()
         ada.until("status", peers=1)
-        ada.say("to two")
+        ada.type("to two")
         bob.until("message", data="to two")
     run("trace", "join", *(base / "parts").iterdir(), "--out", base / "killed")
     return base

@@ -13,7 +13,7 @@ from hearsay.core.shell.randomness import Randomness
 from hearsay.explain.clocks import Clocks, clocks_of
 from hearsay.explain.copies import History, history_of
 from hearsay.explain.requests import last_parts
-from hearsay.explain.rows import ColumnArrays, Members, members_of, observers_of, select_rows
+from hearsay.explain.rows import Members, members_of, observers_of, select_rows
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs
 from hearsay.sim.plan.draws import natted_nodes
 from hearsay.sim.plan.latency import LatencyModel, make_latency
@@ -64,7 +64,7 @@ def find_message(run: RunFacts, wanted: str) -> MessageName:
     if begun:
         several = ", ".join(str(one.identifier) for one in begun[:_MAX_NAMED]) + ", …" * (len(begun) > _MAX_NAMED)
         raise NotInThisRun(f"{escape(wanted)}: several ids begin like this ({several}); give more of the id")
-    if number is not None and len(rows_of_message(run, number)[Column.MESSAGE]):
+    if number is not None and len(select_rows(run, "message", COLUMNS, message=number)[Column.MESSAGE]):
         return MessageName(number, None)
     raise NotInThisRun(f"{escape(wanted)}: no such message in {run.path}; {_nearest_message(known, number, prefix)}")
 
@@ -98,11 +98,6 @@ def find_node(run: RunFacts, names: Names, wanted: str) -> int:
     near = (begin or close)[:_MAX_NAMED]
     hint = f"did you mean {', '.join(map(escape, near))}?" if near else f"there are {len(run.nodes)} nodes"
     raise NotInThisRun(f"{escape(wanted)}: no such node in {run.path}; {hint}")
-
-
-def rows_of_message(run: RunFacts, message: int) -> ColumnArrays:
-    """Return all rows of a message; row groups without it are not read."""
-    return select_rows(run, "message", COLUMNS, message=message)
 
 
 def message_ids(run: Path) -> dict[int, str | None]:
@@ -272,7 +267,7 @@ def open_message(path: Path, wanted: str, window_us: int | None = None) -> Messa
     """Open a message by number or id. Raises `RunFolderError` for a folder without a trace, and `NotInThisRun`."""
     (run,) = load_runs([path], window_us)
     name = find_message(run, wanted)
-    rows = rows_of_message(run, name.number)
+    rows = select_rows(run, "message", COLUMNS, message=name.number)
     if not len(rows[Column.EVENT]):
         raise NotInThisRun(
             f"{escape(wanted)}: {path} names this message but has no row of it: it was never published"
