@@ -22,7 +22,7 @@ from prepared_commands import Command, can_become
 HEARSAY = Path(sys.executable).with_name("hearsay")
 FORKED = {"cwd", "env", "stdin", "stdout", "stderr"}
 """The options that a forked command takes."""
-_LONGEST_S = 300
+_LONGEST_S = 900
 Process: TypeAlias = "Command | subprocess.Popen[str]"
 
 
