@@ -73,7 +73,7 @@ class Promises:
             self.keep(message, sender)
 
     def void(self, peer: PeerId) -> None:
-        """Drop the promises of a peer whose messages are not read for now."""
+        """Drop the promises of a peer whose messages the gater refuses."""
         for message in tuple(self._of_peer.get(peer, ())):
             self._end(peer, message)
 

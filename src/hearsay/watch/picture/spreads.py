@@ -94,7 +94,7 @@ class Spread:
     awaited: Awaited
     """The members of the topic at the publication that do not have the message yet, without the publisher."""
     density: Density | None
-    """Where the message is, in a network of which only a sample is drawn."""
+    """Number of members with the message in each cell of the picture; None if the picture shows every node."""
     reached: int = 0
     """Number of members at the publication that have the message."""
     steps: list[Step] = field(default_factory=list[Step])
