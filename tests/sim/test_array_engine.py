@@ -69,6 +69,30 @@ rate = 0.1
 """
 
 
+CHOOSING = """
+warmup_s = 1
+linger_s = 1
+[network]
+nodes = 20
+[links]
+latency = "uniform"
+min_ms = 10
+max_ms = 150
+[router]
+kind = "episub"
+overlay = "episub"
+[workload]
+messages = 3
+interval_s = 0.3
+"""
+
+
+def share_small_parts(patched):
+    """Give threads eight nodes in turn, and parts however small."""
+    patched.setattr(engine_module, "_WORTH_SHARING", 0)
+    patched.setattr(build, "_BLOCK_BITS", 3)
+
+
 @examples(0.6)
 @given(scenario_texts())
 def test_engines_agree_on_random_scenarios(text):
@@ -97,9 +121,14 @@ def test_engines_agree_in_corners(text):
 @given(scenario_texts())
 def test_two_threads_give_the_same_trace(text):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(engine_module, "_WORTH_SHARING", 0)
-        patched.setattr(build, "_BLOCK_BITS", 3)
+        share_small_parts(patched)
         check(text, threads=2)
+
+
+def test_threads_do_not_change_routers_that_choose_their_neighbours(monkeypatch):
+    """They run on one thread, whose nodes hold all that a dial brings."""
+    share_small_parts(monkeypatch)
+    assert agree(plan_of(CHOOSING), threads=2)
 
 
 @pytest.fixture(scope="module")

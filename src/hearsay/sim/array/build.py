@@ -207,7 +207,6 @@ def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing:
     w[at.TOPICS] = len(order)
     w[at.MESSAGES] = len(plan.publications)
     w[at.END] = plan.end_us
-    w[at.THREADS] = threads
     w[at.TRACING] = tracing
     w[at.LOSS] = scenario.loss.rate_millionths
     w[at.HAS_LOSS] = scenario.loss.rate_millionths > 0
@@ -224,6 +223,7 @@ def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing:
     w[at.LINGER] = scenario.linger_us
     faulty = bool(plan.faults or plan.initially_down)
     w[at.HAS_OVERLAY] = chooses_neighbours(scenario)
+    w[at.THREADS] = 1 if w[at.HAS_OVERLAY] else threads
     w[at.RENDEZVOUS] = scenario.network.rendezvous_us
     w[at.HAS_DIALS] = w[at.HAS_OVERLAY] or routers_dial(scenario)
     w[at.HAS_LINKS] = faulty or w[at.HAS_LOSS] or w[at.HAS_JITTER] or w[at.UPLINK] > 0 or w[at.HAS_DIALS]
@@ -246,7 +246,7 @@ def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing:
     set_faults(arrays, plan)
     set_schedule(arrays, plan, place_of)
     set_start(arrays)
-    set_room(arrays, threads)
+    set_room(arrays, int(w[at.THREADS]))
     return arrays
 
 
@@ -271,7 +271,8 @@ def _set_latency(arrays: Arrays, latency: LatencyModel) -> None:
 def _set_width(arrays: Arrays, minimum_us: int) -> None:
     """Buckets as wide as the smallest latency; in order of time if that is too little to be worth it.
 
-    Routers that choose their neighbours hang up and measure connections, which both ends see at once.
+    Routers that choose their neighbours hang up and measure connections, which both ends see at once: they have one
+    thread, too.
     """
     w = arrays.world
     bits = min(minimum_us.bit_length() - 1, _MOST_WIDTH_BITS)

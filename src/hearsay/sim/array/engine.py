@@ -69,6 +69,7 @@ class ArrayEngine:
         """`take_rows` gets the trace in batches, which it must not keep; without it only the hash is made.
 
         `witnesses` get the rows of their nodes, and notes of what is handed to these (`rules/notes.py`).
+        Routers that choose their neighbours run on one of the `threads`.
         """
         randomness = Randomness(plan.scenario.seed)
         self._end_us = plan.end_us
@@ -96,7 +97,8 @@ class ArrayEngine:
         self._take_rows = take_rows
         self._witnesses = witnesses
         self._longer = Latencies(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-        self._threads = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+        helpers = int(self.arrays.world[at.THREADS]) - 1
+        self._threads = ThreadPoolExecutor(helpers) if helpers else None
 
     @property
     def now(self) -> Micros:
