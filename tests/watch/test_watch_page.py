@@ -265,7 +265,7 @@ def test_what_is_not_answered_is_reported(opened):
         until_says(page, "node-facts", "node0isup")
         page.block("*/do")
         page.press("p")
-        until_says(page, "done", "no answer: that may not have been done")
+        until_says(page, "done", "There was no answer; perhaps the action failed.")
         until_says(page, "link", "live")
 
 
