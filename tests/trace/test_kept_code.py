@@ -12,6 +12,7 @@ from shutil import copytree, ignore_patterns
 import pytest
 
 import hearsay
+from hearsay.trace.language.compiled_code import KeptCode
 
 PACKAGE = Path(hearsay.__file__).parent
 NUMBERS = (
@@ -44,6 +45,26 @@ def test_an_upgrade_in_place_compiles_again(tmp_path):
     assert printed(tmp_path, NUMBERS) == "(300, 2)"
     assert len([*(tmp_path / "cache" / "hearsay" / "ingest").iterdir()]) == 2
     assert [*copy.rglob("*.nb[ci]")] == []
+
+
+COMPILES_LATER = """
+from pathlib import Path
+from hearsay.trace.language.compiled_code import KeptCode
+print("asks", flush=True)
+with KeptCode("ingest", ("ingest", "core", "trace")).lock("entry"):
+    print(Path(FILE).exists())
+"""
+
+
+def test_one_process_at_a_time_compiles_a_function(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    compiled = tmp_path / "compiled"
+    code = COMPILES_LATER.replace("FILE", repr(str(compiled)))
+    with KeptCode("ingest", ("ingest", "core", "trace")).lock("entry"):
+        other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        assert other.stdout.readline() == "asks\n"
+        compiled.touch()
+    assert other.communicate()[0] == "True\n"
 
 
 def test_compiled_loops_take_from_their_own_room_and_those_that_are_in_the_digest():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import fcntl
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import blake2b
@@ -51,6 +52,16 @@ class KeptCode:
                 with TemporaryFile(dir=folder):
                     return folder
         return None
+
+    @contextmanager
+    def lock(self, entry: str) -> Generator[None]:
+        """Let one process at a time compile a function that Python calls: the others then read what it kept."""
+        if self.folder is None:
+            yield
+            return
+        with (self.folder / f"{entry}.lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def holds(self, entry: str) -> bool:
         """Return whether a function that Python calls is compiled already."""

@@ -191,7 +191,7 @@ def entry(function: Function) -> Function:
     compile_for = dispatcher.compile
 
     def compile_all(given: Any) -> Any:
-        with _with_all_that_it_calls():
+        with KEPT.lock(function.__name__), _with_all_that_it_calls():
             return compile_for(given)
 
     dispatcher.compile = compile_all
