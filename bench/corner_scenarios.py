@@ -928,6 +928,53 @@ mean_session_s = 2
 """Peers return, whose counts are kept or forgotten; there are no scores."""
 
 
+PLACES = """
+warmup_s = 1
+linger_s = 1
+[network]
+nodes = 24
+degree = 6
+[addresses]
+nodes_per_address = 4
+shared = [[0, 9, 14, 22]]
+[links]
+min_ms = 5
+max_ms = 60
+[router]
+preset = "r1"
+degree = 4
+degree_low = 3
+degree_high = 5
+full_mesh = "refuse"
+places_per_address = 1
+heartbeat_interval_ms = 200
+first_heartbeat_ms = 100
+prune_backoff_ms = 300
+[[population]]
+share = 0.4
+router = { kind = "meshsub", places_per_address = 2, degree = 3, degree_low = 2, degree_high = 4 }
+[[topics]]
+name = "a"
+subscribers_share = 0.5
+[[topics]]
+name = "b"
+[workload]
+messages = 20
+interval_s = 0.15
+publishers = "any"
+[faults.churn]
+away_share = 0.2
+mean_session_s = 1.5
+"""
+"""Nodes at one address compete for places in meshes and fan-outs."""
+
+PLACES_BY_SCORES = PLACES.replace(
+    'preset = "r1"\ndegree = 4',
+    'preset = "v1.1"\nflood_publish = false\ndegree_out = 1\ndegree_score = 1\ndegree = 4',
+)
+"""The same where the best members stay."""
+
+
 BYTES = """
 warmup_s = 1
 linger_s = 1
@@ -1195,6 +1242,8 @@ _RESTLESS = (
     ("topic-0", HASTY),
     ("topic-0", EXCHANGED),
     ("topic", DIRECT),
+    ("a", PLACES),
+    ("a", PLACES_BY_SCORES),
     ("a", BYTES),
     ("sport", FILTERED),
     ("sport", FILTERED_ALONE),
@@ -1217,6 +1266,7 @@ _QUIET = (
     GRAYLISTED,
     GATED,
     GATED_RETURNING,
+    PLACES,
     FEW_RECORDS,
     INVALID,
     TREES,

@@ -45,7 +45,7 @@ def _scenario(pick: Pick) -> str:
     says_hello = not any('preset = "simsub"' in line or "hello = false" in line for line in router)
     calm = pick([True, False, False])
     scored = any("score." in line or f'preset = "{name}"' in line for line in router for name in SCORED)
-    gated = any("gater." in line for line in router)
+    gated = any("gater." in line or "places_per_address" in line for line in router)
     return "\n".join(
         [
             *_times_and_links(pick, nodes),
@@ -128,6 +128,8 @@ def _router(pick: Pick) -> list[str]:
     chosen = {name: pick(values) for name, values in options.items() if pick(rarely)}
     if kind == "gossipsub" and pick([False, False, False, True]):
         chosen |= _gater(pick)
+    if kind in ("gossipsub", "meshsub") and preset not in SCORED and not any("score." in line for line in lines):
+        chosen |= {"places_per_address": pick([1, 2])} if pick([False, False, True]) else {}
     return [*lines, *(f"{name} = {value}" for name, value in chosen.items())]
 
 

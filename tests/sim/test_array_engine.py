@@ -740,16 +740,9 @@ def test_latencies_are_the_reference_engines():
 
 
 def test_parameters_without_a_kernel_are_named():
-    keys = [
-        ("router.preset", "v1.1"),
-        ("router.partial_messages", "true"),
-        ("router.places_per_address", "1"),
-    ]
+    keys = [("router.preset", "v1.1"), ("router.partial_messages", "true")]
     scenario = load_scenario(None, "r1", [*keys, ("network.nodes", "100000")])
-    assert [re.split(" =|:", problem)[0] for problem in unsupported(scenario)] == [
-        "router.partial_messages",
-        "router.places_per_address",
-    ]
+    assert [re.split(" =|:", problem)[0] for problem in unsupported(scenario)] == ["router.partial_messages"]
     assert choose_engine(scenario)[0] == "reference"
     assert unsupported(load_scenario(None, "r1", keys[:1])) == []
 
@@ -784,6 +777,43 @@ def test_a_plan_of_regions_with_jitter(tmp_path):
     keys = [("links.latency", "regions"), ("links.regions_file", str(table)), ("network.nodes", "50")]
     plan = make_plan(load_scenario(None, "r1", keys))
     assert np.array_equal(run_array(plan)[0], run_reference(plan)[0])
+
+
+MANY_TOPICS = """
+warmup_s = 2
+linger_s = 4
+[network]
+nodes = 2
+degree = 1
+[links]
+uplink_mbit = 1
+uplink_queue_bytes = 60000
+[router]
+preset = "r1"
+max_subscriptions_per_peer = 2000
+[[topics]]
+name = "large"
+size_bytes = 59000
+[[topics]]
+name = "t"
+count = 1200
+[workload]
+messages = 0
+[[timed]]
+at_s = 4.5
+node = 0
+action = "publish"
+topic = "large"
+"""
+
+
+def test_prunes_of_a_thousand_topics_are_sent_again():
+    leaves = (f'[[timed]]\nat_s = 4.51\nnode = 0\naction = "leave"\ntopic = "t-{number}"\n' for number in range(1200))
+    plan = plan_of(MANY_TOPICS + "".join(leaves))
+    assert agree(plan)
+    rows, _ = run_array(plan)
+    prunes = (rows[:, Column.EVENT] == TraceEvent.SEND_RPC) & (rows[:, Column.KIND] == PartKind.PRUNE)
+    assert np.count_nonzero(prunes & (rows[:, Column.TIME_US] > 4_600_000)) == 1000
 
 
 def test_links_that_are_gone_are_used_again():

@@ -14,7 +14,7 @@ from hearsay.sim.array import router_parameters
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.array.router_parameters import NoKernel, columns_of
 from hearsay.sim.array.world import layout
-from hearsay.sim.plan.engines import REFERENCE_ONLY, WITH_KERNELS, unsupported
+from hearsay.sim.plan.engines import REFERENCE_ONLY, WITH_KERNELS
 from hearsay.sim.plan.plan import make_plan
 from hearsay.sim.scenario.scenario_file import load_scenario
 
@@ -55,10 +55,3 @@ def test_each_column_is_filled_by_one_declaration():
 def test_the_list_of_what_only_the_reference_engine_knows_names_parameters():
     known = {name for router in WITH_KERNELS for name in ROUTERS[router].parameters.names()}
     assert set(REFERENCE_ONLY) <= known
-
-
-@pytest.mark.parametrize(("topics", "queue", "refused"), [(1_000, 1, False), (1_001, 0, False), (1_001, 1, True)])
-def test_more_topics_than_a_router_says_prunes_for_again_are_for_the_reference_engine(topics, queue, refused):
-    given = {"topics.0.count": topics, "links.uplink_mbit": 1, "links.uplink_queue_bytes": queue}
-    problems = unsupported(load_scenario(None, "r1", tuple(given.items())))
-    assert any("uplink_queue_bytes: only with 1000 topics" in problem for problem in problems) == refused

@@ -9,11 +9,11 @@ off; simulated peers have no addresses):
   counts (jvm). `rules/mesh_rules.py` says how long a backoff lasts.
 * BACKOFF-6: The number of entries is bounded; the oldest is removed first.
 * PLACES-1: Each address has `places_per_address` places in a mesh or a fan-out. Peers without a known address count
-  each for itself (*reference only:* `places_per_address`).
+  each for itself.
 * PLACES-2: Further members of a mesh from an address hold lent places. They are accepted while there is room, so that
   a network behind one address works as any other. They do not count towards D_low while peers with places of their
   own are available; they are pruned first; and one of them is pruned when a peer with a place of its own finds the
-  mesh full (*reference only:* `places_per_address`).
+  mesh full.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ Heartbeats:
 Sizes:
 
 * SIZE-1: Below D_low: GRAFT up to D. From `prune_from` peers on, which is D_high or one more: PRUNE down to D.
-* SIZE-2: With lent places, those do not count for D_low, but do for D_high (*reference only:* `places_per_address`).
+* SIZE-2: With lent places, those do not count for D_low, but do for D_high.
 
 Backoff:
 

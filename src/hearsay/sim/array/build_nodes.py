@@ -106,6 +106,7 @@ def set_routers(arrays: Arrays, plan: Plan) -> None:
     arrays.world[at.USES_11] = bool(uses_11) or routers_dial(plan.scenario)
     arrays.world[at.HAS_SCORES] = bool(arrays["parameters"][:, at.SCORES].any())
     arrays.world[at.HAS_GATER] = bool(arrays["parameters"][:, at.GATES].any())
+    arrays.world[at.HAS_PLACES] = bool(arrays["parameters"][:, at.PLACES].any())
     arrays.world[at.HAS_EPISUB] = bool((arrays["parameters"][:, at.ROUTER_KIND] == at.EPISUB).any())
     arrays.world[at.USES_12] = bool(arrays["parameters"][:, [at.TELL_FROM, at.SKIPS_SENDERS]].any())
     arrays["reals"] = np.array([reals_of(parameters) for _, parameters in plan.routers], dtype=np.float64)
@@ -198,6 +199,7 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
         _set_overlays(arrays, nodes, topics)
     if w[at.HAS_GATER]:
         arrays["gaters"] = zeros((nodes, 4), np.float64)
+    if w[at.HAS_GATER] or w[at.HAS_PLACES]:
         _set_addresses(arrays, plan)
     arrays["bytes_out"] = zeros((nodes,), np.int64)
     arrays["members"] = _members(plan, place_of, nodes, topics)

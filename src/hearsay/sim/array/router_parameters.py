@@ -108,6 +108,7 @@ _MESHSUB = (
     _Column(at.MAX_BACKOFF, ("max_backoff_ms",)),
     _Column(at.BACKOFF_SLACK, ("backoff_slack_heartbeats",), lambda given: given.backoff_slack_us),
     _Column(at.MAX_BACKOFFS, ("max_backoffs",)),
+    _Column(at.PLACES, ("places_per_address",)),
 )
 _GOSSIPSUB = (
     _Column(at.LAZY, ("degree_lazy",)),

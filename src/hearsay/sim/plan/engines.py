@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from hearsay.core.episub.parameters import EpisubParameters, Overlay
-from hearsay.core.mesh.mesh import MAX_UNSENT
 from hearsay.core.mesh.parameters import GossipsubParameters, MeshParameters
 from hearsay.sim.scenario.network import LatencyKind, TopologyKind
 from hearsay.sim.scenario.routers import RouterChoice
@@ -27,7 +26,6 @@ REFERENCE_ONLY: Mapping[str, tuple[str, ...]] = {
         "partial_group_heartbeats",
         "supporters_told",
     ),
-    "places_per_address": (),
     "test_extension": (),
 }
 """Parameters that only the reference engine knows, except switched off; and those without effect when they are
@@ -56,8 +54,6 @@ class CapacityExceeded(Exception):
 def unsupported(scenario: Scenario) -> list[str]:
     """Return what the array engine cannot run, by key; empty when it can run everything."""
     missing = [problem for key, choice in scenario.routers.items() for problem in _without_kernel(key, choice)]
-    if scenario.links.uplink_queue_bytes and len(scenario.topic_names) > MAX_UNSENT:
-        missing.append(f"links.uplink_queue_bytes: only with {MAX_UNSENT} topics, whose PRUNEs are all repeated")
     for number, group in enumerate(scenario.topics):
         if group.goes_in_parts:
             missing.append(f"topics.{number}.partial: only without it")
@@ -133,7 +129,7 @@ def array_entry(scenario: Scenario) -> str:
     choices = [choice.parameters for choice in scenario.routers.values()]
     has_episub = any(isinstance(parameters, EpisubParameters) for parameters in choices)
     if routers_dial(scenario) or any(
-        isinstance(parameters, GossipsubParameters) and _uses_more_than_10(parameters) for parameters in choices
+        isinstance(parameters, MeshParameters) and _uses_more_than_10(parameters) for parameters in choices
     ):
         return "work" if has_episub else "work_11"
     if has_episub:
@@ -141,9 +137,11 @@ def array_entry(scenario: Scenario) -> str:
     return "work_10" if _links_need_memory(scenario) or scenario.service.time_us else "work_of_slots"
 
 
-def _uses_more_than_10(parameters: GossipsubParameters) -> bool:
+def _uses_more_than_10(parameters: MeshParameters) -> bool:
+    if not isinstance(parameters, GossipsubParameters):
+        return parameters.places_per_address > 0
     return bool(
-        parameters.uses_11 or parameters.ask_again_heartbeats
+        parameters.uses_11 or parameters.ask_again_heartbeats or parameters.places_per_address
         or parameters.idontwant_threshold_bytes or parameters.skip_senders
     )  # fmt: skip
 

@@ -15,6 +15,7 @@ from hearsay.sim.array.episub.tree import OWN, accept_in_tree, duplicate_in_tree
 from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.direct import direct_subscribers, is_direct, with_direct
 from hearsay.sim.array.rules.mesh import mesh_size
+from hearsay.sim.array.rules.places import choose, places
 from hearsay.sim.array.rules.promises import accepted as count_accepted
 from hearsay.sim.array.rules.promises import duplicate, rejected, uses_11
 from hearsay.sim.array.rules.promises import first_copy as count_first_copy
@@ -508,5 +509,9 @@ def top_up_fanout(w: World, th: int, now: int, node: int, topic: int) -> None:
         return
     state = extend(draw_topic(w, Purpose.FANOUT, node, topic, nodes32(w)[node, TICK]), np.uint64(size))
     count = _outside(w, th, now, node, topic, IN_FANOUT)
-    for place in range(pick(w, th, state, count, missing)):
+    if places(w, node):
+        chosen = choose(w, th, node, topic, state, count, missing, missing, IN_FANOUT)
+    else:
+        chosen = pick(w, th, state, count, missing)
+    for place in range(chosen):
         flags(w)[candidates(w)[th, place], topic] |= IN_FANOUT

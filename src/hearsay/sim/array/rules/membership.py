@@ -8,6 +8,7 @@ from __future__ import annotations
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.sizes import TOPIC_VIEW_BYTES
+from hearsay.core.mesh.mesh import MAX_UNSENT
 from hearsay.sim.array.episub.alarms import NEVER, has_overlay, has_trees, with_episub
 from hearsay.sim.array.episub.overlay import (
     overlay_connected,
@@ -96,7 +97,7 @@ def note_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> 
         bit = 0
         if kind == SUBSCRIBE or kind == UNSUBSCRIBE:
             bit = UNANNOUNCED
-        elif (kind == GRAFT or kind == PRUNE) and has_mesh(w, node):
+        elif (kind == GRAFT or kind == PRUNE) and _is_said_again(w, node, slot, part[PART_TOPIC]):
             bit = UNSENT
         if bit:
             flags(w)[slot, part[PART_TOPIC]] |= bit
@@ -106,6 +107,19 @@ def note_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> 
         overlay_unsent(w, th, now, node, slot, rpc)
     if owed & UNANNOUNCED:
         _wait_to_announce(w, th, now, node)
+
+
+@kernel
+def _is_said_again(w: World, node: int, slot: int, topic: int) -> bool:
+    """Return whether a GRAFT or PRUNE that could not be sent is sent again."""
+    if not has_mesh(w, node):
+        return False
+    if w[TOPICS] <= MAX_UNSENT or is_in(w, node, topic):
+        return True
+    count = 0
+    for each in range(w[TOPICS]):
+        count += int(flags(w)[slot, each] & UNSENT != 0)
+    return count < MAX_UNSENT
 
 
 @kernel

@@ -35,6 +35,7 @@ from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.rules.direct import GRAFT_IS_IGNORED, GRAFT_IS_PENALISED, is_direct
 from hearsay.sim.array.rules.exchange import WITHOUT_NAMES, choose_names, dial_named, offer_name, trusts_exchange_of
+from hearsay.sim.array.rules.places import choose, divide_members, has_place, places, with_places
 from hearsay.sim.array.rules.scores import count_graft, count_prune, has_scores, penalise, real, score
 from hearsay.sim.array.travel.outbox import clear_prune_peers, put_graft, put_prune
 from hearsay.sim.array.travel.parts import backoff_seconds, others_named, prune_extras
@@ -139,7 +140,8 @@ def join_mesh(w: World, th: int, now: int, node: int, topic: int, tick: int) -> 
             if may_graft(w, th, now, node, slot, topic):
                 graft(w, th, now, node, slot, topic)
                 size += 1
-    graft_random(w, th, now, node, topic, parameter(w, node, DEGREE) - size, Purpose.JOIN, tick)
+    missing = parameter(w, node, DEGREE) - size
+    graft_random(w, th, now, node, topic, missing, missing, Purpose.JOIN, tick)
 
 
 @kernel
@@ -176,6 +178,8 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
         reason = MEMBER
     elif reason in (TAKEN_IN, MESH_IS_FULL) and strangers == STRANGER_IS_IGNORED and not flag & SUBSCRIBED:
         reason = NOT_A_SUBSCRIBER
+    if reason == MESH_IS_FULL and places(w, node) and _makes_way(w, th, now, node, slot, topic):
+        reason = TAKEN_IN
     if reason == TAKEN_IN:
         flags(w)[slot, topic] |= SUBSCRIBED
         _take_in(w, th, now, node, slot, topic)
@@ -200,6 +204,20 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
         _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), occasion)
     if reason != MEMBER:
         ignored(w, th, now, node, peer, GRAFT, 1, reason)
+
+
+@with_places
+def _makes_way(w: World, th: int, now: int, node: int, slot: int, topic: int) -> bool:
+    """PRUNE a member with a lent place for a peer that has a place of its own; return whether there was one
+    (PLACES-2)."""
+    if not has_place(w, node, slot, topic):
+        return False
+    state = draw_topic(w, Purpose.MAKE_WAY, node, topic, peers(w)[slot])
+    own = divide_members(w, th, node, topic, state)
+    if own == mesh_size(w, node, topic):
+        return False
+    prune(w, th, now, node, candidates(w)[th, own], topic, REFUSING)
+    return True
 
 
 _READ, _WELCOME, _ENTERS = 1, 2, 4
@@ -438,10 +456,16 @@ def collect_candidates(w: World, th: int, now: int, node: int, topic: int) -> in
 
 @kernel
 def graft_random(
-    w: World, th: int, now: int, node: int, topic: int, count: int, purpose: int, tick: int
+    w: World, th: int, now: int, node: int, topic: int, own: int, total: int, purpose: int, tick: int
 ) -> None:  # fmt: skip
-    if count <= 0:
+    """GRAFT `own` peers with places of their own; with lent ones `total`."""
+    if max(own, total) <= 0:
         return
     size = collect_candidates(w, th, now, node, topic)
-    for place in range(pick(w, th, draw_topic(w, purpose, node, topic, tick), size, count)):
+    state = draw_topic(w, purpose, node, topic, tick)
+    if places(w, node):
+        count = choose(w, th, node, topic, state, size, own, total, IN_MESH)
+    else:
+        count = pick(w, th, state, size, total)
+    for place in range(count):
         graft(w, th, now, node, candidates(w)[th, place], topic)

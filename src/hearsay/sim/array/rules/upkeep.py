@@ -27,9 +27,17 @@ from hearsay.sim.array.rules.mesh import (
     mesh_size,
     prune,
 )
+from hearsay.sim.array.rules.places import (
+    collect_members,
+    divide_members,
+    lent_last,
+    lent_places,
+    places,
+    with_places,
+)
 from hearsay.sim.array.rules.promises import part_of_11
 from hearsay.sim.array.rules.scores import real, score
-from hearsay.sim.array.world.draws import draw_topic, extend, pick
+from hearsay.sim.array.world.draws import draw_topic, extend, pick, shuffle
 from hearsay.sim.array.world.layout import (
     BACKOFFS,
     DEGREE,
@@ -52,10 +60,8 @@ from hearsay.sim.array.world.layout import (
     World,
     candidates,
     flags,
-    keys,
     marks,
     nodes32,
-    peers,
     ranks,
 )
 from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, parameter
@@ -80,9 +86,9 @@ def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
             _tend_by_scores(w, th, now, node, topic, tick)
             continue
         size = mesh_size(w, node, topic)
-        grafts, prunes = mesh_change(size, size, low, degree, prune_from)
+        grafts, prunes = mesh_change(size, size - lent_places(w, th, node, topic), low, degree, prune_from)
         if grafts:
-            graft_random(w, th, now, node, topic, grafts, Purpose.GRAFT, tick)
+            graft_random(w, th, now, node, topic, grafts, degree - size, Purpose.GRAFT, tick)
         if prunes:
             _prune_random(w, th, now, node, topic, prunes, tick)
 
@@ -97,22 +103,23 @@ def fill_up(w: World, th: int, now: int, node: int, slot: int, topic: int) -> No
 
 
 @kernel
-def _collect_members(w: World, th: int, node: int, topic: int) -> int:
-    """Collect the members of a mesh, ascending; return their number."""
-    known = candidates(w)[th]
-    size = 0
-    for slot in range(first_slot(w, node), end_slot(w, node)):
-        if flags(w)[slot, topic] & IN_MESH:
-            known[size] = slot
-            size += 1
-    return size
-
-
-@kernel
 def _prune_random(w: World, th: int, now: int, node: int, topic: int, count: int, tick: int) -> None:
-    size = _collect_members(w, th, node, topic)
-    for place in range(pick(w, th, draw_topic(w, Purpose.PRUNE, node, topic, tick), size, count)):
+    state = draw_topic(w, Purpose.PRUNE, node, topic, tick)
+    if places(w, node):
+        count -= _prune_lent(w, th, now, node, topic, state, count, tick)
+    size = collect_members(w, th, node, topic)
+    for place in range(pick(w, th, state, size, count)):
         prune(w, th, now, node, candidates(w)[th, place], topic, tick)
+
+
+@with_places
+def _prune_lent(w: World, th: int, now: int, node: int, topic: int, state: Word, count: int, tick: int) -> int:
+    """PRUNE up to `count` members with lent places; return how many (PLACES-2)."""
+    own = divide_members(w, th, node, topic, state)
+    lent = min(mesh_size(w, node, topic) - own, count)
+    for place in range(own, own + lent):
+        prune(w, th, now, node, candidates(w)[th, place], topic, tick)
+    return lent
 
 
 @part_of_11
@@ -123,8 +130,9 @@ def _tend_by_scores(w: World, th: int, now: int, node: int, topic: int, tick: in
             prune(w, th, now, node, slot, topic, tick if parameter(w, node, EXCHANGE_ALWAYS) else WITHOUT_NAMES)
     size = mesh_size(w, node, topic)
     degree = parameter(w, node, DEGREE)
-    if is_too_small(size, parameter(w, node, DEGREE_LOW)):
-        _fill(w, th, now, node, topic, degree - size, tick)
+    own = size - lent_places(w, th, node, topic)
+    if is_too_small(own, parameter(w, node, DEGREE_LOW)):
+        _fill(w, th, now, node, topic, degree - own, degree - size, tick)
     elif is_too_large(size, parameter(w, node, PRUNE_FROM)) and size > degree:
         _cut(w, th, now, node, topic, tick)
     _graft_dialled(w, th, now, node, topic, tick)
@@ -133,14 +141,15 @@ def _tend_by_scores(w: World, th: int, now: int, node: int, topic: int, tick: in
 
 
 @part_of_11
-def _fill(w: World, th: int, now: int, node: int, topic: int, count: int, tick: int) -> None:
+def _fill(w: World, th: int, now: int, node: int, topic: int, own: int, total: int, tick: int) -> None:
+    """GRAFT `own` peers with places of their own; with lent ones `total`."""
     if not parameter(w, node, GRAFTS_BEST):
-        graft_random(w, th, now, node, topic, count, Purpose.GRAFT, tick)
+        graft_random(w, th, now, node, topic, own, total, Purpose.GRAFT, tick)
         return
     size = collect_candidates(w, th, now, node, topic)
-    _shuffle(w, th, draw_topic(w, Purpose.GRAFT, node, topic, tick), 0, size)
+    shuffle(w, th, draw_topic(w, Purpose.GRAFT, node, topic, tick), 0, size)
     _sort_by_score(w, th, now, node, size)
-    for place in range(min(count, size)):
+    for place in range(min(total, size)):
         graft(w, th, now, node, candidates(w)[th, place], topic)
 
 
@@ -150,12 +159,14 @@ def _cut(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
     order = candidates(w)[th]
     stays = marks(w)[th]
     degree = parameter(w, node, DEGREE)
-    size = _collect_members(w, th, node, topic)
+    size = collect_members(w, th, node, topic)
     state = draw_topic(w, Purpose.KEPT, node, topic, tick)
-    _shuffle(w, th, state, 0, size)
+    shuffle(w, th, state, 0, size)
     _sort_by_score(w, th, now, node, size)
     best = min(parameter(w, node, DEGREE_SCORE), size)
-    _shuffle(w, th, extend(state, np.uint64(1)), best, size)
+    shuffle(w, th, extend(state, np.uint64(1)), best, size)
+    if places(w, node):
+        lent_last(w, th, node, topic, state, size, 0)
     kept = 0
     gone = 0
     for place in range(size):
@@ -214,7 +225,7 @@ def _graft_dialled(w: World, th: int, now: int, node: int, topic: int, tick: int
 @part_of_11
 def _graft_better(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
     known = candidates(w)[th]
-    size = _collect_members(w, th, node, topic)
+    size = collect_members(w, th, node, topic)
     _sort_by_score(w, th, now, node, size)
     upper = ranks(w)[th, size - 1 - size // 2]
     lower = ranks(w)[th, size - 1 - (size - 1) // 2]
@@ -233,24 +244,6 @@ def _graft_better(w: World, th: int, now: int, node: int, topic: int, tick: int)
         size = pick(w, th, draw_topic(w, Purpose.OPPORTUNITY, node, topic, tick), size, count)
     for place in range(min(size, count)):
         graft(w, th, now, node, known[place], topic)
-
-
-@part_of_11
-def _shuffle(w: World, th: int, state: Word, start: int, end: int) -> None:
-    """`core.shell.randomness.shuffled` of the candidates in these places."""
-    known = candidates(w)[th]
-    order = keys(w)[th]
-    for place in range(start, end):
-        slot = known[place]
-        peer = peers(w)[slot]
-        key = extend(state, np.uint64(peer))
-        at = place
-        while at > start and (order[at - 1] > key or (order[at - 1] == key and peers(w)[known[at - 1]] > peer)):
-            order[at] = order[at - 1]
-            known[at] = known[at - 1]
-            at -= 1
-        order[at] = key
-        known[at] = slot
 
 
 @part_of_11

@@ -12,7 +12,7 @@ import numpy as np
 
 from hearsay.core.rules import mixing
 from hearsay.sim.array.machine.compiling import inlined, kernel
-from hearsay.sim.array.world.layout import Word, World, bases, candidates, marks, topic_keys
+from hearsay.sim.array.world.layout import Word, World, bases, candidates, keys, marks, peers, topic_keys
 
 _U32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -89,3 +89,21 @@ def choose(state: Word, size: int, count: int, marks: Any) -> None:
             marks[bound - 1] = 1
         else:
             marks[index] = 1
+
+
+@kernel
+def shuffle(w: World, th: int, state: Word, start: int, end: int) -> None:
+    """`core.shell.randomness.shuffled` of the candidates in these places."""
+    known = candidates(w)[th]
+    order = keys(w)[th]
+    for place in range(start, end):
+        slot = known[place]
+        peer = peers(w)[slot]
+        key = extend(state, np.uint64(peer))
+        at = place
+        while at > start and (order[at - 1] > key or (order[at - 1] == key and peers(w)[known[at - 1]] > peer)):
+            order[at] = order[at - 1]
+            known[at] = known[at - 1]
+            at -= 1
+        order[at] = key
+        known[at] = slot

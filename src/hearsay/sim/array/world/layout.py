@@ -39,7 +39,7 @@ kernels do; and an array can grow between two calls unnoticed.
 | address_names | router, node, place | what an address counts as, -1 for nothing; only with scores |
 | gated | slot, field | what an address sent, for the gater, with each peer at it; only with a gater |
 | gaters | node, field | what the gater counts of a node; only with a gater |
-| addresses | node | a number for each address, one's own without an address; only with a gater |
+| addresses | node | a number for each address, one's own without an address; only with a gater or places |
 | idontwants | slot, field | what counts of a neighbour's IDONTWANTs; only with 1.2 |
 | unwanted | node, column, field | which neighbours do not want a message; only with 1.2 |
 | urgent | thread, entry, field | IDONTWANTs of the call at work |
@@ -119,7 +119,7 @@ SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = _scalar.take(4)
 WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, WIDEN_FROM = _scalar.take(7)
 HAS_RATINGS, HAS_ADDRESSES, HAS_OWN_PLACES, CLUSTERS, HAS_DIALS, HAS_DIRECT = _scalar.take(6)
 HAS_GATER, SHARES_ADDRESSES, MAX_DELIVERIES_BINDS, HAS_FILTERS, HAS_EPISUB = _scalar.take(5)
-HAS_OVERLAY, MOST_ACTIVE, RENDEZVOUS = _scalar.take(3)
+HAS_OVERLAY, MOST_ACTIVE, RENDEZVOUS, HAS_PLACES = _scalar.take(4)
 """SEEN_FOR: how long a message is remembered at least. CHANGES_NOTHING: payloads without effect where they are
 known. DEFERS: RPCs go through `transport.py`. QUIET_UNTIL: until then connections come about, and nothing else
 happens. WITNESSES: what is handed to some nodes is written down. USES_11: some router does, or
@@ -128,7 +128,7 @@ RETAINS: neighbours that disconnect may keep their scores. WIDEN_FROM: slots of 
 fields. HAS_OWN_PLACES: nodes join few of the topics each. CLUSTERS: columns of a topic's messages are next to each
 other. HAS_DIALS: routers dial; then links have memory, and PRUNEs name peers. HAS_DIRECT: nodes have direct peers.
 SHARES_ADDRESSES: a gater counts several nodes as one address. HAS_OVERLAY: some router of episub chooses its
-neighbours. MOST_ACTIVE: of their active lists."""
+neighbours. MOST_ACTIVE: of their active lists. HAS_PLACES: some router counts the places of addresses."""
 SCALARS = 96
 
 # Values of STATUS: why a call of an entry returned.
@@ -166,12 +166,13 @@ _field = Numbers()
     PASSIVE_SIZE, IS_ESTIMATED, SIZE_CONSTANT, PASSIVE_FACTOR, ACTIVE_LIMIT, JOIN_TTL, PASSIVE_TTL, REPLY_TIMEOUT,
     STABILISE_MIN, STABILISE_MAX, ALPHA, SHUFFLE_INTERVAL, SHUFFLE_TTL, SHUFFLE_ACTIVE, SHUFFLE_PASSIVE,
     PROBE_INTERVAL, PROBE_COUNT,
-    CONTACTS_INTERVAL, SAYS_LEAVE, LEAVE_TTL, IDLE_FOR, MAX_PART_PEERS, MOST_DIALS,
-) = _field.take(148)  # fmt: skip
-PARAMETERS = 148
+    CONTACTS_INTERVAL, SAYS_LEAVE, LEAVE_TTL, IDLE_FOR, MAX_PART_PEERS, MOST_DIALS, PLACES,
+) = _field.take(149)  # fmt: skip
+PARAMETERS = 149
 """HAS_11: any parameter of gossipsub 1.1 is used; SCORES: with scores, and what follows is of them, up to
 MAX_SENDERS. TELL_FROM: size from which the mesh gets IDONTWANT. MAX_CHANGES: of
-subscriptions in an RPC. From TREE_FLOODS on they are of episub; GRAFTS_ALL: a lost link makes all lazy ones eager."""
+subscriptions in an RPC. From TREE_FLOODS to MOST_DIALS they are of episub; GRAFTS_ALL: a lost link makes all lazy
+ones eager."""
 (
     GOSSIP_FACTOR, EARLY_PENALTY, GOSSIP_FROM, PUBLISH_FROM, GRAYLIST_BELOW, OPPORTUNITY_BELOW, TOPIC_CAP,
     MISBEHAVIOUR_WEIGHT, MISBEHAVIOUR_THRESHOLD, MISBEHAVIOUR_DECAY, SLOW_WEIGHT, SLOW_THRESHOLD, SLOW_DECAY, ZERO,
@@ -489,6 +490,7 @@ WITHOUT_11 = (
     HAS_ADDRESSES,
     HAS_DIRECT,
     HAS_GATER,
+    HAS_PLACES,
 )
 WITHOUT_DIALS = (HAS_DIALS, HAS_OVERLAY)
 WITHOUT_LINKS = (HAS_LINKS, HAS_LOSS, HAS_JITTER, UPLINK, SERVICE, WITNESSES)
