@@ -1171,6 +1171,66 @@ BRIEF_TREES = TREES.replace("rate = 0.4", "rate = 0.1").replace(
 )
 """Trees whose nodes come and go, some for a moment."""
 
+LONELY_TREES = BRIEF_TREES.replace("nodes = 14\ndegree = 3", "nodes = 4\ndegree = 1").replace(
+    "announce_recent_ms = 300", "announce_recent_ms = 0"
+)
+"""Nodes lose their last neighbour with messages to announce, and get another one."""
+
+FORGETFUL_TREES = """
+warmup_s = 1
+linger_s = 2
+[network]
+nodes = 10
+degree = 2
+[links]
+min_ms = 5
+max_ms = 30
+[service]
+time_ms = 5
+[router]
+kind = "episub"
+preset = "episub-single-source"
+overlay = "connections"
+seen_ttl_ms = 200
+flush_ms = 100
+announce_recent_ms = 3000
+missing_tick_ms = 100
+graft_attempts = 30
+payload_ttl_ms = 3000
+max_ids_per_part = 3
+graft_answers_per_id = 1
+max_announcers = 3
+max_cached_bytes = 3000
+[[population]]
+share = 0.3
+[population.router]
+kind = "episub"
+preset = "episub-single-source"
+overlay = "connections"
+flush_ms = 300
+announce_recent_ms = 0
+missing_tick_ms = 1000
+graft_answers_per_id = 1
+[[topics]]
+name = "a"
+[workload]
+messages = 40
+interval_s = 0.2
+size_bytes = 100
+publishers = "any"
+[loss]
+rate = 0.1
+control = true
+[faults]
+detection_s = 0.05
+redial = 4
+[faults.churn]
+away_share = 0.3
+mean_session_s = 1
+"""
+"""Most nodes forget messages that still travel, and keep, announce and request them again. Nodes are away only for
+a moment, so timers of their earlier life are still to come."""
+
 MIXED_TREES = TREES.replace("rate = 0.4", "rate = 0.15").replace(
     "[[topics]]",
     '[[population]]\nshare = 0.3\nrouter = { kind = "gossipsub", preset = "r1" }\n'
@@ -1225,6 +1285,49 @@ HYPARVIEWS = OVERLAYS.replace(
 
 ESTIMATED = OVERLAYS.replace("passive_size = 4", 'view_sizes = "estimated"\nsize_constant = 1\npassive_factor = 2')
 
+STRAINED_OVERLAYS = OVERLAYS
+for _calm, _strained in (
+    ("[router]", "[links]\njitter_ms = 20\nuplink_mbit = 0.05\nuplink_queue_bytes = 400\n[router]"),
+    ('name = "a"', "count = 3"),
+    ("[workload]", "[loss]\nrate = 0.1\ncontrol = true\n[workload]"),
+    ("[[topics]]", '[[population]]\nshare = 0.2\nrouter = { kind = "floodsub", preset = "r1" }\n[[topics]]'),
+):
+    STRAINED_OVERLAYS = STRAINED_OVERLAYS.replace(_calm, _strained)
+"""Several topics with nodes that flood; round-trip times vary, parts are lost, and uplinks refuse some."""
+
+SKETCHES = """
+warmup_s = 1
+linger_s = 2
+[network]
+nodes = 40
+[links]
+min_ms = 1
+max_ms = 5
+[router]
+kind = "episub"
+view_sizes = "estimated"
+size_constant = 1
+passive_factor = 2
+join_ttl = 2
+passive_ttl = 1
+stabilise_min_ms = 9000
+stabilise_max_ms = 9000
+shuffle_interval_ms = 50
+shuffle_ttl = 0
+shuffle_active = 1
+shuffle_passive = 2
+probe_count = 0
+contacts_interval_ms = 0
+[workload]
+messages = 1
+[faults]
+detection_s = 9
+[[faults.crash]]
+at_s = 0.35
+share = 0.9
+"""
+"""Sketches are full when most nodes crash. The others do not notice it, so all entries of their sketches fade."""
+
 _RESTLESS = (
     ("a", TREES),
     ("a", BRIEF_TREES),
@@ -1270,9 +1373,13 @@ _QUIET = (
     FEW_RECORDS,
     INVALID,
     TREES,
+    LONELY_TREES,
+    FORGETFUL_TREES,
     OVERLAYS,
     HYPARVIEWS,
     ESTIMATED,
+    STRAINED_OVERLAYS,
+    SKETCHES,
 )
 CORNERS = len(_RESTLESS) + len(_QUIET)
 
