@@ -1,6 +1,6 @@
 """The places of addresses in meshes and fan-outs, the kernels of `core.mesh.graft_bounds.Spread`.
 
-Of the peers at an address, the first ones of a shuffle have places of their own, and the others lent ones.
+At each address, the first peers of a shuffle have places of their own, and the others lent ones.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def choose(w: World, th: int, node: int, topic: int, state: Word, size: int, own
 
 @kernel
 def lent_places(w: World, th: int, node: int, topic: int) -> int:
-    """Return the number of lent places in a mesh."""
+    """Return the number of lent places in a mesh (SIZE-2)."""
     return _lent_places(w, th, node, topic) if places(w, node) else 0
 
 
