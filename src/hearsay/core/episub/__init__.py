@@ -1,1 +1,1 @@
-"""Episub: proximity-aware epidemic broadcast trees. `router.py` is the table of contents."""
+"""Episub: proximity-aware epidemic broadcast trees. `episub.py` is the router."""

@@ -1,6 +1,7 @@
 """Named alarms of one router: the shell's single timer serves them all.
 
-At most one alarm per name; setting it again moves it. Alarms of one time come in the order of their names.
+A name is a task and a topic, and has at most one alarm; setting it again moves it. Alarms of one time ring in the
+order of their names.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from hearsay.core.shell.strategy import Shell
 
 
 class Task(IntEnum):
-    """Purposes of alarms, in the order of handling."""
+    """Purposes of alarms, in the order in which alarms of one time ring."""
 
     EXPIRE = 0
     STABILISE = 1
@@ -46,7 +47,7 @@ class Agenda:
         self._tell()
 
     def set_earliest(self, task: Task, topic: TopicId | None, due: Micros) -> None:
-        """Set an alarm unless it is to ring earlier anyway."""
+        """Set an alarm, unless it is set for an earlier time."""
         current = self._due.get((task, topic))
         if current is None or due < current:
             self.set(task, topic, due)
@@ -60,7 +61,7 @@ class Agenda:
         self._tell()
 
     def ringing(self, now: Micros) -> Iterator[Alarm]:
-        """The alarms that are due; what they set for later is not rung now."""
+        """Yield the alarms that are due by `now`."""
         while self._heap and self._heap[0][0] <= now:
             due, _, _, alarm = heappop(self._heap)
             if self._due.get(alarm) == due:

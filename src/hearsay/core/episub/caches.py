@@ -1,10 +1,10 @@
-"""The memory of a tree: payloads that can be sent again, and messages known but not here.
+"""The memory of a tree: payloads that can be sent again, and messages that were announced but have not arrived.
 
 Rules (episub spec, "Broadcast State", "Multicast Tree Repair"):
 
-* REPAIR-1: Payloads are kept for a time. A missing message is marked at the first touch of the timer, asked for from
-  the second on, each time at the next of its announcers, and given up after some ticks. A message that has arrived
-  and waits for its verdict is not touched. Both are bounded; the oldest goes first.
+* REPAIR-1: Payloads are kept for a time. A missing message is marked at the first touch of the timer, requested from
+  the second touch on, each time from the next of its announcers, and given up after some touches. A message that has
+  arrived and waits for its verdict is not touched. The numbers of both are bounded; the oldest goes first.
 
 Message ids live in the shell's seen cache.
 """
@@ -23,7 +23,7 @@ from hearsay.core.rules.tree_rules import announcer_in_turn, is_given_up, is_req
 
 @dataclass(slots=True)
 class Kept:
-    """A message with where it came from: None for the node's own."""
+    """A message that can be sent again. `parent` sent it, None for an own one; `answers` counts requests by peer."""
 
     message: Message
     hops: int
@@ -94,7 +94,7 @@ class PayloadCache:
 
 @dataclass(slots=True)
 class MissingMessage:
-    """A message that others announced: the announcers in their order, each with its hops."""
+    """A message that was announced but has not arrived. Each announcer has the hops that its first IHAVE named."""
 
     announcers: list[tuple[PeerId, int]]
     touches: int = 0
@@ -105,7 +105,7 @@ class MissingMessage:
 
     @property
     def turn(self) -> PeerId:
-        """The announcer to ask now."""
+        """The announcer that gets the next GRAFT."""
         return self.announcers[announcer_in_turn(self.touches, len(self.announcers))][0]
 
 
@@ -116,7 +116,7 @@ class MissingList:
         self.entries: OrderedDict[MessageId, MissingMessage] = OrderedDict()
 
     def announce(self, message_id: MessageId, peer: PeerId, hops: int) -> PeerId | None:
-        """Answers with the first announcer of another message, if that had to make room."""
+        """Note an announcer; return the first announcer of the message that was dropped to make room, or None."""
         entry = self.entries.get(message_id)
         if entry is None:
             self.entries[message_id] = MissingMessage([(peer, hops)])
@@ -134,9 +134,8 @@ class MissingList:
     ) -> tuple[dict[PeerId, list[MessageId]], dict[PeerId, int]]:
         """Handle one tick: return the ids to request by peer, and the number of messages given up by first announcer.
 
-        Messages that are `judged` have arrived and wait for a verdict; those that were `seen` and are still listed
-        were refused. A peer that is asked for one message is asked for all it announced that are due (the seed's
-        piggybacking).
+        Messages in `judged` have arrived and wait for a verdict; listed messages in `seen` were refused. A peer that
+        is asked for one message is asked for all due messages that it announced (the spec's piggybacking).
         """
         due: dict[MessageId, MissingMessage] = {}
         given_up: Counter[PeerId] = Counter()

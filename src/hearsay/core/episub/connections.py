@@ -1,14 +1,16 @@
-"""Connections on demand: the router names peers to meet; this dials, waits, and closes connections without a use.
+"""Connections on demand: the router names peers to meet. They are dialled, and unused connections are closed.
+
+An errand is what is to be done at a peer once it is met.
 
 Rules (episub spec, "Joining the Overlay", "Passive View Management"):
 
 * DIAL-1: `meet` runs `ready` when the peer is connected and known to be in the topic, or `failed` when the dial
   fails, the connection breaks, or neither happens in time.
-* DIAL-2: At most `max_dials` dials are under way. Beyond that no new peer can be met: `meet` says so and runs
-  neither, for that says nothing about the peer.
+* DIAL-2: At most `max_dials` dials are under way. Beyond that `meet` returns False and runs neither, since this says
+  nothing about the peer.
 * DIAL-3: A connection is kept as long as it has a holder, and `idle_ms` after that or after the last errand; then
   it is closed.
-* DIAL-4: A ping without an answer in time is reported to the memberships (the seed: their timers "also serve as
+* DIAL-4: A ping without an answer in time is reported to the memberships (the spec: their timers "also serve as
   failure detectors").
 * DIAL-5: Only connections to peers that speak episub are managed; those that flood are left alone.
 """
@@ -47,11 +49,11 @@ class Connections:
         self._held: dict[PeerId, set[object]] = {}
         self._idle: dict[PeerId, Micros] = {}
         self._pinging: dict[PeerId, Micros] = {}
-        """Until when an answer is waited for."""
+        """The end of the wait for the answer to a ping, by peer."""
         self._going: PeerId | None = None
 
     def meet(self, peer: PeerId, topic: TopicId, ready: Callable[[], object], failed: Callable[[], object]) -> bool:
-        """False when too many dials are under way."""
+        """Meet a peer (DIAL-1); return False if too many dials are under way."""
         shell = self._shell
         connected = shell.connected.get(peer) if peer != self._going else None
         if peer == shell.node or (connected is not None and not connected.native):
@@ -80,7 +82,7 @@ class Connections:
         self._pinging.pop(peer, None)
 
     def hold(self, peer: PeerId, why: object) -> None:
-        """Keep a connection until it is released."""
+        """Keep a connection until it is released for the same reason."""
         self._held.setdefault(peer, set()).add(why)
         self._idle.pop(peer, None)
 
@@ -101,7 +103,7 @@ class Connections:
         self._review(peer.id)
 
     def subscribed(self, peer: PeerId, topic: TopicId) -> None:
-        """A connected peer is in a topic: what waited for that can be done."""
+        """Do the errands that waited for a connected peer to be in a topic."""
         waiting = self._errands.pop(peer, None)
         if waiting is None:
             return
@@ -119,7 +121,7 @@ class Connections:
             self._fail(peer)
 
     def losing(self, peer: PeerId | None) -> None:
-        """The connection of this peer is about to be forgotten: it is as good as gone."""
+        """Treat this peer as disconnected while its loss is handled; None when that is done."""
         self._going = peer
 
     def lost(self, peer: PeerId) -> None:
@@ -135,7 +137,7 @@ class Connections:
             self._keep(peer, [errand for errand in self._errands[peer] if errand.topic != topic])
 
     def sweep(self) -> None:
-        """Give up what waited too long, tell of who is silent, hang up what was idle too long."""
+        """Give up overdue errands, report peers that left a ping unanswered, and close idle connections."""
         now = self._shell.now
         for peer in list(self._errands):
             waiting = self._errands.get(peer, [])

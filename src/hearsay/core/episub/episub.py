@@ -2,9 +2,9 @@
 
 After the episub spec (vyzo, 2018), which joins Plumtree (broadcast), HyParView (membership) and GoCast (proximity).
 
-Episub *has* connections and, per topic, a membership and a tree; the hooks below read as the table of contents.
-Peers that only flood are served by flooding, as with every router. A publish in a topic that is not joined goes to
-the connected peers that are in it."""
+Episub *has* connections and, per topic, a membership and a tree; its hooks hand each event to one of them. Peers that
+only flood are served by flooding, as with every router. A message of a topic that is not joined is published to the
+connected peers that are in it."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ class Episub(Strategy):
             yield from self.trees[topic].kept.messages(self.shell.now)
 
     def remembers(self, peer: PeerId) -> bool:
-        """Return whether anything but a passive entry is kept of a peer."""
+        """Return whether any state of a peer is kept, except a passive entry."""
         listed = any(peer in membership.active() for membership in self.memberships.values())
         in_trees = any(tree.remembers(peer) for tree in self.trees.values())
         return listed or in_trees or self.connections.mentions(peer)
@@ -237,7 +237,7 @@ class Episub(Strategy):
         return Promises(overlay=overlay)
 
     def other_state(self) -> Iterable[PeerId]:
-        """Peers on passive and lazy lists, once for each list."""
+        """Yield the peers on passive and lazy lists, once for each list."""
         for tree in self.trees.values():
             yield from tree.lazy
         for membership in self._managed():

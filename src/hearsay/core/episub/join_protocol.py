@@ -2,23 +2,22 @@
 
 Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4.2):
 
-* JOIN-1: Contacts come from discovery. A contact is asked for nodes; its answer, and it, are the first passive list.
-  If no contact answers, discovery is asked again.
+* JOIN-1: Contacts come from discovery. A contact is asked for nodes (GETNODES); it and the nodes of its answer are
+  the first passive list. If no contact answers, discovery is asked again.
 * JOIN-2: A node in the overlay asks discovery now and then too, and takes the answer into the passive list: two
-  partitions that have expired each other's entries can merge again. The seed does not say how
-  else.
+  partitions that have expired each other's entries can merge again. The spec names no other way.
 * JOIN-3: JOIN goes to C_rand random nodes of that list. A node that gets a JOIN accepts it if it has room or the TTL
-  is 0 and a connection to the joiner can be opened; otherwise it passes it on with a smaller TTL. The seed opens the
-  connection first; here it is opened only when the JOIN would be accepted, which comes to the same with fewer
+  is 0 and a connection to the joiner can be opened; otherwise it passes it on with a smaller TTL. In the spec it
+  opens the connection first; here only when it would accept the JOIN, which has the same result with fewer
   connections.
-* JOIN-4: A node that accepts sends the joiner a NEIGHBOR and a FORWARDJOIN to a random neighbour; those on its walk
-  remember the joiner.
-* JOIN-5: A JOIN without an answer, or for which there was no room among the dials, is tried at another node with a
-  TTL one lower; at 0 the node that gets it accepts over the very connection, which serves joiners behind a NAT.
-* JOIN-6: HyParView: one JOIN to one contact, which accepts always and sends FORWARDJOIN to all its neighbours; where
+* JOIN-4: A node that accepts sends the joiner a NEIGHBOR, and a random neighbour a FORWARDJOIN; the nodes on its walk
+  add the joiner to their passive lists.
+* JOIN-5: A JOIN that is not answered, or that could not be sent for want of dials, is tried at another node with a
+  TTL one lower; at 0 the node that gets it accepts over the existing connection, for joiners behind a NAT.
+* JOIN-6: HyParView: one JOIN to one contact, which always accepts and sends FORWARDJOIN to all its neighbours; where
   that walk ends the joiner becomes a neighbour, at TTL PRWL a passive entry. Such a JOIN is never refused, so
-  another node may lose a link for it, and join again in turn. Only the timer of stabilisation keeps that from going
-  round for ever: a node joins at its first contacts, and from then on once per round.
+  another node may lose a link for it and join again in turn. To bound such chains, a node joins at its first
+  contacts, and after that once per round of stabilisation.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class JoinProtocol(TopicPart):
 
     @property
     def attempts(self) -> int:
-        """JOINs that may still bring a random link."""
+        """The number of JOINs that may still bring a random link."""
         return len(self._attempts)
 
     @property
@@ -70,11 +69,11 @@ class JoinProtocol(TopicPart):
         return bool(self._attempts or self._asked) or self._shell.now < self._looking_until
 
     def new_round(self) -> None:
-        """Stabilisation begins again."""
+        """Begin a round of stabilisation: one more JOIN of HyParView may be sent."""
         self._joins_left = 1
 
     def find_contacts(self) -> None:
-        """Ask discovery, unless it was asked just now."""
+        """Ask discovery for contacts, unless it was asked just now or a join is under way."""
         if not self.under_way:
             self._looking_until = self._context.reply_due()
             self._shell.actions.append(FindContacts(self._topic, 2 * CONTACTS))
@@ -104,7 +103,7 @@ class JoinProtocol(TopicPart):
             self._release(peer)
 
     def on_get_nodes(self, sender: PeerId) -> None:
-        """Mostly passive nodes, as the seed says; a young list is filled up with neighbours."""
+        """Answer with passive nodes, as in the spec, and with neighbours while these are few."""
         views = self._views
         limit = min(self._parameters.max_peers_per_part, self._target_sizes.passive_size)
         passive = [peer for peer in sorted(views.passive) if peer != sender]
@@ -132,14 +131,14 @@ class JoinProtocol(TopicPart):
         self._release(sender)
 
     def accepted(self) -> None:
-        """A new neighbour: one attempt less, and none when there are enough."""
+        """Handle a new neighbour: one JOIN less is awaited, and none when there are enough random links."""
         if self._attempts:
             del self._attempts[min(self._attempts, key=lambda peer: (self._attempts[peer].due, key_of(peer)))]
         if self._views.random_links >= self._target_sizes.random_links:
             self._attempts.clear()
 
     def expire(self) -> None:
-        """JOINs without an answer are tried elsewhere with a lower TTL."""
+        """Try JOINs without an answer elsewhere with a lower TTL, and give up contacts that do not answer."""
         now = self._shell.now
         overdue = sorted(peer for peer, attempt in self._attempts.items() if attempt.due <= now)
         failed = [self._attempts.pop(peer) for peer in overdue]
@@ -149,14 +148,14 @@ class JoinProtocol(TopicPart):
             self._release(peer)
 
     def dues(self) -> Iterator[Micros]:
-        """When `expire` has something to do."""
+        """Yield the times at which `expire` has something to do."""
         yield from self._asked.values()
         yield from (attempt.due for attempt in self._attempts.values())
         if self._looking_until > self._shell.now:
             yield self._looking_until
 
     def lost(self, peer: PeerId) -> None:
-        """A contact or a starting node cannot be reached."""
+        """Handle a contact, or the first node of a JOIN's walk, that cannot be reached."""
         self._release(peer)
         attempt = self._attempts.pop(peer, None)
         if attempt is not None:

@@ -1,7 +1,7 @@
-"""The membership of one topic: who the neighbours are, and who else is known.
+"""The membership of one topic: its neighbours, and the other peers that are known.
 
-It *has* views, links, a way in, upkeep, shuffles and probes; this file tells each part and alarm where to go. The
-broadcast learns of it through `NeighborListener` alone, so either can be used without the other.
+It *has* views, neighbours, a join protocol, upkeep, shuffles and probes, and hands each part of an RPC and each alarm
+to one of them. The broadcast depends on it through `NeighborListener` alone, so either can be used without the other.
 
 `FixedOverlay` is the other membership: neighbours are simply the connected peers that are in the topic.
 """
@@ -60,7 +60,7 @@ class Membership(Protocol):
 
 
 class FixedOverlay:
-    """Neighbours are those who are connected and subscribed; nothing is managed."""
+    """The neighbours are all connected peers that are in the topic; connections are not managed."""
 
     def __init__(self, shell: Shell, topic: TopicId, listener: NeighborListener) -> None:
         self._shell = shell
@@ -89,7 +89,7 @@ class FixedOverlay:
             self._listener.neighbor_down(self._topic, peer, in_good_order=False)
 
     def claimed_as_neighbour(self, peer: PeerId) -> None:
-        """Both ends see the same connection; what comes early or late is no matter."""
+        """Do nothing: both ends have the same connection, so they disagree for a moment only."""
 
     def _up(self, peer: PeerId) -> None:
         if peer not in self._active:
@@ -99,7 +99,7 @@ class FixedOverlay:
 
 
 class ManagedOverlay:
-    """HyParView's views as the seed reworks them, or as published."""
+    """HyParView's views as the episub spec changes them, or as published."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class ManagedOverlay:
         self.passive_probes = PassiveProbes(self._context)
         self._leaves: OrderedDict[tuple[PeerId, int], None] = OrderedDict()
         self._unsaid: set[PeerId] = set()
-        """Peers whose DISCONNECT did not leave."""
+        """Peers to which a DISCONNECT could not be sent."""
 
     def active(self) -> Set[PeerId]:
         return self.views.active.keys()
@@ -160,7 +160,7 @@ class ManagedOverlay:
         self._agenda.clear_topic(self.topic)
 
     def ring(self, task: Task) -> None:
-        """An alarm of this topic."""
+        """Handle an alarm of this topic."""
         parameters = self._parameters
         match task:
             case Task.EXPIRE:
@@ -185,7 +185,7 @@ class ManagedOverlay:
                 raise AssertionError(f"{task} is no alarm of the membership")
 
     def handle(self, sender: PeerId, part: EpisubPart) -> None:
-        """A part about this topic, other than the broadcast's."""
+        """Handle a part about this topic, except those of the broadcast."""
         match part:
             case GetNodes():
                 self.join_protocol.on_get_nodes(sender)
@@ -222,17 +222,17 @@ class ManagedOverlay:
         self.neighbours.measured(peer, rtt_us)
 
     def peer_subscribed(self, peer: ConnectedPeer) -> None:
-        """Neighbours are made by agreement, not by this."""
+        """Do nothing: peers become neighbours by agreement, not by a subscription."""
 
     def peer_lost(self, peer: PeerId) -> None:
-        """The connection broke, or the peer left the topic."""
+        """Handle a peer whose connection broke, or that left the topic."""
         self._unsaid.discard(peer)
         self.join_protocol.lost(peer)
         if self.neighbours.lost(peer):
             self.upkeep.grow()
 
     def silent(self, peer: PeerId) -> None:
-        """It left a ping unanswered: it has failed, though its connection is there still."""
+        """Handle a peer that left a ping unanswered: it has failed, though it is still connected."""
         self.views.remove_passive(peer)
         if peer in self.views.active:
             self._shell.outbox.episub(peer, Disconnect(self.topic, refused=False))
@@ -242,7 +242,7 @@ class ManagedOverlay:
         self.neighbours.claimed_as_neighbour(peer)
 
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
-        """A link whose ACCEPT did not leave is none; a DISCONNECT is said again."""
+        """Drop a link whose ACCEPT could not be sent; repeat a DISCONNECT in the next round of stabilisation."""
         if rpc.control is None:
             return
         for part in rpc.control.episub:
@@ -260,7 +260,7 @@ class ManagedOverlay:
         self._unsaid.clear()
 
     def _on_leave(self, sender: PeerId, part: EpisubLeave) -> None:
-        """Only the leaver itself ends a link; others' word cleans the passive list."""
+        """Handle a LEAVE: it ends a link only if the leaver sent it itself; others' copies clean the passive list."""
         known = (part.source, part.sequence)
         if part.source == self._shell.node or known in self._leaves:
             return
@@ -269,7 +269,7 @@ class ManagedOverlay:
             self._leaves.popitem(last=False)
         removed = self.views.remove_passive(part.source)
         if sender == part.source:
-            removed = True  # by the UNSUBSCRIBE of the same RPC, if not here
+            removed = True  # the UNSUBSCRIBE of the same RPC may have removed the leaver already
             if sender in self.views.active:
                 self.neighbours.drop(sender, remember=False)
                 self._after_a_loss()
@@ -280,13 +280,13 @@ class ManagedOverlay:
                 self._shell.outbox.episub(peer, onward)
 
     def _after_a_loss(self) -> None:
-        """A neighbour went in good order: replace it now if links are scarce, else at the next round."""
+        """Replace a neighbour that ended the link: now if random links are scarce, else in the next round."""
         scarce = self.views.random_links < self.target_sizes.random_links
         if scarce or self._parameters.overlay is Overlay.HYPARVIEW:
             self.upkeep.grow()
 
     def _measure_the_nearest(self) -> None:
-        """The seed fills the list with the nearest subscribers: measure some of those just learnt."""
+        """Measure some of the peers just learnt, since the spec fills the list with the nearest subscribers."""
         if len(self.views.active) < self.target_sizes.active_size and self._parameters.overlay is Overlay.EPISUB:
             self.passive_probes.round(2 * self.target_sizes.near_links)
 
@@ -301,7 +301,7 @@ class ManagedOverlay:
             self._agenda.set_earliest(Task.EXPIRE, self.topic, max(min(dues), self._shell.now + 1))
 
     def _next(self, task: Task, low_ms: int, high_ms: int) -> None:
-        """Set an alarm after a random part of a second, or so."""
+        """Set an alarm after a random time between two bounds."""
         draw = self._shell.draw(Purpose.PERIOD, self.topic, task, self._shell.now)
         span_us = max(1, (high_ms - low_ms) * 1000)
         self._agenda.set(task, self.topic, self._shell.now + max(1, low_ms * 1000 + below(draw, span_us)))

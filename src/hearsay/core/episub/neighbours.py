@@ -5,17 +5,16 @@ Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4
 * NEIGHBOR-1: A NEIGHBOR request to Q is granted if Q has room; else, as a random link, if the asker says that it has
   fewer than C_rand links; else, as a near link, if the asker is closer than one of Q's near neighbours by alpha,
   which then gives way, provided Q has enough links; else it is refused. For the third rule Q measures the RTT first,
-  and compares with the farthest near neighbour whose RTT is known. Requests for a random link are not judged by it:
-  who has all its links and wants another random one would otherwise take near links from whomever it happens to ask.
+  and compares with the farthest near neighbour whose RTT is known. Requests for a random link are not judged by RTT:
+  otherwise an asker that has all its links and wants another random one would take near links from any node.
 * NEIGHBOR-2: HyParView grants low-priority requests if there is room, and one of a peer without any link always; a
   random neighbour then gives way.
-* NEIGHBOR-3: Q adds the asker and says ACCEPT; who gets an ACCEPT adds the sender. A refusal is a DISCONNECT marked
-  as such: it answers a request and never undoes a link that was made meanwhile the other way round.
+* NEIGHBOR-3: Q adds the asker and sends ACCEPT; the receiver of an ACCEPT adds the sender. A refusal is a DISCONNECT
+  marked as such: it answers a request and never ends a link that the other side's request has made meanwhile.
 * NEIGHBOR-4: A peer that treats us as a neighbour while we do not gets a DISCONNECT (`claimed_as_neighbour`), so that
   a lost part never leaves a lasting one-sided link. A neighbour that replaces its stream gets ACCEPT again: it may
   have forgotten the link.
-* NEIGHBOR-5: An own request that is still open is a reason to grant one of the same peer: two that ask each other are
-  linked.
+* NEIGHBOR-5: A request of a peer to which an own one is open is granted: two nodes that ask each other are linked.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ class Neighbours(TopicPart):
         super().__init__(context)
         self._on_refusal = on_refusal
         self.requests: dict[PeerId, _Request] = {}
-        """Peers that were asked, until they answer or the time is up."""
+        """Own requests by peer, until it answers or the time is up."""
         self._judging: dict[PeerId, Micros] = {}
-        """Peers that asked and are being measured, with the end of the wait."""
+        """Peers that asked for a near link and are being measured, with the end of the wait."""
 
     def request(self, peer: PeerId, random: bool, replaces: PeerId | None = None) -> None:
-        """Ask a peer to become a neighbour."""
+        """Ask a peer to become a neighbour, in place of `replaces` if that is given."""
         self.requests[peer] = _Request(random, replaces, None)
         self._connections.hold(peer, (self._topic, "request"))
         met = self._connections.meet(
@@ -69,7 +68,7 @@ class Neighbours(TopicPart):
                 else:
                     self.claimed_as_neighbour(sender)
             case Role.REPLY:
-                pass  # the stabilisation takes these
+                pass  # `Upkeep.on_reply` handles these
 
     def on_disconnect(self, sender: PeerId, part: Disconnect) -> None:
         if part.refused:
@@ -87,17 +86,17 @@ class Neighbours(TopicPart):
         return True
 
     def evict(self, peer: PeerId) -> None:
-        """Drop a neighbour and tell it."""
+        """Remove a neighbour and send it DISCONNECT."""
         self.drop(peer, remember=True)
         self._shell.outbox.episub(peer, Disconnect(self._topic, refused=False))
 
     def drop(self, peer: PeerId, remember: bool) -> None:
-        """A neighbour is one no more."""
+        """Remove a neighbour without sending it anything."""
         self._views.remove_active(peer, remember)
         self._connections.release(peer, (self._topic, "link"))
 
     def measured(self, peer: PeerId, rtt_us: Micros) -> None:
-        """Take the RTT of a peer that may be asking: the third rule."""
+        """Decide about a request for a near link once the RTT is known (NEIGHBOR-1)."""
         if self._judging.pop(peer, None) is None:
             return
         self._connections.release(peer, (self._topic, "judging"))
@@ -117,12 +116,12 @@ class Neighbours(TopicPart):
         return other_us is not None and rtt_us * 100 < other_us * self._parameters.alpha_percent
 
     def claimed_as_neighbour(self, peer: PeerId) -> None:
-        """A peer that is no neighbour behaves like one."""
+        """Answer a peer that treats this node as its neighbour (NEIGHBOR-4)."""
         if peer not in self.requests:
             self._shell.outbox.episub(peer, Disconnect(self._topic, refused=False))
 
     def lost(self, peer: PeerId) -> bool:
-        """The connection is gone, or the peer is out of the topic; True when it was a neighbour."""
+        """Handle a peer that is disconnected or left the topic; return True if it was a neighbour."""
         if self._judging.pop(peer, None) is not None:
             self._connections.release(peer, (self._topic, "judging"))
         was_neighbour = peer in self._views.active
@@ -132,7 +131,7 @@ class Neighbours(TopicPart):
         return was_neighbour
 
     def expire(self) -> None:
-        """Forget requests without an answer."""
+        """Give up requests without an answer, and refuse those whose RTT was not measured in time."""
         now = self._shell.now
         asked = {peer: request.due for peer, request in self.requests.items() if request.due is not None}
         for peer in sorted(peer for peer, due in asked.items() if due <= now):
@@ -143,7 +142,7 @@ class Neighbours(TopicPart):
             self._refuse(peer)
 
     def dues(self) -> Iterator[Micros]:
-        """When `expire` has something to do."""
+        """Yield the times at which `expire` has something to do."""
         yield from (request.due for request in self.requests.values() if request.due is not None)
         yield from self._judging.values()
 
@@ -207,7 +206,10 @@ class Neighbours(TopicPart):
             self.evict(gives_way)
 
     def _make_room(self) -> bool:
-        """HyParView's list never exceeds its size: a neighbour gives way. The seed's may, up to the limit."""
+        """Return True if there is room for a neighbour.
+
+        HyParView's list never exceeds its size: a neighbour gives way. The spec's may, up to the limit.
+        """
         active = self._views.active
         if self._parameters.overlay is not Overlay.HYPARVIEW:
             return len(active) < self._parameters.active_limit

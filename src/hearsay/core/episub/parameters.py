@@ -10,7 +10,7 @@ from hearsay.core.shell.parameters import RouterParameters, Violation, choice, i
 
 
 class Overlay(StrEnum):
-    """Neighbours of a node: the seed's views, HyParView's as published, or simply all connected peers."""
+    """Neighbours of a node: the views of the episub spec, HyParView's as published, or all connected peers."""
 
     EPISUB = "episub"
     HYPARVIEW = "hyparview"

@@ -2,12 +2,12 @@
 
 Rules (episub spec, "Broadcast Protocol"; Leitão, Pereira, Rodrigues: Epidemic Broadcast Trees, 2007):
 
-* TREE-1: Neighbours are eager or lazy; new ones are eager. A message goes at once to the eager ones but the sender,
-  with one hop more; its id and hops wait for the next IHAVE to the lazy ones, and to those that were lazy or no
-  neighbours when it was sent and became eager since: no peer may fall between the two. A node without neighbours
-  keeps what it has to announce for the next one, and a new neighbour gets an IHAVE of the messages of the last
-  seconds: after a crash they may have gone round a small island only. So does a neighbour that replaced its stream:
-  it has forgotten earlier IHAVEs.
+* TREE-1: Neighbours are eager or lazy; new ones are eager. A message goes at once to all eager neighbours except its
+  sender, with one hop more. Its id and hops go into the next IHAVE to the lazy neighbours, and to those that became
+  eager since the message was sent, so that none of them misses it. A node without neighbours keeps its announcements
+  for the next one. A new neighbour gets an IHAVE of the messages of the last seconds: after a crash they may have
+  reached only a small part of the network. So does a neighbour that replaced its stream: it has forgotten earlier
+  IHAVEs.
 * TREE-2: A first copy makes its sender eager; a second copy is answered with PRUNE, and its sender becomes lazy.
 * TREE-3: An IHAVE of an unknown message makes it missing. One persistent timer touches what is missing: at the first
   touch it is marked, from the second on an announcer gets a GRAFT for it and for all else it announced that is due;
@@ -21,7 +21,7 @@ Rules (episub spec, "Broadcast Protocol"; Leitão, Pereira, Rodrigues: Epidemic 
 * TREE-5: The loss of an eager neighbour: wait for the next IHAVE, or repair at once. After a failure both ends graft
   all their lazy neighbours. If the overlay was merely reorganised, one edge is missing and one is enough: the end
   that got its newest message over it grafts the lazy neighbour that is nearest to the source and not below it (see
-  `detours`), or all if it knows none.
+  `Detours`), or all if it knows none.
 
 With `broadcast = flood` all neighbours stay eager, and there is neither IHAVE nor PRUNE nor GRAFT: gossip flooding as
 in HyParView's evaluation."""
@@ -47,29 +47,30 @@ from hearsay.core.shell.strategy import Shell
 
 
 class Detours:
+    """The neighbours that can stand in for a lost eager one: they had its messages no later than we did (TREE-5)."""
+
     def __init__(self) -> None:
         self._latest: PeerId | None = None
         self._ahead: dict[PeerId, tuple[PeerId, int]] = {}
-        """Neighbours that were not below us at the last comparison: the peer that the message came from, and by how
-        many hops they had it earlier, negative."""
+        """By stand-in: the eager neighbour that sent the compared message, and the stand-in's hops minus ours."""
 
     def came_from(self, parent: PeerId | None) -> None:
-        """The newest message; None when it is our own."""
+        """Note the eager neighbour that the newest message came from; None if there is none."""
         self._latest = parent
 
     def compare(self, parent: PeerId | None, own_hops: int, announcer: PeerId, hops: int) -> None:
-        """A message came over `parent`; `announcer` had it after `hops`."""
+        """Note whether `announcer`, which had a message after `hops`, can stand in for `parent`, which sent it."""
         if parent is not None and announcer != parent and hops <= own_hops:
             self._ahead[announcer] = (parent, hops - own_hops)
         else:
             self._ahead.pop(announcer, None)
 
     def depends_on(self, peer: PeerId) -> bool:
-        """Return whether the newest message came over this neighbour: if so, its loss cuts us off and not it."""
+        """Return whether the newest message came over this neighbour: its loss then cuts off us, not it."""
         return self._latest == peer
 
     def around(self, peer: PeerId, among: Container[PeerId]) -> PeerId | None:
-        """The nearest stand-in for a neighbour."""
+        """Return the stand-in for a neighbour that is nearest to the source, None if there is none in `among`."""
         ways = [(by, other) for other, (parent, by) in self._ahead.items() if parent == peer and other in among]
         return min(ways)[1] if ways else None
 
@@ -88,7 +89,7 @@ class Detours:
 
 class Tree:
     membership: Membership
-    """Whose neighbours these are; set before the first event."""
+    """The membership whose neighbours these are; set before the first event."""
 
     def __init__(self, shell: Shell, parameters: EpisubParameters, topic: TopicId, agenda: Agenda) -> None:
         self._shell = shell
@@ -101,7 +102,7 @@ class Tree:
         self.lazy = PeerGroup()
         self._detours = Detours()
         self._newly_eager: set[PeerId] = set()
-        """Since the last IHAVE."""
+        """Neighbours that became eager since the last IHAVE."""
         self._newly_up: set[PeerId] = set()
         """Neighbours that get an IHAVE of recent messages."""
         self.queue: dict[MessageId, int] = {}
@@ -135,14 +136,14 @@ class Tree:
         self._detours.forget(peer)
 
     def peer_removed(self, peer: PeerId) -> None:
-        """Forget how often a peer was answered. A peer that is no neighbour for a time gains nothing by that."""
+        """Forget how often a peer was answered. It gains nothing by disconnecting: it is no neighbour for a time."""
         self.kept.forget_peer(peer)
 
     def publish(self, message: Message) -> None:
         self._spread(replace(message, hops=None), 0, None)
 
     def accepted(self, message: Message, sender: PeerId) -> None:
-        """A first copy."""
+        """Handle a first copy."""
         hops = hops_of_copy(message.hops or 0)
         missing = self.missing.arrived(message.id)
         if sender in self.lazy.members:
@@ -155,7 +156,7 @@ class Tree:
             self._optimise(sender, hops, nearest, lazy_hops)
 
     def duplicate(self, sender: PeerId) -> None:
-        """A copy of a message that was here before."""
+        """Answer a further copy of a message with PRUNE."""
         if self._floods:
             return
         if sender in self.eager.members:
@@ -209,7 +210,7 @@ class Tree:
             self._make_lazy(sender)
 
     def flush(self) -> None:
-        """Announce what was received since the last time to the lazy neighbours."""
+        """Send the IHAVEs of the messages received since the last time (TREE-1)."""
         if not self.eager.members and not self.lazy.members:
             return
         queue, self.queue = self.queue, {}
@@ -234,7 +235,7 @@ class Tree:
                 self._shell.outbox.episub(peer, part)
 
     def touch_missing(self) -> None:
-        """One tick of the persistent timer."""
+        """Handle a tick of the persistent timer (TREE-3)."""
         shell = self._shell
         shell.seen.expire(shell.now)
         asks, given_up = self.missing.touch(self._parameters.graft_attempts, shell.pending, shell.known)
@@ -261,7 +262,7 @@ class Tree:
             self._arm_flush()
 
     def _optimise(self, parent: PeerId, hops: int, announcer: PeerId, lazy_hops: int) -> None:
-        """The threshold rule; `hops` is what the eager path took."""
+        """Replace an eager link by a shorter lazy one (TREE-4); `hops` is the length of the eager path."""
         if not is_shortcut(hops, lazy_hops, self._threshold):
             return
         if announcer not in self.lazy.members or parent not in self.eager.members:
@@ -275,7 +276,7 @@ class Tree:
         self._detours.compare(parent if parent in self.eager.members else None, own_hops, announcer, hops)
 
     def _stand_ins(self, lost: PeerId, in_good_order: bool) -> Iterable[PeerId]:
-        """The lazy neighbours to graft for an eager one that is gone."""
+        """Return the lazy neighbours to graft in place of a lost eager one."""
         if not in_good_order:
             return self.lazy.ordered
         if not self._detours.depends_on(lost):

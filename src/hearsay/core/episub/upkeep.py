@@ -2,29 +2,30 @@
 
 Rules (episub spec, "Active View Management", "Passive View Management"; HyParView 4.3, 4.4):
 
-* UPKEEP-1: Too few links: ask passive nodes, random ones until there are C_rand random links, then the nearest. A
-  request that is refused or fails is followed by the next; each node is asked once per round, and a round without
-  need asks at most twice as many as are wanted. HyParView asks random ones only.
-* UPKEEP-2: No peer left and no link, or no peer known but the neighbours: discovery again, lest a few early nodes
-  that met only each other stay apart. With HyParView already when there is a single link: where all lists are full, a
-  request of a node that has a link is refused everywhere, and only a JOIN gets two such nodes in. A thin passive
-  list: ask a neighbour for nodes.
-* UPKEEP-3: Too many links (the seed alone): ask the neighbours for their active lists. When all have answered, or at
-  the next round, drop random links to those with more than C_rand random ones, the farthest first; then one of each
-  two neighbours that are linked with each other; what is left stays. A peer that did not answer by the next round is
-  pinged, and who does not answer a ping has failed (the seed: the timers "also serve as failure detectors").
+* UPKEEP-1: With too few links a node asks passive nodes: random ones until it has C_rand random links, then the
+  nearest. After a refusal or failure it asks the next. It asks each node once per round, and for near links at most
+  twice as many nodes as links are missing. HyParView asks random ones only.
+* UPKEEP-2: If no peer is left to ask and the node has no link, or the passive list is empty, it asks discovery again;
+  otherwise a few early nodes that met only each other stay apart. With HyParView it does so with a single link, too:
+  where all lists are full, a request of a node that has a link is refused everywhere, and only a JOIN gets two such
+  nodes in. If the passive list is short, it asks a neighbour for nodes.
+* UPKEEP-3: With too many links (not in HyParView) a node asks the neighbours for their active lists. When all have
+  answered, or at the next round, it drops random links to those with more than C_rand random ones, the farthest
+  first; then one of each two neighbours that are linked with each other; the other links stay. A peer that did not
+  answer by the next round is pinged; without an answer to the ping it has failed (the spec: the timers "also serve
+  as failure detectors").
 * UPKEEP-4: A full list with fewer than C_rand random links asks a random node for one; the farthest near link gives
   way.
 * UPKEEP-5: Near links: ping neighbours, relabel by RTT; if the closest measured passive node is closer by alpha than
   the farthest near neighbour that is measured and there are C_rand random links, ask it for a near link; when it
-  accepts, the other one goes.
+  accepts, the farthest one is dropped.
 * SHUFFLE-1: Now and then a node sends its own id, k_a neighbours and k_p passive nodes to a random neighbour. The
   walk goes on while the TTL is above 0 and the receiver has another neighbour; where it ends, the receiver opens a
   connection to the origin, answers with as many random passive nodes, and takes the others in. If it cannot connect,
   it does not take part at all.
 * SHUFFLE-2: New entries take the place of those that were sent.
 * SHUFFLE-3: Without an answer in time the shuffle is tried again with half the TTL, until at 0 the neighbour itself
-  answers over the link there is; so a node behind a NAT can shuffle.
+  answers over the existing link; so a node behind a NAT can shuffle.
 * PROBE-1: Some random passive nodes are met (a connection is opened if there is none) and asked for their topics
   and pinged. A peer that cannot be met, does not answer the ping, or is not in the topic, is removed. If too many
   dials are under way, others are probed the next time."""
@@ -69,7 +70,7 @@ class Shuffles(TopicPart):
                 self._start(ttl // 2)
 
     def dues(self) -> Iterator[Micros]:
-        """When `expire` has something to do."""
+        """Yield the time at which `expire` has something to do."""
         if self._open is not None:
             yield self._open.due
 
@@ -110,7 +111,7 @@ class Shuffles(TopicPart):
         self._shell.outbox.episub(target, part)
 
     def _exchange(self, part: Shuffle) -> None:
-        """This is where the walk ends."""
+        """Answer a shuffle whose walk ends here."""
         views = self._views
         peers = self._within_limit(part.peers)
         candidates = [peer for peer in sorted(views.passive) if peer != part.peer]
@@ -164,15 +165,15 @@ class Upkeep(TopicPart):
         self._tried: set[PeerId] = set()
         self._asks_left = 0
         self._replies: dict[PeerId, Neighbor] | None = None
-        """Active lists of neighbours, while they are requested."""
+        """Active lists that neighbours sent on request; None if they were not requested."""
 
     def attach(self, neighbours: Neighbours, join_protocol: JoinProtocol) -> None:
-        """They are made after this, because a refusal makes the list grow."""
+        """Set the parts that are created later, because they need this one: a refusal makes the list grow."""
         self._neighbours = neighbours
         self._join_protocol = join_protocol
 
     def round(self) -> None:
-        """Handle the randomised timer."""
+        """Do a round of stabilisation, which a randomised timer starts."""
         self._tried.clear()
         self._join_protocol.new_round()
         self._asks_left = 2 * max(0, self._target_sizes.active_size - len(self._views.active))
@@ -192,7 +193,7 @@ class Upkeep(TopicPart):
         self._measure()
 
     def grow(self) -> None:
-        """Ask for as many links as are missing; called again whenever one is refused or lost."""
+        """Ask for as many links as are missing (UPKEEP-1); called again after each refusal or loss."""
         views = self._views
         short = self._target_sizes.active_size - len(views.active) - len(self._neighbours.requests)
         if short <= 0:
@@ -222,7 +223,7 @@ class Upkeep(TopicPart):
             self._neighbours.request(peer, is_random)
 
     def refused(self, peer: PeerId) -> None:
-        """A request came to nothing."""
+        """Handle a request that was refused or failed."""
         self._tried.add(peer)
         self.grow()
 
@@ -246,7 +247,7 @@ class Upkeep(TopicPart):
             self._neighbours.say(peer, Role.QUERY, random=False)
 
     def _shrink(self) -> None:
-        """The seed's two ways to drop links safely."""
+        """Drop links that are not needed, in the two ways of the spec (UPKEEP-3)."""
         replies = {peer: part for peer, part in (self._replies or {}).items() if peer in self._views.active}
         self._replies = None
         views = self._views
@@ -266,7 +267,7 @@ class Upkeep(TopicPart):
                     self._neighbours.evict(peer)
 
     def _regain_random(self) -> None:
-        """A full list with too few random links: the farthest near link gives way to a random one."""
+        """Ask a random node for a random link in place of the farthest near one (UPKEEP-4)."""
         views = self._views
         near = [peer for peer in views.by_rtt(views.active) if not views.active[peer].random]
         if near and views.passive and not self._neighbours.requests:
@@ -274,7 +275,7 @@ class Upkeep(TopicPart):
             self._neighbours.request(peer, random=True, replaces=near[-1])
 
     def _optimise(self) -> None:
-        """One near link at a time gives way to a nearer node."""
+        """Ask the closest passive node for a link in place of the farthest near one (UPKEEP-5)."""
         views = self._views
         views.relabel(self._target_sizes.random_links, self._target_sizes.near_links)
         farthest = views.farthest_near()

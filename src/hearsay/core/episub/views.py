@@ -2,15 +2,13 @@
 
 Rules (HyParView, section 4; episub spec, "Design Parameters for View Sizes"):
 
-* VIEW-1: Both are without the node itself and share no peer. The passive list is bounded: a peer that comes to a full
-  one takes the place of a random member, first of those that were handed out in the shuffle it answers (HyParView,
-  4.4).
-* VIEW-2: A link is random or near. Labels are each end's own; `relabel` makes the closest links the near ones, and
-  never makes more random links than there were, so that the loss of a random link shows (GoCast, 2.2; the seed's "the
+* VIEW-1: Neither list has the node itself, and they share no peer. The passive list is bounded: in a full list a new
+  peer takes the place of a random one, but first of those that the node sent in the same shuffle (HyParView, 4.4).
+* VIEW-2: A link is random or near. Each end has its own label; `relabel` makes the closest links the near ones, and
+  never makes more random links than there were, so that the loss of a random link shows (GoCast, 2.2; the spec's "the
   neighbors are reordered by RTT and the closest ones are considered the near nodes").
-* VIEW-3: RTT is smoothed: an eighth of each new sample.
-* SKETCH-1: C_rand = log10 N, at least 1; A = C_rand + c, so c of the links are near ones;
-  P = k · A.
+* VIEW-3: RTT is smoothed: each new sample counts for an eighth.
+* SKETCH-1: C_rand = log10 N, at least 1; A = C_rand + c, so c of the links are near ones; P = k · A.
 
 The estimate is a k-minimum-values sketch of the node keys (Bar-Yossef and others 2002): every node keeps the
 smallest hashes of the node keys it received; if the k-th smallest of 2⁶⁴ possible values is v, there are about
@@ -43,7 +41,7 @@ _SALT = 0x5CA1AB1E
 
 
 class TargetSizes:
-    """A and P of one topic at one node."""
+    """C_rand, A and P of one topic at one node: given, or computed from the estimated number of nodes."""
 
     def __init__(self, parameters: EpisubParameters, key: int) -> None:
         self._parameters = parameters
@@ -66,7 +64,7 @@ class TargetSizes:
         return links > self.random_links
 
     def sketch(self) -> tuple[int, ...]:
-        """Return the sketch to send, once per shuffle period: entries age by it."""
+        """Let the entries age, once per shuffle period, and return the sketch to send."""
         if not self.estimating:
             return ()
         self._ages = {known: age + 1 for known, age in self._ages.items() if age < _LIFETIME}
@@ -75,13 +73,13 @@ class TargetSizes:
         return self.shown()
 
     def shown(self) -> tuple[int, ...]:
-        """The sketch as it is."""
+        """Return the sketch without ageing it."""
         if not self.estimating:
             return ()
         return tuple(known * _AGES + self._ages[known] for known in sorted(self._ages)[:SKETCH_SIZE])
 
     def merge(self, sketch: Iterable[int]) -> None:
-        """Take in another's sketch; the younger of two ages counts."""
+        """Merge the sketch of another node; the younger of two ages counts."""
         if not self.estimating:
             return
         for entry in list(sketch)[:SKETCH_SIZE]:
@@ -93,7 +91,7 @@ class TargetSizes:
 
     @property
     def estimate(self) -> int:
-        """About how many nodes there are, this one included."""
+        """The estimated number of nodes, this one included."""
         if len(self._ages) < SKETCH_SIZE:
             return len(self._ages)
         return (SKETCH_SIZE - 1) * _SPACE // max(1, sorted(self._ages)[SKETCH_SIZE - 1])
@@ -106,7 +104,7 @@ class TargetSizes:
 
 
 def _rounded_log10(number: int) -> int:
-    """log10 to the nearest integer, without floating point: 10^(d − ½) is below a number when its square is."""
+    """Return log10 to the nearest integer. Squares are compared, so that the bound 10^(d + ½) is an integer, too."""
     digits = len(str(number)) - 1
     return digits + (number * number >= 10 ** (2 * digits + 1))
 
@@ -117,12 +115,12 @@ UNMEASURED_US: Micros = 1 << 62
 
 
 class NeighborListener(Protocol):
-    """Listener to changes of the active list (the seed's NeighborUp and NeighborDown)."""
+    """Listener to changes of the active list (the spec's NeighborUp and NeighborDown)."""
 
     def neighbor_up(self, topic: TopicId, peer: PeerId) -> None: ...
 
     def neighbor_down(self, topic: TopicId, peer: PeerId, in_good_order: bool) -> None:
-        """In good order: by reorganisation of the overlay, the peer is still in it. Otherwise it failed or left."""
+        """Handle a lost neighbour. In good order it remains in the overlay; otherwise it failed or left."""
         ...
 
 
@@ -144,26 +142,26 @@ class Views:
         self.passive_size = passive_size
         self.active: dict[PeerId, Link] = {}
         self.passive: dict[PeerId, Micros | None] = {}
-        """With the RTT, where one was measured."""
+        """Passive peers with their RTT, None if it was not measured."""
 
     @property
     def random_links(self) -> int:
         return sum(link.random for link in self.active.values())
 
     def neighbours(self, *others_than: PeerId) -> list[PeerId]:
-        """The active list, ascending, without some."""
+        """Return the active list, ascending, without some peers."""
         return sorted(peer for peer in self.active if peer not in others_than)
 
     def choose(self, purpose: Purpose, candidates: Sequence[PeerId], *words: int) -> PeerId:
-        """One of `candidates`, which are ascending and not empty."""
+        """Draw one of `candidates`, which are ascending and not empty."""
         return candidates[below(self._draw(purpose, *words), len(candidates))]
 
     def some(self, purpose: Purpose, candidates: Sequence[PeerId], count: int, *words: int) -> list[PeerId]:
-        """`count` of `candidates`, which are ascending."""
+        """Draw `count` of `candidates`, which are ascending."""
         return sample(self._draw(purpose, *words), candidates, count)
 
     def shuffled(self, purpose: Purpose, candidates: Iterable[PeerId], *words: int) -> list[PeerId]:
-        """`candidates` in an order that chance alone decides."""
+        """Return `candidates` in a random order, which does not depend on the given one."""
         return shuffled(self._draw(purpose, *words), candidates)
 
     def add_active(self, peer: PeerId, random: bool) -> None:
@@ -174,7 +172,7 @@ class Views:
         self._listener.neighbor_up(self.topic, peer)
 
     def remove_active(self, peer: PeerId, remember: bool) -> None:
-        """A link is gone; `remember` puts the peer, who is still there, on the passive list."""
+        """Remove a neighbour; `remember` adds it to the passive list, as it is still in the overlay."""
         link = self.active.pop(peer)
         self._shell.actions.append(OverlayChanged(OverlayChange.NEIGHBOR_DOWN, self.topic, peer))
         self._listener.neighbor_down(self.topic, peer, in_good_order=remember)
@@ -192,7 +190,7 @@ class Views:
         self._shell.actions.append(OverlayChanged(OverlayChange.PASSIVE_ADDED, self.topic, peer))
 
     def remove_passive(self, peer: PeerId) -> bool:
-        """True when the peer was there."""
+        """Remove a passive entry; return True if there was one."""
         if peer not in self.passive:
             return False
         del self.passive[peer]
@@ -200,7 +198,7 @@ class Views:
         return True
 
     def trim_passive(self) -> None:
-        """Down to its size, after that has changed."""
+        """Trim the passive list to its size, after the size has changed."""
         while len(self.passive) > self.passive_size:
             self.remove_passive(self.choose(Purpose.PASSIVE_EVICT, sorted(self.passive), len(self.passive)))
 
@@ -212,7 +210,7 @@ class Views:
             self.passive[peer] = _smoothed(self.passive[peer], rtt_us)
 
     def relabel(self, random_wanted: int, near_wanted: int) -> None:
-        """The closest links become the near ones; among those not measured yet, those that are."""
+        """Make the closest links the near ones (VIEW-2); at equal or unknown RTT, links that are near stay near."""
         keep = min(self.random_links, max(random_wanted, len(self.active) - near_wanted))
         near = len(self.active) - keep
         by_rtt = sorted(self.active, key=lambda peer: (self._rtt(peer), self.active[peer].random, peer))
@@ -220,12 +218,12 @@ class Views:
             self.active[peer].random = place >= near
 
     def farthest_near(self) -> PeerId | None:
-        """Return the farthest near neighbour with a known RTT; others are to be measured, not compared with."""
+        """Return the farthest near neighbour with a known RTT, None if there is none."""
         near = [peer for peer, link in self.active.items() if not link.random and link.rtt_us is not None]
         return self.by_rtt(near)[-1] if near else None
 
     def by_rtt(self, peers: Iterable[PeerId]) -> list[PeerId]:
-        """The nearest first; those without a measured RTT come last."""
+        """Return peers in the order of RTT, the nearest first and those without a measured RTT last."""
         return sorted(peers, key=lambda peer: (self._rtt(peer), peer))
 
     def _rtt(self, peer: PeerId) -> Micros:
@@ -249,9 +247,9 @@ def _smoothed(before_us: Micros | None, sample_us: Micros) -> Micros:
 
 
 class SequenceNumbers:
-    """Numbers of what one node sends on walks: they only grow, also when it leaves and joins or is started again.
+    """Sequence numbers of what one node sends on walks.
 
-    So they are the time in microseconds, or one more than the last.
+    They only grow, also after a restart, because each is the time in microseconds or one more than the last.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
-"""Decisions over numbers: called by routers, and compiled for the kernels of the array engine.
+"""Decisions as pure functions of numbers: routers call them, and the array engine compiles them into its kernels.
 
-Scores are the one place where doubles decide. So that every machine gets the same bits: only + - * / and comparisons,
-in the order that is written, no fused operations, nothing of libm. Counts and times are integers below 2^53 and
-become doubles without loss.
+Only scores decide with doubles. To get the same bits on every machine, they use only + - * / and comparisons, in the
+order that is written, without fused operations and without libm. Counts and times are integers below 2^53, which a
+double holds exactly.
 """

@@ -1,21 +1,21 @@
 """Credit and blame for messages, and promises of IWANT (gossipsub v1.1, "Spam protection measures").
 
-A record of a message is open until the verdict of the application.
+A router keeps a record of each message. It is open until the application's verdict.
 
-* DELIVERY-1: Accepted: the peer that brought it first gets a first delivery, and a mesh delivery if it is a member;
-  members that brought a copy before the verdict get a mesh delivery each.
+* DELIVERY-1: The application accepts: the peer that brought the message first gets a first delivery (P2), and a mesh
+  delivery (P3) if it is a member; members that brought a copy before the verdict get a mesh delivery each.
 * DELIVERY-2: A copy after the verdict counts for a member if it comes within the window. The window must be shorter
   than a round trip, or a peer gets credit for echoing a message.
 * DELIVERY-3: A peer's copies of one message count once.
-* DELIVERY-4: Rejected by the application: blame (P4) for the first peer and for all that brought copies, before or
-  after. With jvm only members are blamed for copies.
-* DELIVERY-5: Signature bad or missing, or our own message sent back: blame at once, no record, since a copy may be
-  in order.
-* DELIVERY-6: No room for it, its sender is not wanted, or implementations differ on its signature: neither blame nor
-  record. Not validated for want of time, or ignored by the application: no blame, also not for copies.
+* DELIVERY-4: The application rejects: the first peer is blamed (P4), and so are all that bring copies, before or
+  after the verdict. With jvm only members are blamed for copies.
+* DELIVERY-5: The signature is bad or missing, or a peer sends our own message back: the peer is blamed at once. There
+  is no record, since another copy may be valid.
+* DELIVERY-6: There is no room for the message, its sender is not wanted, or implementations differ on its signature:
+  neither blame nor record. It was throttled, or the application ignores it: no blame, not for copies either.
 * DELIVERY-7: A verdict is final. A second verdict changes only the credit of the peer that it names.
-* DELIVERY-9: A message that was not validated for want of time is not marked as seen. When a later copy is validated,
-  its record is open again: that verdict decides.
+* DELIVERY-9: A throttled message is not marked as seen. When a later copy is validated, its record is open again:
+  that verdict decides.
 
 A peer that announces a message and does not send it makes others wait:
 
@@ -37,10 +37,10 @@ OPEN, ACCEPTED, INVALID, IGNORED, THROTTLED = range(5)
 """State of the record of a message."""
 
 UNBLAMED, BLAMED_AT_ONCE = -1, -2
-"""Result of a rejection other than a new state of the record."""
+"""Results of `rejection` without a record: no blame, or blame for this copy alone."""
 
 NOTHING, REMEMBERED, CREDITED, BLAMED = range(4)
-"""Credit or blame for a copy."""
+"""Credit or blame for a copy. REMEMBERED: the verdict will decide."""
 
 _REJECTED = int(Reason.REJECTED)
 _IGNORED = int(Reason.IGNORED)
@@ -50,7 +50,7 @@ _BAD_SIGNATURE = int(Reason.BAD_SIGNATURE)
 
 
 def rejection(reason: int) -> int:
-    """Return the state of the record of a message rejected for this reason, or that there is none."""
+    """Return the new state of the record of a rejected message, or UNBLAMED or BLAMED_AT_ONCE if it has none."""
     if reason == _REJECTED:
         return INVALID
     if reason == _IGNORED:
@@ -63,7 +63,7 @@ def rejection(reason: int) -> int:
 
 
 def reopened(state: int) -> int:
-    """Return the state of the record when a copy is validated."""
+    """Return the state of the record when the validation of a copy starts (DELIVERY-9)."""
     return OPEN if state == THROTTLED else state
 
 
@@ -79,7 +79,7 @@ def copy_answer(state: int, known: bool) -> int:
 
 
 def is_in_window(elapsed: int, window: int) -> bool:
-    """Return True if a copy at this time after the verdict counts."""
+    """Return True if a copy counts that comes `elapsed` microseconds after the verdict."""
     return elapsed <= window
 
 
@@ -96,7 +96,7 @@ def is_broken(now: int, until: int) -> bool:
 
 
 def rejection_keeps(reason: int) -> bool:
-    """Return True if a message rejected for this reason keeps promises of it."""
+    """Return True if a message keeps its promises although it is rejected for this reason."""
     return reason != _FORGED
 
 

@@ -5,14 +5,14 @@ Rules:
 
 * GATER-1: If no message was throttled for a time, or the share of throttled messages is below a threshold, all
   messages are accepted. So are messages from an unknown address.
-* GATER-2: Otherwise messages are accepted with probability (1 + delivered) / (1 + delivered + duplicate, ignored and
-  rejected ones times their weights); otherwise only control is. The 1 accepts messages of every peer from time to
-  time, so that its share can improve.
+* GATER-2: Otherwise an RPC's messages are accepted with probability (1 + delivered) / (1 + delivered + duplicate,
+  ignored and rejected ones times their weights); if they are not, only its control parts are handled. The 1 accepts
+  messages of every peer from time to time, so that its share can improve.
 * GATER-3: The counts of an address are shared by its peers, decay, and are kept for a time after the last peer has
   disconnected. Beyond a limit of disconnected addresses the oldest is forgotten.
-* GATER-4: The chance is drawn by comparing the upper 53 bits of a hash, as a fraction of 2^53, with it. Both sides
-  are multiplied by the denominator instead of dividing: 53 bits are a double without rounding, so one product is
-  rounded, everywhere alike.
+* GATER-4: Messages are accepted if the upper 53 bits of a hash, as a fraction of 2^53, are below the probability.
+  Both sides are multiplied by the denominators instead of dividing: a double holds 53 bits exactly, so only one
+  product is rounded, on every machine alike.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hearsay.core.language.actions import Reason
 from hearsay.core.rules.mixing import Word
 
 UNCOUNTED, TURNED_AWAY, IGNORED, REJECTED = range(4)
-"""As what a message counts that is not used."""
+"""Kinds of unused messages, as the gater counts them. TURNED_AWAY: throttled, or a queue was full."""
 TWO_TO_53 = 9007199254740992.0
 _TURNED_AWAY = (int(Reason.QUEUE_FULL), int(Reason.THROTTLED))
 _IGNORED = int(Reason.IGNORED)
@@ -37,17 +37,20 @@ def rejection(reason: int) -> int:
 
 
 def is_open(since_throttled: int, quiet: int, throttled: float, validated: float, threshold: float) -> bool:
-    """Return True if all messages are accepted. `since_throttled`: microseconds since a throttled one."""
+    """Return True if all messages are accepted (GATER-1).
+
+    `since_throttled`: microseconds since a message was throttled.
+    """
     if since_throttled > quiet or throttled == 0.0:
         return True
     return validated != 0.0 and throttled / validated < threshold
 
 
 def sent_by_address(delivered: float, duplicate: float, ignored: float, rejected: float) -> float:
-    """All that an address sent, the bad times its weights."""
+    """Return the sum of the messages that an address sent; bad ones are multiplied by their weights already."""
     return delivered + duplicate + ignored + rejected
 
 
 def is_let_in(draw: Word, delivered: float, sent: float) -> bool:
-    """Return True if messages of a peer are accepted, from the counts of its address."""
+    """Return True if messages of a peer are accepted, by the counts of its address (GATER-2)."""
     return float(draw >> 11) * (1.0 + sent) < (1.0 + delivered) * TWO_TO_53

@@ -7,11 +7,11 @@ Heartbeats:
 * BEAT-1: The first comes after a fixed wait and a random share of a spread, so that nodes that start together do not
   beat together.
 * BEAT-2: The next is due an interval after this one was due, however late it was handled, so that beats do not drift.
-  A call that came more than an interval late skips beats rather than pile them up.
+  If it was handled more than an interval late, beats are skipped rather than made up for.
 
 Sizes:
 
-* SIZE-1: Below D_low: GRAFT up to D. From `prune_from` peers on, which is D_high or one more: PRUNE down to D.
+* SIZE-1: A mesh below D_low is GRAFTed up to D. A mesh of `prune_from` peers (D_high or one more) is PRUNEd to D.
 * SIZE-2: With lent places, those do not count for D_low, but do for D_high.
 
 Backoff:
@@ -24,8 +24,8 @@ Backoff:
 * BACKOFF-7: A GRAFT in backoff is misbehaviour, and shortly after the PRUNE it counts twice: no clock is that wrong.
 * BACKOFF-8: Shortly before the end a GRAFT may be accepted, if that is enabled: its sender may have waited by
   another clock (nim).
-* BACKOFF-4: A received time counts up to a bound; a PRUNE without a time, or with none at all,
-  counts as our own backoff (go).
+* BACKOFF-4: A received backoff counts up to a bound. A PRUNE that names no backoff, or a backoff of 0, sets our own
+  (go).
 
 Answers to a GRAFT; the first rule that applies decides:
 
@@ -52,13 +52,13 @@ def first_heartbeat(now: int, wait: int, phase: int) -> int:
 
 
 def next_heartbeat(due: int, interval: int, now: int) -> int:
-    """`due` is when the beat that is handled now should have come."""
+    """Return when the next beat is due (BEAT-2); `due` is when the present one was due."""
     following = due + interval
     return following if following > now else now + interval
 
 
 def is_too_small(own: int, low: int) -> bool:
-    """`own` counts the members with places of their own."""
+    """Return True if a mesh needs a GRAFT; `own` counts the members with places of their own (SIZE-2)."""
     return own < low
 
 
@@ -67,7 +67,7 @@ def is_too_large(size: int, prune_from: int) -> bool:
 
 
 def mesh_change(size: int, own: int, low: int, degree: int, prune_from: int) -> tuple[int, int]:
-    """How many peers with places of their own a heartbeat GRAFTs, and how many peers it PRUNEs."""
+    """Return how many peers with places of their own a heartbeat GRAFTs, and how many peers it PRUNEs."""
     grafts = degree - own if is_too_small(own, low) else 0
     prunes = size - degree if is_too_large(size, prune_from) else 0
     return grafts, prunes
@@ -87,7 +87,7 @@ _SECOND_US = 1_000_000
 
 
 def later_end(before: int, now: int, backoff: int) -> int:
-    """When a backoff ends that starts now; `before` is the end of one that runs, or of none in the past."""
+    """Return when a backoff ends that starts now; `before` is the end of the last one, or any past time."""
     return max(before, now + backoff)
 
 
@@ -97,7 +97,7 @@ def is_early(now: int, until: int) -> bool:
 
 
 def is_early_of_us(now: int, until: int, slack: int) -> bool:
-    """Return True if our own GRAFT would be too early; otherwise the backoff can be forgotten."""
+    """Return True if our own GRAFT would come too early; otherwise the backoff can be forgotten."""
     return now < until + slack
 
 
@@ -119,7 +119,7 @@ def received_backoff(names_a_time: bool, seconds: int, own: int, most: int) -> i
 
 
 TAKEN_IN, MEMBER = -1, -2
-"""In place of a reason."""
+"""Results of `graft_answer` in place of a reason: the peer enters the mesh, or is in it already."""
 UNSUPPORTED = int(Reason.UNSUPPORTED)
 NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
 NOT_A_SUBSCRIBER = int(Reason.NOT_A_SUBSCRIBER)
@@ -129,7 +129,7 @@ FROM_DIRECT = int(Reason.DIRECT_PEER)
 UNWELCOME = int(Reason.LOW_SCORE)
 
 NO_PRUNE, BARE_PRUNE, BACKOFF_PRUNE, EXCHANGE_PRUNE = range(4)
-"""A bare one names the topic alone, the next the backoff too, the last also others of the topic."""
+"""A BARE_PRUNE names only the topic, a BACKOFF_PRUNE also the backoff, an EXCHANGE_PRUNE also other peers."""
 
 
 def graft_answer(
@@ -143,7 +143,7 @@ def graft_answer(
     unwelcome: bool,
     full: bool,
 ) -> tuple[int, int]:
-    """Why a GRAFT is dropped, or TAKEN_IN or MEMBER; and the PRUNE that it gets."""
+    """Return why a GRAFT is dropped, or TAKEN_IN or MEMBER; and the PRUNE that answers it."""
     if not native:
         return UNSUPPORTED, NO_PRUNE
     if not joined:

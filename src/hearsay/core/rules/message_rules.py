@@ -39,23 +39,26 @@ IDONTWANT:
 
 Flood publishing:
 
-* JUDGE-7: With a rate, the message goes to as many peers as the rate serves in a heartbeat. The mesh or the fan-out
-  counts, and at least D_low members of a mesh are served (nim). Otherwise large
-  messages fill the uplink before the first copy has left."""
+* JUDGE-7: With a rate, the message goes to as many peers as an uplink of this rate serves in a heartbeat, the mesh or
+  the fan-out included, and to at least D_low (nim). Otherwise large messages fill the uplink before the first copy
+  has left."""
 
 from __future__ import annotations
 
 from hearsay.core.language.actions import Reason
 
 ACCEPTED, ASKED, DUPLICATE = -1, -2, -3
-"""Results other than a reason."""
+"""Results of `first_copy` other than a reason. ASKED: the application validates the message."""
 _NOT_SUBSCRIBED = int(Reason.NOT_SUBSCRIBED)
 _SELF_ORIGIN = int(Reason.SELF_ORIGIN)
 _THROTTLED = int(Reason.THROTTLED)
 
 
 def first_copy(joined: bool, own: bool, asked: bool, trusted: bool, waiting: int, most_waiting: int) -> int:
-    """Return the reason of a rejection, or another result. `trusted`: no validation is needed."""
+    """Return the reason of a rejection, or ACCEPTED, ASKED or DUPLICATE.
+
+    `asked`: the application is validating the message; `trusted`: no validation is needed.
+    """
     if not joined:
         return _NOT_SUBSCRIBED
     if own:
@@ -70,17 +73,17 @@ def first_copy(joined: bool, own: bool, asked: bool, trusted: bool, waiting: int
 
 
 def windows_left(age: int, windows: int) -> int:
-    """For how many heartbeats after this one a thing of that age counts; none when it is 0 or less."""
+    """Return how many heartbeats after this one a message is kept that is `age` heartbeats old; 0 or less is none."""
     return windows - age
 
 
 def ids_over_limit(count: int, most: int) -> int:
-    """How many ids of a part are not acted on."""
+    """Return how many ids of a part are ignored."""
     return count - most if count > most else 0
 
 
 def ids_to_ask(missing: int, asked: int, most: int) -> int:
-    """For how many of the missing ids a peer is asked, who was asked for others since the last heartbeat."""
+    """Return how many missing ids are requested from a peer, after `asked` others since the last heartbeat."""
     return max(0, min(missing, most - asked))
 
 
@@ -90,22 +93,22 @@ def may_be_asked(asked: int, most: int) -> bool:
 
 
 def gossip_targets(lazy: int, eligible: int, factor: float) -> int:
-    """How many get gossip."""
+    """Return how many peers get gossip."""
     return max(lazy, int(factor * eligible))
 
 
 def rpc_is_accepted(before: int, most: int) -> bool:
-    """`before`: how many RPCs with such parts came since the last heartbeat. 0 is no limit."""
+    """Return True if an RPC is accepted after `before` others since the last heartbeat; `most` 0 is no limit."""
     return not most or before < most
 
 
 def needs_samples(count: int, most: int) -> bool:
-    """Return True for too many ids for one IHAVE."""
+    """Return True if there are too many ids for one IHAVE."""
     return count > most
 
 
 def is_answered(times: int, most: int) -> bool:
-    """`times` a peer asked for a message, this time included."""
+    """Return True if a request is answered; the peer asked `times` for this message, this request included."""
     return times <= most
 
 
@@ -119,7 +122,7 @@ def fanout_is_over(now: int, last_publish: int, ttl: int) -> bool:
 
 
 def is_worth_telling(data_bytes: int, threshold_bytes: int) -> bool:
-    """IDONTWANT-1."""
+    """IDONTWANT-1: return True if a message of this size is announced."""
     return 0 < threshold_bytes <= data_bytes
 
 
@@ -136,7 +139,7 @@ def accepted_ids(rpcs_before: int, most_rpcs: int, ids: int, most_ids: int, acce
 
 
 def is_forgotten(said: int, tick: int, ttl_heartbeats: int) -> bool:
-    """IDONTWANT-3: `said` is the heartbeat before which it was said."""
+    """IDONTWANT-3: return True if an id is forgotten at heartbeat `tick`; it came after heartbeat `said`."""
     return tick - said >= ttl_heartbeats
 
 
@@ -145,5 +148,5 @@ _BYTES_PER_MS = 125
 
 
 def served_in_a_heartbeat(data_bytes: int, rate_mbit: int, heartbeat_ms: int, least: int) -> int:
-    """JUDGE-7; a copy takes whole milliseconds, one at least (nim)."""
+    """JUDGE-7: return how many peers are served. A copy takes whole milliseconds, one at least (nim)."""
     return max(heartbeat_ms // max(data_bytes // (rate_mbit * _BYTES_PER_MS), 1), least)

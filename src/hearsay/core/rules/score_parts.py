@@ -5,13 +5,13 @@ A score is one observer's opinion of one peer; it is never sent. Parts of a topi
 * SCORE-1: P1, time in mesh: the quanta a peer has been in the mesh, up to a cap; nothing outside of it. Whole quanta
   (go), or with their fractions (rust, nim, jvm).
 * SCORE-2: P2, first deliveries: how often the peer was the first to bring a valid message, up to a cap. The counter
-  never is above it, so that reading it through the cap once more, as rust does, changes nothing.
-* SCORE-3: P3, mesh deliveries: the square of what is missing to a threshold of deliveries, once the peer has been in
-  the mesh for long enough. Squares, because a peer that is a little slow is no attacker.
+  never exceeds the cap, so that applying it again, as rust does, changes nothing.
+* SCORE-3: P3, mesh deliveries: the square of the deficit to a threshold of deliveries, once the peer has been in the
+  mesh for long enough. It is squared because a peer that is a little slow is no attacker.
 * SCORE-4: P3b, mesh failures: what P3 was when the peer left the mesh, so that leaving and coming back does not help.
 * SCORE-5: P4, invalid messages: the square of their number.
-* SCORE-6: A topic's sum counts times the topic's weight. Topics without parameters count nothing. A cap bounds the
-  sum of all topics from above only, so that good service somewhere cannot outweigh any amount of harm.
+* SCORE-6: A topic's sum is multiplied by the topic's weight. Topics without parameters count nothing. A cap bounds
+  the sum of all topics from above only, so that good service in some cannot outweigh unlimited harm in others.
 
 Parts of the peer:
 
@@ -19,7 +19,7 @@ Parts of the peer:
 * SCORE-8: P6, shared addresses: for each address the square of the peers there beyond a threshold.
 * SCORE-9: P7, misbehaviour: the square of the count beyond a threshold. The threshold is the implementations'; the
   specification squares the count.
-* SCORE-10: Slow peers: what is beyond a threshold, not squared (rust, nim).
+* SCORE-10: Slow peers: the excess over a threshold, not squared (rust, nim).
 * SCORE-11: The total is capped topics + P5 + P6 + P7 + slow peers, in this order. Thresholds look at it alone.
   Unknown peers have 0.
 
@@ -33,7 +33,7 @@ When mesh deliveries are expected:
 
 * ACTIVE-1: A peer's deliveries are expected (P3) once it has been in the mesh for longer than the activation, and a
   GRAFT restarts that time. Earlier no peer can have delivered enough.
-* ACTIVE-2: A refresh checks that (go), or every reading of the score (jvm).
+* ACTIVE-2: A refresh checks that time (go), or every reading of the score (jvm).
 * ACTIVE-3: When the peer leaves the mesh, deliveries are expected no longer (rust, js, jvm); with go they are, so
   that the deficit of a peer that is still connected grows until it is grafted again.
 * ACTIVE-4: Leaving the mesh with a deficit counts as a failure (P3b). With go it does so again for a PRUNE of a peer
@@ -85,7 +85,7 @@ def time_in_mesh(mesh_time: int, quantum: int, cap: float, whole: bool) -> float
 
 
 def deficit_square(deliveries: float, threshold: float) -> float:
-    """P3 of an active peer, and what P3b grows by when it leaves the mesh."""
+    """Return P3 of an active peer; P3b grows by it when the peer leaves the mesh."""
     if deliveries >= threshold:
         return 0.0
     deficit = threshold - deliveries
@@ -106,17 +106,17 @@ def square(count: float) -> float:
 
 
 def topic_sum(first: float, second: float, third: float, failures: float, invalid: float, weight: float) -> float:
-    """One topic's part of the score, from P1, P2, P3, P3b and P4 times their weights."""
+    """Return one topic's part of the score, from P1, P2, P3, P3b and P4 times their weights."""
     return (first + second + third + failures + invalid) * weight
 
 
 def capped_topics(total: float, cap: float) -> float:
-    """The topics' sum; a cap of 0 is none."""
+    """Return the capped sum of all topics; a cap of 0 is none."""
     return cap if cap > 0.0 and total > cap else total
 
 
 def total(topics: float, application: float, addresses: float, misbehaviour: float, slow: float) -> float:
-    """The score, from capped topics and the peer's parts times their weights."""
+    """Return the score, from capped topics and the peer's parts times their weights."""
     return topics + application + addresses + misbehaviour + slow
 
 
@@ -134,12 +134,12 @@ def is_active(mesh_time: int, activation: int) -> bool:
 
 
 def stays_active(active: bool, deficit_after_prune: bool) -> bool:
-    """After the peer has left the mesh."""
+    """Return True if deliveries are expected after the peer has left the mesh (ACTIVE-3)."""
     return active and deficit_after_prune
 
 
 def counts_as_failure(active: bool, member: bool, second_prune_counts: bool) -> bool:
-    """Return True if a deficit at a PRUNE counts."""
+    """Return True if a deficit at a PRUNE counts for P3b (ACTIVE-4)."""
     return active and (member or second_prune_counts)
 
 
@@ -176,19 +176,21 @@ def mesh_is_poor(median: float, opportunistic_graft: float) -> bool:
 
 
 ALWAYS, QUOTA, NEVER = range(3)
-"""Return True if a full mesh accepts a peer that this node dialled."""
+"""When a full mesh accepts a peer that this node dialled (KEEP-6). QUOTA: while it has too few of them."""
 UPPER, LOWER, MEAN = range(3)
-"""Which of the two scores in the middle is the median."""
+"""The median of an even number of scores: one of the two in the middle, or their mean."""
 
 
 def dialled_to_keep(kept: int, gone: int, degree_out: int, up_to: int) -> int:
-    """How many dialled peers that would go stay after all; `kept` and `gone` count the dialled ones. `up_to` is D_out
-    or D."""
+    """Return how many of `gone` dialled members stay in place of others, if only `kept` would stay (KEEP-3).
+
+    `up_to` is D_out or D.
+    """
     return min(up_to - kept, gone) if kept < degree_out else 0
 
 
 def dialled_to_graft(size: int, dialled: int, low: int, degree_out: int) -> int:
-    """How many dialled peers a mesh grafts."""
+    """Return how many dialled peers a mesh grafts (KEEP-4)."""
     return max(0, degree_out - dialled) if size >= low else 0
 
 

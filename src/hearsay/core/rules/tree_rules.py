@@ -6,7 +6,7 @@ Trees, 2007."""
 from __future__ import annotations
 
 MAX_HOPS = 10_000
-"""Larger numbers of a peer are taken as this."""
+"""Larger hop counts of a peer are lowered to this."""
 
 
 def hops_of_copy(named: int) -> int:
@@ -34,7 +34,7 @@ def is_requested(touches: int, attempts: int) -> bool:
 
 
 def is_given_up(touches: int, attempts: int) -> bool:
-    """REPAIR-1."""
+    """REPAIR-1: return True if a missing message is given up at this touch."""
     return touches > attempts + 1
 
 
