@@ -103,7 +103,7 @@ class JoinProtocol(TopicPart):
             self._release(peer)
 
     def on_get_nodes(self, sender: PeerId) -> None:
-        """Answer with passive nodes, as in the spec, and with neighbours while these are few."""
+        """Answer with passive nodes, as in the spec, and with neighbours if these are few."""
         views = self._views
         limit = min(self._parameters.max_peers_per_part, self._target_sizes.passive_size)
         passive = [peer for peer in sorted(views.passive) if peer != sender]
@@ -131,14 +131,14 @@ class JoinProtocol(TopicPart):
         self._release(sender)
 
     def accepted(self) -> None:
-        """Handle a new neighbour: one JOIN less is awaited, and none when there are enough random links."""
+        """Await one JOIN less after a new neighbour, and none with enough random links."""
         if self._attempts:
             del self._attempts[min(self._attempts, key=lambda peer: (self._attempts[peer].due, key_of(peer)))]
         if self._views.random_links >= self._target_sizes.random_links:
             self._attempts.clear()
 
     def expire(self) -> None:
-        """Try JOINs without an answer elsewhere with a lower TTL, and give up contacts that do not answer."""
+        """Try JOINs without an answer elsewhere, with a lower TTL, and give up silent contacts."""
         now = self._shell.now
         overdue = sorted(peer for peer, attempt in self._attempts.items() if attempt.due <= now)
         failed = [self._attempts.pop(peer) for peer in overdue]

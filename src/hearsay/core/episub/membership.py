@@ -160,7 +160,6 @@ class ManagedOverlay:
         self._agenda.clear_topic(self.topic)
 
     def ring(self, task: Task) -> None:
-        """Handle an alarm of this topic."""
         parameters = self._parameters
         match task:
             case Task.EXPIRE:
@@ -232,7 +231,7 @@ class ManagedOverlay:
             self.upkeep.grow()
 
     def silent(self, peer: PeerId) -> None:
-        """Handle a peer that left a ping unanswered: it has failed, though it is still connected."""
+        """Handle a peer that left a ping unanswered: it has failed, though it is connected."""
         self.views.remove_passive(peer)
         if peer in self.views.active:
             self._shell.outbox.episub(peer, Disconnect(self.topic, refused=False))
@@ -286,7 +285,7 @@ class ManagedOverlay:
             self.upkeep.grow()
 
     def _measure_the_nearest(self) -> None:
-        """Measure some of the peers just learnt, since the spec fills the list with the nearest subscribers."""
+        """Measure some of the new peers: the spec fills the list with the nearest subscribers."""
         if len(self.views.active) < self.target_sizes.active_size and self._parameters.overlay is Overlay.EPISUB:
             self.passive_probes.round(2 * self.target_sizes.near_links)
 

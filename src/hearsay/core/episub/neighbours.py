@@ -131,7 +131,7 @@ class Neighbours(TopicPart):
         return was_neighbour
 
     def expire(self) -> None:
-        """Give up requests without an answer, and refuse those whose RTT was not measured in time."""
+        """Give up own requests without an answer; refuse those of peers that were not measured."""
         now = self._shell.now
         asked = {peer: request.due for peer, request in self.requests.items() if request.due is not None}
         for peer in sorted(peer for peer, due in asked.items() if due <= now):

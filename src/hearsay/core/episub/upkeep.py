@@ -168,7 +168,7 @@ class Upkeep(TopicPart):
         """Active lists that neighbours sent on request; None if they were not requested."""
 
     def attach(self, neighbours: Neighbours, join_protocol: JoinProtocol) -> None:
-        """Set the parts that are created later, because they need this one: a refusal makes the list grow."""
+        """Set the parts that are created later, because their refusals make the list grow."""
         self._neighbours = neighbours
         self._join_protocol = join_protocol
 
@@ -247,7 +247,7 @@ class Upkeep(TopicPart):
             self._neighbours.say(peer, Role.QUERY, random=False)
 
     def _shrink(self) -> None:
-        """Drop links that are not needed, in the two ways of the spec (UPKEEP-3)."""
+        """Drop surplus links in the two ways of the spec (UPKEEP-3)."""
         replies = {peer: part for peer, part in (self._replies or {}).items() if peer in self._views.active}
         self._replies = None
         views = self._views

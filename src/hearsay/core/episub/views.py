@@ -104,7 +104,7 @@ class TargetSizes:
 
 
 def _rounded_log10(number: int) -> int:
-    """Return log10 to the nearest integer. Squares are compared, so that the bound 10^(d + ½) is an integer, too."""
+    """Return log10 to the nearest integer. Squares are compared, because that of 10^(d + ½) is an integer."""
     digits = len(str(number)) - 1
     return digits + (number * number >= 10 ** (2 * digits + 1))
 
@@ -210,7 +210,7 @@ class Views:
             self.passive[peer] = _smoothed(self.passive[peer], rtt_us)
 
     def relabel(self, random_wanted: int, near_wanted: int) -> None:
-        """Make the closest links the near ones (VIEW-2); at equal or unknown RTT, links that are near stay near."""
+        """Make the closest links the near ones (VIEW-2); at equal or unknown RTT, those that are near already."""
         keep = min(self.random_links, max(random_wanted, len(self.active) - near_wanted))
         near = len(self.active) - keep
         by_rtt = sorted(self.active, key=lambda peer: (self._rtt(peer), self.active[peer].random, peer))

@@ -47,7 +47,7 @@ def is_open(since_throttled: int, quiet: int, throttled: float, validated: float
 
 
 def sent_by_address(delivered: float, duplicate: float, ignored: float, rejected: float) -> float:
-    """Return the sum of the messages that an address sent; bad ones are multiplied by their weights already."""
+    """Return the sum of all that an address sent; the bad counts are weighted already."""
     return delivered + duplicate + ignored + rejected
 
 

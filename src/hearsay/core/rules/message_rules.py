@@ -73,7 +73,7 @@ def first_copy(joined: bool, own: bool, asked: bool, trusted: bool, waiting: int
 
 
 def windows_left(age: int, windows: int) -> int:
-    """Return how many heartbeats after this one a message is kept that is `age` heartbeats old; 0 or less is none."""
+    """Return how many more heartbeats a message is kept that is `age` heartbeats old; 0 or less is none."""
     return windows - age
 
 
@@ -108,7 +108,7 @@ def needs_samples(count: int, most: int) -> bool:
 
 
 def is_answered(times: int, most: int) -> bool:
-    """Return True if a request is answered; the peer asked `times` for this message, this request included."""
+    """Return True if a peer's request number `times` for a message is answered."""
     return times <= most
 
 

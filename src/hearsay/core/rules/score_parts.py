@@ -176,7 +176,7 @@ def mesh_is_poor(median: float, opportunistic_graft: float) -> bool:
 
 
 ALWAYS, QUOTA, NEVER = range(3)
-"""When a full mesh accepts a peer that this node dialled (KEEP-6). QUOTA: while it has too few of them."""
+"""When a full mesh accepts dialled peers (KEEP-6). QUOTA: while it has too few of them."""
 UPPER, LOWER, MEAN = range(3)
 """The median of an even number of scores: one of the two in the middle, or their mean."""
 
