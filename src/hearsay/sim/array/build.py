@@ -1,4 +1,4 @@
-"""From a plan to the arrays of a run: the order of the work, settings of the run, room, and the schedule."""
+"""The arrays of a run, built from its plan: settings, schedule, and room for what the run creates."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _BUCKETS = 1024
 _WORD_BYTES = 8
 _LINK_BYTES = 4
 _MOST_ENTRIES = 1 << 31
-"""Entries of short lists, which headers of nodes name with 32 bits."""
+"""The most entries of short lists: headers of nodes name them with 32 bits."""
 
 
 def set_room(arrays: Arrays, threads: int) -> None:
-    """Provide room for what a run creates; the system provides memory only where it is touched."""
+    """Provide room for what a run creates; the system provides memory when it is first touched."""
     w = arrays.world
     w[at.MEASURED] = MEASURED_US
     w[at.BUCKETS] = _BUCKETS
@@ -124,7 +124,7 @@ def set_faults(arrays: Arrays, plan: Plan) -> None:
 
 
 def set_schedule(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
-    """Set what concerns the whole network, in its order, and what concerns one node."""
+    """Set the events of the whole network, in the order of handling, and the planned events of single nodes."""
     script = plan.scenario.network.nodes
     whole: list[tuple[int, int, int, int, int, int]] = [(0, 0, 0, whole_network.START_ALL, 0, 0)]
     for number, fault in enumerate(plan.faults, start=1):
@@ -170,9 +170,9 @@ def _fault(fault: NodeDown | NodeUp | LinksCut | LinksHealed) -> tuple[int, int,
 
 
 def set_start(arrays: Arrays) -> None:
-    """Set whether the network connects at once, or else when its dials arrive.
+    """Set QUIET_UNTIL if the first connections can be made node by node; otherwise provide `dial_buckets`.
 
-    Rows are kept in the order of time, and so only without them.
+    That needs a run that keeps no rows, since rows are in the order of time.
     """
     w = arrays.world
     table = arrays["parameters"]
@@ -269,10 +269,10 @@ def _set_latency(arrays: Arrays, latency: LatencyModel) -> None:
 
 
 def _set_width(arrays: Arrays, minimum_us: int) -> None:
-    """Buckets as wide as the smallest latency; in order of time if that is too little to be worth it.
+    """Make buckets as wide as the smallest latency; if that is too small, handle events in the order of time.
 
-    Routers that choose their neighbours hang up and measure connections, which both ends see at once: they have one
-    thread, too.
+    So it is with routers that choose their neighbours: they close and measure connections, which both ends see at
+    once. Such runs have one thread, too.
     """
     w = arrays.world
     bits = min(minimum_us.bit_length() - 1, _MOST_WIDTH_BITS)

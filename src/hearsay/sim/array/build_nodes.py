@@ -45,7 +45,7 @@ def set_topics(arrays: Arrays, plan: Plan, order: Sequence[int]) -> None:
 
 
 def set_messages(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
-    """One line more than messages, whose INJECT_FROM ends the last one's."""
+    """Set the table of messages. It has one line more, whose INJECT_FROM ends the targets of the last message."""
     table = np.zeros((len(plan.publications) + 1, 8), dtype=np.int64)
     sizes: dict[tuple[int, int], tuple[int, int, int]] = {}
     injected = 0
@@ -69,7 +69,7 @@ _REASONS = {Verdict.REJECT: Reason.REJECTED, Verdict.IGNORE: Reason.IGNORED}
 
 
 def set_verdicts(arrays: Arrays, plan: Plan, verdicts: Verdicts) -> None:
-    """Set what applications say of each message; the first line of `accepting` is of messages that all refuse."""
+    """Set the applications' verdict on each message; line 0 of `accepting` is for messages that all refuse."""
     w = arrays.world
     judged = plan.publications if w[at.HAS_VERDICTS] else ()
     table = zeros((len(judged) + 1, at.REACHED_OF + int(w[at.THREADS])), np.int64)
@@ -87,7 +87,7 @@ def set_verdicts(arrays: Arrays, plan: Plan, verdicts: Verdicts) -> None:
 
 
 def _message_sizes(topic: str, size_bytes: int) -> tuple[int, int, int]:
-    """Return the sizes of a message: as a whole framed RPC, as a part, and by itself."""
+    """Return the bytes of a message: as a whole framed RPC, as a part of an RPC, and by itself."""
     message = Message(0, topic, bytes(size_bytes), 0)
     alone = Rpc(messages=(message,))
     parts = part_sizes(alone)
@@ -136,7 +136,7 @@ def set_routers(arrays: Arrays, plan: Plan) -> None:
 
 
 def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
-    """Set what may be counted as received before it arrives, see `transport.py`."""
+    """Set which copies may be counted as received when they are sent, see `transport.py`."""
     w = arrays.world
     table = arrays["parameters"]
     later = w[at.USES_11] or w[at.USES_12] or w[at.HAS_EPISUB]
@@ -153,7 +153,7 @@ def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
 
 
 def _peering(ours: Strategy, theirs: Strategy) -> int:
-    """Return what a router is to another, by the protocol that the two speak."""
+    """Return how a router treats another, by the protocol that the two speak."""
     protocol = negotiate(ours.protocols, theirs.protocols) or FLOODSUB
     if protocol not in ours.native_protocols:
         return at.FLOODED
@@ -168,7 +168,7 @@ _SPARSE = 4
 _DIALS_OF_A_FAULT = 60
 """One fault brings a node fewer new neighbours than this number and four times `faults.redial`."""
 _MOST_WORDS = 4
-"""Words of `unwanted` for a node and a message. The queue is searched for neighbours that have no bit."""
+"""The most words of `unwanted` for a node and a message. For neighbours without a bit the queue is searched."""
 _CELLS_AT_FIRST = 1 << 26
 _SLOTS_OF_AN_OVERLAY = 20
 """Room for connections that a router makes by itself, before its slots move."""
@@ -212,7 +212,7 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     while columns < min(int(w[at.MESSAGES]), enough):
         columns *= 2
     w[at.COLUMNS] = columns
-    waits = w[at.SERVICE] or (w[at.USES_12] and w[at.UPLINK])  # columns are used again by what is under way
+    waits = w[at.SERVICE] or (w[at.USES_12] and w[at.UPLINK])  # what waits names messages, so their columns must stay
     given = arrays["parameters"]
     most = given[given[:, at.SCORES] != 0, at.MAX_DELIVERIES]
     w[at.MAX_DELIVERIES_BINDS] = most.min(initial=w[at.MESSAGES]) < w[at.MESSAGES]
@@ -281,12 +281,12 @@ def _set_clusters(arrays: Arrays) -> None:
 
 
 def _of_messages(arrays: Arrays) -> Callable[[tuple[int, ...], Any], NDArray[Any]]:
-    """Return what makes an array that has a column for each message."""
+    """Return the function that creates arrays with a column for each message."""
     return sparse_zeros if arrays.world[at.CLUSTERS] else zeros
 
 
 def set_opinions(arrays: Arrays, plan: Plan, randomness: Randomness) -> None:
-    """Set what scores know of nodes: ratings by applications, and names of addresses."""
+    """Set the inputs of scores: ratings by applications (P5), and numbers of addresses (P6)."""
     w = arrays.world
     scenario = plan.scenario
     if not w[at.HAS_SCORES]:
@@ -330,7 +330,7 @@ def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> N
 
 
 def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
-    """Create slots for all connections of the start; links with their own memory get slots when nodes dial."""
+    """Provide slots for all first connections; with links that have memory, slots are used when nodes dial."""
     w = arrays.world
     nodes = int(w[at.NODES])
     starts, targets = plan.dials.starts, plan.dials.targets
@@ -416,7 +416,7 @@ def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None
 
 
 def _set_direct_peers(arrays: Arrays, plan: Plan) -> NDArray[np.int32]:
-    """Tell each router of 1.1 its direct peers; return all pairs."""
+    """Set the direct peers of each node whose router is of 1.1; return all pairs."""
     pairs = np.array(direct_pairs(plan.scenario), dtype=np.int32).reshape(-1, 2)
     if not len(pairs):
         return pairs
@@ -446,7 +446,7 @@ def _set_own_places(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> int
 
 
 def _gossip_samples(arrays: Arrays, messages: int) -> int:
-    """Return to how many peers a node gossips a sample of ids each, if one IHAVE may not hold all ids."""
+    """Return the number of peers that get a sample of ids each, because one IHAVE may not hold all; 0 for none."""
     table = arrays["parameters"]
     cramped = (table[:, at.ROUTER_KIND] == at.GOSSIPSUB) & (table[:, at.MAX_IHAVE] < messages)
     return int(table[cramped, at.LAZY].max(initial=0))

@@ -44,11 +44,11 @@ _STEPS = 200
 MAX_REPORTED = 20
 """Findings of a check that are named."""
 _WORTH_SHARING = 5_000
-"""Events of a part; telling threads to start takes as long as a few hundred."""
+"""A part with more events is shared among threads; to start these takes as long as a few hundred events."""
 
 
 class Witness(Protocol):
-    """Some nodes whose calls are noted, and what keeps the notes."""
+    """Nodes whose calls are noted, and the receiver of the notes."""
 
     @property
     def nodes(self) -> Sequence[int]: ...
@@ -91,7 +91,7 @@ class ArrayEngine:
             self.arrays.world[at.WITNESSES] = 1
         self._work = _smallest_entry(self.arrays)
         self.step_us: Micros = max(1, self._end_us // _STEPS)
-        """So far the run goes on until `progress` is called again; it may change this."""
+        """Simulated time between two calls of `progress`, which may change it."""
         self.stop_requested = False
         self.complete = False
         self._take_rows = take_rows
@@ -147,7 +147,7 @@ class ArrayEngine:
                 progress(self.now)
 
     def _advance_together(self, helpers: ThreadPoolExecutor, until: Micros) -> None:
-        """Do what ADVANCE does, with the nodes of every larger part shared among threads."""
+        """Do what ADVANCE does, but share the nodes of large parts among threads."""
         w = self.arrays.world
         others = range(1, int(w[at.THREADS]))
         while w[at.NOW] < until:
@@ -165,7 +165,7 @@ class ArrayEngine:
                 return
 
     def _let_go_of_dials(self) -> None:
-        """Free the table of first dials, which is nearly as large as that of neighbours."""
+        """Free the table of first dials, which is nearly as large as that of neighbours, once all have arrived."""
         w = self.arrays.world
         if w[at.BUCKET] > w[at.DIALS_UP_TO] and not w[at.NETWORK_STARTS] and len(self.arrays["dial_starts"]) > 1:
             for name in ("dial_targets", "dial_starts", "dial_buckets"):
@@ -184,7 +184,7 @@ class ArrayEngine:
                 counts[thread, record.ROWS] = 0
 
     def _add_columns(self) -> None:
-        """Twice as many; what is known of a message moves to its new column."""
+        """Double the columns; what nodes know of a message moves to its new column."""
         w = self.arrays.world
         known = np.arange(int(w[at.FIRST_MESSAGE]), int(w[at.NEWEST]))
         columns = int(w[at.COLUMNS])
@@ -201,7 +201,7 @@ class ArrayEngine:
         w[at.COLUMNS] = 2 * columns
 
     def _make_room_for_links(self) -> None:
-        """Use again what nothing refers to; more, when that is little."""
+        """Free the links that nothing names; provide room for more if these are few."""
         w = self.arrays.world
         self._work(w, COLLECT, 0)
         spare = w[at.LINKS_SPARE]
@@ -310,7 +310,7 @@ class ArrayEngine:
 
 
 def _with_columns_doubled(before: NDArray[np.uint64], columns: int, known: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Bits of nodes and columns, those of known messages in their new places."""
+    """Return the bits of all nodes with twice as many columns, those of known messages in their new columns."""
     old = np.unpackbits(before.view(np.uint8), bitorder="little").reshape(-1, columns)
     new = np.zeros((len(old), 2 * columns), np.uint8)
     new[:, known % (2 * columns)] = old[:, known % columns]
@@ -320,7 +320,7 @@ def _with_columns_doubled(before: NDArray[np.uint64], columns: int, known: NDArr
 
 
 def _smallest_entry(arrays: Arrays) -> Callable[..., bool]:
-    """Return the entry that is compiled with as little as the run needs."""
+    """Return the entry with the fewest kernels that suits the run."""
     uses_11 = arrays.world[[*at.WITHOUT_11]].any() or (
         arrays.world[at.HAS_DIALS] and not arrays.world[at.HAS_OVERLAY]
     )

@@ -1,8 +1,8 @@
 """Routers' parameters as the columns that kernels read.
 
-Rule: each parameter of a router with kernels is carried by a column, or is on the list of those that the reference
-engine alone knows (`plan/engines.py`). Any other is an error when the arrays are built: a kernel that reads it by a
-default would run another router than the one that was asked for.
+Rule: each parameter of a router with kernels is carried by a column, or is on the list of those that only the
+reference engine supports (`plan/engines.py`). Any other is an error when the arrays are built: kernels would run the
+router with a default in its place.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class NoKernel(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """Where a value stands, the parameters it is made of, and how; without that it is the parameter itself."""
+    """A column: its place, the parameters that it carries, and a function of these; None: it is the parameter."""
 
     place: int
     names: tuple[str, ...]

@@ -1,1 +1,1 @@
-"""Kernels and memory: how they are compiled and what they hold. Knows nothing of gossip."""
+"""Compilation of kernels, and memory of arrays. Nothing here depends on gossip."""

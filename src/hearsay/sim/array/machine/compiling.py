@@ -37,12 +37,12 @@ TYPES: dict[str, Any] = {
 
 
 def inlined(function: Function) -> Function:
-    """Return a kernel that is inserted where it is called: short, and needed for nearly every event."""
+    """Return a kernel that LLVM inlines: for short functions that nearly every event needs."""
     return kernel(function, forceinline=True)
 
 
 def in_python(function: Function) -> Function:
-    """Return the function of a kernel as Python runs it: a kernel has no entry for Python, and gives None there."""
+    """Return the Python function of a kernel: the kernel itself has no entry for Python, and returns None there."""
     dispatcher: Any = function
     return dispatcher.py_func
 
@@ -60,8 +60,9 @@ def kernel(function: Function, needed: int | None = None, **options: bool) -> Fu
     """Return a function that other kernels call.
 
     It is compiled for the types of its annotations, whatever integers it is called with: numba would compile it again
-    for every mixture of widths, and take minutes. `Any` leaves that to numba. Worlds are of several types. Kernels
-    make no arrays, so nothing counts references to them, which would cost a sixth of the time.
+    for every mixture of widths, which takes minutes. With an argument annotated `Any`, numba decides. There are
+    several types of worlds. Kernels create no arrays, so references are not counted; that would cost a sixth of the
+    time.
     """
     dispatcher = _njit(
         nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options
@@ -110,7 +111,7 @@ _IDLE = {"None": _none, "bool": _false, "int": _zero, "float": _zero_real}
 
 
 def _idle(function: FunctionType) -> Any:
-    """Return a kernel with the arguments of another one that does nothing."""
+    """Return a kernel that does nothing, with the arguments of another one."""
     nothing = cast("FunctionType", _IDLE[str(function.__annotations__["return"])])
     count = function.__code__.co_argcount
     names = function.__code__.co_varnames[:count]
@@ -121,10 +122,10 @@ def _idle(function: FunctionType) -> Any:
 
 @contextmanager
 def _without_finish() -> Generator[None]:
-    """Leave optimising and machine code to the entry.
+    """Leave optimisation and machine code to the entry.
 
-    Numba optimises every function together with all that it calls, and the machine code of an inner one is never
-    run: without this the same code would be optimised once for each level of calls, which takes minutes.
+    Numba optimises each function together with all that it calls, so the same code would be optimised once for each
+    level of calls, which takes minutes. The machine code of inner functions is never run.
     """
     before = _library.finalize, _context.get_executable
     _library.finalize = _leave_in_pieces
@@ -136,7 +137,7 @@ def _without_finish() -> Generator[None]:
 
 
 def _leave_in_pieces(library: Any) -> None:
-    """Ready to be linked into an entry, and nothing else: no machine code, and no symbol that an entry could find.
+    """Prepare a library for being linked into an entry, and no more: without machine code and symbols of its own.
 
     The entry links the kernels that a kernel calls too, once. Numba's own functions stay whole.
     """
@@ -164,7 +165,7 @@ def _with_all_that_it_calls() -> Generator[None]:
 
 
 def _callers_first(library: Any) -> list[Any]:
-    """Return all that a library calls, each behind its callers: LLVM links what something needs already."""
+    """Return all that a library calls, each behind its callers: LLVM links only what an earlier one needs."""
     done: list[Any] = []
 
     def visit(one: Any) -> None:
@@ -186,7 +187,7 @@ def _no_executable(_self: Any, _library: Any, _description: Any, _environment: A
 
 
 def entry(function: Function) -> Function:
-    """Return a function that Python calls, kept on disk with all that it calls if a place is writable."""
+    """Return a function that Python calls; its machine code is kept on disk if there is a writable folder."""
     dispatcher = KEPT.compile(function, error_model="numpy", _nrt=False)
     compile_for = dispatcher.compile
 

@@ -28,14 +28,14 @@ _OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 
 
 def lines_at_most(least: int, line_bytes: int) -> int:
-    """Return how many lines an array has that grows as a run needs it: `least`, and more where room costs nothing."""
+    """Return the lines of an array that fills during a run: `least`, or more where untouched room is free."""
     if _room_is_counted():
         return least
     return max(least, available_bytes() // 2 // line_bytes)
 
 
 def _room_is_counted() -> bool:
-    """Return whether addresses are limited or paid for, touched or not."""
+    """Return whether address space is limited, or counts as memory before it is touched."""
     if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
         return True
     try:
@@ -45,7 +45,7 @@ def _room_is_counted() -> bool:
 
 
 def zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """Begins with a page or a cache line, so that a node's part lies in as few as possible."""
+    """Return zeros that begin with a page or a cache line, so that a node's part lies in as few as possible."""
     size = prod(shape) * np.dtype(dtype).itemsize
     if size < _HUGE or not _ON_LINUX:
         return _array(np.zeros(size + _LINE, dtype=np.uint8), _LINE, shape, dtype)
@@ -70,7 +70,7 @@ def _pages(size: int) -> mmap.mmap:
 
 
 def _array(room: NDArray[np.uint8], border: int, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """Return the part of a piece of memory that begins at a border."""
+    """Return an array in a piece of memory, from the first address that is a multiple of `border`."""
     size = prod(shape) * np.dtype(dtype).itemsize
     skipped = -room.ctypes.data % border
     return room[skipped : skipped + size].view(dtype).reshape(shape)
@@ -84,7 +84,7 @@ def filled(shape: tuple[int, ...], dtype: Any, value: int) -> NDArray[Any]:
 
 @kernel
 def sort_numbers(numbers: Any, start: int, end: int) -> None:
-    """Shell's: quick where few are out of place, and no disaster where many are."""
+    """Sort a range of numbers by Shell's method: fast if few are out of place, and not slow if many are."""
     gap = 1
     while 3 * gap < end - start:
         gap = 3 * gap + 1

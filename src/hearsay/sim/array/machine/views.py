@@ -1,8 +1,8 @@
-"""Views that kernels have in place of numpy's arrays: a pointer, and the extents that are not known before the run.
+"""Views that kernels use instead of numpy's arrays: a pointer, and the extents that are known only at run time.
 
-An array of numba is seven words, each call hands over all of them, and each access allows for negative places. Here
-the world is one word, and a view is its address and its extents. Every access tells LLVM what it may rely on:
-arrays do not overlap, and addresses, extents and the settings of a run do not change while a kernel runs.
+An array of numba is seven words, each call passes all of them, and each access handles negative indices. Here the
+world is one word, and a view is its address and its extents. Every access names facts that LLVM may rely on: arrays
+do not overlap, and addresses, extents and the settings of a run do not change while a kernel runs.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _registry: Any = _numba_registry
 _signature: Any = _templates.signature
 _WORD = ir.IntType(64)
 CHECKED = "HEARSAY_CHECKED_KERNELS" in os.environ
-"""True if every access checks its bounds first: for long comparisons of the engines."""
+"""True if every access checks its bounds first, as in long comparisons of the engines."""
 
 
 def word(number: int) -> Any:
-    """Return an integer that is known while code is made."""
+    """Return an integer constant for generated code."""
     return ir.Constant(_WORD, number)
 
 
 class WorldType(_any.Type):
     """The world of a run: scalars, then the address and the extents of every array.
 
-    Scalars `without` are 0 for sure: kernels that get such a world are compiled without what these switch on.
+    The scalars in `without` are always 0: kernels with such a world are compiled without the parts that these enable.
     """
 
     changing = 0
@@ -53,7 +53,7 @@ class WorldType(_any.Type):
 
 
 class ViewType(_any.Type):
-    """An array of the world, or a line of one. `extents` are of all its axes, None where only the run knows them."""
+    """An array of the world, or a line of one. `extents` has one for each axis, None if it is known at run time."""
 
     def __init__(self, array: str, dtype: Any, extents: tuple[int | None, ...]) -> None:
         _any.Type.__init__(self, f"View({array}, {dtype}, {extents})")
@@ -62,7 +62,7 @@ class ViewType(_any.Type):
         self.extents = extents
 
     def at(self, index: Any) -> Any:
-        """Return the type of what lies at a place."""
+        """Return the type of the element or line at an index, None if there is none."""
         places = index.types if isinstance(index, _any.BaseTuple) else (index,)
         if len(places) > len(self.extents) or not all(isinstance(each, _any.Integer) for each in places):
             return None
@@ -130,7 +130,7 @@ class _Attributes(_templates.AttributeTemplate):
 
 
 def _tag(builder: Any, name: str) -> Any:
-    """Return what tells LLVM that accesses to different arrays have nothing to do with each other."""
+    """Return the metadata by which LLVM knows that accesses to different arrays do not alias."""
     module = builder.module
     kind = module.add_metadata([name, module.add_metadata(["hearsay"]), word(0)])
     return module.add_metadata([kind, kind, word(0)])
@@ -164,7 +164,7 @@ def _extent(view: Any, kind: ViewType, axis: int) -> Any:
 
 
 def _place(context: Any, builder: Any, kind: ViewType, view: Any, index_type: Any, index: Any) -> Any:
-    """Return the address of what an index names."""
+    """Return the address of the element or line at an index."""
     if isinstance(index_type, _any.BaseTuple):
         names = list(zip(index_type.types, _cgutils.unpack_tuple(builder, index, len(index_type)), strict=True))
     else:

@@ -1,4 +1,4 @@
-"""Chance and choice: the core's hashes as kernels, and its sample over arrays instead of lists.
+"""Random choices: the core's hashes as kernels, and its sample over arrays instead of lists.
 
 `mix` and `extend` are the core's own functions, compiled. `below` is a second version because the core's bounds may
 be of any size, and `pick` because the core's sample makes lists; tests compare both with the core's.
@@ -24,14 +24,14 @@ extend: Any = mixing.extend
 
 @inlined
 def scaled(high: Word, bound: int) -> Any:
-    """high × bound / 2^32 for a 32-bit `high` and any 63-bit bound, rounded down."""
+    """Return high × bound / 2^32, rounded down, for a `high` of 32 bits and a bound of up to 63 bits."""
     wide = np.uint64(bound)
     return np.int64(high * (wide >> _U32) + ((high * (wide & _LOW)) >> _U32))
 
 
 @inlined
 def below(draw: Word, bound: int) -> int:
-    """`core.shell.randomness.below`."""
+    """Return a random number below a bound (`core.shell.randomness.below`)."""
     return scaled(draw >> _U32, bound)
 
 
@@ -54,9 +54,9 @@ def draw_topic(w: World, purpose: int, node: int, topic: int, word: int) -> Word
 
 @kernel
 def pick(w: World, th: int, state: Word, size: int, count: int) -> int:
-    """`core.shell.randomness.sample`: the first `size` candidates become those that are chosen; returns how many.
+    """Move `count` of the first `size` candidates to the front; return how many (`core.shell.randomness.sample`).
 
-    Which ones is chance, so the processor would guess wrongly half of the time: there are no branches on it.
+    They are random, so the processor would predict branches wrongly half of the time: there are none.
     """
     if count >= size:
         return size
@@ -73,7 +73,7 @@ def pick(w: World, th: int, state: Word, size: int, count: int) -> int:
 
 @kernel
 def choose(state: Word, size: int, count: int, marks: Any) -> None:
-    """Mark `count` of `size` places."""
+    """Mark `count` random places of `size`."""
     word = np.uint64(0)
     halves = False
     for bound in range(size - count + 1, size + 1):

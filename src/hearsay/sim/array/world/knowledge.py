@@ -1,10 +1,10 @@
 """The knowledge of nodes about messages.
 
-Layout: what a node has seen and what it has cached is a bit each, of all nodes one after the other (`seen`,
-`cached`), because they are asked for most often and so fit into the processor's caches. Whatever else it knows of a
-message is one word, `cells(w)[node, column]`: bits ASKED, DELIVERED and MISSED, the heartbeats in which it was seen
-and cached, and the hops it came. Columns are message numbers modulo their count. `first_us` says when a message was
-first seen, where a run is long enough for that to be forgotten.
+Layout: `seen` and `cached` have a bit for each node and column, one node after the other; they are read most often,
+and as bits they fit into the processor's caches. All else that a node knows of a message is one word,
+`cells(w)[node, column]`: bits such as ASKED, DELIVERED and MISSED, the heartbeats in which it was seen and cached,
+and the hops it came. The column is the message number modulo the number of columns, unless CLUSTERS is set.
+`first_us` has the time at which a message was first seen, in runs that are long enough for it to be forgotten.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _CACHE_BEAT_CLEAR = ~(_BEATS << np.uint64(CACHE_BEAT))
 
 @inlined
 def column(w: World, message: int) -> int:
-    """Return where a node keeps what it knows of a message."""
+    """Return the column of a message."""
     return columns_of(w)[message] if w[CLUSTERS] else message & (w[COLUMNS] - 1)
 
 
@@ -78,7 +78,7 @@ def bits(cell: Word, mask: int) -> bool:
 
 @inlined
 def place_of(w: World, node: int, at: int) -> int:
-    """Return the bit of a column among all nodes' bits."""
+    """Return the number of a node's bit for a column among the bits of all nodes."""
     return node * w[COLUMNS] + at
 
 
@@ -94,7 +94,7 @@ def bit_of(w: World, node: int, at: int) -> Word:
 
 @inlined
 def is_marked(w: World, node: int, at: int) -> bool:
-    """Return whether the message of a column was seen, without looking at the time."""
+    """Return whether the message of a column was seen, even if its time is over."""
     return seen(w)[word_of(w, node, at)] & bit_of(w, node, at) != np.uint64(0)
 
 
@@ -105,7 +105,7 @@ def is_cached(w: World, node: int, at: int) -> bool:
 
 @inlined
 def _own_bits(w: World) -> Word:
-    """Return the bits of one node in a word that has room for several."""
+    """Return a mask with the bits of one node, for words that hold several nodes; at most a whole word."""
     return (np.uint64(1) << np.uint64(w[COLUMNS])) - np.uint64(1) if w[COLUMNS] < 64 else ~np.uint64(0)
 
 
@@ -141,10 +141,10 @@ def was_seen(w: World, now: int, node: int, message: int) -> bool:
 
 @inlined
 def surely_seen(w: World, node: int, message: int, others: int, arrival: int) -> bool:
-    """Return whether a copy that arrives then is surely a duplicate, as far as its sender can know.
+    """Return whether a copy is surely a duplicate when it arrives at a node.
 
-    A message that another node has seen by now, it has seen before anything arrives that is sent now (`queue.py`),
-    and it remembers it for a while. `others` are messages after the first, a bit each, as in gossip.
+    The sender can know that: all that the node has seen by now, it has seen before a copy arrives that is sent now
+    (`queue.py`), and it remembers it for a while. `others` has a bit for each further message, as in gossip.
     """
     at = column(w, message)
     place = place_of(w, node, at)
@@ -191,7 +191,7 @@ def cache(w: World, node: int, message: int) -> None:
 
 @kernel
 def _forget_oldest_seen(w: World, now: int, node: int, newest: int) -> None:
-    """Forget the oldest entry of a full seen cache; `serials` has the order of entries (SEEN-3)."""
+    """Note the order of a new entry, and forget the oldest one of a full seen cache (SEEN-3)."""
     order = seen_serials(w)[node]
     nodes64(w)[node, SERIAL] += 1
     order[newest] = nodes64(w)[node, SERIAL]

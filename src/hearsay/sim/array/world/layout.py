@@ -1,8 +1,8 @@
-"""The world of a run: one array of integers that kernels hand to each other, and views of the arrays it points to.
+"""The world of a run: one array of integers that all kernels get, and views of the arrays that it points to.
 
-`w` holds scalars first (`NODES`, `WIDTH_BITS`, …), then for each array its address and its dimensions. A kernel gets
-`w` and asks for what it needs, `cells(w)[node, column]`. Handing over forty arrays by value would cost more than most
-kernels do; and an array can grow between two calls unnoticed.
+`w` holds scalars first (`NODES`, `WIDTH_BITS`, …), then the address and the dimensions of each array. A kernel gets
+`w` and reads what it needs, `cells(w)[node, column]`. To pass all arrays as arguments would cost more than most
+kernels do; and between two calls of an entry an array can be replaced by a larger one.
 
 | array | shape | what |
 |---|---|---|
@@ -12,38 +12,38 @@ kernels do; and an array can grow between two calls unnoticed.
 | allowed | router, topic | whether a router takes part in a topic; only with `allowed_topics` |
 | messages | message, field | what is known of every message before the run |
 | verdicts | message, field | what applications say of a message, and what is due of it; only with HAS_VERDICTS |
-| accepting | entry, node | who accepts messages that are invalid to others; only with HAS_VERDICTS |
+| accepting | entry, node | whether a node accepts what is invalid to others; only with HAS_VERDICTS |
 | nodes32, nodes64 | node, field | the header of a node |
-| bytes_out | node | what it sent, encoded |
-| members, since_us, fanout_us | node, topic | what the application and the router take part in; since when |
+| bytes_out | node | the bytes that it sent, encoded |
+| members, since_us, fanout_us | node, topic | membership; when the node joined; its last publish to the fan-out |
 | peers, flags, links_of | slot (, topic) | neighbours of a node, ascending, in one piece of `CAP` slots |
 | links32, links64 | link, field | one direction of a connection; only with loss, jitter, uplinks or faults |
 | seen, cached | 64 bits | a bit for each node and column |
 | cells, first_us | node, column | what a node knows of a message |
-| revived | column | whether a node saw the message since it was found to be forgotten by all |
+| revived | column | whether a node saw the message again after all had forgotten it |
 | queued, queued_links, chunk_next | chunk | the calendar of events, see `queue.py` |
-| heads, tails, fills | thread, bucket | its chains of chunks |
+| heads, tails, fills | thread, bucket | first and last chunk of each bucket, and the events in the last one |
 | arena, pending | word; thread, chunk | RPCs that are more than one message, see `payload.py` |
 | pool | thread, entry, field | short lists: answers, news, backoffs, backlog, see `lists.py` |
-| rows, sums, counts | thread | what the run leaves behind, see `record.py` |
-| witnesses | node | whose calls are written down, see `notes.py` |
+| rows, sums, counts | thread | the results of the run, see `record.py` |
+| witnesses | node | whether its calls are noted, see `notes.py` |
 | reals, topic_reals, topic_times | router (, topic), field | parameters that are no integers, and of scores |
 | more32, more64 | node, field | the rest of a node's header; only with 1.1 |
-| peer_scores, topic_scores, mesh_times | slot (, place), field | what scores count of a neighbour; only with scores |
+| peer_scores, topic_scores, mesh_times | slot (, place), field | score counters of a neighbour; only with scores |
 | own_places | node, topic | the place of a topic among those that a node ever joins; only with scores |
-| columns_of | message | where nodes keep what they know of a message, if CLUSTERS |
-| records, senders | node, column, field | what became of a message, and who sent copies; only with scores |
+| columns_of | message | its column, if CLUSTERS |
+| records, senders | node, column, field | a message's record, and bits of slots that sent copies; only with scores |
 | record_serials | node, column | the order of records; only if their number is bounded |
-| retained | slot | until when the score of a neighbour is kept that has gone; only with scores and faults |
-| ratings, rated | entry (, node) | what applications think of nodes: RATED and BY; only with scores |
-| address_names | router, node, place | what an address counts as, -1 for nothing; only with scores |
-| gated | slot, field | what an address sent, for the gater, with each peer at it; only with a gater |
-| gaters | node, field | what the gater counts of a node; only with a gater |
-| addresses | node | a number for each address, one's own without an address; only with a gater or places |
-| idontwants | slot, field | what counts of a neighbour's IDONTWANTs; only with 1.2 |
+| retained | slot | until when a disconnected neighbour's score is kept; only with scores and faults |
+| ratings, rated | entry (, node) | applications' ratings; which nodes are RATED, and BY which; only with scores |
+| address_names | router, node, place | numbers of what an address counts as, -1 for none; only with scores |
+| gated | slot, field | the gater's counts for an address, alike for all its peers; only with a gater |
+| gaters | node, field | the gater's counts for a node; only with a gater |
+| addresses | node | a number for each address, and for each node without one; with a gater or places |
+| idontwants | slot, field | RPCs with IDONTWANT of a neighbour, and their ids; only with 1.2 |
 | unwanted | node, column, field | which neighbours do not want a message; only with 1.2 |
-| urgent | thread, entry, field | IDONTWANTs of the call at work |
-| names, name_marks | thread, place | peers that PRUNEs of the call at work name; only with HAS_DIALS |
+| urgent | thread, entry, field | IDONTWANTs that the present call sends |
+| names, name_marks | thread, place | peers that the PRUNEs of the present call name; only with HAS_DIALS |
 | slot_marks, findings | slot; place, field | of the check at the end of a run, see `mutual.py` |
 | direct_pairs | pair, end | direct peers that connect at the start; only with HAS_DIRECT |
 | direct_starts, direct_targets | node; place | the direct peers of each node, ascending; only with HAS_DIRECT |
@@ -58,7 +58,7 @@ kernels do; and an array can grow between two calls unnoticed.
 | slot_times | slot, field | when a connection without use ends, and a ping; only with HAS_OVERLAY |
 | errands | place, field | what is done at peers that are met, see `meetings.py`; only with HAS_OVERLAY |
 | frames | thread, place, field | requests to send, in `growth.py`; only with HAS_OVERLAY |
-| tree_marks | slot, topic | news for neighbours in a tree; only with HAS_EPISUB |
+| tree_marks | slot, topic | NEWLY_EAGER and NEWLY_UP; only with HAS_EPISUB |
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ Word: TypeAlias = np.uint64
 
 
 class Numbers:
-    """Hands out 0, 1, 2, … for names of scalars, fields and arrays."""
+    """Numbers names of scalars and fields: 0, 1, 2, …"""
 
     def __init__(self) -> None:
         self.count = 0
@@ -98,13 +98,14 @@ _scalar = Numbers()
     LINKS_FREE, LINKS_SPARE, LINKS_WANTED, NETWORK_STARTS, MOST_SLOTS, ARRIVALS, DIALS_MADE,
     FINDINGS,
 ) = _scalar.take(26)  # fmt: skip
-"""They change while kernels run. BUCKET is open, up to PART_END. STATUS: why a call returned. FIRST_MESSAGE: older
-ones are forgotten by all. NEWEST: how many were published. CLOSED_UP_TO: messages. PART_EVENTS: of the open part.
-For DEAD_UP_TO, DEAD_SURE and LOOKED see `reuse.py`, for DIALS_UP_TO `links.py`.
-BUCKET_IS_SPLIT: the open bucket is, see `queue.py`. PART_BLOCKS: of the open part.
-LINKS_FREE is the first of LINKS_SPARE links that may be used again, see `reuse.py`. LINKS_WANTED: for STATUS.
-NETWORK_STARTS: the network comes about in the open part. MOST_SLOTS: of a node, in use. For ARRIVALS and DIALS_MADE
-see `dials.py`. FINDINGS: of a check, see `mutual.py`."""
+"""Scalars that change while kernels run. Times are in microseconds. BUCKET: the number of the open bucket, of which
+the open part ends at PART_END. STATUS: why a call of an entry returned. FIRST_MESSAGE: all nodes have forgotten older
+ones. NEWEST: the number of messages that have a column. CLOSED_UP_TO: the number of messages whose window is over.
+GLOBALS_DONE, PLANNED_DONE: handled lines of `schedule` and `planned`. PART_EVENTS, PART_BLOCKS: events and blocks of
+the open part. LINKS_FREE: the first of LINKS_SPARE links that may be used again; see `reuse.py`, also for DEAD_UP_TO,
+DEAD_SURE and LOOKED. LINKS_WANTED: links that are missing at NEEDS_LINKS. NETWORK_STARTS: the open part makes the
+first connections. MOST_SLOTS: slots in use, of the node with most. For DIALS_UP_TO see `links.py`, for
+BUCKET_IS_SPLIT `queue.py`, for ARRIVALS and DIALS_MADE `dials.py`, for FINDINGS `mutual.py`."""
 WorldType.changing = _scalar.count
 NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_BITS, BLOCKS = _scalar.take(11)
 """A bucket is 2 ** WIDTH_BITS microseconds wide. COLUMNS is a power of two."""
@@ -113,22 +114,22 @@ LATENCY_KIND, LATENCY_LEAST, LATENCY_SPAN, REGION_COUNT = _scalar.take(4)
 SERVICE, VALIDATION, HAS_VERDICTS, DETECTION, REDIAL, LINGER = _scalar.take(6)
 SEEN_EXPIRES, TRACING, THREADS, GLOBALS, SCRIPT, TRACKS_SINCE, MEASURED = _scalar.take(7)
 MAX_SEEN_BINDS, MAX_CACHED_BINDS, LOOKAHEAD = _scalar.take(3)
-"""LOOKAHEAD: what happens at one node in a bucket cannot depend on another node in it."""
+"""LOOKAHEAD: within a bucket no node depends on another one."""
 RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
 SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = _scalar.take(4)
 WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, WIDEN_FROM = _scalar.take(7)
 HAS_RATINGS, HAS_ADDRESSES, HAS_OWN_PLACES, CLUSTERS, HAS_DIALS, HAS_DIRECT = _scalar.take(6)
 HAS_GATER, SHARES_ADDRESSES, MAX_DELIVERIES_BINDS, HAS_FILTERS, HAS_EPISUB = _scalar.take(5)
 HAS_OVERLAY, MOST_ACTIVE, RENDEZVOUS, HAS_PLACES = _scalar.take(4)
-"""SEEN_FOR: how long a message is remembered at least. CHANGES_NOTHING: payloads without effect where they are
-known. DEFERS: RPCs go through `transport.py`. QUIET_UNTIL: until then connections come about, and nothing else
-happens. WITNESSES: what is handed to some nodes is written down. USES_11: some router does, or
-has `ask_again_heartbeats`. HAS_SCORES: some router has. USES_12: some router uses IDONTWANT, or skips senders.
-RETAINS: neighbours that disconnect may keep their scores. WIDEN_FROM: slots of a node with which `senders` needs more
-fields. HAS_OWN_PLACES: nodes join few of the topics each. CLUSTERS: columns of a topic's messages are next to each
-other. HAS_DIALS: routers dial; then links have memory, and PRUNEs name peers. HAS_DIRECT: nodes have direct peers.
-SHARES_ADDRESSES: a gater counts several nodes as one address. HAS_OVERLAY: some router of episub chooses its
-neighbours. MOST_ACTIVE: of their active lists. HAS_PLACES: some router counts the places of addresses."""
+"""SEEN_FOR: how long a message is remembered at least. CHANGES_NOTHING: bits of payloads that have no effect at nodes
+that have seen their messages. DEFERS: RPCs wait in the ring of `transport.py`. QUIET_UNTIL: until then connections
+are made, and nothing else happens. WITNESSES: the calls of some nodes are noted. USES_11: some router uses 1.1, or
+has `ask_again_heartbeats`. HAS_SCORES: some router has scores. USES_12: some router uses IDONTWANT, or skips senders.
+RETAINS: neighbours that disconnect may keep their scores. WIDEN_FROM: the most slots of a node for which `senders`
+has enough words. HAS_OWN_PLACES: each node joins few of the topics. CLUSTERS: columns of a topic's messages are next
+to each other. HAS_DIALS: routers dial; then links have memory, and PRUNEs name peers. HAS_DIRECT: nodes have direct
+peers. SHARES_ADDRESSES: a gater counts several nodes as one address. HAS_OVERLAY: some router of episub chooses its
+neighbours. MOST_ACTIVE: the longest of their active lists. HAS_PLACES: some router counts places of addresses."""
 SCALARS = 96
 
 # Values of STATUS: why a call of an entry returned.
@@ -169,10 +170,9 @@ _field = Numbers()
     CONTACTS_INTERVAL, SAYS_LEAVE, LEAVE_TTL, IDLE_FOR, MAX_PART_PEERS, MOST_DIALS, PLACES,
 ) = _field.take(149)  # fmt: skip
 PARAMETERS = 149
-"""HAS_11: any parameter of gossipsub 1.1 is used; SCORES: with scores, and what follows is of them, up to
-MAX_SENDERS. TELL_FROM: size from which the mesh gets IDONTWANT. MAX_CHANGES: of
-subscriptions in an RPC. From TREE_FLOODS to MOST_DIALS they are of episub; GRAFTS_ALL: a lost link makes all lazy
-ones eager."""
+"""HAS_11: the router uses gossipsub 1.1. SCORES: it has scores; the fields up to MAX_SENDERS are about these.
+TELL_FROM: the message size from which the mesh gets IDONTWANT. MAX_CHANGES: subscriptions in an RPC. From TREE_FLOODS
+to MOST_DIALS the fields are of episub; GRAFTS_ALL: the loss of an eager link makes lazy ones eager."""
 (
     GOSSIP_FACTOR, EARLY_PENALTY, GOSSIP_FROM, PUBLISH_FROM, GRAYLIST_BELOW, OPPORTUNITY_BELOW, TOPIC_CAP,
     MISBEHAVIOUR_WEIGHT, MISBEHAVIOUR_THRESHOLD, MISBEHAVIOUR_DECAY, SLOW_WEIGHT, SLOW_THRESHOLD, SLOW_DECAY, ZERO,
@@ -180,7 +180,7 @@ ones eager."""
     SOURCE_DECAY, GATER_ZERO, DUPLICATE_WEIGHT, IGNORED_WEIGHT, REJECTED_WEIGHT,
 ) = range(25)  # fmt: skip
 REALS = 25
-"""Fields of `reals`. Scores decide with those that are called FROM or BELOW."""
+"""Fields of `reals`. Those that end in FROM or BELOW are thresholds of scores."""
 (
     TOPIC_WEIGHT, TIME_WEIGHT, TIME_CAP, FIRST_WEIGHT, FIRST_DECAY, FIRST_CAP, MESH_WEIGHT, MESH_DECAY, MESH_CAP,
     MESH_THRESHOLD, FAILURE_WEIGHT, FAILURE_DECAY, INVALID_WEIGHT, INVALID_DECAY, GATER_WEIGHT,
@@ -192,12 +192,12 @@ FLOODSUB, RANDOMSUB, EPISUB, MESHSUB, GOSSIPSUB = (
     WITH_KERNELS.index(kind) for kind in ("floodsub", "randomsub", "episub", "meshsub", "gossipsub")
 )
 FLOODED, MESHED, TAKES_BACKOFFS, TAKES_IDONTWANT = range(4)
-"""In `natives`, what a router is to another: served by flooding, native, with backoffs in PRUNEs, with IDONTWANT."""
+"""Values of `natives`: a router serves another by flooding, as native, with backoffs in PRUNEs, with IDONTWANT."""
 
 # Topics and messages.
 TOPIC_NUMBER, TOPIC_LENGTH, EMPTY_MESSAGE, SUBSCRIPTION = range(4)
 TOPIC, PUBLISHER, PUBLISHED, DATA_BYTES, ALONE_BYTES, MESSAGE_PART_BYTES, MESSAGE_BYTES, INJECT_FROM = range(8)
-"""MESSAGE_PART_BYTES: as a part of an RPC; ALONE_BYTES: as the whole RPC, framed.
+"""Fields of `messages`. MESSAGE_PART_BYTES: as a part of an RPC; ALONE_BYTES: as the whole RPC, framed.
 INJECT_FROM: its first line of `inject_targets`, up to the next message's."""
 
 REASON, ACCEPTING, REFUSED, DUE_OF, REACHED_OF = range(5)
@@ -209,15 +209,16 @@ refused it; how many nodes were eligible if none did, and how many of these got 
     COUNT, CAP, FIRST_SLOT, STARTS, TICK, ROUTER, UP, ANSWERS, NEWS, BACKOFFS, OLDEST, AGES_AT, GOSSIPS_FROM,
     OWED, BACKLOG, BACKLOG_END,
 ) = range(16)  # fmt: skip
-"""COUNT of CAP slots are in use. OLDEST: no older message is cached or remembered by beats.
-AGES_AT: no message is forgotten before this heartbeat. GOSSIPS_FROM: no older message is gossiped about. OWED:
-which of UNANNOUNCED and UNSENT any slot has, and WAITS_TO_ANNOUNCE."""
+"""Fields of `nodes32`. COUNT of CAP slots are in use. STARTS: how often the node was started. TICK: heartbeats since.
+OLDEST: no older message is cached or remembered by heartbeats. AGES_AT: no message is forgotten before this
+heartbeat. GOSSIPS_FROM: no older message is gossiped about. OWED: which of UNANNOUNCED and UNSENT any slot has, and
+WAITS_TO_ANNOUNCE."""
 WAITS_TO_ANNOUNCE = 1
-"""A timer is set, in a router without a heartbeat."""
+"""In a router without a heartbeat: a timer is set to announce subscriptions again."""
 MORE32 = 8
 MORE64 = 4
 PROMISES, ASKED_AT, SENDERS, UNWANTED_QUEUE, UNWANTED_LAST = range(16, 21)
-"""Heads of lists in `more32`, which goes on where `nodes32` ends; the last one is the end of a list."""
+"""Heads of lists in `more32`, which goes on where `nodes32` ends. UNWANTED_LAST: the end of UNWANTED_QUEUE."""
 DIALLING, NAMED_DIALLED = 5, 6
 """Fields of `more32`: dials under way, and peers named by others that were dialled since the last heartbeat."""
 REFRESH_DUE, REFRESHED, UNWANTED_COUNT, UPLINK_AT = range(4)
@@ -226,15 +227,15 @@ REFRESH_DUE, REFRESHED, UNWANTED_COUNT, UPLINK_AT = range(4)
 NODE32 = 16
 """One cache line."""
 DUE, UPLINK_FREE, SERIAL, PENDING = range(4)
-"""DUE: of the next heartbeat, with a service time. SERIAL: of seen and cached messages that are counted. PENDING: how
-many messages the application is asked about."""
+"""DUE: when the next heartbeat is due, if timers have other uses or delays. SERIAL: the last number in the order of a
+bounded cache. PENDING: the number of messages in validation."""
 NODE64 = 4
 NEVER = (1 << 31) - 1
-"""In AGES_AT and GOSSIPS_FROM."""
+"""Value of AGES_AT and GOSSIPS_FROM without a message."""
 APPLICATION, JOINED, FANOUT, COUNTED = 1, 2, 4, 8
 """Bits of `members`. COUNTED: scores count in it, from the first join on."""
 MESH_SIZE = 4
-"""From this bit on stands how many are in the mesh."""
+"""From this bit on, `members` has the size of the mesh."""
 
 # Lines of a thread; both are whole cache lines, so that threads do not write to each other's.
 CONTROL = 40
@@ -244,37 +245,39 @@ CONTROL = 40
     ARENA_CHUNK, ARENA_TAKEN, LEAVING_FIRST, LEAVING_NEXT, KEEPS_SCORES, WELCOMES, HIDES_PEERS, IDS_IN_RPC, URGENT,
     NAMES, DIALS, NAMED_HOPS, FRAMES, ERRAND_FREE, ERRAND_FRESH,
 ) = range(35)  # fmt: skip
-"""KEEPS_SCORES: a heartbeat reads each score once. The next three last for an RPC: what the sender's score permits
-(0: not looked at), whether PRUNEs name others, and the ids of its IHAVEs so far. URGENT: entries of `urgent`.
-NAMES: of `names`. DIALS: of `dials`. NAMED_HOPS: that the message at work names, 0 for none.
-FRAMES: of `frames`. ERRAND_FREE and ERRAND_FRESH: of `errands`, in the first line."""
+"""…_FREE: the first entry that may be used again, -1 for none; …_FRESH: the first that was never used.
+KEEPS_SCORES: a heartbeat runs, which reads each score once. The next three last for one RPC: what the sender's score
+permits (0: not read yet), whether PRUNEs name no peers, and the ids of its IHAVEs so far. URGENT, NAMES, DIALS and
+FRAMES: used entries of these arrays. NAMED_HOPS: the hops that the present message names, 0 for none. ERRAND_FREE and
+ERRAND_FRESH: of `errands`, in the first line."""
 COUNTERS = 40
 
 # Slots.
 SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT, CONNECTED, NATIVE, DIALLED = 1, 2, 4, 8, 16, 32, 64, 128
-"""Bits of `flags`. UNANNOUNCED, UNSENT: a SUBSCRIBE or UNSUBSCRIBE, a GRAFT or PRUNE did not leave. The last three
-stand with the first topic; DIALLED by the node. Until a slot is connected, NATIVE says that its peer dials, too."""
+"""Bits of `flags`. UNANNOUNCED: a SUBSCRIBE or UNSUBSCRIBE could not be sent; UNSENT: a GRAFT or PRUNE. The last
+three stand with the first topic; DIALLED: by the node. Until a slot is connected, NATIVE says that its peer dials,
+too."""
 IS_EAGER, IS_LAZY = IN_MESH, IN_FANOUT
 """The same bits in a tree; neighbours have one of them."""
 NEWLY_EAGER, NEWLY_UP = 1, 2
-"""Bits of `tree_marks`: since the last IHAVE."""
+"""Bits of `tree_marks`: eager, or a neighbour, only since the last IHAVE."""
 MISBEHAVIOUR, SLOWNESS, SCORE, KEPT = range(4)
-"""Fields of `peer_scores`. SCORE: the sum, not a number until it is made again; KEPT: what a heartbeat has read."""
+"""Fields of `peer_scores`. SCORE: the sum, NaN until it is computed again; KEPT: the score that a heartbeat uses."""
 RATED, BY = 1, 2
 FIRST, MESH, FAILURES, INVALID = range(4)
 """Fields of `topic_scores`."""
 SLOT_SCORES = ("peer_scores", "topic_scores", "mesh_times")
 GRAFTED, TIME_IN_MESH, MESH_BITS = range(3)
-"""Fields of `mesh_times`; the last one has two bits."""
+"""Fields of `mesh_times`."""
 ACTIVE, UNSUBSCRIBED = 1, 2
-"""Deliveries are expected; the peer left the mesh by UNSUBSCRIBE."""
+"""Bits of MESH_BITS: deliveries are expected; the peer left the mesh by UNSUBSCRIBE."""
 RECORD, DECIDED = range(2)
-"""Fields of `records`: until when it lasts, with its state in the lowest bits, or 0; when the verdict came."""
+"""Fields of `records`: the record's end, with its state in the lowest STATE_BITS, 0 for none; the verdict's time."""
 STATE_BITS = 3
 BROUGHT, REPEATED, IGNORED, REJECTED, AWAY_UNTIL = range(5)
-"""Fields of `gated`; the last one is 0 unless all peers of the address have gone, and this was the last."""
+"""Fields of `gated`. AWAY_UNTIL: until when counts are kept after the last peer of the address left; 0 otherwise."""
 VALIDATED, THROTTLED, THROTTLED_AT, GATER_DUE = range(4)
-"""Fields of `gaters`. Times are doubles, too, which hold the microseconds of 285 years."""
+"""Fields of `gaters`. Times are doubles, too, which hold microseconds exactly for 285 years."""
 
 # Links.
 LINK_SOURCE, DESTINATION, TWIN, PREVIOUS, SEQUENCE, LINK_FLAGS = range(6)
@@ -293,7 +296,7 @@ HOPS_CAP = (1 << 17) - 1
 
 # Trees.
 TIMER, ANNOUNCE, FLUSH_DUE, MISSING_DUE = range(4)
-"""Fields of `alarms`, -1 for none: when the router wants to be called, and what for."""
+"""Fields of `alarms`: when the timer is set for, and alarms that it serves; -1 for none."""
 (
     KEPT_FIRST, KEPT_LAST, KEPT_COUNT, KEPT_SIZE, QUEUE, QUEUE_COUNT, MISSING_FIRST, MISSING_LAST, MISSING_COUNT,
     LATEST_FROM,
@@ -302,13 +305,13 @@ TIMER, ANNOUNCE, FLUSH_DUE, MISSING_DUE = range(4)
 none. LATEST_FROM: the neighbour that the newest message came from."""
 TREE_FIELDS = 10
 AHEAD_OF, AHEAD_BY = range(2)
-"""Fields of `detours`: the neighbour that a message came from, plus one, when this one had it no later, and by how
-many hops, negative."""
+"""Fields of `detours`: the neighbour that sent a message, plus one, if this slot's had it no later, 0 for none; and
+this one's hops minus the node's, 0 or less."""
 FIXED_OVERLAY, SEEDS_OVERLAY, HYPARVIEW = range(3)
 """Values of OVERLAY."""
 SWEEP_DUE, SEQUENCE_NUMBER, ERRANDS, UNDER_WAY, DIAL_COUNT, GOING, ASKED_DISCOVERY = range(7)
 """Fields of `meetings`: an alarm, the last sequence number, lists of errands and of dialled peers, the number of
-these, the peer whose connection is about to be forgotten, and how often discovery was asked."""
+these, the peer whose disconnection is being handled, and how often discovery was asked."""
 EXPIRE_DUE, STABILISE_DUE, SHUFFLE_DUE, PROBE_DUE, CONTACTS_DUE = range(5)
 (
     ACTIVE_COUNT, PASSIVE_COUNT, LOOKING_UNTIL, JOINS_LEFT, ASKS_LEFT, LEAVES_COUNT, OPEN_SEQUENCE, OPEN_TTL,
@@ -317,22 +320,22 @@ EXPIRE_DUE, STABILISE_DUE, SHUFFLE_DUE, PROBE_DUE, CONTACTS_DUE = range(5)
 REQUESTS, JUDGING, ASKED_NODES, ATTEMPTS, TRIED, REPLIES, LEAVES, UNSAID_TO, SENT, SKETCH = range(18, 28)
 OVERLAY_FIELDS = 28
 """Fields of `overlays`: alarms, -1 for none; numbers; and heads of lists in `pool`, -1 for an empty one.
-LOOKING_UNTIL: discovery was asked. OPEN_…: of the own shuffle that is not answered, -1 for none. SIZE_…: C_rand, A
-and P. SENT: the passive peers of the own shuffle."""
+LOOKING_UNTIL: the end of the wait for discovery. OPEN_…: of the own shuffle that is not answered, -1 for none.
+SIZE_…: C_rand, A and P. SENT: the passive peers of the own shuffle."""
 IDLE_UNTIL, PING_UNTIL = range(2)
 """Fields of `slot_times`, 0 for none."""
 KEPT_HOPS, KEPT_PARENT, KEPT_NEWER, KEPT_OLDER = range(4)
-"""Fields of `kept32`: the router's hops, twice, and one more if the copy that came named them; the peer that it came
-from, -1 for the node itself; and the messages that were kept next and before. `kept64` has since when."""
+"""Fields of `kept32`: twice the router's hops, plus one if the received copy named them; the peer that sent it, -1
+for an own message; and the messages that were kept next and before. `kept64` has the time since when."""
 
 # Arrays.
 _ARRAYS: list[tuple[str, Any, tuple[int | None, ...]]] = []
 _LINE = 4
-"""Words of an array's place in the world: its address, its extents."""
+"""Words of an array in the world: its address, and up to three extents."""
 
 
 def _view(name: str, dtype: Any, *extents: int | None) -> Any:
-    """Return what gives an array of the world to a kernel; its place is the order of these calls."""
+    """Return a kernel that returns a view of an array of the world; the order of these calls numbers the arrays."""
     at = SCALARS + _LINE * len(_ARRAYS)
     _ARRAYS.append((name, dtype, extents))
     kind = ViewType(name, from_dtype(np.dtype(dtype)), extents)
@@ -467,7 +470,7 @@ dial_buckets = _view("dial_buckets", np.uint8, None)
 
 
 def _world(kind: WorldType) -> Any:
-    """Return what makes a world of what Python hands to an entry."""
+    """Return a kernel that makes a world of the array that Python passes to an entry."""
 
     @intrinsic
     def world(_typing: Any, table: Any) -> Any:
@@ -520,7 +523,7 @@ words_at: Any = _words_at
 
 
 def _toucher(name: str) -> Any:
-    """Return what asks the memory for the line of an array's element, so that it is there when it is needed."""
+    """Return a kernel that prefetches the cache line of an array's element."""
     place, (_, dtype, _) = next((number, each) for number, each in enumerate(_ARRAYS) if each[0] == name)
     at = SCALARS + _LINE * place
     size = np.dtype(dtype).itemsize

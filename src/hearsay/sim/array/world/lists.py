@@ -1,8 +1,8 @@
 """Short lists of a node: answers given, news counted, backoffs, events that wait.
 
-Layout: an entry of `pool` is (next, first key, second key, value); a node's header holds the first entry of each of
-its lists, -1 for none; those of gossipsub 1.1 stand in its second part. Entries of a node come from the pool of the
-thread that owns the node, and go back there.
+Layout: an entry of `pool` is (next, first key, second key, value); `nodes32` holds the first entry of each list of a
+node, -1 for none; for lists of gossipsub 1.1 `more32` does. Entries of a node come from the pool of the thread that
+owns the node, and go back there.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def find(w: World, node: int, head: int, first: int, second: int) -> int:
 
 @kernel
 def value(w: World, node: int, head: int, first: int, second: int, default: int) -> int:
-    """Return the value of the entry with these keys."""
+    """Return the value of the entry with these keys, or `default`."""
     place = find(w, node, head, first, second)
     return pool(w)[owner(w, node), place, VALUE] if place >= 0 else default
 
@@ -147,7 +147,7 @@ def length(w: World, node: int, head: int) -> int:
 
 @kernel
 def remove_last(w: World, node: int, head: int) -> None:
-    """Remove the oldest entry."""
+    """Remove the oldest entry, which is the last one."""
     th = owner(w, node)
     entries = pool(w)[th]
     before = -1

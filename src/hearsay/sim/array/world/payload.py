@@ -1,9 +1,9 @@
-"""RPCs that are more than one message, in the arena until they were received.
+"""RPCs that do not fit into an event's two words: they lie in the arena until they are received.
 
-Layout: `arena` is cut into chunks that threads take from their own range; RPCs are laid one after the other into a
-chunk. A chunk may be used again once no copy of its RPCs is under way: `pending` counts them, a line per thread,
-because the thread that receives is not the one that sent. An RPC is its number of parts, then eight words a part:
-kind, topic, message, hops, bytes, count, via, and where its ids are, from the RPC's first word. Kinds come in the
+Layout: `arena` is cut into chunks that threads take from their own range; a chunk holds RPCs one after the other. It
+may be used again once no copy of its RPCs is under way: `pending` counts the copies, with a line per thread, because
+the receiving thread may not be the sending one. An RPC is its number of parts, then eight words for each part: kind,
+topic, message, hops, bytes, count, via, and the place of its ids, counted from the RPC's first word. Kinds are in the
 order in which they are handled. In place of ids, an IHAVE of episub has announcements, and a message that names its
 hops has these.
 """
@@ -53,7 +53,7 @@ IWANT, GRAFT, PRUNE, IDONTWANT, CONNECT = (
     int(kind) for kind in (PartKind.IWANT, PartKind.GRAFT, PartKind.PRUNE, PartKind.IDONTWANT, PartKind.CONNECT)
 )
 CONTROL = tuple(int(kind) for kind in CONTROL_KINDS if kind in (IHAVE, IWANT, GRAFT, PRUNE, IDONTWANT))
-"""In the order of handling."""
+"""Kinds of control parts, in the order of handling."""
 MESH_CONTROL = tuple(kind for kind in CONTROL if kind in (GRAFT, PRUNE))
 
 
@@ -85,7 +85,7 @@ def topic_part(kind: int, topic: int, size: int, count: int) -> Part:
 
 @inlined
 def message_part(w: World, message: int, hops: int, via: int) -> Part:
-    """Return a message that is the only part of its RPC. If it names hops, these are its way from the publisher."""
+    """Return a message that is the only part of its RPC. If it names hops, they are those from the publisher."""
     info = messages(w)[message]
     size = info[ALONE_BYTES]
     if w[HAS_EPISUB] and names_hops(via):
@@ -116,7 +116,7 @@ _ABOUT_OVERLAY = int(PartKind.GETNODES)
 
 @inlined
 def numbers_in(kind: int) -> int:
-    """Return how many numbers a part about the membership has."""
+    """Return how many numbers a part about the membership has, in addition to peers."""
     return _NUMBERS[kind]
 
 
@@ -134,7 +134,7 @@ _HOPS_BITS = 32
 
 @inlined
 def announcement(message: int, hops: int) -> int:
-    """Return what an IHAVE of episub says of a message."""
+    """Return the word of an IHAVE of episub for a message."""
     return message << _HOPS_BITS | hops
 
 
@@ -150,7 +150,6 @@ def hops_in_word(word: int) -> int:
 
 @inlined
 def part_at(w: World, rpc: int, index: int) -> Part:
-    """Return a part of an RPC in the arena."""
     words = words_at(w, part_place(rpc, index))
     return make_part(
         words[PART_KIND], words[PART_TOPIC], words[PART_MESSAGE], words[PART_HOPS], words[PART_BYTES],
@@ -174,7 +173,7 @@ def write_part(w: World, rpc: int, index: int, part: Part, ids: int) -> None:
 
 @kernel
 def allocate(w: World, th: int, words: int) -> int:
-    """Return room for an RPC. Until its first copy is sent, nothing else may be allocated."""
+    """Return the place of room for an RPC. Nothing else may be allocated until its first copy is sent or held."""
     line = control(w)[th]
     if words > line[ARENA_LEFT]:
         _next_chunk(w, th, words)
@@ -212,7 +211,7 @@ def _next_chunk(w: World, th: int, words: int) -> None:
 
 @kernel
 def _reclaim(w: World, th: int) -> None:
-    """If no chunk is free, find now and then those without RPCs in flight."""
+    """Now and then, if no chunk is free, free those without RPCs in flight."""
     line = control(w)[th]
     first = _first_chunk(w, th)
     line[ARENA_TAKEN] += 1

@@ -55,12 +55,16 @@ from hearsay.sim.array.world.layout import (
 )
 
 OFFSET, EVENT_KIND, EVENT_SOURCE, VIA = 44, 40, 12, 8
+"""Lowest bits of the fields of word 0: time since the bucket began, kind, source + 1, via + 1; below are the hops."""
 NODE = 36
+"""The lowest bit of the node in word 1; the bits below are the payload."""
 PAYLOAD = (1 << 36) - 1
 INLINE = 1 << 35
 GOSSIP = 1 << 34
 TOPIC_PART = 1 << 33
+"""Bits of payloads that are no place in the arena: one message, one IHAVE, one part that is a kind and a topic."""
 GOSSIP_SPAN = 18
+"""An IHAVE in the queue names messages up to this many after the first one."""
 _WORD0_BITS = 12
 _MESSAGE_BITS = 28
 MESSAGE = (1 << _MESSAGE_BITS) - 1
@@ -74,25 +78,25 @@ def source_of(w0: int) -> int:
 
 @inlined
 def word_0(kind: int, source: int, via: int, hops: int) -> int:
-    """Without the time."""
+    """Return word 0 of an event, without its time."""
     return kind << EVENT_KIND | (source + 1) << EVENT_SOURCE | (via + 1) << VIA | hops
 
 
 @inlined
 def gossip_rest(others: int) -> tuple[int, int]:
-    """Return what stands in place of via and hops: the lowest bits of the messages after the first."""
+    """Return the lowest bits of the messages after the first, which take the place of via and hops."""
     return ((others >> VIA) & 15) - 1, others & 255
 
 
 @inlined
 def gossip_payload(first: int, others: int) -> int:
-    """Return the first message, and the other bits."""
+    """Return the payload of an IHAVE: the first message, and the other bits."""
     return GOSSIP | (others >> _WORD0_BITS) << _MESSAGE_BITS | first
 
 
 @inlined
 def topic_payload(kind: int, topic: int) -> int:
-    """SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE."""
+    """Return the payload of a SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE; of an IDONTWANT with a message as `topic`."""
     return TOPIC_PART | kind << _MESSAGE_BITS | topic
 
 
@@ -103,13 +107,13 @@ def topic_kind(payload: int) -> int:
 
 @inlined
 def gossip_bits(w0: int, payload: int) -> int:
-    """Return the messages after the first one that gossip is about."""
+    """Return the messages after the first one that an IHAVE names, a bit each."""
     return ((payload & (GOSSIP - 1)) >> _MESSAGE_BITS) << _WORD0_BITS | w0 & ((1 << _WORD0_BITS) - 1)
 
 
 @kernel
 def _earlier(a: Any, b: Any) -> bool:
-    """Return whether an entry of `near` comes before another: by time, node, kind and source, then as they came."""
+    """Return whether an entry of `near` comes before another: by time, node, kind and source, then by insertion."""
     if a[0] >> OFFSET != b[0] >> OFFSET:
         return a[0] < b[0]
     if a[1] >> NODE != b[1] >> NODE:
@@ -151,7 +155,7 @@ def hold_near(w: World, th: int, w0: int, w1: int, link: int) -> None:
 
 @kernel
 def pop_near(w: World, th: int) -> Any:
-    """Return the first of the open bucket's late events: its two words and its link."""
+    """Remove the first event of `near`; return its two words and its link."""
     line = control(w)[th]
     heap = near(w)[th]
     w0, w1, link = heap[0, 0], heap[0, 1], heap[0, 2]
@@ -188,7 +192,7 @@ CHUNK = 1024
 DIVISIONS = 64
 _DIVISION_BITS = 6
 NO_BUCKET = 1 << 60
-"""The first bucket of nothing that waits far ahead."""
+"""Value of FAR_FIRST if no event waits in `far`."""
 _FEW = 48
 _ALL = 63
 """Shifts every node to block 0."""
@@ -218,7 +222,7 @@ def insert(w: World, th: int, time: int, rest: int, w1: int, link: int, kept: in
 
 @kernel
 def queue_again(w: World, th: int, w0: int, w1: int, link: int) -> None:
-    """Put an event of the open bucket back, which the open part has no time for any more."""
+    """Put an event of the open bucket back, because the open part was cut short before it."""
     append(w, th, w[BUCKET] & (w[BUCKETS] - 1), w0, w1, link, 1)
 
 
@@ -240,7 +244,7 @@ def _hold_far(w: World, th: int, bucket: int, w0: int, w1: int, link: int) -> No
 
 @inlined
 def append(w: World, th: int, ring: int, w0: int, w1: int, link: int, kept: int) -> None:
-    """Add an event to a bucket of the ring."""
+    """Add an event to a bucket of the ring; with `kept` 0 the next event overwrites it."""
     if fills(w)[th, ring] == CHUNK:
         _new_chunk(w, th, ring)
     fill = fills(w)[th, ring]
@@ -263,7 +267,7 @@ def _new_chunk(w: World, th: int, ring: int) -> None:
         line[CHUNK_FRESH] = fresh + 1
     else:
         w[STATUS] = QUEUE_FULL
-        fills(w)[th, ring] = 0  # the run is over; what is written now goes over what was
+        fills(w)[th, ring] = 0  # the run ends; until then events overwrite others
         return
     chunk_next(w)[fresh] = -1
     if heads(w)[th, ring] < 0:
@@ -298,7 +302,7 @@ def bring_near(w: World, th: int) -> None:
 
 @inlined
 def _division(w: World, offset: int) -> int:
-    """Return the chain of a divided bucket for what happens so long after the bucket begins."""
+    """Return the chain of a divided bucket for events `offset` microseconds after the bucket begins."""
     return w[BUCKETS] + (offset >> (w[WIDTH_BITS] - _DIVISION_BITS))
 
 
@@ -356,7 +360,7 @@ def has_events(w: World) -> bool:
 
 @kernel
 def gather(w: World) -> None:
-    """Take the open bucket's events up to PART_END and lay them out by blocks of nodes, a few as one block."""
+    """Move the events of the open part to `sorted_events`, by blocks of nodes; few events are one block."""
     starts = block_starts(w)[0]
     limit = w[PART_END] - (w[BUCKET] << w[WIDTH_BITS])
     shift = NODE + w[BLOCK_BITS]
@@ -409,7 +413,7 @@ def gather(w: World) -> None:
 
 @kernel
 def _count(w: World, limit: int, shift: int) -> None:
-    """Count the events of the open part by block, each in the place after its block's."""
+    """Count the events of the open part by block: those of block b in `block_starts` at b + 1."""
     starts = block_starts(w)[0]
     for th in range(w[THREADS]):
         for ring in range(_first_ring(w), _last_ring(w) + 1):

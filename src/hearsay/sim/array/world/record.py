@@ -46,8 +46,8 @@ UPPER, LOWER_LOW, LOWER_HIGH = range(3)
     ROWS, EVENTS, PUBLISHES, DUPLICATES, DELIVERIES, ELIGIBLE, REACHED, LONG, LAST_ARRIVAL_SENT, HASHED, AWAY_HOPS,
     MOST_HOPS, AWAY, UNCOUNTED, SENT,
 ) = range(15)  # fmt: skip
-"""LONG: latencies beyond `latency_counts`. UNCOUNTED: those that wait in `latencies_seen`.
-SENT: the first of the counters by kind of part."""
+"""LONG: latencies beyond `latency_counts`. UNCOUNTED: those that wait in `latencies_seen`. AWAY: deliveries away from
+the publisher. SENT: the first of the counters by kind of part."""
 COUNTS = SENT + len(PartKind)
 _PEER = int(Column.PEER)
 
@@ -74,7 +74,7 @@ TYPES["Hash"] = types.UniTuple(types.uint64, 2)
 
 @inlined
 def _hash(codes: Codes) -> Hash:
-    """Return the sums over the columns. A loop would index the tuple at run time."""
+    """Return the sums over the columns. There is no loop, because it would index the tuple at run time."""
     time, event, kind, peer, remote, topic, message, hops, size, count, via, delay, reason = codes
     upper = np.uint64(time) * _UP[0] + np.uint64(event) * _UP[1] + np.uint64(kind) * _UP[2]
     upper += np.uint64(peer) * _UP[3] + np.uint64(remote) * _UP[4] + np.uint64(topic) * _UP[5]
@@ -91,7 +91,7 @@ def _hash(codes: Codes) -> Hash:
 
 @inlined
 def _with_topic_number(w: World, codes: Codes) -> Codes:
-    """Return a row with its topic's number in the trace in place of its place."""
+    """Return a row with the topic's number in the trace instead of its place in the order of names."""
     time, event, kind, peer, remote, topic, message, hops, size, count, via, delay, reason = codes
     if topic >= 0:
         topic = topics(w)[topic, TOPIC_NUMBER]
@@ -100,7 +100,7 @@ def _with_topic_number(w: World, codes: Codes) -> Codes:
 
 @inlined
 def row(w: World, th: int, codes: Codes) -> None:
-    """Record a row that a function of `event_rows` made, with a topic by place."""
+    """Record a row of a function of `event_rows`, which has the topic's place in the order of names."""
     codes = _with_topic_number(w, codes)
     upper, lower = _hash(codes)
     _add_hash(w, th, upper, lower)
@@ -124,7 +124,7 @@ def _keep(w: World, th: int, codes: Codes) -> None:
 
 
 CALL_NOTE, PART_NOTE, ID_NOTE = -1, -2, -3
-"""In place of an event: a note of what a witness receives (`notes.py`)."""
+"""Values in place of an event: notes of a witness's calls (`notes.py`)."""
 
 
 @inlined
@@ -157,7 +157,7 @@ def ignored(w: World, th: int, now: int, node: int, peer: int, kind: int, count:
 
 @kernel
 def sending(w: World, time: int, peer: int, part: Part) -> Hash:
-    """Return what the SEND_RPC rows of a part's copies have in common in their hash: all but receiver and delay."""
+    """Return the hash that the SEND_RPC rows of a part's copies have in common: all but receiver and delay."""
     return _hash(_with_topic_number(w, send_rpc_row(time, peer, 0, part, 0)))
 
 
@@ -199,7 +199,7 @@ def measured(w: World, th: int, latency: int, hops: int) -> None:
 
 @kernel
 def count_latencies(w: World, th: int) -> None:
-    """Count many latencies at a time; their counters lie far apart, and one at a time waits for each."""
+    """Count many latencies at a time: their counters lie far apart, and single counts would wait for memory."""
     waiting = latencies_seen(w)[th]
     totals = latency_counts(w)[th]
     for place in range(counts(w)[th, UNCOUNTED]):

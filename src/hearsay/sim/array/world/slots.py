@@ -120,7 +120,7 @@ _AHEAD = 16
 
 @kernel
 def lay_out_callers(w: World) -> None:
-    """Create slots for peers that dial a node; there is room for both ends of every dial."""
+    """Create slots for the peers that dial each node; there is room for both ends of every dial."""
     headers = nodes32(w)
     table = peers(w)
     targets = dial_targets(w)
@@ -156,7 +156,10 @@ def lay_out_targets(w: World, th: int, node: int) -> None:
 
 @kernel
 def _merge(w: World, th: int, first: int, callers: int, count: int) -> int:
-    """Return the first `callers` of `count` slots ascend, and so do those it dials; returns how many differ."""
+    """Merge a node's callers, in the first slots, with the peers it dials; return the number of different peers.
+
+    Both ascend. A peer in both has one slot, with DIALLED and NATIVE set.
+    """
     table = peers(w)
     both = candidates(w)[th]
     for place in range(count):
@@ -205,13 +208,13 @@ def is_connected(w: World, node: int, peer: int) -> bool:
 
 @kernel
 def is_native(w: World, slot: int) -> bool:
-    """Return whether a peer speaks this node's own protocol. Asked only of those that are connected."""
+    """Return whether a connected peer speaks this node's own protocol."""
     return w[ALL_NATIVE] or flags(w)[slot, 0] & NATIVE != 0
 
 
 @kernel
 def place_for(w: World, node: int, peer: int) -> int:
-    """Return the first slot whose peer is not below this one."""
+    """Return the first slot whose peer has no lower number than this one; there it would be inserted."""
     numbers = peers(w)
     low = first_slot(w, node)
     high = end_slot(w, node)
@@ -314,7 +317,7 @@ def _move_scores(w: World, start: int, goal: int) -> None:
 
 @inlined
 def latency(w: World, a: int, b: int) -> int:
-    """`LatencyModel.base_us`."""
+    """Return the latency between two nodes (`LatencyModel.base_us`)."""
     if w[LATENCY_KIND] != UNIFORM:
         return _other_latency(w, a, b)
     draw = draw2(w, Purpose.LATENCY, min(a, b), max(a, b))
@@ -337,7 +340,7 @@ def region(w: World, node: int) -> int:
 
 @kernel
 def _log_normal(w: World, draw: Word) -> int:
-    """`sim.plan.draws.log_normal_us`; `latencies` holds the body, then the low and the high tail."""
+    """Return a log-normal latency (`sim.plan.draws.log_normal_us`). `latencies`: the body, the low and high tails."""
     table = latencies(w)
     bin_ = np.int64(draw >> np.uint64(52))
     if bin_ != 0 and bin_ != LAST_BIN:
