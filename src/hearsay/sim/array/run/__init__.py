@@ -1,1 +1,1 @@
-"""The run itself: buckets of events, memory used again, samples of state."""
+"""The run itself: buckets of events, faults, samples of state, reuse of memory."""

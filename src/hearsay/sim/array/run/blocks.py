@@ -1,6 +1,6 @@
 """The events of a part: blocks of nodes shared among threads, the nodes of a block one after the other.
 
-Memory is requested ahead: nodes lie far apart, and a wait for each would be most of the time."""
+Memory is prefetched: nodes lie far apart, and waits for memory would be most of the time."""
 
 from __future__ import annotations
 
@@ -95,10 +95,7 @@ _MOST_CELLS = 128
 
 @kernel
 def ask_what_is_known(w: World, block: int) -> None:
-    """Prefetch what nodes of a block know of messages, which for most RPCs is all that is needed.
-
-    First what a node knows of a message, which for most RPCs is all that is needed.
-    """
+    """Prefetch what the nodes of a block know of messages; most RPCs need no more."""
     events = sorted_events(w)[0]
     for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
         w0 = events[place, 0]
@@ -185,12 +182,12 @@ def _is_off_size(w: World, node: int, topic: int) -> bool:
 _FEW = 48
 _LARGE = 8192
 _KNOWN_AHEAD, _NODES_AHEAD, _NEIGHBOURS_AHEAD = 64, 32, 16
-"""How many events ahead memory is asked for."""
+"""How many events ahead memory is prefetched."""
 
 
 @kernel
 def run_share(w: World, th: int) -> None:
-    """Run the blocks of nodes that a thread owns; the first thread runs all if order is global."""
+    """Run the blocks of nodes that a thread owns; without LOOKAHEAD the first thread runs all nodes."""
     if w[NETWORK_STARTS]:
         connect_quietly(w, th)
     if w[LOOKAHEAD]:
@@ -217,10 +214,10 @@ def run_share(w: World, th: int) -> None:
 
 @kernel
 def _run_in_order(w: World) -> None:
-    """Run all nodes together, by the heap.
+    """Run all nodes together, in the order of the heap.
 
-    A dial that arrives within the part ends it; with routers that choose their neighbours, where dials are many,
-    only if there is no room for its links.
+    A dial that arrives within the part ends it. With routers that choose their neighbours dials are many, so one ends
+    the part only if there is no room for its links.
     """
     base = w[BUCKET] << w[WIDTH_BITS]
     events = sorted_events(w)[0]
@@ -313,7 +310,7 @@ def _sort(events: Any, links: Any, start: int, end: int, has_links: bool) -> Non
 
 @kernel
 def _run_nodes(w: World, th: int, line: int, start: int, end: int) -> None:
-    """Run nodes. Nearly all events are RPCs of one message, mostly duplicates, so that path has no calls."""
+    """Run nodes. Most events are duplicates of a message in an RPC of its own, so that path has no calls."""
     base = w[BUCKET] << w[WIDTH_BITS]
     plain = not (w[HAS_LINKS] or w[SERVICE] or w[SEEN_EXPIRES] or w[USES_11] or w[HAS_EPISUB])
     events = sorted_events(w)[line]

@@ -1,4 +1,4 @@
-"""One event at one node: what its kind asks for, what a node that is down does not get, and waiting to be served."""
+"""One event at one node: it is handled by its kind, dropped if the node is down, or waits until it is served."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _is_alive(w: World, link: int) -> bool:
 
 @with_overlay
 def _find_contacts(w: World, th: int, now: int, node: int, topic: int) -> int:
-    """Collect random nodes of a topic, ascending: by few draws when there are many, otherwise from all."""
+    """Collect random nodes of a topic, ascending; return their number. If draws find too few, all are sampled."""
     known = candidates(w)[th]
     state = extend(extend(draw1(w, Purpose.RENDEZVOUS, node), topic_keys(w)[topic]), np.uint64(now))
     wanted = 2 * CONTACTS
@@ -152,7 +152,7 @@ def _is_contact(w: World, node: int, other: int, topic: int) -> bool:
 
 @inlined
 def _is_no_timer(w: World, node: int, w0: int, payload: int) -> bool:
-    """Return whether a timer was moved, or is of an earlier life of the node."""
+    """Return whether an event of a timer is void: the timer was moved, or is of an earlier life of the node."""
     if has_trees(w, node):
         return is_moved(w, node, w0, payload)
     return payload != nodes32(w)[node, STARTS]

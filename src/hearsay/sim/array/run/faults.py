@@ -1,8 +1,8 @@
 """Faults: nodes that go down and come back, partitions and cut links (`sim.reference.faults`).
 
-Layout: `sides` has a line per partition with a byte per node; `cut_pairs` the pairs of all cuts, each cut's ascending
-within its line of `cut_ranges`, which also has a flag while the fault lasts; `lost_links` counts what a node lost to
-a fault."""
+Layout: `sides` has a line for each partition, with a byte for each node. A line of `cut_ranges` has the range of a
+cut's pairs in `cut_pairs`, which ascend, and a flag that is set while the fault lasts. `lost_links` counts the links
+that a node lost by a fault."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ with_links = only_with(HAS_LINKS)
 
 @kernel
 def carries_payload(w0: int, w1: int) -> bool:
-    """Return whether an event holds something in the arena."""
+    """Return whether an event holds an RPC or a question in the arena."""
     kind = (w0 >> EVENT_KIND) & 15
     if kind != EventKind.RPC_RECEIVED and kind != EventKind.MESSAGE_VALIDATED and kind != EventKind.SEND_FAILED:
         return False
@@ -130,7 +130,7 @@ def node_down(w: World, th: int, now: int, node: int, goodbye: bool) -> None:
 
 @with_links
 def _stop(w: World, th: int, now: int, node: int) -> None:
-    """Forget what a node knew."""
+    """Stop a node's router, and forget what it knew."""
     header = nodes32(w)[node]
     header[UP] = 0
     nodes64(w)[node, PENDING] = 0
@@ -151,7 +151,7 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
         lists.remove(w, node, SENDERS, -1, -1)
     forget_all(w, node)
     for place in range(cells(w).shape[1]):
-        cells(w)[node, place] &= np.uint64(MISSED)  # who was eligible stays so
+        cells(w)[node, place] &= np.uint64(MISSED)  # an eligible node remains one
         if w[HAS_SCORES]:
             records(w)[node, place, RECORD] = 0
     for head in (ANSWERS, NEWS, BACKOFFS, PROMISES, ASKED_AT):
@@ -238,7 +238,7 @@ def heal(w: World, th: int, now: int, fault: int) -> None:
 
 @with_links
 def reachable(w: World, node: int, other: int) -> bool:
-    """Return whether no fault keeps the two apart."""
+    """Return whether no fault separates two nodes."""
     table = sides(w)
     ranges = cut_ranges(w)
     for fault in range(ranges.shape[0]):

@@ -86,8 +86,8 @@ with_links = only_with(HAS_LINKS)
 def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
     """Make one of a node's first dials, where links need no memory of their own.
 
-    All dials are under way at once, and would be the most events there ever are. So only the bucket is kept in which
-    the other end learns of it.
+    All first dials are under way at once; as events they would be the most in the whole run. So only the bucket is
+    kept in which the other end learns of the dial.
     """
     target = dial_targets(w)[place]
     if w[HAS_NATTED] and natted(w)[target]:
@@ -109,7 +109,7 @@ def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
 def connect_quietly(w: World, th: int) -> None:
     """Make all connections of a thread's nodes, if no node says hello: node by node, without the queue.
 
-    Until QUIET_UNTIL nothing but these connections comes about, and they have nothing to do with each other.
+    Until QUIET_UNTIL nothing else happens, and these connections do not depend on each other.
     """
     now = w[NOW]
     for node in range(w[NODES]):
@@ -289,14 +289,13 @@ def on_dial_failed(w: World, th: int, now: int, node: int, peer: int, life: int)
 
 @with_links
 def on_disconnected(w: World, th: int, now: int, node: int, link: int) -> None:
-    """Handle the noticed loss of a link."""
     if links32(w)[link, LINK_FLAGS] & OPEN:
         close_link(w, th, now, node, link)
 
 
 @with_links
 def notice_loss(w: World, th: int, link: int, time: int) -> None:
-    """Let the source of a link that is gone notice at `time`."""
+    """Let the source of a dead link notice the loss at `time`."""
     line = links32(w)[link]
     line[LINK_FLAGS] |= DEAD
     push(w, th, time, line[LINK_SOURCE], EventKind.PEER_DISCONNECTED, line[DESTINATION], link, link)
@@ -304,7 +303,7 @@ def notice_loss(w: World, th: int, link: int, time: int) -> None:
 
 @kernel
 def is_up(w: World, link: int) -> bool:
-    """Return whether what arrives over a link is handed in: the other end is open and the line is not cut."""
+    """Return whether a node handles what arrives over a link: its own end is open and the link is not cut."""
     if not w[HAS_LINKS]:
         return True
     line = links32(w)[link]

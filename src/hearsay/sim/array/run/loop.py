@@ -1,6 +1,6 @@
-"""The run: buckets opened one after the other, nodes handled in each, and in between what concerns the whole network.
+"""The run: opens one bucket after the other, handles the nodes in each, and in between events of the whole network.
 
-A part of a bucket ends where the bucket does, or at the next thing that concerns all: a fault, an injection by the
+A part of a bucket ends where the bucket does, or at the next event of the whole network: a fault, an injection by the
 script, a sample of state, the end of a message's window. Those come first in their microsecond.
 """
 
@@ -72,7 +72,7 @@ from hearsay.sim.array.world.record import (
 from hearsay.sim.array.world.slots import lay_out_callers, lay_out_targets
 
 ADVANCE, BEGIN, SHARE, FINISH, CLOSE, COLLECT, DRAIN, CHECK = range(8)
-"""Tasks."""
+"""Tasks of `work`."""
 PLAN_NODE, PLAN_KIND, PLAN_PAYLOAD = 1, 2, 3
 """Columns of `planned`, after its time."""
 ROWS_AT_ONCE = 1 << 17
@@ -82,13 +82,13 @@ _MANY_PARTS = 2
 
 @entry
 def work(table: World, task: int, number: int) -> bool:
-    """Return all that Python asks for; one entry, because each is compiled with all that it calls.
+    """Do a task. There is one entry for all tasks, because each entry is compiled with all that it calls.
 
-    ADVANCE runs until the time `number`, or until something has to be seen to first; STATUS says why it returned.
-    With several threads, which meet after every part, BEGIN lays out the next part (PART_EVENTS says how many events
-    it has), SHARE runs the nodes of thread `number`, FINISH is called once all are done; False when something has
-    to be seen to first. COLLECT finds links that may be used again. When the run is over or was stopped, DRAIN sends
-    what waits for uplinks, CLOSE ends the windows of all messages published so far, and CHECK looks at mesh links.
+    ADVANCE runs until the time `number`, or until Python has to do something first; STATUS says what. With several
+    threads, which meet after every part, BEGIN lays out the next part, of PART_EVENTS events, SHARE runs the nodes of
+    thread `number`, and FINISH is called once all are done. They return False if Python has to do something first.
+    COLLECT finds links that may be used again. When the run is over or was stopped, DRAIN sends the RPCs that wait
+    for uplinks, CLOSE ends the windows of all messages published so far, and CHECK checks mesh links.
     """
     return _work(world(table), task, number)
 

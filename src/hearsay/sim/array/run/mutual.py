@@ -1,7 +1,7 @@
-"""The check of all nodes at the end of a run: mesh links are mutual where nothing about them is under way.
+"""The check of all nodes at the end of a run: mesh links are mutual unless a GRAFT or PRUNE is under way.
 
-It is that of `sim.checks.checker.Checker.finished`, except that nodes with scores are left out, since a graylist may
-have dropped the last GRAFT or PRUNE, and direct peers, whose GRAFT may get no answer.
+It is that of `sim.checks.checker.Checker.finished`, but leaves out nodes with scores, since a graylist may have
+dropped the last GRAFT or PRUNE, and direct peers, whose GRAFT may get no answer.
 
 Layout: `slot_marks` has a byte for a slot over which something is under way.
 """
@@ -95,7 +95,7 @@ def _note(w: World, node: int, peer: int, topic: int) -> None:
 
 @kernel
 def _settled(w: World, node: int, slot: int) -> int:
-    """Return the slot of the other end of a connection over which nothing is under way; -1 if there is none."""
+    """Return the other end's slot of a connection with nothing under way; -1 for others, and for those left out."""
     peer = peers(w)[slot]
     if not flags(w)[slot, 0] & CONNECTED or slot_marks(w)[slot] or not nodes32(w)[peer, UP]:
         return -1

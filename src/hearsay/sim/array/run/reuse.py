@@ -73,7 +73,7 @@ with_links = only_with(HAS_LINKS)
 
 @kernel
 def admit(w: World, end: int) -> bool:
-    """Give columns to the messages that are published before `end`; False when there are not enough."""
+    """Give columns to the messages that are published before `end`; return False if there are too few columns."""
     while w[NEWEST] < w[MESSAGES] and messages(w)[w[NEWEST], PUBLISHED] < end:
         if w[RECYCLES] and 2 * (w[NEWEST] - w[FIRST_MESSAGE]) >= w[COLUMNS] and w[NOW] >= w[LOOKED] + _LOOK_EVERY:
             _recycle(w)
@@ -96,7 +96,7 @@ def admit(w: World, end: int) -> bool:
 
 @kernel
 def _recycle(w: World) -> None:
-    """Forget messages that all nodes have forgotten, and that no node saw again while copies were under way."""
+    """Free the columns of messages that all nodes forgot, and that no node saw again while copies were under way."""
     w[LOOKED] = w[NOW]
     if w[NOW] > w[DEAD_SURE]:
         first = w[FIRST_MESSAGE]

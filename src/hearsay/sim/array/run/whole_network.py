@@ -174,7 +174,7 @@ TIME, TYPE, FIRST_NUMBER, SECOND_NUMBER = range(4)
 """Columns of `schedule`."""
 START_ALL, NODE_DOWN, NODE_UP, CUT_LINKS, HEAL_LINKS, SAMPLE_STATE, SAMPLE_SCORES, INJECT = range(8)
 _DIALS_AHEAD = 16
-"""How many dials ahead memory is asked for."""
+"""How many dials ahead memory is prefetched."""
 _NEVER = 1 << 62
 
 
@@ -191,7 +191,7 @@ def next_close(w: World) -> int:
 
 @kernel
 def run_what_is_due(w: World) -> bool:
-    """Return what is due now; False when there is no room for it yet."""
+    """Handle all that is due now; return False if it needs more room first."""
     if next_close(w) == w[NOW]:
         close_windows(w, False)
     while w[STATUS] == OK and next_due(w) == w[NOW]:
@@ -260,7 +260,7 @@ def sample_all_scores(w: World) -> None:
 
 @kernel
 def _start_all(w: World, now: int) -> None:
-    """Start the nodes that are up at first, then their connections."""
+    """Start the nodes that are up at first, then make their connections."""
     for node in range(w[NODES]):
         if nodes32(w)[node, UP] == 0:
             continue
@@ -313,7 +313,7 @@ def _inject(w: World, th: int, now: int, message: int) -> None:
 
 @kernel
 def close_windows(w: World, ends: bool) -> None:
-    """Count eligible nodes of messages whose window ends now or, when the run ends, of all open ones."""
+    """Count the eligible nodes of each message whose window is over; when the run `ends`, of all published ones."""
     while w[CLOSED_UP_TO] < w[MESSAGES]:
         message = w[CLOSED_UP_TO]
         info = messages(w)[message]

@@ -34,7 +34,7 @@ from hearsay.sim.reference.connections import MAX_DIALS
 
 ARRIVES, DIALLER, _NUMBER, TARGET, DIALLED, LIFE = range(6)
 BY_ROUTER = 1 << 32
-"""In the payload of PEER_CONNECTED: it ends a dial of the node, whose life stands below."""
+"""Bit of the payload of PEER_CONNECTED: the event ends a dial of the node's router; below are the STARTS of then."""
 _NEVER = 1 << 62
 
 with_dials = only_with(HAS_DIALS)
@@ -62,13 +62,13 @@ def dial_for_router(w: World, th: int, now: int, node: int, target: int) -> None
 
 @kernel
 def next_arrival(w: World) -> int:
-    """Return when the next dial arrives."""
+    """Return when the next dial arrives, a time beyond every run if there is none."""
     return arrivals(w)[0, ARRIVES] if w[HAS_DIALS] and w[ARRIVALS] else _NEVER
 
 
 @with_dials
 def collect_dials(w: World) -> None:
-    """Move new dials to the heap; a node's stay in their order."""
+    """Move new dials to the heap; those of a node keep their order."""
     heap = arrivals(w)
     for th in range(w[THREADS]):
         for made in range(control(w)[th, DIALS]):

@@ -1,7 +1,7 @@
-"""The outbox of the router at work: what it wants to send, packed at the end of the call (`core.shell.outbox`).
+"""The outbox of the present call: what the router sends, packed at the end of the call (`core.shell.outbox`).
 
-Most calls send one message, or one topic's gossip, to a few neighbours; then `outbox` is a list of slots and
-`control` says what goes there (OUT_MODE). Anything else is an entry per part.
+Most calls send one message, or one topic's gossip, to a few neighbours; then `outbox` is in the short form, a list of
+slots, and `control` has the part (OUT_MODE). Otherwise it has an entry for each part.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ from hearsay.sim.array.world.queue import GOSSIP_SPAN
 from hearsay.sim.array.world.record import sending
 
 EMPTY, ONE_MESSAGE, ONE_IHAVE, MIXED, ONE_ANNOUNCEMENT = range(5)
+"""Values of OUT_MODE; MIXED is an entry for each part."""
 part_of_12 = only_with(USES_12)
 part_of_episub = only_with(HAS_EPISUB)
 
@@ -101,7 +102,7 @@ def _put(w: World, th: int, slot: int, key: int, value: int, ids: int) -> None:
 
 @kernel
 def _mix_in(w: World, th: int) -> None:
-    """Give up the short form."""
+    """Turn the short form into entries."""
     line = control(w)[th]
     mode = line[OUT_MODE]
     if mode == MIXED:
@@ -129,7 +130,7 @@ def _message_key(w: World, message: int) -> int:
 
 @kernel
 def begin_message(w: World, th: int, message: int, via: int) -> bool:
-    """Return whether the short form will do for a message; call it before slots are named."""
+    """Return whether the short form is enough for a message; to be called before `put_message`."""
     line = control(w)[th]
     if line[OUT_COUNT]:
         _mix_in(w, th)
@@ -161,7 +162,7 @@ def forward_one(w: World, th: int, slot: int, message: int, via: int, came_from:
 
 @kernel
 def begin_ihave(w: World, th: int, topic: int, ids: int, count: int) -> bool:
-    """Return whether the short form will do for one topic's gossip, with its ids in `scratch`."""
+    """Return whether the short form is enough for one topic's gossip, with its ids in `scratch`."""
     line = control(w)[th]
     if line[OUT_COUNT]:
         _mix_in(w, th)
@@ -185,7 +186,7 @@ def put_ihave(w: World, th: int, slot: int, topic: int, ids: int, count: int, sh
 
 @part_of_episub
 def begin_announcement(w: World, th: int, topic: int, ids: int, count: int) -> bool:
-    """Return whether the short form will do for an IHAVE of episub, with its announcements in `scratch`."""
+    """Return whether the short form is enough for an IHAVE of episub, with its announcements in `scratch`."""
     is_short = begin_ihave(w, th, topic, ids, count)
     if is_short:
         control(w)[th, OUT_MODE] = ONE_ANNOUNCEMENT
@@ -223,7 +224,7 @@ def put_graft(w: World, th: int, slot: int, topic: int) -> None:
 
 @kernel
 def put_prune(w: World, th: int, slot: int, topic: int, extras: int) -> None:
-    """Send a PRUNE; `extras` is its content in addition to the topic, see `prune_extras`; 0 for none."""
+    """Send a PRUNE; `extras` is its content except the topic, see `prune_extras`; 0 for none."""
     _put(w, th, slot, MESH_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, PRUNE, extras)
 
 
@@ -257,7 +258,7 @@ def clear_prune_peers(w: World, th: int, slot: int) -> None:
 
 @kernel
 def is_addressed(w: World, th: int, slot: int) -> bool:
-    """Return whether something goes to this neighbour already."""
+    """Return whether the outbox has a part for this neighbour."""
     entries = outbox(w)[th]
     for place in range(control(w)[th, OUT_COUNT]):
         if entries[place, SLOT] == slot:
@@ -267,7 +268,7 @@ def is_addressed(w: World, th: int, slot: int) -> bool:
 
 @kernel
 def flush(w: World, th: int, now: int, node: int) -> None:
-    """Send everything."""
+    """Send all parts in the outbox."""
     line = control(w)[th]
     if line[URGENT]:
         _flush_urgent(w, th, now, node)
@@ -363,7 +364,7 @@ def _flush_urgent(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def _is_short(w: World, th: int, ids: int, count: int) -> bool:
-    """Return whether gossip fits into the queue."""
+    """Return whether an IHAVE fits into the two words of an event."""
     known = scratch(w)[th]
     return not w[HAS_LINKS] and known[ids + count - 1] - known[ids] <= GOSSIP_SPAN
 

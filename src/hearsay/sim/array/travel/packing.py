@@ -96,7 +96,7 @@ def send_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
 
 @inlined
 def _is_plain_message(w: World, node: int, entries: Any, place: int) -> bool:
-    """Return whether a part is a message that fits into the queue."""
+    """Return whether a part is a message that fits into the two words of an event."""
     if entries[place, KEY] >> CLASS_SHIFT != MESSAGE_CLASS:
         return False
     return is_counted_alike(w, node, entries[place, KEY] & ID_MASK, entries[place, VALUE])
@@ -230,7 +230,6 @@ def _write_part(w: World, th: int, node: int, rpc: int, index: int, at: int, pla
 
 @kernel
 def _send_part(w: World, th: int, now: int, node: int, slot: int, place: int, following: int) -> None:
-    """Send a part as an RPC of its own."""
     rpc = allocate(w, th, HEADER + PART + _words_behind(w, outbox(w)[th], place, following))
     arena(w)[rpc] = 1
     _write_part(w, th, node, rpc, 0, HEADER + PART, place, following)

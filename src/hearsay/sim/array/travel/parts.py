@@ -78,9 +78,9 @@ ID_MASK = (1 << 29) - 1
 SUBSCRIPTION_CLASS, MESSAGE_CLASS = range(2)
 IHAVE_CLASS, IWANT_CLASS, MESH_CLASS = (2 + CONTROL.index(kind) for kind in (IHAVE, IWANT, MESH_CONTROL[0]))
 TREE_CLASS = 2 + len(CONTROL)
-"""Parts of episub, whose key has their order in place of the topic, and the topic in place of the message."""
+"""Parts of episub. Their keys have the parts' order in place of the topic, and the topic in place of a message."""
 _TREE_KIND = 8
-"""Bits for the kind of a part of episub; above them stands how many ids it has."""
+"""Bits for the kind of a part of episub in its value; above them is the number of its ids."""
 
 
 @kernel
@@ -161,27 +161,27 @@ def tree_ids(value: int) -> int:
 
 
 _OTHERS = 10
-"""Bits for how many others a PRUNE names."""
+"""Bits of the number of peers that a PRUNE names; then comes the backoff in seconds."""
 _NAMES = 40
-"""From this bit on stands where their names begin."""
+"""From this bit on stands the place of their names in `names`."""
 _SECONDS = (1 << (_NAMES - _OTHERS)) - 1
 
 
 @kernel
 def hops_from(w: World, node: int, message: int) -> Any:
-    """Return how far a copy will have come that the node sends."""
+    """Return the hops from the publisher of a copy that the node sends, when it arrives."""
     return np.int64(cells(w)[node, column(w, message)] >> np.uint64(HOPS)) + 1
 
 
 @kernel
 def hops_named(w: World, node: int, message: int) -> int:
-    """Return the hops that the node's copy of a message names in a tree, which its router counts."""
+    """Return the hops that a copy of the node names in a tree: its router's hops, plus one."""
     return (kept32(w)[node, column(w, message), KEPT_HOPS] >> 1) + 1
 
 
 @kernel
 def is_counted_alike(w: World, node: int, message: int, via: int) -> bool:
-    """Return whether a copy names no hops, or those from the publisher. A copy in the queue has one number only."""
+    """Return whether a copy names no hops, or those from the publisher: an event has room for one number of hops."""
     if not w[HAS_EPISUB] or not names_hops(via):
         return True
     return hops_named(w, node, message) == hops_from(w, node, message)
@@ -210,7 +210,7 @@ def others_named(extras: int) -> int:
 
 @inlined
 def prune_words(w: World, extras: int) -> int:
-    """Return how many words the content of a PRUNE except its topic takes."""
+    """Return the number of words of a PRUNE's content except its topic."""
     return 0 if extras == 0 else 1 + (others_named(extras) if w[HAS_DIALS] else 0)
 
 
@@ -338,7 +338,7 @@ def mesh_control_bytes(w: World, topic: int, kind: int, extras: int) -> int:
 
 @kernel
 def size_alone(control_part: int) -> int:
-    """Return the bytes of an RPC that is one part of control, as `frame` counts them."""
+    """Return the bytes of an RPC that is one control part, as `frame` counts them."""
     return framed_size(rpc_size_of_parts(0, True, control_part))
 
 

@@ -41,12 +41,12 @@ from hearsay.sim.array.world.slots import latency
 def send_message(w: World, th: int, now: int, node: int, slot: int, part: Part) -> None:
     """Send one message alone; its hops are those of the copy when it arrives."""
     size = send_copy(w, th, now, node, slot, part, sending(w, now, node, part))
-    bytes_out(w)[node] += size  # sending counts bytes too
+    bytes_out(w)[node] += size  # `send_copy` changes it, too, so its result cannot be added in one statement
 
 
 @inlined
 def send_copy(w: World, th: int, now: int, node: int, slot: int, part: Part, common: Hash) -> int:
-    """Send one of a message's copies; return the bytes that were sent."""
+    """Send one of a message's copies; return the bytes that the caller has to count."""
     if w[HAS_LINKS] or part.hops > MAX_INLINE_HOPS:
         return _send_over_link(w, th, now, node, slot, part, common)
     peer = peers(w)[slot]
@@ -83,7 +83,7 @@ def _send_over_link(w: World, th: int, now: int, node: int, slot: int, part: Par
 
 @kernel
 def _alone(w: World, th: int, part: Part) -> int:
-    """Return an RPC in the arena with one message."""
+    """Return an RPC in the arena with one message, which is held once."""
     rpc = allocate(w, th, HEADER + PART + 1)
     arena(w)[rpc] = 1
     write_part(w, rpc, 0, part, HEADER + PART if names_hops(part.via) else 0)

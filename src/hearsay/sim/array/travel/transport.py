@@ -1,11 +1,11 @@
 """How RPCs travel (`sim.reference.transport`): latency, jitter, loss, uplinks, first in first out on every link.
 
-A copy that will surely be a duplicate, because its receiver has seen the message already, changes nothing: it is
-counted here and does not travel. That holds for nearly all gossip and for two of five messages. A look at what the
-receiver knows waits for memory, so copies stay here for a while after that memory was requested.
+A copy that is surely a duplicate, because its receiver has seen the message already, changes nothing: it is counted
+here and does not travel. That holds for nearly all gossip and for two of five messages. The receiver's knowledge is
+slow to read, so copies wait here for a while after it was prefetched.
 
-Layout: `leaving` is a ring per thread, of lines of time, word 0 of the queue without its time, and word 1. When it is
-full the older half leaves. Everything that goes over a connection goes through the ring, so it stays in order."""
+Layout: `leaving` is a ring for each thread. A line has the time, word 0 of the event without its time, and word 1.
+When the ring is full the older half leaves. All RPCs go through the ring, so each connection keeps its order."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def all_depart(w: World) -> None:
 
 @kernel
 def _depart(w: World, th: int, count: int) -> None:
-    """Let copies leave. There is no branch on whether a copy travels, which is random."""
+    """Let copies leave. There is no branch on whether a copy travels, because it would be predicted badly."""
     line = control(w)[th]
     first = line[LEAVING_FIRST]
     line[LEAVING_FIRST] = first + count
@@ -148,7 +148,7 @@ MAX_INLINE_HOPS = 255
 
 @inlined
 def link_to(w: World, slot: int) -> int:
-    """Return the link that an RPC to this peer takes. In a world without links it is the slot."""
+    """Return the link for an RPC to this peer; the slot, if links need no memory."""
     if not w[HAS_LINKS]:
         return slot
     link = links_of(w)[slot]
@@ -160,7 +160,7 @@ def link_to(w: World, slot: int) -> int:
 
 @kernel
 def ask_for_links(w: World, th: int, copies: int) -> None:
-    """Ask for the memory of the links that a call's copies take."""
+    """Prefetch the links that a call's copies take."""
     entries = outbox(w)[th]
     for place in range(copies):
         touch_links32(w, links_of(w)[entries[place, 0]] * LINK32)
@@ -177,13 +177,13 @@ def has_room(w: World, node: int, size: int, now: int) -> bool:
 
 @kernel
 def time_to_leave(w: World, size: int) -> int:
-    """Return how long an RPC of this size takes to leave."""
+    """Return the microseconds that an RPC of this size takes to leave."""
     return -(-size * 8_000_000 // w[UPLINK])
 
 
 @kernel
 def leaves_at(w: World, node: int, size: int, now: int) -> int:
-    """Return when an RPC has left that leaves after all others."""
+    """Return when an RPC has left the uplink, behind all others."""
     if not w[UPLINK]:
         return now
     leaves = max(nodes64(w)[node, UPLINK_FREE], now) + time_to_leave(w, size)
@@ -193,7 +193,7 @@ def leaves_at(w: World, node: int, size: int, now: int) -> int:
 
 @kernel
 def arrival_of(w: World, node: int, peer: int, sequence: int, leaves: int, last_arrival: int) -> int:
-    """Return when an RPC arrives that leaves then, not before an earlier one."""
+    """Return when an RPC that leaves at `leaves` arrives; not before the last arrival on its link."""
     arrival = leaves + latency(w, node, peer)
     if w[HAS_JITTER]:
         arrival = max(leaves + 1, arrival + _jitter(w, node, peer, sequence))
@@ -202,7 +202,7 @@ def arrival_of(w: World, node: int, peer: int, sequence: int, leaves: int, last_
 
 @kernel
 def arrives_at(w: World, node: int, peer: int, link: int, sequence: int, leaves: int) -> int:
-    """Return when an RPC arrives over a link that leaves then; later ones do not arrive before."""
+    """Return when an RPC that leaves at `leaves` arrives over a link, and note it as the last arrival."""
     if not w[HAS_JITTER] and not w[UPLINK]:
         return leaves + latency(w, node, peer)
     times = links64(w)[link]
@@ -212,7 +212,7 @@ def arrives_at(w: World, node: int, peer: int, link: int, sequence: int, leaves:
 
 @kernel
 def next_sequence(w: World, link: int) -> int:
-    """Number the RPCs of a link, where something is drawn for each."""
+    """Return the number of the next RPC of a link; 0 in runs that draw nothing for each RPC."""
     if not (w[HAS_LOSS] or w[HAS_JITTER]):
         return 0
     sequence = links32(w)[link, SEQUENCE]
@@ -233,7 +233,7 @@ def _jitter(w: World, source: int, destination: int, sequence: int) -> int:
 
 @kernel
 def round_trip(w: World, node: int, peer: int, now: int, base: int) -> int:
-    """Return how long a ping takes that is sent now."""
+    """Return the round-trip time of a ping that is sent now, in microseconds."""
     if not w[HAS_JITTER]:
         return 2 * base
     return max(2, 2 * base + _jitter(w, node, peer, now) + _jitter(w, peer, node, now))
@@ -254,7 +254,7 @@ def _lossy(w: World, kind: int) -> bool:
 
 @kernel
 def lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arrival: int) -> int:
-    """Return the RPC without the parts that are lost: itself, a copy, or -1 for nothing."""
+    """Return an RPC without its lost parts: itself, a copy, or -1 if all are lost."""
     parts = arena(w)[rpc]
     lost = 0
     words = HEADER
@@ -284,7 +284,7 @@ def lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arriv
 def let_go(
     w: World, th: int, sent_at: int, arrival: int, link: int, node: int, peer: int, rpc: int, sequence: int
 ) -> None:  # fmt: skip
-    """Record an RPC that is sent, and let it travel, or what is not lost of it."""
+    """Record an RPC that is sent, and let its parts travel that are not lost."""
     bytes_out(w)[node] += rpc_bytes(w, rpc)
     for index in range(arena(w)[rpc]):
         part = part_at(w, rpc, index)

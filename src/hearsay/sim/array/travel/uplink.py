@@ -2,9 +2,9 @@
 
 Only routers with IDONTWANT have one. For all others the time at which an RPC leaves is known when it is sent.
 
-Layout: a node gets an uplink when it starts, a piece of the arena, because what waits outlasts its router: until when
-it is busy, the first and the last RPC that waits, whether an event is due then, and an earlier uplink. An RPC that
-waits has a piece of the arena too, which names the next one.
+Layout: a node gets an uplink when it starts. It lies in the arena, because waiting RPCs outlast the router: until
+when it is busy, the first and the last waiting RPC, whether an event is queued for then, and an earlier uplink. A
+waiting RPC has words in the arena, too, which name the next one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from hearsay.sim.array.world.record import dropped
 from hearsay.sim.array.world.slots import parameter
 
 NEXT_LEAVES = len(EventKind) + 1
-"""The kind of an event at which an RPC has left, and the next one follows."""
+"""The kind of an event at which an uplink is free and sends the next RPC."""
 _BUSY_UNTIL, _FIRST, _LAST, _IS_DUE, _EARLIER = range(5)
 _NEXT, _LINK, _RPC, _SEQUENCE, _REQUESTED, _TAKES, _URGENT = range(7)
 _NONE = -1
@@ -81,7 +81,7 @@ def has_queue(w: World, node: int) -> bool:
 
 @with_queues
 def start_uplink(w: World, th: int, now: int, node: int) -> None:
-    """Give a node that starts an empty uplink, besides earlier ones where something waits."""
+    """Give a node that starts an empty uplink; earlier ones stay while RPCs wait there."""
     earlier = more64(w)[node, UPLINK_AT]
     while earlier != _NONE and not words_at(w, earlier)[_IS_DUE]:
         release(w, th, earlier)
@@ -99,7 +99,7 @@ def start_uplink(w: World, th: int, now: int, node: int) -> None:
 
 @with_queues
 def queue_up(w: World, th: int, now: int, node: int, link: int, rpc: int, sequence: int) -> None:
-    """Queue an RPC for the uplink; IDONTWANT overtakes all but IDONTWANT."""
+    """Queue an RPC for the uplink; IDONTWANT overtakes all except other IDONTWANTs."""
     at = allocate(w, th, 7)
     hold(w, th, at)
     hold(w, th, rpc)
@@ -130,7 +130,7 @@ def queue_up(w: World, th: int, now: int, node: int, link: int, rpc: int, sequen
 
 @with_queues
 def _insert(w: World, place: int, before: int, at: int) -> None:
-    """Put an RPC into the queue of an uplink, behind another RPC or first."""
+    """Put an RPC into the queue of an uplink, behind the RPC `before`, or first if that is _NONE."""
     uplink = words_at(w, place)
     following = words_at(w, before)[_NEXT] if before != _NONE else uplink[_FIRST]
     words_at(w, at)[_NEXT] = following
@@ -151,7 +151,7 @@ def _send_next_when_free(w: World, th: int, node: int, at: int) -> None:
 
 @with_queues
 def uplink_is_free(w: World, th: int, now: int, node: int, at: int) -> None:
-    """Send the next RPC, as one has left."""
+    """Send the next RPC, because one has left."""
     uplink = words_at(w, at)
     uplink[_IS_DUE] = 0
     if uplink[_FIRST] != _NONE:
@@ -181,7 +181,7 @@ def _send_next(w: World, th: int, at: int, now: int) -> None:
 
 @with_queues
 def all_leave(w: World, th: int, node: int) -> None:
-    """Send all that waits, at the end of a run."""
+    """Send all waiting RPCs at the end of a run."""
     at = more64(w)[node, UPLINK_AT]
     while at != _NONE:
         while words_at(w, at)[_FIRST] != _NONE:
@@ -191,7 +191,7 @@ def all_leave(w: World, th: int, node: int) -> None:
 
 @with_queues
 def mark_links(w: World, node: int) -> None:
-    """Mark the links of what waits."""
+    """Mark the links that waiting RPCs name."""
     at = more64(w)[node, UPLINK_AT]
     while at != _NONE:
         waiting = words_at(w, at)[_FIRST]
@@ -203,7 +203,7 @@ def mark_links(w: World, node: int) -> None:
 
 @with_queues
 def last_arrival(w: World, node: int, link: int) -> int:
-    """Return the last arrival of all RPCs sent on a link, waiting ones included."""
+    """Return the last arrival of the RPCs sent on a link, waiting ones included."""
     last = links64(w)[link, LAST_ARRIVAL]
     uplink = words_at(w, more64(w)[node, UPLINK_AT])
     leaves = uplink[_BUSY_UNTIL]
@@ -294,7 +294,7 @@ def _is_copy(part: Any, message: int) -> bool:
 
 @with_queues
 def _take_out_of_frame(w: World, part: Any) -> None:
-    """Take the bytes of the framing from a first part; in front of a message there are messages and subscriptions."""
+    """Remove the bytes of the framing from the first part of an RPC, which is a message or a subscription."""
     if part[PART_KIND] == PUBLISH:
         part[PART_BYTES] = messages(w)[part[PART_MESSAGE], MESSAGE_PART_BYTES]
     else:
