@@ -1,1 +1,1 @@
-"""The rules of routers as kernels: the only room that changes when a rule does."""
+"""The rules of routers as kernels, except episub's: the only folder that changes with a rule."""

@@ -1,4 +1,4 @@
-"""One call of a router: what the event causes, and at the end everything that is to be sent (`Router.handle`)."""
+"""Calls of a router: each handles an event, and at its end sends all that is in the outbox (`Router.handle`)."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ def _beat(w: World, th: int, now: int, node: int) -> int:
         forget_old_unwanted(w, node, tick)
     if skips_senders(w, node):
         forget_old_senders(w, node)
-    due = now  # a timer fires when it is due, unless the node was busy or it is that of another thing
+    due = now  # a timer for heartbeats alone fires when one is due, unless the event waits for service
     if w[SERVICE] or w[HAS_SCORES] or w[HAS_GATER]:
         due = nodes64(w)[node, DUE]
     due = next_heartbeat(due, parameter(w, node, INTERVAL), now)
@@ -330,7 +330,7 @@ def _beat(w: World, th: int, now: int, node: int) -> int:
 @kernel
 def call_connected(w: World, th: int, now: int, node: int, slot: int) -> None:
     if w[HAS_RATINGS] and has_scores(w, node) and is_rated(w, node, peers(w)[slot]):
-        counts(w)[th, EVENTS] += 1  # the application rates it first
+        counts(w)[th, EVENTS] += 1  # before, the application rates the peer
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         note_connection(w, th, now, node, peers(w)[slot], int(has_dialled(w, node, slot)))
@@ -419,7 +419,7 @@ def call_message(w: World, th: int, now: int, node: int, sender: int, message: i
 
 @kernel
 def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int, others: int) -> None:
-    """Handle an RPC that is one IHAVE."""
+    """Handle an RPC that is one IHAVE; `others` has a bit for each message after the first."""
     counts(w)[th, EVENTS] += 1
     ids = scratch(w)[th]
     ids[0] = first
@@ -452,7 +452,7 @@ _ADMITS_IHAVE, _ADMITS_IWANT = 1, 2
 
 @kernel
 def _admits_gossip(w: World, th: int, now: int, node: int, sender: int, announced: int, requested: int) -> int:
-    """Return whether the IHAVEs and the IWANTs of an RPC are handled, by the number of their ids."""
+    """Return whether the IHAVEs and the IWANTs of an RPC are handled, as bits; report the ids that are not."""
     if w[HAS_DIRECT] and is_direct(w, node, find_slot(w, node, sender)):
         return _ADMITS_IHAVE | _ADMITS_IWANT
     if has_scores(w, node) and not trusts_gossip_of(w, now, node, find_slot(w, node, sender)):
@@ -516,7 +516,7 @@ def call_unwanted(w: World, th: int, now: int, node: int, sender: int, message: 
 
 @kernel
 def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> None:
-    """Handle any other RPC (SHELL-3, SHELL-8)."""
+    """Handle an RPC that lies in the arena (SHELL-3, SHELL-8)."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         note_rpc(w, th, now, node, EventKind.RPC_RECEIVED, sender, rpc)
@@ -560,13 +560,13 @@ def _drop_messages_and_control(
 
 @inlined
 def _is_filtered(w: World, node: int, topic: int) -> bool:
-    """Return whether a router takes no part in a topic (SHELL-8)."""
+    """Return whether a router ignores subscriptions to a topic (SHELL-8)."""
     return w[HAS_FILTERS] != 0 and parameter(w, node, FILTERS) != 0 and not allowed(w)[router(w, node), topic]
 
 
 @kernel
 def _filter(w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int) -> int:
-    """Report subscriptions to topics that a router takes no part in; return how many (SHELL-8).
+    """Report the subscriptions of an RPC that a router ignores; return how many (SHELL-8).
 
     An RPC of a router names a topic once, so no SUBSCRIBE and UNSUBSCRIBE cancel out.
     """
@@ -600,7 +600,7 @@ def _receive_subscriptions(w: World, th: int, now: int, node: int, slot: int, rp
 
 @kernel
 def _receive_messages(w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int) -> None:
-    """Rules: SHELL-6."""
+    """Handle the messages of an RPC, up to a limit (SHELL-6)."""
     count = _count(w, rpc, parts, PUBLISH)
     if w[HAS_GATER] and count and is_gated(w, now, node, sender):
         ignored(w, th, now, node, sender, PUBLISH, count, Reason.GATED)
@@ -740,7 +740,7 @@ def _receive_unwanted(w: World, th: int, now: int, node: int, slot: int, rpc: in
 
 @kernel
 def _ids(w: World, rpc: int, first: int, end: int, kind: int) -> int:
-    """Return the number of ids in the parts of a kind."""
+    """Return the number of ids in the parts of one kind."""
     count = 0
     for index in range(first, end):
         part = words_at(w, part_place(rpc, index))

@@ -27,7 +27,7 @@ with_direct = only_with(HAS_DIRECT)
 
 @inlined
 def is_direct(w: World, node: int, slot: int) -> bool:
-    """Return whether scores do not concern a neighbour (STANDING-1)."""
+    """Return whether a neighbour is a direct peer, to which scores do not apply (STANDING-1)."""
     return w[HAS_DIRECT] != 0 and _is_direct(w, node, slot)
 
 

@@ -36,9 +36,9 @@ from hearsay.sim.array.world.slots import is_connected, parameter
 from hearsay.trace.language.event_rows import dial_row
 
 WITHOUT_NAMES = -3
-"""In place of the tick, or of LEAVING or REFUSING, with which a PRUNE's names are drawn."""
+"""The occasion of a PRUNE that names no peers. Others are the tick, LEAVING or REFUSING, and part of the draw."""
 _TRUST_READ, _TRUSTED = 8, 16
-"""Bits of WELCOMES: whether the sender's score permits dials is read once for all PRUNEs of an RPC."""
+"""Bits of WELCOMES: whether the sender's score permits dials; it is read once for all PRUNEs of an RPC."""
 
 
 @with_dials
@@ -63,7 +63,7 @@ def choose_names(
 
 @with_dials
 def _keep_some(w: World, th: int, state: Word, size: int, count: int) -> None:
-    """`core.shell.randomness.sample` of the names behind those that were chosen."""
+    """Keep a sample of the names behind those that were chosen (`core.shell.randomness.sample`)."""
     if count >= size or w[STATUS] == OUTBOX_FULL:
         return
     first = control(w)[th, NAMES]

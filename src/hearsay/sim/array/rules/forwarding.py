@@ -192,7 +192,7 @@ def _reject(w: World, th: int, now: int, node: int, sender: int, message: int, r
 
 @kernel
 def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
-    """Ask the application, which answers after its delay; the question waits in the arena."""
+    """Ask the application to validate a message. Until it answers, the question is in the arena."""
     place = allocate(w, th, HEADER + PART)
     note = words_at(w, part_place(place, 0))
     note[PART_KIND] = nodes32(w)[node, STARTS]
@@ -208,7 +208,7 @@ def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops
 
 @kernel
 def validated(w: World, th: int, now: int, node: int, place: int) -> None:
-    """Handle the application's verdict; the caller has checked that the node has not restarted (SHELL-4)."""
+    """Handle the application's verdict (SHELL-4). The caller checks that the node was not restarted."""
     note = words_at(w, part_place(place, 0))
     message = note[PART_MESSAGE]
     nodes64(w)[node, PENDING] -= 1
@@ -337,7 +337,7 @@ def may_get_published(w: World, th: int, now: int, node: int, slot: int) -> bool
 
 @kernel
 def _outside(w: World, th: int, now: int, node: int, topic: int, inside: int) -> int:
-    """Collect the peers without a flag that may get own messages and are not direct; return their number."""
+    """Collect the peers without a flag that may get own messages, except direct ones; return their number."""
     size = native_subscribers(w, th, node, topic, inside)
     if not has_scores(w, node) and not w[HAS_DIRECT]:
         return size
@@ -403,7 +403,7 @@ def _to_flagged(
 
 @kernel
 def _flood(w: World, th: int, now: int, node: int, message: int, came_from: int) -> None:
-    """Rules: FLOOD-1, FLOOD-2, JUDGE-4."""
+    """Send to subscribers that only flood (FLOOD-1, FLOOD-2, JUDGE-4)."""
     topic = messages(w)[message, TOPIC]
     table = flags(w)
     begun = False
@@ -449,7 +449,7 @@ def _spread(w: World, th: int, now: int, node: int, message: int, came_from: int
 
 @kernel
 def native_subscribers(w: World, th: int, node: int, topic: int, without: int) -> int:
-    """Collect the native peers of a topic without a flag; return their number."""
+    """Collect the native subscribers of a topic that do not have the flag `without`; return their number."""
     known = candidates(w)[th]
     table = flags(w)
     size = 0
@@ -482,7 +482,7 @@ def _top_up(w: World, th: int, now: int, node: int, message: int) -> None:
 
 @kernel
 def _to_fanout(w: World, th: int, now: int, node: int, message: int) -> None:
-    """Rules: FANOUT-1."""
+    """Send to the fan-out of a topic that is not joined (FANOUT-1)."""
     topic = messages(w)[message, TOPIC]
     members(w)[node, topic] |= FANOUT
     fanout_us(w)[node, topic] = now
@@ -502,7 +502,7 @@ def fanout_size(w: World, node: int, topic: int) -> int:
 
 @kernel
 def top_up_fanout(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Rules: FANOUT-2."""
+    """Fill the fan-out of a topic up to D (FANOUT-2)."""
     size = fanout_size(w, node, topic)
     missing = parameter(w, node, DEGREE) - size
     if missing <= 0:

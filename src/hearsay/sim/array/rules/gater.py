@@ -1,7 +1,7 @@
 """The gater, the kernels of `core.scores.gater`.
 
-Layout: the counts of an address stand in the slots of all its connected peers, alike, so one slot is enough for a
-decision. When the last of them disconnects, its slot keeps the counts, and in AWAY_UNTIL until when.
+Layout: the slots of all connected peers of an address have the same counts, so a decision reads one slot. When the
+last of them disconnects, its slot keeps the counts until AWAY_UNTIL.
 """
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ def start_gater(w: World, now: int, node: int) -> None:
 
 @gating
 def gater_due(w: World, node: int) -> int:
-    """Return when the next decay is due."""
     return int(gaters(w)[node, GATER_DUE])
 
 
@@ -91,13 +90,13 @@ def _share_address(w: World, slot: int, other: int) -> bool:
 
 @inlined
 def _end_of_sharing(w: World, node: int) -> int:
-    """Return the end of the slots that may share an address with others."""
+    """Return the end of the slots to search for peers at the same address; none if no address is shared."""
     return end_slot(w, node) if w[SHARES_ADDRESSES] else first_slot(w, node)
 
 
 @gating
 def gater_connects(w: World, node: int, slot: int) -> None:
-    """A peer connects, and finds the counts of its address (GATER-3)."""
+    """Give a peer that connects the counts of its address (GATER-3)."""
     line = gated(w)[slot]
     known = line[AWAY_UNTIL] != 0.0
     for other in range(first_slot(w, node), _end_of_sharing(w, node)):
@@ -115,7 +114,7 @@ def gater_connects(w: World, node: int, slot: int) -> None:
 
 @gating
 def gater_disconnects(w: World, now: int, node: int, slot: int) -> None:
-    """A peer disconnects; beyond a limit the address without peers that was left first is forgotten (GATER-3)."""
+    """Handle a peer that disconnects; of too many addresses without peers, forget the oldest (GATER-3)."""
     for other in range(first_slot(w, node), _end_of_sharing(w, node)):
         if _share_address(w, slot, other) and _is_connected(w, other):
             return
@@ -156,7 +155,7 @@ def decay_gater(w: World, now: int, node: int) -> None:
 
 @gating
 def _count(w: World, node: int, peer: int, field: int, amount: float) -> None:
-    """Count something of a peer's address; those of disconnected peers are not counted."""
+    """Add to a counter of a peer's address, unless the peer is disconnected."""
     slot = find_slot(w, node, peer)
     if slot < 0 or not _is_connected(w, slot):
         return
@@ -173,7 +172,7 @@ def gater_asks(w: World, node: int) -> None:
 
 @gating
 def gater_delivers(w: World, node: int, peer: int, topic: int) -> None:
-    """Count an accepted message; a topic has its weight from the first join on."""
+    """Count an accepted message; a topic has its weight from its first join on."""
     weighs = members(w)[node, topic] & COUNTED
     if peer >= 0:
         _count(w, node, peer, BROUGHT, topic_reals(w)[router(w, node), topic, GATER_WEIGHT] if weighs else 1.0)

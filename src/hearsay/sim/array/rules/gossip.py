@@ -98,7 +98,7 @@ from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_in
 
 _TOPIC_SHIFT = 29
 _OF, _BY = range(2)
-"""Ids that were requested of a peer, or by it, since the last heartbeat; counted with the news, behind the topics."""
+"""Keys in NEWS, behind the topics: ids requested of a peer, or by it, since the last heartbeat."""
 _MESSAGE = (1 << _TOPIC_SHIFT) - 1
 _NO_TOPIC = np.uint64(key_of(""))
 
@@ -189,7 +189,7 @@ def _ask(w: World, th: int, now: int, node: int, slot: int, start: int, end: int
 
 @kernel
 def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Count news of a peer: if repeated, the mesh misses messages, and the peer is grafted (GOSSIP-11)."""
+    """Count an IHAVE with new ids; after repeated ones GRAFT the peer, as the mesh misses messages (GOSSIP-11)."""
     if not is_native(w, slot) or not flags(w)[slot, topic] & SUBSCRIBED:
         return
     peer = peers(w)[slot]
@@ -201,7 +201,7 @@ def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -
 
 @kernel
 def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count: int) -> None:
-    """Rules: CACHE-2, GOSSIP-4, GOSSIP-8, GOSSIP-10."""
+    """Answer an IWANT (CACHE-2, GOSSIP-4, GOSSIP-8, GOSSIP-10)."""
     peer = peers(w)[slot]
     if parameter(w, node, ROUTER_KIND) != GOSSIPSUB:
         ignored(w, th, now, node, peer, IWANT, 1, Reason.UNSUPPORTED)
@@ -264,7 +264,7 @@ def keep_fanout(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def _leave_out_distrusted(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Rules: THRESHOLD-3."""
+    """Remove peers with low scores from a fan-out (THRESHOLD-3)."""
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if flags(w)[slot, topic] & IN_FANOUT and not may_get_published(w, th, now, node, slot):
             flags(w)[slot, topic] &= ~IN_FANOUT
@@ -324,7 +324,7 @@ def gossip(w: World, th: int, now: int, node: int, tick: int) -> None:
 def _to_gossip_targets(
     w: World, th: int, now: int, node: int, tick: int, topic: int, inside: int, ids: int, count: int
 ) -> None:  # fmt: skip
-    """Rules: GOSSIP-13."""
+    """Send the ids of one topic to random peers outside the mesh or fan-out (GOSSIP-13)."""
     excluded = inside if parameter(w, node, FILTER_FIRST) else 0
     size = native_subscribers(w, th, node, topic, excluded)
     slots = candidates(w)[th]
@@ -377,7 +377,7 @@ def _gossip_sample(
 
 @kernel
 def age(w: World, node: int, tick: int) -> None:
-    """Close the windows of a heartbeat: forget what is older than they reach (GOSSIP-7, SEEN-2)."""
+    """Forget messages that are in no window any more after a heartbeat (GOSSIP-7, SEEN-2)."""
     header = nodes32(w)[node]
     if tick < header[AGES_AT]:
         return

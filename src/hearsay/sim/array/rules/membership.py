@@ -1,7 +1,7 @@
-"""Peers and topics that come and go, and subscriptions and mesh links that did not leave (`core.shell`).
+"""Peers that connect and disconnect, topics that are joined and left, and state that is sent again (`core.shell`).
 
-Layout: a bit of a slot's flags for the topic, UNANNOUNCED or UNSENT, says that the state must be sent again; the
-node's header has the bits that any slot has."""
+Layout: a bit of a slot's flags for the topic, UNANNOUNCED or UNSENT, is set if the state must be sent again; OWED has
+the bits that any slot of the node has."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _wait_to_announce(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def say_again(w: World, th: int, now: int, node: int, what: int) -> None:
-    """Send the present state again, to peers that missed what is due and to those that get an RPC anyway.
+    """Send the present state again: to peers that missed the kinds in `what`, and to those that get an RPC anyway.
 
     Rules: SHELL-5, MESH-4.
     """
@@ -163,7 +163,7 @@ def say_again(w: World, th: int, now: int, node: int, what: int) -> None:
 
 
 ACCEPTED = -1
-"""In place of a reason."""
+"""Result in place of a reason."""
 OVER_LIMIT = int(Reason.OVER_LIMIT)
 THROTTLED = int(Reason.THROTTLED)
 NO_MEMBER = -1
@@ -216,7 +216,7 @@ def _leaves_trees(w: World, th: int, now: int, node: int, slot: int, topic: int)
 
 @kernel
 def has_dialled(w: World, node: int, slot: int) -> bool:
-    """Return whether the node's dial made the connection: of two that dial each other it is the first one's."""
+    """Return whether the node's dial made the connection; if two dial each other, the first dial does."""
     if w[HAS_LINKS]:
         return links32(w)[links_of(w)[slot], LINK_FLAGS] & OUTBOUND != 0
     flag = flags(w)[slot, 0]
@@ -225,7 +225,7 @@ def has_dialled(w: World, node: int, slot: int) -> bool:
 
 @kernel
 def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """Remove a peer from the router; the slot stays."""
+    """Remove a peer from the router; its slot remains."""
     table = flags(w)
     peer = peers(w)[slot]
     if has_gater(w, node):
@@ -312,7 +312,6 @@ def _memory_of_all(w: World, node: int) -> int:
 
 @kernel
 def join(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Join a topic."""
     members(w)[node, topic] |= JOINED
     if w[TRACKS_SINCE]:
         since_us(w)[node, topic] = now

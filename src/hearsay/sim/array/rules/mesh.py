@@ -146,7 +146,7 @@ def join_mesh(w: World, th: int, now: int, node: int, topic: int, tick: int) -> 
 
 @kernel
 def leave_mesh(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Rules: MESH-1, BACKOFF-5."""
+    """PRUNE all members when a topic is left (MESH-1, BACKOFF-5)."""
     table = flags(w)
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if table[slot, topic] & IN_MESH:
@@ -156,7 +156,10 @@ def leave_mesh(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @kernel
 def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Rules: MESH-3, GRAFT-1, GRAFT-2, GRAFT-3, GRAFT-4, GRAFT-5, GRAFT-6, GRAFT-7, GRAFT-8, BACKOFF-8."""
+    """Handle a GRAFT.
+
+    Rules: MESH-3, GRAFT-1, GRAFT-2, GRAFT-3, GRAFT-4, GRAFT-5, GRAFT-6, GRAFT-7, GRAFT-8, BACKOFF-8.
+    """
     peer = peers(w)[slot]
     flag = flags(w)[slot, topic]
     member = flag & IN_MESH != 0
@@ -221,12 +224,12 @@ def _makes_way(w: World, th: int, now: int, node: int, slot: int, topic: int) ->
 
 
 _READ, _WELCOME, _ENTERS = 1, 2, 4
-"""Bits of WELCOMES, with two of `exchange.py`: what a sender's score permits is read once for an RPC's GRAFTs."""
+"""Bits of WELCOMES, which has two more in `exchange.py`. A sender's score is read once for all GRAFTs of an RPC."""
 
 
 @kernel
 def _permissions(w: World, th: int, now: int, node: int, slot: int) -> int:
-    """Rules: GRAFT-9, THRESHOLD-1."""
+    """Return the bits of WELCOMES: what the sender's score permits (GRAFT-9, THRESHOLD-1)."""
     if not has_scores(w, node):
         return _READ | _WELCOME | _ENTERS
     line = control(w)[th]
@@ -255,7 +258,6 @@ def _is_exempt(w: World, node: int, slot: int, topic: int) -> bool:
 
 @inlined
 def is_dialled(w: World, slot: int) -> bool:
-    """Return whether this node dialled a peer."""
     return flags(w)[slot, 0] & DIALLED != 0
 
 
@@ -269,7 +271,7 @@ def _penalise_early(w: World, now: int, node: int, slot: int, topic: int) -> Non
 
 @kernel
 def _without_names(w: World, th: int, node: int, slot: int, reason: int, prune: int, welcome: int) -> int:
-    """Return the PRUNE for a GRAFT; with 1.1 no PRUNE for an RPC with a misplaced GRAFT names others."""
+    """Return the PRUNE for a GRAFT; with 1.1 a misplaced GRAFT removes the names from all PRUNEs for its RPC."""
     if not parameter(w, node, HAS_11):
         return prune
     if parameter(w, node, EXCHANGE_ALWAYS):
@@ -282,8 +284,10 @@ def _without_names(w: World, th: int, node: int, slot: int, reason: int, prune: 
 
 @kernel
 def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, place: int) -> None:
-    """Handle a PRUNE; without a time it counts as one's own backoff (BACKOFF-4). Its content except the topic is in
-    the arena; `place` is -1 if there is none."""
+    """Handle a PRUNE; without a time it sets one's own backoff (BACKOFF-4).
+
+    `place` is that of its content except the topic in the arena, -1 if there is none.
+    """
     joined = is_in(w, node, topic)
     extras = arena(w)[place] if place >= 0 else 0
     trusted = w[HAS_DIALS] != 0 and trusts_exchange_of(w, th, now, node, slot)
@@ -357,9 +361,9 @@ def _part(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff
 
 @kernel
 def _say_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, occasion: int) -> None:
-    """Send a PRUNE, with the time and, unless `occasion` is WITHOUT_NAMES, other peers, if both sides support that.
+    """Send a PRUNE (MESH-5, BACKOFF-3).
 
-    Rules: MESH-5, BACKOFF-3.
+    If both sides support that, it names the backoff, and other peers unless `occasion` is WITHOUT_NAMES.
     """
     extras = 0
     if backoff > 0 and natives(w)[router(w, node), router(w, peers(w)[slot])] >= TAKES_BACKOFFS:
@@ -377,7 +381,7 @@ def _say_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, ba
 
 @kernel
 def _others(w: World, th: int, now: int, node: int, slot: int, topic: int) -> int:
-    """Return how many others of a topic a PRUNE may name, and put them behind `names` if routers dial."""
+    """Return how many other subscribers a PRUNE may name; if routers dial, offer them to `choose_names`."""
     count = 0
     for other in range(first_slot(w, node), end_slot(w, node)):
         able = flags(w)[other, topic] & SUBSCRIBED and is_native(w, other) and other != slot
@@ -390,7 +394,7 @@ def _others(w: World, th: int, now: int, node: int, slot: int, topic: int) -> in
 
 @kernel
 def _keep_apart(w: World, now: int, node: int, topic: int, peer: int, backoff: int) -> None:
-    """Rules: BACKOFF-1, BACKOFF-6."""
+    """Set a backoff (BACKOFF-1, BACKOFF-6)."""
     until = later_end(lists.value(w, node, BACKOFFS, topic, peer, now), now, backoff)
     lists.remove(w, node, BACKOFFS, topic, peer)
     lists.add(w, node, BACKOFFS, topic, peer, until)
@@ -405,7 +409,7 @@ def _until(w: World, node: int, topic: int, peer: int) -> int:
 
 @kernel
 def _forbids_graft(w: World, now: int, node: int, topic: int, peer: int) -> bool:
-    """Rules: BACKOFF-2."""
+    """Return whether a backoff forbids an own GRAFT (BACKOFF-2)."""
     until = _until(w, node, topic, peer)
     if until >= 0 and parameter(w, node, BACKOFF_LASTS):
         return True

@@ -1,9 +1,9 @@
-"""The calls of the router of a witness, recorded so that a real router can repeat them.
+"""The calls of a witness's router, noted so that a real router can repeat them.
 
-Notes stand among the rows, before those of the call, and differ from them by their event, which is negative. A call
-is one line; an RPC has a line for each part after it, and a part a line for each of its ids. Instead of ids, a PRUNE
-has its backoff and the peers that it names. In place of a message, a connection has 1 if the node dialled. Only a run
-with witnesses has notes (`sim/witnesses.py`).
+Notes are rows with a negative event, before the rows of the call. A call is one row; an RPC has a row for each part
+after it, and a part a row for each of its ids. Instead of ids, a PRUNE has its backoff and the peers that it names.
+In place of a message, a connection has 1 if the node dialled. Only a run with witnesses has notes
+(`sim/witnesses.py`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from hearsay.sim.array.world.payload import (
 from hearsay.sim.array.world.record import CALL_NOTE, ID_NOTE, PART_NOTE, note
 
 STARTED, STOPPED = -1, -2
-"""Calls that are no events: the node came up with a new router, or went down with its own."""
+"""Calls that are no events: the node started with a new router, or went down with its own."""
 
 with_witnesses = only_with(WITNESSES)
 
@@ -64,7 +64,6 @@ def note_connection(w: World, th: int, now: int, node: int, peer: int, dialled: 
 
 @with_witnesses
 def _note_part(w: World, th: int, now: int, node: int, sender: int, part: Part) -> None:
-    """Note an RPC of one part."""
     note_call(w, th, now, node, EventKind.RPC_RECEIVED, sender, -1, -1)
     note(w, th, now, PART_NOTE, node, sender, part)
 

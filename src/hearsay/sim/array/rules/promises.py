@@ -1,4 +1,4 @@
-"""Requests and promises of peers: admission of their gossip, answers that are due (`core.mesh.standing`).
+"""Gossip of peers: whether it is admitted, and promises to answer IWANTs (`core.mesh.standing`).
 
 Layout: promises are a list of the node: message, peer, until when. The RPCs with IHAVE or IWANT of a peer since the
 last heartbeat are counted with the news, behind the topics.
@@ -75,7 +75,7 @@ TRACKS_NONE, TRACKS_ONE, TRACKS_ALL = range(3)
 """Values of TRACKED."""
 part_of_11 = only_with(USES_11)
 _IHAVES, _IWANTS = 2, 3
-"""In `NEWS`, behind the topics and what `gossip.py` counts."""
+"""Keys in NEWS, behind the topics and the keys of `gossip.py`."""
 _MOST = PromiseParameters().max_promises
 _MOST_OF_PEER = PromiseParameters().max_promises_per_peer
 
@@ -90,7 +90,7 @@ def uses_11(w: World, node: int) -> bool:
 
 @part_of_11
 def first_copy(w: World, now: int, node: int, sender: int, message: int) -> None:
-    """Count a first copy, which keeps promises (PROMISE-2)."""
+    """Count a first copy, which keeps the promises of its message (PROMISE-2)."""
     count_validation(w, now, node, message)
     if has_gater(w, node):
         gater_asks(w, node)
@@ -133,7 +133,7 @@ def rejected(w: World, now: int, node: int, sender: int, message: int, reason: i
 
 @part_of_11
 def is_gated(w: World, now: int, node: int, sender: int) -> bool:
-    """Return whether a peer's messages are kept out; if so it cannot keep its promises (PROMISE-4)."""
+    """Return whether the gater ignores a peer's messages; if so the peer's promises are void (PROMISE-4)."""
     if not has_gater(w, node) or is_direct(w, node, find_slot(w, node, sender)) or is_let_in(w, now, node, sender):
         return False
     lists.remove(w, node, PROMISES, -1, sender)
@@ -153,7 +153,7 @@ def _keep(w: World, node: int, sender: int, message: int) -> None:
 
 @part_of_11
 def control_handled(w: World, th: int, now: int, node: int, sender: int) -> None:
-    """Follow the promises of the IWANT of this call, and forget what was read for one RPC (PROMISE-1)."""
+    """Note the promises of this call's IWANT (PROMISE-1), and reset the state that lasts for one RPC."""
     if not uses_11(w, node):
         return
     line = control(w)[th]
@@ -186,7 +186,7 @@ def control_handled(w: World, th: int, now: int, node: int, sender: int) -> None
 
 @part_of_11
 def _promise(w: World, now: int, node: int, sender: int, message: int) -> None:
-    """Rules: PROMISE-5."""
+    """Note a promise, if there is room (PROMISE-5)."""
     entries = pool(w)[lists.owner(w, node)]
     place = lists.first_entry(w, node, PROMISES)
     of_peer = 0
@@ -204,7 +204,7 @@ def _promise(w: World, now: int, node: int, sender: int, message: int) -> None:
 
 @part_of_11
 def begin_heartbeat(w: World, th: int, now: int, node: int) -> None:
-    """Report and count broken promises; keep scores as they are for the heartbeat (PROMISE-3)."""
+    """Report and count broken promises (PROMISE-3); from now on the heartbeat reads each score once."""
     entries = pool(w)[lists.owner(w, node)]
     peer = -1
     while lists.first_entry(w, node, PROMISES) >= 0:
@@ -267,7 +267,7 @@ def admits_iwant(w: World, th: int, now: int, node: int, peer: int, ids: int) ->
 
 @part_of_11
 def _admits(w: World, th: int, now: int, node: int, peer: int, ids: int, kind: int, key: int, most: int) -> bool:
-    """Return whether the IHAVEs or IWANTs of an RPC are handled; drop them if not (GOSSIP-14)."""
+    """Return whether the IHAVEs or IWANTs of an RPC are handled; report them as dropped if not (GOSSIP-14)."""
     if not most:
         return True
     if rpc_is_accepted(lists.value(w, node, NEWS, w[TOPICS] + key, peer, 0), most):

@@ -1,8 +1,8 @@
 """Scores of neighbours that disconnect, the kernels of `core.scores.records.RetainedPeers`; only in runs with faults.
 
-Layout: a neighbour of a router with scores keeps its slot when it disconnects, so that the senders of a message stay
-who they are. `retained` says until when its score is kept, and in the lowest bit that nothing is held against it; it
-is 0 for connected neighbours and for those that are forgotten.
+Layout: a neighbour of a router with scores keeps its slot when it disconnects, so that the bits of `senders` keep
+their meaning. `retained` has the time until which its score is kept, doubled, plus 1 if it is blameless; it is 0 for
+connected neighbours and for those that are forgotten.
 """
 
 from __future__ import annotations
@@ -58,13 +58,12 @@ def keeps_scores(w: World, node: int) -> bool:
 
 @inlined
 def keeps_slots(w: World, node: int) -> bool:
-    """Return whether neighbours keep their slots when they disconnect."""
     return keeps_scores(w, node) or has_gater(w, node)
 
 
 @retaining
 def connects(w: World, node: int, slot: int) -> None:
-    """A neighbour connects, and may find its score as it was (RETAIN-3)."""
+    """Handle a neighbour that connects; its score may have been kept (RETAIN-3)."""
     if not retained(w)[slot] or parameter(w, node, UNTIL_RETURN):
         forget_slot(w, slot)
     retained(w)[slot] = 0
@@ -75,7 +74,7 @@ def connects(w: World, node: int, slot: int) -> None:
 
 @retaining
 def disconnects(w: World, now: int, node: int, slot: int) -> None:
-    """A neighbour disconnects, whose score may be kept (RETAIN-1, RETAIN-2, RETAIN-5)."""
+    """Handle a neighbour that disconnects; its score may be kept (RETAIN-1, RETAIN-2, RETAIN-5)."""
     positive_too = parameter(w, node, NOT_POSITIVE_ONLY) == 0
     retain = parameter(w, node, RETAIN)
     if not parts.is_kept(score_now(w, now, node, slot), positive_too, retain):
@@ -131,7 +130,7 @@ def forget_old(w: World, now: int, node: int) -> None:
 
 @retaining
 def move_senders(w: World, node: int, slot: int) -> None:
-    """Make room for a new slot among the senders of messages."""
+    """Shift the bits of `senders` after a slot was inserted."""
     place = slot - nodes32(w)[node, FIRST_SLOT]
     words = senders(w).shape[2]
     if end_slot(w, node) - first_slot(w, node) > words << 6:

@@ -1,9 +1,8 @@
 """Scores of neighbours, the kernels of `core.scores.scorer` and `core.scores.records`.
 
-Layout: counters stand by slot and topic. That a peer is a member of a mesh is the bit IN_MESH, as in the mesh itself.
-A counter of 0 is the same as none. Counters of a neighbour that is forgotten are not read, and are 0 when it returns.
-The senders of a message's copies are bits, in the order of the node's slots; a record lasts until the first decay
-after its time.
+Layout: counters stand by slot and topic; no counter and a counter of 0 are the same. Members of a mesh have IN_MESH
+set. Counters of a neighbour that is forgotten are not read, and are 0 when it returns. The senders of a message's
+copies are bits, in the order of the node's slots. A record lasts until the first decay after its end.
 """
 
 from __future__ import annotations
@@ -132,14 +131,13 @@ def _is_counted(w: World, node: int, topic: int) -> bool:
 
 @scored
 def count_topic(w: World, node: int, topic: int) -> None:
-    """Count in a topic from its first join on."""
+    """Start the counters of a topic at its first join."""
     if has_scores(w, node) and topic_times(w)[router(w, node), topic, IS_SCORED]:
         members(w)[node, topic] |= COUNTED
 
 
 @scored
 def forget_slot(w: World, slot: int) -> None:
-    """Forget all counters of a neighbour."""
     for field in range(4):
         peer_scores(w)[slot, field] = 0.0
     peer_scores(w)[slot, SCORE] = _NOT_MADE
@@ -152,7 +150,7 @@ def forget_slot(w: World, slot: int) -> None:
 
 @scored
 def neighbourhood_changes(w: World, node: int) -> None:
-    """Let all sums be made again: a neighbour has come or was forgotten, and others may be at its address."""
+    """Mark all scores as outdated: a neighbour has come or was forgotten, and others may be at its address."""
     if w[HAS_ADDRESSES]:
         for slot in range(first_slot(w, node), end_slot(w, node)):
             change(w, slot)
@@ -183,7 +181,7 @@ def begin_to_keep_scores(w: World, th: int, node: int) -> None:
 
 @scored
 def score_now(w: World, now: int, node: int, slot: int) -> float:
-    """Return the score as it is; its sum is kept until something changes (SCORE-11)."""
+    """Return the present score; the sum is kept until something changes (SCORE-11)."""
     if not has_scores(w, node):
         return 0.0
     line = peer_scores(w)[slot]
@@ -210,7 +208,7 @@ def _peer_parts(w: World, now: int, node: int, slot: int) -> tuple[float, float,
 
 @scored
 def is_graylisted(w: World, now: int, node: int, slot: int) -> bool:
-    """Rules: JUDGE-1."""
+    """Return whether a peer's RPCs are ignored (JUDGE-1)."""
     if not has_scores(w, node) or is_direct(w, node, slot):
         return False
     return parts.is_graylisted(score_now(w, now, node, slot), real(w, node, GRAYLIST_BELOW))
@@ -218,7 +216,7 @@ def is_graylisted(w: World, now: int, node: int, slot: int) -> bool:
 
 @scored
 def _sum_of_topics(w: World, now: int, node: int, slot: int) -> float:
-    """Rules: SCORE-6."""
+    """Return the capped sum of all topics (SCORE-6)."""
     summed = 0.0
     for topic in range(w[TOPICS]):
         if members(w)[node, topic] & COUNTED:
@@ -230,7 +228,7 @@ def _sum_of_topics(w: World, now: int, node: int, slot: int) -> float:
 
 @inlined
 def _topic_parts(w: World, now: int, node: int, slot: int, topic: int) -> tuple[float, float, float, float, float]:
-    """Rules: SCORE-1, SCORE-2, SCORE-3, SCORE-4, SCORE-5."""
+    """Return P1, P2, P3, P3b and P4 times their weights (SCORE-1, SCORE-2, SCORE-3, SCORE-4, SCORE-5)."""
     line = topic_scores(w)[slot, own_place(w, node, topic)]
     own = topic_reals(w)[router(w, node), topic]
     deficit = 0.0
@@ -282,7 +280,7 @@ def _part_row(w: World, th: int, now: int, event: int, node: int, slot: int, top
 
 @scored
 def _number_row(w: World, th: int, now: int, event: int, node: int, slot: int, topic: int, number: float) -> None:
-    """Record a number; a zero has no sign."""
+    """Record the bits of a number; a negative zero becomes a positive one."""
     bits: Any = np.float64(number + 0.0).view(np.int64)
     row(w, th, (now, event, -1, node, peers(w)[slot], topic, -1, -1, bits, -1, -1, -1, -1))
 
@@ -297,7 +295,7 @@ def _time_in_mesh(w: World, now: int, node: int, slot: int, topic: int) -> int:
 
 @scored
 def _is_active(w: World, now: int, node: int, slot: int, topic: int) -> bool:
-    """Rules: ACTIVE-1, ACTIVE-2."""
+    """Return whether mesh deliveries are expected (ACTIVE-1, ACTIVE-2)."""
     times = mesh_times(w)[slot, own_place(w, node, topic)]
     if parameter(w, node, TIMES_ARE_NOW) and flags(w)[slot, topic] & IN_MESH:
         return parts.is_active(now - times[GRAFTED], topic_times(w)[router(w, node), topic, ACTIVATION])
@@ -309,13 +307,13 @@ def _is_active(w: World, now: int, node: int, slot: int, topic: int) -> bool:
 
 @inlined
 def change(w: World, slot: int) -> None:
-    """Let the sum be made again."""
+    """Mark a score as outdated."""
     peer_scores(w)[slot, SCORE] = _NOT_MADE
 
 
 @scored
 def count_graft(w: World, now: int, node: int, slot: int, topic: int) -> None:
-    """Count that a peer enters the mesh."""
+    """Reset the times of a peer that enters the mesh."""
     if _is_counted(w, node, topic):
         times = mesh_times(w)[slot, own_place(w, node, topic)]
         times[GRAFTED] = now
@@ -352,7 +350,7 @@ def _count_prune(w: World, now: int, node: int, slot: int, topic: int, member: b
 
 @scored
 def go_away(w: World, now: int, node: int, slot: int, topic: int) -> None:
-    """Count that a peer disconnects whose score is kept."""
+    """Handle a peer that disconnects and whose score is kept (RETAIN-2)."""
     topic_scores(w)[slot, own_place(w, node, topic), FIRST] = 0.0
     if flags(w)[slot, topic] & IN_MESH:
         _count_prune(w, now, node, slot, topic, True)
@@ -380,7 +378,7 @@ def _hold_against(w: World, slot: int) -> None:
 
 @scored
 def penalise_slow(w: World, node: int, slot: int, amount: int) -> None:
-    """Count messages that did not leave (SCORE-10)."""
+    """Count messages that could not be sent to a peer (SCORE-10)."""
     if has_scores(w, node):
         peer_scores(w)[slot, SLOWNESS] += amount
         change(w, slot)
@@ -424,7 +422,7 @@ def _is_recorded(w: World, node: int, at: int) -> bool:
 
 @scored
 def _make_room(w: World, node: int, newest: int) -> None:
-    """Forget the oldest record if there are as many as there may be, and note when the new one came (DELIVERY-8)."""
+    """Forget the oldest record if their number is at its limit, and note the order of the new one (DELIVERY-8)."""
     order = record_serials(w)[node]
     count = 0
     oldest = -1
@@ -467,7 +465,7 @@ def count_validation(w: World, now: int, node: int, message: int) -> None:
 
 @scored
 def count_delivery(w: World, now: int, node: int, slot: int, message: int) -> None:
-    """Count an accepted message that a peer brought first, slot -1 for one's own (DELIVERY-1, DELIVERY-7)."""
+    """Count an accepted message that a peer brought first; slot -1 is an own message (DELIVERY-1, DELIVERY-7)."""
     topic = messages(w)[message, TOPIC]
     if not _is_counted(w, node, topic):
         return
@@ -551,7 +549,7 @@ def count_rejection(w: World, now: int, node: int, slot: int, message: int, reas
 
 @scored
 def decay(w: World, now: int, node: int) -> None:
-    """Let all counters decay, and times in meshes go on (COUNTER-2, RETAIN-4)."""
+    """Let all counters decay, and update the times in meshes (COUNTER-2, RETAIN-4)."""
     zero = real(w, node, ZERO)
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if not is_present(w, slot) and not parameter(w, node, DECAYS_AWAY):

@@ -84,7 +84,7 @@ def leaves_out_some(w: World, node: int) -> bool:
 
 @part_of_12
 def tell_mesh(w: World, th: int, node: int, message: int, came_from: int) -> None:
-    """Send IDONTWANT to the mesh, without the peer that sent the message (IDONTWANT-1, IDONTWANT-6)."""
+    """Send IDONTWANT to the mesh, except to the peer that sent the message (IDONTWANT-1, IDONTWANT-6)."""
     info = messages(w)[message]
     topic = info[TOPIC]
     if not is_in(w, node, topic) or not is_worth_telling(info[DATA_BYTES], parameter(w, node, TELL_FROM)):
@@ -102,7 +102,7 @@ def _takes_idontwant(w: World, node: int, peer: int) -> bool:
 
 @part_of_12
 def accepted_of(w: World, th: int, now: int, node: int, slot: int, count: int) -> int:
-    """Return how many ids count of an RPC with IDONTWANT; drop the others (IDONTWANT-2, SHELL-7)."""
+    """Return how many ids of an IDONTWANT are accepted; report the others as dropped (IDONTWANT-2, SHELL-7)."""
     reason = Reason.OVER_LIMIT
     accepted = 0
     if not uses_idontwant(w, node):
@@ -174,7 +174,6 @@ def _clear_bit(w: World, node: int, slot: int, message: int) -> None:
 
 @part_of_12
 def is_unwanted(w: World, node: int, slot: int, message: int) -> bool:
-    """Return whether a neighbour does not want a message."""
     port = slot - nodes32(w)[node, FIRST_SLOT]
     if message >= w[FIRST_MESSAGE] and port >> 6 < unwanted(w).shape[2]:
         word = unwanted(w)[node, column(w, message), port >> 6]
@@ -197,7 +196,7 @@ def _forget_oldest(w: World, node: int) -> None:
 
 @part_of_12
 def _remove(w: World, node: int, message: int, peer: int) -> None:
-    """Remove what a peer does not want from the queue: one message, or all of them for -1."""
+    """Remove a peer's entries from the queue: that of one message, or all for -1."""
     slot = find_slot(w, node, peer)
     header = more32(w)[node]
     entries = pool(w)[lists.owner(w, node)]
@@ -255,7 +254,7 @@ def number_again(w: World, node: int) -> None:
 
 @part_of_12
 def forget_old_unwanted(w: World, node: int, tick: int) -> None:
-    """Do a heartbeat's part (IDONTWANT-3)."""
+    """Forget old entries at a heartbeat, and restart the counts of neighbours (IDONTWANT-3)."""
     entries = pool(w)[lists.owner(w, node)]
     while True:
         place = more32(w)[node, UNWANTED_QUEUE - NODE32]
@@ -271,7 +270,7 @@ def forget_old_unwanted(w: World, node: int, tick: int) -> None:
 
 @part_of_12
 def who_want(w: World, th: int, now: int, node: int, message: int, via: int, size: int) -> int:
-    """Keep the candidates that want a message, and report the copies that are withheld (IDONTWANT-4, IDONTWANT-7)."""
+    """Keep the candidates that want a message; report unwanted copies as dropped (IDONTWANT-4, IDONTWANT-7)."""
     known = candidates(w)[th]
     has_senders = lists.first_entry(w, node, SENDERS) >= 0
     heeds = more64(w)[node, UNWANTED_COUNT] > 0

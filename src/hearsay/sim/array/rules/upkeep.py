@@ -72,7 +72,7 @@ DRAWN_ABOVE, FIRST_ABOVE, FIRST_FROM = range(3)
 
 @kernel
 def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
-    """Keep the meshes at a heartbeat (MESH-2, SIZE-1)."""
+    """GRAFT and PRUNE in all meshes at a heartbeat (MESH-2, SIZE-1)."""
     if nodes32(w)[node, BACKOFFS] >= 0 and tick % EXPIRE_EVERY == 0:
         expire_backoffs(w, now, node)
     degree = parameter(w, node, DEGREE)
@@ -124,7 +124,7 @@ def _prune_lent(w: World, th: int, now: int, node: int, topic: int, state: Word,
 
 @part_of_11
 def _tend_by_scores(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
-    """Keep the best peers and those that were dialled (KEEP-1, KEEP-2, KEEP-3, KEEP-4, KEEP-5)."""
+    """Maintain a mesh by scores, and by dialled peers (KEEP-1, KEEP-2, KEEP-3, KEEP-4, KEEP-5)."""
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if flags(w)[slot, topic] & IN_MESH and not may_be_in_mesh(score(w, th, now, node, slot)):
             prune(w, th, now, node, slot, topic, tick if parameter(w, node, EXCHANGE_ALWAYS) else WITHOUT_NAMES)
@@ -248,7 +248,7 @@ def _graft_better(w: World, th: int, now: int, node: int, topic: int, tick: int)
 
 @part_of_11
 def _sort_by_score(w: World, th: int, now: int, node: int, size: int) -> None:
-    """Put the candidates in the order of their scores, the best first and equals as they are."""
+    """Sort the candidates by score, the best first; those with equal scores keep their order."""
     known = candidates(w)[th]
     found = ranks(w)[th]
     for place in range(size):
