@@ -1,1 +1,1 @@
-"""Episub over fixed connections: the broadcast tree of each topic, with its memory and its timer."""
+"""Episub as kernels: for each topic a broadcast tree and a membership, for each router a timer and connections."""

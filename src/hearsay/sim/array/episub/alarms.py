@@ -1,6 +1,7 @@
-"""The timer of a router of episub: the first of its alarms and of the shell's (`core.episub.agenda`).
+"""The timer of a router of episub, set to the first of its alarms and of the shell's (`core.episub.agenda`).
 
-An alarm of the node serves all its trees. The queue keeps timers that were moved; they are ignored when they come.
+The alarms in `alarms` serve all trees of the node. Events of timers that were moved remain in the queue, and are
+ignored when they come.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ with_episub = only_with(HAS_EPISUB)
 with_overlay = only_with(HAS_OVERLAY)
 NEVER = -1
 _TIME = TOPIC_PART - 1
-"""The bits of a time that tell two timers of a node apart."""
+"""The bits of a time in the payload of a timer's event; they distinguish two timers of a node."""
 _LIFE = 255
 
 

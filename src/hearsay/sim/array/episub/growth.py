@@ -1,6 +1,6 @@
-"""Upkeep of the active list: links grow, are shed, and get nearer (`core.episub.upkeep.Upkeep`).
+"""Upkeep of the active list: links are added, dropped, and replaced by nearer ones (`core.episub.upkeep.Upkeep`).
 
-Layout: `frames` is a stack of requests to send. A request that comes to nothing puts others on top, which are sent
+Layout: `frames` is a stack of requests to send. A request that fails at once puts others on top, which are sent
 before those below.
 """
 
@@ -75,14 +75,14 @@ def grow(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def request(w: World, th: int, now: int, node: int, topic: int, peer: int, random: bool, replaces: int) -> None:
-    """Ask a peer for a link that takes the place of another one."""
+    """Ask a peer for a link that takes the place of the link to `replaces`."""
     if begin_request(w, th, now, node, topic, peer, random, replaces):
         refused(w, th, now, node, topic, peer)
 
 
 @with_overlay
 def refused(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
-    """Handle a request that came to nothing."""
+    """Handle a request that was refused or failed."""
     _note_try(w, node, topic, peer)
     grow(w, th, now, node, topic)
 
@@ -193,7 +193,7 @@ def stabilise(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def _ask_for_lists(w: World, th: int, node: int, topic: int) -> None:
-    """Ask the neighbours for their active lists, as there are too many links (UPKEEP-3)."""
+    """Ask the neighbours for their active lists, because there are too many links (UPKEEP-3)."""
     forget_replies(w, node, topic)
     overlays(w)[node, topic, AWAITS_LISTS] = 1
     for place in range(overlays(w)[node, topic, ACTIVE_COUNT]):
@@ -288,7 +288,7 @@ def _is_random(w: World, node: int, topic: int, peer: int) -> bool:
 
 @with_overlay
 def _is_linked(w: World, node: int, topic: int, peer: int) -> bool:
-    """Return whether a neighbour has another one of the node's neighbours."""
+    """Return whether a neighbour is linked with another neighbour of the node."""
     entries = pool(w)[lists.owner(w, node)]
     place = entries[place_of(w, node, topic, REPLIES, peer), CONTENT]
     while place >= 0:
@@ -335,7 +335,7 @@ def _optimise(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def _measure(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Ping neighbours that were not measured, or some others."""
+    """Ping neighbours whose RTT is unknown, or some random ones if all are known."""
     line = overlays(w)[node, topic]
     if line[SIZE_ACTIVE] == line[SIZE_RANDOM]:
         return

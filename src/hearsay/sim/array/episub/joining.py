@@ -83,21 +83,21 @@ from hearsay.sim.array.world.queue import NODE, insert, word_0
 from hearsay.sim.array.world.slots import parameter
 
 _LAST_FIRST = 1 << 27
-"""The last of several answers of discovery at one time comes first, as in the reference engine (`Connections._push`).
-So their sources descend."""
+"""If several answers of discovery come at one time, the last one is first, as in the reference engine
+(`Connections._push`). So their sources descend."""
 CONTACTS = 3
 """Contacts to ask for nodes at one time (`core.episub.join_protocol.CONTACTS`)."""
 
 
 @with_overlay
 def is_alone(w: World, node: int, topic: int) -> bool:
-    """Return whether the node must join."""
+    """Return whether the node must join: it has no link, with HyParView fewer than two."""
     return overlays(w)[node, topic, ACTIVE_COUNT] < (2 if is_hyparview(w, node) else 1)
 
 
 @with_overlay
 def find_contacts(w: World, now: int, node: int, topic: int, th: int) -> None:
-    """Ask discovery, unless it was asked just now (JOIN-1, JOIN-2)."""
+    """Ask discovery, unless it was asked just now or a join is under way (JOIN-1, JOIN-2)."""
     line = overlays(w)[node, topic]
     if line[ATTEMPTS] >= 0 or line[ASKED_NODES] >= 0 or now < line[LOOKING_UNTIL]:
         return
@@ -256,7 +256,7 @@ def _join_elsewhere(w: World, th: int, now: int, node: int, topic: int, failed: 
 
 @with_overlay
 def joining_lost(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
-    """Handle a contact or a starting node that cannot be reached."""
+    """Handle a contact, or the first node of a JOIN's walk, that cannot be reached."""
     end_asking(w, now, node, topic, peer)
     place = place_of(w, node, topic, ATTEMPTS, peer)
     if place >= 0:
@@ -273,7 +273,7 @@ def start_is_gone(w: World, th: int, now: int, node: int, topic: int, peer: int)
 
 @with_overlay
 def join_accepted(w: World, node: int, topic: int) -> None:
-    """Count a new neighbour: one JOIN less is awaited, and none when there are enough random links."""
+    """Await one JOIN less after a new neighbour, and none with enough random links."""
     entries = pool(w)[lists.owner(w, node)]
     place = overlays(w)[node, topic, ATTEMPTS]
     first = place
@@ -361,7 +361,7 @@ def _step(
 
 @with_overlay
 def take_in_joiner(w: World, th: int, now: int, node: int, topic: int, joiner: int, sequence: int) -> None:
-    """Accept a joiner, and let others know of it (JOIN-4)."""
+    """Accept a joiner, and announce it by FORWARDJOIN (JOIN-4)."""
     if not take_in(w, th, now, node, topic, joiner, True):
         return
     ttl = parameter(w, node, JOIN_TTL)

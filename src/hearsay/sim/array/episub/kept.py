@@ -1,6 +1,6 @@
 """Messages that a tree can send again (`core.episub.caches.PayloadCache`).
 
-Layout: bit HELD of a cell; `kept32` chains the messages of a topic in the order of the core's, the oldest first."""
+Layout: they have bit HELD in their cells; `kept32` chains those of a topic, the oldest first."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def kept_hops(w: World, node: int, message: int) -> int:
 
 @with_episub
 def stored_bytes(w: World, node: int, message: int) -> int:
-    """Return the encoded bytes of a kept message, as it came."""
+    """Return the encoded bytes of a kept message as it was received, with the hops if it named them."""
     hops = kept32(w)[node, column(w, message), KEPT_HOPS]
     return messages(w)[message, MESSAGE_BYTES] + (hops_size(hops >> 1) if hops & 1 else 0)
 

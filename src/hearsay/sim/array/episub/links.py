@@ -1,6 +1,6 @@
 """Links of the active list: NEIGHBOR with its rules, and DISCONNECT (`core.episub.neighbours`).
 
-A request that comes to nothing makes the list grow, which may send the next request: `growth.py`.
+A request that is refused or fails makes the list grow, which may send the next request: `growth.py`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def is_hyparview(w: World, node: int) -> bool:
 
 @with_overlay
 def begin_request(w: World, th: int, now: int, node: int, topic: int, peer: int, random: bool, replaces: int) -> bool:
-    """Ask a peer to become a neighbour; return whether that came to nothing at once."""
+    """Ask a peer to become a neighbour; return whether that failed at once."""
     put(w, node, topic, REQUESTS, peer, NONE, (replaces + 1) << 1 | int(random))
     use(w, node, peer)
     result = meet(w, th, now, node, topic, peer, FOR_REQUEST, 0, 0, 0, -1)
@@ -111,7 +111,7 @@ def finish_request(w: World, now: int, node: int, topic: int, peer: int) -> None
 
 @with_overlay
 def request_fails(w: World, th: int, now: int, node: int, topic: int, peer: int, forget: bool) -> bool:
-    """End a request without a link; return whether there was one, after which the list is to grow."""
+    """End a request without a link; return whether there was one, after which the caller lets the list grow."""
     if place_of(w, node, topic, REQUESTS, peer) < 0:
         return False
     finish_request(w, now, node, topic, peer)
@@ -170,7 +170,7 @@ def _make_room(w: World, th: int, now: int, node: int, topic: int) -> bool:
 
 @with_overlay
 def evict(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
-    """Drop a neighbour and tell it."""
+    """Remove a neighbour and send it DISCONNECT."""
     drop_link(w, th, now, node, topic, peer, True)
     say_disconnect(w, th, node, peer, topic, False)
 
@@ -183,7 +183,7 @@ def drop_link(w: World, th: int, now: int, node: int, topic: int, peer: int, rem
 
 @with_overlay
 def claimed_as_neighbour(w: World, th: int, node: int, topic: int, peer: int) -> None:
-    """Answer a peer that takes the node for a neighbour, which it is not (NEIGHBOR-4)."""
+    """Answer a peer that treats the node as its neighbour, but is none of the node's (NEIGHBOR-4)."""
     if place_of(w, node, topic, REQUESTS, peer) < 0:
         say_disconnect(w, th, node, peer, topic, False)
 
@@ -274,7 +274,7 @@ def is_closer(w: World, node: int, topic: int, rtt_us: int, near: int) -> bool:
 
 @with_overlay
 def judge_measured(w: World, th: int, now: int, node: int, topic: int, peer: int, rtt_us: int) -> None:
-    """Decide about a request for a near link, as its round-trip time is known (NEIGHBOR-1)."""
+    """Decide about a request for a near link once the round-trip time is known (NEIGHBOR-1)."""
     if not take(w, node, topic, JUDGING, peer):
         return
     review(w, now, node, peer)

@@ -1,7 +1,8 @@
-"""Connections on demand: peers to meet, errands there, and connections without a use (`core.episub.connections`).
+"""Connections on demand: peers to meet, errands there, and unused connections (`core.episub.connections`).
 
-Layout: an errand is a line of `errands`. A list in `pool` has an entry for each peer with errands, in the order of
-the first errand, with the places of its first and last errand. Another one has the peers that are dialled.
+Layout: an errand, which is done at a peer once it is met, is a line of `errands`. A list in `pool` has an entry for
+each peer with errands, in the order of the first errand, with the places of its first and last errand. Another list
+has the peers that are being dialled.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ READY, FAILED, WAITING, NO_ROOM = range(4)
 FOR_NODES, FOR_REQUEST, FOR_JOIN, FOR_JOINER, FOR_FORWARDED, FOR_SHUFFLE, FOR_PROBE = range(7)
 """Errands: what is done when the peer is met, or cannot be."""
 E_NEXT, E_TOPIC, E_KIND, E_DUE, E_TTL, E_SEQUENCE, E_PEER, E_RPC = range(8)
-"""Words of an errand. E_PEER: another peer that it is about; E_RPC: where its content lies, which it holds."""
+"""Words of an errand. E_PEER: another peer that it is about; E_RPC: an RPC that it holds in the arena, or -1."""
 _LIFE = 255
 
 
@@ -83,7 +84,7 @@ def start_meetings(w: World, node: int) -> None:
 
 @with_overlay
 def next_sequence(w: World, now: int, node: int) -> int:
-    """Return a number for what goes on a walk: the time, or one more than the last number."""
+    """Return the sequence number of a part that goes on a walk: the time, or one more than the last number."""
     number = max(meetings(w)[node, SEQUENCE_NUMBER] + 1, now)
     meetings(w)[node, SEQUENCE_NUMBER] = number
     return int(number)
@@ -91,7 +92,7 @@ def next_sequence(w: World, now: int, node: int) -> int:
 
 @with_overlay
 def ring_earlier(w: World, node: int, topic: int, alarm: int, due: int) -> None:
-    """Set an alarm of a topic unless it is earlier anyway."""
+    """Set an alarm of a topic, unless it is set for an earlier time."""
     current = overlays(w)[node, topic, alarm]
     if current == NEVER or due < current:
         overlays(w)[node, topic, alarm] = due
@@ -117,7 +118,7 @@ def sweep_by(w: World, node: int, due: int) -> None:
 
 @with_overlay
 def is_met(w: World, node: int, peer: int) -> bool:
-    """Return whether a peer is connected, and not about to go."""
+    """Return whether a peer is connected, and is not the one whose loss is being handled."""
     slot = find_slot(w, node, peer)
     return slot >= 0 and flags(w)[slot, 0] & CONNECTED != 0 and peer != meetings(w)[node, GOING]
 
@@ -288,7 +289,7 @@ def keep_errand(w: World, node: int, peer: int, errand: int) -> None:
 
 @with_overlay
 def peer_with_errand(w: World, node: int, due: int, topic: int) -> int:
-    """Return the first peer with an errand of a topic, or with one that is due then; -1 for none."""
+    """Return the first peer with an errand of a topic, or with one due by `due`; -1 for none."""
     entries = pool(w)[lists.owner(w, node)]
     place = meetings(w)[node, ERRANDS]
     while place >= 0:
@@ -303,9 +304,9 @@ def peer_with_errand(w: World, node: int, due: int, topic: int) -> int:
 
 @with_overlay
 def split_errands(w: World, now: int, node: int, peer: int, due: int, topic: int) -> int:
-    """Take errands of a topic, or that are due, from a peer that keeps its place; return the first one.
+    """Take the errands of a topic, and those due by `due`, from a peer; return the first one, -1 for none.
 
-    A peer without errands left has no place any more, and its connection may be idle.
+    The peer keeps its place in the list while it has errands; without any its connection may be idle.
     """
     entries = pool(w)[lists.owner(w, node)]
     place = _entry_of(w, node, peer)
@@ -360,7 +361,7 @@ def earliest_errand(w: World, node: int) -> int:
 
 @with_overlay
 def use(w: World, node: int, peer: int) -> None:
-    """Keep the connection to a peer, which has a use now (DIAL-3)."""
+    """Keep the connection to a peer, because it is used now (DIAL-3)."""
     slot = find_slot(w, node, peer)
     if slot >= 0:
         slot_times(w)[slot, IDLE_UNTIL] = 0
@@ -379,7 +380,7 @@ def _has_use(w: World, node: int, peer: int) -> bool:
 
 @with_overlay
 def review(w: World, now: int, node: int, peer: int) -> None:
-    """Let a connection without a use end after a time (DIAL-3, DIAL-5)."""
+    """Start the idle time of a connection if it is unused, else clear it (DIAL-3, DIAL-5)."""
     slot = find_slot(w, node, peer)
     if not is_met(w, node, peer) or not is_native(w, slot):
         return
@@ -393,7 +394,7 @@ def review(w: World, now: int, node: int, peer: int) -> None:
 
 @with_overlay
 def hang_up(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """End a connection. The peer notices it after all that was sent before."""
+    """Close a connection. The peer notices that after it has received all that was sent before."""
     link = links_of(w)[slot]
     if link < 0 or not links32(w)[link, LINK_FLAGS] & OPEN or links32(w)[link, LINK_FLAGS] & DEAD:
         return
@@ -427,7 +428,7 @@ def ping(w: World, th: int, now: int, node: int, peer: int) -> None:
 
 @with_overlay
 def is_of_this_life(w: World, node: int, w0: int) -> bool:
-    """Return whether an answer is for the node as it was started last."""
+    """Return whether an answer belongs to the node's life since its last start."""
     return w0 & _LIFE == nodes32(w)[node, STARTS] & _LIFE
 
 
@@ -444,7 +445,7 @@ def first_silent(w: World, now: int, node: int) -> int:
 
 @with_overlay
 def sweep_idle(w: World, th: int, now: int, node: int) -> None:
-    """Hang up where a connection had no use for long enough, and set the next alarm."""
+    """Close connections that were idle for long enough, and set the next alarm."""
     for slot in range(first_slot(w, node), end_slot(w, node)):
         due = slot_times(w)[slot, IDLE_UNTIL]
         if 0 < due <= now:

@@ -1,7 +1,7 @@
 """Messages that a tree knows from announcements only (`core.episub.caches.MissingList`).
 
-Layout: bit MISSING of a cell; a list in `pool` of message, touches and the list of announcers, the oldest first. An
-announcer is a peer and its hops."""
+Layout: they have bit MISSING in their cells. A list in `pool`, the oldest first, has the message, its touches by the
+timer, and its announcers. An announcer is a peer and its hops."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _find(w: World, node: int, topic: int, message: int) -> int:
 
 @with_episub
 def _add_announcer(w: World, node: int, place: int, peer: int, hops: int) -> None:
-    """Add an announcer behind the others, unless it is known or there are enough."""
+    """Add an announcer behind the others, unless it is known or their number is at its limit."""
     entries = pool(w)[lists.owner(w, node)]
     last = _NONE
     count = 0
@@ -98,9 +98,9 @@ def _add_announcer(w: World, node: int, place: int, peer: int, hops: int) -> Non
 
 @with_episub
 def arrived(w: World, node: int, topic: int, message: int) -> int:
-    """Return the first announcer's place of a message that has arrived, -1 if it was not missing.
+    """Remove a message that has arrived from the missing ones; return the place of its first announcer.
 
-    The message is missing no more. The caller frees its announcers.
+    The result is -1 if the message was not missing. The caller frees the announcers.
     """
     if not bits(cells(w)[node, column(w, message)], MISSING):
         return _NONE
@@ -194,7 +194,6 @@ def announcer_to_ask(w: World, node: int, place: int) -> int:
 
 @with_episub
 def has_announced(w: World, node: int, place: int, peer: int) -> bool:
-    """Return whether a peer announced a missing message."""
     entries = pool(w)[lists.owner(w, node)]
     at = entries[place, ANNOUNCERS]
     while at >= 0 and entries[at, PEER] != peer:

@@ -1,6 +1,6 @@
-"""The membership of a topic: what happens to it, handed to its parts (`core.episub.membership`, `episub`).
+"""The membership of a topic: it hands events to its parts (`core.episub.membership`, `core.episub.episub`).
 
-Errands end here, because each part of the membership has some.
+Errands are done or given up here, because each part of the membership has some.
 """
 
 from __future__ import annotations
@@ -190,12 +190,11 @@ _CONTACTS_AT_START = 3
 _LEAVES_REMEMBERED = 1024
 _NO_TOPIC = -2
 _STABILISE, _SHUFFLE, _PROBE, _CONTACTS = 1, 2, 3, 4
-"""Tasks (`core.episub.agenda.Task`), as in draws."""
+"""Tasks, with the numbers of `core.episub.agenda.Task`, which draws use."""
 
 
 @with_overlay
 def start_overlay(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Join the overlay of a topic."""
     line = overlays(w)[node, topic]
     for field in range(OVERLAY_FIELDS):
         line[field] = NONE
@@ -226,7 +225,7 @@ def _next(w: World, now: int, node: int, topic: int, task: int, low: int, high: 
 
 @with_overlay
 def stop_overlay(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Leave the overlay of a topic, whose tree is gone."""
+    """Leave the overlay of a topic, whose tree was removed before."""
     sequence = 0
     says_leave = parameter(w, node, SAYS_LEAVE) != 0
     if says_leave:
@@ -271,7 +270,7 @@ def _forget_errands(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def forget_overlay(w: World, node: int, topic: int) -> None:
-    """Forget all that a membership that ends has noted."""
+    """Forget the state of a membership that ends."""
     line = overlays(w)[node, topic]
     growth.forget_replies(w, node, topic)
     for table in (REQUESTS, JUDGING, ASKED_NODES, ATTEMPTS, TRIED, LEAVES, UNSAID_TO, SENT, SKETCH):
@@ -287,7 +286,6 @@ def forget_overlay(w: World, node: int, topic: int) -> None:
 
 @with_overlay
 def ring_overlay(w: World, th: int, now: int, node: int, topic: int, alarm: int) -> None:
-    """Handle an alarm of a topic."""
     overlays(w)[node, topic, alarm] = NEVER
     if alarm == EXPIRE_DUE:
         _expire(w, th, now, node, topic)
@@ -316,7 +314,7 @@ def _next_period(w: World, now: int, node: int, topic: int, task: int, interval:
 
 @with_overlay
 def _expire(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """End what waited too long for an answer."""
+    """End requests, JOINs and shuffles that waited too long for an answer."""
     start = begin_part(w, th)
     count = 0
     while True:
@@ -352,7 +350,7 @@ def _expire(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def _mark_overdue(w: World, th: int, node: int, topic: int, peer: int, start: int) -> None:
-    """Note a peer whose request is overdue; the request has no time any more, so it is not found again."""
+    """Note a peer whose request is overdue, and clear the request's time, so that it is not found again."""
     entries = pool(w)[lists.owner(w, node)]
     place = overlays(w)[node, topic, REQUESTS]
     while entries[place, FIRST] != peer:
@@ -363,7 +361,7 @@ def _mark_overdue(w: World, th: int, node: int, topic: int, peer: int, start: in
 
 @with_overlay
 def _say_again(w: World, th: int, node: int, topic: int) -> None:
-    """Repeat DISCONNECT to peers that did not get it."""
+    """Repeat DISCONNECT to peers to which it could not be sent."""
     entries = pool(w)[lists.owner(w, node)]
     start = begin_part(w, th)
     count = 0
@@ -382,7 +380,7 @@ def _say_again(w: World, th: int, node: int, topic: int) -> None:
 
 @with_overlay
 def sweep(w: World, th: int, now: int, node: int) -> None:
-    """Give up errands, handle silent peers, and hang up what was idle (DIAL-1, DIAL-3, DIAL-4)."""
+    """Give up overdue errands, handle silent peers, and close idle connections (DIAL-1, DIAL-3, DIAL-4)."""
     meetings(w)[node, SWEEP_DUE] = NEVER
     while True:
         peer = peer_with_errand(w, node, now, _NO_TOPIC)
@@ -514,7 +512,7 @@ def overlay_dial_failed(w: World, th: int, now: int, node: int, peer: int) -> No
 
 @with_overlay
 def overlay_disconnected(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """Handle the loss of a connection, which is as good as gone meanwhile."""
+    """Handle the loss of a connection; meanwhile its peer counts as disconnected."""
     peer = peers(w)[slot]
     meetings(w)[node, GOING] = peer
     slot_times(w)[slot, IDLE_UNTIL] = 0
@@ -534,7 +532,7 @@ def overlay_unsubscribed(w: World, th: int, now: int, node: int, peer: int, topi
 
 @with_overlay
 def _peer_lost(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
-    """Handle a peer that is gone, or is out of the topic."""
+    """Handle a peer that is disconnected or left the topic."""
     take(w, node, topic, UNSAID_TO, peer)
     joining_lost(w, th, now, node, topic, peer)
     end_judging(w, now, node, topic, peer)
@@ -549,7 +547,7 @@ def _peer_lost(w: World, th: int, now: int, node: int, topic: int, peer: int) ->
 
 @with_overlay
 def overlay_measured(w: World, th: int, now: int, node: int, peer: int, rtt_us: int) -> None:
-    """Take in the answer to a ping."""
+    """Note the answer to a ping, and decide about a request that waited for it."""
     slot = find_slot(w, node, peer)
     if slot >= 0:
         slot_times(w)[slot, PING_UNTIL] = 0
@@ -561,14 +559,14 @@ def overlay_measured(w: World, th: int, now: int, node: int, peer: int, rtt_us: 
 
 @with_overlay
 def overlay_contacts(w: World, th: int, now: int, node: int, topic: int, count: int) -> None:
-    """Take contacts, which stand in `candidates`."""
+    """Handle contacts, which stand in `candidates`."""
     if is_in(w, node, topic):
         contacts_found(w, th, now, node, topic, count)
 
 
 @with_overlay
 def overlay_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
-    """Handle an RPC that did not leave: a link whose ACCEPT it had is none."""
+    """Handle an RPC that could not be sent: drop a link whose ACCEPT it had, and repeat its DISCONNECT later."""
     peer = peers(w)[slot]
     for topic in range(w[TOPICS]):
         if not members(w)[node, topic] & JOINED:
@@ -654,14 +652,14 @@ def _on_disconnect(w: World, th: int, now: int, node: int, topic: int, sender: i
 
 @with_overlay
 def _after_a_loss(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Replace a neighbour that went in good order now if links are scarce, else in the next round."""
+    """Replace a neighbour that ended the link: now if random links are scarce, else in the next round."""
     if is_hyparview(w, node) or random_links(w, node, topic) < overlays(w)[node, topic, SIZE_RANDOM]:
         growth.grow(w, th, now, node, topic)
 
 
 @with_overlay
 def _on_leave(w: World, th: int, now: int, node: int, topic: int, sender: int, at: int) -> None:
-    """Take the word of the leaver itself about a link; that of others cleans the passive list."""
+    """Handle a LEAVE: it ends a link only if the leaver sent it itself; others' copies clean the passive list."""
     source = peer_at(w, at, LEAVE, 0)
     sequence = number(w, at, 1)
     if source == node or _is_known_leave(w, node, topic, source, sequence):

@@ -1,6 +1,6 @@
-"""Parts about the membership: written into `scratch` by those who send them, read from the arena by receivers.
+"""Parts about the membership: senders write them into `scratch`, receivers read them from the arena.
 
-Layout: the number of words that follow, the number of peers, some numbers, and the peers; what follows is a sketch.
+Layout: the number of words that follow, the number of peers, the numbers of the kind, the peers, and the sketch.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def begin_part(w: World, th: int) -> int:
 
 @with_overlay
 def write(w: World, th: int, word: int) -> None:
-    """Add a number to the part at work."""
+    """Add a word to the part that is being written."""
     line = control(w)[th]
     place = line[SCRATCH_USED]
     if place == scratch(w).shape[1]:
@@ -66,7 +66,7 @@ def write(w: World, th: int, word: int) -> None:
 
 @with_overlay
 def write_peer(w: World, th: int, start: int, peer: int) -> None:
-    """Add a peer to the part that begins there."""
+    """Add a peer to the part that begins at `start`."""
     write(w, th, peer)
     scratch(w)[th, start + 1] += 1
 
@@ -83,7 +83,7 @@ def send_part(w: World, th: int, node: int, peer: int, kind: int, topic: int, st
 def send_numbers(
     w: World, th: int, node: int, peer: int, kind: int, topic: int, named: int, first: int, second: int
 ) -> None:
-    """Send a part of at most two numbers and a peer, -1 for none."""
+    """Send a part of at most two numbers and one peer, `named`, -1 for none."""
     start = begin_part(w, th)
     if numbers_in(kind) > 0:
         write(w, th, first)

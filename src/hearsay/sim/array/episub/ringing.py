@@ -20,7 +20,7 @@ from hearsay.sim.array.world.layout import (
 )
 
 _MISSING, _FLUSH, _SWEEP, _NOTHING = 5, 6, 7, 8
-"""Tasks of the node, behind those of topics (`core.episub.agenda.Task`)."""
+"""Tasks of the node, which follow those of topics (`core.episub.agenda.Task`)."""
 
 
 @with_episub
@@ -56,7 +56,7 @@ def ring(w: World, th: int, now: int, node: int) -> None:
 
 @with_overlay
 def _first_alarm(w: World, node: int, topic: int) -> int:
-    """Return the alarm of a topic that rings first; there is one."""
+    """Return the alarm of a topic that rings first, -1 if none is set."""
     line = overlays(w)[node, topic]
     first = -1
     for alarm in range(EXPIRE_DUE, CONTACTS_DUE + 1):
@@ -67,7 +67,7 @@ def _first_alarm(w: World, node: int, topic: int) -> int:
 
 @with_overlay
 def _topic_to_ring(w: World, node: int, due: int) -> int:
-    """Return the topic whose alarm rings first, -1 if none is due by then; topics go by their keys."""
+    """Return the topic whose alarm rings first, -1 if none is due by `due`; of equal alarms by the topics' keys."""
     found = -1
     best = -1
     for topic in range(w[TOPICS]):

@@ -146,7 +146,7 @@ def on_shuffle(w: World, th: int, now: int, node: int, topic: int, sender: int, 
 
 @with_overlay
 def exchange(w: World, th: int, now: int, node: int, topic: int, at: int) -> None:
-    """Answer a SHUFFLE whose walk ends here, and take its peers in (SHUFFLE-1, SHUFFLE-2)."""
+    """Answer a SHUFFLE whose walk ends here, and add its peers to the passive list (SHUFFLE-1, SHUFFLE-2)."""
     origin = peer_at(w, at, SHUFFLE, 0)
     sequence = number(w, at, 1)
     count = peers_within(w, node, number_of_peers(w, at) - 1)
@@ -194,7 +194,7 @@ def on_shuffle_reply(w: World, th: int, now: int, node: int, topic: int, at: int
 def _take(
     w: World, th: int, now: int, node: int, topic: int, first: int, count: int, handed_out: int, sent: int
 ) -> None:  # fmt: skip
-    """Take peers into the passive list, first in place of those that were handed out, the last one first (VIEW-1)."""
+    """Add peers to the passive list. In a full list they replace first the peers that were sent (VIEW-1)."""
     known = scratch(w)[th]
     count = peers_within(w, node, count)
     sort_numbers(known, first, first + count)

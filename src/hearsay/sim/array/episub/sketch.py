@@ -1,6 +1,6 @@
 """The estimated size of an overlay, and the sizes of lists that follow from it (`core.episub.views.TargetSizes`).
 
-Layout: a list of hashes, ascending, each with its age.
+Layout: the sketch is a list in `pool` of hashes, ascending, each with its age in shuffle periods.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _AGE_BITS = 8
 _SPACE = 1 << 56
 _SALT = np.uint64(0x5CA1AB1E)
 _HALVES_OF_TENS = tuple(isqrt(10 ** (2 * power + 1) - 1) + 1 for power in range(18))
-"""The numbers from which on a decimal logarithm is rounded to the next integer (SKETCH-1)."""
+"""The numbers of nodes from which on the decimal logarithm is rounded up: to 1, 2, 3, … (SKETCH-1)."""
 
 
 @kernel
@@ -53,7 +53,7 @@ def _own_hash(node: int) -> int:
 
 @with_overlay
 def _put_hash(w: World, node: int, topic: int, known: int, age: int) -> None:
-    """Note a hash in its place. The younger of two ages counts."""
+    """Insert a hash in its order. If it is known, the younger of the two ages counts."""
     entries = pool(w)[lists.owner(w, node)]
     before = -1
     place = overlays(w)[node, topic, SKETCH]
@@ -82,7 +82,7 @@ def begin_sketch(w: World, node: int, topic: int) -> None:
 
 @with_overlay
 def age_sketch(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Let all entries age, once for a shuffle, and forget the oldest; the own one is new again."""
+    """Let all entries age, once for each shuffle, and forget the oldest ones; the own entry has age 0 again."""
     if not parameter(w, node, IS_ESTIMATED):
         return
     thread = lists.owner(w, node)
@@ -107,7 +107,7 @@ def age_sketch(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def write_sketch(w: World, th: int, node: int, topic: int) -> None:
-    """Add the sketch to the part at work."""
+    """Add the sketch to the part that is being written."""
     if not parameter(w, node, IS_ESTIMATED):
         return
     entries = pool(w)[lists.owner(w, node)]
@@ -122,7 +122,7 @@ def write_sketch(w: World, th: int, node: int, topic: int) -> None:
 
 @with_overlay
 def merge_sketch(w: World, th: int, now: int, node: int, topic: int, first: int, end: int) -> None:
-    """Take in the sketch of another node, which lies in the arena."""
+    """Merge the sketch of another node, which lies in the arena."""
     if not parameter(w, node, IS_ESTIMATED):
         return
     for at in range(first, min(end, first + _SIZE)):
@@ -157,7 +157,7 @@ def _cut(w: World, node: int, topic: int) -> None:
 
 @with_overlay
 def _estimate(w: World, node: int, topic: int) -> int:
-    """Return about how many nodes there are."""
+    """Return the estimated number of nodes."""
     entries = pool(w)[lists.owner(w, node)]
     count = 0
     place = overlays(w)[node, topic, SKETCH]

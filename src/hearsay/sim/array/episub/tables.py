@@ -27,7 +27,6 @@ def place_of(w: World, node: int, topic: int, table: int, peer: int) -> int:
 
 @with_overlay
 def put(w: World, node: int, topic: int, table: int, peer: int, due: int, content: int) -> None:
-    """Set a peer's entry."""
     entries = pool(w)[lists.owner(w, node)]
     place = place_of(w, node, topic, table, peer)
     if place < 0:
@@ -95,7 +94,7 @@ def first_overdue(w: World, now: int, node: int, topic: int, table: int) -> int:
 
 @with_overlay
 def earliest(w: World, node: int, topic: int, table: int, known: int) -> int:
-    """Return the earliest time of the entries, or one that is known, -1 for none."""
+    """Return the earliest time of the entries and of `known`; -1 is no time."""
     entries = pool(w)[lists.owner(w, node)]
     place = overlays(w)[node, topic, table]
     while place >= 0:

@@ -1,4 +1,4 @@
-"""The broadcast tree of a topic: neighbours, messages, and what they say of messages (`core.episub.tree`).
+"""The broadcast tree of a topic: neighbours, messages, and received control parts (`core.episub.tree`).
 
 A neighbour is eager or lazy, which is a bit of its slot's flags. Over fixed connections all native subscribers are
 neighbours.
@@ -78,9 +78,9 @@ from hearsay.trace.language.event_rows import eager_row, lazy_row, neighbor_down
 
 _NEIGHBOUR = IS_EAGER | IS_LAZY
 OWN = -1
-"""In place of the peer that a message came from."""
+"""In place of the peer that sent a message: the node itself."""
 ANY = -2
-"""In place of a slot: all of them."""
+"""In place of a slot: all lazy neighbours."""
 
 
 @with_episub
@@ -152,7 +152,7 @@ def neighbour_up(w: World, th: int, now: int, node: int, slot: int, topic: int) 
 
 @with_episub
 def neighbour_down(w: World, th: int, now: int, node: int, slot: int, topic: int, in_good_order: bool) -> None:
-    """Remove a neighbour: in good order, or because it left the topic or the network (TREE-5)."""
+    """Remove a neighbour. In good order it remains in the overlay; otherwise it failed or left (TREE-5)."""
     flag = flags(w)[slot, topic]
     if not flag & _NEIGHBOUR:
         return
@@ -186,7 +186,7 @@ def _stand_in(w: World, node: int, topic: int, lost: int) -> int:
 
 @with_overlay
 def _forget_detours(w: World, node: int, slot: int, topic: int) -> None:
-    """Forget a neighbour that is lost."""
+    """Forget a lost neighbour in `detours` and LATEST_FROM."""
     peer = peers(w)[slot]
     if trees(w)[node, topic, LATEST_FROM] == peer:
         trees(w)[node, topic, LATEST_FROM] = OWN
@@ -198,7 +198,7 @@ def _forget_detours(w: World, node: int, slot: int, topic: int) -> None:
 
 @with_overlay
 def _compare(w: World, node: int, topic: int, parent: int, own_hops: int, slot: int, hops: int) -> None:
-    """Note whether a neighbour had a message no later than this node, which got it from a parent."""
+    """Note whether a neighbour had a message no later than this node, which got it from `parent`."""
     line = detours(w)[slot, topic]
     line[AHEAD_OF] = 0
     source = find_slot(w, node, parent) if parent != OWN else -1
@@ -265,7 +265,7 @@ def spread(w: World, th: int, now: int, node: int, message: int, hops: int, name
 
 @with_episub
 def _queue(w: World, node: int, topic: int, message: int, hops: int) -> None:
-    """Let a message wait for the next IHAVE. If too many wait, the oldest is forgotten."""
+    """Add a message to the next IHAVE. If too many wait, the oldest is not announced."""
     tree = trees(w)[node, topic]
     th = lists.owner(w, node)
     entries = pool(w)[th]
@@ -327,7 +327,7 @@ def accept_in_tree(w: World, th: int, now: int, node: int, sender: int, message:
 def _optimise(
     w: World, th: int, now: int, node: int, topic: int, parent: int, hops: int, announcer: int, lazy_hops: int
 ) -> None:
-    """Let a shorter lazy link take the place of an eager one (TREE-4)."""
+    """Replace an eager link by a shorter lazy one (TREE-4)."""
     threshold = 0 if parameter(w, node, TREE_FLOODS) else parameter(w, node, THRESHOLD)
     if not is_shortcut(hops, lazy_hops, threshold):
         return
@@ -359,7 +359,7 @@ def duplicate_in_tree(w: World, th: int, now: int, node: int, sender: int, messa
 def on_tree_part(
     w: World, th: int, now: int, node: int, slot: int, kind: int, topic: int, ids: int, count: int
 ) -> bool:
-    """Handle an IHAVE, GRAFT or PRUNE with its ids in the arena (TREE-3); return whether a stranger sent it."""
+    """Handle an IHAVE, GRAFT or PRUNE with ids in the arena (TREE-3); return whether the sender is no neighbour."""
     peer = peers(w)[slot]
     if not is_in(w, node, topic):
         ignored(w, th, now, node, peer, kind, 1, Reason.NOT_SUBSCRIBED)

@@ -1,4 +1,4 @@
-"""The timer of trees: it announces messages, and asks for missing ones (`core.episub.tree`)."""
+"""The alarms of trees: messages are announced, and missing ones are requested (`core.episub.tree`)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ from hearsay.sim.array.world.record import ignored
 from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_in, parameter
 
 _DUE, _REQUESTED, _GIVEN_UP = 1 << 40, 1 << 41, 1 << 42
-"""Marks of missing messages above the number of touches, while the timer is handled."""
+"""Marks of missing messages, above the bits of the number of touches, while the alarm is handled."""
 _MARKS = _DUE | _REQUESTED | _GIVEN_UP
 
 
@@ -81,7 +81,7 @@ def flush_all(w: World, th: int, now: int, node: int) -> None:
 
 @with_episub
 def _flush(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Announce what was received since the last time; to new neighbours also recent messages (TREE-1)."""
+    """Announce the messages received since the last time; to new neighbours also recent ones (TREE-1)."""
     has_neighbours = False
     has_new_ones = False
     for slot in range(first_slot(w, node), end_slot(w, node)):
@@ -104,7 +104,7 @@ def _flush(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_episub
 def _collect_queue(w: World, th: int, node: int, topic: int) -> None:
-    """Write what waits for the next IHAVE into `scratch`."""
+    """Write the announcements that wait for the next IHAVE into `scratch`."""
     entries = pool(w)[lists.owner(w, node)]
     place = trees(w)[node, topic, QUEUE]
     while place >= 0:
@@ -114,7 +114,7 @@ def _collect_queue(w: World, th: int, node: int, topic: int) -> None:
 
 @with_episub
 def _collect_recent(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Write the newest messages that are kept into `scratch`, those that wait excepted."""
+    """Write announcements of recent messages into `scratch`, except those that wait for the next IHAVE."""
     since_us = now - parameter(w, node, RECENT)
     message = trees(w)[node, topic, KEPT_LAST]
     for _ in range(parameter(w, node, MAX_PART_IDS)):
@@ -138,7 +138,7 @@ def _collect(w: World, th: int, message: int, hops: int) -> None:
 
 @with_episub
 def _announce(w: World, th: int, now: int, node: int, topic: int, start: int, to_new: bool) -> None:
-    """Send an IHAVE of what stands in `scratch`, to new neighbours or to those that get the usual one."""
+    """Send an IHAVE of the announcements in `scratch`, to new neighbours or to those that get the usual one."""
     known = scratch(w)[th]
     count = control(w)[th, SCRATCH_USED] - start
     if count == 0:
@@ -171,7 +171,7 @@ def _announce(w: World, th: int, now: int, node: int, topic: int, start: int, to
 
 @with_episub
 def touch_all(w: World, th: int, now: int, node: int) -> None:
-    """Touch the missing messages of all trees, and wait for the next time while there are any."""
+    """Touch the missing messages of all trees, and set the next alarm if there are any left."""
     left = False
     for topic in range(w[TOPICS]):
         if is_in(w, node, topic) and trees(w)[node, topic, MISSING_COUNT]:
@@ -239,7 +239,7 @@ def _give_up(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_episub
 def _request(w: World, th: int, now: int, node: int, topic: int, place: int) -> None:
-    """Ask an announcer of a message for all that is due and that it announced."""
+    """Send a GRAFT to an announcer of a message, for all due messages that it announced."""
     line = control(w)[th]
     entries = pool(w)[lists.owner(w, node)]
     entries[place, TOUCHES] &= ~_MARKS

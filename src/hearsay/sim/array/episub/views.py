@@ -1,7 +1,7 @@
 """The active and the passive list of a topic (`core.episub.views`).
 
-Layout: both lie in lines of `view_peers`, ascending, the passive one from MOST_ACTIVE on. `view_notes` has the
-round-trip time plus one, 0 for an unknown one; in the active list it is doubled, and odd for a random link.
+Layout: both are in `view_peers`, ascending, the passive one from MOST_ACTIVE on. `view_notes` has the round-trip
+time in microseconds plus one, 0 if it is unknown; in the active list this is doubled, plus one for a random link.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def random_links(w: World, node: int, topic: int) -> int:
 
 @with_overlay
 def rtt(w: World, node: int, topic: int, peer: int) -> int:
-    """Return the round-trip time to a peer of either list, -1 if it is unknown."""
+    """Return the round-trip time to a peer of either list in microseconds, -1 if it is unknown."""
     place = active_place(w, node, topic, peer)
     if place >= 0:
         return int(view_notes(w)[node, topic, place] >> 1) - 1
@@ -116,7 +116,7 @@ def add_active(w: World, th: int, now: int, node: int, topic: int, peer: int, ra
 
 @with_overlay
 def remove_active(w: World, th: int, now: int, node: int, topic: int, peer: int, remember: bool) -> None:
-    """Remove a neighbour; with `remember` it is still there, and becomes a passive entry."""
+    """Remove a neighbour; with `remember` it becomes a passive entry, as it is still in the overlay."""
     place = active_place(w, node, topic, peer)
     known = view_notes(w)[node, topic, place] >> 1
     count = overlays(w)[node, topic, ACTIVE_COUNT]
@@ -145,7 +145,7 @@ def add_passive(w: World, th: int, now: int, node: int, topic: int, peer: int) -
 
 @with_overlay
 def is_new(w: World, node: int, topic: int, peer: int) -> bool:
-    """Return whether a peer is in no list."""
+    """Return whether a peer is in neither list, and is not the node itself."""
     if peer == node or is_active(w, node, topic, peer):
         return False
     return passive_place(w, node, topic, peer) < 0
@@ -179,7 +179,7 @@ def remove_passive(w: World, th: int, now: int, node: int, topic: int, peer: int
 
 @with_overlay
 def measured_view(w: World, node: int, topic: int, peer: int, rtt_us: int) -> None:
-    """Take in a round-trip time (VIEW-3)."""
+    """Note a measured round-trip time, smoothed (VIEW-3)."""
     place = active_place(w, node, topic, peer)
     if place >= 0:
         note = view_notes(w)[node, topic, place]
@@ -247,7 +247,7 @@ def sort_by_rtt(w: World, th: int, node: int, topic: int, size: int, by_kind: bo
 
 @with_overlay
 def sort_by_chance(w: World, th: int, state: Word, size: int) -> None:
-    """Sort candidates by a draw for each."""
+    """Put candidates in random order."""
     for place in range(size):
         keys(w)[th, place] = extend(state, np.uint64(candidates(w)[th, place]))
     _sort_ranked(w, th, size)
