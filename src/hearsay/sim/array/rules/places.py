@@ -28,7 +28,7 @@ _NO_DRAW = np.uint64(0)
 
 @inlined
 def places(w: World, node: int) -> int:
-    """Return the places of an address, 0 for as many as it wants."""
+    """Return the number of places that an address has, 0 for no limit."""
     return parameter(w, node, PLACES) if w[HAS_PLACES] else 0
 
 
@@ -46,7 +46,7 @@ def collect_members(w: World, th: int, node: int, topic: int) -> int:
 
 @with_places
 def _taken(w: World, node: int, topic: int, address: int, group: int) -> int:
-    """Return the number of peers at an address that have this bit of `flags`."""
+    """Return the number of peers at an address that have the bit `group` of `flags`."""
     count = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
         count += int(flags(w)[slot, topic] & group != 0 and addresses(w)[peers(w)[slot]] == address)
@@ -55,7 +55,7 @@ def _taken(w: World, node: int, topic: int, address: int, group: int) -> int:
 
 @with_places
 def _is_lent(w: World, th: int, node: int, topic: int, state: Word, slot: int, size: int, group: int) -> bool:
-    """Return whether a candidate has a lent place, if `group` takes places before (PLACES-1)."""
+    """Return whether a candidate has a lent place, if peers in `group` have places already (PLACES-1)."""
     peer = peers(w)[slot]
     address = addresses(w)[peer]
     before = _taken(w, node, topic, address, group)
@@ -70,7 +70,7 @@ def _is_lent(w: World, th: int, node: int, topic: int, state: Word, slot: int, s
 
 @with_places
 def lent_last(w: World, th: int, node: int, topic: int, state: Word, size: int, group: int) -> int:
-    """Put the candidates with lent places behind the others, of which it returns the number."""
+    """Put the candidates with lent places behind the others; return the number of the others."""
     known = candidates(w)[th]
     own = 0
     for place in range(size):
@@ -87,7 +87,7 @@ def lent_last(w: World, th: int, node: int, topic: int, state: Word, size: int, 
 def choose(w: World, th: int, node: int, topic: int, state: Word, size: int, own: int, total: int, group: int) -> int:
     """Choose up to `own` candidates with places of their own, and with lent ones at most `total`.
 
-    The chosen ones become the first; returns how many. `group` is the bit of those that take places already.
+    They become the first candidates; return their number. `group` is the bit of peers that have places already.
     """
     known = candidates(w)[th]
     shuffle(w, th, state, 0, size)

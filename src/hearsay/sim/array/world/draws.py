@@ -93,7 +93,7 @@ def choose(state: Word, size: int, count: int, marks: Any) -> None:
 
 @kernel
 def shuffle(w: World, th: int, state: Word, start: int, end: int) -> None:
-    """`core.shell.randomness.shuffled` of the candidates in these places."""
+    """Shuffle the candidates in these places (`core.shell.randomness.shuffled`)."""
     known = candidates(w)[th]
     order = keys(w)[th]
     for place in range(start, end):
