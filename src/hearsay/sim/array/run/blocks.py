@@ -9,8 +9,8 @@ from typing import Any
 from hearsay.core.language.events import EventKind
 from hearsay.core.rules.mesh_rules import is_too_large, is_too_small
 from hearsay.sim.array.machine.compiling import inlined, kernel
-from hearsay.sim.array.rules.calls import call_gossip, call_message
 from hearsay.sim.array.rules.mesh import mesh_size
+from hearsay.sim.array.rules.receiving import call_gossip, call_message
 from hearsay.sim.array.run.arrivals import dial_arrives
 from hearsay.sim.array.run.dispatch import dispatch
 from hearsay.sim.array.run.links import connect_quietly, has_room_for_links

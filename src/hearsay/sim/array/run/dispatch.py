@@ -14,18 +14,14 @@ from hearsay.sim.array.machine.compiling import inlined, kernel, only_with
 from hearsay.sim.array.rules.calls import (
     call_contacts,
     call_failed,
-    call_gossip,
     call_join,
     call_leave,
     call_measured,
-    call_message,
     call_publish,
-    call_rpc,
     call_timer,
-    call_topic_part,
-    call_unwanted,
     call_validated,
 )
+from hearsay.sim.array.rules.receiving import call_gossip, call_message, call_rpc, call_topic_part, call_unwanted
 from hearsay.sim.array.run.faults import carries_payload, reachable
 from hearsay.sim.array.run.links import (
     is_up,
