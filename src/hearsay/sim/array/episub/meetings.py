@@ -188,11 +188,7 @@ def _new_errand(w: World) -> int:
 
 @with_overlay
 def _is_dialled(w: World, node: int, peer: int) -> bool:
-    entries = pool(w)[lists.owner(w, node)]
-    place = meetings(w)[node, UNDER_WAY]
-    while place >= 0 and entries[place, FIRST] != peer:
-        place = entries[place, NEXT]
-    return place >= 0
+    return lists.place_in(w, node, meetings(w)[node, UNDER_WAY], peer) >= 0
 
 
 @with_overlay
@@ -207,21 +203,11 @@ def _note_dial(w: World, node: int, peer: int) -> None:
 
 @with_overlay
 def dial_is_over(w: World, node: int, peer: int) -> None:
-    th = lists.owner(w, node)
-    entries = pool(w)[th]
-    before = NONE
-    place = meetings(w)[node, UNDER_WAY]
-    while place >= 0 and entries[place, FIRST] != peer:
-        before = place
-        place = entries[place, NEXT]
-    if place < 0:
-        return
-    if before >= 0:
-        entries[before, NEXT] = entries[place, NEXT]
-    else:
-        meetings(w)[node, UNDER_WAY] = entries[place, NEXT]
-    meetings(w)[node, DIAL_COUNT] -= 1
-    lists.free_entry(w, th, place)
+    line = meetings(w)[node]
+    place = lists.place_in(w, node, line[UNDER_WAY], peer)
+    if place >= 0:
+        line[UNDER_WAY] = lists.without(w, node, line[UNDER_WAY], place)
+        line[DIAL_COUNT] -= 1
 
 
 # Errands.
@@ -229,11 +215,7 @@ def dial_is_over(w: World, node: int, peer: int) -> None:
 
 @with_overlay
 def _entry_of(w: World, node: int, peer: int) -> int:
-    entries = pool(w)[lists.owner(w, node)]
-    place = meetings(w)[node, ERRANDS]
-    while place >= 0 and entries[place, FIRST] != peer:
-        place = entries[place, NEXT]
-    return int(place)
+    return lists.place_in(w, node, meetings(w)[node, ERRANDS], peer)
 
 
 @with_overlay
@@ -262,21 +244,11 @@ def _add_errand(w: World, node: int, peer: int, errand: int) -> None:
 @with_overlay
 def take_errands(w: World, node: int, peer: int) -> int:
     """Take all errands at a peer; return the first one, -1 if there is none."""
-    th = lists.owner(w, node)
-    entries = pool(w)[th]
-    before = NONE
-    place = meetings(w)[node, ERRANDS]
-    while place >= 0 and entries[place, FIRST] != peer:
-        before = place
-        place = entries[place, NEXT]
+    place = _entry_of(w, node, peer)
     if place < 0:
         return NONE
-    if before >= 0:
-        entries[before, NEXT] = entries[place, NEXT]
-    else:
-        meetings(w)[node, ERRANDS] = entries[place, NEXT]
-    first = entries[place, SECOND]
-    lists.free_entry(w, th, place)
+    first = pool(w)[lists.owner(w, node), place, SECOND]
+    meetings(w)[node, ERRANDS] = lists.without(w, node, meetings(w)[node, ERRANDS], place)
     return int(first)
 
 

@@ -7,20 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from hearsay.core.language.actions import Reason
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.episub import growth
-from hearsay.sim.array.episub.alarms import NEVER, has_overlay
+from hearsay.sim.array.episub.alarms import NEVER
 from hearsay.sim.array.episub.joining import (
     contacts_found,
     expire_joins,
     find_contacts,
-    join_accepted,
     joining_lost,
-    on_forward_join,
-    on_get_nodes,
-    on_join,
-    on_nodes,
     pass_join_on,
     send_join,
     start_is_gone,
@@ -32,7 +26,6 @@ from hearsay.sim.array.episub.links import (
     end_judging,
     is_hyparview,
     judge_measured,
-    on_neighbor,
     refuse,
     request_fails,
     take_in,
@@ -67,54 +60,29 @@ from hearsay.sim.array.episub.meetings import (
 from hearsay.sim.array.episub.overlay_parts import (
     ACCEPT,
     DISCONNECT,
-    FORWARDJOIN,
     GETNODES,
-    GETTOPICS,
-    JOIN,
     LEAVE,
     NEIGHBOR,
-    NODES,
-    REPLY,
-    SHUFFLE,
-    SHUFFLEREPLY,
-    TOPICS_PART,
     begin_part,
-    bounded,
     number,
-    peer_at,
     say_disconnect,
     send_numbers,
-    send_part,
     write_peer,
 )
-from hearsay.sim.array.episub.shuffles import (
-    examine,
-    exchange,
-    expire_shuffle,
-    on_shuffle,
-    on_shuffle_reply,
-    on_topics,
-    probe,
-    start_shuffle,
-)
+from hearsay.sim.array.episub.shuffles import examine, exchange, expire_shuffle, probe, start_shuffle
 from hearsay.sim.array.episub.sketch import begin_sketch
 from hearsay.sim.array.episub.tables import (
+    DUE,
     NONE,
     clear,
     earliest,
     first_overdue,
+    place_of,
     put,
     take,
     with_overlay,
 )
-from hearsay.sim.array.episub.views import (
-    add_passive,
-    is_active,
-    measured_view,
-    neighbours,
-    random_links,
-    remove_passive,
-)
+from hearsay.sim.array.episub.views import add_passive, is_active, measured_view, remove_passive
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw_topic, extend
 from hearsay.sim.array.world.layout import (
@@ -168,7 +136,6 @@ from hearsay.sim.array.world.layout import (
     UNSAID_TO,
     World,
     arena,
-    candidates,
     errands,
     flags,
     meetings,
@@ -181,13 +148,11 @@ from hearsay.sim.array.world.layout import (
     view_peers,
     words_at,
 )
-from hearsay.sim.array.world.lists import FIRST, NEXT, SECOND
+from hearsay.sim.array.world.lists import FIRST, NEXT
 from hearsay.sim.array.world.payload import PART_IDS, PART_KIND, PART_TOPIC, part_place
-from hearsay.sim.array.world.record import ignored
 from hearsay.sim.array.world.slots import find_slot, is_in, is_native, parameter
 
 _CONTACTS_AT_START = 3
-_LEAVES_REMEMBERED = 1024
 _NO_TOPIC = -2
 _STABILISE, _SHUFFLE, _PROBE, _CONTACTS = 1, 2, 3, 4
 """Tasks, with the numbers of `core.episub.agenda.Task`, which draws use."""
@@ -351,11 +316,7 @@ def _expire(w: World, th: int, now: int, node: int, topic: int) -> None:
 @with_overlay
 def _mark_overdue(w: World, th: int, node: int, topic: int, peer: int, start: int) -> None:
     """Note a peer whose request is overdue, and clear the request's time, so that it is not found again."""
-    entries = pool(w)[lists.owner(w, node)]
-    place = overlays(w)[node, topic, REQUESTS]
-    while entries[place, FIRST] != peer:
-        place = entries[place, NEXT]
-    entries[place, SECOND] = NONE
+    pool(w)[lists.owner(w, node), place_of(w, node, topic, REQUESTS, peer), DUE] = NONE
     write_peer(w, th, start, peer)
 
 
@@ -582,127 +543,3 @@ def overlay_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) 
                     put(w, node, topic, UNSAID_TO, peer, NONE, 0)
             elif kind == DISCONNECT or kind == LEAVE:
                 put(w, node, topic, UNSAID_TO, peer, NONE, 0)
-
-
-# Received parts.
-
-
-@with_overlay
-def on_overlay_part(w: World, th: int, now: int, node: int, slot: int, rpc: int, part_at: int) -> None:
-    """Handle a part other than those of the tree; `part_at` is its place in the arena."""
-    part = words_at(w, part_at)
-    kind = part[PART_KIND]
-    topic = part[PART_TOPIC]
-    at = rpc + part[PART_IDS]
-    sender = peers(w)[slot]
-    if kind == GETTOPICS:
-        start = begin_part(w, th)
-        for joined in range(w[TOPICS]):
-            if members(w)[node, joined] & JOINED:
-                write_peer(w, th, start, joined)
-        send_part(w, th, node, sender, TOPICS_PART, 0, start)
-    elif kind == TOPICS_PART:
-        for joined in range(w[TOPICS]):
-            if members(w)[node, joined] & JOINED and has_overlay(w, node):
-                on_topics(w, th, now, node, joined, sender, at)
-    elif not has_overlay(w, node) or not is_in(w, node, topic):
-        ignored(w, th, now, node, sender, kind, 1, Reason.NOT_SUBSCRIBED)
-    elif not flags(w)[slot, topic] & SUBSCRIBED and kind != LEAVE and kind != DISCONNECT:
-        ignored(w, th, now, node, sender, kind, 1, Reason.NOT_A_SUBSCRIBER)
-    elif kind == GETNODES:
-        on_get_nodes(w, th, now, node, topic, sender)
-    elif kind == NODES:
-        on_nodes(w, th, now, node, topic, sender, at)
-        _measure_the_nearest(w, th, now, node, topic)
-    elif kind == JOIN:
-        on_join(w, th, now, node, topic, sender, at)
-    elif kind == FORWARDJOIN:
-        on_forward_join(w, th, now, node, topic, sender, at)
-    elif kind == NEIGHBOR:
-        if on_neighbor(w, th, now, node, topic, sender, at):
-            join_accepted(w, node, topic)
-        if number(w, at, 0) == REPLY:
-            growth.on_reply(w, th, now, node, topic, sender, at)
-    elif kind == DISCONNECT:
-        _on_disconnect(w, th, now, node, topic, sender, number(w, at, 0) != 0)
-    elif kind == LEAVE:
-        _on_leave(w, th, now, node, topic, sender, at)
-    elif kind == SHUFFLE:
-        on_shuffle(w, th, now, node, topic, sender, at, rpc)
-    elif kind == SHUFFLEREPLY:
-        on_shuffle_reply(w, th, now, node, topic, at)
-
-
-@with_overlay
-def _measure_the_nearest(w: World, th: int, now: int, node: int, topic: int) -> None:
-    line = overlays(w)[node, topic]
-    if line[ACTIVE_COUNT] < line[SIZE_ACTIVE] and not is_hyparview(w, node):
-        probe(w, th, now, node, topic, 2 * (line[SIZE_ACTIVE] - line[SIZE_RANDOM]))
-
-
-@with_overlay
-def _on_disconnect(w: World, th: int, now: int, node: int, topic: int, sender: int, refused: bool) -> None:
-    if refused:
-        if request_fails(w, th, now, node, topic, sender, False):
-            growth.refused(w, th, now, node, topic, sender)
-    elif is_active(w, node, topic, sender):
-        drop_link(w, th, now, node, topic, sender, True)
-        _after_a_loss(w, th, now, node, topic)
-
-
-@with_overlay
-def _after_a_loss(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Replace a neighbour that ended the link: now if random links are scarce, else in the next round."""
-    if is_hyparview(w, node) or random_links(w, node, topic) < overlays(w)[node, topic, SIZE_RANDOM]:
-        growth.grow(w, th, now, node, topic)
-
-
-@with_overlay
-def _on_leave(w: World, th: int, now: int, node: int, topic: int, sender: int, at: int) -> None:
-    """Handle a LEAVE: it ends a link only if the leaver sent it itself; others' copies clean the passive list."""
-    source = peer_at(w, at, LEAVE, 0)
-    sequence = number(w, at, 1)
-    if source == node or _is_known_leave(w, node, topic, source, sequence):
-        return
-    _note_leave(w, node, topic, source, sequence)
-    removed = remove_passive(w, th, now, node, topic, source)
-    if sender == source:
-        removed = True
-        if is_active(w, node, topic, sender):
-            drop_link(w, th, now, node, topic, sender, False)
-            _after_a_loss(w, th, now, node, topic)
-    ttl = bounded(number(w, at, 0), parameter(w, node, LEAVE_TTL))
-    if removed or ttl > 0:
-        for place in range(neighbours(w, th, node, topic, source, sender)):
-            peer = candidates(w)[th, place]
-            send_numbers(w, th, node, peer, LEAVE, topic, source, max(0, ttl - 1), sequence)
-
-
-@with_overlay
-def _is_known_leave(w: World, node: int, topic: int, source: int, sequence: int) -> bool:
-    entries = pool(w)[lists.owner(w, node)]
-    place = overlays(w)[node, topic, LEAVES]
-    while place >= 0 and (entries[place, FIRST] != source or entries[place, SECOND] != sequence):
-        place = entries[place, NEXT]
-    return place >= 0
-
-
-@with_overlay
-def _note_leave(w: World, node: int, topic: int, source: int, sequence: int) -> None:
-    """Remember a LEAVE, and forget the oldest of too many."""
-    line = overlays(w)[node, topic]
-    th = lists.owner(w, node)
-    entries = pool(w)[th]
-    fresh = lists.new_entry(w, node)
-    entries[fresh, NEXT] = line[LEAVES]
-    entries[fresh, FIRST] = source
-    entries[fresh, SECOND] = sequence
-    line[LEAVES] = fresh
-    line[LEAVES_COUNT] += 1
-    if line[LEAVES_COUNT] > _LEAVES_REMEMBERED:
-        before = fresh
-        while entries[entries[before, NEXT], NEXT] >= 0:
-            before = entries[before, NEXT]
-        lists.free_entry(w, th, entries[before, NEXT])
-        entries[before, NEXT] = NONE
-        line[LEAVES_COUNT] -= 1

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from hearsay.sim.array.episub.alarms import with_overlay
 from hearsay.sim.array.world import lists
-from hearsay.sim.array.world.layout import (
-    World,
-    overlays,
-    pool,
-)
+from hearsay.sim.array.world.layout import World, overlays, pool
 from hearsay.sim.array.world.lists import FIRST, NEXT, SECOND, VALUE
 
 PEER, DUE, CONTENT = FIRST, SECOND, VALUE
@@ -18,11 +14,7 @@ NONE = -1
 @with_overlay
 def place_of(w: World, node: int, topic: int, table: int, peer: int) -> int:
     """Return the place of a peer's entry, -1 if there is none."""
-    entries = pool(w)[lists.owner(w, node)]
-    place = overlays(w)[node, topic, table]
-    while place >= 0 and entries[place, PEER] != peer:
-        place = entries[place, NEXT]
-    return int(place) if place >= 0 else NONE
+    return lists.place_in(w, node, overlays(w)[node, topic, table], peer)
 
 
 @with_overlay
@@ -41,20 +33,10 @@ def put(w: World, node: int, topic: int, table: int, peer: int, due: int, conten
 @with_overlay
 def take(w: World, node: int, topic: int, table: int, peer: int) -> bool:
     """Remove a peer's entry; return whether there was one."""
-    th = lists.owner(w, node)
-    entries = pool(w)[th]
-    before = NONE
-    place = overlays(w)[node, topic, table]
-    while place >= 0 and entries[place, PEER] != peer:
-        before = place
-        place = entries[place, NEXT]
+    place = place_of(w, node, topic, table, peer)
     if place < 0:
         return False
-    if before >= 0:
-        entries[before, NEXT] = entries[place, NEXT]
-    else:
-        overlays(w)[node, topic, table] = entries[place, NEXT]
-    lists.free_entry(w, th, place)
+    overlays(w)[node, topic, table] = lists.without(w, node, overlays(w)[node, topic, table], place)
     return True
 
 

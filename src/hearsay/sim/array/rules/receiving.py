@@ -11,9 +11,7 @@ from hearsay.sim.array.episub.alarms import (
     with_overlay,
 )
 from hearsay.sim.array.episub.links import claimed_as_neighbour
-from hearsay.sim.array.episub.overlay import (
-    on_overlay_part,
-)
+from hearsay.sim.array.episub.received import on_overlay_part
 from hearsay.sim.array.episub.tree import on_tree_part
 from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.rules.calls import count_parts, end

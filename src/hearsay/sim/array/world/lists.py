@@ -160,3 +160,33 @@ def remove_last(w: World, node: int, head: int) -> None:
     else:
         entries[before, NEXT] = -1
     free_entry(w, th, place)
+
+
+# Lists whose first entry another array holds.
+
+
+@kernel
+def place_in(w: World, node: int, start: int, first: int) -> int:
+    """Return the place of the entry with this first key in the list that begins at a place, -1 if there is none."""
+    entries = pool(w)[owner(w, node)]
+    place = start
+    while place >= 0 and entries[place, FIRST] != first:
+        place = entries[place, NEXT]
+    return int(place)
+
+
+@kernel
+def without(w: World, node: int, start: int, place: int) -> int:
+    """Take an entry out of the list that begins at a place; return where the list begins then."""
+    th = owner(w, node)
+    entries = pool(w)[th]
+    following = entries[place, NEXT]
+    if place == start:
+        free_entry(w, th, place)
+        return int(following)
+    before = start
+    while entries[before, NEXT] != place:
+        before = entries[before, NEXT]
+    entries[before, NEXT] = following
+    free_entry(w, th, place)
+    return int(start)
