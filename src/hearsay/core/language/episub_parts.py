@@ -1,8 +1,8 @@
 """Protocol messages of episub (episub spec, "Protocol Messages").
 
-The seed's messages have "a source and monotonic sequence id". Between neighbours the connection has both: it names
-the source and keeps the order. A message that nodes forward (JOIN, FORWARDJOIN, LEAVE, SHUFFLE) names its
-source and has the source's sequence number.
+Messages of the spec have "a source and monotonic sequence id". Between neighbours the connection has both: it names
+the source and keeps the order. A message that nodes forward (JOIN, FORWARDJOIN, LEAVE, SHUFFLE) names its source and
+has the source's sequence number.
 
 GOSSIP is no part of its own: it is the RPC's message with a hop count (`Message.hops`). One control part of the wire
 format carries them all, see `docs/routers/episub.md`.
