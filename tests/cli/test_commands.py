@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 from commands import hearsay
 
+from hearsay.cli import simulate
+from hearsay.sim.scenario.scenario_file import load_scenario
+
 SMALL = ("--nodes", "30", "--messages", "3")
 
 
@@ -157,6 +160,12 @@ def test_unused_threads_are_reported_and_a_fanout_of_no_messages_is_not():
     done = hearsay("simulate", "--nodes", 5, "--connect", 2, "--messages", 0, "--engine", "reference", "--threads", 3)
     assert (done.returncode, "fanout:" in done.stdout) == (0, False)
     assert "--threads 3: the reference engine has one; more are the array engine's\n" in done.stderr
+
+
+@pytest.mark.parametrize(("overlay", "said"), [("hyparview", True), ("connections", False)])
+def test_routers_that_choose_their_neighbours_have_one_thread(overlay, said):
+    scenario = load_scenario(None, None, [("router.kind", "episub"), ("router.overlay", overlay)])
+    assert (simulate._why_one_thread(scenario, "array") is not None) == said
 
 
 def test_help_shows_no_range_where_there_is_none():

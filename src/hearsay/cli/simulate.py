@@ -100,10 +100,10 @@ def command(**options: Any) -> None:
         engine, reason = choose_engine(scenario, options["engine"])
         if options["engine"] == "auto":
             click.echo(f"engine: {engine} ({reason})", err=True)
-        if engine == "reference" and options["threads"] > 1:
-            click.echo(
-                f"--threads {options['threads']}: the reference engine has one; more are the array engine's", err=True
-            )
+        if options["threads"] > 1:
+            one = _why_one_thread(scenario, engine)
+            if one is not None:
+                click.echo(f"--threads {options['threads']}: {one}", err=True)
         if options["check"] and engine == "array":
             click.echo(f"check: real routers repeat the calls of {CHECKED_NODES} nodes", err=True)
         needs = estimate(scenario, engine)
@@ -220,6 +220,17 @@ def stopping_on_signals(simulation: Simulation) -> Generator[list[int]]:
 
     with first_signal(stop):
         yield stopped_by
+
+
+def _why_one_thread(scenario: Scenario, engine: EngineName) -> str | None:
+    """Return the reason if a run has one thread whatever is asked for."""
+    from hearsay.sim.plan.engines import chooses_neighbours
+
+    if engine == "reference":
+        return "the reference engine has one; more are the array engine's"
+    if chooses_neighbours(scenario):
+        return "routers that choose their neighbours run on one"
+    return None
 
 
 def _report(result: Result, options: dict[str, Any], folder: RunFolder | None) -> None:
