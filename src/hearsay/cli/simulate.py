@@ -223,7 +223,7 @@ def stopping_on_signals(simulation: Simulation) -> Generator[list[int]]:
 
 
 def _why_one_thread(scenario: Scenario, engine: EngineName) -> str | None:
-    """Return the reason if a run has one thread whatever is asked for."""
+    """Return the reason if a run uses one thread only, None if it can use several."""
     from hearsay.sim.plan.engines import chooses_neighbours
 
     if engine == "reference":

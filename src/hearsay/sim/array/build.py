@@ -271,8 +271,8 @@ def _set_latency(arrays: Arrays, latency: LatencyModel) -> None:
 def _set_width(arrays: Arrays, minimum_us: int) -> None:
     """Make buckets as wide as the smallest latency; if that is too small, handle events in the order of time.
 
-    So it is with routers that choose their neighbours: they close and measure connections, which both ends see at
-    once. Such runs have one thread, too.
+    Runs of routers that choose their neighbours use that order, and one thread: these routers close and measure
+    connections, and both ends see the result at once.
     """
     w = arrays.world
     bits = min(minimum_us.bit_length() - 1, _MOST_WIDTH_BITS)

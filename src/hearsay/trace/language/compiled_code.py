@@ -55,7 +55,7 @@ class KeptCode:
 
     @contextmanager
     def lock(self, entry: str) -> Generator[None]:
-        """Let one process at a time compile a function that Python calls: the others then read what it kept."""
+        """Let one process at a time compile a function that Python calls; the others wait, and then read its code."""
         if self.folder is None:
             yield
             return

@@ -1,6 +1,6 @@
 """The places of addresses in meshes and fan-outs, the kernels of `core.mesh.graft_bounds.Spread`.
 
-At each address, the first peers of a shuffle have places of their own, and the others lent ones.
+A shuffle orders the peers at each address: the first ones have places of their own, the others have lent ones.
 """
 
 from __future__ import annotations

@@ -98,8 +98,8 @@ _scalar = Numbers()
     LINKS_FREE, LINKS_SPARE, LINKS_WANTED, NETWORK_STARTS, MOST_SLOTS, ARRIVALS, DIALS_MADE,
     FINDINGS,
 ) = _scalar.take(26)  # fmt: skip
-"""Scalars that change while kernels run. Times are in microseconds. BUCKET: the number of the open bucket, of which
-the open part ends at PART_END. STATUS: why a call of an entry returned. FIRST_MESSAGE: all nodes have forgotten older
+"""Scalars that change while kernels run. Times are in microseconds. BUCKET: the number of the open bucket; its open
+part ends at PART_END. STATUS: the reason why an entry returned. FIRST_MESSAGE: all nodes have forgotten older
 ones. NEWEST: the number of messages that have a column. CLOSED_UP_TO: the number of messages whose window is over.
 GLOBALS_DONE, PLANNED_DONE: handled lines of `schedule` and `planned`. PART_EVENTS, PART_BLOCKS: events and blocks of
 the open part. LINKS_FREE: the first of LINKS_SPARE links that may be used again; see `reuse.py`, also for DEAD_UP_TO,
