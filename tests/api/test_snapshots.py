@@ -194,7 +194,7 @@ def test_the_keys_of_json_of_commands_on_spark(tmp_path):
 
 
 def test_the_columns_of_tables():
-    rows = table_of(ColumnBuilder(1).build(no_rows(), no_rows()[:, 0]))
+    rows = table_of(ColumnBuilder(1).build(no_rows()))
     lines = ["# the trace", *(f"{field.name} {field.type}" for field in rows.schema), ""]
     for table, schema in TABLES.items():
         lines += [f"# {table}", *(f"{name} {column.kind}" for name, column in schema.columns.items()), ""]

@@ -16,8 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from hearsay.api.table import Table, ask, dictionary_file, read_dictionary, with_names
 from hearsay.core.language.rpc import PartKind
 from hearsay.explain import answers
@@ -124,7 +122,7 @@ class Run:
             before_us=before_us,
             derive=derive,
         )
-        columns = ColumnBuilder(len(rows)).build(rows, np.arange(len(rows)))
+        columns = ColumnBuilder(len(rows)).build(rows)
         return Table(with_names(self.folder, table_of(columns)))
 
     def sql(self, question: str, values: Sequence[object] = ()) -> Table:

@@ -165,7 +165,7 @@ def _write_trace(rows: Rows, classes: Numbers, run: Path, number: int) -> dict[s
         order = order_of([own[:, column] for column in (BY_MESSAGE if trace_class == "message" else CANONICAL)])
         part = PartFiles(run, trace_class, number)
         for start in range(0, len(own), _GROUP_ROWS):
-            part.write_group(builder.build(own, order[start : start + _GROUP_ROWS]))
+            part.write_group(builder.build(own[order[start : start + _GROUP_ROWS]]))
         part.finish()
         files += part.finished
     return {"files": [asdict(file) for file in files], "rows": len(rows), "hash": digest.hex()}

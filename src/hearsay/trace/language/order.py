@@ -94,7 +94,7 @@ def _order_of_word(word: Words) -> tuple[Indices, bool]:
     if int(word.max()).bit_length() + bits > 64:
         return np.argsort(word), False
     sorted_with_indices = np.sort(word << np.uint64(bits) | np.arange(len(word), dtype=np.uint64))
-    return (sorted_with_indices & np.uint64((1 << bits) - 1)).astype(np.intp), True
+    return (sorted_with_indices & np.uint64((1 << bits) - 1)).view(np.intp), True
 
 
 _PART = (Column.TIME_US, Column.PEER, Column.REMOTE, Column.KIND, Column.TOPIC, Column.MESSAGE, Column.BYTES)

@@ -12,7 +12,7 @@ import numpy as np
 
 from hearsay.trace.folder.arrow import spanning_messages
 from hearsay.trace.folder.manifest import TraceFile, WrittenTrace
-from hearsay.trace.language.columns import ColumnBuilder
+from hearsay.trace.language.columns import ColumnBuilder, Columns, copy_places, empty_columns
 from hearsay.trace.language.order import Indices, order_of
 from hearsay.trace.language.rows import Rows, TraceDigest
 from hearsay.trace.language.schema import CLASSES, NONE, WIDTH, Column, PartKind, TraceEvent, class_of
@@ -29,22 +29,24 @@ class ClassRows:
         row_group_rows: int,
         target_file_bytes: int,
         lane: Lane,
-        builders: Iterator[ColumnBuilder],
+        groups: Iterator[Columns],
     ) -> None:
-        """Create the writer of a class. `builders` yields a builder for a row group that the lane does not use."""
+        """Create the writer of a class. `groups` yields room for a row group that the lane does not use."""
         self.parts = PartFiles(run_dir, trace_class, lane=lane, full_bytes=target_file_bytes)
         self._group_rows = row_group_rows
-        self._builders = builders
-        self._waiting = np.empty((row_group_rows + (row_group_rows + 1) // 2, WIDTH), dtype=np.int64)
+        self._groups = groups
+        self._capacity = row_group_rows + (row_group_rows + 1) // 2
+        self._waiting = empty_columns(self._capacity)
         self._filled = 0
 
-    def add(self, rows: Rows) -> None:
-        while len(rows):
-            taken = min(len(rows), len(self._waiting) - self._filled)
-            self._waiting[self._filled : self._filled + taken] = rows[:taken]
-            self._filled += taken
-            rows = rows[taken:]
-            if self._filled == len(self._waiting):
+    def add(self, columns: Columns, places: Indices) -> None:
+        """Add the rows at these places."""
+        while len(places):
+            taken = places[: self._capacity - self._filled]
+            copy_places(columns, taken, self._waiting, self._filled)
+            self._filled += len(taken)
+            places = places[len(taken) :]
+            if self._filled == self._capacity:
                 self._write_earliest()
 
     def finish(self) -> None:
@@ -54,42 +56,40 @@ class ClassRows:
 
     def rotate(self, before_us: int) -> None:
         """Close the part with all rows of earlier times."""
-        rows = self._waiting[: self._filled]
-        due = rows[:, Column.TIME_US] < before_us
-        early, rest = rows[due], rows[~due]
-        order = _by_time(early)
-        for start in range(0, len(order), self._group_rows):
-            self._write(early, order[start : start + self._group_rows])
-        self._keep(rest)
+        order = self._by_time()
+        early = int(np.count_nonzero(self._waiting[Column.TIME_US][order] < before_us))
+        for start in range(0, early, self._group_rows):
+            self._write(order[start : min(start + self._group_rows, early)])
+        self._keep(order[early:])
         self.parts.finish()
 
     def _write_earliest(self) -> None:
-        rows = self._waiting[: self._filled]
-        order = _by_time(rows)
-        self._write(rows, order[: self._group_rows])
-        self._keep(rows[order[self._group_rows :]])
+        order = self._by_time()
+        self._write(order[: self._group_rows])
+        self._keep(order[self._group_rows :])
 
-    def _write(self, rows: Rows, order: Indices) -> None:
-        self.parts.write_group(next(self._builders).build(rows, order))
+    def _by_time(self) -> Indices:
+        return order_of([self._waiting[Column.TIME_US][: self._filled]])
 
-    def _keep(self, rows: Rows) -> None:
-        """Let only these rows wait; they are a copy of some that waited."""
-        self._waiting[: len(rows)] = rows
-        self._filled = len(rows)
+    def _write(self, order: Indices) -> None:
+        group = next(self._groups)
+        copy_places(self._waiting, order, group)
+        self.parts.write_group([column[: len(order)] for column in group])
 
-
-def _by_time(rows: Rows) -> Indices:
-    return order_of([np.ascontiguousarray(rows[:, Column.TIME_US])])
+    def _keep(self, order: Indices) -> None:
+        """Let only these rows wait."""
+        for column in self._waiting:
+            column[: len(order)] = column[order]
+        self._filled = len(order)
 
 
 _BLOCK = 16_384
 _BLOCKS_AHEAD = 12
 """Blocks of rows that may wait for sorting, 20 MB."""
-_KINDS = len(PartKind) + 1
 _CLASS_TABLE = np.array(
-    [CLASSES.index(class_of(event, kind)) for event in range(len(TraceEvent)) for kind in range(NONE, len(PartKind))],
-    dtype=np.int8,
+    [[CLASSES.index(class_of(event, kind)) for kind in (*PartKind, NONE)] for event in TraceEvent], dtype=np.int8
 )
+"""The number of a class, by event and kind; NONE is the last kind."""
 
 
 class TraceWriter:
@@ -114,9 +114,10 @@ class TraceWriter:
         self._open = True
         self._sorting = Lane("sort", _BLOCKS_AHEAD if background else 0)
         self._writing = Lane("write", 1 if background else 0)
-        builders = cycle([ColumnBuilder(row_group_rows) for _ in range(self._writing.ahead + 1)])
+        self._builder = ColumnBuilder(_BLOCK)
+        groups = cycle([empty_columns(row_group_rows) for _ in range(self._writing.ahead + 1)])
         self._classes = [
-            ClassRows(run_dir, name, row_group_rows, target_file_bytes, self._writing, builders) for name in CLASSES
+            ClassRows(run_dir, name, row_group_rows, target_file_bytes, self._writing, groups) for name in CLASSES
         ]
 
     @property
@@ -180,19 +181,15 @@ class TraceWriter:
         self._writing.close()
 
     def _add_block(self, rows: Rows) -> None:
-        events, kinds = rows[:, Column.EVENT], rows[:, Column.KIND]
-        if events.min() < 0 or events.max() >= len(TraceEvent) or kinds.min() < NONE or kinds.max() >= _KINDS - 1:
-            raise ValueError("a trace row has an unknown event or kind")
+        columns = self._builder.build(rows)
         self._rows += len(rows)
         if self._known_hash is None:
             self._digest.add(rows)
-        classes = _CLASS_TABLE[events * _KINDS + (kinds - NONE)]
+        classes = _CLASS_TABLE[columns[Column.EVENT], columns[Column.KIND]]
         for index, each in enumerate(self._classes):
-            places = np.flatnonzero(classes == index)
-            if len(places):
-                each.add(rows[places])
+            each.add(columns, np.flatnonzero(classes == index))
         if self._rotate_us is not None:
-            self._rotate_if_due(int(rows[:, Column.TIME_US].max()), self._rotate_us)
+            self._rotate_if_due(int(columns[Column.TIME_US].max()), self._rotate_us)
 
     def _rotate_if_due(self, now_us: int, every_us: int) -> None:
         if self._rotated_us is None:
