@@ -1,16 +1,20 @@
 """The charts of a report as data. The script of the page draws them, and `paper_runs.py` for papers.
 
+`assets/figures.toml` declares them; the modules `figures_*.py` add their series.
+
 Integers stay exact, other numbers are rounded to five digits, and numbers that are not finite become null.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any, Literal
 
-from hearsay.report.runs import View
+from hearsay.report.html import asset
+from hearsay.report.runs import Run, View
 
 Kind = Literal["lines", "bars", "mesh", "spread"]
 Format = Literal["ms", "s", "percent", "bytes", "count", "number"]
@@ -57,10 +61,21 @@ class Figure:
     absent: list[tuple[View, str]] = field(default_factory=list[tuple[View, str]])
     """Reasons why views have no series, unless nothing was measured."""
     wide: bool = False
+    optional: bool = False
+    """True if only some routers have it. Without data, it is omitted."""
+    measured_as: str = ""
+    """The row of the table `measured` that explains why the chart is missing."""
     of_one_topic: bool = False
     """True if the chart cannot show all topics together."""
     why_empty: str = ": not measured, or there were none"
     """Why the table may have no rows for a run."""
+
+    def rows(self, runs: Sequence[Run], *columns: str) -> Iterator[tuple[Run, View, Any]]:
+        """Yield the rows of the source for each view, or for each view of a single topic."""
+        for run in runs:
+            table = run.read(self.source, *columns)
+            for view in run.topic_views if self.of_one_topic else run.views:
+                yield run, view, view.rows(table)
 
     def add(self, view: View, **keys: Any) -> None:
         """Add a series; numbers of lines and bars are rounded."""
@@ -89,6 +104,14 @@ class Figure:
             "absent": [{**place(view), "reason": reason} for view, reason in self.absent],
             "missing": f"no rows in the table “{self.source}”{self.why_empty}.",
         }
+
+
+def declared_figures() -> Iterator[Figure]:
+    """Yield the charts of a report, without series."""
+    for name, keys in tomllib.loads(asset("figures.toml")).items():
+        x = Axis(**keys.pop("x")) if "x" in keys else None
+        panels = [Panel(Axis(**panel.pop("y")), **panel) for panel in keys.pop("panels", ())]
+        yield Figure(name, x=x, panels=panels, **keys)
 
 
 def place(view: View) -> dict[str, Any]:

@@ -1,66 +1,32 @@
-"""Delivery over time, and the spread of a message as an animation."""
+"""Delivery, its latency and its cost over time, and the spread of a message as an animation."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import pi
 from typing import Any
 
 import numpy as np
 
 from hearsay.report import thinning
-from hearsay.report.figure import Axis, Figure, Panel
+from hearsay.report.figure import Figure
 from hearsay.report.message_tree import radial_tree
-from hearsay.report.runs import US_PER_S, Run, column
+from hearsay.report.runs import US_PER_S, Run, View, column, total
+from hearsay.text.numbers import seconds
 from hearsay.trace.folder.arrow_compute import compute
 
 LONG_TAIL = 12
 
 
-def delivery_cdf(runs: Sequence[Run]) -> Figure:
-    figure = Figure(
-        id="latency",
-        title="Delivery latency",
-        question="Which share of the deliveries took at most this time?",
-        kind="lines",
-        source="latency",
-        panels=[Panel(Axis("share of deliveries", "percent", top=1))],
-    )
-    for run in runs:
-        table = run.read("latency", "topic", "latency_us", "deliveries")
-        for view in run.views:
-            rows = view.rows(table)
-            latencies, shares = thinning.cdf(column(rows, "latency_us") / 1000, column(rows, "deliveries"))
-            if len(latencies):
-                figure.add(view, x=latencies, y=shares)
-    has_tail = any(_long_tail(line) for line in figure.series)
-    figure.x = Axis("latency", "ms", "log" if has_tail else "linear", can_be_log=True)
-    return figure
-
-
-def latency_over_time(runs: Sequence[Run]) -> Figure:
-    figure = Figure(
-        id="latency-over-time",
-        title="Latency over time",
-        question="Did messages become slower during the run?",
-        kind="lines",
-        source="messages",
-        x=Axis("published at", "s"),
-        panels=[Panel(Axis("latency of a message", "ms", can_be_log=True))],
-        measures=["p50", "p99"],
-    )
-    for run in runs:
-        table = run.read("messages", "topic", "published_us", "p50_us", "p99_us")
-        for view in run.views:
-            rows = view.rows(table)
-            measured = rows.filter(~np.isnan(column(rows, "p50_us")))
-            times = (column(measured, "published_us") - run.start_us) / US_PER_S
-            groups = thinning.buckets(times)
-            for measure, (name, pick) in enumerate((("p50_us", np.median), ("p99_us", np.max)) if groups else ()):
-                values = column(measured, name) / 1000
-                x = [float(times[group].mean()) for group in groups]
-                figure.add(view, measure=measure, x=x, y=[float(pick(values[group])) for group in groups])
-    return figure
+def delivery_cdf(figure: Figure, runs: Sequence[Run]) -> None:
+    for _, view, rows in figure.rows(runs, "topic", "latency_us", "deliveries"):
+        latencies, shares = thinning.cdf(column(rows, "latency_us") / 1000, column(rows, "deliveries"))
+        if len(latencies):
+            figure.add(view, x=latencies, y=shares)
+    if figure.x is not None and any(_long_tail(line) for line in figure.series):
+        figure.x = replace(figure.x, scale="log")
 
 
 def _long_tail(line: dict[str, Any]) -> bool:
@@ -69,19 +35,22 @@ def _long_tail(line: dict[str, Any]) -> bool:
     return bool(line["x"][-1] > LONG_TAIL * max(median, 1))
 
 
+def latency_over_time(figure: Figure, runs: Sequence[Run]) -> None:
+    for run, view, rows in figure.rows(runs, "topic", "published_us", "p50_us", "p99_us"):
+        measured = rows.filter(~np.isnan(column(rows, "p50_us")))
+        times = (column(measured, "published_us") - run.start_us) / US_PER_S
+        groups = thinning.buckets(times)
+        for measure, (name, pick) in enumerate((("p50_us", np.median), ("p99_us", np.max)) if groups else ()):
+            values = column(measured, name) / 1000
+            x = [float(times[group].mean()) for group in groups]
+            figure.add(view, measure=measure, x=x, y=[float(pick(values[group])) for group in groups])
+
+
 _RATIO, _NODES = 0, 1
 
 
-def delivery_over_time(runs: Sequence[Run]) -> Figure:
+def delivery_over_time(figure: Figure, runs: Sequence[Run]) -> None:
     """Draw the delivery ratio by time of publication, and below it the nodes that are up, if nodes come or go."""
-    figure = Figure(
-        id="churn",
-        title="Delivery over time",
-        question="Which share of the due deliveries did messages published then get?",
-        kind="lines",
-        source="churn",
-        x=Axis("published at", "s"),
-    )
     for run in runs:
         table = run.read("churn", "topic", "second", "nodes_up", "eligible", "delivered")
         of_nodes = table.filter(compute.is_null(table.column("topic")))
@@ -95,20 +64,100 @@ def delivery_over_time(runs: Sequence[Run]) -> Figure:
             figure.add(view, panel=_NODES, x=times, y=up, step=True)
     nodes_move = any(len(set(each["y"])) > 1 for each in figure.series if each["panel"] == _NODES)
     figure.series = [each for each in figure.series if each["x"] and (nodes_move or each["panel"] == _RATIO)]
-    ratio = Panel(Axis("delivery ratio", "percent", top=1, zoom=True), 150 if nodes_move else 240)
-    figure.panels = [ratio, Panel(Axis("nodes up", "count"), 60)]
-    return figure
+    if not nodes_move:
+        figure.panels = [replace(figure.panels[_RATIO], height=240), figure.panels[_NODES]]
 
 
 def _thinned(rows: Any, figure_of: Callable[[Any], float]) -> tuple[list[float], list[float]]:
     """Return the first second of each group of rows, and a value of the group."""
-    seconds = column(rows, "second")
-    groups = thinning.buckets(seconds)
-    return [float(seconds[group][0]) for group in groups], [figure_of(rows.take(group)) for group in groups]
+    times = column(rows, "second")
+    groups = thinning.buckets(times)
+    return [float(times[group][0]) for group in groups], [figure_of(rows.take(group)) for group in groups]
 
 
 def _ratio(rows: Any) -> float:
     return float(np.nansum(column(rows, "delivered")) / column(rows, "eligible").sum())
+
+
+COPY_FATES = ("first copy", "first copy, by IWANT", "duplicate", "rejected")
+PAYLOAD = "publish"
+CONTROL_KINDS_SHOWN = 12
+
+
+def copies_per_delivery(figure: Figure, runs: Sequence[Run]) -> None:
+    names = ("away", "copies", "duplicates", "rejected", "by_iwant")
+    for _, view, rows in figure.rows(runs, "topic", *names):
+        away, copies, duplicates, rejected, asked_for = (total(rows, name) for name in names)
+        if away:
+            parts = (copies - duplicates - rejected - asked_for, asked_for, duplicates, rejected)
+            figure.add(view, categories=COPY_FATES, values=[each / away for each in parts])
+
+
+def control_overhead(figure: Figure, runs: Sequence[Run]) -> None:
+    found: list[tuple[View, Counter[str]]] = []
+    for run in runs:
+        table = run.read("control", "topic", "kind", "bytes", "bytes_share")
+        for view in run.views:
+            all_rows = view.rows_and_loose(table).to_pylist()
+            rows = [row for row in all_rows if row["bytes"] is not None]
+            if all_rows and not rows:
+                figure.lack(view, f"not measured: {run.why_not('bytes_out') or 'no bytes are known'}.")
+            if rows and not view.nodes:
+                figure.lack(view, "not measured: the number of nodes is unknown.")
+            if rows and view.nodes:
+                costs: Counter[str] = Counter()
+                for row in rows:
+                    if row["kind"] != PAYLOAD:
+                        costs[row["kind"]] += row["bytes"] / view.nodes
+                found.append((view, costs))
+    totals: Counter[str] = Counter()
+    for _, costs in found:
+        totals.update(costs)
+    kinds = sorted((kind for kind in totals if totals[kind]), key=lambda kind: (-totals[kind], kind))
+    kinds = kinds[:CONTROL_KINDS_SHOWN]
+    for view, costs in found if kinds else ():
+        figure.add(view, categories=kinds, values=map(costs.get, kinds))
+
+
+def load_per_node(figure: Figure, runs: Sequence[Run]) -> None:
+    for run in runs:
+        table = run.without_scripts(run.read("traffic", "topic", "node", "bytes_out"))
+        table = table.filter(compute.is_valid(table.column("bytes_out")))
+        reason = run.why_not("evenness")
+        for view in run.views:
+            rows = view.rows(table)
+            loads = column(rows.group_by("node").aggregate([("bytes_out", "sum")]), "bytes_out_sum")
+            ranks, values = thinning.sorted_load(loads, max(view.nodes or 0, len(loads)))
+            if reason is not None:
+                figure.lack(view, f"not measured: {reason}.")
+            elif loads.any():
+                figure.add(view, x=ranks, y=values)
+
+
+def state_per_node(figure: Figure, runs: Sequence[Run]) -> None:
+    for run in runs:
+        table = run.read("state", "time_us", "bytes_mean", "bytes_max").sort_by("time_us")
+        table = table.take(thinning.evenly(len(table), thinning.BUCKETS))
+        times = (column(table, "time_us") - run.start_us) / US_PER_S
+        sampling = _sampling(run)
+        for view in run.views if len(table) else ():
+            if sampling:
+                figure.note(view, sampling)
+            for measure, name in enumerate(("bytes_mean", "bytes_max")):
+                figure.add(view, measure=measure, x=times, y=column(table, name))
+
+
+def _sampling(run: Run) -> str:
+    """Return how often the state was sampled, and whether cached messages are missed between samples."""
+    every_s = run.setting("trace.state_interval_s")
+    if every_s is None:
+        return ""
+    text = f"sampled every {seconds(every_s)}"
+    windows, heartbeat_ms = run.setting("router.history_length"), run.setting("router.heartbeat_interval_ms")
+    if windows is None or heartbeat_ms is None or windows * heartbeat_ms >= every_s * 1000:
+        return text
+    kept = seconds(windows * heartbeat_ms / 1000)
+    return f"{text}; messages stay in the cache for {kept}, so samples miss some of them"
 
 
 ID = "spread"
@@ -120,24 +169,13 @@ HOPS = "Rings are hops away from the publisher."
 HOPS_UNKNOWN = "Rings follow the senders in the traces; real nodes do not measure hops."
 
 
-def spread_of_a_message(runs: Sequence[Run]) -> Figure:
+def spread_of_a_message(figure: Figure, runs: Sequence[Run]) -> None:
     unknown = any(run.why_not("hops") for run in runs)
-    figure = Figure(
-        id=ID,
-        title="How one message spread",
-        question=f"Which node sent it to which, and when? {HOPS_UNKNOWN if unknown else HOPS}",
-        kind="spread",
-        of_one_topic=True,
-        source="spread",
-        wide=True,
-    )
-    for run in runs:
-        table = run.read("spread", "topic", "message", "node", "remote", "after_us", "hops", "via")
-        for view in run.topic_views:
-            rows = view.rows(table)
-            if len(rows):
-                figure.add(view, messages=[drawn_spread(rows)])
-    return figure
+    figure.question += f" {HOPS_UNKNOWN if unknown else HOPS}"
+    columns = ("topic", "message", "node", "remote", "after_us", "hops", "via")
+    for _, view, rows in figure.rows(runs, *columns):
+        if len(rows):
+            figure.add(view, messages=[drawn_spread(rows)])
 
 
 def drawn_spread(rows: Any) -> dict[str, Any]:

@@ -1,86 +1,57 @@
-"""The mesh, or neighbours and tree: degrees over time and at the end, and a picture."""
+"""The mesh, or neighbours and tree, over time and as a picture; scores, promises, IDONTWANT and peer exchange."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from math import isnan
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hearsay.graph_layout import force_layout, sample_of_nodes
-from hearsay.pipeline.output.tables import TREE_LAYER
+from hearsay.pipeline.input.run_facts import scenario_of, thresholds_in
+from hearsay.pipeline.output.tables import TABLES, TREE_LAYER
 from hearsay.report import thinning
-from hearsay.report.figure import Axis, Figure, Panel
-from hearsay.report.runs import US_PER_S, Row, Run, column
-from hearsay.text.numbers import count, percent, plural
+from hearsay.report.figure import Figure
+from hearsay.report.runs import US_PER_S, Row, Run, View, column
+from hearsay.text.numbers import count, figure, percent, plural
 from hearsay.trace.folder.arrow_compute import compute
 
 NO_MESH = "no mesh: no node has a link."
-NO_MESH_ROWS = ": floodsub and randomsub have no mesh, or it was not measured"
 _LINKS, _TREE = 0, 1
-_PANELS = (
-    Panel(Axis("links per node (mean and range)", "number")),
-    Panel(Axis("tree links per node (mean and range)", "number")),
-)
 
 
-def degree_over_time(runs: Sequence[Run]) -> Figure:
-    figure = Figure(
-        id="mesh",
-        title="Mesh degree over time",
-        question="Does the mesh form, and does it last? Episub has neighbours and a tree instead.",
-        kind="lines",
-        of_one_topic=True,
-        why_empty=NO_MESH_ROWS,
-        source="mesh",
-        x=Axis("time", "s"),
-    )
-    for run in runs:
-        table = run.read("mesh")
-        for view in run.topic_views:
-            for panel, rows in ((_LINKS, links_in(view.rows(table))), (_TREE, tree_in(view.rows(table)))):
-                if not len(rows):
-                    continue
-                rows = rows.sort_by("time_us")
-                if not compute.max(rows.column("degree_max")).as_py():
-                    figure.lack(view, NO_MESH)
-                    continue
-                look = _last_look(rows.slice(len(rows) - 1).to_pylist()[0])
-                figure.note(view, f"tree {look}" if panel == _TREE else look)
-                rows = rows.take(thinning.evenly(len(rows), thinning.BUCKETS))
-                degrees = {"y": "degree_mean", "low": "degree_min", "high": "degree_max"}
-                lines = {name: column(rows, degree) for name, degree in degrees.items()}
-                figure.add(view, panel=panel, x=(column(rows, "time_us") - run.start_us) / US_PER_S, **lines)
-    figure.panels = _PANELS[: 1 + max((one["panel"] for one in figure.series), default=_LINKS)]
-    return figure
-
-
-def degrees_at_the_end(runs: Sequence[Run]) -> Figure:
-    figure = Figure(
-        id="degrees",
-        title="Mesh degrees at the end",
-        question="What share of the nodes has at most this many links?",
-        kind="lines",
-        of_one_topic=True,
-        why_empty=NO_MESH_ROWS,
-        source="degrees",
-        x=Axis("links of a node at the last sampled time", "count"),
-        panels=[Panel(Axis("share of the nodes", "percent", top=1))],
-    )
-    for run in runs:
-        table = run.read("degrees", "topic", "layer", "time_us", "degree", "nodes")
-        for view in run.topic_views:
-            rows = links_in(view.rows(table))
+def degree_over_time(chart: Figure, runs: Sequence[Run]) -> None:
+    for run, view, found in chart.rows(runs):
+        for panel, rows in ((_LINKS, links_in(found)), (_TREE, tree_in(found))):
             if not len(rows):
                 continue
-            last = rows.filter(compute.equal(rows.column("time_us"), compute.max(rows.column("time_us"))))
-            degrees, shares = thinning.cdf(column(last, "degree"), column(last, "nodes"))
-            if degrees.any():
-                figure.add(view, x=[float(degrees[0]), *degrees], y=[0.0, *shares], step=True)
-            else:
-                figure.lack(view, NO_MESH)
-    return figure
+            rows = rows.sort_by("time_us")
+            if not compute.max(rows.column("degree_max")).as_py():
+                chart.lack(view, NO_MESH)
+                continue
+            look = _last_look(rows.slice(len(rows) - 1).to_pylist()[0])
+            chart.note(view, f"tree {look}" if panel == _TREE else look)
+            rows = rows.take(thinning.evenly(len(rows), thinning.BUCKETS))
+            degrees = {"y": "degree_mean", "low": "degree_min", "high": "degree_max"}
+            lines = {name: column(rows, degree) for name, degree in degrees.items()}
+            chart.add(view, panel=panel, x=(column(rows, "time_us") - run.start_us) / US_PER_S, **lines)
+    chart.panels = chart.panels[: 1 + max((one["panel"] for one in chart.series), default=_LINKS)]
+
+
+def degrees_at_the_end(chart: Figure, runs: Sequence[Run]) -> None:
+    for _, view, found in chart.rows(runs, "topic", "layer", "time_us", "degree", "nodes"):
+        rows = links_in(found)
+        if not len(rows):
+            continue
+        last = rows.filter(compute.equal(rows.column("time_us"), compute.max(rows.column("time_us"))))
+        degrees, shares = thinning.cdf(column(last, "degree"), column(last, "nodes"))
+        if degrees.any():
+            chart.add(view, x=[float(degrees[0]), *degrees], y=[0.0, *shares], step=True)
+        else:
+            chart.lack(view, NO_MESH)
 
 
 def links_in(rows: Any) -> Any:
@@ -110,34 +81,21 @@ MAX_NODES = 400
 SIDE = 1000
 
 
-def mesh_picture(runs: Sequence[Run]) -> Figure:
-    figure = Figure(
-        id="picture",
-        title="The mesh at the end",
-        question="The mesh, or the tree of episub. Hover over a node to see its links.",
-        kind="mesh",
-        of_one_topic=True,
-        why_empty=NO_MESH_ROWS,
-        source="mesh_links",
-        wide=True,
-    )
-    for run in runs:
-        links = run.read("mesh_links", "topic", "layer", "node", "remote")
-        members = run.read("mesh", "topic", "layer", "time_us", "members", "degree_max")
-        for view in run.topic_views:
-            tree = tree_in(view.rows(links))
-            drawn = _picture(tree if len(tree) else links_in(view.rows(links)))
-            last = links_in(view.rows(members)).sort_by("time_us").to_pylist()[-1:]
-            if drawn is None:
-                if last and not last[0]["degree_max"]:
-                    figure.lack(view, NO_MESH)
-                continue
-            figure.add(view, **drawn)
-            nodes = len(drawn["nodes"])
-            if last and (last[0]["members"] or 0) > nodes:
-                total = count(last[0]["members"])
-                figure.note(view, f"{count(nodes)} of {total} nodes are drawn: a sample of those with links")
-    return figure
+def mesh_picture(chart: Figure, runs: Sequence[Run]) -> None:
+    members = {run.label: run.read("mesh", "topic", "layer", "time_us", "members", "degree_max") for run in runs}
+    for run, view, links in chart.rows(runs, "topic", "layer", "node", "remote"):
+        tree = tree_in(links)
+        drawn = _picture(tree if len(tree) else links_in(links))
+        last = links_in(view.rows(members[run.label])).sort_by("time_us").to_pylist()[-1:]
+        if drawn is None:
+            if last and not last[0]["degree_max"]:
+                chart.lack(view, NO_MESH)
+            continue
+        chart.add(view, **drawn)
+        nodes = len(drawn["nodes"])
+        if last and (last[0]["members"] or 0) > nodes:
+            whole = count(last[0]["members"])
+            chart.note(view, f"{count(nodes)} of {whole} nodes are drawn: a sample of those with links")
 
 
 def _picture(links: Any) -> dict[str, Any] | None:
@@ -157,3 +115,81 @@ def _picture(links: Any) -> dict[str, Any] | None:
         "degree": degrees.tolist(),
         "links": ends.ravel().tolist(),
     }
+
+
+_SCORE, _BELOW = 0, 1
+_MEDIAN, _LOWEST, _THRESHOLD = range(3)
+_NEAR = 2
+"""Factor: a threshold is drawn if the lowest score came this near. A far threshold would flatten the curves."""
+
+
+def scores_over_time(chart: Figure, runs: Sequence[Run]) -> None:
+    for run in runs:
+        table = run.read("scores")
+        totals = table.filter(compute.equal(table.column("part"), "score")).sort_by("time_us")
+        if not len(totals):
+            continue
+        thresholds = thresholds_in(scenario_of(run.folder))
+        bounds = {} if thresholds is None else asdict(thresholds)
+        note = _at_the_end(totals.slice(len(totals) - 1).to_pylist()[0], bounds)
+        rows = totals.take(thinning.evenly(len(totals), thinning.BUCKETS))
+        for view in run.views:
+            chart.note(view, note)
+            _add_scores(chart, view, rows, run.start_us, bounds)
+
+
+def _add_scores(chart: Figure, view: View, rows: Any, start_us: int, bounds: Mapping[str, float]) -> None:
+    times = (column(rows, "time_us") - start_us) / US_PER_S
+    median, lowest, low, high = (column(rows, name) for name in ("median", "lowest", "p5", "p95"))
+    chart.add(view, panel=_SCORE, measure=_MEDIAN, x=times, y=median, low=low, high=high)
+    chart.add(view, panel=_SCORE, measure=_LOWEST, x=times, y=lowest)
+    chart.add(view, panel=_BELOW, x=times, y=column(rows, "below_zero"))
+    for bound in sorted({bound for bound in bounds.values() if bound >= _NEAR * lowest.min()}):
+        chart.add(view, panel=_SCORE, measure=_THRESHOLD, x=times, y=[bound] * len(times))
+
+
+def _at_the_end(last: Row, bounds: Mapping[str, float]) -> str:
+    """Return the shares of scores below thresholds at the end."""
+    parts = [f"at the end {percent(last['below_zero'])} of {plural(last['pairs'], 'score')} are below 0"]
+    for name, bound in bounds.items():
+        parts.append(f"{percent(last[f'below_{name}'])} below {figure(bound)} ({name})")
+    return ", ".join(parts)
+
+
+COLUMNS_OVER_TIME = {
+    "promises": ("asked", "answered", "broken"),
+    "idontwant": ("withheld_bytes", "withdrawn_bytes"),
+    "exchange": ("dials", "connections"),
+}
+"""Columns of tables with amounts over time, a line each."""
+
+
+def amounts_over_time(chart: Figure, runs: Sequence[Run]) -> None:
+    """Add amounts per second, and the sums of all columns; runs that broke no promise have none of promises."""
+    names = COLUMNS_OVER_TIME[chart.source]
+    for run in runs:
+        rows = run.read(chart.source).sort_by("second")
+        total = {name: float(column(rows, name).sum()) for name in TABLES[chart.source].names[3:]}
+        if not len(rows) or total.get("broken") == 0:
+            continue
+        times, values = _stretches(rows, names)
+        groups = thinning.buckets(times)
+        x = [float(times[group][0]) for group in groups]
+        known = [f"{name} {count(value)}" for name, value in total.items() if not np.isnan(value)]
+        for view in run.views:
+            chart.note(view, f"in all: {', '.join(known)}")
+            for measure, name in enumerate(names):
+                if not np.isnan(total[name]):
+                    chart.add(view, measure=measure, x=x, y=[float(values[name][group].mean()) for group in groups])
+
+
+def _stretches(rows: Any, names: Sequence[str]) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
+    """Return times and amounts per second. A time without a row has amount 0."""
+    width = rows.column("seconds")[0].as_py()
+    places = (column(rows, "second") / width).astype(int)
+    places -= places[0]
+    times = column(rows, "second")[0] + width * np.arange(places[-1] + 1, dtype=np.float64)
+    values = {name: np.zeros(len(times)) for name in names}
+    for name in names:
+        values[name][places] = column(rows, name) / width
+    return times, values

@@ -2,57 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from hearsay.report import figures_delivery, figures_mesh
 from hearsay.report.carried_messages import carry_messages
-from hearsay.report.figure import Figure
-from hearsay.report.figures_cost import control_overhead, copies_per_delivery, load_per_node, state_per_node
-from hearsay.report.figures_delivery import delivery_cdf, delivery_over_time, latency_over_time, spread_of_a_message
-from hearsay.report.figures_mesh import degree_over_time, degrees_at_the_end, mesh_picture
-from hearsay.report.figures_standing import (
-    connected_by_exchange,
-    promises_over_time,
-    saved_by_idontwant,
-    scores_over_time,
-)
+from hearsay.report.figure import Figure, declared_figures
 from hearsay.report.html import ReportError, require_report_or_nothing, write_report_file
 from hearsay.report.run_page import run_page
 from hearsay.report.runs import Run, open_runs
 from hearsay.report.worth_explaining import worth_explaining
 from hearsay.trace.folder.own_folders import held_by
 
-FIGURES = (
-    delivery_cdf,
-    delivery_over_time,
-    latency_over_time,
-    copies_per_delivery,
-    control_overhead,
-    load_per_node,
-    state_per_node,
-    degree_over_time,
-    degrees_at_the_end,
-    scores_over_time,
-    promises_over_time,
-    saved_by_idontwant,
-    connected_by_exchange,
-    spread_of_a_message,
-    mesh_picture,
-)
-
-OPTIONAL = ("scores", "promises", "idontwant", "exchange")
-"""Figures that only some routers have. Without data, they are omitted."""
-
-MEASURED_AS = {
-    "control": "bytes_out",
-    "load": "bytes_out",
-    "state": "state",
-    "mesh": "mesh_shape",
-    "degrees": "mesh_shape",
-    "picture": "mesh_shape",
-    "churn": "nodes_up",
+DRAW: Mapping[str, Callable[[Figure, Sequence[Run]], None]] = {
+    "latency": figures_delivery.delivery_cdf,
+    "churn": figures_delivery.delivery_over_time,
+    "latency-over-time": figures_delivery.latency_over_time,
+    "copies": figures_delivery.copies_per_delivery,
+    "control": figures_delivery.control_overhead,
+    "load": figures_delivery.load_per_node,
+    "state": figures_delivery.state_per_node,
+    "mesh": figures_mesh.degree_over_time,
+    "degrees": figures_mesh.degrees_at_the_end,
+    "scores": figures_mesh.scores_over_time,
+    **dict.fromkeys(figures_mesh.COLUMNS_OVER_TIME, figures_mesh.amounts_over_time),
+    "spread": figures_delivery.spread_of_a_message,
+    "picture": figures_mesh.mesh_picture,
 }
-"""Rows of the table `measured` that explain missing figures."""
+"""Functions that add the series of the charts in `assets/figures.toml`."""
 
 REPORT = "report.html"
 
@@ -78,8 +55,10 @@ def write_report(
 
 def figures_of(runs: Sequence[Run]) -> list[Figure]:
     """Return the figures. Figures that no trace has are left out; runs without one show the reason."""
-    figures = [build(runs) for build in FIGURES]
-    figures = [each for each in figures if each.series or each.id not in OPTIONAL]
+    figures = list(declared_figures())
+    for each in figures:
+        DRAW[each.id](each, runs)
+    figures = [each for each in figures if each.series or not each.optional]
     if all(run.of_real_nodes for run in runs):
         figures = [each for each in figures if each.series]
     for each in figures:
@@ -87,7 +66,7 @@ def figures_of(runs: Sequence[Run]) -> list[Figure]:
             (view.run, view.place) for view, _ in each.absent
         }
         for run in runs:
-            reason = run.why_not(MEASURED_AS.get(each.id, ""))
+            reason = run.why_not(each.measured_as)
             each.absent.extend(
                 (view, f"not measured: {reason}.")
                 for view in run.views
