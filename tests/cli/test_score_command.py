@@ -9,7 +9,7 @@ import pytest
 from clean_set import CLEAN
 from commands import hearsay
 
-from hearsay.score_check.checks.all_checks import CHECKS
+from hearsay.score_check.check import CHECKS
 
 HOSTILE = "<b>&\u202e\x1b[31m"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from clean_set import CLEAN, checked
 
-from hearsay.score_check.check import check
-from hearsay.score_check.checks.all_checks import CHECKS, IDS, chosen
+from hearsay.score_check.check import CHECKS, IDS, check, chosen
 from hearsay.score_check.subjects import read_subject
 
 BLOCKS, VOTES, THRESHOLDS = "score.topics.0", "score.topics.1", "score.thresholds"

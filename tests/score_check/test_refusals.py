@@ -11,8 +11,7 @@ from clean_set import checked
 
 from hearsay.core.scores.score_parameters import TopicScoreParameters
 from hearsay.core.shell.parameters import ParameterError
-from hearsay.score_check.check import check
-from hearsay.score_check.checks.all_checks import chosen
+from hearsay.score_check.check import check, chosen
 from hearsay.score_check.subjects import subject_of_set
 
 TOPIC, THRESHOLDS = "score.topics.0", "score.thresholds"

@@ -8,8 +8,16 @@ from typing import Any
 
 from hearsay.core.scores.named_sets import NAMES
 from hearsay.core.shell.parameters import ParameterError
-from hearsay.score_check.check import FINDING_HEAD, Checked, check, check_text, finding_cells, summary
-from hearsay.score_check.checks.all_checks import IDS, chosen
+from hearsay.score_check.check import (
+    FINDING_HEAD,
+    IDS,
+    Checked,
+    check,
+    check_text,
+    chosen,
+    finding_cells,
+    summary,
+)
 from hearsay.score_check.findings import ScoreFinding
 from hearsay.score_check.subject import Subject
 from hearsay.score_check.subjects import read_subject, subject_of_scenario, subject_of_set

@@ -66,7 +66,7 @@ def command(**options: Any) -> None:
 
 
 def _list_checks() -> None:
-    from hearsay.score_check.checks.all_checks import CHECKS
+    from hearsay.score_check.check import CHECKS
     from hearsay.text.tables import prose
 
     for each in CHECKS:
@@ -76,7 +76,7 @@ def _list_checks() -> None:
 def _chosen(only: Sequence[str], ignored: Sequence[str]) -> tuple[Check, ...]:
     from difflib import get_close_matches
 
-    from hearsay.score_check.checks.all_checks import IDS, chosen
+    from hearsay.score_check.check import IDS, chosen
 
     problems: list[str] = []
     for option, names in (("--only", only), ("--ignore", ignored)):

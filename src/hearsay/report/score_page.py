@@ -17,6 +17,7 @@ from hearsay.report.html import (
 )
 from hearsay.report.svg import Scale, scale_of_values, signed_scale
 from hearsay.score_check.check import (
+    CHECKS,
     OFFENCE_HEAD,
     SILENCE_HEAD,
     Checked,
@@ -25,7 +26,6 @@ from hearsay.score_check.check import (
     silence_rows,
     summary,
 )
-from hearsay.score_check.checks.all_checks import CHECKS
 from hearsay.score_check.curves import PARTS, Curve, Played, play_all, traffic_of
 from hearsay.score_check.findings import ScoreFinding
 from hearsay.score_check.offences import levels

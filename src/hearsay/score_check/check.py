@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hearsay.score_check.checks.all_checks import chosen
+from hearsay.score_check import silence_checks, threshold_checks, traffic_checks
 from hearsay.score_check.findings import Check, ScoreFinding, Severity, finding
 from hearsay.score_check.offences import LEVELS, Offence, Silence, offences, silences
 from hearsay.score_check.subject import OtherPopulation, Subject
@@ -16,6 +16,10 @@ from hearsay.text.escape import escape
 from hearsay.text.numbers import count, figure, plain, plural, seconds
 from hearsay.text.tables import table_text
 
+_BY_SUBJECT = (silence_checks, traffic_checks, threshold_checks)
+CHECKS = tuple(each for module in _BY_SUBJECT for each in vars(module).values() if isinstance(each, Check))
+"""All checks, in the order of their output."""
+IDS = tuple(each.id for each in CHECKS)
 _MOST_ROWS = 40
 FINDING_HEAD = ("severity", "check", "topic", "what was found")
 SILENCE_HEAD = ("topic", "silence in it", "then at", "below 0 after joining", "after stopping")
@@ -57,6 +61,12 @@ class Checked:
             "not_looked_at": [asdict(each) for each in self.subject.others],
             "router_is_run": self.subject.router_is_run,
         }
+
+
+def chosen(only: Iterable[str] = (), ignored: Iterable[str] = ()) -> tuple[Check, ...]:
+    """Return the checks to make: those in `only`, or all, without those in `ignored`."""
+    wanted, unwanted = set(only), set(ignored)
+    return tuple(each for each in CHECKS if (not wanted or each.id in wanted) and each.id not in unwanted)
 
 
 def check(subject: Subject, checks: Sequence[Check] | None = None) -> Checked:

@@ -44,6 +44,11 @@ class Check:
     look: Look
 
 
+def check(severity: Severity, meaning: str) -> Callable[[Look], Check]:
+    """Make a check of a function; its id is the name of the function, which is part of the interface."""
+    return lambda look: Check(look.__name__.replace("_", "-"), severity, meaning, look)
+
+
 @dataclass(frozen=True, slots=True)
 class ScoreFinding:
     check: str

@@ -12,7 +12,7 @@ from hearsay.core.scores.score_parameters import PeerScoreParameters as Peer
 from hearsay.core.scores.score_parameters import ScoreThresholds as Thresholds
 from hearsay.core.scores.score_parameters import TopicScoreParameters as Topic
 from hearsay.core.shell.parameters import ParameterError
-from hearsay.score_check.findings import Remark
+from hearsay.score_check.findings import Remark, Severity, check
 from hearsay.score_check.offences import levels
 from hearsay.score_check.worth import TopicWorth, Worth
 from hearsay.text.numbers import count, figure, seconds
@@ -40,28 +40,15 @@ _RULES: dict[str, tuple[tuple[type, str, str, Callable[[Any], bool]], ...]] = {
          lambda own: own.graylist < own.publish or own.graylist == own.publish == 0),
     ),
 }  # fmt: skip
+_NEGLIGIBLE = 0.001
+"""Share of the total below which a part has no effect."""
+_SHORT_STAY_S = 60.0
+_JUST_BELOW = 1.0 - 1e-9
+"""Tolerance for values that reach a cap exactly, before rounding."""
 
 
-def incomplete(worth: Worth) -> Iterator[Remark]:
-    for group, own in ((None, worth.subject.score.peer), *worth.subject.scored):
-        try:
-            replace(own, validation=Validation.ATOMIC)
-        except ParameterError as error:
-            for each in error.violations:
-                words = f"rust, js and, in atomic mode, go refuse it: {each.field} {each.rule}"
-                yield Remark(words, each.field, group)
-
-
-def refused(implementation: str, worth: Worth) -> Iterator[Remark]:
-    score = worth.subject.score
-    for group, own in ((None, score.peer), (None, score.thresholds), *worth.subject.scored):
-        for kind, name, words, holds in _RULES[implementation]:
-            if isinstance(own, kind) and not holds(own):
-                place = f"thresholds.{name}" if kind is Thresholds else name
-                yield Remark(f"{implementation} refuses it: {place} must be {words}", place, group)
-
-
-def unreachable(worth: Worth) -> Iterator[Remark]:
+@check(Severity.ERROR, "nothing leads below a threshold")
+def threshold_unreachable(worth: Worth) -> Iterator[Remark]:
     """Warn of thresholds that no peer reaches. Counts of offences have no cap, so one weight of theirs suffices."""
     if not scores_anything(worth) or _has_unbounded_harm(worth):
         return
@@ -74,7 +61,8 @@ def unreachable(worth: Worth) -> Iterator[Remark]:
         yield Remark(words, "thresholds", None, {"lowest": lowest, **missed})
 
 
-def at_zero(worth: Worth) -> Iterator[Remark]:
+@check(Severity.WARNING, "graylist is 0: peers with a score below 0 are ignored")
+def threshold_at_zero(worth: Worth) -> Iterator[Remark]:
     """Warn of thresholds at zero, the start value of implementations without defaults."""
     found = worth.subject.score.thresholds
     names = [name for name in ("gossip", "publish", "graylist") if getattr(found, name) == 0]
@@ -83,7 +71,8 @@ def at_zero(worth: Worth) -> Iterator[Remark]:
         yield Remark(words, "thresholds")
 
 
-def equal(worth: Worth) -> Iterator[Remark]:
+@check(Severity.NOTE, "two thresholds are the same")
+def thresholds_equal(worth: Worth) -> Iterator[Remark]:
     found = worth.subject.score.thresholds
     for lower, upper in (("publish", "gossip"), ("graylist", "publish")):
         low, high = getattr(found, lower), getattr(found, upper)
@@ -92,7 +81,8 @@ def equal(worth: Worth) -> Iterator[Remark]:
             yield Remark(words, f"thresholds.{lower}", None, {"threshold": low})
 
 
-def one_offence_graylists(worth: Worth) -> Iterator[Remark]:
+@check(Severity.WARNING, "a single invalid message is below graylist")
+def invalid_graylists(worth: Worth) -> Iterator[Remark]:
     """Warn if one invalid message graylists: a bug in one release of a client affects all its nodes."""
     graylist = worth.subject.score.thresholds.graylist
     for topic in worth.topics:
@@ -105,6 +95,7 @@ def one_offence_graylists(worth: Worth) -> Iterator[Remark]:
             yield Remark(words, "invalid_messages_weight", topic.group, figures)
 
 
+@check(Severity.NOTE, "accept_exchange is above what topics give")
 def exchange_unreachable(worth: Worth) -> Iterator[Remark]:
     level = worth.subject.score.thresholds.accept_exchange
     if exchange_is_accepted(worth.best, level):
@@ -116,6 +107,7 @@ def exchange_unreachable(worth: Worth) -> Iterator[Remark]:
     yield Remark(words, "thresholds.accept_exchange", None, {"threshold": level, "best": worth.best})
 
 
+@check(Severity.WARNING, "accept_exchange is 0, and the router may dial peers that a PRUNE names")
 def exchange_from_anyone(worth: Worth) -> Iterator[Remark]:
     dials = worth.subject.dials_exchanged
     if worth.subject.score.thresholds.accept_exchange == 0 and dials is not False:
@@ -124,6 +116,7 @@ def exchange_from_anyone(worth: Worth) -> Iterator[Remark]:
         yield Remark(words, "thresholds.accept_exchange")
 
 
+@check(Severity.WARNING, "opportunistic_graft is above what honest members have")
 def opportunity_unreachable(worth: Worth) -> Iterator[Remark]:
     level = worth.subject.score.thresholds.opportunistic_graft
     if worth.topics and worth.subject.expected.opportunistic_graft_ticks and mesh_is_poor(worth.usual, level):
@@ -135,6 +128,7 @@ def opportunity_unreachable(worth: Worth) -> Iterator[Remark]:
         yield Remark(words, "thresholds.opportunistic_graft", None, figures)
 
 
+@check(Severity.NOTE, "opportunistic_graft is 0, or opportunistic_graft_ticks is")
 def opportunity_off(worth: Worth) -> Iterator[Remark]:
     """Warn if only one of the two parameters of opportunistic grafting is set."""
     level = worth.subject.score.thresholds.opportunistic_graft
@@ -151,45 +145,49 @@ def opportunity_off(worth: Worth) -> Iterator[Remark]:
     yield Remark(words, "thresholds.opportunistic_graft", None, {"threshold": level})
 
 
-def scores_anything(worth: Worth) -> bool:
-    peer = worth.peer
-    return bool(worth.topics or peer.shared_address_weight or peer.misbehaviour_weight or peer.slow_peer_weight)
+@check(Severity.WARNING, "rust and js refuse the set, since something is not given")
+def refused_incomplete(worth: Worth) -> Iterator[Remark]:
+    for group, own in ((None, worth.subject.score.peer), *worth.subject.scored):
+        try:
+            replace(own, validation=Validation.ATOMIC)
+        except ParameterError as error:
+            for each in error.violations:
+                words = f"rust, js and, in atomic mode, go refuse it: {each.field} {each.rule}"
+                yield Remark(words, each.field, group)
 
 
-def _has_unbounded_harm(worth: Worth) -> bool:
-    of_topics = (
-        topic.numbers.weight and (topic.numbers.invalid_weight or topic.numbers.failure_weight)
-        for topic in worth.topics
-    )
-    peer = worth.peer
-    return any(of_topics) or bool(peer.shared_address_weight or peer.misbehaviour_weight or peer.slow_peer_weight)
+@check(Severity.WARNING, "nim refuses the set")
+def refused_by_nim(worth: Worth) -> Iterator[Remark]:
+    return _refused("nim", worth)
 
 
-_NEGLIGIBLE = 0.001
-"""Share of the total below which a part has no effect."""
-_SHORT_STAY_S = 60.0
-_JUST_BELOW = 1.0 - 1e-9
-"""Tolerance for values that reach a cap exactly, before rounding."""
+@check(Severity.WARNING, "jvm refuses the set")
+def refused_by_jvm(worth: Worth) -> Iterator[Remark]:
+    return _refused("jvm", worth)
 
 
+@check(Severity.WARNING, "nothing is scored at all")
 def nothing_scored(worth: Worth) -> Iterator[Remark]:
     if not scores_anything(worth):
         yield Remark("no topic and nothing of the peer is scored: every score is 0 but for the application's opinion")
 
 
-def weightless_topic(worth: Worth) -> Iterator[Remark]:
+@check(Severity.WARNING, "topic_weight is 0, so nothing in the topic counts")
+def topic_weightless(worth: Worth) -> Iterator[Remark]:
     for topic in worth.topics:
         if not topic.numbers.weight:
             yield Remark("topic_weight is 0, so nothing in it counts", "topic_weight", topic.group)
 
 
-def unmet(worth: Worth) -> Iterator[Remark]:
+@check(Severity.WARNING, "parameters of a topic that is not there")
+def topic_not_there(worth: Worth) -> Iterator[Remark]:
     """Warn of parameters for topics that do not exist. A preset may have some, so only tables of the file count."""
     written = (group for group in worth.subject.unmet if group.place in worth.subject.lines)
     for group in written:
         yield Remark("has parameters, and no topic of that name is there", group=group)
 
 
+@check(Severity.NOTE, "the cap of first deliveries is above the possible number")
 def first_cap_never_binds(worth: Worth) -> Iterator[Remark]:
     for topic, rate in _with_traffic(worth):
         own = topic.numbers
@@ -204,6 +202,7 @@ def first_cap_never_binds(worth: Worth) -> Iterator[Remark]:
             yield Remark(words, "first_deliveries_cap", topic.group, figures)
 
 
+@check(Severity.NOTE, "the cap of first deliveries is below the number of a usual member")
 def first_cap_always_binds(worth: Worth) -> Iterator[Remark]:
     degree = worth.subject.expected.degree
     for topic, rate in _with_traffic(worth):
@@ -217,6 +216,7 @@ def first_cap_always_binds(worth: Worth) -> Iterator[Remark]:
             yield Remark(words, "first_deliveries_cap", topic.group, {"usual": usual, "cap": own.first_cap})
 
 
+@check(Severity.NOTE, "the cap of mesh deliveries is above the possible number")
 def mesh_cap_never_binds(worth: Worth) -> Iterator[Remark]:
     for topic, rate in _with_traffic(worth):
         own = topic.numbers
@@ -229,6 +229,7 @@ def mesh_cap_never_binds(worth: Worth) -> Iterator[Remark]:
             yield Remark(words, "mesh_deliveries_cap", topic.group, {"most": most, "cap": own.mesh_cap})
 
 
+@check(Severity.NOTE, "time in the mesh is at its cap within a minute")
 def time_cap_at_once(worth: Worth) -> Iterator[Remark]:
     for topic in worth.topics:
         own = topic.numbers
@@ -238,7 +239,8 @@ def time_cap_at_once(worth: Worth) -> Iterator[Remark]:
             yield Remark(words, "time_in_mesh_cap", topic.group, {"full_s": full_s})
 
 
-def negligible(worth: Worth) -> Iterator[Remark]:
+@check(Severity.NOTE, "a part gives less than a thousandth of what all topics give")
+def weight_negligible(worth: Worth) -> Iterator[Remark]:
     whole = worth.all_topics
     for topic in worth.topics:
         for name, most, on in (
@@ -250,6 +252,7 @@ def negligible(worth: Worth) -> Iterator[Remark]:
                 yield Remark(words, name, topic.group, {"most": most, "all_topics": whole})
 
 
+@check(Severity.NOTE, "topic_cap is above what all topics give")
 def topic_cap_never_binds(worth: Worth) -> Iterator[Remark]:
     cap = float(worth.peer.topic_cap)
     if worth.topics and cap and worth.all_topics <= cap:
@@ -257,6 +260,7 @@ def topic_cap_never_binds(worth: Worth) -> Iterator[Remark]:
         yield Remark(words, "topic_cap", None, {"cap": cap, "all_topics": worth.all_topics})
 
 
+@check(Severity.NOTE, "what topics give is not bounded")
 def topic_cap_missing(worth: Worth) -> Iterator[Remark]:
     if worth.topics and not worth.peer.topic_cap:
         words = (
@@ -266,7 +270,8 @@ def topic_cap_missing(worth: Worth) -> Iterator[Remark]:
         yield Remark(words, "topic_cap", None, {"all_topics": worth.all_topics})
 
 
-def activation_within_a_refresh(worth: Worth) -> Iterator[Remark]:
+@check(Severity.NOTE, "deliveries are expected after less time than a refresh takes")
+def activation_within_refresh(worth: Worth) -> Iterator[Remark]:
     interval = worth.subject.score.peer.decay_interval_ms
     for topic in worth.topics:
         activation = topic.parameters.mesh_deliveries_activation_ms
@@ -279,7 +284,8 @@ def activation_within_a_refresh(worth: Worth) -> Iterator[Remark]:
             yield Remark(words, "mesh_deliveries_activation_ms", topic.group, figures)
 
 
-def refresh_is_rare(worth: Worth) -> Iterator[Remark]:
+@check(Severity.WARNING, "a refresh is rarer than a backoff is long")
+def refresh_rare(worth: Worth) -> Iterator[Remark]:
     """Warn of rare refreshes: between two of them counts stay the same, and times in meshes do not grow."""
     interval, backoff = worth.subject.score.peer.decay_interval_ms, worth.subject.expected.prune_backoff_ms
     if backoff and interval >= backoff:
@@ -288,6 +294,29 @@ def refresh_is_rare(worth: Worth) -> Iterator[Remark]:
             "change in steps that are longer than what they punish"
         )
         yield Remark(words, "decay_interval_ms", None, {"interval_s": interval / 1000, "backoff_s": backoff / 1000})
+
+
+def _refused(implementation: str, worth: Worth) -> Iterator[Remark]:
+    score = worth.subject.score
+    for group, own in ((None, score.peer), (None, score.thresholds), *worth.subject.scored):
+        for kind, name, words, holds in _RULES[implementation]:
+            if isinstance(own, kind) and not holds(own):
+                place = f"thresholds.{name}" if kind is Thresholds else name
+                yield Remark(f"{implementation} refuses it: {place} must be {words}", place, group)
+
+
+def scores_anything(worth: Worth) -> bool:
+    peer = worth.peer
+    return bool(worth.topics or peer.shared_address_weight or peer.misbehaviour_weight or peer.slow_peer_weight)
+
+
+def _has_unbounded_harm(worth: Worth) -> bool:
+    of_topics = (
+        topic.numbers.weight and (topic.numbers.invalid_weight or topic.numbers.failure_weight)
+        for topic in worth.topics
+    )
+    peer = worth.peer
+    return any(of_topics) or bool(peer.shared_address_weight or peer.misbehaviour_weight or peer.slow_peer_weight)
 
 
 def _with_traffic(worth: Worth) -> Iterator[tuple[TopicWorth, float]]:

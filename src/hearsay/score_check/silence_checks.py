@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hearsay.score_check.findings import Remark
+from hearsay.score_check.findings import Remark, Severity, check
 from hearsay.score_check.offences import Silence, Verdict, active_after_s, most_silent, silences, total_topics
 from hearsay.score_check.worth import Worth, refreshes_until
 from hearsay.text.numbers import count, figure, plural, seconds
@@ -12,26 +12,9 @@ from hearsay.text.numbers import count, figure, plural, seconds
 _NAMED = 3
 
 
-def unscored(worth: Worth) -> Iterator[Remark]:
-    words = "has no parameters, so nothing that is done in it counts"
-    yield from (Remark(words, group=each.group) for each in _with(worth, Verdict.UNSCORED))
-
-
-def nowhere_expected(worth: Worth) -> Iterator[Remark]:
-    if worth.topics and not any(topic.expects for topic in worth.topics):
-        words = "deliveries are scored in no topic (P3): a peer that forwards nothing keeps all its places"
-        yield Remark(
-            words, figures={"score": worth.score(sum(each.in_mesh * each.group.count for each in worth.topics))}
-        )
-
-
-def not_expected(worth: Worth) -> Iterator[Remark]:
-    for each in _with(worth, Verdict.NOT_EXPECTED):
-        words = "deliveries are not scored (P3), so a member that forwards nothing keeps its place"
-        yield Remark(words, "mesh_deliveries_weight", each.group, {"score": each.score})
-
-
-def outweighed(worth: Worth) -> Iterator[Remark]:
+@check(Severity.ERROR, "deliveries are scored, and other topics outweigh silence in this one: a peer that forwards "
+       "nothing in it is never pruned (CVE-2022-47547)")  # fmt: skip
+def silence_outweighed(worth: Worth) -> Iterator[Remark]:
     topics = {id(topic.group): topic for topic in worth.topics}
     for each in _with(worth, Verdict.OUTWEIGHED):
         topic = topics[id(each.group)]
@@ -46,7 +29,9 @@ def outweighed(worth: Worth) -> Iterator[Remark]:
         yield Remark(words, "mesh_deliveries_weight", each.group, figures)
 
 
-def in_many(worth: Worth) -> Iterator[Remark]:
+@check(Severity.WARNING, "how many topics a peer can be silent in at once and keep a score of 0, with topics among "
+       "them whose deliveries are scored")  # fmt: skip
+def silence_in_many(worth: Worth) -> Iterator[Remark]:
     chosen = most_silent(worth)
     expecting = [(topic, many) for topic, many in chosen if topic.expects]
     if not expecting:
@@ -62,7 +47,30 @@ def in_many(worth: Worth) -> Iterator[Remark]:
     yield Remark(words, figures={"silent": silent, "with_deliveries_scored": scored, "of": of})
 
 
-def time_outweighs(worth: Worth) -> Iterator[Remark]:
+@check(Severity.WARNING, "deliveries are scored in no topic: silence is free everywhere")
+def silence_nowhere_expected(worth: Worth) -> Iterator[Remark]:
+    if worth.topics and not any(topic.expects for topic in worth.topics):
+        words = "deliveries are scored in no topic (P3): a peer that forwards nothing keeps all its places"
+        yield Remark(
+            words, figures={"score": worth.score(sum(each.in_mesh * each.group.count for each in worth.topics))}
+        )
+
+
+@check(Severity.NOTE, "deliveries of a topic are not scored, so silence in it costs nothing")
+def silence_not_expected(worth: Worth) -> Iterator[Remark]:
+    for each in _with(worth, Verdict.NOT_EXPECTED):
+        words = "deliveries are not scored (P3), so a member that forwards nothing keeps its place"
+        yield Remark(words, "mesh_deliveries_weight", each.group, {"score": each.score})
+
+
+@check(Severity.NOTE, "a topic that is there has no parameters")
+def topic_unscored(worth: Worth) -> Iterator[Remark]:
+    words = "has no parameters, so nothing that is done in it counts"
+    yield from (Remark(words, group=each.group) for each in _with(worth, Verdict.UNSCORED))
+
+
+@check(Severity.WARNING, "time in a topic's mesh gives more than silence in it costs")
+def time_outweighs_silence(worth: Worth) -> Iterator[Remark]:
     for topic in worth.topics:
         if topic.expects and topic.silent >= 0:
             words = (
@@ -73,7 +81,8 @@ def time_outweighs(worth: Worth) -> Iterator[Remark]:
             yield Remark(words, "time_in_mesh_weight", topic.group, figures)
 
 
-def graylists(worth: Worth) -> Iterator[Remark]:
+@check(Severity.WARNING, "silence in one topic alone is below graylist, so a bad link is an attack")
+def silence_graylists(worth: Worth) -> Iterator[Remark]:
     """Warn if silence alone graylists a peer: a broken link is silence, too."""
     level = worth.subject.score.thresholds.graylist
     for topic in worth.topics:
@@ -87,7 +96,8 @@ def graylists(worth: Worth) -> Iterator[Remark]:
             yield Remark(words, "mesh_deliveries_weight", topic.group, figures)
 
 
-def failure_unscored(worth: Worth) -> Iterator[Remark]:
+@check(Severity.WARNING, "deliveries are scored and leaving the mesh is not (P3b), so silent peers come back")
+def failure_not_scored(worth: Worth) -> Iterator[Remark]:
     for topic in worth.topics:
         if topic.expects and not topic.numbers.failure_weight:
             waits = active_after_s(worth, topic)
@@ -98,6 +108,7 @@ def failure_unscored(worth: Worth) -> Iterator[Remark]:
             yield Remark(words, "mesh_failure_weight", topic.group, {"activation_s": waits})
 
 
+@check(Severity.WARNING, "mesh failures are forgotten before a backoff ends")
 def failure_fades(worth: Worth) -> Iterator[Remark]:
     backoff_s = worth.subject.expected.prune_backoff_ms / 1000
     for topic in worth.topics:
@@ -114,7 +125,8 @@ def failure_fades(worth: Worth) -> Iterator[Remark]:
             yield Remark(words, "mesh_failure_decay", topic.group, figures)
 
 
-def mirrors(worth: Worth) -> Iterator[Remark]:
+@check(Severity.WARNING, "copies count for as long as a round trip: a peer gets credit for echoing a message")
+def window_mirrors(worth: Worth) -> Iterator[Remark]:
     trip = worth.subject.expected.round_trip_ms
     for topic in worth.topics:
         window = topic.parameters.mesh_deliveries_window_ms
