@@ -32,8 +32,10 @@ from hearsay.cli.commands import COMMANDS
 from hearsay.cli.commands import hearsay as group
 from hearsay.pipeline.output.tables import TABLES
 from hearsay.sim.scenario.scenario_file import scenario_schema
-from hearsay.studies.schemas import budget_schema, study_schema, tune_schema
+from hearsay.studies.budgets import BudgetFile
+from hearsay.studies.study_file import StudyFile, file_schema
 from hearsay.studies.tables import RESULTS
+from hearsay.studies.tuning.tune_file import TuneFile
 from hearsay.trace.folder.arrow import table_of
 from hearsay.trace.language.columns import ColumnBuilder
 from hearsay.trace.language.rows import no_rows
@@ -203,7 +205,8 @@ def test_the_columns_of_tables():
 
 
 @pytest.mark.parametrize(
-    ("name", "schema"), [("study", study_schema()), ("budget", budget_schema()), ("tune", tune_schema())]
+    ("name", "schema"),
+    [("study", file_schema(StudyFile)), ("budget", file_schema(BudgetFile)), ("tune", file_schema(TuneFile))],
 )
 def test_the_schemas_of_files_that_people_write(name, schema):
     """Without what they have from the scenario's."""

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from hearsay.sim.scenario.scenario import Scenario
+from hearsay.studies.budgets import BudgetFile
 from hearsay.studies.packs import BY_NAME
-from hearsay.studies.schemas import budget_schema, study_schema, tune_schema
-from hearsay.studies.study_file import load_study
+from hearsay.studies.study_file import StudyFile, file_schema, load_study
+from hearsay.studies.tuning.tune_file import TuneFile
 
 STUDIES = sorted((Path(__file__).parents[2] / "studies").glob("*.toml"))
-STUDY, BUDGET, TUNE = study_schema(), budget_schema(), tune_schema()
+STUDY, BUDGET, TUNE = (file_schema(model) for model in (StudyFile, BudgetFile, TuneFile))
 
 
 def described(schema: dict) -> dict[str, bool]:

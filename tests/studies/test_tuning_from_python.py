@@ -9,7 +9,7 @@ import pytest
 from known_best import HEAVIEST, RANGE, command, height, tuned, write_problem
 
 import hearsay
-from hearsay.studies.tuning.tune_file import declared_tuning
+from hearsay.studies.tuning.tune_file import asked_tuning
 
 SMALL = {"network.nodes": 20, "workload.messages": 2}
 VARY = {"router.degree": range(4, 7), "router.degree_low": "2..3"}
@@ -111,7 +111,7 @@ def test_each_condition_is_an_answer_and_one_that_has_none_says_why(problem):
 def test_without_a_file_it_is_what_the_options_say(tmp_path, monkeypatch):
     vary = [("router.degree", "[4, 5, 6]"), ("router.degree_low", "2..3")]
     settings = [(key, str(value)) for key, value in SMALL.items()]
-    tuning, text = declared_tuning("r1", vary, AIM, BOUNDS, None, {**NUMBERS}, settings)
+    tuning, text = asked_tuning("r1", vary, AIM, BOUNDS, [], {**NUMBERS}, settings)
     monkeypatch.chdir(tmp_path)
     tuned(tuning, tmp_path / "sweeps" / f"tune-{tuning.name}")
     found = hearsay.tune("r1", SMALL, vary=VARY, aim=AIM, bounds=BOUNDS, **NUMBERS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -122,14 +122,9 @@ def sweep(
     scenario, `axes` the values on an axis; `seeds` is a count, or the seeds themselves. `retry` repeats failed runs.
     Runs and tables are in `out` (default: `sweeps/STUDY`).
     """
-    wanted = load_study(Path(study))
-    for key, values in (axes or {}).items():
-        wanted = wanted.with_values(key, value_text(list(values)))
-    wanted = wanted.with_settings(texts_of(overrides))
-    if seeds is not None:
-        wanted = replace(wanted, seeds=tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(seeds))
-    if engine is not None:
-        wanted = replace(wanted, engine=engine)
+    own_axes = [(key, value_text(list(values))) for key, values in (axes or {}).items()]
+    own_seeds = None if seeds is None else tuple(range(1, seeds + 1) if isinstance(seeds, int) else seeds)
+    wanted = load_study(Path(study)).changed(own_axes, texts_of(overrides), own_seeds, engine)
     points = points_of(wanted)
     folder = StudyFolder.open(FOLDER / wanted.name if out is None else Path(out))
     try:

@@ -12,7 +12,6 @@ from hearsay.api.sweeps import FOLDER, Progresses, errors_by_run, say_nothing, t
 from hearsay.api.table import Table
 from hearsay.extras import require_extra
 from hearsay.pipeline.spark.place import Where
-from hearsay.sim.scenario.tables import read_text
 from hearsay.sim.scenario.toml_text import Document
 from hearsay.studies.checked_file import StudyError
 from hearsay.studies.comparison import FigureComparison, figure_named
@@ -25,7 +24,7 @@ from hearsay.studies.tuning.answer import Answer, answer_of
 from hearsay.studies.tuning.answer_files import ANSWER_TABLES, tuned_json, write_answers
 from hearsay.studies.tuning.space import spaces
 from hearsay.studies.tuning.tune import Tune, Tuned
-from hearsay.studies.tuning.tune_file import Said, Tuning, declared_tuning, load_tuning
+from hearsay.studies.tuning.tune_file import Said, asked_tuning
 from hearsay.studies.tuning.tune_text import answers_text, best_words, conditions_cells
 from hearsay.text.numbers import plain
 from hearsay.text.tables import html_table
@@ -194,7 +193,8 @@ def tune(
     _require_forms({"vary": vary, "condition": condition}, bounds)
     changes: Document = {key: value for key, value in given.items() if value is not None}
     bounds = (bounds,) if isinstance(bounds, str) else bounds
-    tuning, text = _asked(what, vary, aim, bounds, condition, changes, texts_of(overrides))
+    asked = _axes_of(vary), aim, bounds, _axes_of(condition), changes, texts_of(overrides)
+    tuning, text = asked_tuning(str(what), *asked, _SAID)
     found = spaces(tuning)
     place = place_of_runs(tuning.study, Where(master, remote), say_nothing)
     folder = StudyFolder.open(FOLDER / f"tune-{tuning.name}" if out is None else Path(out))
@@ -224,32 +224,6 @@ def _require_forms(mappings: Mapping[str, object], bounds: object) -> None:
         problems.append('bounds: each must be text, such as "copies_per_delivery<=6"')
     if problems:
         raise StudyError(problems)
-
-
-def _asked(
-    what: str | Path,
-    vary: Mapping[str, str | Sequence[object]] | None,
-    aim: str | None,
-    bounds: Sequence[str],
-    condition: Mapping[str, str | Sequence[object]] | None,
-    changes: Document,
-    overrides: Sequence[tuple[str, str]],
-) -> tuple[Tuning, str]:
-    """Return the tuning and its file."""
-    if vary:
-        conditions = _axes_of(condition)
-        if len(conditions) > 1:
-            raise StudyError([f"condition: must be one key, not {len(conditions)}"])
-        one = conditions[0] if conditions else None
-        return declared_tuning(str(what), _axes_of(vary), aim, bounds, one, changes, overrides, _SAID)
-    declared = {"aim": aim, "bounds": bounds, "condition": condition}
-    alone = [
-        f"{name} needs vary: a file says by itself what is searched" for name, value in declared.items() if value
-    ]
-    if alone:
-        raise StudyError(alone)
-    path = Path(what)
-    return load_tuning(path, changes).with_settings(overrides), read_text(path)
 
 
 def _axes_of(values: Mapping[str, str | Sequence[object]] | None) -> list[tuple[str, str]]:

@@ -12,7 +12,9 @@ from hearsay.cli.ending import print_json
 def command(what: str) -> None:
     """Print the JSON Schema of a kind of file, for editors that complete keys and mark mistakes."""
     from hearsay.sim.scenario.scenario_file import scenario_schema
-    from hearsay.studies.schemas import budget_schema, study_schema, tune_schema
+    from hearsay.studies.budgets import BudgetFile
+    from hearsay.studies.study_file import StudyFile, file_schema
+    from hearsay.studies.tuning.tune_file import TuneFile
 
-    schemas = {"scenario": scenario_schema, "study": study_schema, "budget": budget_schema, "tune": tune_schema}
-    print_json(schemas[what]())
+    models = {"study": StudyFile, "budget": BudgetFile, "tune": TuneFile}
+    print_json(file_schema(models[what]) if what in models else scenario_schema())

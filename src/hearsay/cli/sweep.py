@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from hearsay.cli.study_session import FOLDER, command_given, make_runs, tell_dam
 
 if TYPE_CHECKING:
     from hearsay.studies.runner import Sweep, Swept
-    from hearsay.studies.study_file import Study
 
 
 @click.command("sweep")
@@ -42,10 +40,13 @@ def command(**options: Any) -> None:
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.points import points_of
     from hearsay.studies.runner import Sweep
+    from hearsay.studies.study_file import load_study
 
     _require_figures(options["figures"])
     path: Path = options["study"]
-    study = _study(path, options)
+    axes, settings = settings_of(options["axes"], "--axis"), settings_of(options["settings"])
+    seeds = None if options["seeds"] is None else tuple(range(1, options["seeds"] + 1))
+    study = load_study(path).changed(axes, settings, seeds, options["engine"])
     points = points_of(study)
     place: Path = options["out"] or Path(FOLDER) / study.name
     folder = StudyFolder.look(place) if options["dry_run"] else StudyFolder.open(place)
@@ -72,18 +73,6 @@ def _require_figures(names: Sequence[str]) -> None:
     for name in names:
         if name not in BY_NAME:
             raise WrongInput(f"--figure {name}: no such figure; there are {', '.join(BY_NAME)}")
-
-
-def _study(path: Path, options: dict[str, Any]) -> Study:
-    from hearsay.studies.study_file import load_study
-
-    study = load_study(path)
-    for key, values in settings_of(options["axes"], "--axis"):
-        study = study.with_values(key, values)
-    study = study.with_settings(settings_of(options["settings"]))
-    if options["seeds"] is not None:
-        study = replace(study, seeds=tuple(range(1, options["seeds"] + 1)))
-    return replace(study, engine=options["engine"]) if options["engine"] is not None else study
 
 
 def _tell_plan(sweep: Sweep) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hearsay.cli.arguments import GivenPath, Whole, settings_of
-from hearsay.cli.ending import CommandFailed, WrongInput, print_json
+from hearsay.cli.ending import CommandFailed, print_json
 from hearsay.cli.spark_steps import spark_options
 from hearsay.cli.study_session import (
     FOLDER,
@@ -75,25 +75,12 @@ def command(**options: Any) -> None:
 
 def _asked(options: dict[str, Any]) -> tuple[Tuning, str]:
     """Return the tuning and its file."""
-    from hearsay.sim.scenario.scenario_file import preset_names
-    from hearsay.sim.scenario.tables import read_text
-    from hearsay.studies.tuning.tune_file import declared_tuning, load_tuning
+    from hearsay.studies.tuning.tune_file import asked_tuning
 
     changes = {key: options[key] for key in _CHANGES if options[key] is not None}
-    settings = settings_of(options["settings"])
-    if options["vary"]:
-        condition = (
-            settings_of([options["condition"]], "--condition")[0] if options["condition"] is not None else None
-        )
-        vary = settings_of(options["vary"], "--vary")
-        return declared_tuning(options["what"], vary, options["aim"], options["bounds"], condition, changes, settings)
-    for option, given in (("--aim", "aim"), ("--bound", "bounds"), ("--condition", "condition")):
-        if options[given]:
-            raise WrongInput(f"{option} needs --vary: a file says by itself what is searched")
-    path = Path(options["what"])
-    if str(path) in preset_names() and not path.exists():
-        raise WrongInput(f"{path}: is a preset; say what is searched, --vary SECTION.KEY=VALUES and --aim FIGURE")
-    return load_tuning(path, changes).with_settings(settings), read_text(path)
+    vary, settings = settings_of(options["vary"], "--vary"), settings_of(options["settings"])
+    conditions = [] if options["condition"] is None else settings_of([options["condition"]], "--condition")
+    return asked_tuning(options["what"], vary, options["aim"], options["bounds"], conditions, changes, settings)
 
 
 _CHANGES = ("seeds", "fresh_seeds", "final_seeds", "runs", "search_seed", "engine")

@@ -25,6 +25,8 @@ from hearsay.text.escape import shown_value
 
 Setting: TypeAlias = tuple[str, object]
 """The path of a scenario's key, and its value."""
+Texts: TypeAlias = Sequence[tuple[str, str]]
+"""Keys and their values as text, as given on the command line."""
 
 _OVERRIDE = re.compile(r"--set ([^=]+)=(.*)", re.DOTALL)
 _UNKNOWN = re.compile(r".*: (unknown key.*)", re.DOTALL)

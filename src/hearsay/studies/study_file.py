@@ -17,19 +17,19 @@ All mistakes of a file are reported at once, a line each, in the order of its li
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 from pydantic import Field, PlainValidator
 
 from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.scenario import MAX_SEED
+from hearsay.sim.scenario.scenario_file import FileSchema, scenario_schema
 from hearsay.sim.scenario.toml_text import parse_value
 from hearsay.sim.scenario.values import Flag, PerhapsEmptyText, broken, integer_in, one_of, violated
-from hearsay.studies.axes import Axes, Axis, Base, BaseTable, Setting, axis_of_values
+from hearsay.studies.axes import Axes, Axis, Base, BaseTable, Texts, axis_of_values
 from hearsay.studies.checked_file import FileTable, StudyError, read_checked
 from hearsay.text.escape import shown_value
 
@@ -55,8 +55,13 @@ class Study:
     def runs(self) -> int:
         return prod((len(axis.steps) for axis in self.axes), start=len(self.seeds))
 
-    def with_settings(self, settings: Sequence[Setting]) -> Study:
-        return replace(self, base=self.base.with_settings(settings))
+    def changed(self, axes: Texts, settings: Texts, seeds: tuple[int, ...] | None, engine: str | None) -> Study:
+        """Return the study with other values on axes, keys of its base, seeds and engine."""
+        study = self
+        for key, text in axes:
+            study = study.with_values(key, text)
+        seeds = study.seeds if seeds is None else seeds
+        return replace(study, base=study.base.with_settings(settings), seeds=seeds, engine=engine or study.engine)
 
     def with_values(self, key: str, text: str) -> Study:
         """Return the study with other values on the axis of a key; `text` is a TOML array."""
@@ -75,10 +80,6 @@ class Study:
         return replace(self, axes=axes)
 
 
-def _is_seed(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SEED
-
-
 def _seeds(value: object) -> tuple[int, ...]:
     """Return seeds, given as a number of seeds from 1, or as an array."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -88,7 +89,7 @@ def _seeds(value: object) -> tuple[int, ...]:
     if not isinstance(value, list):
         raise broken(f"must be an integer in 1…{MOST_SEEDS}, or an array of seeds")
     seeds = cast("list[object]", value)
-    wrong = [number for number, seed in enumerate(seeds) if not _is_seed(seed)]
+    wrong = [number for number, seed in enumerate(seeds) if type(seed) is not int or not 0 <= seed <= MAX_SEED]
     if wrong:
         rule = f"must be an integer in 0…{MAX_SEED}"
         raise violated(tuple(Violation(str(number), seeds[number], rule) for number in wrong))
@@ -127,6 +128,18 @@ class StudyFile(RunsFile):
     """Number of seeds, from 1, or an array of seeds; every point runs with each."""
     traces: Flag = False
     """True to keep the run folders."""
+
+
+def file_schema(model: type[RunsFile]) -> dict[str, Any]:
+    """Return the JSON Schema of a kind of file, for editors. A base takes the keys of a scenario."""
+    schema = model.model_json_schema(schema_generator=FileSchema)
+    scenario = scenario_schema()
+    own: dict[str, Any] = schema["$defs"][BaseTable.__name__]
+    router = {"anyOf": [{"type": "string"}, *scenario["properties"]["router"]["anyOf"]]}
+    own["properties"] = {**scenario["properties"], "router": router, **own["properties"]}
+    own["additionalProperties"] = False
+    definitions = {**scenario["$defs"], **schema["$defs"]}
+    return {"$schema": scenario["$schema"], **schema, "$defs": definitions}
 
 
 def load_study(path: Path) -> Study:

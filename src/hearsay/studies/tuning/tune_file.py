@@ -17,10 +17,11 @@ from pydantic import ConfigDict, Field, PlainValidator, field_validator
 from hearsay.core.shell.parameters import Violation
 from hearsay.metrics import Metric
 from hearsay.sim.scenario.scenario_error import ScenarioError
-from hearsay.sim.scenario.scenario_file import find_scenario
+from hearsay.sim.scenario.scenario_file import find_scenario, preset_names
+from hearsay.sim.scenario.tables import read_text
 from hearsay.sim.scenario.toml_text import Document, parse_value
 from hearsay.sim.scenario.values import broken, integer_in
-from hearsay.studies.axes import Axes, Axis, AxisTable, Base, BaseTable, Setting
+from hearsay.studies.axes import Axes, Axis, AxisTable, Base, BaseTable, Setting, Texts
 from hearsay.studies.budgets import BoundsOfFigures, Budget
 from hearsay.studies.checked_file import Places, StudyError, checked, read_checked
 from hearsay.studies.comparison import LAST_FIRST_SEED
@@ -193,22 +194,35 @@ class Said:
 OPTIONS = Said("--vary", "--aim", "--bound", "--condition")
 
 
-def declared_tuning(
-    scenario: str,
-    vary: Sequence[tuple[str, str]],
-    aim: str | None,
-    bounds: Sequence[str],
-    condition: tuple[str, str] | None,
-    others: Document,
-    settings: Sequence[tuple[str, str]],
-    said: Said = OPTIONS,
-) -> tuple[Tuning, str]:
-    """Return the tuning, named after scenario and request, and its file; raise `StudyError` for mistakes.
+def asked_tuning(
+    what: str, vary: Texts, aim: str | None, bounds: Sequence[str], conditions: Texts, changes: Document,
+    settings: Texts, said: Said = OPTIONS,
+) -> tuple[Tuning, str]:  # fmt: skip
+    """Return a tuning and its file: that of a file, or one of a scenario and the keys to vary.
 
-    `others` are top-level keys of the file, `settings` keys of the base scenario.
+    `changes` replace top-level keys of the file, `settings` keys of the base scenario. Raises `StudyError`.
     """
+    path = Path(what)
+    if vary:
+        return _declared(what, vary, aim, bounds, conditions, changes, settings, said)
+    given = {said.aim: aim, said.bound: bounds, said.condition: conditions}
+    rule = f"needs {said.vary}: a file says by itself what is searched"
+    alone = [f"{name} {rule}" for name, each in given.items() if each]
+    if str(path) in preset_names() and not path.exists():
+        both = f"{said.vary} SECTION.KEY=VALUES and {said.aim} FIGURE"
+        alone.append(f"{path}: is a preset; say what is searched, {both}")
+    if alone:
+        raise StudyError(alone)
+    return load_tuning(path, changes).with_settings(settings), read_text(path)
+
+
+def _declared(
+    scenario: str, vary: Texts, aim: str | None, bounds: Sequence[str], conditions: Texts, changes: Document,
+    settings: Texts, said: Said,
+) -> tuple[Tuning, str]:  # fmt: skip
+    """Return a tuning, named after scenario and request, and its file."""
     problems: list[str] = []
-    document: Document = {**others}
+    document: Document = {**changes}
     if aim is None:
         problems.append(f"{said.vary} needs {said.aim} FIGURE: what is to be best?")
     else:
@@ -219,8 +233,10 @@ def declared_tuning(
     except ScenarioError as error:
         problems += error.problems
     document["axes"] = [_axis(said.vary, key, values, problems) for key, values in vary]
-    if condition is not None:
-        document["conditions"] = _axis(said.condition, *condition, problems)
+    if len(conditions) > 1:
+        problems.append(f"{said.condition}: must be one key, not {len(conditions)}")
+    for key, values in conditions:
+        document["conditions"] = _axis(said.condition, key, values, problems)
     bounded: dict[str, dict[str, object]] = {}
     for text in bounds:
         found = _BOUND.fullmatch(text)
