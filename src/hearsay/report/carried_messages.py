@@ -139,7 +139,10 @@ def _read(one: _Series, chosen: Sequence[int]) -> Iterator[dict[str, Any]]:
     if one.trace is None or not chosen:
         return
     try:
-        rows = select_rows(one.trace, "message", _TRACED, lambda rows: _is_delivery_of(rows, chosen))
+        rows = select_rows(
+            one.trace, "message", _TRACED,
+            lambda rows: (rows[Column.EVENT] == TraceEvent.DELIVER) & np.isin(rows[Column.MESSAGE], chosen),
+        )  # fmt: skip
     except RunFolderError as error:
         one.why_not = str(error)
         return
@@ -151,10 +154,6 @@ def _read(one: _Series, chosen: Sequence[int]) -> Iterator[dict[str, Any]]:
         deliveries = _deliveries(lines[number], {column: values[first:end] for column, values in rows.items()})
         if deliveries:
             yield drawn_spread(pa.Table.from_pylist(deliveries, schema=_SCHEMA))
-
-
-def _is_delivery_of(rows: ColumnArrays, messages: Sequence[int]) -> NDArray[Any]:
-    return (rows[Column.EVENT] == TraceEvent.DELIVER) & np.isin(rows[Column.MESSAGE], messages)
 
 
 def _deliveries(line: dict[str, Any], rows: ColumnArrays) -> list[dict[str, Any]]:

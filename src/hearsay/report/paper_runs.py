@@ -92,7 +92,7 @@ def _lines(figure: Figure, series: Series, runs: Selection) -> Any:
             _line(axes, each, across, factor, runs)
         if y.top is not None and not y.zoom:
             axes.set_ylim(0, y.top * factor * 1.02)
-        elif y.scale == "linear" and not y.zoom and _lowest(here) >= 0:
+        elif y.scale == "linear" and not y.zoom and min(_all_values(here, ("y", "low")), default=0.0) >= 0:
             axes.set_ylim(bottom=0)
     spread_axis(grid[-1], "x", figure.x, _highest(series, "x"))
     for axes, height in zip(grid, heights, strict=True):
@@ -251,10 +251,6 @@ def _values(values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def _highest(series: Series, *names: str) -> float:
     return max(_all_values(series, names), default=0.0)
-
-
-def _lowest(series: Series) -> float:
-    return min(_all_values(series, ("y", "low")), default=0.0)
 
 
 def _all_values(series: Series, names: Sequence[str]) -> list[float]:

@@ -42,12 +42,11 @@ def write_study_figures(swept: Swept, folder: Path) -> list[Path]:
 def study_sheets(swept: Swept) -> Iterator[tuple[str, Any]]:
     """Yield each chart with the name of its file."""
     charts = StudyCharts(swept)
-    for name, facets in (charts.all_curves() | charts.all_costs()).items():
-        if facets:
-            yield f"curves-{name}", _curves(charts, facets, BY_NAME[name])
-    for name, facets in charts.all_maps().items():
-        if facets:
-            yield f"map-{name}", _maps(charts, facets, BY_NAME[name])
+    for kind, metric, facets in charts.charts():
+        if facets and kind == "maps":
+            yield f"map-{metric.name}", _maps(charts, facets, metric)
+        elif facets:
+            yield f"curves-{metric.name}", _curves(charts, facets, metric)
     if charts.drawn_fronts:
         yield "front", _front(charts)
 

@@ -13,10 +13,11 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from typing import Literal, TypeAlias
 
 from hearsay.metrics import BY_NAME, Metric
 from hearsay.report import palette
@@ -39,6 +40,7 @@ SLACK = 0.01
 COPIES, SPEED, DELIVERED = "copies_per_delivery", "latency_p99_ms", "delivery_ratio"
 MAPPED = (DELIVERED, SPEED, COPIES, "control_per_delivery")
 
+Kind: TypeAlias = Literal["curves", "costs", "maps"]
 Steps = dict[int, int]
 """Number of a step, by number of its axis."""
 
@@ -143,14 +145,14 @@ class StudyCharts:
             return []
         return self.curves(metric)
 
-    def all_curves(self) -> dict[str, list[Facet]]:
-        return {name: self.curves(BY_NAME[name]) for name in COMPARED}
-
-    def all_costs(self) -> dict[str, list[Facet]]:
-        return {metric.name: self.curves(metric) for metric in COSTS}
-
-    def all_maps(self) -> dict[str, list[Facet]]:
-        return {name: self.maps(BY_NAME[name]) for name in MAPPED}
+    def charts(self) -> Iterator[tuple[Kind, Metric, list[Facet]]]:
+        """Yield the facets of each metric that was measured: its curve, its map, or the curve of a cost."""
+        for name in COMPARED:
+            yield "curves", BY_NAME[name], self.curves(BY_NAME[name])
+        for metric in COSTS:
+            yield "costs", metric, self.curves(metric)
+        for name in MAPPED:
+            yield "maps", BY_NAME[name], self.maps(BY_NAME[name])
 
     @cached_property
     def fronts(self) -> list[Front]:

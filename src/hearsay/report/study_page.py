@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from hearsay.metrics import BY_NAME, Metric
 from hearsay.report import svg
@@ -19,7 +19,7 @@ from hearsay.report.html import (
     tag,
     write_page,
 )
-from hearsay.report.study_charts import SLACK, StudyCharts, mean_words
+from hearsay.report.study_charts import SLACK, Kind, StudyCharts, mean_words
 from hearsay.report.study_svg import curve_pictures, map_pictures, pareto_picture
 from hearsay.report.what_ran import Ran, command_line, seed_words, what_ran
 from hearsay.studies.packs import COMPARED
@@ -34,43 +34,29 @@ _ACROSS = 3
 _MAX_ACROSS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class _Pictures:
-    """All pictures of a sweep, by metric."""
-
-    charts: StudyCharts
-    curves: Mapping[str, list[Html]]
-    maps: Mapping[str, list[Html]]
-    costs: Mapping[str, list[Html]]
-    front: Html | None
-
-    @classmethod
-    def of(cls, swept: Swept) -> _Pictures:
-        charts = StudyCharts(swept)
-        curves = {name: curve_pictures(charts, found, BY_NAME[name]) for name, found in charts.all_curves().items()}
-        maps = {name: map_pictures(charts, found, BY_NAME[name]) for name, found in charts.all_maps().items()}
-        costs = {name: curve_pictures(charts, found, BY_NAME[name]) for name, found in charts.all_costs().items()}
-        front = pareto_picture(charts) if any(front.spots for front in charts.drawn_fronts) else None
-        return cls(charts, curves, maps, costs, front)
-
-    def files(self) -> Iterator[tuple[str, list[Html], Mapping[int, str]]]:
-        """Yield name, pictures and legend of each SVG file."""
-        legend = self.charts.legend
-        yield "curves", [each for group in self.curves.values() for each in group], legend
-        yield "costs", [each for group in self.costs.values() for each in group], legend
-        for name, group in self.maps.items():
-            yield f"map-{name}", group, {}
-        yield "front", [] if self.front is None else [self.front], self.charts.front_legend
+_Drawn: TypeAlias = dict[Kind, dict[Metric, list[Html]]]
+"""Pictures by kind and metric."""
 
 
 def write_study_report(swept: Swept, out: Path, pictures: Path, command: str | None = None) -> None:
     """Write the report, and each kind of picture as an SVG file. `command` made the runs."""
-    drawn = _Pictures.of(swept)
+    charts = StudyCharts(swept)
+    drawn: _Drawn = {"curves": {}, "costs": {}, "maps": {}}
+    for kind, metric, facets in charts.charts():
+        if facets:
+            drawn[kind][metric] = (map_pictures if kind == "maps" else curve_pictures)(charts, facets, metric)
     header = tag("h1", swept.study.title), tag("ul", *(tag("li", fact) for fact in _facts(swept)), class_="facts")
-    write_page(out, f"{swept.study.title} – Hearsay study", header, _sections(swept, drawn, command))
-    facets = len(drawn.charts.facets)
-    across = min(facets if facets > 1 else _ACROSS, _MAX_ACROSS)
-    svg.write_pictures(pictures, swept.study.title, drawn.files(), across)
+    write_page(out, f"{swept.study.title} – Hearsay study", header, _sections(charts, drawn, command))
+    kinds: tuple[Kind, Kind] = "curves", "costs"
+    files = [(kind, [each for group in drawn[kind].values() for each in group], charts.legend) for kind in kinds]
+    files += [(f"map-{metric.name}", group, {}) for metric, group in drawn["maps"].items()]
+    files.append(("front", [pareto_picture(charts)] if _has_front(charts) else [], charts.front_legend))
+    across = min(len(charts.facets) if len(charts.facets) > 1 else _ACROSS, _MAX_ACROSS)
+    svg.write_pictures(pictures, swept.study.title, files, across)
+
+
+def _has_front(charts: StudyCharts) -> bool:
+    return any(front.spots for front in charts.drawn_fronts)
 
 
 def _facts(swept: Swept) -> list[str]:
@@ -85,22 +71,22 @@ def _facts(swept: Swept) -> list[str]:
     ]
 
 
-def _sections(swept: Swept, drawn: _Pictures, command: str | None) -> Iterator[Html]:
+def _sections(charts: StudyCharts, drawn: _Drawn, command: str | None) -> Iterator[Html]:
+    swept, legend = charts.swept, charts.legend
     if swept.failures or len(swept.results) < sum(len(point.seeds) for point in swept.points):
         yield _caveats(swept)
-    if drawn.front is not None:
-        yield _front(drawn.charts)
-    legend = drawn.charts.legend
-    if drawn.charts.axes:
-        yield section("Curves", "curves", *_pictures("curves", drawn.curves, legend, _curve_note(drawn.charts)))
-        if any(drawn.maps.values()):
+    if _has_front(charts):
+        yield _front(charts)
+    if charts.axes:
+        yield section("Curves", "curves", *_pictures("curves", drawn["curves"], legend, _curve_note(charts)))
+        if drawn["maps"]:
             words = "Each cell has the mean over seeds and the reach of its 95 % interval."
-            yield opening("Heat maps", "maps", *_pictures("maps", drawn.maps, {}, words))
-        if any(drawn.costs.values()):
+            yield opening("Heat maps", "maps", *_pictures("maps", drawn["maps"], {}, words))
+        if drawn["costs"]:
             words = "These depend on the machine and on its load."
-            yield opening("Cost of the runs", "costs", *_pictures("costs", drawn.costs, legend, words))
-    yield _table(drawn.charts)
-    yield _what_ran(drawn.charts, command)
+            yield opening("Cost of the runs", "costs", *_pictures("costs", drawn["costs"], legend, words))
+    yield _table(charts)
+    yield _what_ran(charts, command)
 
 
 def _caveats(swept: Swept) -> Html:
@@ -126,21 +112,20 @@ def _front(charts: StudyCharts) -> Html:
     return section("Speed against copies", "front", tag("div", legend, drawn, tag("small", note), class_="card"))
 
 
-def _pictures(id_: str, groups: Mapping[str, list[Html]], entries: Mapping[int, str], note: str) -> list[Html]:
+def _pictures(id_: str, groups: Mapping[Metric, list[Html]], entries: Mapping[int, str], note: str) -> list[Html]:
     cards = [
         tag(
             "figure",
             tag(
                 "figcaption",
-                tag("h3", capitalized(BY_NAME[name].title)),
-                tag("div", BY_NAME[name].meaning, class_="question"),
+                tag("h3", capitalized(metric.title)),
+                tag("div", metric.meaning, class_="question"),
             ),
             tag("div", *(tag("div", picture, class_="chart") for picture in group), class_="multiples"),
             class_="card wide" if len(group) > 1 else "card",
-            id=f"{id_}-{name}",
+            id=f"{id_}-{metric.name}",
         )
-        for name, group in groups.items()
-        if group
+        for metric, group in groups.items()
     ]
     return [svg.legend(entries), tag("small", note, class_="faint"), tag("div", *cards, class_="figures")]
 

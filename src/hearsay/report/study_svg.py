@@ -156,7 +156,7 @@ ENDED_ENTRIES = {number: str(ended) for ended, number in ENDINGS.items()}
 def tuned_front(searched: Searched, bound: Budget, spots: Sequence[Spot]) -> Html:
     """Draw the aim of a tuning against a bounded metric; the dashed line is the bound."""
     aim, bounded = searched.tuning.aim, bound.figure
-    start_x, start_y = (_at_start(searched, metric) for metric in (bounded, aim))
+    start_x, start_y = (mean_of(values_at(searched.start, searched.results, each.name)) for each in (bounded, aim))
     ends = [end for end in (bound.at_least, bound.at_most) if end is not None]
     x_values = [spot.bounded.mean for spot in spots] + ([] if start_x is None else [start_x.mean]) + ends
     y_values = [spot.aim.mean for spot in spots] + ([] if start_y is None else [start_y.mean])
@@ -207,10 +207,6 @@ def _tried(searched: Searched, tried: Tried, number: int, place: svg.Point, word
 
 def _value(mean: Mean, metric: Metric) -> str:
     return f"{metric.title} {mean_words(mean, metric)}"
-
-
-def _at_start(searched: Searched, metric: Metric) -> Mean | None:
-    return mean_of(values_at(searched.start, searched.results, metric.name))
 
 
 def _best_so_far(searched: Searched, values: Sequence[tuple[int, float]]) -> list[tuple[float, float]]:

@@ -64,7 +64,8 @@ def scale_of_values(values: Sequence[float], form: Form) -> Scale:
     top = high if form == "percent" and high == 1 else ceil(high / step - 1e-9) * step
     at = _linear(bottom, top)
     amounts = [bottom + number * step for number in range(int((top - bottom) / step + 1e-6) + 1)]
-    words = apart([_clean(amount, step) for amount in amounts], form)
+    digits = max(0, 2 - floor(log10(step)))
+    words = apart([round(amount, digits) for amount in amounts], form)
     return Scale(at, tuple(zip(map(at, amounts), words, strict=True)))
 
 
@@ -94,11 +95,6 @@ def round_step(rough: float) -> float:
     """Return the next round number that is not smaller."""
     power = 10.0 ** floor(log10(rough))
     return next(digit * power for digit in (1, 2, 2.5, 5, 10) if digit * power >= rough * 0.999)
-
-
-def _clean(amount: float, step: float) -> float:
-    """Round away the error of adding steps."""
-    return round(amount, max(0, 2 - floor(log10(step))))
 
 
 def _short(number: float, label: str) -> str:
