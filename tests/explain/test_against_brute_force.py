@@ -10,9 +10,9 @@ from explained_runs import KINDS, random_run, rows_of, scenario_of, simulated
 from profiles import examples
 
 from hearsay.explain.copies import Fate
+from hearsay.explain.deliveries import requested_paths
 from hearsay.explain.fastest import Network, fastest_path
 from hearsay.explain.message import Message, open_message
-from hearsay.explain.node import requested_paths
 from hearsay.explain.path import Step
 from hearsay.sim.scenario.scenario import Scenario
 

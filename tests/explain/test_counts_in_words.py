@@ -16,9 +16,9 @@ from explained_runs import SMALL, scenario_of, simulated
 
 from hearsay.core.language.actions import Deliver, MessagePublished, PeerAdded, TopicJoined
 from hearsay.core.language.rpc import Message
+from hearsay.explain.deliveries import explain_slowest
 from hearsay.explain.message import open_message
 from hearsay.explain.missing import explain_missing
-from hearsay.explain.slowest import explain_slowest
 from hearsay.explain.words import missing_summary, slow_summary
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of

@@ -10,13 +10,12 @@ from explained_runs import SMALL, scenario_of, simulated
 
 from hearsay.core.language.actions import Via
 from hearsay.explain.answers import explain
+from hearsay.explain.deliveries import explain_node, explain_slowest
 from hearsay.explain.fastest import Shortcut, shortcut_of
 from hearsay.explain.links import MeshLinks
 from hearsay.explain.message import open_message
 from hearsay.explain.missing import Why, explain_missing
-from hearsay.explain.node import explain_node
 from hearsay.explain.path import Step
-from hearsay.explain.slowest import explain_slowest
 from hearsay.sim.scenario.scenario_file import load_scenario
 
 MESHES = ("mesh", "GOSSIP-1", "heartbeat", "IWANT")

@@ -13,8 +13,8 @@ from commands import hearsay
 from explained_runs import scenario_of, simulated
 
 from chromium import Page, require_charts_that_fit
+from hearsay.explain.deliveries import explain_node
 from hearsay.explain.message import open_message
-from hearsay.explain.node import explain_node
 
 HOSTILE = "</title><script>alert(1)</script>\u202e\x1b[2J"
 

@@ -8,9 +8,9 @@ import pytest
 from commands import hearsay
 
 from hearsay.explain.copies import Fate
+from hearsay.explain.deliveries import explain_node, requested_paths
 from hearsay.explain.message import open_message
 from hearsay.explain.missing import Why, explain_missing
-from hearsay.explain.node import explain_node, requested_paths
 from hearsay.explain.path import Step
 from hearsay.trace.language.schema import TraceEvent
 from hearsay.trace.read.reader import iter_rows

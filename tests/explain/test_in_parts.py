@@ -9,10 +9,10 @@ from commands import hearsay
 from explained_runs import SMALL, simulated
 
 from hearsay.core.language.rpc import PartKind
+from hearsay.explain.deliveries import explain_node
 from hearsay.explain.fastest import shortcut_of
 from hearsay.explain.message import open_message
 from hearsay.explain.missing import Why, explain_missing
-from hearsay.explain.node import explain_node
 from hearsay.explain.path import Step
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.trace.language.schema import TraceEvent, TraceRow

@@ -16,9 +16,9 @@ _ASK = """
 import resource, sys
 from pathlib import Path
 from hearsay.explain.missing import explain_missing
-from hearsay.explain.node import explain_node
+from hearsay.explain.deliveries import explain_node
 from hearsay.explain.fastest import shortcut_of
-from hearsay.explain.slowest import explain_slowest
+from hearsay.explain.deliveries import explain_slowest
 from hearsay.explain.message import open_message
 story = open_message(Path(sys.argv[1]), "3")
 slowest = explain_slowest(story)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from explained_runs import scenario_of, simulated
 
+from hearsay.explain.deliveries import explain_node
 from hearsay.explain.links import connections_until
 from hearsay.explain.message import open_message
-from hearsay.explain.node import explain_node
 from hearsay.explain.path import Step
 from hearsay.explain.rows import members_of
 

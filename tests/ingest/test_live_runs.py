@@ -15,7 +15,7 @@ from pubsub_trace import NAMES, TYPES, Event, delimited
 
 from hearsay.core.language.actions import Deliver, DuplicateReceived, MessagePublished, MessageRejected, Reason, Via
 from hearsay.core.language.rpc import Message, Rpc
-from hearsay.explain.clocks import clocks_of
+from hearsay.explain.rows import clocks_of
 from hearsay.ingest.import_traces import NothingImported, import_traces, join_runs
 from hearsay.ingest.live_runs import different_folders
 from hearsay.ingest.source_record import load_source

@@ -9,8 +9,8 @@ from small_study import hearsay
 
 from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario, preset_names
 from hearsay.studies.comparison import ComparisonRequest
+from hearsay.studies.points import simulate_command
 from hearsay.studies.settings import differing, settings_of, shared
-from hearsay.studies.what_ran import simulate_command
 
 SMALL = (("network.nodes", "9"), ("workload.messages", "1"), ("network.degree", "3"))
 

@@ -12,12 +12,11 @@ from typing import Any
 from hearsay.core.language.actions import Via
 from hearsay.explain import words
 from hearsay.explain.copies import Copy
+from hearsay.explain.deliveries import NodeAnswer, Sent, SlowAnswer, explain_node, explain_slowest
 from hearsay.explain.fastest import FastPath, Shortcut, shortcut_of
 from hearsay.explain.message import Message
 from hearsay.explain.missing import RULES, Missing, MissingAnswer, by_reason, explain_absence, explain_missing
-from hearsay.explain.node import NodeAnswer, Sent, explain_node
 from hearsay.explain.path import Hop, Path
-from hearsay.explain.slowest import SlowAnswer, explain_slowest
 from hearsay.explain.words import Table
 from hearsay.text.numbers import plain, plural
 from hearsay.text.tables import prose, table_text

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ LATEST = 10
 """Number of messages in the list."""
 _COLUMNS = (Column.TIME_US, Column.EVENT, Column.PEER, Column.TOPIC, Column.MESSAGE)
 _HEAD = ("message", "id", "topic", "publisher", "at", "deliveries", "slowest")
+_SHOWN = (TraceEvent.PUBLISH, TraceEvent.DELIVER)
 _FIRST_WINDOW_US = 10_000_000
 
 
@@ -81,7 +81,7 @@ def _latest_rows(run: RunFacts) -> ColumnArrays:
     window_us = _FIRST_WINDOW_US
     while True:
         from_us = run.end_us - window_us if window_us < run.end_us - run.start_us else START_US
-        rows = select_rows(run, "message", _COLUMNS, _is_published_or_delivered, from_us)
+        rows = select_rows(run, "message", _COLUMNS, lambda rows: np.isin(rows[Column.EVENT], _SHOWN), from_us)
         order = np.lexsort((rows[Column.EVENT], rows[Column.TIME_US], rows[Column.MESSAGE]))
         rows = {column: values[order] for column, values in rows.items()}
         sure_us = START_US if from_us == START_US else run.end_us - window_us // 2
@@ -89,10 +89,6 @@ def _latest_rows(run: RunFacts) -> ColumnArrays:
         if from_us == START_US or (rows[Column.TIME_US][starts] >= sure_us).sum() >= LATEST:
             return rows
         window_us *= 4
-
-
-def _is_published_or_delivered(rows: ColumnArrays) -> Any:
-    return (rows[Column.EVENT] == TraceEvent.PUBLISH) | (rows[Column.EVENT] == TraceEvent.DELIVER)
 
 
 def _latest(rows: ColumnArrays) -> Iterator[tuple[int, int, int]]:

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from hearsay.core.shell.randomness import Randomness
-from hearsay.explain.clocks import Clocks, clocks_of
 from hearsay.explain.copies import History, history_of
 from hearsay.explain.requests import last_parts
-from hearsay.explain.rows import Members, members_of, observers_of, select_rows
+from hearsay.explain.rows import Clocks, Members, clocks_of, members_of, observers_of, select_rows
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs
 from hearsay.sim.plan.draws import natted_nodes
 from hearsay.sim.plan.latency import LatencyModel, make_latency

@@ -17,9 +17,9 @@ from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.rpc import PartKind
 from hearsay.explain import causes
 from hearsay.explain.copies import Fate
+from hearsay.explain.deliveries import Sent, sent_to, unread_rpcs
 from hearsay.explain.links import MeshLinks, ScoreSamples, connections_until
 from hearsay.explain.message import Message
-from hearsay.explain.node import Sent, sent_to, unread_rpcs
 from hearsay.explain.requests import REQUESTS, parts_between
 from hearsay.explain.rows import Ints, TooManyRows
 from hearsay.text.numbers import plural

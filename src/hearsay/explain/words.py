@@ -9,12 +9,11 @@ import numpy as np
 
 from hearsay.explain import causes
 from hearsay.explain.copies import Fate
+from hearsay.explain.deliveries import NodeAnswer, Sent, SlowAnswer, Trait
 from hearsay.explain.fastest import Shortcut
 from hearsay.explain.message import Message
 from hearsay.explain.missing import NO_MEMBERS, RULES, Missing, MissingAnswer, Why, by_reason
-from hearsay.explain.node import NodeAnswer, Sent
 from hearsay.explain.path import Hop, Path, Step, StepTime
-from hearsay.explain.slowest import SlowAnswer, Trait
 from hearsay.text.numbers import count, figure, milliseconds, percent, plural
 from hearsay.trace.language.schema import NONE
 

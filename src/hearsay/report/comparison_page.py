@@ -31,10 +31,9 @@ from hearsay.studies.comparison import (
 )
 from hearsay.studies.factorial import LETTERS, Effect, changed_words, noticed, side_names, unnoticed_words
 from hearsay.studies.packs import Row
-from hearsay.studies.points import Point
+from hearsay.studies.points import Point, simulate_command
 from hearsay.studies.settings import settings_of
 from hearsay.studies.tables import values_at
-from hearsay.studies.what_ran import simulate_command
 from hearsay.text.numbers import MINUS, probability, relative, shown
 
 MAX_HASHES = 50
@@ -138,7 +137,10 @@ def _forest(named: Sequence[tuple[str, str, FigureComparison]], axis: str) -> Ht
 
     step = round_step(far / 4)
     ticks = [number * step for number in range(-4, 5) if abs(number * step) < far * 0.95]
-    grid = [_upright(across(share), "axis" if share == 0 else "grid") for share in ticks]
+    grid = [
+        tag("line", x1=across(share), y1="0", x2=across(share), y2="100%", class_="grid" if share else "axis")
+        for share in ticks
+    ]
     rows: list[Html] = []
     for (title, verdict, line), reach in zip(named, reaches, strict=True):
         name = tag("div", tag("b", title), tag("small", verdict), class_="who")
@@ -166,10 +168,6 @@ def _reach(
         tag("circle", tag("title", interval_words(line)), cx=across(middle), cy=14, r="4.5", class_="mark"),
     ]
     return [unseen, svg.coloured(_COLOURS.get(line.verdict, 7), *drawn)]
-
-
-def _upright(x: str, class_: str) -> Html:
-    return tag("line", x1=x, y1="0", x2=x, y2="100%", class_=class_)
 
 
 def _tick_words(share: float) -> str:
