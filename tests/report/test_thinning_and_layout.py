@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearsay.graph_layout import force_layout
-from hearsay.report import thinning
+from hearsay.report import figure
 from hearsay.report.message_tree import radial_tree
 
 VALUES = st.lists(st.integers(0, 10**6), min_size=1, max_size=2000)
@@ -17,8 +17,8 @@ VALUES = st.lists(st.integers(0, 10**6), min_size=1, max_size=2000)
 @given(VALUES, st.integers(1, 5))
 def test_a_thinned_cdf_lies_on_the_whole_one(values, weight):
     latencies = np.array(values, dtype=np.float64)
-    x, shares = thinning.cdf(latencies, np.full(len(values), float(weight)))
-    assert len(x) <= thinning.CURVE_POINTS
+    x, shares = figure.cdf(latencies, np.full(len(values), float(weight)))
+    assert len(x) <= figure.CURVE_POINTS
     assert (x[0], x[-1], shares[-1]) == (min(values), max(values), 1)
     assert (np.diff(x) > 0).all()
     in_order = np.sort(latencies)
@@ -27,13 +27,13 @@ def test_a_thinned_cdf_lies_on_the_whole_one(values, weight):
 
 def test_a_cdf_of_nothing_is_empty():
     for values, weights in (([], []), ([1.0], [0.0])):
-        assert all(len(part) == 0 for part in thinning.cdf(np.array(values), np.array(weights)))
+        assert all(len(part) == 0 for part in figure.cdf(np.array(values), np.array(weights)))
 
 
 @given(VALUES, st.integers(0, 3000))
 def test_sorted_load_keeps_the_ends_and_counts_idle_nodes(values, nodes):
-    ranks, loads = thinning.sorted_load(np.array(values, dtype=np.float64), nodes)
-    assert len(ranks) <= thinning.LOAD_POINTS
+    ranks, loads = figure.sorted_load(np.array(values, dtype=np.float64), nodes)
+    assert len(ranks) <= figure.LOAD_POINTS
     assert loads[-1] == max(values)
     assert loads[0] == (0 if nodes > len(values) else min(values))
     assert (np.diff(loads) >= 0).all()
@@ -42,8 +42,8 @@ def test_sorted_load_keeps_the_ends_and_counts_idle_nodes(values, nodes):
 
 @given(st.lists(st.floats(-1e9, 1e9), max_size=2000))
 def test_buckets_hold_everything_once_in_order_of_time(times):
-    groups = thinning.buckets(np.array(times))
-    assert len(groups) <= thinning.BUCKETS
+    groups = figure.buckets(np.array(times))
+    assert len(groups) <= figure.BUCKETS
     together = [times[place] for group in groups for place in group]
     assert together == sorted(times)
 

@@ -26,8 +26,7 @@ from hearsay.explain.rows import ColumnArrays, select_rows
 from hearsay.pipeline.input.run_facts import RunFacts, load_runs
 from hearsay.pipeline.output.stored_tables import arrow_schema
 from hearsay.pipeline.output.tables import TABLES
-from hearsay.report import thinning
-from hearsay.report.figure import Figure, numbers
+from hearsay.report.figure import Figure, evenly, numbers
 from hearsay.report.figures_delivery import ID, MAX_DELIVERIES, drawn_spread
 from hearsay.report.html import json_for_script
 from hearsay.report.runs import Run, View
@@ -124,8 +123,8 @@ def _carry(same: Sequence[_Series], room: int, rows: int) -> None:
     for one in same:
         typical = one.lists[TYPICAL]
         own = one.known.column("message").to_pylist()
-        evenly = [own[place] for place in thinning.evenly(len(own), max(1, most)).tolist()]
-        wanted = [each for each in dict.fromkeys([*one.lists.values(), *named, *evenly]) if each != typical]
+        others = [own[place] for place in evenly(len(own), max(1, most)).tolist()]
+        wanted = [each for each in dict.fromkeys([*one.lists.values(), *named, *others]) if each != typical]
         there = set(own)
         chosen = [each for each in wanted if each in there][:most]
         drawn = [*one.shown["messages"], *_read(one, chosen)]

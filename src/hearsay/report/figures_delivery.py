@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.report import thinning
-from hearsay.report.figure import Figure
+from hearsay.report.figure import BUCKETS, Figure, buckets, cdf, evenly, sorted_load
 from hearsay.report.message_tree import radial_tree
 from hearsay.report.runs import US_PER_S, Run, View, column, total
 from hearsay.text.numbers import seconds
@@ -22,7 +21,7 @@ LONG_TAIL = 12
 
 def delivery_cdf(figure: Figure, runs: Sequence[Run]) -> None:
     for _, view, rows in figure.rows(runs, "topic", "latency_us", "deliveries"):
-        latencies, shares = thinning.cdf(column(rows, "latency_us") / 1000, column(rows, "deliveries"))
+        latencies, shares = cdf(column(rows, "latency_us") / 1000, column(rows, "deliveries"))
         if len(latencies):
             figure.add(view, x=latencies, y=shares)
     if figure.x is not None and any(_long_tail(line) for line in figure.series):
@@ -39,7 +38,7 @@ def latency_over_time(figure: Figure, runs: Sequence[Run]) -> None:
     for run, view, rows in figure.rows(runs, "topic", "published_us", "p50_us", "p99_us"):
         measured = rows.filter(~np.isnan(column(rows, "p50_us")))
         times = (column(measured, "published_us") - run.start_us) / US_PER_S
-        groups = thinning.buckets(times)
+        groups = buckets(times)
         for measure, (name, pick) in enumerate((("p50_us", np.median), ("p99_us", np.max)) if groups else ()):
             values = column(measured, name) / 1000
             x = [float(times[group].mean()) for group in groups]
@@ -71,7 +70,7 @@ def delivery_over_time(figure: Figure, runs: Sequence[Run]) -> None:
 def _thinned(rows: Any, figure_of: Callable[[Any], float]) -> tuple[list[float], list[float]]:
     """Return the first second of each group of rows, and a value of the group."""
     times = column(rows, "second")
-    groups = thinning.buckets(times)
+    groups = buckets(times)
     return [float(times[group][0]) for group in groups], [figure_of(rows.take(group)) for group in groups]
 
 
@@ -127,7 +126,7 @@ def load_per_node(figure: Figure, runs: Sequence[Run]) -> None:
         for view in run.views:
             rows = view.rows(table)
             loads = column(rows.group_by("node").aggregate([("bytes_out", "sum")]), "bytes_out_sum")
-            ranks, values = thinning.sorted_load(loads, max(view.nodes or 0, len(loads)))
+            ranks, values = sorted_load(loads, max(view.nodes or 0, len(loads)))
             if reason is not None:
                 figure.lack(view, f"not measured: {reason}.")
             elif loads.any():
@@ -137,7 +136,7 @@ def load_per_node(figure: Figure, runs: Sequence[Run]) -> None:
 def state_per_node(figure: Figure, runs: Sequence[Run]) -> None:
     for run in runs:
         table = run.read("state", "time_us", "bytes_mean", "bytes_max").sort_by("time_us")
-        table = table.take(thinning.evenly(len(table), thinning.BUCKETS))
+        table = table.take(evenly(len(table), BUCKETS))
         times = (column(table, "time_us") - run.start_us) / US_PER_S
         sampling = _sampling(run)
         for view in run.views if len(table) else ():
@@ -184,7 +183,7 @@ def drawn_spread(rows: Any) -> dict[str, Any]:
     A place is a ring and a part of a turn. Deliveries are in order of time.
     """
     rows = rows.sort_by([("after_us", "ascending"), ("node", "ascending")])
-    rows = rows.take(thinning.evenly(len(rows), MAX_DELIVERIES))
+    rows = rows.take(evenly(len(rows), MAX_DELIVERIES))
     nodes: list[int] = rows.column("node").to_pylist()
     parents: list[int] = []
     # A restarted node may get a message again; it forwards its last delivery.

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from hearsay.graph_layout import force_layout, sample_of_nodes
 from hearsay.pipeline.input.run_facts import scenario_of, thresholds_in
 from hearsay.pipeline.output.tables import TABLES, TREE_LAYER
-from hearsay.report import thinning
-from hearsay.report.figure import Figure
+from hearsay.report.figure import BUCKETS, Figure, buckets, cdf, evenly
 from hearsay.report.runs import US_PER_S, Row, Run, View, column
 from hearsay.text.numbers import count, figure, percent, plural
 from hearsay.trace.folder.arrow_compute import compute
@@ -34,7 +33,7 @@ def degree_over_time(chart: Figure, runs: Sequence[Run]) -> None:
                 continue
             look = _last_look(rows.slice(len(rows) - 1).to_pylist()[0])
             chart.note(view, f"tree {look}" if panel == _TREE else look)
-            rows = rows.take(thinning.evenly(len(rows), thinning.BUCKETS))
+            rows = rows.take(evenly(len(rows), BUCKETS))
             degrees = {"y": "degree_mean", "low": "degree_min", "high": "degree_max"}
             lines = {name: column(rows, degree) for name, degree in degrees.items()}
             chart.add(view, panel=panel, x=(column(rows, "time_us") - run.start_us) / US_PER_S, **lines)
@@ -47,7 +46,7 @@ def degrees_at_the_end(chart: Figure, runs: Sequence[Run]) -> None:
         if not len(rows):
             continue
         last = rows.filter(compute.equal(rows.column("time_us"), compute.max(rows.column("time_us"))))
-        degrees, shares = thinning.cdf(column(last, "degree"), column(last, "nodes"))
+        degrees, shares = cdf(column(last, "degree"), column(last, "nodes"))
         if degrees.any():
             chart.add(view, x=[float(degrees[0]), *degrees], y=[0.0, *shares], step=True)
         else:
@@ -132,7 +131,7 @@ def scores_over_time(chart: Figure, runs: Sequence[Run]) -> None:
         thresholds = thresholds_in(scenario_of(run.folder))
         bounds = {} if thresholds is None else asdict(thresholds)
         note = _at_the_end(totals.slice(len(totals) - 1).to_pylist()[0], bounds)
-        rows = totals.take(thinning.evenly(len(totals), thinning.BUCKETS))
+        rows = totals.take(evenly(len(totals), BUCKETS))
         for view in run.views:
             chart.note(view, note)
             _add_scores(chart, view, rows, run.start_us, bounds)
@@ -173,7 +172,7 @@ def amounts_over_time(chart: Figure, runs: Sequence[Run]) -> None:
         if not len(rows) or total.get("broken") == 0:
             continue
         times, values = _stretches(rows, names)
-        groups = thinning.buckets(times)
+        groups = buckets(times)
         x = [float(times[group][0]) for group in groups]
         known = [f"{name} {count(value)}" for name, value in total.items() if not np.isnan(value)]
         for view in run.views:

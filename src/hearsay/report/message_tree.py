@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from hearsay.explain import causes
 from hearsay.explain.message import Message
 from hearsay.explain.words import milliseconds_exactly
-from hearsay.report import svg, thinning
+from hearsay.report import svg
+from hearsay.report.figure import evenly
 from hearsay.report.html import Html
 from hearsay.trace.language.schema import NONE
 
@@ -106,7 +107,7 @@ def message_tree(message: Message, emphasized: Collection[int]) -> Tree | None:
         zip(*(column[order].tolist() for column in columns), strict=True)
     )
     bold = _paths({node: remote for node, remote, *_ in rows}, emphasized)
-    kept = set(thinning.evenly(len(rows), MAX_NODES).tolist())
+    kept = set(evenly(len(rows), MAX_NODES).tolist())
     kept |= {place for place, row in enumerate(rows) if row[0] in bold or row[0] == publisher}
     drawn: list[tuple[int, int, int, int, int]] = [rows[place] for place in sorted(kept)]
     if publisher != NONE and all(node != publisher for node, *_ in rows):

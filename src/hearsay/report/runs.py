@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hearsay.foreign_files import MAX_TOML_BYTES, read_bytes
 from hearsay.metrics import LATENCY_PERCENTS
@@ -29,7 +30,6 @@ from hearsay.pipeline.output.stored_tables import arrow_schema, stored_files
 from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
 from hearsay.report import palette
 from hearsay.report.html import ReportError
-from hearsay.report.thinning import Floats
 from hearsay.studies.settings import settings_of
 from hearsay.trace.folder.arrow import DAMAGED, pa
 from hearsay.trace.folder.arrow_compute import compute, plain, read_plain
@@ -46,6 +46,7 @@ SCRIPT_ROLE = "script"
 US_PER_S = 1_000_000
 
 Row = Mapping[str, Any]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
