@@ -30,7 +30,7 @@ from hearsay.text.escape import escape
 from hearsay.trace.language.errors import RunFolderError
 
 if TYPE_CHECKING:
-    from hearsay.cli.watched_node import WatchedNode
+    from hearsay.cli.watching import WatchedNode
     from hearsay.node.topic import Received, Topic
 
 STATUS_S = 0.5
@@ -74,7 +74,7 @@ def _watched(options: Mapping[str, Any], signalled: asyncio.Future[int]) -> Watc
             raise WrongInput("--watch-stop goes with --watch")
         return None
     require_extra("sim")
-    from hearsay.cli.watched_node import WatchedNode
+    from hearsay.cli.watching import WatchedNode
 
     def stop() -> None:
         if not signalled.done():

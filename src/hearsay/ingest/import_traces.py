@@ -22,7 +22,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -32,7 +32,7 @@ from hearsay.ingest.live_runs import LIVE, TRACED, different_folders, message_id
 from hearsay.ingest.partition import MESSAGES_SCHEMA, Notes, Numbering, distinct, pairs_of, write_partition
 from hearsay.ingest.records import SCHEMA
 from hearsay.ingest.skew import ClockEstimate, estimate_clocks, merged_delays
-from hearsay.ingest.source_record import SourceFile, SourceRecord, write_source
+from hearsay.ingest.source_record import SourceFile, SourceRecord, columns, write_source
 from hearsay.ingest.sources import UNIT_BYTES, records_of, units_of
 from hearsay.trace.folder.arrow import pa
 from hearsay.trace.folder.arrow_compute import compute
@@ -277,14 +277,9 @@ def _messages(scratch: Path, ids: Mapping[str, str] | None) -> Iterator[Any]:
 
 
 def _write_clocks(run: RunFolder, clocks: Sequence[ClockEstimate], put_back_us: Mapping[int, int]) -> None:
-    columns = {
-        "peer": pa.array([clock.peer for clock in clocks], pa.int32()),
-        "reference": pa.array([clock.reference for clock in clocks], pa.int32()),
-        "offset_us": pa.array([clock.offset_us for clock in clocks], pa.int64()),
-        "uncertainty_us": pa.array([clock.uncertainty_us for clock in clocks], pa.int64()),
-        "pairs": pa.array([clock.pairs for clock in clocks], pa.int32()),
-        "smallest_delay_us": pa.array([clock.smallest_delay_us for clock in clocks], pa.int64()),
-        "flagged": pa.array([clock.flagged for clock in clocks], pa.bool_()),
-        "put_back_us": pa.array([put_back_us.get(clock.peer, 0) for clock in clocks], pa.int64()),
-    }
-    run.write_table("skew", columns)
+    fields = (
+        "peer int32, reference int32, offset_us int64, uncertainty_us int64, pairs int32, smallest_delay_us int64, "
+        "flagged bool, put_back_us int64"
+    )
+    rows = [(*astuple(clock), put_back_us.get(clock.peer, 0)) for clock in clocks]
+    run.write_table("skew", columns(fields, rows))

@@ -60,22 +60,17 @@ def write_source(
 ) -> None:
     """Write the record; `events_of_peer` are (peer, event, number of events)."""
     run.write_text_atomic(SOURCE, json.dumps(asdict(record), indent=2, ensure_ascii=False) + "\n")
-    run.write_table(
-        _EVENTS,
-        {
-            "peer": pa.array([peer for peer, _, _ in events_of_peer], pa.int32()),
-            "event": pa.array([wire_name(TraceEvent(event)) for _, event, _ in events_of_peer], pa.string()),
-            "events": pa.array([events for _, _, events in events_of_peer], pa.int64()),
-        },
-    )
-    by_delay = sorted(delays.items())
-    run.write_table(
-        _DELAYS,
-        {
-            "delay_ms": pa.array([delay for delay, _ in by_delay], pa.int64()),
-            "copies": pa.array([copies for _, copies in by_delay], pa.int64()),
-        },
-    )
+    events = [(peer, wire_name(TraceEvent(event)), count) for peer, event, count in events_of_peer]
+    run.write_table(_EVENTS, columns("peer int32, event string, events int64", events))
+    run.write_table(_DELAYS, columns("delay_ms int64, copies int64", sorted(delays.items())))
+
+
+def columns(fields: str, rows: Sequence[Sequence[object]]) -> dict[str, Any]:
+    """Return rows as columns with these names and types: "peer int32, event string"."""
+    kinds = [field.split() for field in fields.split(", ")]
+    return {
+        name: pa.array([row[at] for row in rows], pa.type_for_alias(kind)) for at, (name, kind) in enumerate(kinds)
+    }
 
 
 def load_source(run: Path) -> SourceRecord | None:
