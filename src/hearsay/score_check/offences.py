@@ -6,9 +6,10 @@ arXiv 2212.05197). The cap of all topics does not help: it bounds the sum, which
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from math import ceil
 
 from hearsay.core.mesh.parameters import GossipsubParameters
@@ -102,10 +103,7 @@ def _broken_promises(worth: Worth) -> Offence:
     needed: dict[str, int | None] = dict.fromkeys(LEVELS)
     peer, each = worth.peer, worth.subject.expected.promises_per_heartbeat
     sent, before, most = 0, 0.0, 0.0
-
-    def score(count: float) -> float:
-        return worth.score(worth.all_topics, 0.0, count)
-
+    score = partial(worth.score, worth.all_topics, 0.0)
     for refreshes in _refreshes_before_heartbeats(worth) if each else ():
         before = left(before, peer.misbehaviour_decay, refreshes, peer.decay_to_zero)
         for name, level in levels(worth).items():
@@ -128,10 +126,7 @@ def _refreshes_before_heartbeats(worth: Worth) -> Iterator[int]:
 
 def _grafts(worth: Worth) -> Offence:
     each = 2.0 if worth.subject.expected.graft_flood_ms else 1.0
-
-    def score(count: float) -> float:
-        return worth.score(worth.all_topics, 0.0, count)
-
+    score = partial(worth.score, worth.all_topics, 0.0)
     counted = _needed(worth, score)
     needed = {name: None if count is None else ceil(count / each) for name, count in counted.items()}
     forgiven = _forgiven(worth, _most(counted), worth.peer.misbehaviour_decay, score)
@@ -139,8 +134,7 @@ def _grafts(worth: Worth) -> Offence:
 
 
 def _shared_addresses(worth: Worth) -> Offence:
-    needed = _needed(worth, lambda count: worth.score(worth.all_topics, float(count)))
-    return Offence(SHARING_PEERS, None, needed)
+    return Offence(SHARING_PEERS, None, _needed(worth, partial(worth.score, worth.all_topics)))
 
 
 def _most(needed: dict[str, int | None]) -> int:
@@ -237,7 +231,3 @@ def most_silent(worth: Worth) -> list[tuple[TopicWorth, int]]:
         if many and spare >= 0:
             chosen.append((topic, many))
     return chosen
-
-
-def total_topics(topics: Sequence[tuple[TopicWorth, int]]) -> int:
-    return sum(count for _, count in topics)

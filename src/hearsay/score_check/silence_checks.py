@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hearsay.score_check.findings import Remark, Severity, check
-from hearsay.score_check.offences import Silence, Verdict, active_after_s, most_silent, silences, total_topics
+from hearsay.score_check.offences import Silence, Verdict, active_after_s, most_silent, silences
 from hearsay.score_check.worth import Worth, refreshes_until
 from hearsay.text.numbers import count, figure, plural, seconds
 
@@ -37,7 +37,7 @@ def silence_in_many(worth: Worth) -> Iterator[Remark]:
     if not expecting:
         return
     of = sum(topic.group.count for topic in worth.topics)
-    silent, scored = total_topics(chosen), total_topics(expecting)
+    silent, scored = (sum(many for _, many in each) for each in (chosen, expecting))
     named = ", ".join(f"{count(many)} of {topic.group.name}" for topic, many in expecting[:_NAMED])
     more = f" and {len(expecting) - _NAMED} more groups" if len(expecting) > _NAMED else ""
     words = (

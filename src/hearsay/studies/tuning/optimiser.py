@@ -38,19 +38,17 @@ class Ended(StrEnum):
 
 def rungs(seeds: int) -> list[int]:
     """Return the number of seeds that a point has after each round of the race."""
-    counts = [min(seeds, max(_FEWEST, ceil(seeds / _FIRST_SHARE)))]
-    while counts[-1] < seeds:
-        counts.append(min(seeds, 2 * counts[-1]))
-    return counts
+    return _doubled(min(seeds, max(_FEWEST, ceil(seeds / _FIRST_SHARE))), seeds)
 
 
 def final_rungs(tuning: Tuning) -> list[int]:
     """Return the number of seeds that a finalist has after each round of the finals."""
-    counts = [len(tuning.seeds)]
-    last = len(tuning.seeds) + len(tuning.final_seeds)
-    while counts[-1] < last:
-        counts.append(min(last, 2 * counts[-1]))
-    return counts[1:]
+    return _doubled(len(tuning.seeds), len(tuning.seeds) + len(tuning.final_seeds))[1:]
+
+
+def _doubled(count: int, last: int) -> list[int]:
+    """Return a number, its double, and so on up to the last."""
+    return [count] if count >= last else [count, *_doubled(min(last, 2 * count), last)]
 
 
 def stopped(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> tuple[Ended, Budget | None] | None:
