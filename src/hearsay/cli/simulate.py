@@ -154,11 +154,11 @@ def _run(
 ) -> tuple[Result, list[int]]:
     """Run the scenario. Returns the summary, and the signal that ended it early, if any."""
     from hearsay.cli.spark_steps import simulated_time
-    from hearsay.sim.plan.engines import CapacityExceeded, estimate
+    from hearsay.sim.plan.engines import CapacityExceeded, array_entry, checked_entry, estimate
     from hearsay.sim.simulate import Simulation
 
     if engine == "array":
-        say_if_it_compiles(scenario)
+        say_if_it_compiles(checked_entry(scenario) if options["check"] else array_entry(scenario))
     write_trace = options["trace"] == "full"
     rotate = options["rotate"]
     try:
@@ -191,12 +191,11 @@ def _run(
         ) from None
 
 
-def say_if_it_compiles(scenario: Scenario) -> str | None:
-    """Report that the array engine must be compiled first for this scenario. Returns the message, or None."""
+def say_if_it_compiles(entry: str) -> str | None:
+    """Report that a function of the array engine must be compiled first. Returns the message, or None."""
     from hearsay.sim.array.machine.compiling import KEPT
-    from hearsay.sim.plan.engines import array_entry
 
-    if KEPT.holds(array_entry(scenario)):
+    if KEPT.holds(entry):
         return None
     words = "compiling the array engine, once for such runs; this takes up to two minutes"
     if not KEPT.is_kept_for_good:

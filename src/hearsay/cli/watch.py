@@ -227,7 +227,7 @@ def _simulation(
     scenario: Scenario, options: dict[str, Any], watcher: Callable[..., None]
 ) -> tuple[Simulation, str | None]:
     """Return the simulation, and a message if it waits for something before it begins."""
-    from hearsay.sim.plan.engines import CapacityExceeded, choose_engine, estimate
+    from hearsay.sim.plan.engines import CapacityExceeded, array_entry, choose_engine, estimate
     from hearsay.sim.simulate import Simulation
     from hearsay.trace.write.run_folder import RunFolder
 
@@ -240,7 +240,7 @@ def _simulation(
     refusal = estimate(scenario, engine).refusal()
     if refusal:
         raise WrongInput(refusal)
-    awaited = say_if_it_compiles(scenario) if engine == "array" else None
+    awaited = say_if_it_compiles(array_entry(scenario)) if engine == "array" else None
     folder = RunFolder.create(options["out"]) if options["out"] is not None else None
     try:
         return Simulation(scenario, folder=folder, watcher=watcher, engine=engine), awaited

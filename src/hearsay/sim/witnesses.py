@@ -47,6 +47,7 @@ from hearsay.core.language.rpc import (
 )
 from hearsay.core.shell.randomness import Purpose, Randomness, sample
 from hearsay.sim.array.machine.compiling import in_python
+from hearsay.sim.array.rules.checks import UNCOUNTED, WORDS
 from hearsay.sim.array.rules.notes import STARTED, STOPPED
 from hearsay.sim.array.travel import parts as coded
 from hearsay.sim.array.world import payload
@@ -80,7 +81,7 @@ class Witnesses:
         self._is_witness = np.zeros(plan.scenario.network.nodes + 1, bool)
         self._is_witness[list(nodes)] = True
         self._kept: list[Rows] = []
-        self._one_sided: tuple[str, ...] = ()
+        self._findings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, plan: Plan) -> Witnesses:
@@ -93,13 +94,18 @@ class Witnesses:
         self._kept.append(rows[self._is_witness[rows[:, _PEER]]])
         return rows[rows[:, _EVENT] >= 0]
 
-    def links_are_one_sided(self, count: int, some: Sequence[tuple[int, int, int]]) -> None:
-        self._one_sided = tuple(
-            f"node {node}: mesh link of {self._plan.topics[topic]!r} to {peer} is not mutual"
-            for node, peer, topic in some
-        )
+    def found(self, count: int, some: Sequence[Sequence[int]]) -> None:
+        self._findings = tuple(self._sentence(*line) for line in some)
         if count > len(some):
-            self._one_sided += (f"{count:,} mesh links are not mutual",)
+            self._findings += (f"{count:,} findings in all",)
+
+    def _sentence(self, time: int, kind: int, node: int, peer: int, topic: int, number: int) -> str:
+        """Return a finding in words, as the checker reports it; those at the end have no time."""
+        if kind == UNCOUNTED:
+            return f"{number} more {PartKind(topic).name} sent than received, lost and under way"
+        name = sorted(self._plan.topics)[topic] if topic >= 0 else ""
+        words = WORDS[kind].format(peer=peer, topic=name, number=number)
+        return f"{f'{time / 1e6:.6f}s ' if time >= 0 else ''}node {node}: {words}"
 
     def repeat(self) -> Repetition:
         """Repeat the calls of the witnesses with real routers, and compare."""
@@ -109,7 +115,7 @@ class Witnesses:
         for node in self.nodes:
             replay.node(node, notes[notes[:, _PEER] == node])
         ours, theirs = _of_routers(rows, self._plan), _of_routers(replay.rows(), self._plan)
-        broken = (*replay.checker.problems, *self._one_sided)
+        broken = (*replay.checker.problems, *self._findings)
         difference = diff_rows(ours, theirs)
         return Repetition(replay.calls, len(ours), difference, broken, tuple(replay.late_timers))
 

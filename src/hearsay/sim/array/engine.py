@@ -26,7 +26,9 @@ from hearsay.sim.array.run.loop import (
     SHARE,
     work,
     work_10,
+    work_10_checked,
     work_11,
+    work_checked,
     work_of_overlays,
     work_of_slots,
     work_of_trees,
@@ -57,8 +59,8 @@ class Witness(Protocol):
         """Keep what concerns the nodes; return the rows without notes."""
         ...
 
-    def links_are_one_sided(self, count: int, some: Sequence[tuple[int, int, int]]) -> None:
-        """Report the number of mesh links that are not mutual at the end, and node, peer and topic of some."""
+    def found(self, count: int, some: Sequence[Sequence[int]]) -> None:
+        """Report the number of findings in all nodes, and some: time, kind, node, peer, topic and number."""
         ...
 
 
@@ -87,8 +89,9 @@ class ArrayEngine:
             raise CapacityExceeded("out of memory: the array engine has no room for its tables") from error
         if witnesses is not None:
             self.arrays["witnesses"] = np.zeros(plan.scenario.network.nodes + 1, np.uint8)
-            self.arrays["witnesses"][list(witnesses.nodes)] = 1
+            self.arrays["witnesses"][list(witnesses.nodes)] = record.IS_WITNESS
             self.arrays.world[at.WITNESSES] = 1
+            self._begin_check()
         self._work = _smallest_entry(self.arrays)
         self.step_us: Micros = max(1, self._end_us // _STEPS)
         """Simulated time between two calls of `progress`, which may change it."""
@@ -116,7 +119,7 @@ class ArrayEngine:
         self._work(self.arrays.world, DRAIN, 0)
         self._hand_over_rows()
         if self._witnesses is not None:
-            self._check_links(self._witnesses)
+            self._end_check(self._witnesses)
         return self.complete
 
     def _run(self, progress: Callable[[Micros], None] | None) -> None:
@@ -226,7 +229,8 @@ class ArrayEngine:
         with_gater = ("gated",) if w[at.HAS_GATER] else ()
         with_episub = ("tree_marks",) if w[at.HAS_EPISUB] else ()
         with_episub += ("slot_times", "detours") if w[at.HAS_OVERLAY] else ()
-        optional = (*with_12, *with_scores, *with_retained, *with_gater, *with_episub)
+        with_check = ("known_topics", "apart") if w[at.WITNESSES] else ()
+        optional = (*with_12, *with_scores, *with_retained, *with_gater, *with_episub, *with_check)
         for name in ("peers", "flags", "links_of", *optional):
             self._enlarge(name, int(w[at.SLOTS]))
 
@@ -236,18 +240,27 @@ class ArrayEngine:
         after[: len(before)] = before
         self.arrays[name] = after
 
-    def _check_links(self, witnesses: Witness) -> None:
-        """Check that mesh links are mutual, unless a GRAFT or PRUNE may be lost."""
+    def _begin_check(self) -> None:
+        """Provide the notes and counters of a check of all nodes (`rules/checks.py`)."""
+        threads = int(self.arrays.world[at.THREADS])
+        self.arrays["tallies"] = zeros((threads, at.TALLIES), np.int64)
+        self.arrays["findings"] = zeros((threads, MAX_REPORTED, at.FINDING), np.int64)
+        self.arrays["known_topics"] = zeros(self.arrays["flags"].shape, np.uint8)
+        self.arrays["apart"] = zeros(self.arrays["flags"].shape, np.int64)
+
+    def _end_check(self, witnesses: Witness) -> None:
+        """Check what the network is like at the end, and report the findings of the whole run, the earliest first."""
         w = self.arrays.world
-        if w[at.HAS_LOSS] and w[at.LOSS_CONTROL]:
-            return
         self.arrays["slot_marks"] = zeros((int(w[at.SLOTS_USED]) + 1,), np.uint8)
-        self.arrays["findings"] = zeros((MAX_REPORTED, 3), np.int64)
         self._work(w, CHECK, 0)
-        count = int(w[at.FINDINGS])
-        numbers = self.arrays["topics"][:, at.TOPIC_NUMBER]
-        found = self.arrays["findings"][: min(count, MAX_REPORTED)].tolist()
-        witnesses.links_are_one_sided(count, [(node, peer, int(numbers[topic])) for node, peer, topic in found])
+        counts = self.arrays["tallies"][:, record.FOUND].tolist()
+        findings = [
+            line
+            for found, count in zip(self.arrays["findings"].tolist(), counts, strict=True)
+            for line in found[:count]
+        ]
+        findings.sort(key=lambda line: (line[0] < 0, *line))
+        witnesses.found(sum(counts), findings[:MAX_REPORTED])
 
     # Results.
 
@@ -324,6 +337,8 @@ def _smallest_entry(arrays: Arrays) -> Callable[..., bool]:
     uses_11 = arrays.world[[*at.WITHOUT_11]].any() or (
         arrays.world[at.HAS_DIALS] and not arrays.world[at.HAS_OVERLAY]
     )
+    if arrays.world[at.WITNESSES]:
+        return work_checked if uses_11 or arrays.world[at.HAS_EPISUB] else work_10_checked
     if uses_11:
         return work if arrays.world[at.HAS_EPISUB] else work_11
     if arrays.world[at.HAS_EPISUB]:

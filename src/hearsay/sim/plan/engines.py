@@ -137,6 +137,11 @@ def array_entry(scenario: Scenario) -> str:
     return "work_10" if _links_need_memory(scenario) or scenario.service.time_us else "work_of_slots"
 
 
+def checked_entry(scenario: Scenario) -> str:
+    """Return the name of the array engine's function for a run that checks all nodes."""
+    return "work_10_checked" if array_entry(scenario) in ("work_10", "work_of_slots") else "work_checked"
+
+
 def _uses_more_than_10(parameters: MeshParameters) -> bool:
     if not isinstance(parameters, GossipsubParameters):
         return parameters.places_per_address > 0

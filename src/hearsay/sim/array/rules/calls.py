@@ -22,6 +22,7 @@ from hearsay.sim.array.episub.overlay import (
 )
 from hearsay.sim.array.episub.ringing import ring
 from hearsay.sim.array.machine.compiling import inlined, kernel, only_with
+from hearsay.sim.array.rules.checks import check_meshes, check_sending
 from hearsay.sim.array.rules.direct import dial_direct
 from hearsay.sim.array.rules.forwarding import publish, validated
 from hearsay.sim.array.rules.gater import decay_gater, gater_due, has_gater, start_gater
@@ -96,6 +97,7 @@ from hearsay.sim.array.world.layout import (
     REFRESH_DUE,
     REFRESHED,
     ROUTER_KIND,
+    SCRIPT,
     SERVICE,
     STARTS,
     TICK,
@@ -128,7 +130,7 @@ from hearsay.sim.array.world.payload import (
     part_place,
 )
 from hearsay.sim.array.world.queue import INLINE, MESSAGE, push
-from hearsay.sim.array.world.record import EVENTS, is_witness, row
+from hearsay.sim.array.world.record import EVENTS, is_witness, received, row
 from hearsay.sim.array.world.slots import find_slot, parameter
 from hearsay.trace.language.event_rows import node_up_row
 
@@ -146,6 +148,7 @@ def end(w: World, th: int, now: int, node: int) -> None:
     """End a call: send what it put into the outbox."""
     if control(w)[th, OUT_COUNT] and nodes32(w)[node, OWED] & SAID_AGAIN:
         say_again(w, th, now, node, 0)
+    check_sending(w, th, now, node)
     flush(w, th, now, node)
     if has_trees(w, node):
         set_timer(w, th, now, node)
@@ -272,6 +275,7 @@ def _beat(w: World, th: int, now: int, node: int) -> int:
         if parameter(w, node, ASK_AGAIN):
             forget_asked(w, node, tick)
         age(w, node, tick)
+    check_meshes(w, th, now, node)
     if has_11:
         end_heartbeat(w, th)
     return int(due)
@@ -338,6 +342,7 @@ def call_leave(w: World, th: int, now: int, node: int, topic: int) -> None:
 @kernel
 def call_publish(w: World, th: int, now: int, node: int, source: int, message: int) -> None:
     begin(w, th, now, node, EventKind.PUBLISH, source, -1, message)
+    received(w, th, PUBLISH, int(source == w[SCRIPT]))
     publish(w, th, now, node, source, message)
     end(w, th, now, node)
 

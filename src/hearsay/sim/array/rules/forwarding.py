@@ -13,6 +13,7 @@ from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.episub.alarms import has_trees
 from hearsay.sim.array.episub.tree import OWN, accept_in_tree, duplicate_in_tree, spread
 from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.rules.checks import check_delivery
 from hearsay.sim.array.rules.direct import direct_subscribers, is_direct, with_direct
 from hearsay.sim.array.rules.mesh import mesh_size
 from hearsay.sim.array.rules.places import choose, places
@@ -121,6 +122,7 @@ def deliver(w: World, th: int, now: int, node: int, message: int, remote: int, h
     info = messages(w)[message]
     at = column(w, message)
     cell = cells(w)[node, at]
+    check_delivery(w, th, now, node, message)
     if bits(cell, MISSED):
         cell &= ~np.uint64(MISSED)
         if w[HAS_VERDICTS]:

@@ -21,6 +21,7 @@ from hearsay.core.rules.message_rules import (
 from hearsay.core.shell.randomness import Purpose, key_of
 from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.machine.memory import sort_numbers
+from hearsay.sim.array.rules.checks import check_gossip
 from hearsay.sim.array.rules.direct import is_direct
 from hearsay.sim.array.rules.forwarding import may_get_published, native_subscribers, top_up_fanout
 from hearsay.sim.array.rules.mesh import graft_one
@@ -203,6 +204,7 @@ def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -
 def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count: int) -> None:
     """Answer an IWANT (CACHE-2, GOSSIP-4, GOSSIP-8, GOSSIP-10)."""
     peer = peers(w)[slot]
+    check_gossip(w, th, now, node, slot)
     if parameter(w, node, ROUTER_KIND) != GOSSIPSUB:
         ignored(w, th, now, node, peer, IWANT, 1, Reason.UNSUPPORTED)
         return

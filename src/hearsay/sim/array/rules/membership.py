@@ -21,6 +21,7 @@ from hearsay.sim.array.episub.overlay import (
 )
 from hearsay.sim.array.episub.tree import join_tree, leave_tree, neighbour_down, neighbour_up, peer_removed
 from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.rules.checks import note_subscription
 from hearsay.sim.array.rules.gater import gater_connects, gater_disconnects, has_gater
 from hearsay.sim.array.rules.gossip import forget_fanout
 from hearsay.sim.array.rules.mesh import has_mesh, join_mesh, leave_mesh, leave_peer, peer_unsubscribed, say_link
@@ -186,6 +187,7 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
                 put_subscription(w, th, slot, topic, True)
         elif members(w)[peer, topic] & APPLICATION:
             table[slot, topic] = SUBSCRIBED
+        note_subscription(w, slot, topic, not hello and members(w)[peer, topic] & APPLICATION != 0)
     table[slot, 0] |= CONNECTED | (NATIVE if native else 0) | (DIALLED if dialled else 0)
     if keeps_scores(w, node):
         connects(w, node, slot)
@@ -242,6 +244,7 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
         if has_mesh(w, node):
             leave_peer(w, th, now, node, slot, topic)
         table[slot, topic] = 0
+        note_subscription(w, slot, topic, False)
         lists.remove(w, node, NEWS, topic, peer)
     if w[USES_12]:
         end_connection(w, node, slot)
@@ -252,6 +255,7 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
 def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: int, subscribe: bool) -> int:
     """Handle a SUBSCRIBE or UNSUBSCRIBE; return the reason if it is refused, or ACCEPTED."""
     table = flags(w)
+    note_subscription(w, slot, topic, subscribe)
     if not subscribe:
         if table[slot, topic] & SUBSCRIBED:
             if has_mesh(w, node):

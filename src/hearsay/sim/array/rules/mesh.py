@@ -33,6 +33,7 @@ from hearsay.core.rules.mesh_rules import (
 from hearsay.core.rules.score_parts import enters_a_full_mesh, gets_published, may_be_in_mesh
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.rules.checks import check_new_member, note_prune, note_subscription
 from hearsay.sim.array.rules.direct import GRAFT_IS_IGNORED, GRAFT_IS_PENALISED, is_direct
 from hearsay.sim.array.rules.exchange import WITHOUT_NAMES, choose_names, dial_named, offer_name, trusts_exchange_of
 from hearsay.sim.array.rules.places import choose, divide_members, has_place, places, with_places
@@ -82,6 +83,7 @@ from hearsay.sim.array.world.layout import (
     UNSUBSCRIBED_GRAFT,
     WELCOMES,
     WHEN_FULL,
+    WITNESSES,
     World,
     arena,
     candidates,
@@ -93,9 +95,10 @@ from hearsay.sim.array.world.layout import (
     nodes32,
     peers,
     pool,
+    witnesses,
 )
 from hearsay.sim.array.world.payload import GRAFT
-from hearsay.sim.array.world.record import ignored, row
+from hearsay.sim.array.world.record import FORGETS, ignored, row
 from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, is_native, own_place, parameter, router
 from hearsay.trace.language.event_rows import graft_row, prune_row
 
@@ -118,6 +121,7 @@ def _take_in(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
     flags(w)[slot, topic] |= IN_MESH
     members(w)[node, topic] += 1 << MESH_SIZE
     row(w, th, graft_row(now, node, peers(w)[slot], topic))
+    check_new_member(w, th, now, node, slot, topic)
     count_graft(w, now, node, slot, topic)
 
 
@@ -185,6 +189,8 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
         reason = TAKEN_IN
     if reason == TAKEN_IN:
         flags(w)[slot, topic] |= SUBSCRIBED
+        if strangers == STRANGER_IS_TAKEN_IN:
+            note_subscription(w, slot, topic, True)
         _take_in(w, th, now, node, slot, topic)
         return
     if reason == IN_BACKOFF:
@@ -290,6 +296,8 @@ def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, plac
     """
     joined = is_in(w, node, topic)
     extras = arena(w)[place] if place >= 0 else 0
+    if joined:
+        note_prune(w, now, node, slot, topic, extras)
     trusted = w[HAS_DIALS] != 0 and trusts_exchange_of(w, th, now, node, slot)
     if has_scores(w, node) and joined and not flags(w)[slot, topic] & IN_MESH:
         times = mesh_times(w)[slot, own_place(w, node, topic)]
@@ -400,6 +408,8 @@ def _keep_apart(w: World, now: int, node: int, topic: int, peer: int, backoff: i
     lists.add(w, node, BACKOFFS, topic, peer, until)
     if lists.length(w, node, BACKOFFS) > parameter(w, node, MAX_BACKOFFS):
         lists.remove_last(w, node, BACKOFFS)
+        if w[WITNESSES]:
+            witnesses(w)[node] |= FORGETS
 
 
 @kernel

@@ -11,13 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 from hearsay.core.language.events import EventKind
-from hearsay.sim.array.machine.compiling import only_with
 from hearsay.sim.array.travel.parts import prune_words
 from hearsay.sim.array.world.layout import (
     APPLICATION,
     TOPIC,
     TOPICS,
-    WITNESSES,
     World,
     arena,
     members,
@@ -38,22 +36,20 @@ from hearsay.sim.array.world.payload import (
     topic_part,
     words_behind,
 )
-from hearsay.sim.array.world.record import CALL_NOTE, ID_NOTE, PART_NOTE, note
+from hearsay.sim.array.world.record import CALL_NOTE, ID_NOTE, PART_NOTE, note, with_checks
 
 STARTED, STOPPED = -1, -2
 """Calls that are no events: the node started with a new router, or went down with its own."""
 
-with_witnesses = only_with(WITNESSES)
 
-
-@with_witnesses
+@with_checks
 def note_call(
     w: World, th: int, now: int, node: int, kind: int, remote: int, topic: int, message: int
 ) -> None:  # fmt: skip
     note(w, th, now, CALL_NOTE, node, remote, make_part(kind, topic, message, -1, -1, -1, -1))
 
 
-@with_witnesses
+@with_checks
 def note_connection(w: World, th: int, now: int, node: int, peer: int, dialled: int) -> None:
     """Note a connection, with the topics that it implies where routers say no hello."""
     note_call(w, th, now, node, EventKind.PEER_CONNECTED, peer, -1, dialled)
@@ -62,36 +58,36 @@ def note_connection(w: World, th: int, now: int, node: int, peer: int, dialled: 
             note(w, th, now, PART_NOTE, node, peer, topic_part(SUBSCRIBE, topic, -1, 1))
 
 
-@with_witnesses
+@with_checks
 def _note_part(w: World, th: int, now: int, node: int, sender: int, part: Part) -> None:
     note_call(w, th, now, node, EventKind.RPC_RECEIVED, sender, -1, -1)
     note(w, th, now, PART_NOTE, node, sender, part)
 
 
-@with_witnesses
+@with_checks
 def _note_id(w: World, th: int, now: int, node: int, message: int) -> None:
     note(w, th, now, ID_NOTE, node, -1, make_part(-1, -1, message, -1, -1, -1, -1))
 
 
-@with_witnesses
+@with_checks
 def note_message(
     w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int
 ) -> None:  # fmt: skip
     _note_part(w, th, now, node, sender, message_part(w, message, hops, via))
 
 
-@with_witnesses
+@with_checks
 def note_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: int, kind: int) -> None:
     _note_part(w, th, now, node, sender, topic_part(kind, topic, -1, 1))
 
 
-@with_witnesses
+@with_checks
 def note_unwanted(w: World, th: int, now: int, node: int, sender: int, message: int) -> None:
     _note_part(w, th, now, node, sender, topic_part(IDONTWANT, -1, -1, 1))
     _note_id(w, th, now, node, message)
 
 
-@with_witnesses
+@with_checks
 def note_gossip(w: World, th: int, now: int, node: int, sender: int, ids: Any, count: int) -> None:
     """Note one IHAVE, whose ids are the first ones of `ids`."""
     _note_part(w, th, now, node, sender, topic_part(IHAVE, messages(w)[ids[0], TOPIC], -1, count))
@@ -99,7 +95,7 @@ def note_gossip(w: World, th: int, now: int, node: int, sender: int, ids: Any, c
         _note_id(w, th, now, node, ids[place])
 
 
-@with_witnesses
+@with_checks
 def note_contacts(w: World, th: int, now: int, node: int, topic: int, contacts: Any, count: int) -> None:
     note_call(w, th, now, node, EventKind.CONTACTS_FOUND, -1, topic, -1)
     note(w, th, now, PART_NOTE, node, -1, topic_part(-1, topic, -1, count))
@@ -107,13 +103,13 @@ def note_contacts(w: World, th: int, now: int, node: int, topic: int, contacts: 
         _note_id(w, th, now, node, contacts[place])
 
 
-@with_witnesses
+@with_checks
 def note_unsent_message(w: World, th: int, now: int, node: int, remote: int, message: int) -> None:
     note_call(w, th, now, node, EventKind.SEND_FAILED, remote, -1, -1)
     note(w, th, now, PART_NOTE, node, remote, message_part(w, message, 1, -1))
 
 
-@with_witnesses
+@with_checks
 def note_rpc(w: World, th: int, now: int, node: int, kind: int, remote: int, rpc: int) -> None:
     """Note an RPC in the arena: received, or one that could not be sent."""
     note_call(w, th, now, node, kind, remote, -1, -1)

@@ -15,6 +15,7 @@ from hearsay.sim.array.episub.received import on_overlay_part
 from hearsay.sim.array.episub.tree import on_tree_part
 from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.rules.calls import count_parts, end
+from hearsay.sim.array.rules.checks import note_received
 from hearsay.sim.array.rules.direct import is_direct
 from hearsay.sim.array.rules.forwarding import receive
 from hearsay.sim.array.rules.gossip import (
@@ -96,7 +97,7 @@ from hearsay.sim.array.world.payload import (
     names_hops,
     part_place,
 )
-from hearsay.sim.array.world.record import EVENTS, ignored, is_witness
+from hearsay.sim.array.world.record import EVENTS, ignored, is_witness, received
 from hearsay.sim.array.world.slots import find_slot, parameter, router
 
 
@@ -104,6 +105,7 @@ from hearsay.sim.array.world.slots import find_slot, parameter, router
 def call_message(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
     """Handle an RPC that is one message."""
     counts(w)[th, EVENTS] += 1
+    received(w, th, PUBLISH, 1)
     if is_witness(w, node):
         note_message(w, th, now, node, sender, message, hops, via)
     if w[HAS_SCORES] and is_graylisted(w, now, node, find_slot(w, node, sender)):
@@ -122,6 +124,7 @@ def call_message(w: World, th: int, now: int, node: int, sender: int, message: i
 def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int, others: int) -> None:
     """Handle an RPC that is one IHAVE; `others` has a bit for each message after the first."""
     counts(w)[th, EVENTS] += 1
+    received(w, th, IHAVE, 1)
     ids = scratch(w)[th]
     ids[0] = first
     count = 1
@@ -174,6 +177,7 @@ def _admits_gossip(w: World, th: int, now: int, node: int, sender: int, announce
 def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: int, kind: int) -> None:
     """Handle an RPC that is one SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE."""
     counts(w)[th, EVENTS] += 1
+    received(w, th, kind, 1)
     if is_witness(w, node):
         note_topic_part(w, th, now, node, sender, topic, kind)
     slot = find_slot(w, node, sender)
@@ -202,6 +206,7 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
 def call_unwanted(w: World, th: int, now: int, node: int, sender: int, message: int) -> None:
     """Handle an RPC that is one IDONTWANT of one message."""
     counts(w)[th, EVENTS] += 1
+    received(w, th, IDONTWANT, 1)
     if is_witness(w, node):
         note_unwanted(w, th, now, node, sender, message)
     slot = find_slot(w, node, sender)
@@ -223,6 +228,7 @@ def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> N
         note_rpc(w, th, now, node, EventKind.RPC_RECEIVED, sender, rpc)
     slot = find_slot(w, node, sender)
     parts = arena(w)[rpc]
+    note_received(w, th, slot, rpc)
     changes = count_parts(w, rpc, parts, SUBSCRIBE) + count_parts(w, rpc, parts, UNSUBSCRIBE)
     over = 0 < parameter(w, node, MAX_CHANGES) < changes
     if w[HAS_FILTERS] and changes and not over:

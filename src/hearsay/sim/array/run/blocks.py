@@ -43,6 +43,7 @@ from hearsay.sim.array.world.layout import (
     TWIN,
     USES_11,
     WIDTH_BITS,
+    WITNESSES,
     World,
     arena,
     block_starts,
@@ -60,6 +61,7 @@ from hearsay.sim.array.world.layout import (
     touch_cached,
     touch_cells,
     touch_flags,
+    touch_known_topics,
     touch_links32,
     touch_links_of,
     touch_members,
@@ -68,7 +70,7 @@ from hearsay.sim.array.world.layout import (
     touch_seen,
     words_at,
 )
-from hearsay.sim.array.world.payload import IHAVE, PART_IDS, PART_KIND, part_place
+from hearsay.sim.array.world.payload import IHAVE, PART_IDS, PART_KIND, PUBLISH, part_place
 from hearsay.sim.array.world.queue import (
     EVENT_KIND,
     EVENT_SOURCE,
@@ -87,7 +89,7 @@ from hearsay.sim.array.world.queue import (
     queue_again,
     source_of,
 )
-from hearsay.sim.array.world.record import DUPLICATES, EVENTS
+from hearsay.sim.array.world.record import DUPLICATES, EVENTS, received
 from hearsay.sim.array.world.slots import end_slot, first_slot, parameter
 
 _MOST_CELLS = 128
@@ -164,6 +166,8 @@ def ask_for_neighbours(w: World, block: int) -> None:
         last = end_slot(w, node) - 1
         touch_flags(w, slot * w[TOPICS])
         touch_flags(w, (last + 1) * w[TOPICS] - 1)
+        if w[WITNESSES]:
+            touch_known_topics(w, slot * w[TOPICS])
         if w[HAS_LINKS]:
             touch_links_of(w, slot)
             touch_links_of(w, slot + 16)
@@ -341,3 +345,4 @@ def _run_nodes(w: World, th: int, line: int, start: int, end: int) -> None:
         dispatch(w, th, base + (late0 >> OFFSET), late0, late1, late_link)
     counts(w)[th, EVENTS] += duplicates
     counts(w)[th, DUPLICATES] += duplicates
+    received(w, th, PUBLISH, duplicates)

@@ -22,6 +22,7 @@ from hearsay.sim.array.rules.membership import NO_MEMBER
 from hearsay.sim.array.rules.notes import STOPPED, note_call
 from hearsay.sim.array.rules.unwanted import forget_all_unwanted
 from hearsay.sim.array.run.links import dial, notice_loss
+from hearsay.sim.array.run.mutual import count_parts_of
 from hearsay.sim.array.travel.uplink import has_queue, last_arrival
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw2, extend
@@ -85,7 +86,7 @@ from hearsay.sim.array.world.layout import (
 )
 from hearsay.sim.array.world.payload import release
 from hearsay.sim.array.world.queue import EVENT_KIND, GOSSIP, INLINE, PAYLOAD, TOPIC_PART
-from hearsay.sim.array.world.record import is_witness, row
+from hearsay.sim.array.world.record import LOST, is_witness, row
 from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot
 from hearsay.sim.reference.faults import ATTEMPTS_PER_PEER
 from hearsay.trace.language.event_rows import node_down_row
@@ -160,6 +161,7 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
     place = header[BACKLOG]
     entries = pool(w)[lists.owner(w, node)]
     while place >= 0:
+        count_parts_of(w, th, LOST, entries[place, lists.FIRST], entries[place, lists.SECOND] & PAYLOAD)
         if carries_payload(entries[place, lists.FIRST], entries[place, lists.SECOND]):
             release(w, th, entries[place, lists.SECOND] & PAYLOAD)
         place = entries[place, lists.NEXT]

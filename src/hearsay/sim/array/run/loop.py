@@ -11,7 +11,7 @@ from hearsay.sim.array.run.blocks import run_share
 from hearsay.sim.array.run.links import (
     dials_that_arrive,
 )
-from hearsay.sim.array.run.mutual import find_one_sided_links
+from hearsay.sim.array.run.mutual import check_the_end
 from hearsay.sim.array.run.reuse import admit, collect_links
 from hearsay.sim.array.run.whole_network import (
     TIME,
@@ -58,7 +58,9 @@ from hearsay.sim.array.world.layout import (
     schedule,
     world,
     world_10,
+    world_10_checked,
     world_11,
+    world_checked,
     world_of_overlays,
     world_of_slots,
     world_of_trees,
@@ -88,9 +90,21 @@ def work(table: World, task: int, number: int) -> bool:
     threads, which meet after every part, BEGIN lays out the next part, of PART_EVENTS events, SHARE runs the nodes of
     thread `number`, and FINISH is called once all are done. They return False if Python has to do something first.
     COLLECT finds links that may be used again. When the run is over or was stopped, DRAIN sends the RPCs that wait
-    for uplinks, CLOSE ends the windows of all messages published so far, and CHECK checks mesh links.
+    for uplinks, CLOSE ends the windows of all messages published so far, and CHECK checks what it is like.
     """
     return _work(world(table), task, number)
+
+
+@entry
+def work_checked(table: World, task: int, number: int) -> bool:
+    """Do what `work` does, and check the invariants of all nodes."""
+    return _work(world_checked(table), task, number)
+
+
+@entry
+def work_10_checked(table: World, task: int, number: int) -> bool:
+    """Do what `work_10` does, and check the invariants of all nodes."""
+    return _work(world_10_checked(table), task, number)
 
 
 @entry
@@ -134,7 +148,7 @@ def _work(w: World, task: int, number: int) -> bool:
             count_latencies(w, th)
         return True
     if task == CHECK:
-        find_one_sided_links(w)
+        check_the_end(w)
         return True
     if task == COLLECT:
         collect_links(w)

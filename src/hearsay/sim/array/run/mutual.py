@@ -1,7 +1,8 @@
-"""The check of all nodes at the end of a run: mesh links are mutual unless a GRAFT or PRUNE is under way.
+"""The check of all nodes at the end of a run: parts that were sent, and mesh links.
 
-It is that of `sim.checks.checker.Checker.finished`, but leaves out nodes with scores, since a graylist may have
-dropped the last GRAFT or PRUNE, and direct peers, whose GRAFT may get no answer.
+All parts that were sent have been received or lost, or are under way. Mesh links are mutual unless a GRAFT or PRUNE
+is under way or may be lost: the check of `sim.checks.checker.Checker.finished`, but without nodes with scores, since
+a graylist may have dropped the last GRAFT or PRUNE, and direct peers, whose GRAFT may get no answer.
 
 Layout: `slot_marks` has a byte for a slot over which something is under way.
 """
@@ -9,10 +10,13 @@ Layout: `slot_marks` has a byte for a slot over which something is under way.
 from __future__ import annotations
 
 from hearsay.core.language.events import EventKind
+from hearsay.core.language.rpc import PartKind
 from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.rules.checks import ONE_SIDED, UNCOUNTED
 from hearsay.sim.array.rules.direct import is_direct
 from hearsay.sim.array.rules.mesh import has_mesh
 from hearsay.sim.array.rules.scores import has_scores
+from hearsay.sim.array.travel.transport import ROOM
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
     BACKLOG,
@@ -21,12 +25,17 @@ from hearsay.sim.array.world.layout import (
     CUT,
     DEAD,
     FAR,
-    FINDINGS,
     HAS_LINKS,
+    HAS_LOSS,
     IN_MESH,
+    LEAVING_FIRST,
+    LEAVING_NEXT,
     LINK_FLAGS,
+    LOSS_CONTROL,
+    NEAR,
     NODES,
     OPEN,
+    SCRIPT,
     SERVICE,
     THREADS,
     TOPICS,
@@ -37,21 +46,24 @@ from hearsay.sim.array.world.layout import (
     arena,
     chunk_next,
     control,
+    counts,
     far,
     fills,
-    findings,
     flags,
     heads,
+    leaving,
     links32,
     links_of,
+    near,
     nodes32,
     peers,
     pool,
     queued,
     slot_marks,
+    tallies,
     words_at,
 )
-from hearsay.sim.array.world.payload import GRAFT, PART_KIND, PRUNE, part_place
+from hearsay.sim.array.world.payload import CONNECT, GRAFT, IHAVE, PART_KIND, PRUNE, PUBLISH, part_place
 from hearsay.sim.array.world.queue import (
     CHUNK,
     DIVISIONS,
@@ -64,12 +76,53 @@ from hearsay.sim.array.world.queue import (
     source_of,
     topic_kind,
 )
+from hearsay.sim.array.world.record import LOST, RECEIVED, SENT, UNDER_WAY, found, with_checks
 from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot
 
+_KINDS = len(PartKind)
+AT_THE_END = -1
+"""In place of the time of a finding."""
 
-@kernel
-def find_one_sided_links(w: World) -> None:
-    _mark_what_is_under_way(w)
+
+@with_checks
+def check_the_end(w: World) -> None:
+    for th in range(w[THREADS]):
+        for kind in range(_KINDS):
+            tallies(w)[th, UNDER_WAY + kind] = 0
+    _look_at_what_is_under_way(w)
+    for kind in range(_KINDS):
+        missing = 0
+        for th in range(w[THREADS]):
+            line = tallies(w)[th]
+            missing += counts(w)[th, SENT + kind] - line[RECEIVED + kind] - line[LOST + kind] - line[UNDER_WAY + kind]
+        if missing and kind != CONNECT:
+            found(w, 0, AT_THE_END, UNCOUNTED, -1, -1, kind, missing)
+    if not (w[HAS_LOSS] and w[LOSS_CONTROL]):
+        _find_one_sided_links(w)
+
+
+@with_checks
+def count_parts_of(w: World, th: int, first: int, w0: int, payload: int) -> None:
+    """Count the parts of an event that is an RPC; `first` is the first of the counters by kind."""
+    kind = (w0 >> EVENT_KIND) & 15
+    line = tallies(w)[th]
+    if kind == EventKind.PUBLISH:
+        line[first + PUBLISH] += int(source_of(w0) == w[SCRIPT])
+    elif kind != EventKind.RPC_RECEIVED:
+        return
+    elif payload & INLINE:
+        line[first + PUBLISH] += 1
+    elif payload & GOSSIP:
+        line[first + IHAVE] += 1
+    elif payload & TOPIC_PART:
+        line[first + topic_kind(payload)] += 1
+    else:
+        for index in range(arena(w)[payload]):
+            line[first + words_at(w, part_place(payload, index))[PART_KIND]] += 1
+
+
+@with_checks
+def _find_one_sided_links(w: World) -> None:
     for node in range(w[NODES]):
         if not nodes32(w)[node, UP] or not has_mesh(w, node) or has_scores(w, node):
             continue
@@ -80,20 +133,10 @@ def find_one_sided_links(w: World) -> None:
             for topic in range(w[TOPICS]):
                 pair = flags(w)[slot, topic] | flags(w)[back, topic]
                 if flags(w)[slot, topic] & IN_MESH and not flags(w)[back, topic] & IN_MESH and not pair & UNSENT:
-                    _note(w, node, peers(w)[slot], topic)
+                    found(w, 0, AT_THE_END, ONE_SIDED, node, peers(w)[slot], topic, -1)
 
 
-@kernel
-def _note(w: World, node: int, peer: int, topic: int) -> None:
-    place = w[FINDINGS]
-    w[FINDINGS] = place + 1
-    if place < findings(w).shape[0]:
-        findings(w)[place, 0] = node
-        findings(w)[place, 1] = peer
-        findings(w)[place, 2] = topic
-
-
-@kernel
+@with_checks
 def _settled(w: World, node: int, slot: int) -> int:
     """Return the other end's slot of a connection with nothing under way; -1 for others, and for those left out."""
     peer = peers(w)[slot]
@@ -112,31 +155,38 @@ def _settled(w: World, node: int, slot: int) -> int:
     return back
 
 
-@kernel
-def _mark_what_is_under_way(w: World) -> None:
+@with_checks
+def _look_at_what_is_under_way(w: World) -> None:
     for th in range(w[THREADS]):
+        for place in range(control(w)[th, LEAVING_FIRST], control(w)[th, LEAVING_NEXT]):
+            entry = leaving(w)[th, place & (ROOM - 1)]
+            _look_at(w, entry[2], entry[1])
+        for place in range(control(w)[th, NEAR]):
+            _look_at(w, near(w)[th, place, 1], near(w)[th, place, 0])
         for ring in range(w[BUCKETS] + DIVISIONS):
             chunk = heads(w)[th, ring]
             while chunk >= 0:
                 last = chunk_next(w)[chunk] < 0
                 for place in range(chunk * CHUNK, chunk * CHUNK + (fills(w)[th, ring] if last else CHUNK)):
-                    _mark(w, queued(w)[place, 1] >> NODE, queued(w)[place, 0], queued(w)[place, 1] & PAYLOAD)
+                    _look_at(w, queued(w)[place, 1], queued(w)[place, 0])
                 chunk = chunk_next(w)[chunk]
         for place in range(control(w)[th, FAR]):
-            line = far(w)[th, place]
-            _mark(w, line[2] >> NODE, line[1], line[2] & PAYLOAD)
+            _look_at(w, far(w)[th, place, 2], far(w)[th, place, 1])
     if w[SERVICE]:
         for node in range(w[NODES]):
             entries = pool(w)[lists.owner(w, node)]
             place = nodes32(w)[node, BACKLOG]
             while place >= 0:
-                _mark(w, node, entries[place, lists.FIRST], entries[place, lists.SECOND] & PAYLOAD)
+                _look_at(w, entries[place, lists.SECOND], entries[place, lists.FIRST])
                 place = entries[place, lists.NEXT]
 
 
-@kernel
-def _mark(w: World, node: int, w0: int, payload: int) -> None:
-    """Mark the slot to the sender of a GRAFT or PRUNE, or to the peer that did not get one."""
+@with_checks
+def _look_at(w: World, w1: int, w0: int) -> None:
+    """Count an RPC under way, and mark the slot to the sender of a GRAFT or PRUNE, or to the peer that got none."""
+    node = w1 >> NODE
+    payload = w1 & PAYLOAD
+    count_parts_of(w, 0, UNDER_WAY, w0, payload)
     kind = (w0 >> EVENT_KIND) & 15
     if kind != EventKind.RPC_RECEIVED and kind != EventKind.SEND_FAILED:
         return

@@ -83,7 +83,7 @@ from hearsay.sim.array.world.queue import (
     insert,
     word_0,
 )
-from hearsay.sim.array.world.record import DUPLICATES, EVENTS, dropped, sending, sent
+from hearsay.sim.array.world.record import DUPLICATES, EVENTS, dropped, received, sending, sent
 from hearsay.sim.array.world.slots import latency, region
 
 ROOM = 128
@@ -140,6 +140,8 @@ def _depart(w: World, th: int, count: int) -> None:
         insert(w, th, time, rest, goal, 0, 1 - known)
     counts(w)[th, EVENTS] += events
     counts(w)[th, DUPLICATES] += duplicates
+    received(w, th, PUBLISH, duplicates)
+    received(w, th, IHAVE, events - duplicates)
 
 
 _MILLION = 1_000_000

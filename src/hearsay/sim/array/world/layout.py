@@ -44,7 +44,9 @@ kernels do; and between two calls of an entry an array can be replaced by a larg
 | unwanted | node, column, field | which neighbours do not want a message; only with 1.2 |
 | urgent | thread, entry, field | IDONTWANTs that the present call sends |
 | names, name_marks | thread, place | peers that the PRUNEs of the present call name; only with HAS_DIALS |
-| slot_marks, findings | slot; place, field | of the check at the end of a run, see `mutual.py` |
+| known_topics, apart | slot, topic | what a check notes of a peer, see `checks.py`; only with WITNESSES |
+| tallies | thread, field | parts received and lost, and the number of findings; only with WITNESSES |
+| slot_marks, findings | slot; thread, place, field | slots with something under way; see `record.py` |
 | direct_pairs | pair, end | direct peers that connect at the start; only with HAS_DIRECT |
 | direct_starts, direct_targets | node; place | the direct peers of each node, ascending; only with HAS_DIRECT |
 | dials, arrivals | (thread,) entry, field | dials of routers, see `dials.py` |
@@ -96,8 +98,7 @@ _scalar = Numbers()
     NOW, BUCKET, PART_END, STATUS, FIRST_MESSAGE, NEWEST, CLOSED_UP_TO, GLOBALS_DONE, PLANNED_DONE, PART_EVENTS,
     SLOTS_USED, LINKS_USED, DEAD_UP_TO, DEAD_SURE, LOOKED, DIALS_UP_TO, BUCKET_IS_SPLIT, PART_BLOCKS,
     LINKS_FREE, LINKS_SPARE, LINKS_WANTED, NETWORK_STARTS, MOST_SLOTS, ARRIVALS, DIALS_MADE,
-    FINDINGS,
-) = _scalar.take(26)  # fmt: skip
+) = _scalar.take(25)  # fmt: skip
 """Scalars that change while kernels run. Times are in microseconds. BUCKET: the number of the open bucket; its open
 part ends at PART_END. STATUS: the reason why an entry returned. FIRST_MESSAGE: all nodes have forgotten older
 ones. NEWEST: the number of messages that have a column. CLOSED_UP_TO: the number of messages whose window is over.
@@ -105,7 +106,7 @@ GLOBALS_DONE, PLANNED_DONE: handled lines of `schedule` and `planned`. PART_EVEN
 the open part. LINKS_FREE: the first of LINKS_SPARE links that may be used again; see `reuse.py`, also for DEAD_UP_TO,
 DEAD_SURE and LOOKED. LINKS_WANTED: links that are missing at NEEDS_LINKS. NETWORK_STARTS: the open part makes the
 first connections. MOST_SLOTS: slots in use, of the node with most. For DIALS_UP_TO see `links.py`, for
-BUCKET_IS_SPLIT `queue.py`, for ARRIVALS and DIALS_MADE `dials.py`, for FINDINGS `mutual.py`."""
+BUCKET_IS_SPLIT `queue.py`, for ARRIVALS and DIALS_MADE `dials.py`."""
 WorldType.changing = _scalar.count
 NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_BITS, BLOCKS = _scalar.take(11)
 """A bucket is 2 ** WIDTH_BITS microseconds wide. COLUMNS is a power of two."""
@@ -123,13 +124,14 @@ HAS_GATER, SHARES_ADDRESSES, MAX_DELIVERIES_BINDS, HAS_FILTERS, HAS_EPISUB = _sc
 HAS_OVERLAY, MOST_ACTIVE, RENDEZVOUS, HAS_PLACES = _scalar.take(4)
 """SEEN_FOR: how long a message is remembered at least. CHANGES_NOTHING: bits of payloads that have no effect at nodes
 that have seen their messages. DEFERS: RPCs wait in the ring of `transport.py`. QUIET_UNTIL: until then connections
-are made, and nothing else happens. WITNESSES: the calls of some nodes are noted. USES_11: some router uses 1.1, or
-has `ask_again_heartbeats`. HAS_SCORES: some router has scores. USES_12: some router uses IDONTWANT, or skips senders.
-RETAINS: neighbours that disconnect may keep their scores. WIDEN_FROM: the most slots of a node for which `senders`
-has enough words. HAS_OWN_PLACES: each node joins few of the topics. CLUSTERS: columns of a topic's messages are next
-to each other. HAS_DIALS: routers dial; then links have memory, and PRUNEs name peers. HAS_DIRECT: nodes have direct
-peers. SHARES_ADDRESSES: a gater counts several nodes as one address. HAS_OVERLAY: some router of episub chooses its
-neighbours. MOST_ACTIVE: the longest of their active lists. HAS_PLACES: some router counts places of addresses."""
+are made, and nothing else happens. WITNESSES: the run is checked, and the calls of some nodes are noted. USES_11:
+some router uses 1.1, or has `ask_again_heartbeats`. HAS_SCORES: some router has scores. USES_12: some router uses
+IDONTWANT, or skips senders. RETAINS: neighbours that disconnect may keep their scores. WIDEN_FROM: the most slots of
+a node for which `senders` has enough words. HAS_OWN_PLACES: each node joins few of the topics. CLUSTERS: columns of a
+topic's messages are next to each other. HAS_DIALS: routers dial; then links have memory, and PRUNEs name peers.
+HAS_DIRECT: nodes have direct peers. SHARES_ADDRESSES: a gater counts several nodes as one address. HAS_OVERLAY: some
+router of episub chooses its neighbours. MOST_ACTIVE: the longest of their active lists. HAS_PLACES: some router
+counts places of addresses."""
 SCALARS = 96
 
 # Values of STATUS: why a call of an entry returned.
@@ -251,6 +253,8 @@ permits (0: not read yet), whether PRUNEs name no peers, and the ids of its IHAV
 FRAMES: used entries of these arrays. NAMED_HOPS: the hops that the present message names, 0 for none. ERRAND_FREE and
 ERRAND_FRESH: of `errands`, in the first line."""
 COUNTERS = 40
+TALLIES = 80
+FINDING = 6
 
 # Slots.
 SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT, CONNECTED, NATIVE, DIALLED = 1, 2, 4, 8, 16, 32, 64, 128
@@ -432,7 +436,10 @@ names = _view("names", np.int64, None, None)
 name_marks = _view("name_marks", np.uint8, None, None)
 dials = _view("dials", np.int64, None, None, 6)
 slot_marks = _view("slot_marks", np.uint8, None)
-findings = _view("findings", np.int64, None, 3)
+findings = _view("findings", np.int64, None, None, FINDING)
+tallies = _view("tallies", np.int64, None, TALLIES)
+known_topics = _view("known_topics", np.uint8, None, None)
+apart = _view("apart", np.int64, None, None)
 direct_pairs = _view("direct_pairs", np.int32, None, 2)
 direct_starts = _view("direct_starts", np.int64, None)
 direct_targets = _view("direct_targets", np.int32, None)
@@ -496,12 +503,15 @@ WITHOUT_11 = (
     HAS_PLACES,
 )
 WITHOUT_DIALS = (HAS_DIALS, HAS_OVERLAY)
-WITHOUT_LINKS = (HAS_LINKS, HAS_LOSS, HAS_JITTER, UPLINK, SERVICE, WITNESSES)
-world: Any = _world(WorldType("World"))
-world_11: Any = _world(WorldType("World11", WITHOUT_EPISUB))
-world_of_overlays: Any = _world(WorldType("WorldOfOverlays", WITHOUT_11))
-world_of_trees: Any = _world(WorldType("WorldOfTrees", (*WITHOUT_11, *WITHOUT_DIALS)))
-_WITHOUT_LATER = (*WITHOUT_EPISUB, *WITHOUT_11, *WITHOUT_DIALS)
+WITHOUT_LINKS = (HAS_LINKS, HAS_LOSS, HAS_JITTER, UPLINK, SERVICE)
+_OLD_RULES = (*WITHOUT_EPISUB, *WITHOUT_11, *WITHOUT_DIALS)
+world_checked: Any = _world(WorldType("WorldChecked"))
+world_10_checked: Any = _world(WorldType("World10Checked", _OLD_RULES))
+world: Any = _world(WorldType("World", (WITNESSES,)))
+world_11: Any = _world(WorldType("World11", (WITNESSES, *WITHOUT_EPISUB)))
+world_of_overlays: Any = _world(WorldType("WorldOfOverlays", (WITNESSES, *WITHOUT_11)))
+world_of_trees: Any = _world(WorldType("WorldOfTrees", (WITNESSES, *WITHOUT_11, *WITHOUT_DIALS)))
+_WITHOUT_LATER = (WITNESSES, *_OLD_RULES)
 world_10: Any = _world(WorldType("World10", _WITHOUT_LATER))
 world_of_slots: Any = _world(WorldType("WorldOfSlots", (*_WITHOUT_LATER, *WITHOUT_LINKS)))
 
@@ -558,6 +568,7 @@ touch_peers = _toucher("peers")
 touch_flags = _toucher("flags")
 touch_arena = _toucher("arena")
 touch_unwanted = _toucher("unwanted")
+touch_known_topics = _toucher("known_topics")
 
 
 class Arrays:

@@ -1,9 +1,10 @@
 """The results of a run: the trace's hash, its rows if wanted, counters, and latencies by the microsecond.
 
 Layout: `sums` holds the two halves of the hash (`trace.language.rows`), the lower one in two parts so that carries
-are not lost; `counts` the counters below and the parts sent by kind; `rows` the rows since Python last took them. All
-have a line per thread. The thirteen columns of a row are hashed one by one, so that the copies of a part, which
-differ in receiver and time of flight alone, cost two multiplications each.
+are not lost; `counts` the counters below and the parts sent by kind; `rows` the rows since Python last took them;
+`tallies` and `findings` are those of a check. All have a line per thread. The thirteen columns of a row are hashed
+one by one, so that the copies of a part, which differ in receiver and time of flight alone, cost two multiplications
+each.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import TypeAlias
 import numpy as np
 from numba import types
 
+from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import PartKind
-from hearsay.sim.array.machine.compiling import TYPES, inlined, kernel
+from hearsay.sim.array.machine.compiling import TYPES, inlined, kernel, only_with
 from hearsay.sim.array.world.draws import mix
 from hearsay.sim.array.world.layout import (
     MEASURED,
@@ -26,11 +28,13 @@ from hearsay.sim.array.world.layout import (
     Word,
     World,
     counts,
+    findings,
     latencies_seen,
     latency_counts,
     long_latencies,
     rows,
     sums,
+    tallies,
     topics,
     witnesses,
 )
@@ -49,8 +53,15 @@ UPPER, LOWER_LOW, LOWER_HIGH = range(3)
 """LONG: latencies beyond `latency_counts`. UNCOUNTED: those that wait in `latencies_seen`. AWAY: deliveries away from
 the publisher. SENT: the first of the counters by kind of part."""
 COUNTS = SENT + len(PartKind)
+FOUND, RECEIVED = 0, 1
+LOST = RECEIVED + len(PartKind)
+UNDER_WAY = LOST + len(PartKind)
+"""Fields of `tallies`: the number of findings; the first counters by kind of part."""
+IS_WITNESS, FORGETS = 1, 2
+"""Bits of `witnesses`. FORGETS: the router had to forget a backoff before its end."""
 _PEER = int(Column.PEER)
 
+with_checks = only_with(WITNESSES)
 _UP = np.array(UPPER_CONSTANTS, dtype=np.uint64)
 _LOW = np.array(LOWER_CONSTANTS, dtype=np.uint64)
 _S32 = np.uint64(32)
@@ -111,7 +122,7 @@ def row(w: World, th: int, codes: Codes) -> None:
 
 @kernel
 def _keep(w: World, th: int, codes: Codes) -> None:
-    if w[TRACING] == ROWS_OF_WITNESSES and not witnesses(w)[codes[_PEER]]:
+    if w[TRACING] == ROWS_OF_WITNESSES and not witnesses(w)[codes[_PEER]] & IS_WITNESS:
         return
     place = counts(w)[th, ROWS]
     if place == rows(w).shape[1]:
@@ -129,7 +140,7 @@ CALL_NOTE, PART_NOTE, ID_NOTE = -1, -2, -3
 
 @inlined
 def is_witness(w: World, node: int) -> bool:
-    return w[WITNESSES] != 0 and witnesses(w)[node] != 0
+    return w[WITNESSES] != 0 and witnesses(w)[node] & IS_WITNESS != 0
 
 
 @kernel
@@ -147,6 +158,35 @@ def note(w: World, th: int, time: int, what: int, node: int, remote: int, part: 
 def dropped(w: World, th: int, time: int, source: int, destination: int, part: Part, reason: int) -> None:
     """Record a part that does not arrive."""
     row(w, th, drop_rpc_row(time, source, destination, part, reason))
+    if w[WITNESSES] and (reason == Reason.LOST or reason == Reason.UNREACHABLE):
+        lost(w, th, part.kind)
+
+
+@with_checks
+def lost(w: World, th: int, kind: int) -> None:
+    """Count a part that was sent and is lost, in a checked run."""
+    tallies(w)[th, LOST + kind] += 1
+
+
+@with_checks
+def received(w: World, th: int, kind: int, count: int) -> None:
+    """Count parts that were received, in a checked run."""
+    tallies(w)[th, RECEIVED + kind] += count
+
+
+@with_checks
+def found(w: World, th: int, time: int, what: int, node: int, peer: int, topic: int, number: int) -> None:
+    """Note a broken invariant; `number` is a message or a count."""
+    place = tallies(w)[th, FOUND]
+    tallies(w)[th, FOUND] = place + 1
+    if place < findings(w).shape[1]:
+        line = findings(w)[th, place]
+        line[0] = time
+        line[1] = what
+        line[2] = node
+        line[3] = peer
+        line[4] = topic
+        line[5] = number
 
 
 @kernel

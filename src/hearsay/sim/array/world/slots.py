@@ -53,8 +53,10 @@ from hearsay.sim.array.world.layout import (
     STATUS,
     TOPICS,
     USES_12,
+    WITNESSES,
     Word,
     World,
+    apart,
     candidates,
     detours,
     dial_starts,
@@ -62,6 +64,7 @@ from hearsay.sim.array.world.layout import (
     flags,
     gated,
     idontwants,
+    known_topics,
     latencies,
     links_of,
     members,
@@ -259,6 +262,9 @@ def insert_slot(w: World, node: int, peer: int) -> int:
         gated(w)[at, AWAY_UNTIL] = 0.0
     for topic in range(w[TOPICS]):
         flags(w)[at, topic] = 0
+        if w[WITNESSES]:
+            known_topics(w)[at, topic] = 0
+            apart(w)[at, topic] = 0
         if w[HAS_EPISUB]:
             tree_marks(w)[at, topic] = 0
         if w[HAS_OVERLAY]:
@@ -302,6 +308,10 @@ def _move(w: World, start: int, goal: int) -> None:
     if w[USES_12]:
         for field in range(2):
             idontwants(w)[goal, field] = idontwants(w)[start, field]
+    if w[WITNESSES]:
+        for topic in range(w[TOPICS]):
+            known_topics(w)[goal, topic] = known_topics(w)[start, topic]
+            apart(w)[goal, topic] = apart(w)[start, topic]
 
 
 @kernel

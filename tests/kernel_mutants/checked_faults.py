@@ -1,0 +1,99 @@
+"""Plants the faults of checked_faults.toml in one copy of the package, and runs them there with a check of all nodes.
+
+As a script, in the copy: prints for each fault whether the check finds it; exit code 1 if one is not found.
+The scenarios are corners and some random ones.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from planted_kernels import PLACE, SOURCE, Mutant, planted
+
+from corner_scenarios import corner_scenarios
+from engines_agree import even_plan, plan_of, run_reference
+from hearsay.sim.array.engine import ArrayEngine
+from hearsay.sim.array.rules import checks
+from hearsay.sim.plan.plan import Plan
+from hearsay.trace.language.rows import Rows
+
+LIST = Path(__file__).with_name("checked_faults.toml")
+RANDOM_SCENARIOS = 60
+MOST_EVENTS = 15_000
+
+
+def _faults() -> Iterator[Mutant]:
+    entries = tomllib.loads(LIST.read_text(encoding="utf-8"))["faults"]
+    for number, entry in enumerate(entries, start=1):
+        file = f"sim/array/{entry['file']}.py"
+        yield Mutant(number, entry["finds"], file, entry["in"], entry["text"], entry.get("becomes"), None, None)
+
+
+FAULTS = tuple(_faults())
+"""The name of each is that of the finding."""
+
+
+def plant_faults(folder: Path) -> None:
+    """Write a copy of the package with all faults, each switched off, into a folder for PYTHONPATH."""
+    shutil.copytree(SOURCE, folder / "hearsay", ignore=shutil.ignore_patterns("__pycache__"))
+    by_file: defaultdict[str, list[Mutant]] = defaultdict(list)
+    for fault in FAULTS:
+        by_file[fault.file].append(fault)
+    for file, wanted in by_file.items():
+        path = folder / "hearsay" / file
+        path.write_text(planted(path.read_text(encoding="utf-8"), wanted), encoding="utf-8")
+
+
+class NoWitnesses:
+    """Takes the findings of all nodes; no call is noted."""
+
+    nodes: Sequence[int] = ()
+    count = 0
+    some: Sequence[Sequence[int]] = ()
+
+    def take(self, rows: Rows) -> Rows:
+        return rows
+
+    def found(self, count: int, some: Sequence[Sequence[int]]) -> None:
+        self.count, self.some = count, some
+
+
+def findings(plan: Plan, fault: int = 0, threads: int = 1) -> NoWitnesses:
+    checked = NoWitnesses()
+    engine = ArrayEngine(plan, None, threads, checked)
+    engine.arrays.world[PLACE] = fault
+    engine.run()
+    return checked
+
+
+def _plans() -> Iterator[Plan]:
+    """Yield corners and random scenarios, but no storms."""
+    yield from map(plan_of, corner_scenarios())
+    for number in range(RANDOM_SCENARIOS):
+        plan = even_plan(number)[1]
+        if run_reference(plan, MOST_EVENTS)[1]["complete"]:
+            yield plan
+
+
+def _kinds(plan: Plan, fault: int) -> set[int]:
+    return {line[1] for line in findings(plan, fault).some}
+
+
+def main() -> int:
+    result = 0
+    for fault in FAULTS:
+        kind = getattr(checks, fault.name)
+        plans = (plan for plan in _plans() if kind not in _kinds(plan, 0))
+        seen = any(kind in _kinds(plan, fault.number) for plan in plans)
+        print(f"{fault.file} {fault.text}:{' found' if seen else ' NOT FOUND'} as {fault.name}", flush=True)
+        result |= not seen
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())
