@@ -141,7 +141,7 @@ def test_the_news_says_who_for_how_long_and_why():
     court.conduct.note(PEERS[0], "192.0.2.1", Offence.OVER_LIMIT)
     court.conduct.note(PEERS[0], "192.0.2.1", Offence.FORGED, 12)
     (news,) = court.news
-    assert str(news).endswith(" is kept out for 10 min: 12 forged messages, 1 RPC over a limit")
+    assert str(news).endswith(" is banned for 10 min: 12 forged messages, 1 RPC over a limit")
     court.clock.now_s += 550
     assert court.conduct.kept_out(PEERS[0], "").how_long == "50 s"
 

@@ -67,7 +67,7 @@ def test_links_are_followed_to_a_key_and_never_written_through(tmp_path):
     (tmp_path / "link").symlink_to("key")
     assert identity_in(tmp_path / "link").seed == made.seed
     (tmp_path / "dangling").symlink_to("nowhere")
-    with pytest.raises(KeyFileError, match="a link that leads nowhere"):
+    with pytest.raises(KeyFileError, match="a dangling link"):
         identity_in(tmp_path / "dangling")
     assert not (tmp_path / "nowhere").exists()
 

@@ -98,7 +98,7 @@ async def test_who_forges_again_and_again_is_put_out_and_no_other_peer():
         await until(lambda: node.statistics.put_out or node.statistics.bad_signatures == 12)
         await asyncio.sleep(0)
         assert not attacker.known_to(node)
-        assert [str(each).partition(" ")[2] for each in news] == ["is kept out for 10 min: 11 forged messages"]
+        assert [str(each).partition(" ")[2] for each in news] == ["is banned for 10 min: 11 forged messages"]
         assert node.statistics.put_out == 1
         assert node.statistics.offences == {Offence.FORGED: 11}
         again = await attacker.connect(node)
@@ -243,7 +243,7 @@ async def test_a_bootstrap_peer_that_is_kept_out_is_not_dialled_until_the_time_i
             await until(lambda: attacker.host.peer in node.peers)
             attacker.say(*attacker.forged(20))
             await until(lambda: states and states[-1].state is not AddressState.CONNECTED)
-            assert str(states[-1]) == f"{address}: kept out for 1 s: 11 forged messages"
+            assert str(states[-1]) == f"{address}: banned for 1 s: 11 forged messages"
             assert not attacker.known_to(node)
             await until(lambda: states[-1].state is AddressState.CONNECTED)
 

@@ -86,7 +86,7 @@ DAMAGE = [lambda b: b[:-1], lambda b: b"", lambda b: b[:40] + bytes([b[40] ^ 1])
 def test_a_damaged_file_is_refused_by_its_name(tmp_path, damage):
     path = tmp_path / "numbers"
     path.write_bytes(damage(encode([(ALICE, 7), (BOB, 8)])))
-    with pytest.raises(SequenceFileError, match=r"numbers: damaged"):
+    with pytest.raises(SequenceFileError, match=r"numbers: the file is damaged"):
         SequenceFile(path, 10)
     path.unlink()
     SequenceFile(path, 10)
@@ -102,7 +102,7 @@ def test_two_nodes_cannot_have_one_file_and_a_killed_one_leaves_it_free(tmp_path
         [sys.executable, "-c", holds, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert other.stdout.readline() == "has it\n"
-    with pytest.raises(SequenceFileError, match="another node has it"):
+    with pytest.raises(SequenceFileError, match="another node uses this file"):
         SequenceFile(path, 10)
     os.kill(other.pid, signal.SIGKILL)
     other.wait()

@@ -1,4 +1,4 @@
-"""Conduct of peers, and what a node counts: offences add demerits, demerits decay, and too many lead to a ban."""
+"""Conduct of peers and the counters of a node. Offences add demerits, which decay; too many lead to a ban."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ FADED = 1.0
 class _Account:
     at_s: float
     demerits: float = 0.0
-    """Demerits at that time. They have decayed since."""
+    """Demerits at `at_s`. They have decayed since then."""
     out_until_s: float = 0.0
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
 
 _NONE = _Account(0.0, out_until_s=-inf)
-"""Stands for the record of a peer without offences. Never changed."""
+"""The record of a peer without offences. It never changes."""
 
 
 class Demerits(Generic[Name]):
-    """The records of peers, or of addresses. Times are seconds of any clock that goes forward."""
+    """The records of peers or addresses. Times are seconds of any monotonic clock."""
 
     def __init__(self, out_at: float, out_s: float, half_life_s: float, limit: int) -> None:
         self._out_at = out_at
@@ -51,7 +51,7 @@ class Demerits(Generic[Name]):
         return self._faded(self._accounts.get(name, _NONE), now_s)
 
     def add(self, name: Name, demerits: float, what: str, count: int, now_s: float) -> bool:
-        """Add an offence, `count` times; return whether that bans the name. A banned one gets no more demerits."""
+        """Add an offence `count` times. Return True if this bans the name. A banned name gets no more demerits."""
         account = self._accounts.get(name)
         if account is None:
             account = _Account(now_s, out_until_s=now_s)
@@ -72,7 +72,7 @@ class Demerits(Generic[Name]):
         return True
 
     def out_s(self, name: Name, now_s: float) -> float:
-        """Return the time left of a ban; 0 without one."""
+        """Return the remaining seconds of a ban; 0 without a ban."""
         return max(0.0, self._accounts.get(name, _NONE).out_until_s - now_s)
 
     def counts(self, name: Name) -> dict[str, int]:
@@ -91,14 +91,14 @@ class Demerits(Generic[Name]):
 
 
 class Offence(Enum):
-    """In words, for one and for many; `ConductLimits` has the demerits of each."""
+    """Each value is the name of the offence, singular and plural; `ConductLimits` has the demerits of each."""
 
     MALFORMED = ("malformed RPC", "malformed RPCs")
     """Bytes that are not an RPC or not a frame."""
     FORGED = ("forged message", "forged messages")
     """A message whose signature is wrong."""
     REJECTED = ("rejected message", "rejected messages")
-    """A message for which the application blames its sender."""
+    """A message that a validator of the application rejects."""
     BACKOFF_BROKEN = ("GRAFT in backoff", "GRAFTs in backoff")
     """Repeated GRAFTs before the end of a backoff."""
     OVER_LIMIT = ("RPC over a limit", "RPCs over a limit")
@@ -123,9 +123,9 @@ class ConductLimits:
     half_life_s: float = 60.0
     address_factor: float = 8.0
     backoff_grace_s: float = 10.0
-    """Time after the first GRAFT in backoff of a connection, in which further ones are forgiven."""
+    """Seconds after a connection's first GRAFT in backoff, in which further ones are forgiven."""
     remembered: int = 4096
-    """Maximum records of peers, and of addresses; those with the fewest demerits are forgotten first."""
+    """Maximum records of peers, and of addresses; those with the fewest demerits are dropped first."""
 
     def demerits(self, offence: Offence) -> float:
         return float(getattr(self, offence.name.lower()))
@@ -141,8 +141,8 @@ class KeptOut:
     why: str
 
     def __str__(self) -> str:
-        who = f"everybody at {self.address}" if self.peer is None else to_text(self.peer)
-        return f"{who} is kept out for {self.how_long}: {self.why}"
+        who = f"address {self.address}" if self.peer is None else to_text(self.peer)
+        return f"{who} is banned for {self.how_long}: {self.why}"
 
     @property
     def how_long(self) -> str:
@@ -150,9 +150,9 @@ class KeptOut:
 
 
 class Conduct:
-    """The conduct of all peers. `now_s` is any clock that only goes forward; `put_out` is called with each new ban.
+    """The conduct of all peers. `now_s` is any monotonic clock; `put_out` is called with each new ban.
 
-    Addresses are those of `hearsay.libp2p.limits.resources.address_group`; "" is unknown and never banned.
+    Addresses are groups (`hearsay.libp2p.limits.resources.address_group`); the unknown address "" is never banned.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class Conduct:
             self._put_out(KeptOut(None, address, limits.out_s, _why(self._addresses.counts(address))))
 
     def slowed(self, peer: PeerId, address: str) -> bool:
-        """Return whether the peer or its address has enough demerits to be slowed."""
+        """Return True if the peer or its address has enough demerits to be slowed."""
         now_s, slow_at = self._now_s(), self._limits.slow_at
         return (
             self._peers.of(peer, now_s) >= slow_at
@@ -186,7 +186,7 @@ class Conduct:
         )
 
     def kept_out(self, peer: PeerId | None, address: str) -> KeptOut | None:
-        """Return the ban of a peer or of its address, if there is one."""
+        """Return the ban of a peer or of its address; None without a ban."""
         now_s = self._now_s()
         if peer is not None and (left_s := self._peers.out_s(peer, now_s)):
             return KeptOut(peer, address, left_s, _why(self._peers.counts(peer)))
@@ -196,23 +196,23 @@ class Conduct:
 
 
 def _why(counts: dict[str, int]) -> str:
-    """Return the offences in words, the most frequent first."""
+    """Return the offences as text, the most frequent first."""
     ranked = sorted(counts.items(), key=lambda item: -item[1])
     return ", ".join(f"{count:,} {Offence[name].value[count != 1]}" for name, count in ranked)
 
 
 _BOUNDED = (PartKind.SUBSCRIBE, PartKind.PUBLISH)
-"""Parts that honest peers never send above a limit. They may send GRAFTs and ids above one."""
+"""Kinds of parts of which honest peers never exceed a limit. Honest peers may exceed the limits of GRAFTs and ids."""
 
 
 class EarlyGrafts:
     """GRAFTs in backoff by connection and topic. Those within `grace_s` of the first are forgiven.
 
-    The first is answered with PRUNE, so a peer that repeats it after that time knows that the backoff goes on.
+    The first GRAFT is answered with PRUNE, so a peer that sends another after `grace_s` knows about the backoff.
     """
 
     _TOPICS = 1024
-    """Maximum topics of a peer; the oldest is forgotten first, and forgiven again."""
+    """Maximum topics of a peer; the oldest is dropped first, so its next GRAFT is forgiven again."""
 
     def __init__(self, now_s: Callable[[], float], grace_s: float) -> None:
         self._now_s = now_s
@@ -220,7 +220,7 @@ class EarlyGrafts:
         self._first_s: dict[Identifier, dict[Identifier, float]] = {}
 
     def forgives(self, peer: Identifier, topic: Identifier) -> bool:
-        """Return True if a GRAFT in backoff is forgiven. The peer knows of backoffs."""
+        """Return True if a GRAFT in backoff is forgiven. The peer's protocol must have backoffs."""
         now_s = self._now_s()
         known = self._first_s.setdefault(peer, {})
         first_s = known.setdefault(topic, now_s)
@@ -229,7 +229,7 @@ class EarlyGrafts:
         return now_s - first_s < self._grace_s
 
     def grafted(self, peer: Identifier, topic: Identifier) -> None:
-        """Forget the GRAFTs of a backoff that is over."""
+        """Forget the early GRAFTs of a topic, because its backoff is over."""
         self._first_s.get(peer, {}).pop(topic, None)
 
     def gone(self, peer: Identifier) -> None:
@@ -237,7 +237,7 @@ class EarlyGrafts:
 
 
 def offence_in(event: MessageRejected | PartDropped, router: Router, early_grafts: EarlyGrafts) -> Offence | None:
-    """Return the offence in an event, if any. Scores, where kept, deal with rejected messages and broken backoffs."""
+    """Return the offence in an event; None without one. Scores, if kept, cover rejections and broken backoffs."""
     keeps_scores = router.strategy.keeps_scores
     if isinstance(event, MessageRejected):
         return Offence.REJECTED if event.reason is Reason.REJECTED and not keeps_scores else None
@@ -262,28 +262,28 @@ class Statistics:
     bytes_received: int = 0
     bytes_sent: int = 0
     malformed_rpcs: int = 0
-    """Frames that could not be read; their stream was reset."""
+    """Frames that could not be decoded; the node reset their streams."""
     left_out_parts: int = 0
-    """Parts of RPCs without content, which were left out."""
+    """Parts and ids of received RPCs that decoding left out (`hearsay.wire.decode`)."""
     parts_dropped: int = 0
     """Parts of received RPCs that the router did not act on."""
     dropped_because: Counter[Reason] = field(default_factory=Counter[Reason])
-    """Number of these parts by reason: `GRAYLISTED`, `GATED`, `LOW_SCORE` and so on."""
+    """The numbers of `parts_dropped` by reason: `GRAYLISTED`, `GATED`, `LOW_SCORE` and so on."""
     messages_dropped: int = 0
     """Copies that were not sent because a peer's queue was full."""
     messages_withdrawn: int = 0
-    """Copies that were not sent because their peer did not want them any more."""
+    """Copies that were not sent because their peer no longer wanted them (IDONTWANT)."""
     gossip_dropped: int = 0
     control_dropped: int = 0
     test_messages: int = 0
     """Messages of the test extension."""
     validations_timed_out: int = 0
     abandoned_rpcs: int = 0
-    """RPCs that were not handled to the end because their peer was gone. Their remaining messages are lost."""
+    """RPCs that were handled only in part because the peer was gone. Their remaining messages are lost."""
     replays: int = 0
     """Messages whose sequence number was used before."""
     gave_up_waiting: int = 0
-    """Own messages that waited for a peer and were dropped for later ones."""
+    """Own messages that waited for a first peer and were dropped to make room for later ones."""
     offences: Counter[Offence] = field(default_factory=Counter[Offence])
     """Offences of peers by kind (`hearsay.node.conduct`)."""
     slowed: int = 0

@@ -2,11 +2,11 @@
 
 The file contains libp2p's protobuf of the private key, and only its owner may read it:
 
-* A new key appears whole or not at all: it is written to another name with mode 0600, synced, then linked.
-  An existing file is never overwritten, not even a dangling link; if another node was
-  faster, its key is taken.
-* A key that other users may read is refused, as by ssh: any program that reads it can act as this node. Files of
-  another owner, such as mounted secrets, are not checked.
+* A new key is created atomically: the node writes it to a temporary file with mode 0600, syncs the file and links it.
+  The node never overwrites an existing file, not even a dangling link. If another node creates the file first, this
+  node uses that key.
+* The node refuses a key that other users may read, as ssh does: any program that reads it can act as this node. It
+  does not check files of another owner, such as mounted secrets.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ _FORM = re.compile(r"(?:(?:\[(?P<six>[0-9A-Fa-f:.%]+)\]|(?P<host>[A-Za-z0-9._-]+
 
 
 def endpoint_of(text: str) -> tuple[str, int]:
-    """Return host and port. Raises `ValueError` with the form of an address."""
+    """Return host and port. Raises `ValueError` with the expected form."""
     found = _FORM.fullmatch(text)
     if found is None or int(found["port"]) > 65_535:
         raise ValueError(
             f"{text!r}: an address is HOST:PORT, such as 127.0.0.1:9464 or [::]:9464, or a port from 0 to 65535 "
-            "on this machine alone"
+            "on the loopback interface"
         )
     return found["six"] or found["host"] or _LOOPBACK, int(found["port"])
 
 
 PLACES_PER_ADDRESS = 2
-"""Members of one address that a mesh keeps in any case; a third of D."""
+"""Places of one address in a mesh (PLACES-1); a third of D."""
 
 HostName = Literal["own", "libp2p"]
 
@@ -83,69 +83,69 @@ class NodeLimits:
     topic_queue: int = 4096
     """Maximum messages of a topic that wait for the application; the oldest are dropped first."""
     topic_queue_bytes: int = 8 << 20
-    """Maximum bytes of such messages in a topic."""
+    """Maximum bytes of a topic's messages that wait for the application."""
     all_topic_queues_bytes: int = 16 << 20
-    """Maximum bytes of such messages in all topics; the oldest of the fullest topic are dropped first."""
+    """Maximum bytes of the waiting messages of all topics; the oldest of the fullest topic are dropped first."""
     waiting_publishes: int = 256
-    """Maximum own messages of a topic that wait for a first peer, if the application wants that."""
+    """Maximum own messages of a topic that wait for a first peer (`wait_for_peers`)."""
     parts_per_s: float = 10_000
-    """RPCs and their parts that a peer may send; new messages with a valid signature do not count."""
+    """RPCs and parts that a peer may send per second; new messages without a fault do not count."""
     parts_at_once: float = 50_000
-    """Maximum RPCs and parts in a burst. A peer above it is read more slowly."""
+    """Maximum RPCs and parts in a burst. Reading from a peer that exceeds it pauses."""
     verification_threads: int = 2
-    """Threads for signatures that take long to check."""
+    """Threads that check expensive signatures."""
     unverified_bytes: int = 24 << 20
-    """Bytes of RPCs that wait for such checks or for validators; a peer gets at most as much as stays free."""
+    """Maximum bytes of RPCs that wait for signature checks or validators; a peer gets as many as stay free."""
     unverified_bytes_per_peer: int = 16 << 20
-    """Maximum of such bytes of one peer; then the peer is not read from."""
+    """Maximum of these bytes for one peer; at the maximum, reading from the peer pauses."""
     concurrent_validations: int = 128
-    """Maximum coroutine validators at a time; a peer gets at most as many as stay free."""
+    """Maximum coroutine validators that run at a time; a peer gets at most as many as stay free."""
     validation_threads: int = 4
-    """Threads for validators that are declared safe for threads; shared in the same way."""
+    """Threads for validators that are declared thread-safe; peers share them in the same way."""
     validation_s: float = 5.0
-    """Deadline of a validator; then it ignores the message. Waiting for a slot does not count."""
+    """Maximum seconds of a validator; after that the message is ignored. Waiting for a slot does not count."""
     pending_validations_per_peer: int = 128
-    """Maximum messages of a peer that wait for validators; then the peer is not read from."""
+    """Maximum messages of a peer that wait for validators; at the maximum, reading from the peer pauses."""
     pending_validation_bytes_per_peer: int = 4 << 20
-    """Maximum bytes of such messages of a peer; then the peer is not read from."""
+    """Maximum bytes of these messages of a peer; at the maximum, reading from the peer pauses."""
     pending_validation_bytes: int = 16 << 20
-    """Maximum bytes of such messages of all peers; then no peer with new messages is read from."""
+    """Maximum bytes of these messages of all peers; at the maximum, reading from peers with new messages pauses."""
     remembered_authors: int = 16_384
-    """Maximum authors with kept sequence numbers if replays are refused; the longest silent is forgotten first."""
+    """Maximum authors with sequence numbers (`refuse_replays`); the least recent author is dropped first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
-    """`parameters` change values of the router's `preset`, or the values that it is made from (`validators`).
+    """The configuration. `parameters` replace values of the `preset`, or its arguments (`validators`).
 
-    The default preset is v1.1 if the router has that, otherwise the router's first one.
+    The default preset is v1.1 if the router has it, otherwise the router's first preset.
     """
 
     host: HostName = "own"
-    """The host that transports the bytes: our own small one, or py-libp2p's with the extra `libp2p`."""
+    """The libp2p host: hearsay's own, or that of py-libp2p (needs the extra `libp2p`)."""
     router: str | RouterKind = "gossipsub"
     """A name, an import path `module:attribute`, or a router kind."""
     preset: str | None = None
     parameters: Mapping[str, object] = field(default_factory=dict[str, object])
     listen: tuple[str, ...] = ("/ip4/127.0.0.1/tcp/0",)
     bootstrap: tuple[str, ...] = ()
-    """Addresses to dial, again whenever their peer is gone."""
+    """Addresses to dial; the node dials an address again when the connection ends."""
     direct_peers: tuple[str, ...] = ()
-    """Addresses with peer ids of direct peers (v1.1). They stay connected, get all messages, and are in no mesh."""
+    """Addresses with peer ids of direct peers (v1.1). They stay connected, get all messages and are in no mesh."""
     rendezvous: tuple[str, ...] = ()
-    """Addresses of rendezvous points, which are asked for peers of the joined topics."""
+    """Addresses of rendezvous points at which the node searches for peers of its topics."""
     rendezvous_point: bool = False
     """True to be a rendezvous point for other nodes."""
     dht: bool = False
     """True to search the DHT for peers of the joined topics; only with py-libp2p's host."""
     local_network: bool = False
-    """True to announce this node by mDNS and dial nodes that do; needs the extra `mdns`."""
+    """True to announce this node by mDNS and to dial other nodes that do so; needs the extra `mdns`."""
     local_interfaces: tuple[str, ...] = ()
     """Addresses of the interfaces for mDNS (default: all)."""
     signatures: SignaturePolicy = SignaturePolicy.STRICT_SIGN
     message_id: MessageIdFunction = by_author
     refuse_replays: bool | Path = False
-    """True to accept a signed message only once, by its author's sequence numbers. A path keeps these in a file."""
+    """True to refuse messages whose sequence number their author has used before. A path keeps the numbers."""
     metrics: str | None = None
     """Address of metrics, health and readiness over HTTP: `HOST:PORT`, or a port on the loopback interface."""
     agent: str = "hearsay"
@@ -177,7 +177,7 @@ class NodeConfig:
         for address in self.direct_peers:
             peer = Multiaddr.parse(address).peer
             if peer is None:
-                raise ValueError(f"direct peer {address}: must end with /p2p/ and its peer id")
+                raise ValueError(f"direct peer {address}: the address must end with /p2p/ and the peer id")
             peers.append(peer)
         return tuple(peers)
 
@@ -186,7 +186,7 @@ class NodeConfig:
         return self.preset or ("v1.1" if "v1.1" in kind.presets else next(iter(kind.presets)))
 
     def router_parameters(self) -> tuple[RouterKind, RouterParameters]:
-        """Return the router and its parameters. Raises `ParameterError` or `UnknownRouter` with the mistake."""
+        """Return the router and its parameters. Raises `ParameterError` or `UnknownRouter` with the reason."""
         kind = self.router if isinstance(self.router, RouterKind) else find_router(self.router)
         preset = self.preset_of(kind)
         if preset not in kind.presets:
@@ -197,7 +197,7 @@ class NodeConfig:
         own = {name: value for name, value in self.parameters.items() if name not in made_from}
         values = {**merged({**base, **self._bounds(kind)}, own), **here}
         if values.get("score") is not None and "places_per_address" not in self.parameters:
-            values["places_per_address"] = 0  # addresses are the score's business (P6)
+            values["places_per_address"] = 0  # the score counts peers per address (P6)
         return kind, kind.parameters.from_mapping(values)
 
     def _bounds(self, kind: RouterKind) -> dict[str, object]:
@@ -217,21 +217,21 @@ MAX_FILE_BYTES = 4096
 
 
 class KeyFileError(Exception):
-    """The file exists and contains no key that can be used."""
+    """The file exists but contains no usable key."""
 
 
 def identity_in(path: Path) -> PrivateKey:
-    """Return the key in the file, which is created if missing. Raises `KeyFileError` or `OSError` with the reason."""
+    """Return the key in the file; create a missing file. Raises `KeyFileError` or `OSError` with the reason."""
     if not os.path.lexists(path):
-        _make(path)
-    return _read(path)
+        _create_key_file(path)
+    return _read_key_file(path)
 
 
-def _read(path: Path) -> PrivateKey:
+def _read_key_file(path: Path) -> PrivateKey:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:
-        raise KeyFileError("a link that leads nowhere") from None
+        raise KeyFileError("a dangling link") from None
     try:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
@@ -240,7 +240,7 @@ def _read(path: Path) -> PrivateKey:
     finally:
         os.close(descriptor)
     if not encoded:
-        raise KeyFileError("empty; remove it, and a new identity is made")
+        raise KeyFileError("the file is empty; remove it to create a new identity")
     if len(encoded) > MAX_FILE_BYTES:
         raise KeyFileError(f"not the key of a node: more than {MAX_FILE_BYTES} bytes")
     try:
@@ -249,12 +249,12 @@ def _read(path: Path) -> PrivateKey:
         raise KeyFileError(f"damaged, or not the key of a node ({error})") from None
     if about.st_uid == os.getuid() and about.st_mode & 0o077:
         raise KeyFileError(
-            f"others may read or write it (mode {stat.S_IMODE(about.st_mode):03o}); chmod 600 makes it yours alone"
+            f"other users may read or write the file (mode {stat.S_IMODE(about.st_mode):03o}); run chmod 600"
         )
     return identity
 
 
-def _make(path: Path) -> None:
+def _create_key_file(path: Path) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with suppress(FileNotFoundError):
         temporary.unlink()
@@ -271,7 +271,7 @@ def _make(path: Path) -> None:
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.ENOTSUP) or os.path.lexists(path):
                 raise
-            temporary.rename(path)  # a file system without links
+            temporary.rename(path)  # this file system has no hard links
     finally:
         temporary.unlink(missing_ok=True)
     sync_directory(path.parent)

@@ -1,8 +1,8 @@
 """The driver of one router: it feeds events, performs actions and keeps the timer.
 
-The router is the core's, unchanged. Input of a peer passes through `hearsay.node.receive`, whose events are handled
-here; RPCs of the router are encoded once, split at the limit, queued per peer, and written once per turn of the event
-loop. Metrics and the trace observe both. Events for the application are reported to the node.
+The router is that of the core, unchanged. Input of a peer passes through `hearsay.node.receive`; the driver handles
+the resulting events. RPCs of the router are encoded once, split at the limit, queued per peer, and written once per
+turn of the event loop. Metrics and the trace observe all RPCs. Events for the application go to the node.
 """
 
 from __future__ import annotations
@@ -87,14 +87,14 @@ class Reachable:
 
 
 Report: TypeAlias = Deliver | DeliverPartial | RemindOfPartial | Reachable | RouterFailed
-"""An event for the node: for the application, or about the driver itself."""
+"""An event for the node: for its application, or about the driver."""
 
 _rpc_received = fast_init(RpcReceived)
 _message_validated = fast_init(MessageValidated)
 
 
 def forward_clock() -> Callable[[], Micros]:
-    """Return a clock of Unix time in microseconds that only goes forward."""
+    """Return a monotonic clock of Unix time in microseconds."""
     offset_ns = time_ns() - monotonic_ns()
     return lambda: (monotonic_ns() + offset_ns) // 1000
 
@@ -120,12 +120,12 @@ class Driver:
         self._report = report
         self._name = kind.name
         self.failure: RouterFailed | None = None
-        """Set when the router has failed; it gets no more events."""
+        """The failure of the router, or None. A failed router gets no more events."""
         chance = Randomness(int.from_bytes(urandom(7), "big"))
         try:
             self.router = create(kind, host.peer, parameters, chance, self.clock())
         except Exception as error:
-            raise self._failure("being made", error) from error
+            raise self._failure("while it was created", error) from error
         self.statistics = Statistics()
         self.observers = Observers()
         self.validation = Validation(
@@ -144,7 +144,7 @@ class Driver:
             self.statistics,
             self.observers,
             self._record_of,
-            self._say_again,
+            self._report_send_failure,
             withdraws=any(map(knows_idontwant, self.protocols)),
         )
         self.links = Links(
@@ -168,7 +168,7 @@ class Driver:
         return self.router.strategy.protocols
 
     def feed(self, event: Event, now_us: Micros | None = None) -> None:
-        """Hand an event to the router and perform its actions; a router that has failed gets no more events."""
+        """Pass an event to the router and perform its actions. A failed router gets no more events."""
         if self.failure is not None:
             return
         try:
@@ -176,7 +176,7 @@ class Driver:
         except UsageError:
             raise
         except Exception as error:
-            self._give_up(f"handling {type(event).__name__}", error)
+            self._fail(f"handling {type(event).__name__}", error)
             return
         try:
             for action in actions:
@@ -185,13 +185,13 @@ class Driver:
             raise
         except Exception as error:
             what = f"handling {type(event).__name__}"
-            self._give_up(f"after {what}, asking for what cannot be done", error)
+            self._fail(f"after {what}, performing an action", error)
         self._sender.last_encoded = None
         if self.router.due != self._armed_for and self.failure is None:
             self._arm()
 
     def publish(self, event: Event) -> tuple[int, int]:
-        """Feed a publication. Returns the number of peers it is sent to, and the number without room for it."""
+        """Feed a publication. Returns the number of peers it was sent to, and how many of these had no room."""
         self._sender.messages_sent = self._sender.messages_dropped = 0
         self.feed(event)
         return self._sender.messages_sent, self._sender.messages_dropped
@@ -205,7 +205,7 @@ class Driver:
         if self.observers.trace is not None:
             await self.observers.trace.close()
 
-    def _give_up(self, what: str, error: Exception) -> None:
+    def _fail(self, what: str, error: Exception) -> None:
         self.failure = self._failure(what, error)
         if self._timer is not None:
             self._timer.cancel()
@@ -218,14 +218,14 @@ class Driver:
         return failure
 
     def _act(self, event: News) -> None:
-        """Act on an event of a peer's input."""
+        """Handle an event of a peer's input."""
         observers, router = self.observers, self.router
         match event:
             case RpcDecoded():
                 observers.received(event.peer, event.rpc)
             case RpcAdmitted():
                 if event.peer in router.connected:
-                    self._hand_over(event)
+                    self._pass_to_router(event)
             case MessageRefused():
                 observers.happened(MessageRejected(event.message, event.peer, event.reason))
                 if router.strategy.keeps_scores and event.peer in router.connected:
@@ -244,8 +244,8 @@ class Driver:
             case _:
                 assert_never(event)
 
-    def _hand_over(self, admitted: RpcAdmitted) -> None:
-        """Hand an RPC, or a portion of one, to the router."""
+    def _pass_to_router(self, admitted: RpcAdmitted) -> None:
+        """Pass an RPC, or a portion of one, to the router."""
         accepted = not self.validation.looks
         durations = self.observers.durations
         began_s = monotonic() if durations is not None else 0.0
@@ -257,7 +257,7 @@ class Driver:
             self._report(Reachable())
 
     def _blame(self, peer: PeerId, offence: Offence, count: int) -> None:
-        """Count offences against a peer. If it is gone, the rest of what it sent is dropped."""
+        """Count offences of a peer. If the peer is gone, its remaining input is dropped."""
         self._held_peers.offended(peer, offence, count)
         self.links.stop_receiving(peer)
 
@@ -296,7 +296,7 @@ class Driver:
                 self._note(action)
 
     def _note(self, action: TraceAction) -> None:
-        """Count what has happened, and report it to observers."""
+        """Count an event of the router, and report it to the observers."""
         match action:
             case DuplicateReceived():
                 self.statistics.duplicates += 1
@@ -342,7 +342,7 @@ class Driver:
         self.feed(_message_validated(message.id, verdict))
 
     def _decided(self, message: Message, senders: list[PeerId], verdict: Verdict) -> None:
-        """Take the verdict of a validator that did not answer at once."""
+        """Handle the verdict of a validator that did not answer at once."""
         if self.observers.durations is not None:
             self.observers.durations.validation_ended(message.id)
         if message.id in self.router.pending:
@@ -351,13 +351,13 @@ class Driver:
             self.links.resume(peer)
 
     def _record_of(self, peer: PeerId) -> bytes | None:
-        """Return the signed addresses of a peer, or of this node."""
+        """Return the signed peer record of a peer or of this node; None if unknown."""
         if peer == self._host.peer:
             return self._identification.record()
         known = self._identification.known.get(peer)
         return (known is not None and known.signed_record) or self._discovery.book.record(peer)
 
-    def _say_again(self, link: PeerLink, rpc: Rpc) -> None:
+    def _report_send_failure(self, link: PeerLink, rpc: Rpc) -> None:
         if link.connected and self.links.of.get(link.peer) is link:
             self.feed(SendFailed(link.peer, rpc))
 

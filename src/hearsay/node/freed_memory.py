@@ -1,14 +1,14 @@
 """Return free memory to the system.
 
-glibc returns only free memory at the end of its heap: one small object that stays there, and a hundred free megabytes
-below it stay with the process for good, as after an attack. `malloc_trim` returns whole pages from anywhere. It takes
-a thread some milliseconds, so it is called when much has become free. The caches of keys are emptied then: entries of
-an attack are scattered, and keep the pages around them. Ended connections are cycles, which wait for the garbage
-collector; when little is allocated any more, that would come much later.
+glibc returns free memory only from the end of its heap. After an attack, one small object at the end can keep a
+hundred free megabytes in the process. `malloc_trim` returns whole free pages anywhere in the heap. It takes a thread
+some milliseconds, so it is called only when much memory has become free. The caches of keys are emptied first, as
+their scattered entries keep pages in use. Ended connections are reference cycles. When little is allocated, the
+garbage collector frees them late, so it is run as well.
 
-Large blocks get pages of their own, which go back at once; without a setting glibc stops that after the first of
-them. All threads share one heap, or each would keep free memory of its own. Where the C library is another, or older
-than glibc 2.33, nothing happens.
+Large blocks get pages of their own, which are returned at once; a setting keeps glibc from raising the threshold
+after the first of them. All threads share one heap; otherwise each thread would keep free memory of its own. With
+another C library, or glibc before 2.33, this module does nothing.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from hearsay.libp2p.names.keys import forget_decoded
 
 LOOK_S = 5.0
 WORTH_BYTES = 4 << 20
-"""Bytes that must have become free before memory is returned again."""
+"""Bytes that must become free before memory is returned."""
 OWN_PAGES_BYTES = 128 << 10
-"""Blocks of at least this size have pages of their own. It exceeds the size of a read from a socket."""
+"""Blocks of at least this size get pages of their own. The size exceeds that of a read from a socket."""
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 """Parameters of `mallopt`."""
 
 
 class _Figures(ctypes.Structure):
-    """The result of `mallinfo2`: ten numbers. The ninth is the number of free bytes."""
+    """The result of `mallinfo2`: ten numbers. The ninth, `fordblks`, is the number of free bytes."""
 
     _fields_ = (*((f"other_{number}", ctypes.c_size_t) for number in range(8)), ("fordblks", ctypes.c_size_t),
                 ("keepcost", ctypes.c_size_t))  # fmt: skip
@@ -46,7 +46,7 @@ def heap() -> ctypes.CDLL | None:
 
 
 async def watch() -> None:
-    """Return memory when much has become free, and once more, after a garbage collection, when it is quiet again."""
+    """Return memory when much has become free, and once more after a garbage collection when no more becomes free."""
     library = heap()
     if library is None:
         return

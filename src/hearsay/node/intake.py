@@ -1,7 +1,7 @@
-"""The streams that a peer opens to the node. Their bytes go through a `PeerInput`, and peers take turns.
+"""The streams that a peer opens to the node. A `PeerInput` handles their bytes, and peers take turns.
 
-A stream is paused while no more input of its peer can be handled. A newer stream of the peer replaces an older one as
-soon as the frames of the older one are handled.
+A stream is paused while input of its peer cannot be handled. A newer stream of the peer replaces an older one when
+all complete frames of the older one are handled.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from hearsay.node.receive import PeerInput
 from hearsay.node.receive_events import CheckNeeded, FrameRefused, News, Received, RestNeeded
 
 LEAVE_S = 5.0
-"""Maximum time for the remaining input of a peer that is gone."""
+"""Maximum seconds to handle the remaining input of a peer that is gone."""
 
 
 class Intake:
-    """The intake of one peer. `act` is called with the events of its input."""
+    """The inbound streams of one peer. `act` is called with the events of their input."""
 
     def __init__(
         self, received: PeerInput, turns: Turns, verification: Verification, act: Callable[[News], None]
@@ -35,10 +35,10 @@ class Intake:
         self._act = act
         self._batch: Batch | None = None
         self._following: Stream | None = None
-        """A newer stream, which is read after the frames of the older one."""
+        """A newer stream, which is read when the frames of the older one are handled."""
         self._open = self._working = self._holding = self._has_read = False
         self._wake: asyncio.TimerHandle | None = None
-        """Set while reading from the peer pauses."""
+        """The end of a pause in reading from the peer; None without a pause."""
         self._left: Callable[[], None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -48,7 +48,7 @@ class Intake:
             self._following.reset()
         self._following = stream
         if not self.input.has_frames and not self._holding:
-            self._follow()
+            self._read_newer_stream()
         self._turns.arrived(self)
 
     def set_open(self, is_open: bool) -> None:
@@ -57,14 +57,14 @@ class Intake:
         self._turns.arrived(self)
 
     def look_again(self) -> None:
-        """Look at the input again: it was paused, or is not paused any more."""
+        """Handle the input again, because its pause has begun or ended."""
         self._turns.arrived(self)
 
     def rest(self, for_s: float) -> None:
-        """Read nothing from the peer for a while, from now on."""
+        """Pause reading from the peer for `for_s` seconds from now."""
         if self._wake is not None:
             self._wake.cancel()
-        self._wake = asyncio.get_running_loop().call_later(for_s, self._rested)
+        self._wake = asyncio.get_running_loop().call_later(for_s, self._end_pause)
         self._turns.arrived(self)
 
     def leave(self, left: Callable[[], None]) -> None:
@@ -107,7 +107,7 @@ class Intake:
             self._turns.arrived(self)
 
     def stream_ended(self, stream: Stream, reset: bool) -> None:
-        """Forget a stream that ended. The bytes that it brought are still handled."""
+        """Forget a stream that ended. Its received bytes are still handled."""
         if self.stream is stream:
             self.stream = None
             self.input.close_stream()
@@ -162,7 +162,7 @@ class Intake:
                 self._verification.ask(self._batch)
             case RestNeeded():
                 if event.over_allowance and self._left is not None:
-                    self.end()  # a peer that is gone is not waited for
+                    self.end()  # do not wait for a peer that is gone
                 else:
                     self.rest(event.for_s)
             case _:
@@ -171,18 +171,18 @@ class Intake:
                     self.stream.reset()
 
     def _read_on(self) -> bool:
-        """Get more bytes: from the held stream, or else from the newer one. Returns False if there are none."""
+        """Read more bytes from the held stream, otherwise from the newer one. Returns False if there is neither."""
         if self._holding and self.stream is not None:
             self._holding = False
             self.stream.resume()
             return True
         if self._following is not None:
-            self._follow()
+            self._read_newer_stream()
             return True
         return False
 
-    def _follow(self) -> None:
-        """Read from the newer stream."""
+    def _read_newer_stream(self) -> None:
+        """Replace the older stream by the newer one."""
         older, stream, self._following = self.stream, self._following, None
         assert stream is not None
         self.stream = stream
@@ -198,7 +198,7 @@ class Intake:
         self.input.checked(verdicts)
         self._turns.arrived(self)
 
-    def _rested(self) -> None:
+    def _end_pause(self) -> None:
         self._wake = None
         self._turns.arrived(self)
 

@@ -1,4 +1,4 @@
-"""The links of a node to its peers. They begin and end with their streams, and are cut for peers that offend."""
+"""The links of a node to its peers, which follow connections and streams; and the bans of peers that offend."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from hearsay.node.sending import PeerLink, Sender
 _log = getLogger(__name__)
 
 REOPEN_SECONDS = (0.0, 0.1, 1.0, 5.0, 60.0)
-"""Seconds before our stream to a peer is opened, first and again after each end; the last one repeats."""
+"""Seconds to wait before each attempt to open our stream to a peer; the last value repeats."""
 
 OWN_MACHINE = frozenset(map(address_group, ("127.0.0.1", "::1")))
-"""Addresses whose peers count singly in a mesh: several nodes on one machine are there on purpose."""
+"""Loopback addresses. A mesh does not limit their peers, because several nodes on one machine are intended."""
 
 
 class Links:
@@ -48,7 +48,7 @@ class Links:
         self.of: dict[PeerId, PeerLink] = {}
         """The links to connected peers."""
         self.leaving: dict[PeerId, PeerLink] = {}
-        """The links to peers that are gone, until their input is handled."""
+        """The links to peers that are gone but whose input is still handled."""
         self._host = host
         self._peer_queue_bytes = peer_queue_bytes
         self._sender = sender
@@ -80,7 +80,7 @@ class Links:
         opening.add_done_callback(lambda _: link.settled.set())
 
     def peer_down(self, peer: PeerId) -> None:
-        """Handle what a peer sent before it was gone; then tell the router that it is gone."""
+        """Handle the remaining input of a peer that is gone; then report to the router that the peer is gone."""
         link = self.of.pop(peer, None)
         if link is None:
             return
@@ -97,7 +97,7 @@ class Links:
             self._forget(peer)
 
     def outbound_open(self, link: PeerLink, stream: Stream) -> None:
-        """Tell the router of a peer to which our stream is open."""
+        """Report a peer to the router, because our stream to it is open."""
         self.stop_receiving(link.peer)
         link.outbound = stream
         address, outbound = self._address_of(link.peer), self._host.has_dialled(link.peer)
@@ -107,7 +107,7 @@ class Links:
         link.settled.set()
 
     def outbound_lost(self, link: PeerLink) -> None:
-        """Tell the router that our stream is gone. Subscriptions and extensions of the peer's own stream stay."""
+        """Report to the router that our stream is gone. Subscriptions and extensions that the peer sent are kept."""
         if link.connected:
             link.said = (), None
             if link.intake.stream is not None:
@@ -129,24 +129,24 @@ class Links:
             link.intake.receive_from(stream)
 
     def resume(self, peer: PeerId) -> None:
-        """Continue with the input of a peer, connected or gone."""
+        """Continue to handle the input of a peer, connected or gone."""
         for links in (self.of, self.leaving):
             if peer in links:
                 links[peer].intake.look_again()
 
     def stop_receiving(self, peer: PeerId) -> None:
-        """Drop the remaining input of a peer if it is gone."""
+        """Drop the remaining input of a peer that is gone."""
         link = self.leaving.get(peer)
         if link is not None:
             link.intake.end()
 
     def group_of(self, peer: PeerId) -> str:
-        """Return the address group of a peer, also of one that is gone and whose input is still handled."""
+        """Return the address group of a peer, even if the peer is gone and its input is still handled."""
         link = self.leaving.get(peer) or self.of.get(peer)
         return link.queue.address if link is not None else self._host.address_of(peer)
 
     def budget_of(self, peer: PeerId) -> Budget:
-        """Return the budget of the memory that a peer may take."""
+        """Return the memory budget of a peer."""
         return self._host.resources.peer(peer, self.group_of(peer))
 
     async def protocol_of(self, peer: PeerId) -> str:
@@ -158,7 +158,7 @@ class Links:
         return link.outbound.protocol if link.outbound is not None else ""
 
     async def flush(self) -> None:
-        """Wait until all queues are empty and their bytes are sent."""
+        """Wait until all queues are empty and all bytes are sent."""
         self._sender.flush()
         await asyncio.gather(*(link.drain() for link in list(self.of.values())))
 
@@ -175,7 +175,7 @@ class Links:
             link.intake.end()
 
     async def _open(self, link: PeerLink) -> None:
-        """Keep our stream to a peer open. It is reopened after increasing waits."""
+        """Keep our stream to a peer open. Reopen it after increasing waits."""
         for wait_s in chain(REOPEN_SECONDS, repeat(REOPEN_SECONDS[-1])):
             await asyncio.sleep(wait_s)
             if self.of.get(link.peer) is not link:
@@ -197,7 +197,7 @@ class Links:
                 self.outbound_lost(link)
 
     def _address_of(self, peer: PeerId) -> str:
-        """Return the address of a peer for the router: all of it if there are scores, otherwise its address group."""
+        """Return the address of a peer for the router: the IP address if there are scores, otherwise its group."""
         if self._receiver.router.strategy.keeps_scores:
             remote = self._host.remote_address(peer)
             return remote.parts[0][1] if remote is not None else ""
@@ -215,13 +215,13 @@ class Links:
 
 
 class _OurStream:
-    """The handler of the stream that we write to. The peer should send nothing on it."""
+    """The receiver of our stream to a peer. The peer must send nothing on this stream."""
 
     def __init__(self, ended: asyncio.Event) -> None:
         self._ended = ended
 
     def data_received(self, data: bytes) -> None:
-        raise ProtocolError("data on a stream that is ours to write to")
+        raise ProtocolError("the peer sent data on a stream that only we write to")
 
     def stream_ended(self, reset: bool) -> None:
         if reset:
@@ -229,7 +229,7 @@ class _OurStream:
 
 
 class HeldPeers:
-    """The conduct of a host's peers. Offenders are read more slowly, then disconnected and banned for a time."""
+    """Enforces conduct on a host's peers: pauses reading from offenders, then disconnects and bans them."""
 
     def __init__(self, host: NodeHost, limits: ConductLimits) -> None:
         self._host = host
@@ -241,12 +241,12 @@ class HeldPeers:
         host.admits = lambda peer, address: self.conduct.kept_out(peer, address) is None
 
     def follow(self, links: Links, statistics: Statistics) -> None:
-        """Act on these links, and count in these statistics."""
+        """Apply pauses and bans to `links`, and count them in `statistics`."""
         self._links = links
         self._statistics = statistics
 
     def offended(self, peer: PeerId, offence: Offence, count: int) -> None:
-        """Count offences of a peer, and slow or ban it if they are too many."""
+        """Count offences of a peer. Slow or ban a peer with too many."""
         assert self._links is not None
         address = self._links.group_of(peer)
         self._statistics.offences[offence] += count
@@ -257,7 +257,7 @@ class HeldPeers:
             link.intake.rest(self._limits.pause_s)
 
     def _put_out(self, news: KeptOut) -> None:
-        """Stop reading from banned peers now, and disconnect them when the router has handled its event."""
+        """Stop reading from banned peers now. Disconnect them after the router has handled the current event."""
         assert self._links is not None
         self._statistics.put_out += 1
         for peer in list(self._host.connections):

@@ -1,13 +1,12 @@
 """A live node's trace, in the format of `hearsay.trace`.
 
-Rows are collected in memory and written every few seconds, or when there are many, as a run folder below
-the trace's directory: `00000`, `00001`, … Each is complete when its manifest exists, so a node that is
-killed loses only the rows of the last interval; its successor writes `node_down` for it, with the reason
-`lost`. A node that closes seals the directory, which then is one run (`hearsay.trace.run_series`). Writing happens in
-a thread.
+Rows are collected in memory. Every few seconds, or when there are many, a thread writes them as a run folder in the
+trace's directory: `00000`, `00001`, … A folder is complete when its manifest exists, so a killed node loses only the
+rows of the last interval. The next node with this directory writes the row `node_down` with the reason `lost`. A node
+that closes seals the directory, which is then one run (`hearsay.trace.run_series`).
 
-Dictionaries of peers and topics are in every folder. Rows wait while the disk is slow, up to a bound; further rows
-are lost and counted, and the next folder, and so the whole run, is marked as incomplete.
+Every folder has the dictionaries of peers and topics. While the disk is slow, a bounded number of rows waits. Further
+rows are lost and counted, and the next folder, and so the whole run, is marked as incomplete.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class LiveTrace(TraceRows):
         return_memory: bool = True,
         watcher: Callable[[Codes], None] | None = None,
     ) -> None:
-        """Create the trace. With `return_memory`, Arrow allocates where free memory returns to the system."""
+        """Create the trace. With `return_memory`, Arrow uses the C heap, whose free memory can be returned."""
         if return_memory:
             share_the_heap()
         self._series = RunSeries(directory, router)
@@ -66,16 +65,16 @@ class LiveTrace(TraceRows):
         named = self._series.names()
         super().__init__(node, clock, watcher, _in_order(named.peers), _in_order(named.topics))
         self._lost = 0
-        """Rows lost since the last folder: there was no room, or their folder could not be written."""
+        """Rows lost since the last folder, for lack of room or because a folder could not be written."""
         self.rows_lost = 0
-        """Rows lost since the start."""
+        """Rows lost since the start of the node."""
         self._writing: asyncio.Task[None] | None = None
         self._tasks = Tasks()
         self._closed = False
         if lost_us is not None:
             self._row(node_down_row(lost_us, self._own, Reason.LOST))
         self.begin()
-        self._tasks.start(self._write_often())
+        self._tasks.start(self._write_periodically())
 
     async def close(self) -> None:
         """Write the remaining rows and seal the directory. Further calls do nothing."""
@@ -83,19 +82,19 @@ class LiveTrace(TraceRows):
             return
         self._closed = True
         await self._tasks.close()
-        await self._written()
+        await self._wait_for_write()
         if len(self._rows) >= MAX_ROWS:
             self._write()
         self._row(node_down_row(self._clock(), self._own, NONE))
-        await self._written()
+        await self._wait_for_write()
         self._write()
-        await self._written()
+        await self._wait_for_write()
         self._writing = asyncio.ensure_future(asyncio.to_thread(self._series.seal, *self.names(), self._agent))
         self._writing.add_done_callback(partial(self._finished, 0))
-        await self._written()
+        await self._wait_for_write()
 
-    async def _written(self) -> None:
-        """Wait until the folder that is being written is complete. A full disk costs the trace, not the node."""
+    async def _wait_for_write(self) -> None:
+        """Wait until the current write has ended. An error, such as a full disk, does not stop the node."""
         if self._writing is not None:
             await asyncio.wait([self._writing])
 
@@ -114,17 +113,17 @@ class LiveTrace(TraceRows):
 
     def _lose(self, rows: int) -> None:
         if rows and not self._lost:
-            _log.warning("rows of the trace are lost: the disk takes them too slowly, or not at all")
+            _log.warning("trace rows are lost: writing to the disk is too slow or fails")
         self._lost += rows
         self.rows_lost += rows
 
-    async def _write_often(self) -> None:
+    async def _write_periodically(self) -> None:
         while True:
             await asyncio.sleep(INTERVAL_S)
             self._write()
 
     def _write(self) -> None:
-        """Write the rows so far into a new folder."""
+        """Start to write the collected rows into a new folder."""
         if not len(self._rows) or (self._writing is not None and not self._writing.done()):
             return
         rows, messages = self._rows.to_numpy(), self._messages
@@ -138,7 +137,7 @@ class LiveTrace(TraceRows):
 
     def _finished(self, rows: int, writing: asyncio.Future[None]) -> None:
         if not writing.cancelled() and writing.exception() is not None:
-            _log.error("the trace cannot be written: %s", writing.exception())
+            _log.error("cannot write the trace: %s", writing.exception())
             self._lose(rows)
 
 

@@ -55,13 +55,13 @@ from hearsay.wire.signing import Author, SignaturePolicy
 from hearsay.wire.splitting import check_fits, check_topic
 
 MAX_INBOUND_STREAMS = 3
-"""Maximum inbound streams of a peer for a pubsub protocol; only the newest counts."""
+"""Maximum inbound streams of a peer for a pubsub protocol; the node reads only the newest."""
 GOODBYE_SECONDS = 1.0
-"""Seconds that closing waits until peers have taken the bytes sent to them."""
+"""Maximum seconds that `close` waits until all queued bytes are sent."""
 
 
 class Node:
-    """Start it with `async with`."""
+    """A node. Start and close it with `async with`."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Node:
         trace: Path | str | None = None,
         watcher: Callable[[Codes], None] | None = None,
     ) -> None:
-        """Create the node. A watcher gets every row of the trace, even without a folder; `rows` has the names."""
+        """Create the node. A watcher gets every trace row, even without a folder; `rows` has the names."""
         self.config = config or NodeConfig()
         self._records = Records(self.config, None if trace is None else Path(trace), watcher)
         make_host = PyLibp2pHost if self.config.host == "libp2p" else Host
@@ -86,7 +86,7 @@ class Node:
         )
         self._reach = Reach(lambda: self._running, limits.waiting_publishes)
         self.confirmed: frozenset[PeerId] | None = None
-        """After `close`: the peers that took all bytes sent to them; None if the host cannot know."""
+        """After `close`: the peers that confirmed all bytes sent to them; None if the host cannot know."""
         self._addresses = AddressBoard()
         self._held_peers = HeldPeers(self._host, limits.conduct)
         self.on_kept_out = self._held_peers.on_kept_out
@@ -158,7 +158,7 @@ class Node:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Return the addresses at which other nodes reach this one."""
+        """Return the addresses at which other nodes can reach this node."""
         return tuple(map(str, self._host.addresses))
 
     @property
@@ -179,12 +179,12 @@ class Node:
 
     @property
     def on_address_news(self) -> list[Callable[[AddressNews], None]]:
-        """Return the callbacks for news of addresses of `bootstrap` and `rendezvous`: reached, lost, refused …"""
+        """Return the callbacks for changes of `bootstrap` and `rendezvous` addresses: connected, lost, failed …"""
         return self._addresses.callbacks
 
     @property
     def address_news(self) -> tuple[AddressNews, ...]:
-        """Return the latest news of each of these addresses."""
+        """Return the latest state of each `bootstrap` and `rendezvous` address."""
         return self._addresses.latest
 
     @property
@@ -194,14 +194,14 @@ class Node:
 
     @property
     def agreeing(self) -> tuple[PeerId, ...]:
-        """Return the connected peers whose pubsub protocol is not agreed yet."""
+        """Return the connected peers with which a pubsub protocol is still negotiated."""
         links = self._running.links.of
         settled = {peer for peer, link in links.items() if link.settled.is_set()}
         return tuple(sorted({*self._host.connections} - settled))
 
     @property
     def failure(self) -> RouterFailed | None:
-        """Return the failure of the router, for which the node has closed; None without one."""
+        """Return the failure of the router, which closes the node; None without a failure."""
         return None if self._driver is None else self._driver.failure
 
     @property
@@ -243,16 +243,16 @@ class Node:
         partial: DrivenApplication | None = None,
         partial_use: PartialUse = PartialUse.REQUESTS,
     ) -> Topic:
-        """Join a topic, with its own signature policy or message ids if given. Raises `TooLarge` if its name is too
-        long for an RPC.
+        """Join a topic, with a signature policy or message ids of its own if given. Raises `TooLarge` if its name is
+        too long.
 
-        With an application for partial messages, peers that support them send each other parts (v1.3). A peer with
-        all parts passes the message on to the others, so it has no author: the topic needs a policy without one.
+        With an application for partial messages, peers that support them exchange parts (v1.3). A peer that has all
+        parts publishes the full message, which has no author. Therefore the topic needs a policy without signatures.
         """
         driver = self._running
         self._require_router()
         if topic in self._topics:
-            raise ValueError(f"topic {topic!r} is joined already")
+            raise ValueError(f"topic {topic!r} is already joined")
         self._check_topic(topic)
         if partial is not None:
             self._partials.check(topic, signatures or driver.receiver.policy(topic))
@@ -279,11 +279,11 @@ class Node:
         joined.end(StopAsyncIteration())
 
     async def publish(self, topic: str, data: bytes, *, wait_for_peers: bool = False) -> Published:
-        """Publish in a topic, joined or not. Raises `TooLarge` if no RPC can hold the message, `ValueError` if a
-        validator of the topic refuses it.
+        """Publish in a topic, joined or not. Raises `TooLarge` if the message does not fit into an RPC, `ValueError`
+        if a validator of the topic does not accept the message.
 
-        With `wait_for_peers`, a message that reaches no peer yet waits for the first peer, or the mesh, of the topic.
-        At most `NodeLimits.waiting_publishes` messages wait; then the oldest is dropped and counted.
+        With `wait_for_peers`, a message that would reach no peer waits until it reaches one. At most
+        `NodeLimits.waiting_publishes` messages wait; beyond that, the oldest is dropped and counted.
         """
         driver = self._running
         self._require_router()
@@ -309,7 +309,7 @@ class Node:
         return replace(message, id=driver.receiver.message_ids(topic, source, message.seqno, data))
 
     def follow(self, topic: str, outcome: Outcome) -> None:
-        """Send peers what the application of a topic's partial messages has added."""
+        """Perform the outcome of parts that the application has added to a partial message."""
         self._require_router()
         self._partials.follow(topic, outcome)
 
@@ -318,17 +318,17 @@ class Node:
         return self._reach.waiting(topic)
 
     def reaches_somebody(self, topic: str) -> bool:
-        """Return whether a message would reach a peer now: a mesh member, or a subscriber of a topic not joined."""
+        """Return True if a message would reach a peer now: a mesh peer, or a subscriber of a topic not joined."""
         return self._reach.reaches(topic)
 
     async def wait_for_peers(self, topic: str, within_s: float | None = None) -> bool:
-        """Wait until a message of a topic would reach a peer; False if none came in time."""
+        """Wait until a message of a topic would reach a peer. Returns False after `within_s` seconds."""
         return await self._reach.wait_for_peer(topic, within_s)
 
     async def make_room(self, within_s: float) -> bool:
-        """Wait until no peer's queue is more than half full; False if the time was too short.
+        """Wait until no peer's queue is more than half full. Returns False after `within_s` seconds.
 
-        Call this before each of many publications, so that none is dropped for lack of room.
+        Call this before each of many publications so that no message is dropped for lack of room.
         """
         self._require_router()
         with suppress(TimeoutError):
@@ -340,7 +340,7 @@ class Node:
     async def flush(self) -> None:
         """Wait until all queues of peers are empty.
 
-        Messages that wait for a first peer (`waiting`) have not been sent: `wait_for_peers` is for them.
+        Messages that wait for a first peer (`waiting`) are not in these queues; use `wait_for_peers` for them.
         """
         self._require_router()
         await self._running.links.flush()
@@ -348,7 +348,7 @@ class Node:
     def add_validator(self, topic: str, validator: Validator, *, threads: bool = False) -> None:
         """Ask `validator` about every message of a topic, from peers or published by this node.
 
-        With `threads` it is a plain function that may run on several threads at a time, and never blocks for ever.
+        With `threads`, the validator must be a plain function that is thread-safe and does not block for ever.
         """
         self._running.validation.add(topic, validator, threads)
 

@@ -1,4 +1,4 @@
-"""Observers of the RPCs of a node: its trace, and the counts and durations that metrics show."""
+"""Observers of a node's RPCs: the trace, and the counts and durations for metrics."""
 
 from __future__ import annotations
 

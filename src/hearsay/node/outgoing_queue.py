@@ -1,16 +1,14 @@
 """Queues of RPCs: one for each peer, with three priorities and bounded bytes, and a bound for all together.
 
-Subscriptions, GRAFT, PRUNE and the other parts of episub are sent first and dropped last; for IHAVE and IWANT it is
-the reverse. Without room, the oldest gossip makes room for messages, and gossip and then the oldest messages make
-room for the rest. Dropped entries are reported, so that they can be counted, traced, and sent again where that
-matters.
+IHAVE and IWANT (gossip) are sent last and dropped first. Subscriptions and all other control are sent first and
+dropped last. Without room, the oldest gossip is dropped for a message; gossip, then the oldest messages, are dropped
+for control. Each dropped entry is reported, so that it is counted and traced, and control is sent again.
 
-A copy that a peer does not want any more leaves its queue, if it waits in an RPC of its own and the router withdraws
-such copies.
+The router can withdraw a copy that a peer no longer wants. The copy leaves the queue if it is an RPC of its own.
 
-A frame that waits for several peers is in memory once. It counts once for all queues, and in full for each. When all
-queues together have no room, the address with the most bytes loses from its longest queue: so a peer that does not
-read loses, not one that does, and many peers of one address count as one.
+A frame that waits for several peers is in memory once. It counts once for all queues together, and in full for each
+queue. When all queues together have no room, the address with the most bytes loses entries of its longest queue.
+So the peer that does not read loses entries, and many peers of one address count as one.
 """
 
 from __future__ import annotations
@@ -45,27 +43,27 @@ TRACED_BYTES = 256
 
 @dataclass(slots=True, eq=False)
 class OutgoingRpc:
-    """An encoded RPC after its length, and the facts about it that are needed later."""
+    """An encoded RPC with its length prefix, and the facts that are needed when it is sent or dropped."""
 
     priority: Priority
     frame: bytes
     messages: int
-    """The number of its messages."""
+    """Number of messages in the RPC."""
     again: Rpc | None = None
-    """The control to send again if the entry is dropped."""
+    """The RPC to send again if the entry is dropped; None except for control."""
     traced: tuple[TracedPart, ...] = ()
     message_id: MessageId | None = None
-    """The id of its only message, if the copy may be withdrawn."""
+    """The id of the only message, if the copy may be withdrawn."""
     counted: tuple[PartSize, ...] = ()
-    """Its parts, for metrics."""
+    """The parts of the RPC, for metrics."""
     made_s: float = 0.0
-    """When it was created, for metrics."""
+    """Time of creation, for metrics."""
     holders: int = 0
-    """Number of queues in which it waits."""
+    """Number of queues in which the entry waits."""
 
     @property
     def size(self) -> int:
-        """Return its memory in bytes. An RPC to send again is in memory twice, also in parts."""
+        """Return the memory in bytes. An RPC to send again is also kept as objects, which count as three frames."""
         frames = 1 if self.again is None else 4
         return ENTRY_BYTES + frames * len(self.frame) + (len(self.traced) + len(self.counted)) * TRACED_BYTES
 
@@ -74,7 +72,7 @@ _NO_CONTROL = Control()
 
 
 def by_priority(rpc: Rpc) -> Iterator[tuple[Priority, Rpc]]:
-    """Split an RPC by priority into at most three, the most important first."""
+    """Split an RPC by priority into at most three RPCs, the most important first."""
     if rpc.control is None and not rpc.subscriptions:
         yield Priority.MESSAGE, rpc
         return
@@ -99,12 +97,12 @@ class OutgoingMemory:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._of_address: dict[str, int] = {}
-        """Bytes that wait for the peers of an address, by address."""
+        """Waiting bytes by address, over all peers of the address."""
         self.queues: set[OutgoingQueue] = set()
         """The queues that are not empty."""
 
     def count(self, queue: OutgoingQueue, size: int) -> None:
-        """Note that a queue has become longer or shorter by `size`."""
+        """Note that a queue has become longer or shorter by `size` bytes."""
         waiting = self._of_address.pop(queue.address, 0) + size
         if waiting:
             self._of_address[queue.address] = waiting
@@ -119,7 +117,7 @@ class OutgoingMemory:
             self._budget.release(entry.size)
 
     def hold_at_cost(self, entry: OutgoingRpc, asking: OutgoingQueue) -> bool:
-        """Reserve memory for an entry; the longest queue drops others for it. False if that is `asking` itself."""
+        """Reserve memory for an entry; the longest queue drops entries for it. Returns False if that is `asking`."""
         while not entry.holders and not self._budget.reserve(entry.size):
             longest = max(self.queues, key=self._length, default=asking)
             same = longest.address == asking.address
@@ -137,7 +135,7 @@ class OutgoingMemory:
 
 
 class OutgoingQueue:
-    """The queue of one peer. `lost` is called with each entry that is dropped."""
+    """The queue of one peer. `lost` is called with each dropped entry."""
 
     __slots__ = ("_copies", "_limit", "_lost", "_memory", "_waiting", "_withdrawn", "address", "bytes")
 
@@ -150,11 +148,11 @@ class OutgoingQueue:
         self._copies: dict[MessageId, list[OutgoingRpc]] = {}
         """Copies that may be withdrawn."""
         self._withdrawn: set[OutgoingRpc] = set()
-        """Withdrawn entries, which are skipped and do not count. They are at most half of the entries."""
+        """Withdrawn entries that are still in `_waiting`, at most half of its messages. They do not count."""
         self.bytes = 0
 
     def push(self, entry: OutgoingRpc) -> bool:
-        """Add an entry; others may be dropped for it. Returns False if it is dropped itself."""
+        """Add an entry. Without room, drop less important ones. Returns False if the entry itself is dropped."""
         if not (self.make_room(entry.size, entry.priority) and self._memory.hold_at_cost(entry, self)):
             self._lost(entry)
             return False
@@ -172,7 +170,7 @@ class OutgoingQueue:
             self._withdrawn.add(copy)
         waiting = self._waiting[Priority.MESSAGE]
         if len(self._withdrawn) > len(waiting) // 2:
-            kept = list(filter(self._goes, waiting))
+            kept = list(filter(self._is_valid, waiting))
             waiting.clear()
             waiting.extend(kept)
         return copies
@@ -185,43 +183,43 @@ class OutgoingQueue:
         return True
 
     def take(self, most: int) -> list[OutgoingRpc]:
-        """Return the next entries, about `most` bytes of them, at least one if there is one."""
+        """Remove and return the next entries, about `most` bytes; at least one unless the queue is empty."""
         taken: list[OutgoingRpc] = []
         size = 0
         for waiting in self._waiting:
             while waiting and (size < most or not taken):
                 entry = waiting.popleft()
-                if self._goes(entry):
+                if self._is_valid(entry):
                     size += len(entry.frame)
                     taken.append(entry)
                     self._release(entry)
         return taken
 
     def give_way(self, to: Priority | None = None) -> bool:
-        """Drop the oldest of the least important entries; only one less important than `to`. False without one."""
+        """Drop the oldest of the least important entries, with `to` only a less important one. False without one."""
         for priority in reversed(Priority):
             waiting = self._waiting[priority]
             while waiting and (to is None or priority > to):
                 oldest = waiting.popleft()
-                if self._goes(oldest):
+                if self._is_valid(oldest):
                     self._release(oldest)
                     self._lost(oldest)
                     return True
         return False
 
     def clear(self) -> None:
-        """Drop all entries: the peer is gone."""
+        """Remove all entries, because the peer or our stream to it is gone. They are not reported."""
         for waiting in self._waiting:
             while waiting:
                 entry = waiting.popleft()
-                if self._goes(entry):
+                if self._is_valid(entry):
                     self._release(entry)
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting)) - len(self._withdrawn)
 
-    def _goes(self, entry: OutgoingRpc) -> bool:
-        """Return whether an entry whose turn has come was not withdrawn."""
+    def _is_valid(self, entry: OutgoingRpc) -> bool:
+        """Return True unless the entry, which has left `_waiting`, was withdrawn."""
         if entry not in self._withdrawn:
             return True
         self._withdrawn.remove(entry)

@@ -1,4 +1,4 @@
-"""Partial messages of a node: applications by topic, which get the parts that arrive and decide the answers."""
+"""Partial messages of a node. The application of each topic gets the received parts and decides what to send."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Partials:
     def check(self, topic: str, policy: SignaturePolicy) -> None:
         """Raise `ValueError` if a topic cannot have partial messages."""
         if self._driver().router.strategy.partial_messages is None:
-            raise ValueError(f"topic {topic!r}: the router has no partial messages; gossipsub's partial_messages has")
+            raise ValueError(f"topic {topic!r}: the router has no partial messages (gossipsub: partial_messages)")
         if policy.signs:
-            raise ValueError(f"topic {topic!r}: partial messages have no author, and its messages are signed")
+            raise ValueError(f"topic {topic!r}: partial messages have no author, but the topic's messages are signed")
 
     def choose(self, topic: str, application: DrivenApplication, use: PartialUse) -> None:
         self._driver().feed(PartialsChosen(topic, use, application))
@@ -53,14 +53,14 @@ class Partials:
             self.follow(topic, application.reminded(topic, action.group))
 
     def delivered(self, action: Deliver) -> None:
-        """Let the application send parts of a full message that has arrived."""
+        """Pass a delivered full message to the application, which may send its parts."""
         topic = str(action.message.topic)
         application = self._applications.get(topic)
         if application is not None:
             self.follow(topic, application.message_received(topic, action.message.data))
 
     def follow(self, topic: str, outcome: Outcome) -> None:
-        """Perform an outcome: of parts that arrived, or that the application added."""
+        """Perform the outcome of parts that were received or that the application added."""
         if topic not in self._applications:
             raise ValueError(f"topic {topic!r} has no partial messages")
         keeps_scores = self._driver().router.strategy.keeps_scores
@@ -68,6 +68,6 @@ class Partials:
             self._driver().feed(event)
             if isinstance(event, PartialFeedback) and not event.useful and not keeps_scores:
                 assert isinstance(event.peer, bytes)
-                self._blame(event.peer, Offence.REJECTED, 1)  # its part does not belong to its group
+                self._blame(event.peer, Offence.REJECTED, 1)  # the peer sent data that is not of the group
         if outcome.whole is not None:
             self._publish(topic, outcome.whole)

@@ -1,4 +1,4 @@
-"""The standing of peers: their scores, and which of them keep a slot when the host has no free one."""
+"""The standing of peers: their scores, and their worth, by which peers keep a slot if the host has none free."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.driver import Driver
 
 FRESH_S = 1.0
-"""Minimum seconds between two computations of the table, for any number of connections."""
+"""Minimum seconds between two computations of the table of worth."""
 MAX_MEMBERS = 12
-"""Maximum protected members of a topic, for routers without D_high."""
+"""Maximum protected mesh peers of a topic, for routers without D_high."""
 
 
 class PeerWorth:
@@ -33,10 +33,10 @@ class PeerWorth:
         now_s = monotonic()
         if now_s >= self._stale_s:
             self._stale_s = now_s + FRESH_S
-            self._table = self._measured()
+            self._table = self._compute_table()
         return self._table
 
-    def _measured(self) -> Mapping[PeerId, float]:
+    def _compute_table(self) -> Mapping[PeerId, float]:
         strategy = self._driver.router.strategy
         delivered = {peer: float(link.delivered) for peer, link in self._driver.links.of.items()}
         members: defaultdict[TopicId, list[PeerId]] = defaultdict(list)
@@ -71,19 +71,19 @@ class PeerScores:
         return {peer: parts for peer, parts in scores if isinstance(peer, bytes)}
 
     def rate(self, peer: PeerId, rating: float) -> None:
-        """Set the application's score of a peer, connected or not (P5); 0 is neutral."""
+        """Set the application-specific score (P5) of a peer, connected or not; 0 is neutral."""
         self._running().feed(PeerRated(peer, rating))
 
     def set_topic(self, topic: str, parameters: TopicScoreParameters) -> None:
-        """Score a joined topic by these parameters from now on. Smaller caps apply at once."""
+        """Replace the score parameters of a joined topic. Smaller caps apply at once."""
         self._running().feed(TopicScored(topic, parameters))
 
     def set_direct(self, peer: PeerId, direct: bool = True) -> None:
-        """Make a peer direct, or end that. Both sides should do so."""
+        """Make a peer a direct peer, or an ordinary one. Both peers should do the same."""
         self._running().feed(DirectPeerChosen(peer, direct))
 
     def watch(self, watcher: Watcher, every_s: float = 1.0) -> None:
-        """Pass all scores to `watcher` at each interval, as long as the node runs."""
+        """Pass all scores to `watcher` every `every_s` seconds while the node runs."""
         self._tasks.start(self._watch(watcher, every_s))
 
     async def _watch(self, watcher: Watcher, every_s: float) -> None:

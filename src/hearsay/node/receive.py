@@ -1,8 +1,8 @@
-"""The path of a received RPC to the router, without I/O: it takes bytes and verdicts and returns events.
+"""The path of a received RPC to the router, without I/O: bytes and verdicts go in, events come out.
 
-`PeerInput` holds the bytes and RPCs of one peer. Each `step` handles one frame, or one portion of an RPC that waits:
-it decodes the RPC, checks its signatures, asks whether the validators have room, counts, and returns events. The
-caller acts on these before the next step, since the router decides which messages are new.
+`PeerInput` holds the bytes and RPCs of one peer. Each `step` handles one frame, or one portion of a waiting RPC: it
+decodes the RPC, checks signatures and the room of the validators, counts, and returns events. The caller acts on
+these events before the next step, because the router decides which messages are new.
 
 An RPC waits if it has many messages, if a signature is expensive to check, or if the validators have no room for it.
 """
@@ -47,29 +47,29 @@ from hearsay.wire.messages import MessageIds
 from hearsay.wire.signing import Fault, SignaturePolicy, check_us, plain_fault, signature_fault
 
 MESSAGES_AT_ONCE = 4
-"""Messages of an RPC that are handled in one step; one while validators are in use."""
+"""Maximum messages of an RPC that one step handles; one while validators are in use."""
 OBJECT_BYTES = 512
 """Memory of a decoded message, in addition to its bytes."""
 LARGE_BYTES = 2 << 20
-"""An RPC of at least this size waits only while twice the room is free."""
+"""A larger RPC waits only while twice its size is free."""
 _RETRY_S = 0.05
-"""Pause before an RPC without room is tried again."""
+"""Seconds before the next attempt to find room for an RPC."""
 _MIN_REST_S = 0.05
-"""Shortest pause of a peer over its allowance, so that not every RPC costs a timer."""
+"""Shortest pause in seconds of a peer over its allowance, so that not every RPC costs a timer."""
 _REPORT_INTERVAL_S = 1.0
-"""Shortest time between two offences of a peer over its allowance."""
+"""Shortest time in seconds between two offences of a peer over its allowance."""
 _NEW_MESSAGE_PARTS = 2
-"""Parts of the allowance that a new message gives back: the message and its RPC."""
+"""Parts that a new message without a fault returns to the allowance: the message and its RPC."""
 _IDS_PER_PART = 8
 """Message ids that count as one part of the allowance."""
 
 
 _Examined: TypeAlias = "list[tuple[Message, Fault | None]]"
-"""New messages, each with a fault that is known without a check of the signature."""
+"""New messages, each with the fault that is known without a check of the signature, if any."""
 
 
 class Receiver:
-    """The state that the inputs of all peers share. `clock` is any clock in microseconds that only goes forward."""
+    """The state that the inputs of all peers share. `clock` is any monotonic clock in microseconds."""
 
     def __init__(
         self,
@@ -87,20 +87,20 @@ class Receiver:
         self.clock = clock
         self.message_ids = MessageIds(config.message_id)
         self.policies: dict[str, SignaturePolicy] = {}
-        """Signature policies of topics that have their own."""
+        """Signature policies by topic, of topics with a policy of their own."""
         self._default_policy = config.signatures
         self.waiting_bytes = resources.share("RPCs that wait", config.limits.unverified_bytes)
         self.exchanged_peers = int(getattr(router.parameters, "dials_per_prune", 0))
         self._blocked: dict[PeerId, PeerInput] = {}
-        """Inputs for whose next message the validators have no room."""
+        """Paused inputs: the validators have no room for their next message."""
         self._idle: dict[PeerId, None] = {}
-        """Those inputs without a pending message: only verdicts on messages of other peers make room for them."""
+        """Paused inputs without a pending message: only verdicts on messages of other peers make room for them."""
 
     def policy(self, topic: str) -> SignaturePolicy:
         return self.policies.get(topic, self._default_policy)
 
     def is_new(self, message: Message) -> bool:
-        """Return whether the router would take a message. Others are not checked."""
+        """Return True if the topic is joined and the message has not been seen. Other messages are not checked."""
         router = self.router
         return message.topic in router.joined and message.id not in router.seen.known
 
@@ -112,7 +112,7 @@ class Receiver:
         ]
 
     def must_wait(self, peer: PeerId, messages: tuple[Message, ...]) -> bool:
-        """Return whether an RPC cannot be handled in one step, even if all its signatures are cheap."""
+        """Return True if an RPC cannot be handled in one step, even if all its signatures are cheap to check."""
         if not self.validation.in_use:
             return len(messages) > MESSAGES_AT_ONCE
         return len(messages) > 1 or any(
@@ -120,7 +120,7 @@ class Receiver:
         )
 
     def has_room(self, waiting: PeerInput, message: Message) -> bool:
-        """Return whether the validators have room for a message. If not, its input pauses."""
+        """Return True if the validators have room for a message. Otherwise pause its input."""
         peer = waiting.peer
         if not self.is_new(message):
             return True
@@ -136,7 +136,7 @@ class Receiver:
         return False
 
     def resumed(self, senders: Iterable[PeerId]) -> Iterator[PeerId]:
-        """Yield the peers that may continue after a verdict on a message of `senders`; stop when there is no room."""
+        """Yield the peers that may continue after a verdict on a message of `senders`, while there is room."""
         for peer in senders:
             if peer in self._blocked:
                 self._blocked[peer].paused = False
@@ -154,7 +154,7 @@ class Receiver:
 
 
 class PeerInput:
-    """Bytes and RPCs of one peer that are not handled yet."""
+    """The bytes and RPCs of one peer that are not handled yet."""
 
     def __init__(self, receiver: Receiver, peer: PeerId) -> None:
         limits = receiver.limits
@@ -163,17 +163,17 @@ class PeerInput:
         self.paused = False
         """True while the validators have no room for the next message."""
         self.allowance = Allowance(limits.parts_per_s, limits.parts_at_once, now_s)
-        """RPCs and parts that the peer may send."""
+        """The allowance of RPCs and parts."""
         self._budget = Budget("RPCs that wait", limits.unverified_bytes_per_peer, (receiver.waiting_bytes,))
         self._receiver = receiver
         self._frames = FrameReader(limits.rpc.max_rpc_bytes)
         self._episub = False
         self._kept: bytes | None = None
-        """A frame whose RPC had no room to wait."""
+        """A frame that is kept because its RPC had no room to wait."""
         self._kept_size = 0
         self._waiting: deque[_WaitingRpc] = deque()
         self._checking: list[_WaitingRpc] = []
-        """RPCs with messages whose signatures are checked elsewhere now."""
+        """RPCs with messages whose signatures are being checked on a thread."""
         self._opens_stream = False
         """True if the next RPC is the first of a stream that replaces another."""
         self._reported_s = now_s
@@ -187,7 +187,7 @@ class PeerInput:
         return not self._waiting and not self.has_frames
 
     def open_stream(self, budget: Budget | None, episub: bool, replaces: bool) -> None:
-        """Read the frames of a new stream; bytes of an incomplete frame count in `budget`."""
+        """Read frames of a new stream. Bytes of an incomplete frame count in `budget`."""
         self._frames = FrameReader(self._receiver.limits.rpc.max_rpc_bytes, budget)
         self._episub = episub
         self._opens_stream = replaces
@@ -199,13 +199,13 @@ class PeerInput:
         self._frames.feed(data)
 
     def checked(self, verdicts: Verdicts) -> None:
-        """Take the verdicts on the messages of a `CheckNeeded`."""
+        """Store the verdicts on the messages of a `CheckNeeded`."""
         for waiting in self._checking:
             waiting.verdicts = verdicts
         self._checking = []
 
     def end(self) -> None:
-        """Drop all that is left, and count RPCs of which a part was not handled."""
+        """Drop the remaining input, and count RPCs that were not handled completely."""
         self._forget_bytes()
         self._receiver.statistics.abandoned_rpcs += len(self._waiting)
         self._waiting.clear()
@@ -213,18 +213,18 @@ class PeerInput:
         self._budget.close()
 
     def step(self) -> list[Received] | None:
-        """Return the events of the next frame or portion; None if there is none that can be handled now."""
+        """Return the events of the next frame or portion; None if nothing can be handled now."""
         if self._waiting and not self._checking:
-            return self._advance()
+            return self._next_portion()
         if self._kept is not None:
             if not self._has_room(self._kept_size):
-                return self._without_room()
+                return self._wait_for_room()
             data, self._kept = self._kept, None
         else:
             try:
                 data = self._frames.cut()
             except FrameError:
-                return self._unreadable()
+                return self._refuse_frame()
         if data is None:
             return None
         if not data:
@@ -233,7 +233,7 @@ class PeerInput:
         return self._receive(data)
 
     def over_allowance(self) -> list[Received]:
-        """Return the events of an allowance that is used up; it refills with time."""
+        """Return the events of an exhausted allowance; none if it has refilled with time."""
         now_s = self._receiver.clock() / 1_000_000
         wait_s = self.allowance.wait_s(now_s)
         if not wait_s:
@@ -252,7 +252,7 @@ class PeerInput:
         except WireError:
             statistics.rpcs_received += 1
             statistics.bytes_received += len(data)
-            return self._unreadable()
+            return self._refuse_frame()
         messages = decoded.rpc.messages
         now_us = receiver.clock()
         if messages:
@@ -267,13 +267,13 @@ class PeerInput:
             size = min(self._budget.limit // 2, len(data) + OBJECT_BYTES * len(messages))
             if not self._has_room(size) or not self._budget.reserve(size):
                 self._kept, self._kept_size = data, size
-                return self._without_room()
+                return self._wait_for_room()
         statistics.rpcs_received += 1
         statistics.bytes_received += len(data)
         statistics.left_out_parts += decoded.left_out
         self.allowance.left -= 1 + len(messages) + len(decoded.rpc.subscriptions) + decoded.left_out
         events: list[Received] = [RpcDecoded(self.peer, decoded.rpc)]
-        rpc, stop = self._look_at(decoded.rpc, events)
+        rpc, stop = self._charge(decoded.rpc, events)
         opens_stream, self._opens_stream = self._opens_stream, False
         if waits:
             self._waiting.append(_WaitingRpc(rpc, stop, size, opens_stream))
@@ -288,8 +288,8 @@ class PeerInput:
         events.append(RpcAdmitted(self.peer, rpc, portion, now_us))
         return events
 
-    def _look_at(self, rpc: Rpc, events: list[Received]) -> tuple[Rpc, int]:
-        """Charge for an RPC; return it without address records, and the number of its messages that may go on."""
+    def _charge(self, rpc: Rpc, events: list[Received]) -> tuple[Rpc, int]:
+        """Charge the allowance for an RPC. Return it without address records, and the number of accepted messages."""
         peer, router = self.peer, self._receiver.router
         scoring, dialling = router.strategy.scoring, router.strategy.dialling
         self.allowance.left -= rpc.partial is not None
@@ -299,7 +299,7 @@ class PeerInput:
             stop -= over
             events.append(PartDropped(peer, PartKind.PUBLISH, over, Reason.OVER_LIMIT))
         if stop and scoring is not None and not scoring.accepts_from(peer):
-            # Before the check of their signatures costs anything.
+            # Drop the messages before their signatures are checked.
             events.append(PartDropped(peer, PartKind.PUBLISH, stop, Reason.GRAYLISTED))
             stop = 0
         control = rpc.control
@@ -318,8 +318,8 @@ class PeerInput:
                         events.append(AddressReceived(known.record, peer, known.peer))
         return rpc, stop
 
-    def _advance(self) -> list[Received] | None:
-        """Handle the next portion of the first RPC that waits, or have its signatures checked."""
+    def _next_portion(self) -> list[Received] | None:
+        """Handle the next portion of the first waiting RPC, or request a check of its signatures."""
         receiver, waiting = self._receiver, self._waiting[0]
         now_us = receiver.clock()
         receiver.router.seen.expire(now_us)
@@ -330,7 +330,7 @@ class PeerInput:
         messages = tuple(waiting.messages(1 if receiver.validation.in_use else MESSAGES_AT_ONCE))
         examined = receiver.examine(messages)
         if is_expensive([message for message in _unproven(examined) if id(message) not in waiting.verdicts]):
-            return [self._check()]
+            return [self._request_check()]
         events: list[Received] = []
         is_first = not waiting.next
         if waiting.opens_stream and is_first:
@@ -346,8 +346,8 @@ class PeerInput:
             self._budget.release(waiting.reserved)
         return events
 
-    def _check(self) -> CheckNeeded:
-        """Ask for a check of as many of the next messages as fit into a batch."""
+    def _request_check(self) -> CheckNeeded:
+        """Request a check of as many of the next messages as fit into a batch."""
         chosen: list[Message] = []
         cost_us = 0
         for waiting in self._waiting:
@@ -366,9 +366,9 @@ class PeerInput:
     def _authentic(
         self, messages: tuple[Message, ...], examined: _Examined, verdicts: Verdicts, events: list[Received]
     ) -> tuple[Message, ...]:
-        """Return the messages without those whose signatures are wrong.
+        """Return the messages without a fault, and other messages that are not new.
 
-        The check comes before the router marks a message as seen: else a forged copy would keep out the true one.
+        Messages are checked before the router marks them as seen: otherwise a forged copy could suppress the message.
         """
         refused: list[tuple[Message, Fault]] = []
         for message, fault in examined:
@@ -390,14 +390,14 @@ class PeerInput:
         return tuple(message for message in messages if id(message) not in wrong)
 
     def _has_room(self, size: int) -> bool:
-        """Return whether an RPC of this size may wait. A large one must leave as much room to others."""
+        """Return True if an RPC of this size may wait. A large RPC must leave as much room again to others."""
         return size * (2 if size > LARGE_BYTES else 1) <= self._budget.fair
 
-    def _without_room(self) -> list[Received] | None:
-        """Try again after a pause, unless an RPC that waits will make room."""
+    def _wait_for_room(self) -> list[Received] | None:
+        """Request a pause before the next attempt, unless a waiting RPC will make room."""
         return None if self._waiting else [RestNeeded(_RETRY_S, False)]
 
-    def _unreadable(self) -> list[Received]:
+    def _refuse_frame(self) -> list[Received]:
         self._receiver.statistics.malformed_rpcs += 1
         self._forget_bytes()
         return [FrameRefused(self.peer)]
@@ -409,24 +409,24 @@ class PeerInput:
 
 @dataclass(slots=True, eq=False)
 class _WaitingRpc:
-    """An RPC whose messages from `next` to before `stop` are still to be handled; later ones are dropped."""
+    """An RPC whose messages from index `next` to `stop` (excluded) are not handled yet. Later ones are dropped."""
 
     rpc: Rpc
     stop: int
     reserved: int
-    """Bytes of the peer's budget."""
+    """Bytes reserved in the peer's budget."""
     opens_stream: bool
     next: int = 0
     verdicts: Verdicts = field(default_factory=dict[int, "Fault | None"])
 
     def messages(self, at_most: int | None = None) -> Iterator[Message]:
-        """Return an iterator over the remaining messages."""
+        """Return an iterator over the next messages."""
         stop = self.stop if at_most is None else min(self.stop, self.next + at_most)
         return islice(self.rpc.messages, self.next, stop)
 
 
 def _unproven(examined: _Examined) -> list[Message]:
-    """Return the messages whose signatures must be checked."""
+    """Return the messages that have a signature to check and no other fault."""
     return [message for message, fault in examined if fault is None and message.signature is not None]
 
 

@@ -25,8 +25,8 @@ class RpcDecoded:
 class RpcAdmitted:
     """An RPC, or a portion of one, for the router.
 
-    The router must handle it at the time `now_us`: later it may have forgotten a message that was not checked
-    because it was not new.
+    The router must handle the RPC at the time `now_us`. Later, it may have forgotten a message that was not checked
+    because it had been seen.
     """
 
     peer: PeerId
@@ -44,14 +44,14 @@ class Misconduct:
 
 @dataclass(slots=True)
 class FrameRefused:
-    """The stream cannot be read any further: a frame is too long or not an RPC."""
+    """The rest of the stream cannot be read, because a frame is too long or not an RPC."""
 
     peer: PeerId
 
 
 @dataclass(slots=True)
 class AddressReceived:
-    """A signed address record, and the peer whose record it should be."""
+    """A signed peer record that `sender` sent. If `named` is not None, the record must be that peer's."""
 
     record: bytes
     sender: PeerId
@@ -60,7 +60,7 @@ class AddressReceived:
 
 @dataclass(slots=True)
 class RestNeeded:
-    """Read nothing from the peer for a time."""
+    """Pause reading from the peer for `for_s` seconds."""
 
     for_s: float
     over_allowance: bool
@@ -68,7 +68,7 @@ class RestNeeded:
 
 @dataclass(slots=True)
 class CheckNeeded:
-    """Check the signatures of these messages elsewhere, and return the verdicts to `PeerInput.checked`."""
+    """Check the signatures of these messages on a thread, and pass the verdicts to `PeerInput.checked`."""
 
     messages: list[Message]
 
@@ -83,6 +83,6 @@ News: TypeAlias = (
     | PartDropped
     | StreamOpened
 )
-"""The events that concern more than the peer's input."""
+"""The events that the driver handles; `Intake` handles the others."""
 
 Received: TypeAlias = News | RestNeeded | CheckNeeded

@@ -1,4 +1,4 @@
-"""Records of a node: used sequence numbers, its trace, its metrics."""
+"""Records of a node: sequence numbers, trace and metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Records:
-    """Records of a node. A trace is written to a folder, or its rows are passed to a watcher, or both."""
+    """The records of a node. The trace is written to a folder, or its rows are passed to a watcher, or both."""
 
     def __init__(self, config: NodeConfig, folder: Path | None, watcher: Callable[[Codes], None] | None) -> None:
         if folder is not None:
@@ -34,7 +34,7 @@ class Records:
         self.metrics: MetricsServer | None = None
 
     def begin(self, driver: Driver, host: NodeHost, news: AddressBoard) -> None:
-        """Start the records; call this before the host has connections."""
+        """Start the records. Call this before the host has connections."""
         self._refuse_replays(driver)
         self._begin_trace(driver, host)
         if self._config.metrics is not None:
@@ -48,12 +48,12 @@ class Records:
             await self.metrics.listen(*endpoint_of(self._config.metrics))
 
     async def hide(self) -> None:
-        """Answer no more requests."""
+        """Stop serving the metrics."""
         if self.metrics is not None:
             await self.metrics.close()
 
     async def close(self) -> None:
-        """Close the records. The driver has ended, and with it the trace."""
+        """Close the file of sequence numbers. The driver has already closed the trace."""
         if self._sequence_file is not None:
             await self._sequence_file.close()
 

@@ -1,4 +1,4 @@
-"""Sending for a router: parts are encoded once, split at the limit, queued and written."""
+"""Sending of a router's RPCs, which are encoded once, split at the limit, queued and written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hearsay.wire.encode import encode_rpc
 from hearsay.wire.splitting import split_rpc
 
 _WRITE_BYTES = 256 * 1024
-"""Approximate maximum bytes that are passed to the stream at once; entries in the queue can still be dropped."""
+"""Approximate maximum bytes that one write passes to the stream. Only entries in the queue can still be dropped."""
 
 
 class PeerLink:
@@ -41,18 +41,18 @@ class PeerLink:
         self.intake = intake
         self.outbound: Stream | None = None
         self.said: tuple[tuple[TopicId, ...], Features | None] = (), None
-        """The peer's topics and extensions, known from before our stream was replaced."""
+        """The peer's topics and extensions from before our stream was lost, for the router when it is open again."""
         self.settled = asyncio.Event()
-        """Set when our first stream to the peer is open, or will never be."""
+        """Set when our first stream to the peer is open, or can never be opened."""
         self.queue = OutgoingQueue(queue_bytes, sender.memory, partial(sender.lost, self), address)
         self.delivered = 0
-        """Number of messages that this peer was the first to send."""
+        """Number of delivered messages that this peer was the first to send."""
         self._sender = sender
         self._waiting = False
 
     @property
     def connected(self) -> bool:
-        """Return whether the router knows this peer."""
+        """Return True if the router knows this peer."""
         return self.outbound is not None
 
     def set_outbound(self, stream: Stream | None) -> None:
@@ -60,7 +60,7 @@ class PeerLink:
         self.intake.set_open(stream is not None)
 
     def flush(self) -> None:
-        """Write the waiting entries in one piece, while the stream accepts more."""
+        """Write the waiting entries, many in one write, while the stream accepts more."""
         stream = self.outbound
         if stream is None or self._waiting:
             return
@@ -71,7 +71,7 @@ class PeerLink:
                 return
             entries = self.queue.take(_WRITE_BYTES)
             stream.write(b"".join([entry.frame for entry in entries]))
-            self._sender.left(self, entries)
+            self._sender.count_sent(self, entries)
 
     async def drain(self) -> None:
         """Wait until all entries are sent, or the peer is gone."""
@@ -86,7 +86,7 @@ class PeerLink:
 
 
 class Sender:
-    """Sends for a router. `record_of` returns the signed record of a peer; `say_again` gets dropped control."""
+    """Sends for a router. `record_of` returns a peer's signed record; `send_failed` gets dropped control."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Sender:
         statistics: Statistics,
         observers: Observers,
         record_of: Callable[[PeerId], bytes | None],
-        say_again: Callable[[PeerLink, Rpc], None],
+        send_failed: Callable[[PeerLink, Rpc], None],
         *,
         withdraws: bool,
     ) -> None:
@@ -104,13 +104,13 @@ class Sender:
         self._statistics = statistics
         self._observers = observers
         self._record_of = record_of
-        self._say_again = say_again
+        self._send_failed = send_failed
         self._withdraws = withdraws
         self.messages_sent = self.messages_dropped = 0
-        """RPCs with messages that were queued, and that were dropped, since the driver last reset these."""
+        """Sent RPCs with messages, and those of them without room, since the driver last reset these numbers."""
         self._to_flush: dict[PeerId, PeerLink] = {}
         self.last_encoded: tuple[Rpc, list[OutgoingRpc]] | None = None
-        """The last RPC and its frames. The driver resets it after each event."""
+        """The last encoded RPC and its frames. The driver clears them after each event."""
 
     def forget(self, peer: PeerId) -> None:
         self._to_flush.pop(peer, None)
@@ -128,8 +128,8 @@ class Sender:
         self._to_flush[link.peer] = link
 
     def _encode(self, action: Send, link: PeerLink) -> None:
-        """Encode the parts of an RPC. Each is queued before the next is encoded, since a short request may ask for
-        more than there is room for. Complete frames are kept for the next peer that gets the same message."""
+        """Encode an RPC in pieces. Queue each piece before the next is encoded, because the answer to a short request
+        can exceed the room. Keep the frames of an RPC that is not split for the next peer that gets the same RPC."""
         rpc, observers = action.rpc, self._observers
         if rpc.control is not None and any(prune.peers for prune in rpc.control.prune):
             rpc = replace(rpc, control=self._with_records(rpc.control))
@@ -169,7 +169,7 @@ class Sender:
             self.last_encoded = action.rpc, entries
 
     def withdraw(self, link: PeerLink, message_id: MessageId) -> None:
-        """Withdraw the waiting copies of a message that the peer does not want."""
+        """Withdraw the waiting copies of a message that the peer no longer wants."""
         for entry in link.queue.withdraw(message_id):
             self._statistics.messages_withdrawn += 1
             if self._observers.trace is not None:
@@ -180,7 +180,7 @@ class Sender:
             self.messages_dropped += bool(entry.messages)
 
     def _with_records(self, control: Control) -> Control:
-        """Return peer exchange with the signed addresses that are known."""
+        """Return the control message with the known signed records in its peer exchange."""
         prunes = [
             replace(
                 prune,
@@ -199,8 +199,8 @@ class Sender:
         for link in links.values():
             link.flush()
 
-    def left(self, link: PeerLink, entries: list[OutgoingRpc]) -> None:
-        """Count entries that were written to the stream."""
+    def count_sent(self, link: PeerLink, entries: list[OutgoingRpc]) -> None:
+        """Count and trace entries that were written to the stream."""
         statistics = self._statistics
         durations = self._observers.durations
         now_s = monotonic() if durations is not None else 0.0
@@ -215,7 +215,7 @@ class Sender:
                 durations.queued.note(now_s - entry.made_s)
 
     def lost(self, link: PeerLink, entry: OutgoingRpc) -> None:
-        """Count an entry that was dropped from a peer's queue, and send its control again."""
+        """Count and trace an entry that was dropped from a peer's queue, and report its control to be sent again."""
         statistics = self._statistics
         if entry.priority is Priority.GOSSIP:
             statistics.gossip_dropped += 1
@@ -224,6 +224,6 @@ class Sender:
         else:
             statistics.control_dropped += 1
             assert entry.again is not None
-            asyncio.get_running_loop().call_soon(self._say_again, link, entry.again)
+            asyncio.get_running_loop().call_soon(self._send_failed, link, entry.again)
         if self._observers.trace is not None:
             self._observers.trace.dropped(link.peer, entry.traced, Reason.QUEUE_FULL)

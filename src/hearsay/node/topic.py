@@ -1,4 +1,4 @@
-"""Topics as the application sees them: their waiting messages, and the peers that a message would reach."""
+"""Topics for the application: their waiting messages, and whether a message would reach a peer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OBJECT_BYTES = 512
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A message for the application. `author` is None if it is unsigned, `received_from` if the node published it."""
+    """A message for the application. `author` is None without one, `received_from` if this node published it."""
 
     data: bytes
     topic: str
@@ -50,7 +50,7 @@ class Published:
 
 
 class JoinedTopics:
-    """The topics that a node has joined, with their messages that wait for the application.
+    """The joined topics of a node, with the messages that wait for the application.
 
     When there is no room, the topic with the most bytes loses its oldest message.
     """
@@ -73,14 +73,14 @@ class JoinedTopics:
         return topic
 
     def remove(self, name: str) -> Topic | None:
-        """Remove a topic. Its waiting messages can still be read, and no longer count."""
+        """Remove a topic. Its waiting messages can still be read, but no longer count."""
         topic = self._topics.pop(name, None)
         if topic is not None:
             self._room.release(topic.unread_bytes)
         return topic
 
     def deliver(self, action: Deliver) -> int:
-        """Keep a message for the application. Returns the number of messages that were dropped for it."""
+        """Keep a message for the application. Returns the number of dropped messages."""
         message, sender = action.message, action.received_from
         topic = self._topics.get(str(message.topic))
         if topic is None:
@@ -93,7 +93,7 @@ class JoinedTopics:
         return lost
 
     def take(self, topic: Topic) -> Received:
-        """Return the oldest message of a topic, and remove it."""
+        """Remove and return the oldest message of a topic."""
         message = topic.unread.popleft()
         if self._topics.get(topic.name) is topic:
             weight = _weight(message)
@@ -140,7 +140,7 @@ class Publisher(Protocol):
 
 
 class Topic:
-    """A joined topic. Iterate over it for messages; the oldest are dropped if these are not taken in time."""
+    """A joined topic. Iterate over it to get messages; if the application is too slow, the oldest are dropped."""
 
     def __init__(self, node: Publisher, name: str, joined: JoinedTopics) -> None:
         self.name = name
@@ -149,7 +149,7 @@ class Topic:
         self.unread: deque[Received] = deque()
         self.unread_bytes = 0
         self.changed = asyncio.Event()
-        """Set when there is a message, or no more will come."""
+        """Set when a message arrives or the topic ends."""
         self._ended: Exception | None = None
 
     async def publish(self, data: bytes, *, wait_for_peers: bool = False) -> Published:
@@ -159,11 +159,11 @@ class Topic:
         await self._node.leave(self.name)
 
     def follow(self, outcome: Outcome) -> None:
-        """Send peers what the application of this topic's partial messages has added."""
+        """Perform the outcome of parts that the application has added to a partial message."""
         self._node.follow(self.name, outcome)
 
     def end(self, reason: Exception) -> None:
-        """Raise `reason` after the waiting messages are taken."""
+        """End the topic: `next` raises `reason` when no message waits."""
         self._ended = reason
         self.changed.set()
 
@@ -184,17 +184,17 @@ class Topic:
 
 
 class Reach:
-    """The reach of messages. At most `most` messages of a topic wait; then the oldest is dropped and counted."""
+    """Messages that wait to reach a peer, at most `most` of a topic; then the oldest is dropped and counted."""
 
     def __init__(self, driver: Callable[[], Driver], most: int) -> None:
         self._driver = driver
         self._most = most
         self._messages: dict[str, deque[Message]] = {}
         self._changed = asyncio.Event()
-        """Set, and replaced, when a peer may have become reachable."""
+        """Set, and replaced by a new event, when a peer may have become reachable."""
 
     def reaches(self, topic: str) -> bool:
-        """Return whether a message would reach a peer now."""
+        """Return True if a message would reach a peer now."""
         return self._driver().router.strategy.reaches(topic)
 
     def waiting(self, topic: str) -> int:
@@ -209,7 +209,7 @@ class Reach:
             self._driver().statistics.gave_up_waiting += 1
 
     async def wait_for_peer(self, topic: str, within_s: float | None) -> bool:
-        """Wait until a message of a topic would reach a peer; False if none came in time."""
+        """Wait until a message of a topic would reach a peer. Returns False after `within_s` seconds."""
         try:
             async with asyncio.timeout(within_s):
                 while not self.reaches(topic):
@@ -225,7 +225,7 @@ class Reach:
         self._messages.pop(topic, None)
 
     def changed(self) -> None:
-        """Publish the messages that now reach a peer, and wake all callers that wait for one."""
+        """Publish the waiting messages that now reach a peer, and wake all waiting callers."""
         for topic in [topic for topic in self._messages if self.reaches(topic)]:
             for message in self._messages.pop(topic):
                 self._driver().feed(Publish(message))

@@ -1,11 +1,11 @@
-"""Events at a node as rows of the trace: numbers for names, and a row for each event that a router reports.
+"""Trace rows of a node: numbers for names, and a row for each event that the router reports.
 
-Times are Unix microseconds. Peers and topics are numbered as they appear; a message's number depends on its id alone,
-so that the traces of several nodes fit together. The times of flight of RPCs are not known here, nor are hops.
+Times are Unix microseconds. Peers and topics are numbered in the order of appearance. A message's number depends on
+its id alone, so that the traces of several nodes can be joined. A node does not know transit times and hops.
 
-Names that the router has not accepted yet have numbers in rows, but no entry: a message is named when it is
-sent, published or delivered, its author then too, a topic when this node or a peer subscribes to it. Names are
-bounded; further ones are NONE in the rows.
+The dictionaries contain only accepted names. A message and its author get an entry when the message is sent,
+published or delivered, a topic when this node or a peer subscribes to it. Names are bounded; further names are NONE
+in the rows.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ from hearsay.trace.language.formed_rows import formed_row
 from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, TraceEvent, number_of_id
 
 MAX_PEERS = 65_536
-"""Maximum names of peers. Peers known only as authors or from PRUNEs may take half of them."""
+"""Maximum names of peers. Authors and peers of peer exchange may take half of them."""
 MAX_OTHER_TOPICS = 1_000
-"""Maximum topics at which another topic is named that is not the node's own."""
+"""Maximum named topics; beyond it, only topics of this node get a name."""
 
 
 MessageFacts: TypeAlias = tuple[int, int, int, Micros, bytes]
 """Topic, author, bytes of data, time of acceptance, and id."""
 
 _PartRow: TypeAlias = Callable[[Micros, int, int, Part, int], Codes]
-"""Makes the row of a part that is sent or dropped."""
+"""A function that makes the row of a sent or dropped part."""
 
 TracedPart: TypeAlias = tuple[PartKind, int, int, MessageFacts | None, int, int, int]
-"""A part of an RPC to be sent: kind, topic, message with its facts, bytes, count, via."""
+"""A part of an RPC to send: kind, topic, message, facts about the message, bytes, count, via."""
 
 
 def message_number(message_id: Identifier) -> int:
@@ -92,7 +92,7 @@ class _Numbers:
         return self._numbers.get(name, NONE)
 
     def of(self, name: Identifier, most: int | None = None) -> int:
-        """Return the number of a name; `NONE` for a new name if there are `most` numbers."""
+        """Return the number of a name. A new name gets `NONE` if there are `most` numbers already."""
         number = self._numbers.get(name)
         if number is None:
             number = len(self.texts)
@@ -108,7 +108,7 @@ def _shown_peer(peer: Identifier) -> str:
 
 
 class TraceRows:
-    """Makes the rows, and passes each on."""
+    """Makes trace rows, and passes each to the watcher. `LiveTrace` also keeps them."""
 
     def __init__(
         self,
@@ -118,17 +118,17 @@ class TraceRows:
         peers: Sequence[str] = (),
         topics: Sequence[str] = (),
     ) -> None:
-        """Create the rows. `peers` and `topics` are already numbered in this order. A watcher gets every row."""
+        """Create the object. `peers` and `topics` have numbers already, in this order. A watcher gets every row."""
         self._clock = clock
         self._watcher = watcher
         self._peers = _Numbers(peers, from_text, _shown_peer)
         self._topics = _Numbers(topics, str, str)
         self._messages: dict[int, MessageFacts] = {}
-        """Facts about the messages whose rows are kept."""
+        """Facts about the messages of kept rows, by number."""
         self._own = self._peers.of(node)
 
     def parts(self, rpc: Rpc, vias: Sequence[Via]) -> tuple[TracedPart, ...]:
-        """Return what the rows of an RPC need. The caller keeps this, not the messages, until the RPC is sent."""
+        """Return the facts for the rows of an RPC. The caller keeps them, not the messages, until the RPC is sent."""
         found: list[TracedPart] = []
         for place, (kind, topic, size, count) in _with_framing(rpc):
             message, via, facts = NONE, NONE, None
@@ -216,7 +216,7 @@ class TraceRows:
         self._row(formed_row(event, self._clock(), self._own, self._peer(peer), self._topics.of(topic)))
 
     def _parts(self, row: _PartRow, peer: Identifier, parts: Iterable[TracedPart], last: int) -> None:
-        """Write a row for each part; `last` is the column that only one of the two kinds of rows has."""
+        """Write a row for each part. `last` is the last argument of `row`: the reason of a drop, otherwise NONE."""
         own, remote, now = self._own, self._peer(peer), self._clock
         for kind, topic, message, facts, size, count, via in parts:
             if facts is not None and self._has_room:
@@ -224,7 +224,7 @@ class TraceRows:
             self._row(row(now(), own, remote, (kind, topic, message, NONE, size, count, via), last))
 
     def _named(self, message: Message) -> int:
-        """Return a message's number. The message is named in the next folder if there is room for the row."""
+        """Return a message's number. If rows are kept, add the message to the next dictionary."""
         if not self._has_room:
             return message_number(message.id)
         number, facts = self._facts(message)
@@ -232,7 +232,7 @@ class TraceRows:
         return number
 
     def _facts(self, message: Message) -> tuple[int, MessageFacts]:
-        """Return a message's number, and its facts for the dictionary."""
+        """Return a message's number and its facts for the dictionary."""
         number = message_number(message.id)
         known = self._messages.get(number)
         if known is None:
@@ -247,12 +247,12 @@ class TraceRows:
 
     @property
     def _has_room(self) -> bool:
-        """Return whether rows are kept, so that their messages must be remembered."""
+        """Return True if rows are kept, so that their messages need entries."""
         return False
 
 
 def _with_framing(rpc: Rpc) -> Iterator[tuple[int | None, PartSize]]:
-    """Yield the parts of an RPC with their messages' places; the first part includes the bytes of the framing."""
+    """Yield the parts of an RPC, each with the index of its message or None. The first includes the framing bytes."""
     parts = part_sizes(rpc)
     framing = framed_size(rpc, parts) - sum([size for _, _, size, _ in parts]) if parts else 0
     first_message = len(rpc.subscriptions)

@@ -1,4 +1,4 @@
-"""Sequence numbers of authors, which detect replays. The highest numbers survive restarts."""
+"""Sequence numbers of authors, to detect replays. A file keeps the highest numbers over restarts."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from hearsay.libp2p.names.peer_id import PeerId, check_peer_id
 from hearsay.trace.folder.durable import write_durably
 
 WINDOW = 1024
-"""Maximum distance of a message from a later one of its author; then it counts as a replay."""
+"""A number at least this far below the highest number of its author counts as a replay."""
 NUMBER_BYTES = 8
 
 _ALL_TAKEN = (1 << WINDOW) - 1
 
 
 class SequenceNumbers:
-    """Keeps numbers of at most `authors` authors; `highest` has the numbers of an earlier run."""
+    """The numbers that at most `authors` authors have used; `highest` has the numbers of an earlier run."""
 
     def __init__(self, authors: int, highest: Iterable[tuple[PeerId, int]] = ()) -> None:
         self._limit = authors
         self._authors: OrderedDict[PeerId, _Author] = OrderedDict()
         self.changes = 0
-        """Number of sequence numbers that were taken."""
+        """Number of calls of `take` that returned True."""
         for author, number in highest:
             self._keep(author, _Author(number, _ALL_TAKEN))
 
@@ -44,7 +44,7 @@ class SequenceNumbers:
         return behind < 0 or (behind < WINDOW and not known.taken >> behind & 1)
 
     def take(self, author: PeerId, number: bytes) -> bool:
-        """Take the number of a message. Returns False if it was taken before, or is too old to tell."""
+        """Mark the number of a message as used. Returns False if it was used before or is too low."""
         if not self.is_new(author, number):
             return False
         value = int.from_bytes(number, "big")
@@ -59,7 +59,7 @@ class SequenceNumbers:
         return True
 
     def highest(self) -> list[tuple[PeerId, int]]:
-        """Return the highest number of each author; the author that was silent longest comes first."""
+        """Return the highest number of each author, the least recent author first."""
         return [(author, known.highest) for author, known in self._authors.items()]
 
     def _keep(self, author: PeerId, known: _Author) -> None:
@@ -70,7 +70,7 @@ class SequenceNumbers:
 
 @dataclass(slots=True)
 class _Author:
-    """The numbers of one author; bit i of `taken` stands for the number i below the highest."""
+    """The used numbers of one author; bit i of `taken` stands for the number `highest` - i."""
 
     highest: int
     taken: int
@@ -78,18 +78,18 @@ class _Author:
 
 HEAD = b"hearsay sequence numbers 1\n"
 WRITE_S = 5.0
-"""Time between two writes of a file with changes; a node that is killed loses numbers of this time."""
+"""Seconds between two writes of the file; a killed node loses the numbers since the last write."""
 MAX_AUTHOR_BYTES = 255
 
 _log = getLogger(__name__)
 
 
 class SequenceFileError(Exception):
-    """The file exists and cannot be used."""
+    """The file exists but cannot be used."""
 
 
 class SequenceFile:
-    """The file of sequence numbers. Raises `SequenceFileError` or `OSError`. Call `start`, and `close` at the end."""
+    """The file of sequence numbers. May raise `SequenceFileError` or `OSError`. Call `start`, later `close`."""
 
     def __init__(self, path: Path, authors: int) -> None:
         self.path = path
@@ -125,7 +125,7 @@ class SequenceFile:
         try:
             await asyncio.to_thread(write_durably, self.path, encoded)
         except OSError as error:
-            _log.error("%s: sequence numbers could not be written: %s", self.path, error)
+            _log.error("%s: cannot write sequence numbers: %s", self.path, error)
         else:
             self._written = changes
 
@@ -142,10 +142,10 @@ def encode(highest: list[tuple[PeerId, int]]) -> bytes:
 
 
 def decode(encoded: bytes) -> list[tuple[PeerId, int]]:
-    """Return the numbers that `encode` has written. Raises `SequenceFileError` for other bytes."""
+    """Return the numbers in bytes of `encode`. Raises `SequenceFileError` for other bytes."""
     body, checksum = encoded[:-32], encoded[-32:]
     if not body.startswith(HEAD) or sha256(body).digest() != checksum:
-        raise SequenceFileError("damaged, or no file of sequence numbers")
+        raise SequenceFileError("the file is damaged or is not a file of sequence numbers")
     highest: list[tuple[PeerId, int]] = []
     offset = len(HEAD)
     while offset < len(body):
@@ -154,7 +154,7 @@ def decode(encoded: bytes) -> list[tuple[PeerId, int]]:
         try:
             author = check_peer_id(body[start:stop])
         except EncodingError:
-            raise SequenceFileError("damaged: a peer id is none") from None
+            raise SequenceFileError("the file is damaged: malformed peer id") from None
         highest.append((author, int.from_bytes(body[stop:offset], "big")))
     return highest
 
@@ -167,7 +167,7 @@ def _read(path: Path) -> list[tuple[PeerId, int]]:
     except FileNotFoundError:
         return []
     except SequenceFileError as error:
-        raise SequenceFileError(f"{path}: {error}; without it, replays of what it knew are taken") from None
+        raise SequenceFileError(f"{path}: {error}; if you remove it, earlier messages can be replayed") from None
 
 
 def _locked(path: Path) -> int:
@@ -178,6 +178,6 @@ def _locked(path: Path) -> int:
     except OSError as error:
         os.close(descriptor)
         if error.errno in (errno.EAGAIN, errno.EACCES):
-            raise SequenceFileError(f"{path}: another node has it") from None
+            raise SequenceFileError(f"{path}: another node uses this file") from None
         raise
     return descriptor

@@ -1,17 +1,17 @@
-"""The application's verdict on messages: validators, plain, async or on threads, each with a deadline.
+"""The application's verdicts on messages. Validators are plain functions, coroutines, or functions on threads.
 
 Rules:
 
-* A topic's validators are asked one after the other; the first that does not accept decides. One that fails or takes
-  too long has ignored the message: that is our fault, not the sender's.
-* Plain functions answer at once, on the event loop. A slower one waits for one of a few slots, which peers share
-  fairly (`verification.py`); the deadline counts from then on. With a copy from another peer, a message waits in that
-  peer's turn, too, so that no peer delays a message by being the first to send it.
-* Messages that the node publishes are checked, too, but wait for no slot.
-* A signed message whose sequence number was used up by an accepted one is ignored, if replays are refused.
-* Messages that wait have bounds per peer and over all, in messages and in bytes. `has_room` is asked before the
-  router marks a message as seen (`hearsay.node.receive`): beyond the bounds a message stays with its peer and is
-  not lost.
+* A topic's validators are asked one after the other. The first that does not accept decides. If a validator fails or
+  exceeds its deadline, the message is ignored and its sender is not blamed.
+* Plain functions answer at once, on the event loop. A coroutine or a function on a thread waits for one of a few
+  slots, which peers share fairly (`verification.py`); its deadline starts with the slot. When another peer sends a
+  copy, the message also waits in that peer's turn. So no peer can delay a message by being the first to send it.
+* Messages that the node publishes are validated, too, but wait for no slot.
+* If replays are refused, a signed message is ignored if an accepted message of its author had the same number.
+* Waiting messages have bounds per peer and in total, in messages and in bytes. `has_room` is checked before the
+  router marks a message as seen (`hearsay.node.receive`). A message without room stays in the input of its peer and
+  is not lost.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _log = getLogger(__name__)
 
 
 class Validation:
-    """Asks validators. `decided` is called with each verdict that was not known at once, and the message's senders.
+    """Asks validators. `decided` is called with each late verdict: the message, its senders, the verdict.
 
-    Waiting messages, at most `max_pending`, are reserved in `share` and in the `budget_of` their peer.
+    At most `max_pending` messages wait. Their bytes are reserved in `share` and in the budget of their first sender.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Validation:
         self._thread_slots: FairSlots[_Check] = FairSlots(limits.validation_threads, self._start)
         self._pool: ThreadPoolExecutor | None = None
         self._checks: dict[Identifier, _Check] = {}
-        """Messages without a verdict, by id."""
+        """Messages that wait for a verdict, by id."""
         self._accounts: dict[PeerId, _Account] = {}
         self._tasks = Tasks()
 
@@ -90,30 +90,30 @@ class Validation:
 
     @property
     def in_use(self) -> bool:
-        """Return whether messages may have to wait."""
+        """Return True if there are validators, so that messages may have to wait."""
         return bool(self._validators)
 
     @property
     def looks(self) -> bool:
-        """Return whether messages or sequence numbers are checked at all; if not, all messages are accepted."""
+        """Return True if messages or sequence numbers are checked; otherwise all messages are accepted."""
         return bool(self._validators) or self.numbers is not None
 
     def pending(self, peer: PeerId) -> int:
-        """Return the number of a peer's messages without a verdict."""
+        """Return the number of a peer's messages that wait for a verdict."""
         account = self._accounts.get(peer)
         return 0 if account is None else account.count
 
     @property
     def full(self) -> bool:
-        """Return whether no peer has room."""
+        """Return True if there is no room for a message of any peer."""
         waiting = len(self._checks)
         return waiting > 0 and (waiting >= self._max_pending or self.share.free <= OBJECT_BYTES)
 
     def has_room(self, peer: PeerId, message: Message) -> bool:
-        """Return whether one more message of a peer may wait.
+        """Return True if one more message of a peer may wait.
 
-        In bytes a peer may have its fair share (`Budget.fair`). When nothing waits at all there is always room, so
-        that nothing waits for ever.
+        A peer may have its fair share of bytes (`Budget.fair`). If no message waits, there is always room, so that
+        no input is paused for ever.
         """
         if not self._checks or message.topic not in self._validators:
             return True
@@ -125,7 +125,7 @@ class Validation:
         return account.count < min(room, self._limits.pending_validations_per_peer) and cost <= account.budget.fair
 
     def ask(self, message: Message, sender: PeerId) -> Verdict | None:
-        """Return the verdict if it is known at once; otherwise None, and `decided` is called with it later."""
+        """Return the verdict if it is known at once; otherwise return None and call `decided` later."""
         if self.numbers is not None and self._is_replay(self.numbers.is_new, message):
             return Verdict.IGNORE
         declared = self._validators.get(message.topic)
@@ -145,7 +145,7 @@ class Validation:
         return self._final(message, verdict)
 
     async def check_own(self, message: Message) -> None:
-        """Raise `ValueError` unless all validators accept a message of this node, which waits for no slot."""
+        """Raise `ValueError` unless all validators accept a message of this node. The message waits for no slot."""
         for declared in tuple(self._validators.get(message.topic, ())):
             deadline_s = self._limits.validation_s
             async with asyncio.timeout(deadline_s):
@@ -156,7 +156,7 @@ class Validation:
                 raise ValueError(f"topic {message.topic}: a validator answers {verdict.name}, so nothing is sent")
 
     def copy_came(self, message_id: Identifier, peer: Identifier | None) -> None:
-        """Let a waiting message also wait in the turn of another peer, which has sent a copy."""
+        """Let a waiting message also wait in the turn of another peer that sent a copy."""
         check = self._checks.get(message_id) if self._checks else None
         if check is None or not isinstance(peer, bytes) or check.running or peer in check.peers:
             return
@@ -176,7 +176,7 @@ class Validation:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _next_step(self, check: _Check) -> Verdict | None:
-        """Ask the validators that answer at once. Returns None if the next one takes time."""
+        """Ask the next validators. Returns None when one of them does not answer at once."""
         for declared in check.steps:
             if declared.threads:
                 check.declared, check.answer = declared, None
@@ -216,7 +216,7 @@ class Validation:
             self._tasks.start(self._wait(check, check.answer, lambda: self._loop_slots.leave(peer)))
 
     def _on_thread(self, peer: PeerId, check: _Check) -> Awaitable[Answer]:
-        """Ask a validator on a thread. The slot is free when the thread is, which may be after the deadline."""
+        """Run a validator on a thread. The slot is freed when the validator returns, perhaps after the deadline."""
         loop = asyncio.get_running_loop()
         job = self._submit(check.declared, check.message)
 
@@ -262,13 +262,13 @@ class Validation:
         self._decided(message, check.peers, self._final(message, verdict))
 
     def _final(self, message: Message, verdict: Verdict) -> Verdict:
-        """Return the final verdict. Only an accepted message uses up its sequence number."""
+        """Return the final verdict. Only an accepted message uses its sequence number."""
         if verdict is Verdict.ACCEPT and self.numbers is not None and self._is_replay(self.numbers.take, message):
             return Verdict.IGNORE
         return verdict
 
     def _is_replay(self, first_time: Callable[[PeerId, bytes], bool], message: Message) -> bool:
-        """Return whether a signed message is a replay. Unsigned ones must not use up the numbers of an author."""
+        """Return True if a signed message is a replay. An unsigned message must not use numbers of an author."""
         author, number = message.source, message.seqno
         if message.signature is None or not isinstance(author, bytes) or number is None:
             return False
@@ -296,7 +296,7 @@ class _DeclaredValidator:
 
 @dataclass(slots=True)
 class _Account:
-    """The waiting messages of a peer, and their budget."""
+    """The number of waiting messages of a peer, and their budget."""
 
     budget: Budget
     count: int = 0
@@ -304,16 +304,16 @@ class _Account:
 
 @dataclass(slots=True, eq=False)
 class _Check:
-    """A message on its way through the validators of its topic."""
+    """The validation of a message by the validators of its topic."""
 
     message: Message
     peers: list[PeerId]
-    """The senders, the first one first; the message waits in the turn of each."""
+    """The senders in the order of their copies; the message waits in the turn of each."""
     steps: Iterator[_DeclaredValidator]
     declared: _DeclaredValidator = field(init=False)
-    """The validator that the message waits for."""
+    """The validator for which the message waits."""
     answer: Awaitable[Answer] | None = None
-    """The answer of the validator; None for one that a thread will ask."""
+    """The awaitable answer; None if the validator runs on a thread."""
     running: bool = False
     reserved: int = 0
 
@@ -328,7 +328,7 @@ async def _of_thread(job: Future[Answer | Awaitable[Answer]]) -> Answer:
 
 
 def weight_of(message: Message) -> int:
-    """Return the memory of a message in bytes: of its parts, and of the encoded whole."""
+    """Return the memory of a message in bytes: its fields and its encoded form."""
     return OBJECT_BYTES + 2 * len(message.data if message.encoded is None else message.encoded)
 
 

@@ -1,14 +1,14 @@
-"""Verification of signatures in threads, with slots that peers share fairly.
+"""Verification of signatures on threads, and slots that peers share fairly.
 
-Cheap signatures are checked at once: to ask a thread would take as long.
+Cheap signatures are checked on the event loop, because passing them to a thread would take as long.
 
-A peer has one batch at a time; messages that arrive meanwhile are in its next one. So batches wait in one line, and
-each round gives every peer about `BATCH_US` of a thread. The libraries release the interpreter lock during a check. A
-message that another peer sent first is not checked twice: its batch waits while the same bytes are being checked, and
-a message that has been seen by then needs no check. A forged copy has other bytes, so it delays no true one.
+A peer has one batch at a time; messages that arrive meanwhile are in its next batch. Batches wait in one queue, so
+each round gives every peer about `BATCH_US` of a thread. The libraries release the interpreter lock during a check.
+Copies of a message are not checked twice: a batch waits while the same bytes are checked for another peer, and a
+message that has been seen by then needs no check. A forged copy has other bytes and cannot delay the authentic one.
 
-A peer may have as many slots as stay free in addition to its own: a single peer gets half of them, and n peers that
-take all they can leave as many free as each has. So the next peer finds a slot at once. Free slots are given in turn.
+A peer may hold as many slots as stay free: a single peer gets half of them, and n peers that take all they can leave
+as many free as each of them holds. So the next peer gets a slot at once. Waiting peers get free slots in turn.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.wire.signing import Fault, check_us, signature_fault
 
 EXPENSIVE_US = 250
-"""Microseconds: signatures that take longer to check are checked on threads."""
+"""Microseconds; signatures whose check takes longer are checked on threads."""
 BATCH_US = 2000
-"""Microseconds of checks in one batch of a peer, which has at least one check."""
+"""Maximum microseconds of checks in a batch, which has at least one check."""
 
 Verdicts: TypeAlias = dict[int, "Fault | None"]
-"""Verdicts by the identity (`id`) of the message; None for a good signature."""
+"""Verdicts by the identity (`id`) of the message; None for a valid signature."""
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Messages of one peer whose signatures are to be checked."""
+    """Messages of one peer whose signatures need a check."""
 
     messages: list[Message]
     decided: Callable[[Verdicts], None]
-    """Called with the verdicts. A message that needs no check any more has no verdict."""
+    """Called with the verdicts. A message that no longer needs a check has no verdict."""
 
 
 class Line:
@@ -52,7 +52,7 @@ class Line:
         self._checked: dict[bytes, None] = {}
 
     def next(self) -> Batch | None:
-        """Return the next batch that can begin, reduced to the messages that still need a check."""
+        """Remove and return the next batch that can start, reduced to the messages that still need a check."""
         if not self._free:
             return None
         for place, batch in enumerate(self.waiting):
@@ -75,13 +75,13 @@ class Line:
             self._checked.pop(message.encoded, None)
 
     def leave(self, batch: Batch) -> None:
-        """Remove the batch of a peer that is gone, if it waits."""
+        """Remove the batch of a peer that is gone, if the batch waits."""
         if batch in self.waiting:
             self.waiting.remove(batch)
 
 
 class Verification:
-    """Checks on threads. `needed` says whether a message still needs a check: not after another copy was accepted."""
+    """Checks on threads. `needed` returns False for a message that needs no check because it has been seen."""
 
     def __init__(self, threads: int, needed: Callable[[Message], bool]) -> None:
         self._threads = threads
@@ -100,7 +100,7 @@ class Verification:
         self._line.leave(batch)
 
     async def close(self) -> None:
-        """Wait for the running checks, and end the threads."""
+        """Wait for the running checks, then end the threads."""
         self._closed = True
         self._line.waiting.clear()
         if self._running:
@@ -125,7 +125,7 @@ class Verification:
 
 
 def is_expensive(messages: list[Message]) -> bool:
-    """Return whether one of the signatures is expensive to check."""
+    """Return True if one of the signatures is expensive to check."""
     return any(check_us(message) > EXPENSIVE_US for message in messages)
 
 
@@ -137,7 +137,7 @@ Work = TypeVar("Work", bound=Hashable)
 
 
 class FairSlots(Generic[Work]):
-    """Slots that peers share. `start` is called with work that gets a slot, which the peer has until `leave`."""
+    """Slots that peers share fairly. `start` is called with work that gets a slot, to be freed by `leave`."""
 
     def __init__(self, count: int, start: Callable[[PeerId, Work], None]) -> None:
         self._free = count
@@ -145,10 +145,10 @@ class FairSlots(Generic[Work]):
         self._running: dict[PeerId, int] = {}
         self._waiting: dict[PeerId, OrderedDict[Work, None]] = {}
         self._turns: deque[PeerId] = deque()
-        """The waiting peers, the next one first."""
+        """The waiting peers in the order of their turns."""
 
     def enter(self, peer: PeerId, work: Work) -> None:
-        """Wait for a slot, after other work of the peer."""
+        """Queue work for a slot, after other work of the peer."""
         if peer not in self._waiting:
             self._waiting[peer] = OrderedDict()
             self._turns.append(peer)
@@ -156,7 +156,7 @@ class FairSlots(Generic[Work]):
         self._fill()
 
     def withdraw(self, peer: PeerId, work: Work) -> None:
-        """Remove work that waits."""
+        """Remove waiting work."""
         waiting = self._waiting.get(peer)
         if waiting is not None and work in waiting:
             del waiting[work]
@@ -173,7 +173,7 @@ class FairSlots(Generic[Work]):
         self._fill()
 
     def clear(self) -> None:
-        """Remove all work that waits."""
+        """Remove all waiting work."""
         self._waiting.clear()
         self._turns.clear()
 

@@ -1,10 +1,10 @@
 """The addresses of peers: the newest signed record of each peer, and unsigned claims.
 
 Places are limited, and each source has a share, so that no source displaces the others. A source is the address
-group of the peer that sends it, a rendezvous point, or a kind of search. The first source that names a peer answers
-for its place, unless the peer itself sends its addresses.
+group of the peer that sends an address, a rendezvous point, or a kind of search. A peer takes a place of the first
+source that names it, or of its own address group once it sends its addresses itself.
 
-Signed records travel with the names of peers in the control parts of episub, in a field that the router never sees.
+A control message of episub that names peers also carries their signed records, in a field that the router never sees.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from hearsay.libp2p.services.rendezvous import read_envelope
 
 RECORD_FIELD = EXPERIMENTAL_FIELDS + 4096
 MAX_RECORDS = 64
-"""Maximum records that are read from one RPC; each costs the check of a signature."""
+"""Maximum records that are read from one RPC, because each needs a check of a signature."""
 
 
 def with_records(control: Control, record_of: Callable[[bytes], bytes | None]) -> Control:
-    """Return the control message with records of the peers that it names."""
+    """Return the control message with the known records of the peers that its parts of episub name."""
     named = sorted({peer for part in control.episub for peer in _named(part) if isinstance(peer, bytes)})
     records = [record_of(peer) for peer in named[:MAX_RECORDS]]
     added = tuple(Extension(RECORD_FIELD, record) for record in records if record is not None)
@@ -36,7 +36,7 @@ def with_records(control: Control, record_of: Callable[[bytes], bytes | None]) -
 
 
 def take_records(rpc: Rpc) -> tuple[Rpc, list[bytes]]:
-    """Return the RPC without its records, and the records, up to the maximum."""
+    """Return the RPC without its records, and at most `MAX_RECORDS` of these records."""
     control = rpc.control
     if control is None or not any(extension.field == RECORD_FIELD for extension in control.extensions):
         return rpc, []
@@ -76,7 +76,7 @@ class _Known:
 
 
 _UNKNOWN = _Known("")
-"""Stands for a peer without a place. Never changed."""
+"""The entry of a peer without a place. It never changes."""
 
 
 class AddressBook:
@@ -94,9 +94,9 @@ class AddressBook:
     def learn(
         self, envelope: bytes, source: str, *, teller: PeerId | None = None, named: PeerId | None = None
     ) -> tuple[PeerId, bool] | None:
-        """Keep signed addresses if they are the newest of their peer.
+        """Keep a signed record if it is the newest of its peer.
 
-        Return the peer, and True if they are newer than the known ones; None if they are invalid, or not of `named`.
+        Return the peer, and True if the record is newer than the known one; None if it is invalid or not of `named`.
         """
         try:
             sealed = read_envelope(envelope)
@@ -115,27 +115,27 @@ class AddressBook:
         return record.peer, True
 
     def claim(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> None:
-        """Keep addresses that another peer or a search claims. Signed addresses are kept, too."""
+        """Keep unsigned addresses of a peer that a search found, in addition to signed ones."""
         usable = self._usable(peer, addresses)
         if usable:
             self._place(peer, source, False).claimed = usable
 
     def addresses(self, peer: PeerId) -> tuple[Multiaddr, ...]:
-        """Return the addresses to dial: signed and claimed ones in turn."""
+        """Return the addresses to dial: signed and claimed addresses in turn."""
         known = self._known.get(peer, _UNKNOWN)
         by_turns = chain.from_iterable(zip_longest(known.signed, known.claimed))
         return tuple(dict.fromkeys(address for address in by_turns if address is not None))[: self._limits.addresses]
 
     def record(self, peer: PeerId) -> bytes | None:
-        """Return a peer's signed record; None if it is unknown."""
+        """Return a peer's signed record; None without one."""
         return self._known.get(peer, _UNKNOWN).envelope
 
     def source(self, peer: PeerId) -> str:
-        """Return the source that answers for the place of a peer."""
+        """Return the source whose place a peer takes."""
         return self._known.get(peer, _UNKNOWN).source
 
     def _usable(self, peer: PeerId, addresses: tuple[Multiaddr, ...]) -> tuple[Multiaddr, ...]:
-        """Return the addresses that can be dialled and may lead to this peer."""
+        """Return the addresses that can be dialled and do not name another peer."""
         named = (address for address in addresses if address.peer in (None, peer) and self._can_dial(address))
         return tuple(dict.fromkeys(address.with_peer(peer) for address in named))[: self._limits.addresses]
 
@@ -168,18 +168,18 @@ class AddressBook:
 class AddressState(StrEnum):
     CONNECTED = "connected"
     LOST = "lost"
-    """The connection has ended; it is tried again."""
+    """The connection has ended; the address is tried again."""
     FAILED = "failed"
     """The dial failed, or reached another peer than expected; the address is tried again."""
     KEPT_OUT = "kept_out"
-    """The peer at this address is banned; the address is tried again when the ban expires."""
+    """The peer at the address is banned; the address is tried again when the ban expires."""
     OWN = "own"
     """The address leads back to this node; it is not tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddressNews:
-    """The state of an address. `reason` says why it is not connected, or what is unusual about the connection."""
+    """The state of an address. `reason` explains why it is not connected, or has a remark about the connection."""
 
     address: str
     state: AddressState
@@ -187,17 +187,17 @@ class AddressNews:
     peer: PeerId | None = None
     protocol: str = ""
     retry_s: float | None = None
-    """Seconds until the next try; they double each time, up to a minute."""
+    """Seconds until the next attempt; after failures they double, up to about a minute."""
 
     def __str__(self) -> str:
-        again = "" if self.retry_s is None else f"; next try in {self.retry_s:.1f} s, then ever later, up to a minute"
+        again = "" if self.retry_s is None else f"; next attempt in {self.retry_s:.1f} s, then up to a minute apart"
         match self.state:
             case AddressState.CONNECTED:
                 peer = "" if self.peer is None else to_text(self.peer)
                 suffix = "" if peer in self.address else f"/p2p/{peer}"
                 return f"connected to {self.address}{suffix}: {', '.join(filter(None, (self.protocol, self.reason)))}"
             case AddressState.OWN:
-                return f"{self.address}: {self.reason}; it is not tried again"
+                return f"{self.address}: {self.reason}; no further attempts"
             case AddressState.KEPT_OUT:
                 return f"{self.address}: {self.reason}"
             case AddressState.LOST | AddressState.FAILED:
@@ -205,7 +205,7 @@ class AddressNews:
 
 
 class AddressBoard:
-    """The latest news of every address. Repeated news are reported once."""
+    """The latest state of every address. A repeated state is reported once."""
 
     def __init__(self) -> None:
         self.callbacks: list[Callable[[AddressNews], None]] = []

@@ -18,7 +18,7 @@ FIRST_RETRY_S, LAST_RETRY_S = 1.0, 60.0
 
 
 class Retries:
-    """Waits of 1, 2, 4 … 60 seconds, each up to half longer by chance, so that many peers do not return at once."""
+    """Waits of 1, 2, 4 … 60 seconds, each up to 50 % longer at random, so that many nodes do not redial at once."""
 
     def __init__(self, first_s: float = FIRST_RETRY_S) -> None:
         self._first_s = self._next_s = first_s
@@ -34,7 +34,7 @@ class Retries:
 
 
 AGAIN = "again"
-"""The source of second attempts."""
+"""The source of second attempts to dial a peer."""
 _NAMES = "names"
 
 
@@ -44,11 +44,11 @@ class DialLimits:
     of_source: int = 16
     of_address: int = 8
     of_names: int = 2
-    """Maximum dials at a time that begin with a name lookup."""
+    """Maximum simultaneous dials that begin with a DNS lookup."""
     address_rate: Rate = Rate(64, 8.0)
-    """Dials of one address."""
+    """Rate of dials of one address."""
     rate: Rate = Rate(256, 32.0)
-    """Dials of all addresses."""
+    """Rate of dials of all addresses."""
     second_tries: int = 8
     waiting: int = 1024
     waiting_of_source: int = 256
@@ -81,18 +81,18 @@ class DialQueue:
         self._now_s = now_s
         self._limits = limits or DialLimits()
         self._waiting: dict[str, dict[PeerId, tuple[float, PlannedDial]]] = {}
-        """Planned dials by source, with their earliest times. The source whose turn is next is first."""
+        """Planned dials by source, with their earliest times. The first source has the next turn."""
         self._source_of: dict[PeerId, str] = {}
         self._at_work: dict[PeerId, tuple[Multiaddr, ...]] = {}
-        """Peers that are being dialled, with all their given addresses."""
+        """Peers that are being dialled, with all their addresses."""
         self._of_source: Counter[str] = Counter()
         self._of_address: Counter[str] = Counter()
         self._failures: dict[PeerId, tuple[int, float]] = {}
-        """Number of successive failures of a peer, and the time until which it is not dialled."""
+        """The number of successive failures of a peer, and the time until which it is not dialled."""
         self._address_rates: Rates[str] = Rates(now_s, self._limits.address_rate)
         self._rates: Rates[None] = Rates(now_s, self._limits.rate)
         self._early_s: float | None = None
-        """Time from the last `next` until a rate allows another dial, if a dial waits for that."""
+        """Seconds from the last `next` until a rate allows another dial; None if no dial waits for a rate."""
 
     def __len__(self) -> int:
         return len(self._source_of)
@@ -101,7 +101,7 @@ class DialQueue:
         return peer in self._source_of or peer in self._at_work
 
     def add(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> PeerId | None:
-        """Queue a peer for dialling. Returns a peer that is not dialled (this one or one removed for it), or None."""
+        """Queue a peer. Returns the peer that is not dialled, this one or one that was removed for it, or None."""
         _, until_s = self._failures.get(peer, (0, 0.0))
         if until_s > self._now_s():
             return peer
@@ -114,7 +114,7 @@ class DialQueue:
             self._remove(peer)
 
     def next(self) -> PlannedDial | None:
-        """Return the next dial; None if there is none at the moment."""
+        """Return the next dial; None if no dial is allowed now."""
         self._early_s = None
         if len(self._at_work) >= self._limits.at_once:
             return None
@@ -142,7 +142,7 @@ class DialQueue:
         return None
 
     def ended(self, planned: PlannedDial, reached: bool) -> None:
-        """Note that a dial is over."""
+        """Record the end of a dial. After the first failure, queue a second attempt."""
         addresses = self._at_work.pop(planned.peer)
         self._of_source -= Counter((planned.source,))
         self._of_address -= Counter(planned.groups)
@@ -160,7 +160,7 @@ class DialQueue:
 
     @property
     def due_in_s(self) -> float | None:
-        """Return the time until another peer may be dialled; None if only the end of a dial can allow one."""
+        """Return the seconds until another peer may be dialled; None if only the end of a dial can allow one."""
         now_s = self._now_s()
         later = [due_s - now_s for due_s, _ in self._waiting.get(AGAIN, {}).values() if due_s > now_s]
         if self._early_s is not None:
@@ -168,7 +168,7 @@ class DialQueue:
         return min(later, default=None)
 
     def _free_in_s(self, group: str) -> float:
-        """Return the time until an address may be dialled; infinite while all its places are taken."""
+        """Return the seconds until an address group may be dialled; infinite while its maximum of dials runs."""
         most = self._limits.of_names if group == _NAMES else self._limits.of_address
         return self._address_rates.early_s(group) if self._of_address[group] < most else inf
 
@@ -211,6 +211,6 @@ def _planned(peer: PeerId, source: str, addresses: tuple[Multiaddr, ...], patien
 
 
 def _group(address: Multiaddr) -> str:
-    """Return the group in which an address is counted: its host, whatever the port."""
+    """Return the group in which an address counts: the address group of its host, or one group for all DNS names."""
     kind, host = address.parts[0]
     return _NAMES if kind.startswith("dns") else address_group(host)

@@ -1,11 +1,11 @@
-"""Discovery of peers: bootstrap addresses, and addresses that others send.
+"""Discovery of peers: bootstrap addresses, and addresses from other peers and searches.
 
-A bootstrap address that fails is dialled again with back-off (`hearsay.node.meeting.dial_queue`), and so is one whose
-peer leaves at once. The outcome of each dial is reported (`hearsay.node.meeting.address_book`).
+A bootstrap address is dialled again with back-off (`hearsay.node.meeting.dial_queue`) if the dial fails or the
+connection soon ends. The outcome of each dial is reported (`hearsay.node.meeting.address_book`).
 
-Addresses that others send are kept in a book (`hearsay.node.meeting.address_book`) and dialled in fair turns
-(`hearsay.node.meeting.dial_queue`). Signed addresses of peer exchange wait until the router asks; peers of searches
-are dialled without a request. A peer that answers must prove that it is the expected one.
+Addresses from others are kept in an address book (`hearsay.node.meeting.address_book`) and dialled in fair turns
+(`hearsay.node.meeting.dial_queue`). Peers of peer exchange are dialled when the router requests it, peers that a
+search finds at once. A dialled peer must prove that it has the expected identity.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from hearsay.node.meeting.address_book import AddressBook, AddressNews, AddressS
 from hearsay.node.meeting.dial_queue import FIRST_RETRY_S, DialLimits, DialQueue, PlannedDial, Retries
 
 LASTING_S = 10.0
-"""Duration of a connection that resets the back-off."""
-NO_PUBSUB = "it speaks no pubsub that this node does"
+"""Minimum seconds of a connection that resets the back-off."""
+NO_PUBSUB = "the peer speaks no pubsub protocol of this node"
 _log = getLogger(__name__)
 
 
@@ -41,7 +41,7 @@ class DiscoveryLimits:
     book: BookLimits = field(default_factory=BookLimits)
     dials: DialLimits = field(default_factory=DialLimits)
     records: Rate = Rate(1024, 64.0)
-    """Rate at which signed records of one source are checked."""
+    """Rate at which signed records of one source are read."""
 
 
 class Discovery:
@@ -55,8 +55,8 @@ class Discovery:
         limits: DiscoveryLimits | None = None,
         kept_out: Callable[[PeerId | None, str], KeptOut | None] = lambda peer, address: None,
     ) -> None:
-        """Create the discovery. `tell` gets news of bootstrap addresses; `protocol_of` returns a peer's protocol or
-        ""; `kept_out` returns the ban of a peer or an address."""
+        """Create the discovery. `tell` gets each state of bootstrap addresses; `protocol_of` returns the pubsub
+        protocol of a peer or ""; `kept_out` returns the ban of a peer or an address."""
         self._host = host
         self._tell = tell
         self._protocol_of = protocol_of
@@ -70,40 +70,40 @@ class Discovery:
         self._queue = DialQueue(monotonic, self._limits.dials)
         self._records: Rates[str] = Rates(monotonic, self._limits.records)
         self._wanted: dict[PeerId, asyncio.Future[None]] = {}
-        """Set when the dial of a queued peer has ended or was dropped."""
+        """Futures by queued peer, set when its dial has ended or was dropped."""
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
         host.on_peer_down.append(self._lost)
 
     def keep(self, address: Multiaddr) -> None:
-        """Stay connected to the peer at an address."""
+        """Keep a connection to the peer at an address."""
         self._tasks.start(self._keep(address))
 
     def learn(self, envelope: bytes, teller: PeerId, named: PeerId | None = None) -> None:
-        """Keep a signed record that a connected peer sends, if it is valid, new, and of `named`."""
+        """Keep a signed record that a connected peer sent, if it is valid, new, and of `named` (if given)."""
         source = self._host.address_of(teller)
         if not self._records.wait_s(source):
-            self._learnt(self.book.learn(envelope, source, teller=teller, named=named))
+            self._forgive_if_newer(self.book.learn(envelope, source, teller=teller, named=named))
 
     def identified(self, peer: PeerId, identity: Identity) -> None:
-        """Keep the addresses that a peer sends about itself, to find it again later."""
+        """Keep the signed record that a peer sends about itself, so that the node can dial it later."""
         if identity.signed_record:
             self.learn(identity.signed_record, peer)
 
     def found(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> None:
-        """Queue a peer whose addresses a search has found."""
+        """Queue a peer that a search has found, with its addresses."""
         if peer != self._host.peer:
             self.book.claim(peer, addresses, source)
-            self._seek(peer, source)
+            self._enqueue(peer, source)
 
     def found_record(self, record: bytes, source: str) -> None:
-        """Queue the peer of a registration: a signed record, or the older unsigned form."""
+        """Queue the peer of a registration, which is a signed record or has the older unsigned form."""
         if self._records.wait_s(source):
             return
         learnt = self.book.learn(record, source)
         if learnt is not None:
-            self._learnt(learnt)
-            self._seek(learnt[0], source)
+            self._forgive_if_newer(learnt)
+            self._enqueue(learnt[0], source)
             return
         try:
             self.found(*open_unsigned(record), source)
@@ -116,13 +116,13 @@ class Discovery:
         return tuple(peer for peer in self.book.peers if peer != self._host.peer)
 
     def hang_up(self, peer: PeerId) -> None:
-        """Disconnect a peer that is no longer needed, except bootstrap peers, which would connect again."""
+        """Disconnect a peer that is no longer needed. Keep bootstrap peers, which would be dialled again."""
         if peer not in self._kept:
             self._host.disconnect(peer)
 
     async def reach(self, peer: PeerId) -> bool:
-        """Dial a peer with known addresses when its turn comes. Returns whether it is connected then."""
-        if self._seek(peer, self.book.source(peer)):
+        """Dial a peer with known addresses in its turn. Returns True if it is connected afterwards."""
+        if self._enqueue(peer, self.book.source(peer)):
             wanted = self._wanted.setdefault(peer, asyncio.get_running_loop().create_future())
             await asyncio.shield(wanted)
         return peer in self._host.connections
@@ -133,18 +133,18 @@ class Discovery:
             self._timer.cancel()
         await self._tasks.close()
 
-    def _learnt(self, learnt: tuple[PeerId, bool] | None) -> None:
+    def _forgive_if_newer(self, learnt: tuple[PeerId, bool] | None) -> None:
         if learnt is not None and learnt[1]:
             self._queue.forgive(learnt[0])
 
-    def _seek(self, peer: PeerId, source: str) -> bool:
-        """Queue a peer. Returns False if it is connected, or will not be dialled soon."""
+    def _enqueue(self, peer: PeerId, source: str) -> bool:
+        """Queue a peer. Returns False if it is connected or will not be dialled soon."""
         addresses = self.book.addresses(peer)
         if not addresses or peer == self._host.peer or peer in self._host.connections:
             return False
         left_out = self._queue.add(peer, addresses, source)
         if left_out is not None:
-            self._tried(left_out)
+            self._finish_dial(left_out)
         self._dial_soon(0.0)
         return left_out != peer
 
@@ -163,29 +163,29 @@ class Discovery:
             self._dial_soon(due_in_s)
 
     async def _dial(self, planned: PlannedDial) -> None:
-        """Try a peer's addresses one after the other. Time that one does not need is left to the next ones."""
+        """Dial a peer's addresses one after the other. The remaining addresses share the remaining time."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + planned.patience_s
         try:
             for place, address in enumerate(planned.addresses):
                 if planned.peer in self._host.connections:
                     return
-                if self._kept_out_at(address, None) is not None:
+                if self._ban_at(address, None) is not None:
                     continue
                 try:
                     async with asyncio.timeout((end_s - loop.time()) / (len(planned.addresses) - place)):
                         await self._host.dial(address)
                         return
                 except TimeoutError:
-                    _log.info("%s: no answer in the time that it had", address)
+                    _log.info("%s: the dial timed out", address)
                 except DialError as error:
                     _log.info("%s", error)
         finally:
             self._queue.ended(planned, planned.peer in self._host.connections)
-            self._tried(planned.peer)
+            self._finish_dial(planned.peer)
             self._dial_soon(0.0)
 
-    def _tried(self, peer: PeerId) -> None:
+    def _finish_dial(self, peer: PeerId) -> None:
         wanted = self._wanted.pop(peer, None)
         if wanted is not None and not wanted.done():
             wanted.set_result(None)
@@ -195,8 +195,8 @@ class Discovery:
         loop = asyncio.get_running_loop()
         before: PeerId | None = None
         while True:
-            if (known := self._kept_out_at(address, before)) is not None:
-                reason = f"kept out for {known.how_long}: {known.why}"
+            if (known := self._ban_at(address, before)) is not None:
+                reason = f"banned for {known.how_long}: {known.why}"
                 news = AddressNews(str(address), AddressState.KEPT_OUT, reason, known.peer, retry_s=known.for_s)
                 self._tell(news)
                 await asyncio.sleep(known.for_s)
@@ -214,12 +214,12 @@ class Discovery:
             since = loop.time()
             self._kept.add(peer)
             gone = self._changed.setdefault(peer, asyncio.Event())
-            await self._tell_connected(address, peer, before)
+            await self._report_connected(address, peer, before)
             before = peer
             while peer in self._host.connections:
                 gone.clear()
                 await gone.wait()
-            if self._kept_out_at(address, peer) is not None:
+            if self._ban_at(address, peer) is not None:
                 continue
             wait_s = self._first_retry_s * random()
             if loop.time() - since < LASTING_S:
@@ -229,11 +229,11 @@ class Discovery:
             self._tell(AddressNews(str(address), AddressState.LOST, "the connection ended", peer, retry_s=wait_s))
             await asyncio.sleep(wait_s)
 
-    def _kept_out_at(self, address: Multiaddr, found: PeerId | None) -> KeptOut | None:
-        """Return the ban of an address, of its peer, or of the peer that was found there."""
+    def _ban_at(self, address: Multiaddr, found: PeerId | None) -> KeptOut | None:
+        """Return the ban of an address, of the peer that it names, or of the peer `found` there before."""
         return self._kept_out(address.peer or found, address_group(address.parts[0][1]))
 
-    async def _tell_connected(self, address: Multiaddr, peer: PeerId, before: PeerId | None) -> None:
+    async def _report_connected(self, address: Multiaddr, peer: PeerId, before: PeerId | None) -> None:
         protocol = "" if self._protocol_of is None else await self._protocol_of(peer)
         if peer not in self._host.connections:
             return

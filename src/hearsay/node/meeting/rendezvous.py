@@ -1,8 +1,8 @@
-"""Peers of a topic, found at rendezvous points and on the local network.
+"""Searches for peers of a topic, at rendezvous points and on the local network.
 
-On the local network (mDNS) every node announces a service of type `_p2p._udp.local` under a random name; its TXT
-record has a line `dnsaddr=<multiaddr with /p2p/…>` for each address. A node that sees the service asks for the record
-and dials.
+On the local network (mDNS), every node announces a service of type `_p2p._udp.local` under a random name. Its TXT
+record has a line `dnsaddr=<multiaddr with /p2p/…>` for each address. A node that sees the service queries the record
+and dials the peer.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from hearsay.py_libp2p.provider_search import ProviderSearch
 SERVICE = "_p2p._udp.local."
 QUERY_MS = 3000
 MAX_QUERIES = 32
-"""Maximum names that are queried at a time; others wait for their next announcement."""
+"""Maximum names that are queried at a time. Other names are ignored until their next announcement."""
 MAX_ADDRESSES = 16
 SOURCE = "local network"
 _PREFIX = b"dnsaddr="
 
 
 class LocalNetwork:
-    """The local network. `found` is called with each peer and its addresses; interfaces are given by address."""
+    """Discovery by mDNS. `found` is called with each peer and its addresses; interfaces are IP addresses."""
 
     def __init__(
         self, found: Callable[[PeerId, tuple[Multiaddr, ...], str], None], interfaces: Sequence[str] = ()
@@ -104,13 +104,13 @@ class LocalNetwork:
 
 
 def to_text_record(addresses: Sequence[Multiaddr]) -> bytes:
-    """Return the data of a DNS TXT record: each line after its length."""
+    """Return the data of a DNS TXT record: each line with its length before it."""
     lines = [_PREFIX + str(address).encode() for address in addresses]
     return b"".join(bytes((len(line),)) + line for line in lines if len(line) < 256)
 
 
 def from_text_record(record: bytes) -> dict[PeerId, tuple[Multiaddr, ...]]:
-    """Return the addresses in a TXT record by peer. Invalid lines are skipped."""
+    """Return the addresses in a TXT record by peer. Skip invalid lines."""
     found: dict[PeerId, tuple[Multiaddr, ...]] = {}
     start = count = 0
     while start < len(record) and count < MAX_ADDRESSES:
@@ -133,7 +133,7 @@ INTERVAL_S = 30.0
 REGISTER_AGAIN_S = 3600.0
 ROUNDS = 10
 MAX_PARTS = 8
-"""Maximum answers in a round to the question for one topic."""
+"""Maximum DISCOVER requests for one topic in a round."""
 _log = getLogger(__name__)
 
 
@@ -149,7 +149,7 @@ class RendezvousSearch:
         tell: Callable[[AddressNews], None],
         interval_s: float = INTERVAL_S,
     ) -> None:
-        """Create the search. `found` is called with each registration and the point that has it."""
+        """Create the search. `found` is called with each registration and the address of its point."""
         self._host = host
         self._topics = topics
         self._record = record
@@ -179,7 +179,7 @@ class RendezvousSearch:
             joined.clear()
             try:
                 if point is None or point not in self._host.connections:
-                    registered.clear()  # a point that was restarted has forgotten
+                    registered.clear()  # the point may have lost the registrations
                     cookies.clear()
                     point = await self._host.dial(address)
                 if rounds % ROUNDS == 0:
@@ -196,7 +196,7 @@ class RendezvousSearch:
                 await asyncio.sleep(wait_s)
                 continue
             retries.succeeded()
-            self._tell(AddressNews(str(address), AddressState.CONNECTED, "it is asked for peers", point))
+            self._tell(AddressNews(str(address), AddressState.CONNECTED, "the node asks it for peers", point))
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._interval_s * (1 + random() / 2)):
                     await joined.wait()
@@ -230,7 +230,7 @@ class RendezvousSearch:
 
 
 class Searches:
-    """All searches of a node. They pass peers to `discovery`."""
+    """All searches of a node. They pass the peers that they find to `discovery`."""
 
     def __init__(self, host: NodeHost, config: NodeConfig, discovery: Discovery) -> None:
         self._host = host
@@ -245,7 +245,7 @@ class Searches:
         record: Callable[[], bytes],
         tell: Callable[[AddressNews], None],
     ) -> None:
-        """Search for peers of `topics`; points get `record`, and `tell` news of the points."""
+        """Search for peers of `topics`. Points get the node's `record`; `tell` gets each state of a point."""
         if self._config.rendezvous:
             points = [Multiaddr.parse(address) for address in self._config.rendezvous]
             found = self._discovery.found_record

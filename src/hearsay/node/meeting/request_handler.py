@@ -1,8 +1,9 @@
-"""Requests of a router that take time: dial a peer, measure a round trip, find contacts for a topic.
+"""Requests of a router that are answered later: dial a peer, measure a round trip, find contacts for a topic.
 
-Every request is answered by an event, sooner or later, unless the peer is gone: a dial that fails, or that leads to a
-peer without our protocols, by `DialFailed`; a ping by the time it took, at most `PING_SECONDS`; a search by random
-peers of those connected and those whose addresses are known.
+* A dial that fails, or reaches a peer without a common pubsub protocol, is answered by `DialFailed`. For a dial that
+  succeeds, the router gets `PeerConnected`.
+* A ping is answered by the round trip time, at most `PING_SECONDS`, unless the peer is gone.
+* A search for contacts is answered by random peers, connected or with known addresses.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from hearsay.libp2p.services.ping import PingService
 from hearsay.node.meeting.discovery import Discovery
 
 STREAM_SECONDS = 5.0
-"""Seconds that a connected peer has to open a pubsub stream."""
+"""Seconds after a dial in which the pubsub stream must be open."""
 PING_SECONDS = 10.0
 
 
@@ -35,7 +36,7 @@ class RequestHandler:
         speakers: Callable[[], tuple[PeerId, ...]],
         feed: Callable[[Event], None],
     ) -> None:
-        """`speakers` returns the connected peers that the router knows; `feed` passes it an event."""
+        """Create the handler. `speakers` returns the peers that the router knows; `feed` passes it an event."""
         self._discovery = discovery
         self._ping_service = ping_service
         self._speakers = speakers
@@ -50,7 +51,7 @@ class RequestHandler:
         match action:
             case Dial():
                 assert isinstance(action.peer, bytes)
-                if action.peer not in self._dialing:  # else the answer is on its way
+                if action.peer not in self._dialing:  # otherwise the answer follows
                     self._dialing.add(action.peer)
                     self._tasks.start(self._dial(action.peer))
             case Ping():
@@ -62,7 +63,7 @@ class RequestHandler:
                 assert_never(action)
 
     async def close(self) -> None:
-        """Answer no more requests."""
+        """Cancel all requests and ignore further ones."""
         self._closed = True
         await self._tasks.close()
 
@@ -81,7 +82,7 @@ class RequestHandler:
             async with asyncio.timeout(PING_SECONDS):
                 seconds = await self._ping_service.round_trip_s(peer)
         except (StreamClosed, ProtocolError, TimeoutError):
-            pass  # as far away as can be
+            pass  # counts as the maximum
         if peer in self._speakers():
             self._feed(RoundTripMeasured(peer, int(seconds * 1_000_000)))
 

@@ -1,8 +1,8 @@
-"""The metrics of a node, and the source of each figure. docs/guide/operating.md has them as a table.
+"""The metrics of a node, and the source of each figure. docs/guide/operating.md has a table of them.
 
-Where other programs have a name for the same figure, it is used: those of rust-libp2p and Ethereum's clients,
-js-libp2p's, then those of the draft for libp2p's specifications (libp2p/specs#695). Names of metrics that
-only this node has begin with `hearsay_`.
+A metric has the name that another program uses for the same figure. The order of preference is: rust-libp2p and
+Ethereum's clients, js-libp2p, the draft of libp2p's specifications (libp2p/specs#695). Names of metrics that only
+this node has begin with `hearsay_`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COUNTER, _GAUGE = Kind.COUNTER, Kind.GAUGE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """The objects that figures are read from."""
+    """The objects from which the figures are read."""
 
     driver: Driver
     traffic: Traffic
@@ -44,14 +44,14 @@ class Observed:
 
 
 def families(observed: Observed) -> Iterator[Family]:
-    yield Family("hearsay_build", Kind.INFO, "What runs here").add(1, (("version", __version__), *observed.about))
+    yield Family("hearsay_build", Kind.INFO, "Version and router").add(1, (("version", __version__), *observed.about))
     yield from _topics(observed.driver, observed.traffic)
     yield from _parts(observed.traffic)
     yield from _counters(observed.driver)
     yield from _peers(observed.driver)
     yield from observed.connections.families()
     yield from observed.durations.families()
-    yield observed.loop_delay.late.family("hearsay_event_loop_delay_seconds", "How late timers are")
+    yield observed.loop_delay.late.family("hearsay_event_loop_delay_seconds", "Delay of a timer of the event loop")
     yield from process_families()
 
 
@@ -73,7 +73,7 @@ def _topics(driver: Driver, traffic: Traffic) -> Iterator[Family]:
         for label, counts in _all_topics(traffic):
             family.add(count(counts), label)
         yield family
-    rejected = Family("gossipsub_message_rejected", _COUNTER, "Messages that were not used, by reason")
+    rejected = Family("gossipsub_message_rejected", _COUNTER, "Messages rejected or ignored, by reason")
     for label, counts in _all_topics(traffic):
         for reason, number in sorted(counts.rejected.items()):
             rejected.add(number, (*label, ("reason", reason.name.lower())))
@@ -82,19 +82,19 @@ def _topics(driver: Driver, traffic: Traffic) -> Iterator[Family]:
 
 _OF_TOPICS: Sequence[tuple[str, str, Callable[[TopicTraffic], int]]] = (
     ("gossipsub_topic_msg_recv_counts_unfiltered", "Messages received, duplicates included", lambda of: of.received),
-    ("gossipsub_topic_msg_recv_bytes_unfiltered", "Their bytes", lambda of: of.received_bytes),
-    ("gossipsub_topic_msg_sent_counts", "Copies of messages that left for peers", lambda of: of.sent),
-    ("gossipsub_topic_msg_sent_bytes", "Their bytes", lambda of: of.sent_bytes),
+    ("gossipsub_topic_msg_recv_bytes_unfiltered", "Bytes of messages received", lambda of: of.received_bytes),
+    ("gossipsub_topic_msg_sent_counts", "Copies of messages sent to peers", lambda of: of.sent),
+    ("gossipsub_topic_msg_sent_bytes", "Bytes of copies of messages sent", lambda of: of.sent_bytes),
     ("gossipsub_topic_msg_published", "Messages published by this node", lambda of: of.published),
-    ("gossipsub_message_delivered", "Messages handed to the application", lambda of: of.delivered),
-    ("gossipsub_message_duplicate", "Messages received that were here before", lambda of: of.duplicates),
+    ("gossipsub_message_delivered", "Messages delivered to the application", lambda of: of.delivered),
+    ("gossipsub_message_duplicate", "Duplicates of messages received", lambda of: of.duplicates),
     ("gossipsub_peer_graft", "GRAFTs sent", lambda of: of.grafts_sent),
     ("gossipsub_peer_prune", "PRUNEs sent", lambda of: of.prunes_sent),
 )
 
 
 def _all_topics(traffic: Traffic) -> Iterator[tuple[Labels, TopicTraffic]]:
-    """Yield the counts of all topics; those of topics without their own have no label."""
+    """Yield the counts of each topic with its label, and without a label those of all other topics."""
     yield (), traffic.others
     for topic, counts in traffic.topics.items():
         yield _topic(topic), counts
@@ -127,21 +127,21 @@ def _counters(driver: Driver) -> Iterator[Family]:
     plain = (
         ("gossipsub_rpc_recv_count", "RPCs received", of.rpcs_received),
         ("gossipsub_rpc_recv_bytes", "Bytes of RPCs received", of.bytes_received),
-        ("gossipsub_rpc_sent_count", "RPCs that left for peers", of.rpcs_sent),
-        ("gossipsub_rpc_sent_bytes", "Bytes of RPCs that left for peers", of.bytes_sent),
-        ("gossipsub_rpc_data_err_count", "Frames received that were no RPC", of.malformed_rpcs),
+        ("gossipsub_rpc_sent_count", "RPCs sent", of.rpcs_sent),
+        ("gossipsub_rpc_sent_bytes", "Bytes of RPCs sent", of.bytes_sent),
+        ("gossipsub_rpc_data_err_count", "Malformed RPCs received", of.malformed_rpcs),
         (
             "hearsay_messages_withdrawn",
-            "Copies that did not leave as their peer sent IDONTWANT",
+            "Copies not sent because the peer sent IDONTWANT",
             of.messages_withdrawn,
         ),
         ("hearsay_validations_timed_out", "Messages whose validators took too long", of.validations_timed_out),
-        ("hearsay_rpcs_abandoned", "RPCs not handled to the end because their peer had gone", of.abandoned_rpcs),
-        ("hearsay_replays", "Messages with a sequence number that was used before", of.replays),
+        ("hearsay_rpcs_abandoned", "RPCs handled only in part because the peer was gone", of.abandoned_rpcs),
+        ("hearsay_replays", "Messages whose sequence number was used before", of.replays),
         ("hearsay_messages_missed", "Messages that the application did not take in time", of.missed),
-        ("hearsay_publishes_given_up", "Own messages that waited for a peer in vain", of.gave_up_waiting),
-        ("hearsay_peers_slowed", "Times that reading from a peer paused for what it had done", of.slowed),
-        ("hearsay_peers_kept_out", "Peers and addresses that were kept out from then on", of.put_out),
+        ("hearsay_publishes_given_up", "Own messages dropped while they waited for a peer", of.gave_up_waiting),
+        ("hearsay_peers_slowed", "Pauses in reading from a peer because of offences", of.slowed),
+        ("hearsay_peers_kept_out", "Bans of peers and addresses", of.put_out),
     )
     for name, text, value in plain:
         yield Family(name, _COUNTER, text).add(value)
@@ -149,14 +149,14 @@ def _counters(driver: Driver) -> Iterator[Family]:
     ignored = [(reason.name.lower(), count) for reason, count in sorted(of.dropped_because.items())]
     offences = sorted((offence.name.lower(), count) for offence, count in of.offences.items())
     for name, text, label, values in (
-        ("hearsay_queue_dropped", "What found no room in a peer's queue, by kind", "kind", dropped),
+        ("hearsay_queue_dropped", "Messages and RPCs without room in a peer's queue, by kind", "kind", dropped),
         (
             "hearsay_rpc_parts_dropped",
-            "Parts of received RPCs that were not acted on, by reason",
+            "Parts of received RPCs that were ignored, by reason",
             "reason",
             ignored,
         ),
-        ("hearsay_offences", "What no honest peer does, by kind", "kind", offences),
+        ("hearsay_offences", "Offences of peers, by kind", "kind", offences),
     ):
         yield Family(name, _COUNTER, text).add_each(label, values)
 
@@ -164,17 +164,17 @@ def _counters(driver: Driver) -> Iterator[Family]:
 def _peers(driver: Driver) -> Iterator[Family]:
     router = driver.router
     spoken = Counter(peer.protocol for peer in router.connected.values())
-    protocols = Family("gossipsub_peers_per_protocol", _GAUGE, "Connected peers, by the protocol spoken with them")
+    protocols = Family("gossipsub_peers_per_protocol", _GAUGE, "Connected peers, by pubsub protocol")
     yield protocols.add_each("protocol", [(protocol, spoken[protocol]) for protocol in driver.protocols])
     queued = sum(link.queue.bytes for link in driver.links.of.values())
-    yield Family("hearsay_outgoing_queue_bytes", _GAUGE, "What waits to leave for peers").add(queued)
+    yield Family("hearsay_outgoing_queue_bytes", _GAUGE, "Bytes that wait to be sent to peers").add(queued)
     if router.strategy.keeps_scores:
         yield from _scores(sorted(parts.score for _, parts in router.strategy.scores()), router.parameters)
 
 
 def _scores(scores: Sequence[float], parameters: object) -> Iterator[Family]:
-    """Yield the figures of scores as gauges, since values of a summary must not be negative in OpenMetrics."""
-    score = Family("gossipsub_peer_score", _GAUGE, "Scores of connected peers: the least, quantiles, the greatest")
+    """Yield the figures of scores as gauges, because OpenMetrics forbids negative quantiles in a summary."""
+    score = Family("gossipsub_peer_score", _GAUGE, "Scores of connected peers: minimum, quantiles, maximum")
     places = [(f"{quantile:g}", round(quantile * (len(scores) - 1))) for quantile in QUANTILES if scores]
     yield score.add_each("quantile", [(quantile, scores[place]) for quantile, place in places])
     thresholds = getattr(getattr(parameters, "score", None), "thresholds", None)

@@ -2,10 +2,11 @@
 
 Traffic is counted by topic and by kind of part:
 
-* A topic has counts of its own from when the node first joins it, and keeps them when it leaves, so that they only go
-  up. There are at most `TOPICS` of them; all other topics are counted together, so that peers cannot add counts.
-* Nothing is counted by peer.
-* Parts that are sent count when they have left for the peer, not when they are queued.
+* A topic has counts of its own from the time when the node first joins it. They remain when the node leaves it, so
+  that counters never fall. At most `TOPICS` topics have counts of their own; all others are counted together, so that
+  peers cannot create counts.
+* There are no counts by peer.
+* A sent part counts when it is written to the stream, not when it is queued.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from hearsay.node.metrics.openmetrics import Family, Kind
 
 TOPICS = 256
 WITH_IDS = (PartKind.IHAVE, PartKind.IWANT, PartKind.IDONTWANT)
-"""Parts that name messages. Their ids are counted, too."""
+"""Kinds of parts with message ids, which are counted, too."""
 
 
 @dataclass(slots=True)
 class TopicTraffic:
-    """Counts of messages of a topic, or of several; bytes are those in the RPC."""
+    """Counts of one topic or of several; bytes are sizes in RPCs."""
 
     received: int = 0
     received_bytes: int = 0
@@ -60,14 +61,14 @@ class Traffic:
     def __init__(self) -> None:
         self.topics: dict[TopicId, TopicTraffic] = {}
         self.others = TopicTraffic()
-        """Counts of all topics that have none of their own."""
+        """Counts of all topics without counts of their own."""
         self.parts_received: Counter[PartKind] = Counter()
         self.parts_sent: Counter[PartKind] = Counter()
         self.ids_received: Counter[PartKind] = Counter()
         self.ids_sent: Counter[PartKind] = Counter()
 
     def of(self, topic: TopicId | None) -> TopicTraffic:
-        """Return the counts that include a topic."""
+        """Return the counts in which a topic is counted."""
         return self.others if topic is None else self.topics.get(topic, self.others)
 
     def received(self, rpc: Rpc) -> None:
@@ -119,15 +120,13 @@ class ConnectionCounts:
         host.on_peer_down.append(self._down)
 
     def families(self) -> Iterator[Family]:
-        connected = Family("libp2p_peers", Kind.GAUGE, "Connected peers, whatever they speak")
+        connected = Family("libp2p_peers", Kind.GAUGE, "Connected peers, of any protocol")
         yield connected.add(len(self._host.connections))
-        opened = Family(
-            "libp2p_swarm_connections_opened", Kind.COUNTER, "Peers that became connected, by who dialled"
-        )
+        opened = Family("libp2p_swarm_connections_opened", Kind.COUNTER, "Peers connected, by direction of the dial")
         yield opened.add_each("dir", (("outbound", self._dialled), ("inbound", self._accepted)))
-        closed = Family("libp2p_swarm_connections_closed", Kind.COUNTER, "Peers that were connected and are gone")
+        closed = Family("libp2p_swarm_connections_closed", Kind.COUNTER, "Peers disconnected")
         yield closed.add(self._closed)
-        failed = Family("libp2p_swarm_dial_errors", Kind.COUNTER, "Dials that reached no peer, or another peer")
+        failed = Family("libp2p_swarm_dial_errors", Kind.COUNTER, "Dials that did not reach the expected peer")
         yield failed.add(self._host.failed_dials)
 
     def _up(self, peer: PeerId) -> None:
@@ -145,7 +144,7 @@ BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 class Histogram:
-    """The number of durations in each bucket, upper bound included, and their sum."""
+    """The number of durations in each bucket, including its upper bound, and their sum in seconds."""
 
     __slots__ = ("bounds", "counts", "total_s")
 
@@ -170,7 +169,7 @@ class Durations:
         self.queued = Histogram()
         self.asking = Histogram()
         self._validated_from: dict[Identifier, float] = {}
-        """Times since which messages wait for validators. The bound on waiting messages bounds this, too."""
+        """The times since which messages wait for validators, as many as the bound on waiting messages."""
         self._asked: dict[Identifier, float] = {}
 
     def validation_began(self, message: Identifier, since_s: float) -> None:
@@ -200,15 +199,19 @@ class Durations:
 
     def families(self) -> Iterator[Family]:
         for histogram, name, text in (
-            (self.heartbeat, "gossipsub_heartbeat_duration_seconds", "Work of the router at its timer: heartbeats"),
-            (self.rpc, "hearsay_rpc_handling_seconds", "Work of the router on an RPC, or on a portion of one"),
+            (
+                self.heartbeat,
+                "gossipsub_heartbeat_duration_seconds",
+                "Time of the router for a timer event (heartbeat)",
+            ),
+            (self.rpc, "hearsay_rpc_handling_seconds", "Time of the router for an RPC or a portion of one"),
             (
                 self.validation,
                 "gossipsub_async_validation_delay_from_first_seen",
-                "Seconds from a message's first copy to its verdict",
+                "Time from a message's first copy to its verdict",
             ),
-            (self.asking, "gossipsub_iwant_promise_delivery_seconds", "From an IWANT to the first copy asked for"),
-            (self.queued, "hearsay_outgoing_queue_wait_seconds", "From an RPC's making to its leaving for a peer"),
+            (self.asking, "gossipsub_iwant_promise_delivery_seconds", "Time from an IWANT to the first copy"),
+            (self.queued, "hearsay_outgoing_queue_wait_seconds", "Time from the creation of an RPC to its sending"),
         ):
             yield histogram.family(name, text)
 
@@ -218,7 +221,7 @@ DELAY_BOUNDS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
 
 
 class LoopDelay:
-    """Measures the delay of the event loop until `close`."""
+    """Measures delays of the event loop until `close` is called."""
 
     def __init__(self) -> None:
         self.late = Histogram(DELAY_BOUNDS_S)
@@ -231,9 +234,9 @@ class LoopDelay:
 
     def _arm(self) -> None:
         self._due_s = self._loop.time() + LOOK_S
-        self._timer = self._loop.call_at(self._due_s, self._look)
+        self._timer = self._loop.call_at(self._due_s, self._measure)
 
-    def _look(self) -> None:
+    def _measure(self) -> None:
         self.late.note(max(0.0, self._loop.time() - self._due_s))
         self._arm()
 
@@ -242,13 +245,11 @@ _PROC = Path("/proc")
 
 
 def process_families() -> Iterator[Family]:
-    used = Family(
-        "process_cpu_seconds", Kind.COUNTER, "CPU time of this process, its threads and the kernel for them"
-    )
+    used = Family("process_cpu_seconds", Kind.COUNTER, "User and system CPU time of this process")
     yield used.add(process_time())
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY:
-        yield Family("process_max_fds", Kind.GAUGE, "Files that this process may have open").add(soft)
+        yield Family("process_max_fds", Kind.GAUGE, "Maximum number of open files").add(soft)
     try:
         fields = (_PROC / "self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
         booted = next(
@@ -260,9 +261,9 @@ def process_families() -> Iterator[Family]:
     started_s = int(booted.split()[1]) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
     resident = int(fields[21]) * resource.getpagesize()
     for name, text, value in (
-        ("process_open_fds", "Files that this process has open", opened),
-        ("process_start_time_seconds", "When this process started, in Unix time", started_s),
-        ("process_virtual_memory_bytes", "Address space of this process", int(fields[20])),
-        ("process_resident_memory_bytes", "Memory of this process that is in RAM", resident),
+        ("process_open_fds", "Number of open files", opened),
+        ("process_start_time_seconds", "Start time of this process in Unix seconds", started_s),
+        ("process_virtual_memory_bytes", "Virtual memory size", int(fields[20])),
+        ("process_resident_memory_bytes", "Resident memory size", resident),
     ):
         yield Family(name, Kind.GAUGE, text).add(value)

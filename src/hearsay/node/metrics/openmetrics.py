@@ -1,7 +1,7 @@
-"""The text format OpenMetrics 1.0: families of samples with names, labels and numbers.
+"""The text format OpenMetrics 1.0: families of samples with names, labels and values.
 
-A counter's family is named without the `_total` that its samples have. The last word of a name may be a unit. Label
-values may be any text: a backslash, a quote and a line break are written as escapes, so no value can forge a line.
+The samples of a counter have the suffix `_total`; the name of its family does not. The last word of a name may be a
+unit. A label value may be any text: backslash, quote and line break are escaped, so that no value can forge a line.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Family:
         return self
 
     def add_histogram(self, bounds: Sequence[float], counts: Sequence[int], total: float) -> Family:
-        """Add a histogram. `counts` are of each bucket alone, and at the end of values above all `bounds`."""
+        """Add a histogram. `counts` has the number of values in each bucket, the last one above all `bounds`."""
         below = 0
         for bound, count in zip((*bounds, float("inf")), counts, strict=True):
             below += count
@@ -69,7 +69,7 @@ class Family:
 
 
 def exposition(families: Iterable[Family]) -> bytes:
-    """Return the text of all families that have samples."""
+    """Return the exposition of all families that have samples."""
     lines = [line for family in families if family.lines for line in family.text()]
     return "".join((*lines, "# EOF\n")).encode()
 

@@ -1,4 +1,4 @@
-"""The HTTP server of a node's metrics and of its health."""
+"""The HTTP server of a node's metrics, health and readiness."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ class Answer:
 
 
 def answering(answers: Mapping[str, Callable[[], Answer]], patience_s: float = PATIENCE_S) -> HttpServer:
-    """Return a server of these answers."""
+    """Return a server that answers GET and HEAD requests for these paths."""
 
     async def respond(request: Request, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if request.method not in ("GET", "HEAD"):
             raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD", "Allow: GET, HEAD")
         if request.path not in answers:
-            raise BadRequest(HTTPStatus.NOT_FOUND, "there is nothing here")
+            raise BadRequest(HTTPStatus.NOT_FOUND, "not found")
         answer = answers[request.path]()
         writer.write(response(request.method, answer.status, answer.content_type, answer.body))
 
     return HttpServer(respond, CONNECTIONS, patience_s=patience_s)
 
 
-def _yes(word: str) -> Answer:
+def _ok(word: str) -> Answer:
     return Answer(f"{word}\n".encode())
 
 
-def _no(why: str) -> Answer:
+def _unavailable(why: str) -> Answer:
     return Answer(f"{why.splitlines()[0]}\n".encode(), HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 FRESH_S = 0.25
-"""Minimum seconds between two readings of the node's figures, for any number of requests."""
+"""Minimum seconds between two computations of the metrics, for any number of requests."""
 
 
 class MetricsServer:
-    """Serves metrics. It counts from its creation, so create it before the host has connections."""
+    """Serves metrics. Counting starts with its creation, so create it before the host has connections."""
 
     def __init__(self, config: NodeConfig, host: NodeHost, driver: Driver, news: AddressBoard) -> None:
         kind, _ = config.router_parameters()
@@ -79,7 +79,7 @@ class MetricsServer:
         """The URL of the metrics."""
 
     async def listen(self, host: str, port: int) -> None:
-        """Listen at an address. Raises `OSError` if that is impossible."""
+        """Listen at an address. Raises `OSError` if this fails."""
         try:
             name, port = await self._server.listen(host, port)
         except OSError as error:
@@ -99,17 +99,17 @@ class MetricsServer:
 
     def _health(self) -> Answer:
         failure = self._driver.failure
-        return _yes("ok") if failure is None else _no(str(failure))
+        return _ok("ok") if failure is None else _unavailable(str(failure))
 
     def _ready(self) -> Answer:
-        """Answer whether the node listens and a bootstrap peer is connected. Its own address does not count."""
+        """Return 200 if the node listens and a bootstrap peer is connected; the node's own address does not count."""
         if self._driver.failure is not None:
             return self._health()
         if self._config.listen and not self._host.addresses:
-            return _no("it does not listen")
+            return _unavailable("the node does not listen")
         states = {news.address: news.state for news in self._news.latest}
         bootstrap = {str(Multiaddr.parse(address)) for address in self._config.bootstrap}
         named = [state for address in bootstrap if (state := states.get(address)) is not AddressState.OWN]
         if named and AddressState.CONNECTED not in named:
-            return _no(f"none of {len(named)} bootstrap peers is connected")
-        return _yes("ready")
+            return _unavailable(f"none of {len(named)} bootstrap peers is connected")
+        return _ok("ready")
