@@ -146,7 +146,7 @@ def test_what_a_tcp_host_asks_of_a_multiaddr():
         ("/ip4", "needs a value"),
         ("/ip4/1.2.3/tcp/1", "ip4"),
         ("/ip4/1.2.3.4/tcp/65536", "0…65535"),
-        ("/garlic64/x", "'garlic64' is not known"),
+        ("/garlic64/x", "'garlic64' is not supported"),
         ("/p2p/QmNo", "peer id"),
     ],
 )

@@ -244,7 +244,7 @@ async def test_wrong_peer_id(one, other):
 
 @run
 async def test_dialing_oneself_is_refused(one, other):
-    with pytest.raises(DialError, match="this host itself"):
+    with pytest.raises(DialError, match="the host's own address"):
         await one.dial(one.addresses[0])
     with pytest.raises(DialError, match="our own identity"):
         await one.dial(Multiaddr(one.addresses[0].parts[:-1]))

@@ -198,7 +198,7 @@ def test_both_libraries_take_signatures_of_64_bytes_only():
         (varint_field(1, 9) + bytes_field(2, bytes(32)), "key type 9 is unknown"),
         (varint_field(1, 1) + bytes_field(2, bytes(31)), "not a ED25519 key"),
         (varint_field(1, 3) + RSA_PUBLIC[2:], "another type"),
-        (bytes_field(2, ED25519_PUBLIC[4:]) + varint_field(1, 1), "one way"),
+        (bytes_field(2, ED25519_PUBLIC[4:]) + varint_field(1, 1), "not canonical"),
         (varint_field(1, 0) + bytes_field(2, bytes(3000)), "at most 2048"),
     ],
 )

@@ -222,8 +222,8 @@ def test_a_stream_reset_by_us_while_a_frame_comes_is_quiet():
     [
         (HEADER.pack(1, 0, 0, 0, 0), "version 1"),
         (frame(9, 0, 0, 0), "type 9"),
-        (data_frame(0, b"x", Flag.SYN), "not its to open"),
-        (data_frame(2, b"x", Flag.SYN), "not its to open"),
+        (data_frame(0, b"x", Flag.SYN), "belongs to the other side"),
+        (data_frame(2, b"x", Flag.SYN), "belongs to the other side"),
         (data_frame(1, b"x"), "never opened"),
         (data_frame(2, b"x"), "never opened"),
         (frame(FrameType.WINDOW_UPDATE, Flag.SYN, 1, 0) * 2, "opened twice"),

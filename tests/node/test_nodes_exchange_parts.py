@@ -111,6 +111,6 @@ async def test_joining_with_an_application_needs_a_router_that_asks_it_and_messa
             await without.join("news", partial=PartsExchange(FORM))
         await without.join("news")
     async with Node(config(signatures=SignaturePolicy.STRICT_SIGN)) as signing:
-        with pytest.raises(ValueError, match="its messages are signed"):
+        with pytest.raises(ValueError, match="the topic's messages are signed"):
             await signing.join("news", partial=PartsExchange(FORM))
         await signing.join("news", signatures=SignaturePolicy.STRICT_NO_SIGN, partial=PartsExchange(FORM))

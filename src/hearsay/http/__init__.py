@@ -1,1 +1,1 @@
-"""A subset of HTTP/1.1 for a node's pages: one request, one answer, and the connection ends."""
+"""A subset of HTTP/1.1: each connection has one request and one response."""

@@ -1,12 +1,13 @@
-"""A server that answers one request for each connection and then closes it (RFC 9112, section 9.6).
+"""A server that answers one request per connection and then closes the connection (RFC 9112, section 9.6).
 
 Rules:
 
-* HTTP-6: Addresses share the slots for connections (`hearsay.slots`), and one address has at most half of them. When
-  a newcomer finds no free slot, a connection that has sent nothing is closed first, then one without a whole request.
-* HTTP-7: A request must arrive within the patience, else 408. The client must take the answer within the same time,
-  else the connection is aborted.
-* HTTP-8: A `Host` names this server (HTTP-5). A request without `Host` is no browser's.
+* HTTP-6: Addresses share the slots for connections (`hearsay.slots`). One address has at most half of them. If a new
+  connection finds no free slot, a connection that has sent nothing is closed first, then one without a whole request.
+* HTTP-7: A request must arrive within `patience_s`, otherwise the answer is 408. The client must read the rest of the
+  response within the same time, otherwise the connection is aborted.
+* HTTP-8: A `Host` header must name this server (HTTP-5). A request without `Host` is accepted, because browsers
+  always send it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _AUTHORITY = re.compile(r"([^:]+|\[.*\])(?::\d+)?")
 
 
 class BadRequest(Exception):
-    """A request that is answered by a status, a line, and perhaps additional headers."""
+    """A request that is answered with an error status, a line of text, and perhaps additional headers."""
 
     def __init__(self, status: HTTPStatus, why: str, *headers: str) -> None:
         super().__init__(why)
@@ -46,16 +47,16 @@ class Request:
     path: str
     """The path without the query."""
     headers: Mapping[str, str]
-    """The headers by their lower-case names."""
+    """The headers by lower-case name."""
     body: bytes = b""
 
 
 def require_host(request: Request, names: Collection[str]) -> None:
-    """Refuse a request for another server (HTTP-5). `names` are this server's, besides addresses and `localhost`."""
+    """Refuse a request for another server (HTTP-5). IP addresses, `localhost` and `names` name this server."""
     parsed = _AUTHORITY.fullmatch(request.headers.get("host", ""))
     host = parsed[1] if parsed is not None else ""
     if host not in names and host != "localhost" and not _is_address(host):
-        raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, "this server has another name")
+        raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, "the Host header names another server")
 
 
 def _is_address(host: str) -> bool:
@@ -67,23 +68,23 @@ def _is_address(host: str) -> bool:
 
 
 class RequestReader:
-    """Reads the request of one connection."""
+    """A reader of the request of one connection."""
 
     def __init__(self, body_bytes: int | None = None) -> None:
-        """Create the reader. A body has at most `body_bytes`; None if bodies are not read."""
+        """Create the reader. A body may have `body_bytes` bytes; with None, bodies are ignored."""
         self._most = body_bytes
         self._received = bytearray()
         self._head: Request | None = None
         self._length = 0
 
     def take(self, data: bytes) -> Request | None:
-        """Return the request once it is complete. Raises `BadRequest`; then the reader is unusable."""
+        """Add received bytes. Returns the request once it is complete. After `BadRequest` the reader is unusable."""
         searched = max(len(self._received) - len(_END) + 1, 0)
         self._received += data
         if self._head is None:
             end = self._received.find(_END, searched)
             if end > HEAD_BYTES or (end < 0 and len(self._received) >= HEAD_BYTES + len(_END)):
-                raise BadRequest(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"a head has at most {HEAD_BYTES} bytes")
+                raise BadRequest(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"head above {HEAD_BYTES} bytes")
             if end < 0:
                 return None
             self._head = _head_of(bytes(self._received[:end]))
@@ -101,7 +102,7 @@ def _head_of(head: bytes) -> Request:
         case [method, target, "HTTP/1.1" | "HTTP/1.0"] if method and target.startswith("/"):
             pass
         case _:
-            raise BadRequest(HTTPStatus.BAD_REQUEST, "not a request of HTTP/1.1")
+            raise BadRequest(HTTPStatus.BAD_REQUEST, "not an HTTP/1.1 request")
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
@@ -109,7 +110,7 @@ def _head_of(head: bytes) -> Request:
         if not colon or not name or name.split() != [name]:
             raise BadRequest(HTTPStatus.BAD_REQUEST, "malformed header")
         if name in headers and name in _ONCE:
-            raise BadRequest(HTTPStatus.BAD_REQUEST, "a header comes twice")
+            raise BadRequest(HTTPStatus.BAD_REQUEST, "duplicate header")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return Request(method, target.partition("?")[0], headers)
 
@@ -117,9 +118,9 @@ def _head_of(head: bytes) -> Request:
 def _length(head: Request, most: int) -> int:
     length = head.headers.get("content-length", "0")
     if "transfer-encoding" in head.headers or not (length.isascii() and length.isdigit()):
-        raise BadRequest(HTTPStatus.LENGTH_REQUIRED, "say how long the body is")
+        raise BadRequest(HTTPStatus.LENGTH_REQUIRED, "Content-Length is required")
     if len(length) > _MOST_DIGITS or int(length) > most:
-        raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {most} bytes")
+        raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {most} bytes")
     return int(length)
 
 
@@ -131,7 +132,7 @@ POLICY = (
 
 
 def response_head(status: HTTPStatus, content_type: str, length: int | None, *more: str) -> bytes:
-    """Return the head of an answer. Without a length the answer goes on until the connection ends."""
+    """Return the head of a response. Without a length, the body lasts until the connection ends."""
     lines = (
         f"HTTP/1.1 {status.value} {status.phrase}",
         f"Content-Type: {content_type}",
@@ -148,7 +149,7 @@ def response_head(status: HTTPStatus, content_type: str, length: int | None, *mo
 
 
 def response(method: str, status: HTTPStatus, content_type: str, body: bytes, *more: str) -> bytes:
-    """Return a whole answer, which has no body for HEAD."""
+    """Return a complete response, without a body for HEAD."""
     head = response_head(status, content_type, len(body), *more)
     return head if method == "HEAD" else head + body
 
@@ -157,13 +158,13 @@ def refusal(method: str, refused: BadRequest) -> bytes:
     return response(method, refused.status, TEXT, f"{refused}\n".encode(), *refused.headers)
 
 
-_AT_ONCE = 4096
+_READ_BYTES = 4096
 _HAS_SENT = 1.0
 _HAS_ASKED = 2.0
 
 
 class HttpServer:
-    """An HTTP server. `respond` writes the answer to a request or raises `BadRequest`."""
+    """An HTTP server. `respond` writes the response to a request or raises `BadRequest`."""
 
     def __init__(
         self,
@@ -189,7 +190,7 @@ class HttpServer:
         return len(self._serving)
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Accept connections and return the actual address. Raises `OSError` with the reason of a failure."""
+        """Accept connections. Returns the actual address and port. Raises `OSError` with the reason of a failure."""
         self._listeners = await Listener.at(host, port, self._accepted)
         self._names = frozenset({host, socket.gethostname()})
         return self._listeners[0].name
@@ -247,7 +248,7 @@ class HttpServer:
         received = RequestReader(self._body_bytes)
         try:
             async with asyncio.timeout(self._patience_s):
-                while data := await reader.read(_AT_ONCE):
+                while data := await reader.read(_READ_BYTES):
                     self._worth[accepted] = _HAS_SENT
                     if (request := received.take(data)) is not None:
                         self._worth[accepted] = _HAS_ASKED

@@ -252,7 +252,7 @@ class Node:
         driver = self._running
         self._require_router()
         if topic in self._topics:
-            raise ValueError(f"topic {topic!r} is already joined")
+            raise ValueError(f"topic {topic!r} is joined already")
         self._check_topic(topic)
         if partial is not None:
             self._partials.check(topic, signatures or driver.receiver.policy(topic))

@@ -1,7 +1,7 @@
 """Applications of partial messages (gossipsub 1.3), whose parts are exchanged one by one.
 
-`PartsExchange` with `EqualParts` serves messages of equal parts, and with another `PartsFormat` any others; a
-`DrivenApplication` decides for itself what each peer is sent. docs/guide/partial-messages.md says how.
+`PartsExchange` exchanges messages of equal parts with `EqualParts`, and other messages with another `PartsFormat`.
+A `DrivenApplication` of your own decides what each peer is sent. docs/guide/partial-messages.md explains both.
 """
 
 from hearsay.core.language.events import PartialApplication, PartialFeedback, PartialPeer, PartsFor, PublishPartial

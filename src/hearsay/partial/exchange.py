@@ -1,24 +1,27 @@
-"""An application of partial messages (v1.3) that exchanges parts with peers until all have all of them.
+"""An application of partial messages (v1.3) that exchanges parts with peers until all peers have all parts.
 
-* A peer that claimed which parts it wants is sent those that are held, each once. With `eager`, a node that adds
-  parts of its own also sends them to peers that have claimed nothing yet.
-* A peer is sent a claim of the held parts when it cannot know them from earlier claims, from parts that it was sent,
-  or that it sent. With `Asking.ONE`, it is sent one if it lacks any of them, or is asked for other parts than before.
-* Every RPC of a peer is answered: to all peers if it had new parts, otherwise to this peer.
-* An RPC that is not in the application's form, or not part of its group, counts as invalid and is ignored.
-* A message becomes whole once.
-* With `asks=Asking.ONE` each part is requested from one peer that has it, and from another if it does not come; else
-  from all. Metadata must distinguish lacking from wanting for that (`Bitlists`): all peers send what a bitmap lacks.
-* Parts that the application has from elsewhere (`known`) are held from the first RPC of a group on.
-* A group takes memory from its first valid part on. At most `max_groups` do, and the oldest is dropped first. As many
-  have parts that are requested from one peer; of those the oldest without any part is dropped first.
+* A peer that has claimed wanted parts is sent those of them that the node holds, each once. With `eager`, a node that
+  adds own parts also sends its parts to peers that have not sent a claim.
+* A peer is sent a claim of the held parts if it does not know all of them from earlier claims or from parts that it
+  sent or received. With `Asking.ONE`, it is sent a claim if it lacks a held part, or is asked for other parts than
+  before.
+* Every valid RPC of a peer is answered, to all peers if it had new parts, otherwise to this peer.
+* An RPC that is not in the application's format, or not of its group, counts as invalid and is ignored.
+* A group completes its message once.
+* With `asks=Asking.ONE`, each part is requested from one peer that has it, and from another peer if it does not
+  arrive; otherwise from all peers. This needs metadata that distinguishes missing from wanted parts (`Bitlists`),
+  because peers send all parts that a bitmap lacks.
+* Parts that the application has from other sources (`known`) are held from the first RPC of a group on.
+* A group takes memory from its first valid part on. There are at most `max_groups`; the oldest is dropped first. At
+  most as many groups have requests to single peers; the oldest of them without any part is dropped first.
 
-With `Asking.ONE` a part is requested from the first peer that offers it; if it does not come within a whole
-heartbeat, from the other peer with the fewest requests. A peer that did not send a part is asked again when it offers
-it again. A group has a bounded number of offers.
+With `Asking.ONE`, a part is requested from the first peer that offers it. If it does not arrive within a whole
+heartbeat, it is requested from the other peer with the fewest requests. A peer that did not send a part is asked
+again when it offers the part again. The number of offers of a group is bounded.
 
-The router asks an application what to send to each peer (`PartialApplication`). Its driver, a node or the simulator,
-passes on what was received, feeds the router with the events of the outcome, and publishes a message that is whole.
+The router asks an application what to send to each peer (`PartialApplication`). The driver of the application, a node
+or the simulator, passes received data to it, feeds the events of its outcome to the router, and publishes a complete
+message.
 """
 
 from __future__ import annotations
@@ -41,34 +44,34 @@ class Outcome(NamedTuple):
     events: tuple[PartialFeedback | PublishPartial, ...] = ()
     """Events for the router, in this order."""
     whole: bytes | None = None
-    """The full message, if its last part has just come; returned once."""
+    """The full message if its last part has just arrived; None otherwise. It is returned once."""
 
 
 class DrivenApplication(PartialApplication, Protocol):
-    """A partial application for a driver. It never raises for data of a peer."""
+    """A partial application with a driver. It never raises because of data of a peer."""
 
     def received(self, partial: Partial, sender: PeerId) -> Outcome:
-        """Take parts or a claim of a peer."""
+        """Handle parts or a claim of a peer."""
         ...
 
     def message_received(self, topic: TopicId, data: bytes) -> Outcome:
-        """Take a delivered full message of a peer without partial messages."""
+        """Handle a delivered full message, which a peer without partial messages sent."""
         ...
 
 
 @runtime_checkable
 class RemindedApplication(DrivenApplication, Protocol):
-    """An application that acts when time has passed, by heartbeats of the router."""
+    """An application that also acts at heartbeats of the router."""
 
     def reminded(self, topic: TopicId, group: bytes) -> Outcome:
-        """Act at a heartbeat, while the router still remembers the group."""
+        """Act at a heartbeat at which the router still remembers the group."""
         ...
 
 
 MAX_OFFERS = 256
-"""Maximum peers with offers for a group; others are asked for nothing."""
+"""Maximum peers with offers for a group. Other peers are not asked."""
 PATIENCE = 1
-"""Whole heartbeats to wait for a part."""
+"""Number of whole heartbeats to wait for a part."""
 
 
 @dataclass(slots=True)
@@ -85,11 +88,11 @@ class Asks:
         self._offers: dict[PeerId, int] = {}
 
     def of(self, peer: PeerId) -> int:
-        """Return the parts that this peer is asked for."""
+        """Return the set of parts that are requested from a peer."""
         return set_of(part for part, ask in self._asked.items() if ask.peer == peer)
 
     def offered(self, peer: PeerId, has: int, lacking: int) -> None:
-        """Ask a peer for the lacking parts among its own that no other peer is asked for."""
+        """Request from a peer the missing parts that it has and that are not requested from a peer yet."""
         if peer not in self._offers and len(self._offers) >= MAX_OFFERS:
             return
         self._offers[peer] = has
@@ -101,7 +104,7 @@ class Asks:
             del self._asked[part]
 
     def beat(self) -> list[PeerId]:
-        """Count a heartbeat. Returns the peers that are now asked for more or fewer parts, in ascending order."""
+        """Count a heartbeat. Returns the peers whose requests have changed, in ascending order."""
         changed: set[PeerId] = set()
         for part, ask in sorted(self._asked.items()):
             ask.heartbeats += 1
@@ -117,25 +120,25 @@ class Asks:
         return sorted(changed)
 
     def _least_asked(self, part: int) -> PeerId | None:
-        """Return the peer that offers a part and has the fewest requests; the first of several."""
+        """Return the peer that offers a part and has the fewest requests; the first of several, None without any."""
         offering = [peer for peer, has in self._offers.items() if has >> part & 1]
         return min(offering, key=lambda peer: self.of(peer).bit_count(), default=None)
 
 
 MAX_GROUPS = 1024
 MAX_SENDERS = 256
-"""Maximum senders for a group. Parts of others are not recorded, so these may be sent parts that they have."""
+"""Maximum recorded senders of a group. Other senders may be sent parts that they have."""
 
 
 class Asking(StrEnum):
-    """The peers that are asked for a missing part: all, or one that has it."""
+    """The peers from which a missing part is requested: all, or one that has it."""
 
     ALL = "all"
     ONE = "one"
 
 
 KnownParts = Callable[[TopicId, bytes], Mapping[int, bytes]]
-"""Returns the valid parts of a group that are known before any peer sent one."""
+"""Returns the valid parts of a group that are known before any peer sends one."""
 
 
 def none_known(topic: TopicId, group: bytes) -> Mapping[int, bytes]:
@@ -159,17 +162,17 @@ class PartsExchange:
         self._asks_one = asks is Asking.ONE
         self._groups: dict[tuple[TopicId, bytes], _Group] = {}
         self._asks: dict[tuple[TopicId, bytes], Asks] = {}
-        """Requests by group, if peers have missing parts of it."""
+        """Requests by group, for groups of which peers offer missing parts."""
         self.invalid = 0
-        """Number of RPCs and messages that were not in the application's form."""
+        """Number of RPCs and messages that were not in the application's format."""
 
     def held(self, topic: TopicId, group: bytes) -> Mapping[int, bytes]:
-        """Return the parts that are held."""
+        """Return the held parts of a group."""
         found = self._groups.get((topic, group))
         return MappingProxyType(found.parts if found is not None else {})
 
     def add(self, topic: TopicId, group: bytes, parts: Mapping[int, bytes]) -> Outcome:
-        """Add our own parts. Raises `InvalidParts` if they are not of this group."""
+        """Add own parts. Raises `InvalidParts` if they are not of this group."""
         right = self._form.decode(group, self._form.encode(group, parts))
         here = self._group(topic, group)
         here.own = True
@@ -182,13 +185,13 @@ class PartsExchange:
         self._asks.pop((topic, group), None)
 
     def reminded(self, topic: TopicId, group: bytes) -> Outcome:
-        """Ask other peers for parts that did not come."""
+        """Request parts that did not arrive from other peers."""
         asks = self._asks.get((topic, group))
         changed = () if asks is None else tuple(asks.beat())
         return Outcome((PublishPartial(topic, group, changed),)) if changed else Outcome()
 
     def parts_for(self, topic: TopicId, group: bytes, peer: PartialPeer) -> PartsFor:
-        """Return what a peer is sent of a group now. The note is the set of parts that it was sent before."""
+        """Return the parts and metadata to send to a peer. The note is the set of parts that it was sent before."""
         try:
             everything = self._form.all_parts(group)
         except InvalidParts:
@@ -267,11 +270,11 @@ class PartsExchange:
         return 0 if asks is None else asks.of(peer)
 
     def _has_news(self, group: bytes, peer: PartialPeer, claim: Claim, known: int) -> bool:
-        """Return whether a claim is news to a peer that already knows that we hold the parts `known`."""
+        """Return True if a claim is new to a peer that knows that we hold the parts `known`."""
         claim = self._form.decode_claim(group, self._form.encode_claim(group, claim))  # as the peer reads it
         sent, received = self._claim(group, peer.sent), self._claim(group, peer.received)
         if received is not None and self._asks_one:
-            known |= received.has  # it needs no parts that it has
+            known |= received.has  # the peer needs no claim of parts that it has
             sent = sent or Claim(0, 0)
         if sent is None:
             return True
@@ -284,7 +287,7 @@ class PartsExchange:
         return everything if self._eager and here.own and not peer.gossip else 0
 
     def _claim(self, group: bytes, metadata: bytes | None) -> Claim | None:
-        """Return the claim in metadata; None if they are not in the application's form."""
+        """Return the claim in metadata; None without metadata or if they are not in the application's format."""
         if not metadata:
             return None
         try:
@@ -313,7 +316,7 @@ class _Group:
     def __init__(self) -> None:
         self.parts: dict[int, bytes] = {}
         self.shown: dict[PeerId, int] = {}
-        """The parts that peers have sent."""
+        """The sets of parts that peers have sent, by peer."""
         self.own = False
         self.complete = False
 
@@ -322,7 +325,7 @@ class _Group:
         return set_of(self.parts)
 
     def take(self, parts: Mapping[int, bytes]) -> bool:
-        """Add the parts; return whether any of them is new."""
+        """Add parts. Returns True if any of them is new."""
         new = {index: part for index, part in parts.items() if index not in self.parts}
         self.parts.update(new)
         return bool(new)

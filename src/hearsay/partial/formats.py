@@ -1,10 +1,10 @@
-"""Formats of parts and of claims about them, and the format of libp2p's interoperability tests.
+"""Formats of parts and of claims, and the format of libp2p's interoperability tests.
 
-A claim has the parts of a group that a node has, and those that it wants: one bitmap, or two bitlists. Sets of parts
-are integers: bit i is part i.
+A claim has the set of parts of a group that a node has, and the set that it wants. It is encoded as one bitmap or as
+two bitlists. Sets of parts are integers: bit i is part i.
 
-The parts of the test format follow from the group's name alone. There are eight parts of 1,024 bytes. A group is a
-number of 64 bits; part i is 128 such numbers, which count up from group + 128·i, all of them big-endian
+In the test format, the group's name determines all parts. There are eight parts of 1,024 bytes. A group is a number
+of 64 bits. Part i consists of the 128 numbers of 64 bits that count up from group + 128·i. All numbers are big-endian
 (libp2p/test-plans, gossipsub-interop, July 2026).
 """
 
@@ -19,7 +19,7 @@ _OFFSET_BYTES = 4
 
 
 class InvalidParts(ValueError):
-    """Received data that is not in the application's form."""
+    """Data is not in the application's format."""
 
 
 class Claim(NamedTuple):
@@ -33,13 +33,13 @@ class ClaimForm(Protocol):
     def encode(self, claim: Claim, count: int) -> bytes: ...
 
     def decode(self, metadata: bytes, count: int) -> Claim:
-        """Return the claim; raise `InvalidParts` if the bytes are not one."""
+        """Return the claim. Raises `InvalidParts` if the bytes are not a claim."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Bitmap:
-    """A bit for each present part, lowest first; missing parts are wanted (libp2p's interoperability tests)."""
+    """A bit for each part, 1 if present, lowest first. Missing parts are wanted (libp2p's interoperability tests)."""
 
     def encode(self, claim: Claim, count: int) -> bytes:
         return bitmap_of(claim.has, count)
@@ -51,9 +51,9 @@ class Bitmap:
 
 @dataclass(frozen=True, slots=True)
 class Bitlists:
-    """SSZ's container of two bitlists: the present parts, and the wanted ones (Ethereum's columns).
+    """An SSZ container of two bitlists: the present parts and the wanted parts (Ethereum's columns).
 
-    A part that is both present and wanted counts as present: its owner sends it to peers that want it.
+    A part in both lists counts as present only.
     """
 
     def encode(self, claim: Claim, count: int) -> bytes:
@@ -92,7 +92,7 @@ def members(parts: int) -> Iterator[int]:
 
 def bitmap_of(parts: int, count: int) -> bytes:
     if parts > all_of(count):
-        raise InvalidParts(f"part {parts.bit_length() - 1} of {count}, which count from 0")
+        raise InvalidParts(f"part {parts.bit_length() - 1} does not exist: there are {count}, from 0")
     return parts.to_bytes((count + 7) // 8, "little")
 
 
@@ -104,7 +104,7 @@ def set_in(bitmap: bytes, count: int) -> int:
 
 
 def _bitlist_of(parts: int, count: int) -> bytes:
-    """Encode parts with one more bit, which marks their number."""
+    """Encode a set of parts with one more bit, which marks the number of parts."""
     return (parts | 1 << count).to_bytes(count // 8 + 1, "little")
 
 
@@ -116,14 +116,14 @@ def _bits_in(bitlist: bytes, count: int) -> int:
 
 
 PartCheck = Callable[[bytes, int, bytes], bool]
-"""Checks that a part has this index in a group. An honest peer must be able to check that without other parts."""
+"""Returns True if a part has an index in a group. A node must be able to check this without other parts."""
 
 
 class PartsFormat(Protocol):
-    """The wire form of an application's messages. Received data in another form raises `InvalidParts`."""
+    """The wire format of an application's messages. Received data in another format raises `InvalidParts`."""
 
     def all_parts(self, group: bytes) -> int:
-        """Return the set of parts of a whole message; raise `InvalidParts` if no group has this name."""
+        """Return the set of all parts of a message. Raises `InvalidParts` if no group has this name."""
         ...
 
     def encode(self, group: bytes, parts: Mapping[int, bytes]) -> bytes:
@@ -131,7 +131,7 @@ class PartsFormat(Protocol):
         ...
 
     def decode(self, group: bytes, encoded: bytes) -> dict[int, bytes]:
-        """Return the parts, each of them checked."""
+        """Return the parts after a check of each."""
         ...
 
     def encode_claim(self, group: bytes, claim: Claim) -> bytes: ...
@@ -147,23 +147,24 @@ class PartsFormat(Protocol):
         ...
 
 
-def believed(group: bytes, index: int, part: bytes) -> bool:
+def accept_any_part(group: bytes, index: int, part: bytes) -> bool:
     """Accept any part."""
     return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EqualParts:
-    """`count` parts of `part_bytes` each, named by `group_bytes`: a bitmap, the parts it names in order, the group.
+    """Messages of `count` parts with `part_bytes` each, and a group name of `group_bytes`.
 
-    A full message is that with all its parts. Without a `check` any peer can spoil any message for all others.
+    Parts are encoded as a bitmap, the parts in this bitmap in order, and the group. A full message is the encoding of
+    all parts. Without a `check`, any peer can spoil any message for all others.
     """
 
     count: int
     part_bytes: int
     group_bytes: int
     claims: ClaimForm = field(default_factory=Bitmap)
-    check: PartCheck = believed
+    check: PartCheck = accept_any_part
 
     def __post_init__(self) -> None:
         if min(self.count, self.part_bytes, self.group_bytes) < 1:
@@ -212,7 +213,7 @@ class EqualParts:
         for place, index in enumerate(indexes):
             part = encoded[start + place * self.part_bytes : start + (place + 1) * self.part_bytes]
             if not self.check(group, index, part):
-                raise InvalidParts(f"part {index} is not one of this group")
+                raise InvalidParts(f"part {index} is not of this group")
             parts[index] = part
         return group, parts
 
@@ -224,7 +225,7 @@ _LAST_NUMBER = (1 << 64) - 1
 
 
 def counted_parts(count: int = EIGHT, part_bytes: int = KIBIBYTE, claims: ClaimForm | None = None) -> EqualParts:
-    """Return the format with `count` parts; metadata is a bitmap unless `claims` says otherwise."""
+    """Return the test format with `count` parts. Metadata is a bitmap unless `claims` is given."""
     if part_bytes % _NUMBER_BYTES:
         raise ValueError(f"part_bytes {part_bytes} is not a multiple of {_NUMBER_BYTES}")
 
@@ -240,7 +241,7 @@ def group_named(number: int) -> bytes:
 
 
 def counted(group: bytes, indexes: Iterable[int], part_bytes: int = KIBIBYTE) -> dict[int, bytes]:
-    """Return some parts of a group."""
+    """Return the parts of a group with these indexes."""
     return {index: counted_part(group, index, part_bytes) for index in indexes}
 
 

@@ -1,1 +1,1 @@
-"""A node on a py-libp2p host, for QUIC, WebSocket, the DHT and other features of py-libp2p: the extra `libp2p`."""
+"""A host on py-libp2p with QUIC, WebSocket and the DHT; needs the extra `libp2p`."""

@@ -1,8 +1,8 @@
-"""A stream of py-libp2p that carries one of our streams: a trio task reads, another one writes.
+"""A stream of py-libp2p that carries one of our streams. One trio task reads, another writes.
 
-At most `WINDOW` bytes wait for the reader: then py-libp2p's own window stays shut and slows the peer down.
-Written bytes wait here until py-libp2p takes them; `unsent` has their number. Both are reserved in the stream's
-budget; the buffers of py-libp2p itself are not.
+About `WINDOW` bytes at most wait for the reader. Then nothing more is read, so that the window of py-libp2p slows the
+peer down. Written bytes wait until py-libp2p takes them; `unsent` returns their number. Both are reserved in the
+stream's budget, but the buffers of py-libp2p are not.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class StreamCarrier:
         self.stream.protocol = protocol
 
     async def run(self) -> None:
-        """Carry bytes both ways until both have ended or the stream is reset (trio)."""
+        """Carry bytes in both directions until both have ended or the stream is reset. Runs in trio."""
         orderly = False
-        with self._scope, suppress(Exception):  # py-libp2p has many: reset by the peer, connection gone, timed out
+        with self._scope, suppress(Exception):  # py-libp2p raises many: reset by the peer, connection gone, timed out
             async with self._trio.open_nursery() as nursery:
                 nursery.start_soon(self._read)
                 nursery.start_soon(self._write)
@@ -102,7 +102,7 @@ class StreamCarrier:
             self._loop.call_soon(self._call_writers)
 
     def end(self) -> None:
-        """End: the connection is gone."""
+        """End the stream, because the connection is gone."""
         self._scope.cancel()
         self._over(False)
 

@@ -1,4 +1,4 @@
-"""Imports of py-libp2p and trio on demand, trio as a guest of the asyncio loop, and hooks of a py-libp2p host."""
+"""Imports of py-libp2p and trio on demand, trio as a guest of the asyncio event loop, and hooks into py-libp2p."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from hearsay.libp2p.names.peer_id import PeerId
 
 
 def library(name: str) -> Any:
-    """Import a module of py-libp2p or of its dependencies. Raises `MissingExtra` without it."""
+    """Import a module of py-libp2p or of its dependencies. Raises `MissingExtra` if it is not installed."""
     loaded = "libp2p" in sys.modules
     try:
         module = import_module(name)
     except ImportError:
         raise MissingExtra(f"a py-libp2p host needs py-libp2p 0.8: {pip_install('libp2p')}") from None
     if not loaded and "LIBP2P_DEBUG" not in os.environ:
-        # It logs every failed dial and negotiation as an error; callers get them as exceptions.
+        # py-libp2p logs every failed dial and negotiation as an error, but callers get exceptions for them.
         logging.getLogger("libp2p").setLevel(logging.CRITICAL)
     return module
 
@@ -54,7 +54,7 @@ class Guest:
 
     @classmethod
     async def join(cls) -> Guest:
-        """Return the loop's guest for one more user, which must leave it once."""
+        """Return the guest of the running event loop. Each caller must call `leave` once."""
         loop = asyncio.get_running_loop()
         guest = cls._of_loop.get(loop)
         if guest is None:
@@ -71,7 +71,7 @@ class Guest:
             await self._ended
 
     def call(self, work: Callable[..., Awaitable[T]], *arguments: object) -> asyncio.Future[T]:
-        """Start work in trio. The future gets its result or error."""
+        """Start `work` in trio. Returns a future of its result or error."""
         future: asyncio.Future[T] = self._loop.create_future()
         scope = self._trio.CancelScope()
 
@@ -133,7 +133,7 @@ def without_peer(address: Multiaddr) -> Multiaddr:
 
 
 def each_interface(address: Multiaddr) -> list[Multiaddr]:
-    """Return an address for each interface, if the address stands for all."""
+    """Return the address; if it stands for all interfaces, return the address of each instead."""
     (_, host), (_, port) = address.parts[:2]
     return [
         Multiaddr((("ip6" if ":" in found else "ip4", found), *address.parts[1:]))
@@ -142,7 +142,7 @@ def each_interface(address: Multiaddr) -> list[Multiaddr]:
 
 
 class Notifee:
-    """The listener for connections of py-libp2p."""
+    """The receiver of py-libp2p's notifications of connections."""
 
     def __init__(self, up: Callable[[Any], None], down: Callable[[Any], None]) -> None:
         self._up = up
@@ -164,7 +164,7 @@ class Notifee:
 
 
 class Gate:
-    """The gate that py-libp2p asks before it dials, or begins a handshake over TCP or WebSocket."""
+    """The connection gate that py-libp2p asks before a dial, or a handshake over TCP or WebSocket."""
 
     def __init__(self, admits: Callable[[str], bool]) -> None:
         self._admits = admits

@@ -1,11 +1,11 @@
 """A py-libp2p host with the interface of `hearsay.libp2p.host.node_host`: TCP, QUIC and WebSocket.
 
-Only Noise secures TCP and WebSocket here; QUIC has TLS 1.3 with libp2p's certificates. py-libp2p's
-other options, such as plaintext, are disabled. Our own code answers identify on both kinds of host.
+TCP and WebSocket are secured only with Noise; QUIC has TLS 1.3 with libp2p's certificates. Other options of
+py-libp2p, such as plaintext, are disabled. Our own code answers identify on both kinds of host.
 
-It has those limits of our own host that py-libp2p does not set itself: admission, connections by files and by
-address, streams of a peer, memory of streams, and peers that answer no ping. Handshakes and windows have the limits
-of py-libp2p.
+This host adds limits of our own host that py-libp2p does not have: admission, connections by open files and by
+address, streams of a peer, memory of streams, and the ping of silent peers. Handshakes and windows have the limits of
+py-libp2p.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from hearsay.py_libp2p.guest import (
 
 DIAL_SECONDS = 15.0
 _KINDS = (("tcp",), ("tcp", "ws"), ("udp", "quic-v1"))
-"""The protocols after the host in addresses that can be dialled and listened at."""
+"""The protocols after the IP address or host name in addresses that this host can dial and listen at."""
 _EXAMPLES = ("/ip4/0.0.0.0/tcp/1", "/ip4/0.0.0.0/tcp/2/ws", "/ip4/0.0.0.0/udp/3/quic-v1")
-"""Examples of all kinds of address, which are never used: py-libp2p chooses its transports by listen addresses."""
+"""An example of each kind of address, which is never used: py-libp2p chooses its transports by listen addresses."""
 
 
 class PyLibp2pHost:
-    """A host on py-libp2p. It starts when it first listens or dials; then it must be closed."""
+    """A host on py-libp2p. It starts when it first listens or dials. Then it must be closed."""
 
     def __init__(self, identity: PrivateKey | None = None, limits: HostLimits | None = None) -> None:
-        library("libp2p")  # rather here than when it starts
+        library("libp2p")  # fail here, not when the host starts
         self.identity = identity or PrivateKey.generate()
         self.peer = peer_id_of(self.identity.public)
         self.on_peer_up: list[Callable[[PeerId], None]] = []
@@ -69,7 +69,7 @@ class PyLibp2pHost:
         self._connections: dict[PeerId, list[Any]] = {}
         self.failed_dials = 0
         self._dialled: set[PeerId] = set()
-        """Peers whose first connection was dialled by this host."""
+        """Peers whose first connection this host dialled."""
         self._carriers: dict[PeerId, set[StreamCarrier]] = {}
         self._numbers = count()
         self._starting: asyncio.Future[None] | None = None
@@ -118,9 +118,9 @@ class PyLibp2pHost:
         if not self.can_dial(address):
             raise DialError(address, f"this host dials TCP, WebSocket and QUIC, such as {_EXAMPLES[2]}")
         if expected is None:
-            raise DialError(address, "py-libp2p dials peers by name: the address must end with /p2p/…")
+            raise DialError(address, "py-libp2p needs a peer id: the address must end with /p2p/…")
         if expected == self.peer:
-            raise OwnAddress(address, "that is this host itself")
+            raise OwnAddress(address, "this is the host's own address")
         if self._closed:
             raise DialError(address, "this host is closed")
         if not self.admits(expected, address_group(address.parts[0][1])):
@@ -133,7 +133,7 @@ class PyLibp2pHost:
                 await guest.call(self._connect, expected, address)
         except TimeoutError:
             raise DialError(address, f"no answer within {DIAL_SECONDS:g} s") from None
-        except Exception as error:  # py-libp2p's own, and those of trio, sockets and certificates
+        except Exception as error:  # errors of py-libp2p, trio, sockets and certificates
             raise DialError(address, _reason(error)) from None
         finally:
             if expected not in self._connections:
@@ -176,7 +176,7 @@ class PyLibp2pHost:
             self._guest.call(self._under.disconnect, their_id(peer))
 
     async def close(self) -> None:
-        """Close the host; unsent bytes may be lost."""
+        """Close the host. Unsent bytes may be lost."""
         self._closed = True
         if self._starting is not None:
             await asyncio.wait([self._starting])
@@ -189,12 +189,12 @@ class PyLibp2pHost:
         await guest.leave()
 
     async def run_service(self, work: Callable[[Any], Awaitable[None]]) -> asyncio.Future[None]:
-        """Start work in trio with py-libp2p's host, such as a service. Cancel it before the host is closed."""
+        """Start work, such as a service, in trio with py-libp2p's host. Cancel it before the host is closed."""
         guest = await self._started()
         return guest.call(work, self._under)
 
     async def call(self, work: Callable[..., Awaitable[Any]], *arguments: object) -> Any:
-        """Do work in trio and return its result."""
+        """Run work in trio, and return its result."""
         guest = await self._started()
         return await guest.call(work, *arguments)
 
@@ -238,11 +238,11 @@ class PyLibp2pHost:
                     await self._under.close()
 
     async def _connect(self, peer: PeerId, address: Multiaddr) -> None:
-        """Dial this address, and no other one that py-libp2p may remember."""
+        """Dial this address, but no other address that py-libp2p may remember."""
         theirs = their_id(peer)
         if peer not in self._connections:
             network = self._under.get_network()
-            network.unblock_peer(theirs)  # it refuses peers for a minute after a failed dial; we have our own wait
+            network.unblock_peer(theirs)  # it blocks peers for a minute after a failed dial; we have waits of our own
             self._under.get_peerstore().clear_addrs(theirs)
         info = library("libp2p.peer.peerinfo").PeerInfo(theirs, [their_address(without_peer(address))])
         await self._under.connect(info)
@@ -272,7 +272,7 @@ class PyLibp2pHost:
         return carrier
 
     def record_activity(self, peer: PeerId) -> None:
-        """Note that a peer is alive: it has sent something."""
+        """Record that a peer is alive, because it has sent data or answered."""
         self._active_s[peer] = asyncio.get_running_loop().time()
 
     def peer_over_limit(self, peer: PeerId) -> None:
@@ -282,7 +282,7 @@ class PyLibp2pHost:
     def _up(self, connection: Any) -> None:
         peer = connection.muxed_conn.peer_id.to_bytes()
         address = group_of(remote_address_of(connection))
-        if self._guest is not None and (self._crowded(address) or not self.admits(peer, address)):
+        if self._guest is not None and (self._is_full(address) or not self.admits(peer, address)):
             self._guest.call(connection.close)
             return
         known = self._connections.setdefault(peer, [])
@@ -300,14 +300,14 @@ class PyLibp2pHost:
             if not known:
                 self._gone(peer)
 
-    def _crowded(self, address: str) -> bool:
-        """Return True if an address has its maximum of peers."""
+    def _is_full(self, address: str) -> bool:
+        """Return True if an address group has its maximum of peers."""
         if len(self._connections) < self._places.per_address:
             return False
         return sum(self.address_of(peer) == address for peer in self._connections) >= self._places.per_address
 
     async def _watch(self, peer: PeerId) -> None:
-        """Ping a peer after silence. It is gone if it does not answer."""
+        """Ping a silent peer. If it does not answer, end its connections."""
         limits = self._limits.connection
         loop = asyncio.get_running_loop()
         self.record_activity(peer)
@@ -328,14 +328,14 @@ class PyLibp2pHost:
                 await self._abandon(peer)
                 return
             except (MultistreamError, StreamClosed):
-                pass  # an answer too
+                pass  # the peer has answered
             self.record_activity(peer)
 
     async def _abandon(self, peer: PeerId) -> None:
-        """End the connections to a peer that takes no more bytes, not even a goodbye."""
+        """End the connections to a peer that reads nothing, not even GO_AWAY."""
         connections, guest = self._connections.get(peer, []), self._guest
         if guest is not None and connections:
-            self._watching.pop(peer, None)  # this task
+            self._watching.pop(peer, None)  # do not cancel this task
             self._gone(peer)
             await guest.call(_end, self._under.get_network(), peer, connections)
 
@@ -356,7 +356,7 @@ class PyLibp2pHost:
 
 
 async def _end(network: Any, peer: PeerId, connections: Sequence[Any]) -> None:
-    """Close connections whose sockets take no bytes (trio)."""
+    """Close connections whose sockets may be blocked. Runs in trio."""
     trio = library("trio")
     with trio.move_on_after(1):
         await network.close_peer(their_id(peer))
@@ -366,7 +366,7 @@ async def _end(network: Any, peer: PeerId, connections: Sequence[Any]) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the message of the innermost of py-libp2p's wrapped errors."""
+    """Return the message of the innermost cause of a py-libp2p error."""
     inner: BaseException | None = getattr(error, "exceptions", (error.__cause__,))[0]
     if inner is not None:
         return _reason(inner)

@@ -1,8 +1,8 @@
-"""Search for a topic's peers in the DHT: provide a key for the topic, ask for other providers, dial them.
+"""Search for peers of a topic in the DHT: provide a key for the topic, find other providers, dial them.
 
 The key is go-libp2p-pubsub's: a multihash (SHA-256) of `floodsub:` and the topic. The DHT is py-libp2p's, in server
-mode, so that nodes without other peers are a DHT to each other. It knows the peers that the node is connected to,
-and is asked whenever a topic is joined or a peer comes, then after 1, 2, 4 … `interval_s` seconds.
+mode, so that nodes without other peers form a DHT. It knows the connected peers of the node. A search starts
+whenever a topic is joined or a peer connects, and is repeated after 1, 2, 4 … `interval_s` seconds.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ProviderSearch:
                 self._news.clear()
                 try:
                     await self._host.call(self._round, list(self._topics()))
-                except Exception as error:  # whatever py-libp2p's lookups may raise: the next round is another try
+                except Exception as error:  # lookups of py-libp2p may raise anything; the next round tries again
                     _log.info("a search in the DHT failed: %s", error)
                 try:
                     async with asyncio.timeout(wait_s * (1 + random() / 2)):
@@ -89,13 +89,13 @@ class ProviderSearch:
             await asyncio.gather(service, return_exceptions=True)
 
     async def _round(self, topics: list[str]) -> None:
-        """Provide and ask once, in trio."""
+        """Provide and look up the keys of the topics once. Runs in trio."""
         for peer in list(self._host.connections):
             await self._dht.add_peer(library("libp2p.peer.id").ID(peer))
         store = self._dht.provider_store
         for key in map(key_of, topics):
             await store.provide(key)
-            # py-libp2p answers from its own store if that holds a provider, and now it holds this node.
+            # py-libp2p answers from its own store if that has a provider, and now it has this node.
             own = store.providers.pop(key, {})
             try:
                 providers = await store.find_providers(key, MAX_PROVIDERS)

@@ -1,1 +1,1 @@
-"""Figures and settings as text for people, as the terminal, the reports and the studies show them."""
+"""Text of figures, names and settings for terminals, reports and studies."""

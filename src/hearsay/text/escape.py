@@ -1,7 +1,7 @@
-"""Names from outside, and keys and values of TOML, as one line for people.
+"""Text of untrusted names, and of TOML keys and values, on one line.
 
-They come from configurations and from the network: characters that do not print (line breaks, escape sequences,
-direction marks) are shown as their escapes, so that no name can forge a line or command a terminal.
+Names come from configurations and from the network. Unprintable characters (line breaks, escape sequences, direction
+marks) are escaped, so that no name can forge a line or control a terminal.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 MAX_MESSAGE = 1000
-"""Maximum characters of a message about a file."""
+"""Maximum characters of a message in `one_line`."""
 
 
 def escape(name: str) -> str:
-    """Return a name with escapes for unprintable characters. Bytes that are not UTF-8 come as `surrogateescape`."""
+    """Return a name with escaped unprintable characters and backslashes. Other bytes are `surrogateescape`."""
     return "".join(
         character if character.isprintable() and character != "\\" else _escape_of(character) for character in name
     )
 
 
 def one_line(message: str) -> str:
-    """Return a message that may quote others, with escapes for unprintable characters, and cut if it is long."""
+    """Return a message with unprintable characters escaped. Cut a long message."""
     shown = "".join(character if character.isprintable() else _escape_of(character) for character in message)
     return shown if len(shown) <= MAX_MESSAGE else f"{shown[:MAX_MESSAGE]}…"
 
@@ -39,7 +39,7 @@ _MAX_SHOWN = 60
 
 
 def dotted(path: Iterable[str | int]) -> str:
-    """Return a path of keys in TOML's form."""
+    """Return a path of keys as a dotted key of TOML."""
     return ".".join(
         part if isinstance(part, str) and BARE_KEY.fullmatch(part) else json.dumps(part, ensure_ascii=False)
         for part in path
@@ -47,13 +47,13 @@ def dotted(path: Iterable[str | int]) -> str:
 
 
 def shown_value(value: object) -> str:
-    """Return a value almost in TOML's form, on one line and cut if it is long."""
+    """Return a value as TOML on one line. Cut a long value."""
     text = value_text(value)
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
 def value_text(value: object) -> str:
-    """Return a value in TOML's form, of any length."""
+    """Return a value as TOML, of any length."""
     match value:
         case bool():
             return "true" if value else "false"

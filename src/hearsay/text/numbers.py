@@ -1,14 +1,14 @@
-"""Figures as text for people, on the terminal and in reports. `report/assets/dom.js` has the same rules for charts.
+"""Text of figures, on the terminal and in reports. `report/assets/dom.js` has the same rules for charts.
 
 Rules:
 
 * At most three significant digits and three decimals, and never an exponent. Counts are exact.
 * Rounding never makes a share better than it is: 100 % and 0 % appear only if they are exact.
-* Units fit the size of the figure: ms or s, B to PB. Before them is a space that does not break; `plain` makes
-  it a usual one, for programs and terminals.
-* Figures that are compared get as many digits as are needed to distinguish them (`apart`), or one unit
-  and one number of decimals (`interval`).
-* A missing figure (None) is left to the caller, since it needs a reason, not a dash.
+* The unit depends on the size of the figure: ms or s, B to PB. A no-break space precedes it; `plain` makes it an
+  ordinary space, for programs and terminals.
+* Compared figures get as many digits as are needed to distinguish them (`apart`), or one unit and one number of
+  decimals (`interval`).
+* The caller handles a missing figure (None), because it needs a reason, not a dash.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def percent(ratio: float, digits: int = DIGITS) -> str:
-    """Return a ratio as a percentage, with two digits of the share or of the rest, whichever is less."""
+    """Return a ratio as a percentage, with two significant digits of the share or of the rest, whichever is less."""
     share = ratio * 100
     rest = min(share, 100 - share)
     if rest <= 0:
@@ -61,7 +61,7 @@ def figure(number: float, digits: int = DIGITS) -> str:
 
 
 def size(number: float, digits: int = DIGITS) -> str:
-    """Return bytes, in steps of a thousand, without parts of a byte."""
+    """Return a number of bytes with a decimal unit (kB = 1000 B), without fractions of a byte."""
     unit = _byte_unit(number)
     if unit == 0:
         return f"under 1{SPACE}B" if 0 < number < 0.5 else f"{floor(number + 0.5)}{SPACE}B"
@@ -91,7 +91,7 @@ def shown(value: float, form: Form) -> str:
 
 
 def apart(values: Sequence[float], form: Form) -> list[str]:
-    """Return figures that are compared, with the digits that distinguish different ones."""
+    """Return the texts of compared figures, with as many digits as distinguish different figures."""
     different = len(set(values))
     for digits in range(DIGITS, _MOST_DIGITS):
         texts = [FORMS[form](value, digits) for value in values]
@@ -117,29 +117,29 @@ def between(low: float, high: float, form: Form) -> str:
 
 
 def relative(share: float, digits: int = 2) -> str:
-    """Return a share of something else, rounded: "12 %", "250 %"."""
+    """Return a ratio as a rounded percentage: "12 %", "250 %"."""
     return f"{figure(share * 100, digits)}{SPACE}%"
 
 
 def points(share: float) -> str:
-    """Return a difference of shares, rounded, in percentage points."""
+    """Return a difference of shares in percentage points, rounded."""
     return f"{figure(share * 100, 2)}{SPACE}percentage{SPACE}points"
 
 
 def probability(p: float) -> str:
-    """Return a p-value."""
+    """Return the text of a p-value."""
     if p < 0.001:
         return "<0.001"
     return f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 
 def plain(text: str) -> str:
-    """Return the text with usual spaces."""
+    """Return the text with ordinary spaces."""
     return text.replace(SPACE, " ")
 
 
 def _signed(values: Sequence[float], form: Form) -> list[str]:
-    """Return amounts in one unit, with two digits for the largest: further ones would be chance."""
+    """Return signed amounts in one unit, with two digits for the largest, because further digits would be noise."""
     largest = max(abs(value) for value in values)
     factor = _factor(largest, form)
     amount = largest * factor
@@ -165,7 +165,7 @@ def _factor(largest: float, form: Form) -> float:
 
 
 def _unit_of(largest: float, form: Form) -> str:
-    """Return the unit for the factor, after a space."""
+    """Return the unit that fits `_factor`, after a space."""
     match form:
         case "percent":
             unit = "points"
@@ -194,7 +194,7 @@ def _power(number: float, digits: int) -> int:
 
 
 def _digits(number: float, digits: int) -> str:
-    """Return a number with digits after the point; an exact number has no zeros at the end."""
+    """Return a number with `digits` decimals. Trailing zeros of an exact number are removed."""
     text = f"{number:,.{digits}f}"
     if "." not in text or abs(float(text.replace(",", "")) - number) > 1e-9 * abs(number):
         return text

@@ -1,4 +1,4 @@
-"""Tables for terminals, and small tables as HTML for notebooks."""
+"""Text of tables for terminals, and HTML of small tables for notebooks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RIGHT = ' style="text-align: right"'
 
 
 def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "", left: int = 1) -> str:
-    """Return a table with its head, unless that is empty. All columns but the first `left` are right-aligned."""
+    """Return an HTML table, with a head unless it is empty. Columns after the first `left` are right-aligned."""
     parts = ["<table>"]
     if caption:
         parts.append(f"<caption>{escape(caption)}</caption>")
@@ -32,17 +32,17 @@ def _row(cells: Sequence[str], name: str, left: int) -> str:
 
 
 WITHOUT_TERMINAL = 100
-"""Default width in columns, without a terminal."""
-_LEAST = 20
+"""Default width in characters, without a terminal."""
+_MIN_WIDTH = 20
 _GAP = "  "
 
 
 def width_of_terminal() -> int:
-    return max(_LEAST, shutil.get_terminal_size((WITHOUT_TERMINAL, 24)).columns)
+    return max(_MIN_WIDTH, shutil.get_terminal_size((WITHOUT_TERMINAL, 24)).columns)
 
 
 def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, width: int | None = None) -> str:
-    """Return a table. The first `left` columns name a row and are left-aligned, the others right-aligned."""
+    """Return a table. The first `left` columns name a row and are left-aligned; the others are right-aligned."""
     width = width_of_terminal() if width is None else width
     head, rows = [plain(cell) for cell in head], [[plain(cell) for cell in row] for row in rows]
     widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
@@ -58,18 +58,18 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1
     abreast = (width - titles) // (cells + len(_GAP))
     if left < len(head) and abreast >= min(2, len(rows)):
         parts = (rows[at : at + abreast] for at in range(0, len(rows), abreast))
-        return "\n\n".join(_turned(head, part, (titles, cells)) for part in parts)
+        return "\n\n".join(_transposed(head, part, (titles, cells)) for part in parts)
     return "\n".join(_block(head, row, left, width) for row in rows)
 
 
-def _turned(head: Sequence[str], rows: Sequence[Sequence[str]], widths: tuple[int, int]) -> str:
-    """Return a table with a column for each row. `widths` are those of the titles and of the cells."""
+def _transposed(head: Sequence[str], rows: Sequence[Sequence[str]], widths: tuple[int, int]) -> str:
+    """Return a transposed table, with a column for each row. `widths` are those of the titles and of the cells."""
     lines = zip(head, *rows, strict=True)
     return "\n".join(_line(line, [widths[0], *[widths[1]] * len(rows)], 1) for line in lines)
 
 
 def prose(text: str) -> str:
-    """Return a sentence, wrapped between words if stdout is a terminal."""
+    """Return text with ordinary spaces, wrapped between words if stdout is a terminal."""
     if not sys.stdout.isatty():
         return plain(text)
     return plain(_wrapped(text, width_of_terminal()))
@@ -88,7 +88,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], left: int) -> str:
 
 
 def _head_lines(head: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
-    """Return the heads in as many lines as the longest needs. Each ends on the last line."""
+    """Return the heads in as many lines as the longest needs. Each head ends on the last line."""
     wrapped = [_wrapped(title, width).split("\n") for title, width in zip(head, widths, strict=True)]
     depth = max(map(len, wrapped))
     return [[lines[at - depth + len(lines)] if at >= depth - len(lines) else "" for lines in wrapped]
@@ -96,8 +96,8 @@ def _head_lines(head: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
 
 
 def _block(head: Sequence[str], row: Sequence[str], left: int, width: int) -> str:
-    """Return a row as a list: a line with its name, below it each figure with its title. Without figures, the
-    first cell is the name."""
+    """Return a row as a list: a line with its name, then each figure with its title. Without figures, the first
+    cell is the name."""
     names = left if left < len(head) else 1
     pairs = zip(head[:names], row, strict=False)
     named = row[0] if left == 1 else ", ".join(f"{title} {cell}" for title, cell in pairs)

@@ -2,12 +2,12 @@
 
 Rules:
 
-* Two passes: the first walks the bytes, counts parts and ids, and refuses the RPC if a limit is exceeded; only
-  the second builds objects.
-* Unknown fields are skipped. A repeated single field counts with its last occurrence, so a message of old senders
-  with several topics has the last one.
-* Parts without meaning (no topic, a topic that is not UTF-8, a malformed peer id) are left out and counted, and
-  so are parts with too long a topic, and ids that are too long, since receivers have to store names.
+* There are two passes. The first walks the bytes, counts parts and ids, and refuses the RPC if it exceeds a limit.
+  Only the second builds objects.
+* Unknown fields are skipped. The last value of a repeated singular field counts. So a message of an old sender with
+  several topics has the last of them.
+* Parts without meaning (no topic, a topic that is not UTF-8, a malformed peer id) are left out and counted. The same
+  holds for parts whose topic is too long and for ids that are too long, because receivers store names.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ _rpc = fast_init(Rpc)
 Span: TypeAlias = tuple[int, int]
 
 _MESSAGE_KEY = b"\x12"
-"""The tag of a message in an RPC."""
+"""The protobuf tag of a message in an RPC."""
 _IDS_FIELD = {1: 2, 2: 1, 5: 1}
-"""The field of IHAVE, IWANT and IDONTWANT that has their ids."""
+"""The field number of message ids in IHAVE, IWANT and IDONTWANT, by the field number of the part."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedRpc:
     rpc: Rpc
     left_out: int
-    """Number of parts without meaning, and of parts and ids with too long a name."""
+    """Number of parts and ids that were left out: without meaning, or too long."""
 
 
 _decoded = fast_init(DecodedRpc)
@@ -70,7 +70,7 @@ _decoded = fast_init(DecodedRpc)
 
 @dataclass(slots=True)
 class _Spans:
-    """The places of the parts, found by the first pass."""
+    """The positions of the parts, found by the first pass."""
 
     subscriptions: list[Span]
     messages: list[Span]
@@ -81,7 +81,7 @@ class _Spans:
 
 
 def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, episub: bool = False) -> DecodedRpc:
-    """Return the RPC in `data`, or raise `WireError`. Fields of `episub` are read only from peers that speak it."""
+    """Return the RPC in `data`, or raise `WireError`. With `episub`, also read the fields of episub."""
     if len(data) > limits.max_rpc_bytes:
         raise WireError(f"an RPC of {len(data)} bytes; at most {limits.max_rpc_bytes} are allowed")
     if not episub and data[:1] == _MESSAGE_KEY and limits.max_messages:
@@ -97,7 +97,7 @@ def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, ep
         control, left_out = _control(data, spans.control, limits, episub) if spans.control else (None, 0)
         partial = None if spans.partial is None else _partial(data, *spans.partial, limits)
     except EncodingError as error:
-        raise WireError(f"an RPC that cannot be read: {error}") from None
+        raise WireError(f"malformed RPC: {error}") from None
     kept_subscriptions = tuple(part for part in subscriptions if part is not None)
     kept_messages = tuple(part for part in messages if part is not None)
     left_out += len(subscriptions) - len(kept_subscriptions) + len(messages) - len(kept_messages)
@@ -106,7 +106,7 @@ def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, ep
 
 
 def _only_message(data: bytes, message_id: MessageIdFunction, limits: RpcLimits) -> Message | None:
-    """Return the message of an RPC that is a single message in the usual form, as most are; None for others."""
+    """Return the message of an RPC that is a single message in the usual form, as most RPCs are; None for others."""
     length, start = short_length(data, 1)
     if not start or start + length != len(data):
         return None
@@ -114,7 +114,7 @@ def _only_message(data: bytes, message_id: MessageIdFunction, limits: RpcLimits)
 
 
 def _survey(data: bytes, limits: RpcLimits, episub: bool) -> _Spans:
-    """Make the first pass: find the places of all parts. Raises `WireError` if there are too many."""
+    """Make the first pass: find the positions of all parts. Raises `WireError` if there are too many."""
     spans = _Spans([], [], [])
     ids = exchanged = 0
     for number, wire_type, start, stop in walk(data, 0, len(data)):
@@ -180,7 +180,7 @@ def _subscription(data: bytes, start: int, stop: int, limits: RpcLimits) -> Subs
 
 
 def _partial(data: bytes, start: int, stop: int, limits: RpcLimits) -> Partial | None:
-    """Return the partial message at `start` … `stop`; None without a topic or group, or with too long a name."""
+    """Return the partial message at `start` … `stop`; None if the topic or group is missing or too long."""
     topic, group, parts, metadata = _last(data, start, stop, 4)
     name = topic_name(topic, limits)
     if name is None or group is None or len(group) > limits.max_id_bytes:
@@ -189,7 +189,7 @@ def _partial(data: bytes, start: int, stop: int, limits: RpcLimits) -> Partial |
 
 
 def _features(data: bytes, start: int, stop: int, before: tuple[Features, ...]) -> tuple[Features, ...]:
-    """Return the features of an extensions control; protobuf merges repeated ones."""
+    """Return the features of a control extension, merged with earlier ones as protobuf requires."""
     [said] = before or (Features(),)
     partial_messages, test_extension = said.partial_messages, said.test_extension
     for number, wire_type, value, _ in walk(data, start, stop):
@@ -245,7 +245,7 @@ _NOTHING = Control()
 
 
 def _last(data: bytes, start: int, stop: int, count: int) -> list[bytes | None]:
-    """Return the last values of the fields 1 … `count`."""
+    """Return the last values of the fields 1 … `count`; None for missing fields."""
     values: list[bytes | None] = [None] * count
     for number, wire_type, begin, end in walk(data, start, stop):
         if wire_type == DELIMITED and number <= count:
@@ -256,7 +256,7 @@ def _last(data: bytes, start: int, stop: int, count: int) -> list[bytes | None]:
 def _last_and_all(
     data: bytes, start: int, stop: int, single: int, repeated: int
 ) -> tuple[bytes | None, tuple[bytes, ...]]:
-    """Return the last value of one field and all values of another."""
+    """Return the last value of the field `single` and all values of the field `repeated`."""
     last = None
     values: list[bytes] = []
     for number, wire_type, begin, end in walk(data, start, stop):
@@ -285,7 +285,7 @@ def _peer_info(encoded: bytes) -> PeerInfo | None:
 
 
 class _Short(NamedTuple):
-    """Ids that are short enough, and the number of those that are not."""
+    """Ids that are short enough, and the number of ids that are too long."""
 
     kept: tuple[bytes, ...]
     too_long: int

@@ -1,6 +1,6 @@
 """Encoding of RPCs as protobuf (proto2; the pubsub specification's RPC, gossipsub's control, v1.1's PRUNE).
 
-Topics are text, peers and message ids bytes. A message from a peer is forwarded with the same bytes.
+Topics are text; peers and message ids are bytes. A message from a peer is forwarded with the bytes that it keeps.
 `core/language/sizes.py` computes the same lengths without encoding.
 """
 
@@ -25,9 +25,9 @@ from hearsay.wire.episub_codec import encode_part
 from hearsay.wire.fields import EPISUB, HOPS, TEST_EXTENSION, raw
 
 _KEYS = {number: bytes((number << 3 | DELIMITED,)) for number in range(1, 16)}
-"""Tags of one byte, of length-delimited fields; `bytes_field` makes those of larger numbers."""
+"""Tags of length-delimited fields, for the numbers with a tag of one byte; `bytes_field` encodes larger numbers."""
 _PARTIAL_FLAGS = {PartialUse.NONE: b"", PartialUse.SUPPORTS: b"\x20\x01", PartialUse.REQUESTS: b"\x18\x01\x20\x01"}
-"""Fields 3 and 4 of a SUBSCRIBE: a request implies support, as in go."""
+"""Fields 3 and 4 of a SUBSCRIBE. As in go, a request for parts implies support."""
 _PARTIAL_MESSAGES = b"\x50\x01"
 _TEST_MESSAGE = varint(TEST_EXTENSION << 3 | DELIMITED) + b"\x00"
 _TEST_EXTENSION = varint(TEST_EXTENSION << 3 | VARINT) + b"\x01"
@@ -51,7 +51,7 @@ def encode_rpc(rpc: Rpc) -> bytes:
 
 
 def encode_message(message: Message) -> bytes:
-    """Return the bytes of a message without hops, which belong to a copy."""
+    """Return the bytes of a message without the hop count, which differs between copies."""
     if message.encoded is not None:
         return message.encoded
     parts = [signed_part(message)]
@@ -78,7 +78,7 @@ def signed_part(message: Message) -> bytes:
 
 
 def _hops(message: Message) -> bytes:
-    """Return the field of the hops, which only peers with episub get."""
+    """Return the field of the hop count, which only peers with episub get; empty without one."""
     return b"" if message.hops is None else varint_field(HOPS, message.hops)
 
 

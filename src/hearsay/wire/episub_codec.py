@@ -1,7 +1,7 @@
-"""Encoding and decoding of episub's parts: one message `EpisubPart` for all of them (`docs/reference/wire.md`).
+"""Encoding and decoding of episub's parts, which share one protobuf message `EpisubPart` (`docs/reference/wire.md`).
 
-A part has its kind and the fields that it needs, in the order of its class; zeros are left out. Numbers of a peer are
-bounded here where they cost memory, and by the router where they have a meaning.
+A part has its kind and the fields that it needs, in the order of its class; zeros are left out. This module bounds
+received data that takes memory; the router checks the meaning of received numbers.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _NUMBERS = {
     "role": ROLE, "random": RANDOM, "links": LINKS, "random_links": RANDOM_LINKS, "rtt_us": RTT, "refused": REFUSED,
     "sketch": SKETCH, "ids": IDS, "hops": HOPS,
 }  # fmt: skip
-"""Field numbers by the names of fields."""
+"""Field numbers by field name."""
 _READ: dict[str, Callable[[bytes], Any]] = {
     **dict.fromkeys(("topic", "topics"), bytes.decode),
     **dict.fromkeys(("peer", "source", "peers"), check_peer_id),
     "ids": bytes,
 }
-"""Conversions of fields that are texts or bytes; the names of repeated ones end in `s`."""
+"""Conversions of fields with text or bytes, by field name. Names of repeated fields end in `s`."""
 _PACKED = frozenset(("hops", "sketch"))
 _CONVERTED: dict[str, Callable[[int], Any]] = {"role": Role, "random": bool, "refused": bool}
 _PARTS: dict[int, type[Any]] = {int(kind): part for part, kind in EPISUB_KINDS.items()}
@@ -55,8 +55,8 @@ def encode_part(part: EpisubPart) -> bytes:
 
 
 def decode_part(data: bytes, start: int, stop: int, limits: RpcLimits) -> EpisubPart | None:
-    """Return the part at `start` … `stop`; None if it has no meaning: an unknown kind, no topic, no peer, missing
-    hops, or too long a name."""
+    """Return the part at `start` … `stop`; None if its kind is unknown, a topic, peer or hop count is missing, or a
+    name is too long."""
     longest = {TOPIC: limits.max_topic_bytes, IDS: limits.max_id_bytes}
     numbers = dict.fromkeys((KIND, TTL, SEQUENCE, ROLE, RANDOM, LINKS, RANDOM_LINKS, RTT, REFUSED), 0)
     values: dict[int, list[bytes]] = {TOPIC: [], PEERS: [], PEER: [], SKETCH: [], IDS: [], HOPS: []}
@@ -94,7 +94,7 @@ def _made(numbers: dict[int, int], values: dict[int, list[bytes]]) -> EpisubPart
 
 
 def _unpacked(chunks: list[bytes], most: int) -> tuple[int, ...]:
-    """Return the first numbers of a packed field, which may come in several chunks."""
+    """Return at most `most` numbers of a packed field, which may consist of several chunks."""
     numbers: list[int] = []
     for chunk in chunks:
         offset = 0

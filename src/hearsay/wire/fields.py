@@ -1,7 +1,7 @@
-"""Field numbers outside the specification, identifiers as bytes, and the limits of an RPC.
+"""Field numbers outside the specification, the bytes of identifiers, and the limits of an RPC.
 
-Experimental fields have numbers above 0x200000 (gossipsub v1.3). Ours had small ones before: these are still read, as
-the same number above 0x200000."""
+Experimental fields have numbers above 0x200000 (gossipsub v1.3). Earlier versions of hearsay used small numbers. They
+are still read, as the same number plus 0x200000."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hearsay.core.language.identifiers import Identifier
 from hearsay.core.language.rpc import EXPERIMENTAL_FIELDS, FIRST_EXTENSION_FIELD
 
 TEST_EXTENSION = 6_492_434
-"""The number of go's test extension: as a field of the extensions control, and of the RPC with its message."""
+"""The number of go's test extension: a field of the control extensions, and the field of an RPC for its message."""
 HOPS = EXPERIMENTAL_FIELDS + 7
-"""The hop count: a field of a message."""
+"""The field of a message for the hop count."""
 EPISUB = EXPERIMENTAL_FIELDS + 7
 """The field of the control message for episub's parts."""
 
@@ -27,7 +27,7 @@ def is_episub(number: int) -> bool:
 
 
 def extension_number(number: int) -> int | None:
-    """Return the number by which an external router knows a control field; None if no such router can use it."""
+    """Return the number of a control field for external routers; None if external routers cannot use the field."""
     if FIRST_EXTENSION_FIELD - EXPERIMENTAL_FIELDS <= number <= EXPERIMENTAL_FIELDS:
         number += EXPERIMENTAL_FIELDS
     return number if number >= FIRST_EXTENSION_FIELD else None
@@ -39,23 +39,23 @@ def raw(identifier: Identifier) -> bytes:
         return identifier
     if isinstance(identifier, str):
         return identifier.encode()
-    raise TypeError(f"{identifier!r} cannot be sent: numbers name things in simulations only")
+    raise TypeError(f"{identifier!r} cannot be encoded: numbers are identifiers only in simulations")
 
 
 class WireError(Exception):
-    """An RPC of a peer that cannot be read, or exceeds its limits. It is dropped as a whole."""
+    """An RPC of a peer is malformed or exceeds a limit. The whole RPC is dropped."""
 
 
 class TooLarge(ValueError):
-    """A message of this node that fits into no RPC."""
+    """A topic or message of this node exceeds a limit of RPCs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RpcLimits:
     """Bounds on one RPC. Counts are checked before objects are built, so that a frame full of small parts is cheap.
 
-    `max_rpc_bytes` is go-libp2p-pubsub's default, one mebibyte; peers drop larger RPCs. A part with a longer topic
-    or message id than these is left out.
+    `max_rpc_bytes` is the default of go-libp2p-pubsub, 1 MiB; peers drop larger RPCs. Topics and message ids above
+    their limits are left out.
     """
 
     max_rpc_bytes: int = 1 << 20

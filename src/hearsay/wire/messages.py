@@ -1,14 +1,14 @@
 """Decoding of messages from protobuf bytes, and message ids.
 
-* A message keeps its bytes, so it is forwarded as it was signed. If they are not in the one canonical order and
-  form, it keeps the canonical ones, which other implementations verify and forward.
-* Unknown fields are dropped and noted. A message whose bytes cannot be read is left out; the rest of the RPC
-  counts, since older versions of go relay unknown fields that no other implementation can read.
+* A message keeps its encoded bytes, so that it is forwarded as it was signed. If the encoding is not canonical, the
+  message keeps the canonical encoding, which other implementations verify and forward.
+* Unknown fields are dropped; `has_more` records this. A malformed message is left out, but the rest of the RPC
+  counts, because older versions of go relay unknown fields that no other implementation can read.
 
-The default of go-libp2p-pubsub and py-libp2p is author and sequence number; other implementations differ, so that a
-network of several needs the same function on all nodes. Unsigned messages have neither, so their id is a hash of the
-topic and data: the same data in two topics are two messages. With peers of other implementations that hash the
-data alone, use `by_data`, and send no data in two topics."""
+In go-libp2p-pubsub and py-libp2p, the default message id is author and sequence number. Other implementations differ,
+so all nodes of a mixed network need the same function. Unsigned messages have neither, so their id is a hash of topic
+and data: the same data in two topics are two messages. If other implementations in the network hash only the data,
+use `by_data` and do not publish the same data in two topics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _message = fast_init(Message)
 
 
 def short_length(data: bytes, offset: int) -> tuple[int, int]:
-    """Return a length below 16 KiB in its shortest form, and its end; an end of 0 for all others."""
+    """Return a length and the offset after it; (0, 0) unless it is below 16 KiB and in its shortest form."""
     first = data[offset : offset + 2]
     if not first:
         return 0, 0
@@ -48,7 +48,7 @@ def usual_message(
 ) -> Message | None:
     """Return a message whose fields are known, short, in order and in their shortest form; None for others.
 
-    The general function (`decode_message`) returns the same, but takes three times as long.
+    `_unusual_message` returns the same message, but takes three times as long.
     """
     values: list[bytes | None] = [None] * 7
     last = 0
@@ -77,7 +77,7 @@ def usual_message(
 def _made(
     values: list[bytes | None], encoded: bytes, has_more: bool, message_id: MessageIdFunction, limits: RpcLimits
 ) -> Message | None:
-    """Return a message of these fields; None without a topic, or with too long a topic or id."""
+    """Return a message of these fields; None if the topic is missing or malformed, or the topic or id is too long."""
     _, source, payload, seqno, topic, signature, key = values
     name = topic_name(topic, limits)
     if name is None:
@@ -92,7 +92,7 @@ def _made(
 def decode_message(
     data: bytes, start: int, stop: int, message_id: MessageIdFunction, limits: RpcLimits
 ) -> Message | None:
-    """Return the message at `start` … `stop`; None if it is malformed, or has no topic or too long a topic or id."""
+    """Return the message at `start` … `stop`; None if it is malformed, has no topic, or too long a name."""
     usual = usual_message(data, start, stop, message_id, limits)
     if usual is not None:
         return usual
@@ -124,7 +124,7 @@ def _unusual_message(
 
 
 def with_hops(data: bytes, start: int, stop: int, message: Message | None) -> Message | None:
-    """Return the message with episub's hop count, which is not part of the signed and forwarded bytes."""
+    """Return the message with the hop count of episub, which is not part of its signed bytes."""
     if message is None:
         return None
     for number, wire_type, value, _ in walk(data, start, stop):
@@ -141,20 +141,20 @@ def topic_name(topic: bytes | None, limits: RpcLimits) -> str | None:
 
 
 def by_author(topic: str, source: bytes | None, seqno: bytes | None, data: bytes) -> bytes:
-    """Return author and sequence number, or the hash of the content if both are missing."""
+    """Return author and sequence number; if both are missing, return `by_content`."""
     if source is None and seqno is None:
         return by_content(topic, source, seqno, data)
     return (source or b"") + (seqno or b"")
 
 
 def by_content(topic: str, source: bytes | None, seqno: bytes | None, data: bytes) -> bytes:
-    """Return SHA-256 of the topic's length (eight bytes, big endian), the topic and the data."""
+    """Return the SHA-256 hash of the topic's length (eight bytes, big endian), the topic and the data."""
     name = topic.encode()
     return sha256(b"".join((len(name).to_bytes(8, "big"), name, data))).digest()
 
 
 def by_data(topic: str, source: bytes | None, seqno: bytes | None, data: bytes) -> bytes:
-    """Return SHA-256 of the data alone."""
+    """Return the SHA-256 hash of the data alone."""
     return sha256(data).digest()
 
 
@@ -162,7 +162,7 @@ NAMED: Mapping[str, MessageIdFunction] = {"author": by_author, "content": by_con
 
 
 class MessageIds:
-    """The functions that compute message ids: one for all topics, or a topic's own."""
+    """The functions that compute message ids: a default, and functions of single topics."""
 
     def __init__(self, default: MessageIdFunction = by_author) -> None:
         self._default = default

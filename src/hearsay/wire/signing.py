@@ -2,17 +2,18 @@
 
 Rules:
 
-* StrictSign: every message has an author, a sequence number and a valid signature. StrictNoSign: it has none of
-  them. The lax forms sign or do not sign our messages, verify signed messages and accept unsigned ones.
+* StrictSign: every message must have an author, a sequence number and a valid signature. StrictNoSign: a message must
+  have none of them. The lax policies sign (or do not sign) own messages, verify signed messages and accept unsigned
+  ones.
 * The signature covers `libp2p-pubsub:` and the message without signature and key, as in go-libp2p-pubsub.
 * `key` is present only when the author's peer id does not contain the key; a present key must match the id.
-* Implementations differ on some messages. Relays of one that accepts such a message forward it in good faith, and
-  peers of another would blame us for it. It is refused without blame (`Reason.UNSUPPORTED`) and not marked as seen,
-  since a copy may be valid. Only messages that go, rust and js accept are accepted, and only those that all refuse
-  are blamed. They differ on each key, peer id and ECDSA signature that is not in the usual form, and on all authors
-  with ECDSA keys.
-* A sequence number has eight bytes, big endian; it starts at the time in nanoseconds and counts up, so that it grows
-  over restarts without storage.
+* Some messages are valid for one implementation and invalid for another. Peers of the first forward such a message in
+  good faith; peers of the second would blame us if we did. Such a message is refused without blame
+  (`Reason.UNSUPPORTED`) and not marked as seen, because another copy may be valid. A message is accepted only if go,
+  rust and js accept it, and its sender is blamed only if all refuse it. They differ on keys, peer ids and ECDSA
+  signatures that are not in the usual form, and on all authors with ECDSA keys.
+* A sequence number has eight bytes, big endian. It starts at the time in nanoseconds and counts up, so that it
+  increases over restarts without storage.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Author:
         self._key = None if inlined else identity.public.encoded
 
     def write(self, topic: str, data: bytes, policy: SignaturePolicy) -> Message:
-        """Return a message without its id, signed if the policy says so."""
+        """Return a new message without id, signed if the policy requires it."""
         if not policy.signs:
             return Message(b"", topic, data)
         seqno = (self._count % (1 << 64)).to_bytes(SEQNO_BYTES, "big")
@@ -70,9 +71,9 @@ class Fault:
 
     why: str
     reason: Reason = Reason.BAD_SIGNATURE
-    """UNSUPPORTED if implementations differ on the message: then the peer is not blamed."""
+    """`UNSUPPORTED` if implementations differ on the message; the sender is not blamed then."""
     forged: bool = False
-    """True if no implementation would have forwarded it, with any settings."""
+    """True if no implementation forwards such a message with any settings."""
 
 
 def _disputed(why: str) -> Fault:
@@ -80,12 +81,12 @@ def _disputed(why: str) -> Fault:
 
 
 def plain_fault(message: Message, policy: SignaturePolicy) -> Fault | None:
-    """Return the fault of a message that is visible without its signature."""
+    """Return the fault that a message has apart from its signature's validity; None without one."""
     if policy is SignaturePolicy.STRICT_NO_SIGN:
         if message.source is None and message.seqno is None and message.signature is None and message.key is None:
             return None
         if message.signature is None:
-            # go takes author and sequence number unless it is set up without authors, js an author, rust a key
+            # go accepts author and sequence number unless configured without authors, js an author, rust a key
             return _disputed("it has an author, a sequence number or a key, which this topic does not allow")
         return Fault("it is signed, which this topic does not allow")
     if message.signature is None:
@@ -93,15 +94,15 @@ def plain_fault(message: Message, policy: SignaturePolicy) -> Fault | None:
     if not isinstance(message.source, bytes):
         return Fault("it has a signature and no author")
     if policy is SignaturePolicy.STRICT_SIGN and (message.seqno is None or len(message.seqno) != SEQNO_BYTES):
-        return _disputed(f"its sequence number has not {SEQNO_BYTES} bytes")
+        return _disputed(f"its sequence number does not have {SEQNO_BYTES} bytes")
     if message.has_more or not message.topic:
-        # go signs unknown fields and an empty topic as they came, rust drops the fields, js drops the topic
-        return _disputed("it has fields that are not signed alike everywhere")
+        # go verifies unknown fields and an empty topic as received, rust drops the fields, js drops the topic
+        return _disputed("implementations sign its fields differently")
     return None
 
 
 def signature_fault(message: Message) -> Fault | None:
-    """Return the fault of a signature, or of its author's key."""
+    """Return the fault of a message's signature or of its author's key; None without one."""
     assert isinstance(message.source, bytes)
     assert message.signature is not None
     try:
@@ -115,7 +116,7 @@ def signature_fault(message: Message) -> Fault | None:
     if key.verify(message.signature, PREFIX + signed_part(message)):
         return None
     if not message.data:
-        # rust relays a message without data as one with an empty field, which its author did not sign
+        # rust relays a message without data with an empty data field, which its author did not sign
         return _disputed("its signature is wrong, or the relay added the empty data")
     return Fault("its signature is wrong", forged=True)
 
@@ -130,7 +131,7 @@ def check_us(message: Message) -> int:
 
 
 def _key_of(author: bytes, given: bytes | None) -> PublicKey | Fault:
-    """Return the author's key. Raises `EncodingError` if the key or the author's peer id is not in the usual form."""
+    """Return the author's key or a fault. Raises `EncodingError` if the key or peer id is not in the usual form."""
     inlined = inlined_key(author)
     if inlined is not None:
         if given is not None and given != inlined.encoded:

@@ -1,9 +1,9 @@
-"""Splitting an RPC at a peer's limit, since peers drop larger RPCs.
+"""Splitting of RPCs at a limit, because peers drop larger RPCs.
 
-Subscriptions and control have a limit of their own: go v0.19 resets the stream of a peer that sends more. Parts keep
+Subscriptions and control have a lower limit, because go v0.19 resets the stream of a peer that sends more. Parts keep
 their order, except features, which are in the first RPC. IHAVE, IWANT, IDONTWANT and episub's GRAFT are cut between
-ids. A message that does not fit alone is left out: the node refuses to publish one, so it is another node's. The
-same holds for a partial message.
+ids. A message that does not fit into an RPC of its own is left out. The node does not publish such a message, so it
+came from another node. A partial message that does not fit is left out, too.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ _CONTROL_OVERHEAD = 6
 
 
 def check_topic(topic: str, limits: RpcLimits) -> None:
-    """Raise `TooLarge` if peers would ignore the topic, `UnicodeEncodeError` if its name cannot be sent."""
+    """Raise `TooLarge` if the topic's name is too long, `UnicodeEncodeError` if it cannot be encoded as UTF-8."""
     size = len(topic.encode())
     if size > limits.max_topic_bytes:
-        raise TooLarge(f"a topic with a name of {size} bytes; it may have {limits.max_topic_bytes}")
+        raise TooLarge(f"a topic name of {size} bytes; at most {limits.max_topic_bytes} are allowed")
 
 
 def check_fits(message: Message, limits: RpcLimits) -> None:
-    """Raise `TooLarge` if no RPC within the limits can hold the message, or its id is too long."""
+    """Raise `TooLarge` if the message does not fit into an RPC or its id is too long."""
     length, limit = identifier_size(message.id), limits.max_rpc_bytes
     if length > limits.max_id_bytes:
-        raise TooLarge(f"a message with an id of {length} bytes; it may have {limits.max_id_bytes}")
+        raise TooLarge(f"a message id of {length} bytes; at most {limits.max_id_bytes} are allowed")
     size = message_size(message)
     whole = field_size(size)
     if whole > limit:
-        raise TooLarge(f"a message of {whole} bytes with its signature; {limit} fit into an RPC")
+        raise TooLarge(f"a message of {whole} bytes with its signature; at most {limit} fit into an RPC")
 
 
 def split_rpc(rpc: Rpc, limit: int, control_limit: int = MAX_CONTROL_BYTES) -> tuple[list[Rpc], list[Message]]:
-    """Return RPCs within the limits with the same parts, and the messages that do not fit."""
+    """Return RPCs within the limits that have the same parts, and the messages that do not fit."""
     if rpc_size(rpc) <= min(limit, control_limit):
         return [rpc], []
     rpcs: list[Rpc] = []
@@ -91,7 +91,7 @@ def split_rpc(rpc: Rpc, limit: int, control_limit: int = MAX_CONTROL_BYTES) -> t
 
 
 def _pieces(rpc: Rpc, most: int) -> Iterator[tuple[_Part, int]]:
-    """Yield the parts with their sizes; ids are cut so that each piece has at most `most` bytes."""
+    """Yield the parts with their sizes. Parts with ids are cut into pieces of at most `most` bytes."""
     control = rpc.control or Control()
     parts: list[_Part] = [*rpc.subscriptions, *rpc.messages]
     if rpc.partial is not None:

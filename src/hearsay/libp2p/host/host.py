@@ -1,13 +1,13 @@
-"""The asyncio host: listens and dials over TCP, one connection per peer, streams by protocol.
+"""The asyncio host. It listens and dials over TCP, has one connection per peer, and opens streams by protocol.
 
-It has no NAT traversal, relays, QUIC, WebSocket or plaintext. uvloop works if the caller uses it.
+It has no NAT traversal, relays, QUIC, WebSocket or plaintext. It also runs on uvloop.
 
-Inbound connections have slots that no address can take alone (`hearsay.libp2p.host.node_host`), and all memory that
-peers cause is reserved in budgets (`hearsay.libp2p.limits.resources`). When a shared budget is nearly full, the
-connections that use most of it are ended.
+Inbound connections have slots that no single address can take (`hearsay.libp2p.host.node_host`). All memory that
+peers cause is reserved in budgets (`hearsay.libp2p.limits.resources`). When a shared budget is nearly full, the host
+ends the connections that use most of it.
 
-Two peers that dial each other at once get two connections; both sides keep the one that the smaller peer id dialed.
-Otherwise a newer connection replaces an older one, which may be dead without a notice.
+Two peers that dial each other at the same time get two connections; both keep the one that the smaller peer id
+dialled. Otherwise a newer connection replaces an older one, which may be dead, unless this host dialled both.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from hearsay.listener import Listener
 from hearsay.slots import Slots
 
 READ_BYTES = 64 * 1024
-"""Bytes that are read from a socket at once."""
+"""Maximum bytes of one read from a socket."""
 STALLED_S = 1.0
-"""A handshake is active if bytes arrived within this time."""
+"""A handshake is active if bytes arrived in the last `STALLED_S` seconds."""
 _LARGE_PART = 64
 """A connection that uses at least 1/64 of a shared budget commits an offence if the budget is nearly full."""
 _SMALL_PART = 4096
 """A connection that uses less than 1/4096 of a shared budget is not ended, since that would free almost nothing."""
 _RELIEF_PAUSE_S = 0.1
-"""Pause after ended connections have freed too little of a budget."""
+"""Seconds before further connections are ended, if those ended have freed too little of a budget."""
 _FAMILIES = {"ip4": socket.AF_INET, "dns4": socket.AF_INET, "ip6": socket.AF_INET6, "dns6": socket.AF_INET6}
 
 
@@ -56,7 +56,7 @@ class HostLimits(AdmissionLimits):
 
 @dataclass(slots=True)
 class _Dial:
-    """A dial under way. It is cancelled when no caller waits for it."""
+    """A running dial. It is cancelled when no caller waits for it."""
 
     address: Multiaddr
     task: asyncio.Task[PeerId]
@@ -64,7 +64,7 @@ class _Dial:
 
 
 class Host:
-    """A host. `on_peer_up` and `on_peer_down` are called with the peer id when its connection comes and goes."""
+    """A host. `on_peer_up` and `on_peer_down` are called with the peer id when its connection begins and ends."""
 
     def __init__(self, identity: PrivateKey | None = None, limits: HostLimits | None = None) -> None:
         self.identity = identity or PrivateKey.generate()
@@ -80,7 +80,7 @@ class Host:
         self.turns = Turns(monotonic, lambda call: asyncio.get_running_loop().call_soon(call))
         self.read_buffer = bytearray(READ_BYTES)
         self._strained: set[Budget] = set()
-        """Budgets for which no connections are ended during the pause."""
+        """Budgets during the pause in which no connections are ended for them."""
         self._places = fitted(self._limits, open_files())
         self._handshakes: Slots[Connection] = Slots(
             self._places.handshakes,
@@ -88,7 +88,7 @@ class Host:
             self._limits.handshake_patience_s,
             self._progress,
         )
-        self._proven: Slots[PeerId] = Slots(
+        self._authenticated: Slots[PeerId] = Slots(
             self._places.inbound,
             self._places.per_address,
             self._limits.newcomer_patience_s,
@@ -98,12 +98,12 @@ class Host:
         self._listeners: list[Listener] = []
         self._accepting: set[asyncio.Task[None]] = set()
         self._sockets: dict[Connection, socket.socket] = {}
-        """Sockets of handshakes that are not finished, to see unread bytes."""
+        """Sockets of unfinished inbound handshakes, to detect unread bytes."""
         self._all: set[Connection] = set()
         self._dialing: dict[PeerId, _Dial] = {}
         self._closed = False
         self.refused = 0
-        """Number of connections over a limit, or of peers that are not admitted."""
+        """Number of connections that were refused because of a limit or a ban."""
         self.failed_dials = 0
 
     @property
@@ -112,7 +112,7 @@ class Host:
 
     @property
     def addresses(self) -> tuple[Multiaddr, ...]:
-        """Return the addresses of this host, with its peer id; if it listens everywhere, one of each interface."""
+        """Return the addresses of this host with its peer id; if it listens on all interfaces, one for each."""
         return tuple(
             tcp_multiaddr(host, port).with_peer(self.peer)
             for listening in self._listeners
@@ -123,7 +123,7 @@ class Host:
         self._handlers[protocol] = handler, max_streams
 
     async def listen(self, address: Multiaddr | str) -> tuple[Multiaddr, ...]:
-        """Accept connections; port 0 is any free port. Returns all addresses."""
+        """Accept connections at an address; port 0 means any free port. Returns all addresses of the host."""
         parsed = Multiaddr.parse(address) if isinstance(address, str) else address
         endpoint = parsed.tcp_endpoint
         if endpoint is None:
@@ -143,8 +143,8 @@ class Host:
         if expected is None:
             return await self._dial(parsed, None)
         if expected == self.peer:
-            raise OwnAddress(parsed, "that is this host itself")
-        dialing = await self._others_tried(expected, parsed)
+            raise OwnAddress(parsed, "this is the host's own address")
+        dialing = await self._wait_for_other_dials(expected, parsed)
         if expected in self.connections:
             return expected
         if dialing is None:
@@ -160,10 +160,10 @@ class Host:
                 dialing.task.cancel()
                 self._dialed(expected, dialing)
 
-    async def _others_tried(self, peer: PeerId, address: Multiaddr) -> _Dial | None:
-        """Return the dial of this address, if there is one, after dials of the peer's other addresses have ended.
+    async def _wait_for_other_dials(self, peer: PeerId, address: Multiaddr) -> _Dial | None:
+        """Wait until dials of the peer's other addresses have ended. Return the dial of this address, or None.
 
-        Two dials at once would conflict, and a dial must not fail because another one uses a wrong address.
+        Two dials at once would conflict, and a dial must not fail because another dial uses a wrong address.
         """
         while (dialing := self._dialing.get(peer)) is not None and dialing.address != address:
             await asyncio.wait([dialing.task])
@@ -173,10 +173,10 @@ class Host:
         if self._dialing.get(peer) is dialing:
             del self._dialing[peer]
         if dialing.task.done() and not dialing.task.cancelled():
-            dialing.task.exception()  # its caller may be gone
+            dialing.task.exception()  # retrieve it, because its caller may be gone
 
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> Stream:
-        """Open a stream to a connected peer, for the first of `protocols` that it speaks."""
+        """Open a stream to a connected peer, for the first of `protocols` that the peer speaks."""
         connection = self.connections.get(peer)
         if connection is None:
             raise StreamClosed(f"{to_text(peer)} is not connected")
@@ -204,7 +204,7 @@ class Host:
     async def close(self) -> frozenset[PeerId]:
         """Stop listening, end all connections and wait until they are gone.
 
-        Returns the peers that ended in answer to our end: they have taken all that was sent.
+        Returns the peers that closed after we had closed: they have received all that was sent.
         """
         self._closed = True
         for listening in self._listeners:
@@ -221,11 +221,11 @@ class Host:
         await asyncio.gather(*self._accepting, return_exceptions=True)
         while waiting := [connection.gone for connection in self._all if connection.attached]:
             await asyncio.gather(*waiting)
-        self._all.clear()  # a dial that was given up may never have had a socket
+        self._all.clear()  # a cancelled dial may never have had a socket
         return frozenset(connection.peer for connection in peers if connection.ended_by_peer)
 
     def connection_ready(self, connection: Connection) -> None:
-        """Admit a connection whose handshake is done, or end it or its rival."""
+        """Admit a connection after its handshake, or end it or the peer's other connection."""
         self._handshakes.leave(connection)
         self._sockets.pop(connection, None)
         if not self.admits(connection.peer, connection.address):
@@ -241,9 +241,9 @@ class Host:
             self._refuse(connection)
             return
         if not connection.dialed:
-            dialled = len(self.connections) - len(self._proven)
-            self._proven.limit = min(self._places.inbound, self._places.connections - dialled)
-            loser = self._proven.enter(connection.peer, connection.address, connection.since)
+            dialled = len(self.connections) - len(self._authenticated)
+            self._authenticated.limit = min(self._places.inbound, self._places.connections - dialled)
+            loser = self._authenticated.enter(connection.peer, connection.address, connection.since)
             if loser == connection.peer:
                 self._refuse(connection)
                 return
@@ -280,7 +280,7 @@ class Host:
 
     def _down(self, connection: Connection) -> None:
         if self.connections.get(connection.peer) is connection:
-            self._proven.leave(connection.peer)
+            self._authenticated.leave(connection.peer)
             del self.connections[connection.peer]
             connection.end_streams()
             for callback in self.on_peer_down:
@@ -291,7 +291,7 @@ class Host:
         connection.close()
 
     def _accepted(self, accepted: socket.socket, host: str) -> None:
-        """Accept a connection at one of our sockets."""
+        """Accept a connection at a listening socket, or refuse it."""
         address = address_group(host)
         loop = asyncio.get_running_loop()
         connection = self._connection(False, None)
@@ -299,7 +299,7 @@ class Host:
         most = self._places.connections + self._places.handshakes
         ending = [each for each in self._all if each.closed] if len(self._all) > most else []
         for each in ending:
-            each.abort()  # its file is free in one of the next turns of the loop
+            each.abort()  # the file is closed in one of the next turns of the event loop
         if len(self._all) - len(ending) <= most and self.admits(None, address):
             loser = self._handshakes.enter(connection, address, loop.time())
         if loser is not None:
@@ -316,9 +316,9 @@ class Host:
         task.add_done_callback(self._accepting.discard)
 
     def _progress(self) -> Mapping[Connection, float]:
-        """Return the active handshakes, with the times of their last bytes.
+        """Return the active handshakes with the times of their last bytes.
 
-        Bytes that the event loop has not read yet count as arriving now. All other handshakes are idle.
+        Bytes that the event loop has not read yet count as arriving now. Handshakes that are not returned are idle.
         """
         now_s = asyncio.get_running_loop().time()
         found: dict[Connection, float] = {}
@@ -332,8 +332,8 @@ class Host:
     def _relieve(self, budget: Budget) -> None:
         """End the connections that use most of a budget, until a quarter of it is free.
 
-        Protected peers are ended last, and only if they use a large part. A peer that uses less commits no offence.
-        Users of the streams are notified in a later turn of the loop, because one of them may be the caller.
+        Protected peers are disconnected last, and only if they use a large part. Only a large part is an offence.
+        Offences and ends of streams are reported in a later turn of the loop: a user of a stream may be the caller.
         """
         if budget in self._strained:
             return
@@ -366,9 +366,9 @@ class Host:
         if self._closed:
             raise DialError(address, "this host is closed")
         if not self.admits(expected, address_group(endpoint[0])):
-            raise DialError(address, "who is there is kept out")
+            raise DialError(address, "the peer at this address is banned")
         if len(self._all) - len(self._handshakes) >= self._places.connections:
-            raise DialError(address, f"this host has its {self._places.connections} connections")
+            raise DialError(address, f"this host has its maximum of {self._places.connections} connections")
         loop = asyncio.get_running_loop()
         connection: Connection | None = None
         try:
@@ -402,7 +402,7 @@ class Host:
         raise DialError(address, reason) from None
 
     def _replaces(self, new: Connection, old: Connection) -> bool:
-        """Return True if both sides keep the new connection."""
+        """Return True if the new connection replaces the old one. Both sides decide alike."""
         if old.closed:
             return True
         if new.dialed and old.dialed:
@@ -422,7 +422,7 @@ def open_files() -> int:
 def _has_unread(accepted: socket.socket) -> bool:
     try:
         return bool(accepted.recv(1, socket.MSG_PEEK))
-    except OSError:  # there are none, or the socket is closed
+    except OSError:  # there are no bytes, or the socket is closed
         return False
 
 
@@ -430,5 +430,5 @@ async def _attach(connection: Connection, accepted: socket.socket) -> None:
     try:
         await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted)
     except OSError:
-        connection.connection_lost(None)  # it was gone before it had a transport
+        connection.connection_lost(None)  # the connection ended before it had a transport
         accepted.close()

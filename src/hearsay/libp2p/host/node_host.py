@@ -1,7 +1,7 @@
-"""The interface between a node and its host, which the node, identify, ping and rendezvous use.
+"""The interface of a host that the node, identify, ping and rendezvous use.
 
-`hearsay.libp2p.host.host.Host` is our own; `hearsay.py_libp2p.host.PyLibp2pHost` is py-libp2p's. Streams are the same
-on both (`hearsay.libp2p.mux.stream`), over different transports.
+`hearsay.libp2p.host.host.Host` is our own host; `hearsay.py_libp2p.host.PyLibp2pHost` runs on py-libp2p. Both have
+the same streams (`hearsay.libp2p.mux.stream`) over different transports.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
 
 MAX_STREAMS = 8
-"""Default maximum of a peer's streams for one protocol."""
+"""Default maximum of a peer's inbound streams for one protocol."""
 
 
 class NodeHost(Protocol):
@@ -29,18 +29,18 @@ class NodeHost(Protocol):
     on_peer_up: list[Callable[[PeerId], None]]
     """Called when a peer gets its first connection."""
     on_peer_down: list[Callable[[PeerId], None]]
-    """Called when a peer's last connection is gone, after the ends of its streams."""
+    """Called when a peer's last connection is gone, after its streams have ended."""
     on_over_limit: list[Callable[[PeerId], None]]
-    """Called when a peer loses a stream or its connection because of the memory that it causes."""
+    """Called when a peer exceeds a limit of its memory, streams or rates."""
     resources: Resources
     failed_dials: int
     """Dials that reached no peer, or another peer than expected."""
     admits: Callable[[PeerId | None, str], bool]
-    """Returns whether to accept a peer or an address (`resources.address_group`). It is called before a handshake,
-    when the peer is None, and again when it is known. By default all are accepted."""
+    """Returns True if a peer at an address group (`resources.address_group`) is admitted. It is called before a
+    handshake with None as the peer, and again when the peer is known. By default all peers are admitted."""
 
     worth: Callable[[], Mapping[PeerId, float]]
-    """Worth of peers when no slot is free (`hearsay.slots`). Missing peers count as idle."""
+    """Returns the worth of peers, used when no slot is free (`hearsay.slots`). Missing peers count as idle."""
 
     @property
     def connections(self) -> Collection[PeerId]:
@@ -49,7 +49,7 @@ class NodeHost(Protocol):
 
     @property
     def addresses(self) -> tuple[Multiaddr, ...]:
-        """Return the addresses of this host, with its peer id."""
+        """Return the addresses of this host with its peer id."""
         ...
 
     @property
@@ -58,38 +58,38 @@ class NodeHost(Protocol):
         ...
 
     def handle(self, protocol: str, handler: Callable[[Stream], None], max_streams: int = MAX_STREAMS) -> None:
-        """Call `handler` with each stream that a peer opens for `protocol`; `max_streams` of them at a time."""
+        """Call `handler` with each stream that a peer opens for `protocol`; a peer has at most `max_streams`."""
         ...
 
     async def listen(self, address: Multiaddr) -> tuple[Multiaddr, ...]:
-        """Accept connections, and return all addresses. Raises `OSError` or `ValueError` if that is impossible."""
+        """Accept connections at an address. Returns all addresses. Raises `OSError` or `ValueError` if this fails."""
         ...
 
     def can_dial(self, address: Multiaddr) -> bool:
-        """Return True if addresses of this kind can be dialled."""
+        """Return True if this host can dial addresses of this kind."""
         ...
 
     async def dial(self, address: Multiaddr) -> PeerId:
-        """Connect to a peer. Raises `DialError` if it cannot be reached or is not the expected one."""
+        """Connect to a peer. Raises `DialError` if the peer cannot be reached or is not the expected one."""
         ...
 
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> Stream:
-        """Open a stream to a connected peer for the first of `protocols` that it speaks.
+        """Open a stream to a connected peer for the first of `protocols` that the peer speaks.
 
-        Raises `MultistreamError` if it speaks none, `StreamClosed` if it is not connected.
+        Raises `MultistreamError` if it speaks none of them, `StreamClosed` if it is not connected.
         """
         ...
 
     def remote_address(self, peer: PeerId) -> Multiaddr | None:
-        """Return the address from which a connected peer's packets come."""
+        """Return the remote address of the connection to a peer; None if not connected."""
         ...
 
     def has_dialled(self, peer: PeerId) -> bool:
-        """Return True if this side requested the connection to a peer."""
+        """Return True if this host dialled the connection to a peer."""
         ...
 
     def address_of(self, peer: PeerId) -> str:
-        """Return the group of a connected peer's address (`resources.address_group`); empty if not connected."""
+        """Return the address group of a connected peer (`resources.address_group`); empty if not connected."""
         ...
 
     def disconnect(self, peer: PeerId) -> None: ...
@@ -97,30 +97,30 @@ class NodeHost(Protocol):
     async def close(self) -> frozenset[PeerId] | None:
         """Stop listening, end all connections and wait until they are gone.
 
-        Returns the peers that have taken everything that was sent to them; None if the host cannot know.
+        Returns the peers that have received all that was sent to them; None if the host cannot know.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionLimits:
-    """Maximum numbers of connections; with fewer files, all are lower (`fitted`)."""
+    """Maximum numbers of connections. `fitted` lowers them if the process may open too few files."""
 
     max_connections: int = 1024
-    """Maximum authenticated connections and dials."""
+    """Maximum authenticated connections and running dials."""
     reserved_for_dials: int = 64
-    """Number of connections that inbound ones leave free."""
+    """Number of connections that inbound connections leave free."""
     max_per_address: int = 256
-    """Maximum inbound connections of an address; a quarter, because many honest peers may share one."""
+    """Maximum inbound connections of one address. It is a quarter, because many honest peers may share one."""
     newcomer_patience_s: float = 2.0
-    """Seconds after which an idle inbound connection gives way to a newcomer, if no slot is free."""
+    """Minimum age in seconds of an idle inbound connection that is ended for a new one, if no slot is free."""
     max_handshakes: int = 128
     """Maximum inbound connections in a handshake."""
     max_handshakes_per_address: int = 32
     handshake_patience_s: float = 0.05
-    """Seconds after which a connection that has sent nothing gives way to a new one, if no handshake is free."""
+    """Minimum age in seconds of an idle handshake that is ended for a new one, if no slot is free."""
     spare_files: int = 64
-    """Files for other purposes than connections."""
+    """Files that are reserved for other purposes than connections."""
 
 
 class Places(NamedTuple):
@@ -132,7 +132,7 @@ class Places(NamedTuple):
 
 
 def fitted(limits: AdmissionLimits, files: int) -> Places:
-    """Return the limits for a number of open files; each limit is at least a small number."""
+    """Return the limits for a maximum number of open files. Each limit is at least 1."""
     usable = max(4, files - min(limits.spare_files, files // 2))
     handshakes = max(1, min(limits.max_handshakes, usable // 8))
     connections = max(1, min(limits.max_connections, usable - handshakes))
@@ -147,10 +147,10 @@ def fitted(limits: AdmissionLimits, files: int) -> Places:
 
 
 def concrete_addresses(host: str, port: int) -> Iterator[tuple[str, int]]:
-    """Yield an address; for the address of all interfaces (0.0.0.0 or ::), yield that of each.
+    """Yield the address; for 0.0.0.0 or ::, yield the address of each interface instead.
 
-    Addresses for other machines come first, loopback last. Link-local IPv6 addresses are left out: they
-    need a zone. 0.0.0.0 is never advertised: to its reader it means the reader's own machine.
+    Loopback addresses come last. Link-local IPv6 addresses are left out, because they need a zone. 0.0.0.0 is never
+    advertised, because other machines would take it for themselves.
     """
     address = ip_address(host.partition("%")[0])
     if not address.is_unspecified:

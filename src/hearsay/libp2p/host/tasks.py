@@ -1,4 +1,4 @@
-"""Tasks that end with their owner."""
+"""Tasks that are cancelled when their owner closes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Tasks:
         return task
 
     async def close(self) -> None:
-        """Cancel all tasks, and wait for their end."""
+        """Cancel all tasks and wait until they have ended."""
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)

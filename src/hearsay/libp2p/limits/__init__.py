@@ -1,1 +1,1 @@
-"""Limits of the memory that peers cause, and of their rates."""
+"""Limits of the memory and the rates of peers."""

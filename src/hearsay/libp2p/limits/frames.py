@@ -1,8 +1,8 @@
 """Length-prefixed frames: an unsigned varint with the length, then the bytes. Identify and pubsub use them.
 
-A `FrameReader` takes pieces of the stream and returns the frames that they complete. A length above the limit is
-refused when it is read, before memory is used; a frame that is declared and never sent costs nothing. The received
-part of an incomplete frame is reserved in the reader's budget, if it has one.
+A `FrameReader` takes pieces of the stream and returns the frames that they complete. It refuses a length above the
+limit as soon as it has read the length. A frame takes memory only for the received bytes, not for the declared
+length. The received bytes of an incomplete frame are reserved in the reader's budget, if it has one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def frame(payload: bytes) -> bytes:
 
 
 class FrameReader:
-    """A reader of frames. `receive` cuts all frames at once; `feed` and `cut` take them one by one, within a turn."""
+    """A reader of frames. `receive` returns all complete frames; after `feed`, `cut` returns them one by one."""
 
     __slots__ = ("_budget", "_buffer", "_data", "_limit", "_needed", "_offset")
 
@@ -28,9 +28,9 @@ class FrameReader:
         """Start of the bytes that are not cut yet."""
         self._budget = budget
         self._buffer = bytearray()
-        """The incomplete frame, when all frames before it are cut."""
+        """The received bytes of an incomplete frame, after all earlier frames are cut."""
         self._needed = 1
-        """Minimum bytes for a complete frame."""
+        """Minimum bytes of a complete frame, as far as known."""
 
     @property
     def has_uncut(self) -> bool:
@@ -54,7 +54,7 @@ class FrameReader:
         self._offset = 0
 
     def cut(self) -> bytes | None:
-        """Return the next frame; None if it is incomplete. Raises `FrameError` if it is too long."""
+        """Return the next frame; None if it is incomplete. Raises `FrameError` if it is too long or has no room."""
         data, offset = self._data, self._offset
         end = len(data)
         if offset == end:
@@ -79,7 +79,7 @@ class FrameReader:
         return data[start:stop]
 
     def receive(self, data: bytes) -> list[bytes]:
-        """Return the frames that `data` completes. Raises `FrameError` if one is too long or its part has no room."""
+        """Return the frames that `data` completes. Raises `FrameError` if one is too long or has no room."""
         self.feed(data)
         frames: list[bytes] = []
         while (found := self.cut()) is not None:
@@ -87,7 +87,7 @@ class FrameReader:
         return frames
 
     def forget_budget(self) -> None:
-        """Stop reserving: the budget is closed."""
+        """Stop reserving bytes, because the budget is closed."""
         self._budget = None
 
     def _keep(self, needed: int) -> None:

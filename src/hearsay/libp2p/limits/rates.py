@@ -1,10 +1,9 @@
-"""Rates, which limit how often a peer may act, as bursts and allowances that refill; and turns of peers with waiting
-work.
+"""Rates and allowances, which limit how often a peer may act and refill with time; and turns, in which peers share
+the event loop.
 
-A worker that arrives while none waits runs at once. Otherwise workers run for slices of time, and the one that has
-used least time is next; after a few slices the event loop runs. So a peer that sends little does not wait for the
-slices of many that flood. Idle time earns nothing: a worker that arrives counts as having used as much as the last
-one.
+A worker that arrives while no other waits runs at once. Otherwise workers run for slices of time. The worker that has
+used the least time is next; after a few slices the event loop runs. So a peer that sends little does not wait for
+many that flood. Idle time earns no credit: an arriving worker counts at least the used time of the last worker.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ class Allowance:
         self._burst = burst
         self._since_s = now_s
         self.left = burst
-        """Users subtract from it; a negative value is a debt. `wait_s` refills it."""
+        """The remaining allowance. Users subtract from it; a negative value is a debt. `wait_s` refills it."""
 
     def wait_s(self, now_s: float) -> float:
-        """Refill, and return the seconds until the debt is paid; 0 without debt."""
+        """Refill the allowance. Return the seconds until the debt is paid; 0 without debt."""
         self.left = min(self._burst, self.left + (now_s - self._since_s) * self._per_s)
         self._since_s = now_s
         return max(0.0, -self.left / self._per_s)
@@ -42,9 +41,9 @@ class Rate:
 
 
 class Rates(Generic[Key]):
-    """Rates of many peers, by key. `now_s` is any monotonic clock.
+    """The use of a rate by many keys, such as peers. `now_s` is any monotonic clock.
 
-    It keeps the time until which each has used up its rate, so a peer that has used nothing takes no memory.
+    For each key it keeps the time until which the rate is used up, so an idle key takes no memory.
     """
 
     def __init__(self, now_s: Callable[[], float], rate: Rate, remembered: int = 4096) -> None:
@@ -57,7 +56,7 @@ class Rates(Generic[Key]):
         return len(self._used_until)
 
     def wait_s(self, key: Key) -> float:
-        """Count one use and return 0; if it is too early, count nothing and return the seconds to wait."""
+        """Count one use and return 0. If it is too early, count nothing and return the seconds to wait."""
         early_s = self.early_s(key)
         if early_s:
             return early_s
@@ -68,14 +67,14 @@ class Rates(Generic[Key]):
         return 0.0
 
     def early_s(self, key: Key) -> float:
-        """Return the seconds until another use is allowed; nothing is counted."""
+        """Return the seconds until another use is allowed. Count nothing."""
         now_s, step_s = self._now_s(), 1 / self._rate.per_s
         until = max(self._used_until.get(key, now_s), now_s) + step_s
         early_s = until - now_s - self._rate.at_once * step_s
         return early_s if early_s > 1e-9 else 0.0
 
     def _forget(self, now_s: float) -> None:
-        """Forget the keys that have used nothing; if there are none, the least recently used key."""
+        """Forget the idle keys; if there are none, the least recently used key."""
         before = len(self._used_until)
         self._used_until = {key: until for key, until in self._used_until.items() if until > now_s}
         if len(self._used_until) == before:
@@ -83,22 +82,22 @@ class Rates(Generic[Key]):
 
 
 SLICE_S = 0.001
-"""Time of one of several waiting workers."""
+"""Seconds of one slice of a worker."""
 TURN_S = 0.004
-"""Time of all workers, before the event loop runs."""
+"""Seconds of all slices before the event loop runs."""
 
 
 class Worker(Protocol):
     used_s: float
-    """Time that the worker has used, or counts as having used; set by the turns."""
+    """Seconds that the worker counts as having used; `Turns` sets it."""
 
     def work(self, until_s: float) -> bool:
-        """Work until about that time. Returns True if nothing is left that can be done now."""
+        """Work until about `until_s`. Returns True if no work is left that can be done now."""
         ...
 
 
 class Turns:
-    """The turns of workers. `now_s` is a monotonic clock; `call_soon` is that of the event loop."""
+    """The turns of workers. `now_s` is a monotonic clock, `call_soon` that of the event loop."""
 
     def __init__(self, now_s: Callable[[], float], call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._now_s = now_s
@@ -106,19 +105,19 @@ class Turns:
         self._waiting: dict[Worker, int] = {}
         """The waiting workers, each with the number of its entry in `_order`."""
         self._order: list[tuple[float, int, Worker]] = []
-        """A heap by used time, then by arrival; entries of workers that left are skipped."""
+        """A heap ordered by used time, then by arrival. Entries of workers that left are skipped."""
         self._entries = 0
         self._used_s = 0.0
-        """Time that the last worker had used at its start."""
+        """Used time of the last worker when its slice began."""
         self._at_once_s = 0.0
-        """Time spent on work at arrival since the event loop last ran."""
+        """Seconds spent on arriving workers since the last turn."""
         self._called = False
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def arrived(self, worker: Worker) -> None:
-        """Let a worker with new work run, at once or in its turn."""
+        """Run a worker with new work, at once or in its turn."""
         if worker in self._waiting:
             return
         worker.used_s = max(worker.used_s, self._used_s)
@@ -148,7 +147,7 @@ class Turns:
             self._call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Run some slices."""
+        """Run slices of the waiting workers for about `TURN_S`."""
         self._called = False
         self._at_once_s = 0.0
         waiting = self._waiting

@@ -1,18 +1,18 @@
-"""Memory that peers cause, in bytes: budgets of a stream, a protocol, a peer, an address and all together.
+"""Budgets of the memory that peers cause, in bytes: for a stream, a protocol, a peer, an address, and in total.
 
-A budget has parents. A reservation in one budget succeeds only if that budget and everything
-above it has room; nothing is reserved otherwise. `close` releases all that is still reserved there, and so does a
-budget without references: the end of a stream needs no extra accounting.
+A budget has parents. A reservation succeeds only if the budget and all budgets above it have room; otherwise nothing
+is reserved. `close` releases all reservations of a budget, and so does the loss of the last reference to it.
+Therefore the end of a stream needs no further accounting.
 
           all ─┬─ protocol ─────────┬─ stream
                ├─ address ── peer ──┴─ connection
                └─ shares: memory that belongs to no single peer, such as a cache of messages
 
-A peer above its own limit is refused. A shared budget that is nearly full reports it
-(`Resources`) before it refuses anything, so that its largest users can be disconnected first.
+Reservations above a peer's limit are refused. A shared budget that is nearly full is reported (`Resources`) before
+it refuses a reservation, so that its largest users can be disconnected first.
 
-Shares have limits of their own, so that peers cannot displace a cache, nor a cache the peers.
-An address is an IPv4 address or the first 64 bits of an IPv6 one, which one customer of a provider usually has.
+Shares have limits of their own, so that peers cannot displace a cache, nor a cache the peers. An address group is an
+IPv4 address or the first 64 bits of an IPv6 address, which one customer of a provider usually has.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceLimits:
-    """Limits in bytes; docs/reference/security.md has a table of all."""
+    """Limits in bytes; docs/reference/security.md has a table of all limits."""
 
     all: int = 128 * MIB
     address: int = 32 * MIB
@@ -39,7 +39,7 @@ class ResourceLimits:
 
 
 class Budget:
-    """A budget of bytes, which count in all its parents, too."""
+    """A budget of bytes. A reservation counts in all its parents, too."""
 
     __slots__ = ("__weakref__", "_high", "_nearly_full", "_parents", "closed", "limit", "name", "refused", "used")
 
@@ -54,7 +54,7 @@ class Budget:
         self.limit = limit
         self.used = 0
         self.refused = 0
-        """Number of reservations without room in this budget."""
+        """Number of reservations that found no room in this budget."""
         self.closed = False
         self._nearly_full = nearly_full
         self._high = limit - limit // 8 if nearly_full is not None else limit
@@ -78,7 +78,7 @@ class Budget:
 
     @property
     def fair(self) -> int:
-        """Return the bytes that may be reserved if as many must stay free above as are used here; all if none are."""
+        """Return the bytes that may be reserved if the parents keep as many free as this one uses; all if unused."""
         if not self.used:
             return self.free
         above = min([parent.limit - parent.used for parent in self._parents], default=self.limit)
@@ -93,7 +93,7 @@ class Budget:
             if parent.used + count > parent._high and not parent._has_room(count):
                 parent.refused += 1
                 return False
-        if self.closed:  # its own connection kept most
+        if self.closed:  # it was closed to make room
             return False
         self.used += count
         for parent in self._parents:
@@ -101,13 +101,13 @@ class Budget:
         return True
 
     def _has_room(self, count: int) -> bool:
-        """Report that the budget is nearly full; return whether there is room after that."""
+        """Report that the budget is nearly full. Return True if there is room afterwards."""
         if self._nearly_full is not None:
             self._nearly_full(self)
         return self.used + count <= self.limit
 
     def release(self, count: int) -> None:
-        """Release `count` bytes. `close` has released earlier reservations already."""
+        """Release `count` bytes. Do nothing after `close`, which has released all reservations."""
         if self.closed:
             return
         if count > self.used:
@@ -117,19 +117,19 @@ class Budget:
             parent.used -= count
 
     def close(self) -> None:
-        """Release all and refuse further reservations; only for a budget without children."""
+        """Release all reservations and refuse further ones. The budget must have no children."""
         self.release(self.used)
         self.closed = True
 
 
 class Resources:
-    """The budgets of one host. Those of peers and addresses exist as long as they are referenced."""
+    """The budgets of one host. Budgets of peers and addresses exist as long as they are referenced."""
 
     def __init__(
         self, limits: ResourceLimits | None = None, nearly_full: Callable[[Budget], None] | None = None
     ) -> None:
-        """`nearly_full` is called when an eighth is left of all memory, of an address or of a protocol, from within
-        `reserve`. It may close budgets."""
+        """Create the budgets. `reserve` calls `nearly_full` with a budget when less than an eighth is free in the
+        budget of all memory, an address or a protocol. The callback may close budgets."""
         self.limits = limits or ResourceLimits()
         self._nearly_full = nearly_full
         self.all = Budget("all", self.limits.all, nearly_full=nearly_full)
@@ -153,7 +153,7 @@ class Resources:
         return found
 
     def protocol(self, protocol: str) -> Budget:
-        """Return the budget of a protocol of this host; a peer cannot invent names."""
+        """Return the budget of a protocol. Only protocols of this host get one, so that peers cannot add budgets."""
         found = self._protocols.get(protocol)
         if found is None:
             found = Budget(protocol, self.limits.protocol, (self.all,), self._nearly_full)
@@ -161,11 +161,11 @@ class Resources:
         return found
 
     def connection(self, peer: PeerId, address: str) -> Budget:
-        """Return the budget of a connection without its streams."""
+        """Return a budget for a connection, which does not include its streams."""
         return Budget("connection", self.limits.peer, (self.peer(peer, address),))
 
     def stream(self, peer: PeerId, address: str, protocol: str) -> Budget:
-        """Return the budget of a new stream; close it with the stream."""
+        """Return a budget for a new stream. Close it with the stream."""
         return Budget("stream", self.limits.stream, (self.peer(peer, address), self.protocol(protocol)))
 
     def share(self, name: str, limit: int) -> Budget:
@@ -174,5 +174,5 @@ class Resources:
 
 
 def address_group(host: str) -> str:
-    """Return the group of an address: a whole IPv4 address, 64 bits of an IPv6 address."""
+    """Return the group of an IP address: an IPv4 address itself, the first 64 bits of an IPv6 address."""
     return groups_of(host)[-1]

@@ -1,1 +1,1 @@
-"""Streams: the choice of a protocol, Yamux, and the connection that carries them."""
+"""Streams: the negotiation of protocols, Yamux, and the connection that carries the streams."""

@@ -1,15 +1,15 @@
-"""One connection to one peer: an asyncio protocol around the upgrade, the secure channel and the multiplexer.
+"""A connection to a peer: an asyncio protocol with the upgrade, the secure channel and the multiplexer.
 
 * All data of one turn of the event loop is sent in one write.
-* While the socket's buffer is full nothing more is sealed; data waits at its streams, and their writers can see that.
-* A peer that has not proven its identity by the deadline is cut off, and so is one that breaks a protocol. A
-  connection that is closed and cannot be flushed is cut off after `CLOSE_SECONDS`.
+* While the write buffer of the socket is full, no data is encrypted. It waits in its streams, which are not writable.
+* The connection is aborted if the peer has not proven its identity by the deadline, and closed if the peer breaks a
+  protocol. A closed connection that cannot be flushed is aborted after `CLOSE_SECONDS`.
 * Received bytes are decrypted and demultiplexed in the peer's turn (`rates.py`). Until then they are reserved in the
-  peer's budget, and while a frame waits the socket is not read. A peer that sends empty or tiny frames faster than
-  `small_frames_per_s` has to wait, which is an offence.
-* A peer that does not seem alive (`connection_limits.py`) is cut off.
-* An orderly end closes one direction and reads on until the peer has closed the other: a socket that is closed with
-  unread bytes drops the bytes that it has not delivered.
+  peer's budget, and the socket is not read while a complete frame waits. If a peer sends small frames faster than
+  `small_frames_per_s`, reading from it pauses, and this is an offence.
+* The connection to a peer that seems dead (`connection_limits.py`) is aborted.
+* An orderly end closes our direction and reads until the peer has closed the other. If a socket with unread bytes is
+  closed, sent bytes can be lost.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from hearsay.libp2p.secure.noise import Channel
 
 CLOSE_SECONDS = 2.0
 LEAVE_SECONDS = 5.0
-"""Seconds that a peer has to read all that was sent to it."""
+"""Maximum seconds in which a peer reads the remaining data and closes its direction."""
 _WRITE_BUFFER = 256 * 1024
 _OPENED_AT_ONCE = 16 * 1024
-"""Sealed bytes that are opened between two looks at the clock."""
+"""Encrypted bytes that are decrypted between two readings of the clock."""
 _MIN_REST_S = 0.2
-"""Minimum pause of a peer over its allowance, so that it causes few timers."""
+"""Minimum pause in seconds of a peer over its allowance, so that the peer causes few timers."""
 _MULTIPLEXED = 256 * 1024
-"""Bytes that the multiplexer may prepare while the socket is blocked."""
+"""Maximum bytes that the multiplexer may prepare while the socket is blocked."""
 
 
 class Owner(Protocol):
@@ -50,7 +50,7 @@ class Owner(Protocol):
 
     @property
     def protocols(self) -> Collection[str]:
-        """Protocols that are offered on streams."""
+        """Return the protocols that are offered on streams."""
         ...
 
     @property
@@ -71,13 +71,13 @@ class Owner(Protocol):
     def connection_gone(self, connection: Connection) -> None: ...
 
     def connection_over_limit(self, connection: Connection) -> None:
-        """Note that a peer caused more memory than it may."""
+        """Report that a peer has exceeded a limit of memory or small frames."""
         ...
 
     def stream_opened(self, connection: Connection, stream: Stream) -> None: ...
 
     def drop(self, connection: Connection) -> None:
-        """End a connection now, and the use of its streams."""
+        """End a connection and its streams now."""
         ...
 
 
@@ -89,19 +89,19 @@ class Connection(asyncio.BufferedProtocol):
         self._limits = limits
         self.dialed = dialer
         self.peer: PeerId = b""
-        """Known when the connection is ready."""
+        """The peer's id; empty until the connection is ready."""
         self.address = ""
-        """The address group of the other end; known once there is a socket."""
+        """The address group of the remote end; empty until there is a socket."""
         self._loop = asyncio.get_running_loop()
         self.since = self._loop.time()
         self.ready: asyncio.Future[None] = self._loop.create_future()
-        """Set when the connection can carry streams, or never will."""
+        """Set when the connection can carry streams; its exception is the reason if the connection cannot."""
         self.gone: asyncio.Future[None] = self._loop.create_future()
         """Set when the socket is closed."""
         self.closed = False
         self.used_s = 0.0
         self.ended_by_peer = False
-        """True if the peer has closed its direction, which it does after it has read all of ours."""
+        """True if the peer has closed its direction. In an orderly end it has then read all our data."""
         self._transport: asyncio.Transport | None = None
         self._identity = identity
         self._expected = expected
@@ -111,17 +111,17 @@ class Connection(asyncio.BufferedProtocol):
         self._streams = ConnectionStreams(self, self._mux, limits)
         self._flushing = False
         self._timer: asyncio.TimerHandle | None = None
-        """The handshake's deadline, then the next look at whether the peer is alive."""
+        """The deadline of the handshake, later the next check of liveness."""
         self.budget = Budget("connection", 0)
-        """Reservations of the peer outside its streams; empty before the peer is known."""
+        """Reservations of the connection outside its streams; nothing can be reserved before the peer is known."""
         self._sealed_bytes = 0
         self._unsent_bytes = 0
-        """Parts of `budget`: bytes that wait for opening, and bytes that wait for the socket."""
+        """Parts of `budget`: received bytes that wait to be decrypted, and bytes that wait for the socket."""
         self._small_frames = Allowance(limits.small_frames_per_s, limits.small_frames_at_once, monotonic())
         self._rest: asyncio.TimerHandle | None = None
-        """Runs while reading from the peer pauses because of small frames."""
+        """The end of a pause in reading because of small frames; None without a pause."""
         self._disconnected = False
-        """True if the socket is gone; data received before is handled first."""
+        """True if the socket is closed; received data is still handled."""
         self._liveness = Liveness(limits, self.since)
 
     @property
@@ -129,12 +129,12 @@ class Connection(asyncio.BufferedProtocol):
         return self._owner.protocols
 
     def inbound_streams(self, protocol: str) -> int:
-        """Return the number of streams that the peer opened for a protocol."""
+        """Return the number of the peer's open streams for a protocol."""
         return self._streams.opened_by(not self.dialed, protocol)
 
     @property
     def received_s(self) -> float:
-        """Return the time of the last received bytes, in the loop's time; 0 without any."""
+        """Return the event loop's time of the last received bytes; 0 if none were received."""
         return self._liveness.received_s if self._liveness.received_s > self.since else 0.0
 
     @property
@@ -143,12 +143,12 @@ class Connection(asyncio.BufferedProtocol):
         return (name[0], name[1]) if name else None
 
     def kept_in(self, budget: Budget) -> int:
-        """Return the reservations of this connection in a shared budget."""
+        """Return the bytes that this connection has reserved in a shared budget."""
         own = (self.budget, *self._streams.budgets())
         return sum(reserved.used for reserved in own if reserved in budget)
 
     async def open_stream(self, protocols: Sequence[str]) -> Stream:
-        """Open a stream for the first of `protocols` that the peer speaks. `MultistreamError` if it speaks none."""
+        """Open a stream for the first of `protocols` that the peer speaks, or raise `MultistreamError`."""
         if self._channel is None or self.closed:
             raise StreamClosed("the connection is closed")
         return await self._streams.open(protocols)
@@ -163,12 +163,12 @@ class Connection(asyncio.BufferedProtocol):
         self._owner.connection_over_limit(self)
 
     def over_own(self, budget: Budget, count: int) -> tuple[bool, bool]:
-        """Return whether more bytes exceed the budget's own limit, and the peer's. If not, others use the room."""
+        """Return whether `count` more bytes exceed the budget's limit, and whether they exceed the peer's."""
         peers = self._owner.resources.peer(self.peer, self.address)
         return budget.used + count > budget.limit, peers.used + count > peers.limit
 
     def close(self, code: GoAway = GoAway.NORMAL) -> None:
-        """Send a goodbye and close. Unsent data of streams is lost."""
+        """Send GO_AWAY and close. Unsent data of streams is lost."""
         if self.closed:
             return
         self.closed = True
@@ -182,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
         self._loop.call_later(CLOSE_SECONDS, transport.abort)
 
     def take_leave(self) -> None:
-        """Send a goodbye, and close when the peer has done so too, at the latest after `LEAVE_SECONDS`."""
+        """Send GO_AWAY and close our direction. The peer then closes, at the latest after `LEAVE_SECONDS`."""
         transport = self._transport
         if self.closed or transport is None or self._channel is None or transport.is_closing():
             self.close()
@@ -191,7 +191,7 @@ class Connection(asyncio.BufferedProtocol):
         self._mux.go_away(GoAway.NORMAL)
         transport.write(self._channel.seal(self._mux.take()))
         if self._has_frame or self._rest is not None:
-            transport.resume_reading()  # or the peer's end is never read
+            transport.resume_reading()  # otherwise the peer's end would never be read
         with suppress(OSError):  # the peer may have reset the connection
             transport.write_eof()
         self._loop.call_later(LEAVE_SECONDS, transport.abort)
@@ -207,7 +207,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def shed(self) -> None:
-        """Abort the connection, and release its reservations before the socket has closed."""
+        """Abort the connection, and release its reservations before the socket is closed."""
         self.abort()
         for budget in (self.budget, *self._streams.budgets()):
             budget.close()
@@ -235,7 +235,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._channel is not None:
             self._channel.feed(data)
             self._owner.turns.arrived(self)
-            self._pace()
+            self._pause_or_resume()
         elif self._upgrade is not None:
             try:
                 self._transport.write(self._upgrade.receive(data))
@@ -245,7 +245,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._fail(error)
 
     def work(self, until_s: float) -> bool:
-        """Open received data and handle it."""
+        """Decrypt and handle received data."""
         try:
             self._open_frames(until_s)
         except ProtocolError as error:
@@ -254,12 +254,12 @@ class Connection(asyncio.BufferedProtocol):
         if self._disconnected and done:
             self._end()
         else:
-            self._pace()
+            self._pause_or_resume()
         return done
 
-    def _pace(self) -> None:
-        """Reserve the sealed data that waits, and read only while no complete frame waits."""
-        if self._transport is not None and not self.closed and self._keep_sealed():
+    def _pause_or_resume(self) -> None:
+        """Reserve the received data that waits. Read from the socket only while no complete frame waits."""
+        if self._transport is not None and not self.closed and self._reserve_received():
             if self._has_frame or self._rest is not None:
                 self._transport.pause_reading()
             else:
@@ -278,12 +278,12 @@ class Connection(asyncio.BufferedProtocol):
             allowance.left -= max(0, channel.frames + mux.frames - before - len(opened) // LARGE_FRAME)
             now_s = monotonic()
             if allowance.left < 0 and (wait_s := allowance.wait_s(now_s)):
-                self._rest = self._loop.call_later(max(wait_s, _MIN_REST_S), self._rested)
+                self._rest = self._loop.call_later(max(wait_s, _MIN_REST_S), self._end_pause)
                 self.tell_over_limit()
             if now_s >= until_s:
                 break
 
-    def _rested(self) -> None:
+    def _end_pause(self) -> None:
         self._rest = None
         self._owner.turns.arrived(self)
 
@@ -314,18 +314,18 @@ class Connection(asyncio.BufferedProtocol):
             self._end()
 
     def _end(self) -> None:
-        """End: the socket is gone, and its data is handled or given up."""
+        """End the connection, because the socket is closed and its data is handled or dropped."""
         self.closed = True
         self._owner.turns.leave(self)
         if self._rest is not None:
             self._rest.cancel()
         self.end_streams()
-        self._channel = None  # with what it received and never opened; cycles keep the rest until they are collected
+        self._channel = None  # frees undecrypted data; reference cycles keep the rest until garbage collection
         self._owner.connection_gone(self)
         self.gone.set_result(None)
 
     def end_streams(self) -> None:
-        """Report the end to all users of streams."""
+        """End all streams, and report this to their users."""
         self._streams.end()
         self.budget.close()
 
@@ -339,15 +339,15 @@ class Connection(asyncio.BufferedProtocol):
         self._streams.peer = channel.peer
         self._upgrade = None
         self._stop_timer()
-        self._look()
+        self._check_liveness()
         self.ready.set_result(None)
         self._owner.connection_ready(self)
         if not self.closed:
             self._streams.act_on(self._mux.receive(upgrade.leftover))
             self._owner.turns.arrived(self)
 
-    def _look(self) -> None:
-        """Check the liveness of the peer, and schedule the next check."""
+    def _check_liveness(self) -> None:
+        """Check that the peer is alive, and schedule the next check."""
         transport = self._transport
         if transport is None or self.closed:
             return
@@ -358,10 +358,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._liveness.must_ping(now_s):
             self._mux.ping(0)
             self.flush_soon()
-        self._timer = self._loop.call_later(self._liveness.look_again_s, self._look)
+        self._timer = self._loop.call_later(self._liveness.look_again_s, self._check_liveness)
 
-    def _keep_sealed(self) -> bool:
-        """Reserve the sealed data that waits in the channel. Returns False if there is no room."""
+    def _reserve_received(self) -> bool:
+        """Reserve the data that waits in the channel. Returns False if there is no room."""
         assert self._channel is not None
         if self._channel.buffered_bytes == self._sealed_bytes:
             return True
@@ -378,8 +378,8 @@ class Connection(asyncio.BufferedProtocol):
         self.expel()
 
     def expel(self) -> None:
-        """End the connection of a peer that exceeds its memory. Users of its streams are notified in a turn of the
-        loop of its own, since this one may be theirs."""
+        """End the connection, because the peer exceeds its memory. Report the end of the streams in a later turn of
+        the event loop, because a user of a stream may be the caller."""
         self.close(GoAway.INTERNAL_ERROR)
         self._loop.call_soon(self._owner.drop, self)
 
@@ -415,7 +415,7 @@ class Connection(asyncio.BufferedProtocol):
         self._stop_timer()
         if not self.ready.done():
             self.ready.set_exception(error)
-            self.ready.exception()  # asyncio warns about exceptions that are never retrieved
+            self.ready.exception()  # asyncio would warn about an exception that is never retrieved
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

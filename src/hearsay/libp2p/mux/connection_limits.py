@@ -1,4 +1,4 @@
-"""Time limits of a connection and its streams, and the liveness of a peer."""
+"""Limits of a connection and its streams, and the liveness of a peer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hearsay.libp2p.mux.yamux import YamuxLimits
 
 LARGE_FRAME = 32
-"""Minimum size of a frame that does not count as small."""
+"""Minimum bytes of a frame that does not count as small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,29 +17,29 @@ class ConnectionLimits:
     negotiation_s: float = 10.0
     """Seconds for the negotiation of a stream's protocol."""
     max_negotiating: int = 64
-    """Maximum inbound streams without a protocol."""
+    """Maximum inbound streams whose protocol is negotiated."""
     idle_s: float = 10.0
     """Seconds of silence after which a peer is pinged."""
     answer_s: float = 10.0
-    """Seconds of silence after the ping at which the connection ends."""
+    """Seconds without received bytes after the ping, after which the connection ends."""
     write_s: float = 10.0
     """Seconds after which the connection ends if the socket takes none of the waiting bytes."""
     small_frames_per_s: float = 5_000
-    """Frames of Noise and yamux per second, minus one per `LARGE_FRAME` bytes in them. A faster peer has to wait."""
+    """Maximum frames of Noise and yamux per second, minus one per `LARGE_FRAME` bytes; then reading pauses."""
     small_frames_at_once: float = 10_000
     yamux: YamuxLimits = field(default_factory=YamuxLimits)
 
 
 class Liveness:
-    """Times of the last received bytes and of progress in sending."""
+    """The times of the last received bytes and of the last progress in sending."""
 
     def __init__(self, limits: ConnectionLimits, now_s: float) -> None:
         self._limits = limits
         self.received_s = self._moved_s = now_s
-        """Time of the last received bytes; and time when the socket last took bytes or had none to take."""
+        """The time of the last received bytes; and the time when the socket last took bytes or had none to take."""
         self._pinged_s: float | None = None
         self.written = self._taken = 0
-        """Bytes passed to the socket; and those that it had taken at the last check."""
+        """Bytes passed to the socket; and bytes that the socket had taken at the last check."""
 
     @property
     def look_again_s(self) -> float:

@@ -1,8 +1,8 @@
-"""The streams of a connection. Either side opens them; they agree on a protocol and then carry data.
+"""The streams of a connection. Either side opens streams, negotiates a protocol for each, and then sends data.
 
-* A stream that has no protocol yet has a deadline and little room, and a peer may have few of them.
-* Data that waits for a peer, or is received and unread, is reserved in budgets. A peer above its own budget loses the
-  stream, or the connection if it is the peer's own.
+* The negotiation of a stream has a deadline and little memory, and a peer may have few negotiating streams.
+* Data that waits to be sent or to be read is reserved in budgets. A stream without room is reset. If the limit of the
+  peer is exceeded, the connection ends.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ class StreamsOwner(Protocol):
 
     @property
     def protocols(self) -> Collection[str]:
-        """Protocols that are offered on streams."""
+        """Return the protocols that are offered on streams."""
         ...
 
     def budget_for(self, protocol: str) -> Budget:
-        """Return the budget of a stream that has this protocol."""
+        """Return a budget for a stream of this protocol."""
         ...
 
     def over_own(self, budget: Budget, count: int) -> tuple[bool, bool]:
-        """Return True if more bytes exceed the budget itself or that of the peer."""
+        """Return whether `count` more bytes exceed the budget's limit, and whether they exceed the peer's."""
         ...
 
     def tell_over_limit(self) -> None: ...
 
     def expel(self) -> None:
-        """End the connection, because the peer takes more memory than it may."""
+        """End the connection, because the peer exceeds its memory."""
         ...
 
     def stream_opened(self, stream: Stream) -> None:
-        """Handle a stream of the peer that has its protocol."""
+        """Handle a stream that the peer has opened, after its negotiation."""
         ...
 
     def flush_soon(self) -> None: ...
 
 
 class ConnectionStreams:
-    """Carries the bytes of a connection's streams, through its multiplexer."""
+    """The streams of a connection, whose bytes go through its multiplexer."""
 
     def __init__(self, connection: StreamsOwner, mux: Yamux, limits: ConnectionLimits) -> None:
         self._connection = connection
@@ -70,10 +70,10 @@ class ConnectionStreams:
         self._streams: dict[int, Stream] = {}
         self._negotiating: dict[int, _NegotiatingStream] = {}
         self._writers: dict[int, tuple[Stream, list[Callable[[], None]]]] = {}
-        """Callers that wait for a writable stream."""
+        """Callbacks that wait until their stream is writable, by stream number."""
         self.peer: PeerId = b""
         self.budget = Budget("connection", 0)
-        """The connection's budget, which includes streams without a protocol."""
+        """The connection's budget, in which negotiating streams are reserved."""
         self.congested = False
         """True while the socket takes no more data."""
 
@@ -84,16 +84,16 @@ class ConnectionStreams:
         return [stream.budget for stream in self._streams.values()]
 
     def opened_by(self, dialer: bool, protocol: str) -> int:
-        """Return the number of streams of a protocol that one side opened: the one that dialled, or the other."""
+        """Return the number of open streams of a protocol that the dialer, or the listener, has opened."""
         parity = 1 if dialer else 0
         return sum(
             1 for number, stream in self._streams.items() if number % 2 == parity and stream.protocol == protocol
         )
 
     async def open(self, protocols: Sequence[str]) -> Stream:
-        """Open a stream for the first of `protocols` that the peer speaks. `MultistreamError` if it speaks none."""
+        """Open a stream for the first of `protocols` that the peer speaks, or raise `MultistreamError`."""
         number = self._mux.open()
-        stream = self._unnamed(number)
+        stream = self._new_stream(number)
         if stream is None:
             self._mux.reset(number)
             raise StreamClosed("no memory is left for another stream of this peer")
@@ -107,13 +107,13 @@ class ConnectionStreams:
             raise
         return stream
 
-    # Called by a stream.
+    # Methods for a stream.
 
     def send(self, number: int, data: bytes) -> None:
         if not self._mux.send(number, data) and number in self._streams:
             stream = self._streams[number]
             own = self._connection.over_own(stream.budget, len(data))
-            self._loop.call_soon(self._end_for_room, stream, *own)
+            self._loop.call_soon(self._end_for_memory, stream, *own)
         self._connection.flush_soon()
 
     def unsent(self, number: int) -> int:
@@ -135,13 +135,13 @@ class ConnectionStreams:
         self._connection.flush_soon()
 
     def over_budget(self, stream: Stream, count: int) -> None:
-        self._end_for_room(stream, *self._connection.over_own(stream.budget, count))
+        self._end_for_memory(stream, *self._connection.over_own(stream.budget, count))
 
     def call_when_writable(self, stream: Stream, callback: Callable[[], None]) -> None:
         self._writers.setdefault(stream.id, (stream, []))[1].append(callback)
         self._connection.flush_soon()
 
-    # Called by the connection.
+    # Methods for the connection.
 
     def act_on(self, events: list[YamuxEvent]) -> None:
         for event in events:
@@ -168,14 +168,14 @@ class ConnectionStreams:
         self._connection.flush_soon()
 
     def forget_if_over(self, number: int) -> None:
-        """Forget a stream that both sides have finished."""
+        """Forget a stream if both sides have finished it."""
         if not self._mux.has(number):
             stream = self._streams.pop(number, None)
             if stream is not None:
                 stream.on_over()
 
     def flushed(self) -> None:
-        """Wake writers after data was sent."""
+        """Call waiting writers after data was sent."""
         for number in self._mux.take_drained():
             self.forget_if_over(number)
         if self._writers and not self.congested:
@@ -184,7 +184,7 @@ class ConnectionStreams:
                     self._call_writers(number)
 
     def end(self) -> None:
-        """Report the end to all users of streams."""
+        """End all streams, and report this to their users."""
         for stream in list(self._streams.values()):
             stream.on_reset()
         self._streams.clear()
@@ -193,10 +193,10 @@ class ConnectionStreams:
         for negotiating in list(self._negotiating.values()):
             negotiating.fail(StreamClosed("the connection is gone"))
 
-    # On the way to a protocol.
+    # Negotiation.
 
-    def named(self, stream: Stream, protocol: str) -> bool:
-        """Give a stream its protocol, and the budget of that. Returns False if the budget has no room."""
+    def set_protocol(self, stream: Stream, protocol: str) -> bool:
+        """Set the protocol of a stream and its budget. Returns False if the budget has no room."""
         stream.budget.close()
         stream.budget = self._connection.budget_for(protocol)
         if not stream.budget.reserve(STREAM_BYTES) or not self._mux.charge(stream.id, stream.budget):
@@ -205,7 +205,7 @@ class ConnectionStreams:
         return True
 
     def negotiated(self, negotiating: _NegotiatingStream) -> None:
-        """Handle a stream that has its protocol, or will never have one."""
+        """Handle the end of a stream's negotiation, successful or not."""
         negotiating.deadline.cancel()
         self._negotiating.pop(negotiating.stream.id, None)
         stream = negotiating.stream
@@ -232,14 +232,14 @@ class ConnectionStreams:
         if sum(1 for waiting in self._negotiating.values() if waiting.agreed is None) >= self._limits.max_negotiating:
             self._mux.reset(number)
             return
-        stream = self._unnamed(number)
+        stream = self._new_stream(number)
         if stream is None:
             self._mux.reset(number)
         else:
             self._negotiate(stream, Listener(self._connection.protocols), None)
 
-    def _unnamed(self, number: int) -> Stream | None:
-        """Return a stream without a protocol; None if there is no room for it."""
+    def _new_stream(self, number: int) -> Stream | None:
+        """Create a stream without a protocol. Returns None if there is no room for it."""
         budget = Budget("negotiation", NEGOTIATION_BYTES, (self.budget,))
         if not budget.reserve(STREAM_BYTES):
             return None
@@ -250,19 +250,19 @@ class ConnectionStreams:
     def _negotiate(
         self, stream: Stream, negotiation: Negotiation, agreed: asyncio.Future[None] | None
     ) -> _NegotiatingStream:
-        deadline = self._loop.call_later(self._limits.negotiation_s, self._negotiation_late, stream)
+        deadline = self._loop.call_later(self._limits.negotiation_s, self._negotiation_timed_out, stream)
         negotiating = _NegotiatingStream(self, stream, negotiation, agreed, deadline)
         self._negotiating[stream.id] = negotiating
         self.send(stream.id, negotiation.start())
         return negotiating
 
-    def _negotiation_late(self, stream: Stream) -> None:
+    def _negotiation_timed_out(self, stream: Stream) -> None:
         negotiating = self._negotiating.get(stream.id)
         if negotiating is not None:
             negotiating.fail(MultistreamError(f"no protocol was agreed within {self._limits.negotiation_s:g} s"))
             stream.reset()
 
-    def _end_for_room(self, stream: Stream, streams_own: bool, peers_own: bool) -> None:
+    def _end_for_memory(self, stream: Stream, streams_own: bool, peers_own: bool) -> None:
         if stream.was_reset or self._connection.closed:
             return
         if streams_own or peers_own:
@@ -285,11 +285,11 @@ class _NegotiatingStream:
     stream: Stream
     _negotiation: Negotiation
     agreed: asyncio.Future[None] | None
-    """Set when a stream that we opened has its protocol."""
+    """Set when the negotiation of our stream has ended; None for a stream of the peer."""
     deadline: asyncio.TimerHandle
 
     def receive(self, data: bytes) -> int:
-        """Take bytes of the peer. Returns how many of them belong to the data after the negotiation."""
+        """Handle bytes of the peer. Returns the number of bytes that follow the negotiation."""
         try:
             answer = self._negotiation.receive(data)
         except MultistreamError as error:
@@ -299,7 +299,7 @@ class _NegotiatingStream:
         if answer:
             self.stream.write(answer)
         if self._negotiation.protocol is not None:
-            if not self._streams.named(self.stream, self._negotiation.protocol):
+            if not self._streams.set_protocol(self.stream, self._negotiation.protocol):
                 self.fail(StreamClosed("no memory is left for another stream of this protocol"))
                 self.stream.reset()
                 return 0

@@ -1,4 +1,4 @@
-"""Agreement on protocols: multistream-select 1.0, and the upgrade of a byte stream to a secure, multiplexed one."""
+"""Protocol negotiation (multistream-select 1.0), and the upgrade to a secure, multiplexed connection."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def line(text: str) -> bytes:
 
 
 class Negotiation(ABC):
-    """One side of a negotiation. It is over when `protocol` is not None."""
+    """One side of a negotiation. It is complete when `protocol` is not None."""
 
     def __init__(self) -> None:
         self.protocol: str | None = None
@@ -38,7 +38,7 @@ class Negotiation(ABC):
         """Return the first bytes to send."""
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes of the peer, and return the answer."""
+        """Handle bytes of the peer, and return the bytes to send."""
         if self.protocol is not None:
             raise RuntimeError("the negotiation is over")
         self._buffer += data
@@ -59,7 +59,7 @@ class Negotiation(ABC):
 
     @abstractmethod
     def _received(self, text: str) -> bytes:
-        """Handle a line of the peer after its header, and return the answer."""
+        """Handle a line after the peer's header, and return the bytes to send."""
 
     def _next_line(self) -> str | None:
         try:
@@ -93,7 +93,7 @@ class Dialer(Negotiation):
     def __init__(self, protocols: Sequence[str]) -> None:
         super().__init__()
         if not protocols:
-            raise ValueError("nothing to propose")
+            raise ValueError("at least one protocol is needed")
         self._proposals = list(protocols)
 
     def start(self) -> bytes:
@@ -104,7 +104,7 @@ class Dialer(Negotiation):
             self.protocol = text
             return b""
         if text != NOT_AVAILABLE:
-            raise MultistreamError(f"proposed {self._proposals[0]}, the peer answered {text[:80]!r}")
+            raise MultistreamError(f"the peer answered {text[:80]!r} to the proposal {self._proposals[0]}")
         refused = self._proposals.pop(0)
         if not self._proposals:
             raise MultistreamError(f"the peer speaks none of our protocols (last proposed: {refused})")
@@ -129,11 +129,11 @@ class Listener(Negotiation):
 
 
 MAX_FRAMES = 256
-"""Maximum Noise frames in which a peer agrees on a multiplexer; it needs a few."""
+"""Maximum Noise frames in the negotiation of the multiplexer, which needs a few."""
 
 
 class Upgrade:
-    """One side of the upgrade of a connection. It is over when `done`."""
+    """One side of the upgrade of a connection. It is complete when `done` is True."""
 
     def __init__(self, identity: PrivateKey, dialer: bool, expected: PeerId | None = None) -> None:
         self._security = _negotiation(dialer, noise.PROTOCOL)
@@ -150,31 +150,31 @@ class Upgrade:
 
     @property
     def leftover(self) -> bytes:
-        """Return plaintext for the multiplexer that came with the last message."""
+        """Return received plaintext that follows the upgrade and belongs to the multiplexer."""
         return self._muxer.leftover
 
     def start(self) -> bytes:
         return self._security.start()
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes of the peer, and return the answer."""
+        """Handle bytes of the peer, and return the bytes to send."""
         if self._security.protocol is None:
             answer = self._security.receive(data)
             if self._security.protocol is None:
                 return answer
-            return answer + self._handshake.start() + self._shake(self._security.leftover)
+            return answer + self._handshake.start() + self._continue_handshake(self._security.leftover)
         if self._handshake.channel is None:
-            return self._shake(data)
-        return self._multiplex(self._handshake.channel, data)
+            return self._continue_handshake(data)
+        return self._negotiate_muxer(self._handshake.channel, data)
 
-    def _shake(self, data: bytes) -> bytes:
+    def _continue_handshake(self, data: bytes) -> bytes:
         answer = self._handshake.receive(data)
         channel = self._handshake.channel
         if channel is None:
             return answer
-        return answer + channel.seal(self._muxer.start()) + self._multiplex(channel, self._handshake.leftover)
+        return answer + channel.seal(self._muxer.start()) + self._negotiate_muxer(channel, self._handshake.leftover)
 
-    def _multiplex(self, channel: Channel, data: bytes) -> bytes:
+    def _negotiate_muxer(self, channel: Channel, data: bytes) -> bytes:
         channel.feed(data)
         answer = b""
         while channel.has_frame and not self.done:

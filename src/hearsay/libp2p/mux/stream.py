@@ -1,11 +1,10 @@
-"""A stream of a connection, for asyncio. Writing never blocks; reading is by `await` or by a receiver.
+"""A stream of a connection, for asyncio. Writing never blocks. Data is read with `await` or passed to a receiver.
 
-Reading opens the peer's window again; an unread stream slows down its peer only. Data that the peer's window does
-not allow waits in memory, so writers of much data call `drain` in between, and
-`unsent` returns its size.
+Reading opens the peer's send window again; an unread stream slows down only its peer. Data beyond our send window
+waits in memory (`unsent`), so writers of much data should call `drain` in between.
 
-Waiting data of both directions is reserved in the stream's budget, and so should be data that a protocol's handler
-keeps. A stream whose budget has no room is reset.
+Waiting data of both directions is reserved in the stream's budget. A protocol handler that keeps data should reserve
+it there, too. A stream whose budget has no room is reset.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class StreamClosed(Exception):
 
 
 class Receiver(Protocol):
-    """Receives a stream's data as it comes."""
+    """Receives the data of a stream as it arrives."""
 
     def data_received(self, data: bytes) -> None: ...
 
@@ -32,26 +31,26 @@ class Receiver(Protocol):
 
 
 class Carrier(Protocol):
-    """The carrier of a stream's bytes: our own connection, or a stream of py-libp2p. Streams have numbers."""
+    """The carrier of a stream's bytes: our own connection, or a stream of py-libp2p. Numbers identify streams."""
 
     @property
     def peer(self) -> PeerId: ...
 
     @property
     def congested(self) -> bool:
-        """Return True while no data is sent, whichever stream it belongs to."""
+        """Return True while no data of any stream can be sent."""
         ...
 
     def send(self, number: int, data: bytes) -> None: ...
 
     def over_budget(self, stream: Stream, count: int) -> None:
-        """Handle a stream whose budget has no room for `count` more bytes; the stream ends."""
+        """End a stream whose budget has no room for `count` more bytes."""
         ...
 
     def unsent(self, number: int) -> int: ...
 
     def read(self, number: int, count: int) -> None:
-        """Report bytes that the application has read; the peer may send as many more."""
+        """Report that the application has read `count` bytes, so that the peer may send more."""
         ...
 
     def finish(self, number: int) -> None: ...
@@ -62,7 +61,7 @@ class Carrier(Protocol):
 
 
 class Stream:
-    """A stream. `protocol` is the one that was negotiated for it."""
+    """A stream. `protocol` is the negotiated protocol."""
 
     __slots__ = (
         "_carrier",
@@ -85,7 +84,7 @@ class Stream:
         self.budget = budget
         self.protocol = ""
         self.ended = False
-        """True if the peer sends no more."""
+        """True if the peer has finished its direction."""
         self.was_reset = False
         self._unread = bytearray()
         self._receiver: Receiver | None = None
@@ -100,7 +99,7 @@ class Stream:
 
     @property
     def unsent(self) -> int:
-        """Return the bytes that were written and not sent."""
+        """Return the number of written bytes that are not sent."""
         return self._carrier.unsent(self.id)
 
     @property
@@ -109,7 +108,7 @@ class Stream:
         return not self.was_reset and not self._carrier.congested and not self.unsent
 
     def write(self, data: bytes) -> None:
-        """Send data. On a stream that is gone the data is dropped, which `drain` reports."""
+        """Send data. If the stream is gone, the data is dropped and `drain` raises."""
         self._carrier.send(self.id, data)
 
     async def drain(self) -> None:
@@ -122,11 +121,11 @@ class Stream:
             await waiter
 
     def call_when_writable(self, callback: Callable[[], None]) -> None:
-        """Call once when the stream can be written to again, or is gone."""
+        """Call `callback` once, when the stream is writable or gone."""
         self._carrier.call_when_writable(self, callback)
 
     async def read(self) -> bytes:
-        """Return the next piece of data; empty at the end of the stream."""
+        """Return the next data; empty at the end of the stream. Raises `StreamClosed` after a reset."""
         if self._receiver is not None:
             raise RuntimeError("the stream has a receiver")
         while not self._unread:
@@ -134,13 +133,13 @@ class Stream:
                 raise StreamClosed("the stream was reset")
             if self.ended:
                 return b""
-            await self._more()
-        return self._taken()
+            await self._wait_for_data()
+        return self._take_unread()
 
     def receive_with(self, receiver: Receiver) -> None:
-        """Pass all data to a receiver from now on, and the unread data at once."""
+        """Pass the unread data and all further data to a receiver."""
         self._receiver = receiver
-        self._hand_over()
+        self._deliver_unread()
 
     def pause(self) -> None:
         """Stop passing data to the receiver; the peer may send one more window."""
@@ -148,10 +147,10 @@ class Stream:
 
     def resume(self) -> None:
         self._paused = False
-        self._hand_over()
+        self._deliver_unread()
 
     def finish(self) -> None:
-        """Send no more after the data that was written."""
+        """Finish our direction after the written data."""
         self._carrier.finish(self.id)
 
     def reset(self) -> None:
@@ -162,7 +161,7 @@ class Stream:
             self.on_reset()
 
     def on_data(self, data: bytes) -> None:
-        """Take data of the peer."""
+        """Handle data from the peer."""
         if self._receiver is not None and not self._paused and not self._unread:
             self._carrier.read(self.id, len(data))
             self._deliver(self._receiver, data)
@@ -171,61 +170,61 @@ class Stream:
         self._wake_reader()
 
     def preload(self, data: bytes) -> None:
-        """Keep data until it is read, such as data that follows the negotiation of the protocol."""
+        """Keep data until it is read, such as data that follows the negotiation."""
         if self.budget.reserve(len(data)):
             self._unread += data
         else:
             self._carrier.over_budget(self, len(data))
 
     def on_end(self) -> None:
-        """Note that the peer sends no more."""
+        """Handle the end of the peer's direction."""
         self.ended = True
-        self._hand_over()
+        self._deliver_unread()
         self._wake_reader()
 
     def on_reset(self) -> None:
-        """End the stream: it or its connection is gone. A receiver gets earlier data, even if it had paused."""
+        """End the stream: it or its connection is gone. A receiver, even if paused, gets the unread data first."""
         if not self.was_reset:
             self.was_reset = True
             unread = bytes(self._unread)
             self._unread.clear()
             if unread and self._receiver is not None:
                 self._deliver(self._receiver, unread)
-            self._tell_end()
+            self._report_end()
             self._wake_reader()
             self.budget.close()
 
     def on_over(self) -> None:
-        """Note that both sides have finished. Unread data can still be read."""
+        """Handle the end of both directions. Unread data can still be read."""
         self._over = True
         if self._end_reported:
             self.budget.close()
 
-    def _hand_over(self) -> None:
+    def _deliver_unread(self) -> None:
         if self._receiver is None or self._paused:
             return
         if self._unread:
-            self._deliver(self._receiver, self._taken())
+            self._deliver(self._receiver, self._take_unread())
         if (self.ended and not self._unread) or self.was_reset:
-            self._tell_end()
+            self._report_end()
 
-    def _tell_end(self) -> None:
+    def _report_end(self) -> None:
         if self._receiver is not None and not self._end_reported:
             self._end_reported = True
             self._receiver.stream_ended(self.was_reset)
             if self._over:
                 self.budget.close()
 
-    def _taken(self) -> bytes:
-        """Return all unread data."""
+    def _take_unread(self) -> bytes:
+        """Remove and return all unread data."""
         data = bytes(self._unread)
         self._unread.clear()
         self.budget.release(len(data))
         self._carrier.read(self.id, len(data))
         return data
 
-    async def _more(self) -> None:
-        """Wait until there is data or an end."""
+    async def _wait_for_data(self) -> None:
+        """Wait for data or the end of the stream."""
         if self._read_waiter is not None:
             raise RuntimeError("another reader uses this stream")
         self._read_waiter = asyncio.get_running_loop().create_future()

@@ -2,18 +2,19 @@
 
 Rules:
 
-* A frame is 12 bytes (version 0, type, flags, stream, length) and, for data, the bytes. The dialer's streams are
-  odd, the listener's even. SYN opens, ACK accepts, FIN closes one direction, RST both at once.
-* Every stream begins with a window of 256 KiB in each direction; only data counts. A peer that sends more than its
-  window ends the connection. A stream that is read gets a larger window while the connection's budget lasts.
-* Bounds: streams opened by the peer (more are reset), unread bytes, answers to frames that ask for one (pings,
-  refused streams) between two `take`s. Output is created when it can be sent, not before: data waits at its stream
-  until the window is open and earlier output is taken; streams take turns. Waiting data is reserved in the budget of
-  its stream, if it has one, and windows grow only while there is room in `budget`.
-* Data is passed on as it comes: of an incomplete frame only the header is kept.
+* A frame has a header of 12 bytes (version 0, type, flags, stream, length); a data frame also has the data. The
+  dialer's streams have odd numbers, the listener's even ones. SYN opens a stream, ACK accepts it, FIN closes one
+  direction, RST both.
+* Every stream begins with a window of 256 KiB in each direction; only data counts. Data beyond the window is an error
+  that ends the connection. A stream that is read gets a larger window while the connection's budget has room.
+* There are limits of streams that the peer opens (further ones are reset), of unread bytes, and of answers (to pings
+  and new streams) between two calls of `take`. Data waits in its stream until the window is open and earlier output
+  is taken; streams take turns. Waiting data is reserved in the budget of its stream, if it has one. Windows grow only
+  while there is room in `budget`.
+* Received data is passed on at once; only the header of an incomplete data frame is kept.
 
 `receive` takes bytes and returns events; `take` returns bytes to send. After a `YamuxError` the connection is
-unusable; `go_away` reports that to the peer.
+unusable; `go_away` reports this to the peer.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ from hearsay.libp2p.names.errors import YamuxError
 _HEADER_BYTES = HEADER.size
 _MAX_WINDOW = (1 << 32) - 1
 _FRAME_BYTES = 32 * 1024
-"""Data is cut into frames of this size, so that streams share a connection fairly."""
+"""Maximum data of a frame in bytes, so that streams share a connection fairly."""
 _OUTPUT_BYTES = 256 * 1024
-"""No more data frames are created while this number of bytes waits for `take`."""
+"""No data frames are created while at least this number of bytes waits for `take`."""
 _CLOSING = Flag.FIN | Flag.RST
 
 
@@ -51,7 +52,7 @@ class YamuxLimits:
     max_outbound_streams: int = 1024
     max_window: int = 1024 * 1024
     max_unread_bytes: int = 16 * 1024 * 1024
-    """Maximum unread bytes over all streams; windows grow within this budget, too."""
+    """Maximum unread bytes of all streams, and maximum sum of window growth."""
     max_unsent_answers: int = 1024
 
 
@@ -79,10 +80,10 @@ class Yamux:
         self._inbound = 0
         self._unread = 0
         self._granted = 0
-        """Bytes of windows beyond the initial ones, over all streams."""
+        """Sum of window growth beyond the initial windows, in bytes."""
         self._buffer = b""
         self._body: tuple[int, int, int] | None = None
-        """Stream, flags and missing bytes of an incomplete data frame."""
+        """Stream, flags and missing bytes of an incomplete data frame; None without one."""
         self.budget: Budget | None = None
         self._output: list[bytes | memoryview] = []
         self._output_bytes = 0
@@ -101,7 +102,7 @@ class Yamux:
     def open(self) -> int:
         """Open a stream, and return its number."""
         if self.gone_away:
-            raise YamuxError("the peer takes no new streams")
+            raise YamuxError("the peer accepts no new streams")
         if len(self._streams) - self._inbound >= self._limits.max_outbound_streams:
             raise YamuxError(f"more than {self._limits.max_outbound_streams} streams opened on one connection")
         stream = self._next
@@ -111,7 +112,7 @@ class Yamux:
         return stream
 
     def charge(self, stream: int, budget: Budget) -> bool:
-        """Reserve the waiting data of a stream in `budget` from now on. Returns False if it has no room there."""
+        """Reserve the waiting data of a stream in `budget` from now on. Returns False if `budget` has no room."""
         state = self._streams.get(stream)
         if state is None:
             return True
@@ -119,9 +120,9 @@ class Yamux:
         return budget.reserve(state.unsent_bytes)
 
     def send(self, stream: int, data: bytes) -> bool:
-        """Send data on a stream when its window allows that. Data for a stream that is gone is dropped.
+        """Send data on a stream, as its window allows. Data for a stream that is gone is dropped.
 
-        Returns False if the data would have to wait and has no room.
+        Returns False if the data has to wait and there is no room.
         """
         state = self._streams.get(stream)
         if state is None:
@@ -152,7 +153,7 @@ class Yamux:
         return state.unsent_bytes if state is not None else 0
 
     def finish(self, stream: int) -> None:
-        """Send no more on a stream, after its waiting data."""
+        """Send FIN on a stream after its waiting data."""
         state = self._streams.get(stream)
         if state is not None and not state.finishing:
             state.finishing = True
@@ -165,7 +166,7 @@ class Yamux:
             self._frame(FrameType.WINDOW_UPDATE, Flag.RST, stream, 0)
 
     def read(self, stream: int, count: int) -> None:
-        """Note that the application has read `count` bytes of a stream: its window may open again."""
+        """Handle the reading of `count` bytes by the application. The stream's window may be opened again."""
         state = self._streams.get(stream)
         if state is None:
             return
@@ -205,12 +206,12 @@ class Yamux:
         return b"".join(output)
 
     def take_drained(self) -> list[int]:
-        """Return the streams whose waiting data was sent since the last call."""
+        """Return the streams whose last waiting data was sent since the last call."""
         drained, self._drained = self._drained, []
         return drained
 
     def receive(self, data: bytes) -> list[YamuxEvent]:
-        """Take bytes of the peer, and return their events."""
+        """Handle bytes of the peer, and return the events."""
         events: list[YamuxEvent] = []
         if self._buffer:
             data = self._buffer + data
@@ -225,7 +226,7 @@ class Yamux:
         return events
 
     def _continue_body(self, data: bytes, events: list[YamuxEvent]) -> int:
-        """Pass on data of the incomplete frame. Returns the offset of the next frame."""
+        """Pass on data of the incomplete data frame. Returns the offset after it."""
         assert self._body is not None
         stream, flags, missing = self._body
         if len(data) < missing:
@@ -237,7 +238,7 @@ class Yamux:
         return missing
 
     def _frame_at(self, data: bytes, offset: int, events: list[YamuxEvent]) -> int:
-        """Handle the frame whose header is at `offset`. Returns the offset of the next one."""
+        """Handle the frame at `offset`. Returns the offset after it."""
         version, kind, flags, stream, length = HEADER.unpack_from(data, offset)
         start = offset + _HEADER_BYTES
         if version:
@@ -276,7 +277,7 @@ class Yamux:
             raise YamuxError(f"frame type {kind} is unknown")
 
     def _stream_for(self, stream: int, flags: int, events: list[YamuxEvent]) -> _Stream | None:
-        """Return the stream of a frame; None if it is gone or refused."""
+        """Return the stream of a frame; None if the stream is gone or refused."""
         state = self._streams.get(stream)
         if not flags & Flag.SYN:
             if state is None:
@@ -287,7 +288,7 @@ class Yamux:
                     raise YamuxError(f"a frame for stream {stream}, which was never opened")
             return state
         if not stream or stream % 2 != self._peer_parity:
-            raise YamuxError(f"the peer opens stream {stream}, which is not its to open")
+            raise YamuxError(f"the peer opens stream {stream}, whose number belongs to the other side")
         if state is not None:
             raise YamuxError(f"stream {stream} is opened twice")
         self._highest_peer_stream = max(self._highest_peer_stream, stream)
@@ -336,7 +337,7 @@ class Yamux:
         self._ready.pop(stream, None)
 
     def _fill(self) -> None:
-        """Turn waiting data into frames, stream by stream."""
+        """Make frames of waiting data. Streams take turns."""
         while self._ready and self._output_bytes < _OUTPUT_BYTES:
             stream = next(iter(self._ready))
             del self._ready[stream]
@@ -373,7 +374,7 @@ class Yamux:
     def _answer(self, kind: FrameType, flags: int, stream: int, length: int) -> None:
         self._unsent_answers += 1
         if self._unsent_answers > self._limits.max_unsent_answers:
-            raise YamuxError("the peer asks for answers faster than it takes them")
+            raise YamuxError("the peer requests answers faster than it takes them")
         self._frame(kind, flags, stream, length)
 
     def _frame(

@@ -1,4 +1,4 @@
-"""Frames of Yamux, and the events that a receiver gets from them."""
+"""Frames of Yamux, and the events of received frames."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The peer sends no more on a stream."""
+    """The peer finished its direction of a stream."""
 
     stream: int
 

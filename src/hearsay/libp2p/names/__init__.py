@@ -1,1 +1,1 @@
-"""Names and encodings of libp2p: keys, peer ids, addresses, varints, fields of protobuf."""
+"""Names and encodings of libp2p: keys, peer ids, addresses, varints, protobuf fields."""

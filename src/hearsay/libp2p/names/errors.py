@@ -1,6 +1,6 @@
-"""Errors of peers: `ProtocolError`, and one class for each layer.
+"""Errors that peers cause: `ProtocolError`, and one subclass for each layer.
 
-The rule of every layer: for any received bytes, it raises nothing but its own `ProtocolError`.
+Every layer raises only its own `ProtocolError` for any received bytes.
 Wrong use by our own code raises `ValueError` or `RuntimeError` instead.
 """
 
@@ -12,7 +12,7 @@ class ProtocolError(Exception):
 
 
 class DialError(Exception):
-    """A peer could not be reached, or is not the expected one."""
+    """A peer cannot be reached or is not the expected one."""
 
     def __init__(self, address: object, reason: str) -> None:
         super().__init__(f"{address}: {reason}")
@@ -28,20 +28,20 @@ class EncodingError(ProtocolError):
 
 
 class MultistreamError(ProtocolError):
-    """The negotiation failed, or the peer did not speak multistream-select."""
+    """A negotiation failed, or the peer does not speak multistream-select."""
 
 
 class NoiseError(ProtocolError):
-    """The handshake or a sealed frame is not authentic, or the peer is not the expected one."""
+    """A handshake or an encrypted frame is not authentic, or the peer is not the expected one."""
 
 
 class OwnIdentity(NoiseError):
-    """The peer has our own identity: the connection leads back to us, or our bytes were reflected."""
+    """The peer has our own identity: the connection leads back to this host, or our bytes were reflected."""
 
 
 class YamuxError(ProtocolError):
-    """A multiplexed connection broke the rules of yamux or our limits."""
+    """The peer broke the rules of yamux or exceeded our limits."""
 
 
 class FrameError(ProtocolError):
-    """A length-prefixed frame is longer than allowed."""
+    """A length-prefixed frame is malformed, too long, or has no room."""

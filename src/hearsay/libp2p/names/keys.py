@@ -1,19 +1,20 @@
-"""Identity keys in libp2p's form (libp2p specs, "Peer Ids and Keys").
+"""Identity keys (libp2p specs, "Peer Ids and Keys").
 
 A key is sent as a protobuf `{type = 1, data = 2}`. Our own identities are Ed25519; peers may have Ed25519,
 secp256k1 (compressed point, ECDSA over SHA-256), ECDSA (DER) or RSA (DER, PKCS#1 v1.5 over SHA-256).
 
-Only the form that go and rust write is accepted. Both read other forms, each its own set, and encode them again
-before they compute a peer id; here a second form would have a second peer id. Bounds keep verification cheap:
+Only the encoding that go and rust write is accepted. Both also read other encodings, each its own set, and encode the
+key again before they compute a peer id. Here, a second encoding would lead to a second peer id. Bounds keep
+verification cheap:
 
-* The protobuf has both fields in order and nothing else. DER is what an encoder writes: a named curve with an
-  uncompressed point, rsaEncryption with NULL. A secp256k1 point is compressed.
-* RSA of 2048…8192 bits, as in go-libp2p, with an odd exponent of 3…65537. All implementations use 65537; work grows
-  with the exponent, up to two hundredfold if it is as long as the modulus.
-* ECDSA on P-256, P-384 and P-521.
-* Ed25519 points in their one encoding and not of small order, and the same for the point of a signature. Libraries
-  answer differently there: OpenSSL accepts what libsodium refuses, and a key of small order has signatures that fit
-  any data.
+* The protobuf has both fields in order and no others. The DER is canonical: a named curve with an uncompressed point,
+  rsaEncryption with NULL. A secp256k1 point is compressed.
+* RSA keys have 2048…8192 bits, as in go-libp2p, and an odd exponent of 3…65537. All implementations use 65537; the
+  work grows with the exponent, up to two hundredfold for an exponent as long as the modulus.
+* ECDSA keys are on P-256, P-384 or P-521.
+* Ed25519 points, in keys and signatures, are canonically encoded and not of small order. Libraries differ on other
+  points: OpenSSL accepts some that libsodium refuses. A key of small order has signatures that are valid for any
+  data.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.protobuf import DELIMITED, VARINT, bytes_field, varint_field, walk
 
 MAX_KEY_BYTES = 2048
-"""An RSA key of 8192 bits takes about 1,100."""
+"""Maximum bytes of an encoded key. An RSA key of 8192 bits takes about 1,100."""
 MIN_RSA_BITS, MAX_RSA_BITS = 2048, 8192
 MAX_RSA_EXPONENT = 65537
 _MAX_RSA_BYTES_JS = 1061
@@ -73,7 +74,7 @@ _LibraryKey: TypeAlias = Ed25519PublicKey | EllipticCurvePublicKey | RSAPublicKe
 
 
 def _sodium() -> tuple[Callable[[bytes, bytes], bytes] | None, type[Exception]]:
-    """Return libsodium's Ed25519 from PyNaCl, if it is installed: it verifies in two thirds of the time."""
+    """Return PyNaCl's Ed25519 verification if it is installed: libsodium takes two thirds of the time."""
     try:
         return import_module("nacl.bindings").crypto_sign_open, import_module("nacl.exceptions").BadSignatureError
     except ImportError:
@@ -91,7 +92,7 @@ class KeyType(IntEnum):
 
 
 def verification_us(encoded: bytes) -> int:
-    """Estimate the microseconds of a signature check from the key's first bytes and its length."""
+    """Estimate the microseconds of a signature check from the type and length of the encoded key."""
     key_type, size = encoded[1] if len(encoded) > 1 else KeyType.ED25519, len(encoded)
     if key_type == KeyType.RSA:
         return size * size // 2300
@@ -117,8 +118,8 @@ class PublicKey:
     def is_disputed(self, signature: bytes) -> bool:
         """Return True if go, rust and js differ on messages with this signature, or on all of this key.
 
-        rust knows P-256 only, and js has its own form of ECDSA keys and signatures. On secp256k1 rust and js refuse
-        the greater of the two values of s. js refuses RSA keys of 1062 bytes, which 8192 bits take.
+        rust supports only P-256, and js has its own form of ECDSA keys and signatures. With secp256k1, rust and js
+        refuse the greater of the two possible values of s. js refuses RSA keys of 8192 bits (1062 bytes).
         """
         if self.type is KeyType.ED25519:
             return not _is_usual_point(signature[:32])
@@ -152,7 +153,7 @@ class PublicKey:
 
 @dataclass(frozen=True)
 class PrivateKey:
-    """An Ed25519 identity of our own."""
+    """The Ed25519 key of an own identity."""
 
     _key: Ed25519PrivateKey = field(repr=False)
 
@@ -162,14 +163,14 @@ class PrivateKey:
 
     @classmethod
     def from_seed(cls, seed: bytes) -> PrivateKey:
-        """Return the key for the 32 bytes of RFC 8032's private key."""
+        """Return the key for a seed, the 32 bytes of a private key of RFC 8032."""
         if len(seed) != 32:
             raise ValueError(f"an Ed25519 private key has 32 bytes, not {len(seed)}")
         return cls(Ed25519PrivateKey.from_private_bytes(seed))
 
     @classmethod
     def decode(cls, encoded: bytes) -> PrivateKey:
-        """Decode libp2p's protobuf: private then public key; in the old form the public key twice."""
+        """Decode libp2p's protobuf: the private key, then the public key; in the old form the public key twice."""
         key_type, data = _fields(encoded)
         if key_type != KeyType.ED25519:
             raise EncodingError("only Ed25519 private keys are supported")
@@ -185,7 +186,7 @@ class PrivateKey:
 
     @property
     def seed(self) -> bytes:
-        """Return the 32 bytes of RFC 8032's private key."""
+        """Return the 32 bytes of the private key of RFC 8032."""
         return self._key.private_bytes_raw()
 
     @cached_property
@@ -226,7 +227,7 @@ def _decode(encoded: bytes) -> PublicKey:
 
 
 def _decoded(encoded: bytes) -> PublicKey | str:
-    """Return the key, or the reason why it is invalid. Both are cached, so a repeated bad key is cheap, too."""
+    """Return the key, or the reason why it is invalid. Both are cached, so that repeated invalid keys are cheap."""
     try:
         return _public_key(encoded)
     except EncodingError as error:
@@ -236,7 +237,7 @@ def _decoded(encoded: bytes) -> PublicKey | str:
 def _public_key(encoded: bytes) -> PublicKey:
     key_type, data = _fields(encoded)
     if encoded != _encode(key_type, data):
-        raise EncodingError("a key that is not encoded in the one way libp2p allows")
+        raise EncodingError("the encoding of a key is not canonical")
     try:
         key = _load(key_type, data)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
@@ -246,7 +247,7 @@ def _public_key(encoded: bytes) -> PublicKey:
 
 _decode_short = lru_cache(maxsize=4096)(_decoded)
 _decode_long = lru_cache(maxsize=256)(_decoded)
-"""The cache of long keys. It has fewer entries, since these take kilobytes each."""
+"""The cache of long keys has fewer entries, because each takes kilobytes."""
 
 
 def forget_decoded() -> None:
@@ -259,7 +260,7 @@ def _load(key_type: KeyType, data: bytes) -> _LibraryKey:
     if key_type is KeyType.ED25519:
         key = Ed25519PublicKey.from_public_bytes(data)
         if not _is_usual_point(data):
-            raise ValueError("it is of small order, or in a second encoding")
+            raise ValueError("the point is of small order or its encoding is not canonical")
         return key
     if key_type is KeyType.SECP256K1:
         if len(data) != _SECP256K1_BYTES:
@@ -267,17 +268,17 @@ def _load(key_type: KeyType, data: bytes) -> _LibraryKey:
         return EllipticCurvePublicKey.from_encoded_point(SECP256K1(), data)
     key = load_der_public_key(data)
     if key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo) != data:
-        raise ValueError("its DER is not what an encoder writes")
+        raise ValueError("the DER is not canonical")
     if key_type is KeyType.ECDSA and isinstance(key, EllipticCurvePublicKey):
         if not isinstance(key.curve, _CURVES):
-            raise ValueError(f"it is on {key.curve.name}")
+            raise ValueError(f"curve {key.curve.name} is not supported")
         return key
     if key_type is KeyType.RSA and isinstance(key, RSAPublicKey):
         if not MIN_RSA_BITS <= key.key_size <= MAX_RSA_BITS:
             raise ValueError(f"{key.key_size} bits; {MIN_RSA_BITS}…{MAX_RSA_BITS} are allowed")
         exponent = key.public_numbers().e
         if not (3 <= exponent <= MAX_RSA_EXPONENT and exponent % 2):
-            raise ValueError(f"its exponent is not an odd number of 3…{MAX_RSA_EXPONENT}")
+            raise ValueError(f"the exponent is not an odd number of 3…{MAX_RSA_EXPONENT}")
         return key
     raise ValueError("the data is a key of another type")
 

@@ -1,7 +1,7 @@
-"""Multiaddrs, as far as a TCP host needs them: ip4, ip6, dns, dns4, dns6, dnsaddr, tcp, udp, p2p, and markers.
+"""The multiaddr protocols that a node needs: ip4, ip6, dns, dns4, dns6, dnsaddr, tcp, udp, p2p, and some flags.
 
-`Multiaddr` is a tuple of (protocol, value as text), parsed from text or bytes and written as either. Addresses with
-protocols not listed here are refused with `EncodingError`; readers of a peer's list skip them.
+`Multiaddr` is a tuple of (protocol, value as text), with a text and a binary form. An address with another protocol
+raises `EncodingError`; readers of a peer's list of addresses skip it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _Protocol:
     name: str
     code: int
     size: int
-    """Bytes of the value; -1 if a length precedes it, 0 without a value."""
+    """Bytes of the value; -1 if a length precedes the value, 0 if there is no value."""
     pack: Callable[[str], bytes]
     unpack: Callable[[bytes], str]
 
@@ -81,14 +81,14 @@ class Multiaddr:
     @classmethod
     def parse(cls, text: str) -> Multiaddr:
         if not text.startswith("/") or len(text) > MAX_BYTES:
-            raise EncodingError(f"{text[:80]!r} is not a multiaddr: it starts with / and names protocols")
+            raise EncodingError(f"{text[:80]!r} is not a multiaddr, which starts with / and a protocol")
         words = text.rstrip("/").split("/")[1:]
         parts: list[tuple[str, str]] = []
         while words:
             name = words.pop(0)
             protocol = _BY_NAME.get(name)
             if protocol is None:
-                raise EncodingError(f"multiaddr {text!r}: protocol {name!r} is not known here")
+                raise EncodingError(f"multiaddr {text!r}: protocol {name!r} is not supported")
             value = ""
             if protocol.size:
                 if not words:
@@ -112,7 +112,7 @@ class Multiaddr:
             code, offset = protobuf.decode(raw, offset, len(raw))
             protocol = _BY_CODE.get(code)
             if protocol is None:
-                raise EncodingError(f"multiaddr protocol {code} is not known here")
+                raise EncodingError(f"multiaddr protocol {code} is not supported")
             size = protocol.size
             if size < 0:
                 size, offset = protobuf.decode(raw, offset, len(raw))
@@ -142,7 +142,7 @@ class Multiaddr:
 
     @property
     def tcp_endpoint(self) -> tuple[str, int] | None:
-        """Return host and port of a plain TCP address; None for others."""
+        """Return host and port of a plain TCP address; None for other addresses."""
         names = [name for name, _ in self.parts]
         if names[:2] not in [[host, "tcp"] for host in _HOSTS] or names[2:] not in ([], ["p2p"]):
             return None
@@ -150,7 +150,7 @@ class Multiaddr:
 
     @property
     def peer(self) -> peer_id.PeerId | None:
-        """Return the peer id at the end; None without one."""
+        """Return the peer id at the end of the address; None without one."""
         name, value = self.parts[-1]
         return peer_id.from_text(value) if name == "p2p" else None
 
@@ -159,6 +159,6 @@ class Multiaddr:
 
 
 def tcp_multiaddr(host: str, port: int) -> Multiaddr:
-    """Return the address for an IP address in the form of sockets."""
+    """Return the multiaddr of a socket's IP address and port."""
     bare = host.partition("%")[0]
     return Multiaddr.parse(f"/ip{6 if ':' in bare else 4}/{bare}/tcp/{port}")

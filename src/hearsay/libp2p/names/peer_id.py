@@ -1,9 +1,9 @@
 """Peer ids: a multihash of the encoded public key (libp2p specs, "Peer Ids and Keys"), and their texts.
 
-Keys of at most 42 encoded bytes (Ed25519, secp256k1) are inlined with the identity hash, longer ones (RSA, ECDSA)
-hashed with SHA-256. As text an id is base58btc of the multihash, or a CIDv1 (codec libp2p-key) in base32. In the
-program it is plain bytes, ordered and hashable, as the core requires. Decoding base58 takes time quadratic in the
-length, so callers bound the length first.
+An encoded key of at most 42 bytes (Ed25519, secp256k1) is contained in the id (identity hash); a longer key (RSA,
+ECDSA) is hashed with SHA-256. The text of an id is base58btc of the multihash, or a CIDv1 (codec libp2p-key) in
+base32. In the program an id is plain bytes, ordered and hashable, as the core requires. Decoding base58 takes time
+quadratic in the length, so callers must bound the length first.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def peer_id_of(key: PublicKey) -> PeerId:
 
 
 def check_peer_id(raw: bytes) -> PeerId:
-    """Return the bytes if they are a peer id. Raises `EncodingError` otherwise."""
+    """Return the bytes if they are a peer id; otherwise raise `EncodingError`."""
     if len(raw) < 2 or len(raw) != 2 + raw[1]:
-        raise EncodingError("a peer id whose length is not what it says")
+        raise EncodingError("the length of a peer id does not match its multihash")
     if raw[0] == _SHA256 and raw[1] == 32:
         return raw
     if raw[0] == _IDENTITY and 0 < raw[1] <= MAX_INLINE_BYTES:
@@ -77,7 +77,7 @@ def check_peer_id(raw: bytes) -> PeerId:
 
 
 def inlined_key(peer: PeerId) -> PublicKey | None:
-    """Return the public key in an id; None if it has only a hash. Raises `EncodingError` for a malformed key."""
+    """Return the public key in an id; None if the id is a hash. Raises `EncodingError` for a malformed key."""
     check_peer_id(peer)
     return PublicKey.decode(peer[2:]) if peer[0] == _IDENTITY else None
 

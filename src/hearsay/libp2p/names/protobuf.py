@@ -22,7 +22,7 @@ def encode(value: int) -> bytes:
 
 
 def decode(data: bytes | bytearray | memoryview, offset: int, end: int) -> tuple[int, int]:
-    """Return the value at `offset` and its end. Raises `EncodingError` if it does not end before `end`."""
+    """Return the varint at `offset` and the offset after it. Raises `EncodingError` if it is cut off at `end`."""
     found = decode_partial(data, offset, end)
     if found is None:
         raise EncodingError("a varint is cut off")
@@ -30,7 +30,7 @@ def decode(data: bytes | bytearray | memoryview, offset: int, end: int) -> tuple
 
 
 def decode_partial(data: bytes | bytearray | memoryview, offset: int, end: int) -> tuple[int, int] | None:
-    """Do the same as `decode`, but return None if more bytes are needed."""
+    """Decode like `decode`, but return None if more bytes are needed."""
     value = shift = 0
     while offset < end:
         byte = data[offset]
@@ -87,7 +87,7 @@ def walk(data: bytes, offset: int, end: int) -> Iterator[tuple[int, int, int, in
 
 
 def _skip(data: bytes, offset: int, end: int, wire_type: int, number: int) -> int:
-    """Return the end of a field that starts (after its key) at `offset`."""
+    """Return the end of the field whose value starts at `offset`."""
     if wire_type == VARINT:
         return decode(data, offset, end)[1]
     if wire_type == DELIMITED:

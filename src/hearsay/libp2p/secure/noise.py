@@ -1,20 +1,20 @@
-"""libp2p's secure channel: Noise XX with identities (libp2p specs, "noise").
+"""The secure channel: Noise XX with libp2p identities (libp2p specs, "noise").
 
 Rules:
 
-* Every message, of the handshake and after it, is preceded by its length in two bytes, big endian.
+* Every message, also of the handshake, is preceded by its length in two bytes, big endian.
 * Messages two and three carry a payload `{identity_key = 1, identity_sig = 2, extensions = 4}`: the peer's public
   key, and its signature over `noise-libp2p-static-key:` and the Noise static key. Extensions are skipped.
-* A dialer with an expected identity refuses all others. Our own identity is refused, too (reflection).
+* A dialer that expects an identity refuses all others. Our own identity is refused, too (reflection).
 
-`Handshake` takes and returns bytes until `channel` is set; then `Channel` seals and opens.
+`Handshake` takes and returns bytes until `channel` is set; then the `Channel` encrypts and decrypts.
 
     -> e
     <- e, ee, s, es
     -> s, se
 
-`XX` writes and reads the three messages with any payload; libp2p's meaning of the payloads is in `Handshake`.
-Points of low order, which would make a shared secret of zeros, are refused (section 12.1).
+`XX` writes and reads the three messages with any payload; `Handshake` has libp2p's payloads. Points of low order,
+which would lead to a shared secret of zeros, are refused (section 12.1).
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ class Cipher:
     def _nonce(self) -> bytes:
         count = self._count
         if count == _MAX_NONCE:
-            raise NoiseError("the cipher is used up")
+            raise NoiseError("the nonces of the cipher are used up")
         self._count = count + 1
         return b"\0\0\0\0" + count.to_bytes(8, "little")
 
 
 class XX:
-    """One side of the handshake. Messages alternate, beginning with the initiator's."""
+    """One side of the Noise handshake. The initiator writes the first message, then the sides alternate."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class XX:
         self.hash = PROTOCOL_NAME
         self._mix_hash(prologue)
         self.messages = 0
-        """Number of messages that were written or read."""
+        """Number of messages written or read so far."""
 
     @property
     def done(self) -> bool:
@@ -111,7 +111,7 @@ class XX:
         return b"".join(tokens)
 
     def read(self, message: bytes) -> bytes:
-        """Return the payload of a message. After a `NoiseError` the handshake is unusable."""
+        """Return the payload of a message. Raises `NoiseError`; then the handshake is unusable."""
         if self.done or self._initiator == (self.messages % 2 == 0):
             raise NoiseError("a handshake message out of turn")
         offset = 0
@@ -177,29 +177,29 @@ def _piece(message: bytes, start: int, stop: int) -> bytes:
 PROTOCOL = "/noise"
 SIGNATURE_PREFIX = b"noise-libp2p-static-key:"
 MAX_HANDSHAKE_BYTES = 8192
-"""Maximum size. An RSA identity with its signature takes below 2,300; the frame format would allow 65,535."""
+"""Maximum bytes of a handshake message. An RSA identity takes less than 2,300; the format would allow 65,535."""
 MAX_PLAINTEXT_BYTES = 65535 - TAG_BYTES
 
 
 class Channel:
-    """A secured connection, which seals sent data and opens received data."""
+    """A secure channel, which encrypts (`seal`) and decrypts (`open`) data."""
 
     __slots__ = ("_offset", "_opening", "_received", "_sealing", "frames", "peer")
 
     def __init__(self, peer: peer_id.PeerId, sealing: Cipher, opening: Cipher) -> None:
         self.peer = peer
-        """The proven identity of the other end."""
+        """The proven identity of the remote end."""
         self._sealing = sealing
         self._opening = opening
         self._received = b""
         self._offset = 0
-        """Bytes before this place are opened."""
+        """Offset in `_received` of the first byte that is not decrypted."""
         self.frames = 0
-        """Frames opened so far."""
+        """Number of decrypted frames."""
 
     @property
     def buffered_bytes(self) -> int:
-        """Return the number of received bytes that are not opened: complete frames and the beginning of one."""
+        """Return the number of received bytes that are not decrypted, in complete and incomplete frames."""
         return len(self._received) - self._offset
 
     @property
@@ -210,7 +210,7 @@ class Channel:
         return left >= 2 and left - 2 >= (received[offset] << 8 | received[offset + 1])
 
     def seal(self, plaintext: bytes) -> bytes:
-        """Return `plaintext` in frames, as few as possible."""
+        """Return encrypted frames with `plaintext`, as few as possible."""
         encrypt = self._sealing.encrypt
         if len(plaintext) <= MAX_PLAINTEXT_BYTES:
             sealed = encrypt(plaintext)
@@ -223,12 +223,12 @@ class Channel:
         return b"".join(frames)
 
     def feed(self, data: bytes) -> None:
-        """Keep received bytes until they are opened."""
+        """Add received bytes."""
         self._received = self._received[self._offset :] + data if self.buffered_bytes else data
         self._offset = 0
 
     def open(self, data: bytes = b"", at_most: int = sys.maxsize) -> bytes:
-        """Return the plaintext of complete frames, up to the frame that reaches `at_most` sealed bytes."""
+        """Decrypt complete frames, up to the frame that reaches `at_most` encrypted bytes. Returns the plaintext."""
         if data:
             self.feed(data)
         received, offset = self._received, self._offset
@@ -248,12 +248,12 @@ class Channel:
 
 
 class Handshake:
-    """One side of the handshake. It is over when `channel` is not None."""
+    """One side of libp2p's handshake. It is complete when `channel` is not None."""
 
     def __init__(self, identity: PrivateKey, initiator: bool, expected: peer_id.PeerId | None = None) -> None:
         self.channel: Channel | None = None
         self.leftover = b""
-        """Bytes after the handshake, for the channel to open."""
+        """Received bytes after the handshake, which the channel has to decrypt."""
         self._initiator = initiator
         self._expected = expected
         self._own = peer_id.peer_id_of(identity.public)
@@ -268,7 +268,7 @@ class Handshake:
         return self._write(b"") if self._initiator else b""
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes of the peer, and return the answer."""
+        """Handle bytes of the peer, and return the bytes to send."""
         if self.channel is not None:
             raise RuntimeError("the handshake is over")
         self._buffer += data
@@ -309,7 +309,7 @@ class Handshake:
         return message
 
     def _identified(self, payload: bytes) -> peer_id.PeerId:
-        """Return the identity that the peer proves."""
+        """Return the identity that the payload proves."""
         try:
             encoded = signature = b""
             for number, wire_type, start, stop in walk(payload, 0, len(payload)):

@@ -1,1 +1,1 @@
-"""Small protocols on streams: identify, ping, rendezvous, and the records they carry."""
+"""Services on streams: identify, ping and rendezvous, and signed peer records."""

@@ -1,4 +1,4 @@
-"""Identify and identify-push (libp2p specs, "identify"): messages, and their exchange on a host."""
+"""Identify and identify/push (libp2p specs, "identify"): their messages, and their exchange by a host."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_TEXT_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A peer's description of itself."""
+    """The content of an identify message: a peer's description of itself."""
 
     public_key: bytes = b""
     listen_addresses: tuple[Multiaddr, ...] = ()
@@ -55,7 +55,7 @@ def encode_identity(identity: Identity) -> bytes:
 
 
 def decode_identity(encoded: bytes) -> Identity:
-    """Decode an identity from one message, or from several concatenated ones."""
+    """Decode an identity from one message, or from several that are concatenated."""
     if len(encoded) > MAX_IDENTIFY_BYTES:
         raise EncodingError(f"an identify of {len(encoded)} bytes; at most {MAX_IDENTIFY_BYTES} are allowed")
     single = {1: b"", 4: b"", 5: b"", 6: b"", 8: b""}
@@ -92,18 +92,18 @@ def _text(raw: bytes) -> str:
 
 ANSWER_SECONDS = 15.0
 OWN_ADDRESSES = 16
-"""Maximum of our addresses that are sent. Peers do not dial more."""
+"""Maximum own addresses in a message. Peers do not dial more."""
 _KEPT_PER_BYTE = 4
-"""Memory of a description, as a multiple of its size on the wire."""
+"""Memory of an identity in bytes, per byte of its message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentifyLimits:
     asked: Rate = Rate(16, 0.5)
-    """Rate at which questions of a peer are answered."""
+    """Rate at which identify requests of a peer are answered."""
     pushed: Rate = Rate(8, 0.2)
     known_bytes: int = 16 * MIB
-    """Maximum bytes of the descriptions of all connected peers."""
+    """Maximum bytes of the identities of all connected peers."""
 
 
 class Identification:
@@ -116,7 +116,7 @@ class Identification:
         self._budget = Budget("identify", limits.known_bytes)
         self._kept_bytes: dict[PeerId, int] = {}
         self._sequences: dict[PeerId, int] = {}
-        """Sequence numbers of the peers' known signed records."""
+        """Sequence numbers of the known signed records, by peer."""
         self._signed: tuple[Multiaddr, ...] | None = None
         self._record = b""
         self._tasks = Tasks()
@@ -128,7 +128,7 @@ class Identification:
         host.on_peer_down.append(self._forget)
 
     def record(self) -> bytes:
-        """Return our own signed addresses. They are signed again only after a change, since signing is expensive."""
+        """Return our own signed peer record. It is signed again only after a change, because signing is expensive."""
         addresses = self._host.addresses[:OWN_ADDRESSES]
         if addresses != self._signed:
             self._record = seal_record(self._host.identity, PeerRecord(self._host.peer, time_ns(), addresses))
@@ -173,7 +173,7 @@ class Identification:
         await self._read(await self._host.open_stream(peer, [PROTOCOL]))
 
     async def _read(self, stream: Stream) -> None:
-        """Read a peer's description of itself from a stream."""
+        """Read the messages of an identify stream, and keep the identity."""
         reader = FrameReader(MAX_IDENTIFY_BYTES, stream.budget)
         messages: list[bytes] = []
         try:
@@ -208,12 +208,12 @@ class Identification:
             callback(peer, identity)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
-        task = self._tasks.start(_quietly(work))
-        task.add_done_callback(lambda _: work.close())  # a task cancelled before its first step has not begun it
+        task = self._tasks.start(_ignore_peer_errors(work))
+        task.add_done_callback(lambda _: work.close())  # a task cancelled before its first step does not close it
 
 
 def _sequence_of(envelope: bytes, peer: PeerId, newer_than: int) -> int | None:
-    """Return the sequence number of a peer's record if the record is its own and newer, otherwise None."""
+    """Return the sequence number of a peer's record if the peer signed it and it is newer; otherwise None."""
     try:
         sealed = read_envelope(envelope)
         if sealed.record.sequence > newer_than and sealed.check().peer == peer:
@@ -223,7 +223,7 @@ def _sequence_of(envelope: bytes, peer: PeerId, newer_than: int) -> int | None:
     return None
 
 
-async def _quietly(work: Coroutine[None, None, None]) -> None:
-    """Run `work`, and ignore errors that the peer causes."""
+async def _ignore_peer_errors(work: Coroutine[None, None, None]) -> None:
+    """Run `work`. Ignore errors that the peer causes."""
     with suppress(ProtocolError, StreamClosed, TimeoutError):
         await work

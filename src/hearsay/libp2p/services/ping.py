@@ -1,4 +1,4 @@
-"""Ping (libp2p specs, "ping"): replies to peers, and measures round trips."""
+"""Ping (libp2p specs, "ping"): the answers to peers, and the measurement of round trips."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PAYLOAD_BYTES = 32
 
 
 MAX_STREAMS = 2
-"""Maximum streams of a peer."""
+"""Maximum inbound ping streams of a peer."""
 MAX_UNSENT_BYTES = 4096
-"""Maximum unsent answers in bytes; a peer that does not read them is cut off."""
+"""Maximum bytes of unsent answers; beyond it, the stream is reset."""
 
 
 class PingService:
@@ -26,7 +26,7 @@ class PingService:
         host.handle(PROTOCOL, lambda stream: stream.receive_with(_Echo(stream)), MAX_STREAMS)
 
     async def round_trip_s(self, peer: PeerId) -> float:
-        """Return the round trip time of a ping."""
+        """Return the round trip time of a ping in seconds."""
         stream = await self._host.open_stream(peer, [PROTOCOL])
         loop = asyncio.get_running_loop()
         try:
@@ -46,7 +46,7 @@ class PingService:
 
 
 class _Echo:
-    """Returns whole payloads to a peer that pings."""
+    """The receiver of a peer's ping stream. It echoes complete payloads."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream

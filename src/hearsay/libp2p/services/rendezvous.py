@@ -1,18 +1,18 @@
-"""Rendezvous: peers register under a namespace at a point that all know, and ask it for the others (libp2p specs).
+"""Rendezvous (libp2p specs): peers register in a namespace at a known point, and ask the point for other peers.
 
 Rules:
 
 * A stream carries length-prefixed messages `{type = 1, register = 2, registerResponse = 3, unregister = 4,
   discover = 5, discoverResponse = 6}`; every REGISTER and DISCOVER is answered.
 * A registration is a signed peer record of the requesting peer, for `ttl` seconds (default: two hours).
-  Points that know only the older form of the protocol, such as py-libp2p's, expect `{id = 1, addrs = 2}` instead.
-* A DISCOVER is answered with registrations and a cookie; with that cookie, the next answer goes on from there.
+  Points of the older protocol, such as that of py-libp2p, expect `{id = 1, addrs = 2}` instead.
+* A DISCOVER is answered with registrations and a cookie. A DISCOVER with this cookie gets the following ones.
 
 `hearsay.libp2p.services.rendezvous_streams` has the registry of a point.
 
-Signed peer records (libp2p RFCs 2 and 3) are carried by peer exchange in PRUNE and by identify, too. An envelope is
-`{public_key = 1, payload_type = 2, payload = 3, signature = 5}`, its signature over domain, type and payload, each
-behind its length; the payload is `{peer_id = 1, seq = 2, addresses = 3 {multiaddr = 1}}`.
+Peer exchange in PRUNE and identify also carry signed peer records (libp2p RFCs 2 and 3). An envelope is
+`{public_key = 1, payload_type = 2, payload = 3, signature = 5}`. The signature covers domain, type and payload, each
+with its length before it. The payload is `{peer_id = 1, seq = 2, addresses = 3 {multiaddr = 1}}`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class SealedRecord:
     _signature: bytes
 
     def check(self) -> PeerRecord:
-        """Return the record if its own peer has signed it. Raises `EncodingError` otherwise."""
+        """Return the record if its peer has signed it; otherwise raise `EncodingError`."""
         if self.record.peer != peer_id_of(self._key):
             raise EncodingError("a peer record signed by another peer")
         if not self._key.verify(self._signature, _signed(self._payload)):
@@ -81,7 +81,7 @@ def read_envelope(envelope: bytes) -> SealedRecord:
             parts[number] = envelope[start:stop]
     key = PublicKey.decode(parts[1])
     if parts[2] != PAYLOAD_TYPE:
-        raise EncodingError("an envelope with something other than a peer record")
+        raise EncodingError("the payload of an envelope is not a peer record")
     return SealedRecord(_read_payload(parts[3]), key, parts[3], parts[5])
 
 
@@ -103,7 +103,7 @@ def _read_payload(payload: bytes) -> PeerRecord:
 
 
 def read_addresses(data: bytes, start: int, stop: int, number: int) -> list[Multiaddr]:
-    """Return the multiaddrs in field `number` of the message at `start` … `stop`; unknown kinds are skipped."""
+    """Return the multiaddrs in field `number` of the message at `start` … `stop`. Skip malformed ones."""
     addresses: list[Multiaddr] = []
     for field, wire_type, begin, end in walk(data, start, stop):
         if field == number and wire_type == DELIMITED and len(addresses) < MAX_ADDRESSES:
@@ -142,7 +142,7 @@ class Status(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RendezvousMessage:
-    """A message of any of the five types; fields that a type does not have stay empty."""
+    """A message of any of the five types. Fields that its type does not have are empty."""
 
     type: MessageType
     namespace: str = ""
@@ -212,12 +212,12 @@ def decode_message(data: bytes) -> RendezvousMessage:
 
 
 def unsigned_record(peer: PeerId, addresses: Iterable[Multiaddr]) -> bytes:
-    """Return the form of a peer record that older points accept."""
+    """Return a registration in the older form, which has no signature."""
     return bytes_field(1, peer) + b"".join(bytes_field(2, address.encode()) for address in addresses)
 
 
 def open_unsigned(record: bytes) -> tuple[PeerId, tuple[Multiaddr, ...]]:
-    """Return the peer of a registration in the older form, which is unproven until it is dialled."""
+    """Return the peer and addresses of a registration in the older form. Only a dial proves them."""
     peer = b""
     for number, wire_type, start, stop in walk(record, 0, len(record)):
         if number == 1 and wire_type == DELIMITED:

@@ -1,4 +1,4 @@
-"""Rendezvous over the streams of a host: a point with its registry, and queries to a point."""
+"""Rendezvous over the streams of a host: a point with its registry, and requests to a point."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from hearsay.libp2p.services.rendezvous import (
 )
 
 ENTRY_BYTES = 512
-"""Memory of a registration in addition to its record and its namespace."""
+"""Memory of a registration in addition to its record and namespace."""
 EXPIRY_S = 60.0
-"""Seconds between two searches for expired registrations."""
+"""Minimum seconds between two searches for expired registrations."""
 _COOKIE = Struct(">QQLL")
-"""A cookie: registrations between two numbers, how many of them were sent, and the order that a number chooses."""
+"""A cookie: two numbers that bound registrations, the number already sent, and a random number for the order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class RegistryLimits:
     address_bytes: int = 4 * MIB
     bytes: int = 16 * MIB
     answer_bytes: int = 64 << 10
-    """Bytes of registrations in an answer; one is always sent."""
+    """Maximum bytes of registrations in an answer, which has at least one."""
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class _Address:
 
 
 class Registry:
-    """The registrations of a point. `answer` takes requests of peers. `now_s` is any clock that only goes forward."""
+    """The registrations of a point. `answer` handles requests of peers. `now_s` is any monotonic clock."""
 
     def __init__(self, now_s: Callable[[], float], limits: RegistryLimits | None = None) -> None:
         self._now_s = now_s
@@ -95,16 +95,16 @@ class Registry:
         self._peers: dict[PeerId, _Peer] = {}
         self._addresses: dict[str, _Address] = {}
         self._count = 0
-        """Number of the last registration; each namespace has its numbers in ascending order."""
+        """The number of the last registration. Registrations of a namespace are in ascending order."""
         self._looked_s = now_s()
 
     def __len__(self) -> int:
         return sum(peer.count for peer in self._peers.values())
 
     def answer(self, peer: PeerId, address: str, asked: RendezvousMessage) -> RendezvousMessage | None:
-        """Return the answer to an authenticated peer; None if there is none.
+        """Return the answer to an authenticated peer; None if the request has no answer.
 
-        `address` is the group of the peer's address (`resources.address_group`).
+        `address` is the peer's address group (`resources.address_group`).
         """
         if self._now_s() - self._looked_s >= EXPIRY_S:
             self._expire()
@@ -146,7 +146,7 @@ class Registry:
         return Status.OK
 
     def _learn(self, peer: PeerId, known: _Peer, record: bytes) -> bool:
-        """Return True for the peer's own record, which is checked unless it is known. The newest record is kept."""
+        """Return True if the record is the peer's own. A known record needs no check. The newest record is kept."""
         if record == known.record:
             return True
         if len(record) > self._limits.record_bytes:
@@ -160,7 +160,7 @@ class Registry:
         return opened.peer == peer
 
     def _make_room(self, made: _Registration, peer: _Peer, place: _Address) -> bool:
-        """Reserve memory for a registration. Others are removed for it if they have more than their share."""
+        """Reserve memory for a registration. Without room, remove others of the address or peer with the most."""
         names = self._names.get(made.namespace, {})
         if len(names) >= self._limits.per_namespace:
             counts = Counter(kept.address for kept in names.values())
@@ -188,7 +188,7 @@ class Registry:
             after, upto, sent, order = _COOKIE.unpack_from(asked.cookie)
         if not upto:
             upto, order = self._count, getrandbits(32)
-        found = self._in_turns(asked.namespace, after, upto, order)[sent:]
+        found = self._in_order(asked.namespace, after, upto, order)[sent:]
         page = found[: min(asked.limit or MAX_ANSWER, MAX_ANSWER)]
         room = self._limits.answer_bytes
         for place, kept in enumerate(page):
@@ -206,8 +206,8 @@ class Registry:
             records=tuple(kept.record for kept in page),
         )
 
-    def _in_turns(self, namespace: str, after: int, upto: int, order: int) -> list[_Registration]:
-        """Return the registrations between two numbers, in the order of answers."""
+    def _in_order(self, namespace: str, after: int, upto: int, order: int) -> list[_Registration]:
+        """Return the registrations with numbers in (`after`, `upto`]. Addresses take turns, in a random order."""
         now_s = self._now_s()
         of_address: dict[str, list[_Registration]] = {}
         for kept in reversed(self._names.get(namespace, {}).values()):
@@ -250,18 +250,18 @@ ANSWER_SECONDS = 15.0
 class PointLimits:
     registry: RegistryLimits = field(default_factory=RegistryLimits)
     streams: int = 8
-    """Maximum requests of a peer at a time."""
+    """Maximum streams of a peer at a time."""
     stream_s: float = 60.0
     question_bytes: int = 8192
     questions: int = 64
-    """Maximum requests that wait in a stream."""
+    """Maximum requests of a stream that wait."""
     rate: Rate = Rate(256, 16.0)
-    """Rate of a peer's questions."""
+    """Rate of a peer's requests."""
     address_rate: Rate = Rate(2048, 64.0)
 
 
 class RendezvousPoint:
-    """A rendezvous point, at which the peers of a host find each other."""
+    """A rendezvous point on a host."""
 
     def __init__(self, host: NodeHost, limits: PointLimits | None = None) -> None:
         self.limits = limits or PointLimits()
@@ -274,7 +274,7 @@ class RendezvousPoint:
         host.handle(PROTOCOL, self._opened)
 
     def wait_s(self, peer: PeerId, address: str) -> float:
-        """Count a question of a peer and return 0, or return the seconds to wait before it."""
+        """Count a request of a peer and return 0. If it is too early, return the seconds to wait."""
         return self._of_peer.wait_s(peer) or self._of_address.wait_s(address)
 
     def ended(self, peer: PeerId) -> None:
@@ -287,7 +287,7 @@ class RendezvousPoint:
             stream.reset()
             return
         self._streams[stream.peer] += 1
-        stream.receive_with(_Questions(self, stream, self._host.address_of(stream.peer)))
+        stream.receive_with(_Requests(self, stream, self._host.address_of(stream.peer)))
 
 
 async def ask(host: NodeHost, point: PeerId, question: RendezvousMessage) -> RendezvousMessage:
@@ -306,8 +306,8 @@ async def ask(host: NodeHost, point: PeerId, question: RendezvousMessage) -> Ren
     raise StreamClosed("the rendezvous point did not answer")
 
 
-class _Questions:
-    """A peer's questions. They wait for their turn; meanwhile the stream is not read."""
+class _Requests:
+    """The requests of a stream. While requests wait, the stream is not read."""
 
     def __init__(self, point: RendezvousPoint, stream: Stream, address: str) -> None:
         self._point = point
@@ -321,7 +321,7 @@ class _Questions:
     def data_received(self, data: bytes) -> None:
         self._waiting += self._frames.receive(data)
         if len(self._waiting) > self._point.limits.questions:
-            raise ProtocolError(f"{len(self._waiting)} questions at once")
+            raise ProtocolError(f"{len(self._waiting)} requests at once")
         self._answer()
         if self._waiting:
             self._stream.pause()
@@ -329,32 +329,32 @@ class _Questions:
     def stream_ended(self, reset: bool) -> None:
         if reset:
             self._waiting.clear()
-            self._over()
+            self._release()
         else:
             self._stream.finish()
-            self._stream.call_when_writable(self._over)
+            self._stream.call_when_writable(self._release)
 
-    def _over(self) -> None:
-        """Free the place of the stream: the last answer has been taken, or never will be."""
+    def _release(self) -> None:
+        """Release the stream, because its last answer is sent or can no longer be sent."""
         self._deadline.cancel()
         self._point.ended(self._stream.peer)
 
     def _answer(self) -> None:
-        """Answer as many questions as possible now; the others are answered later."""
+        """Answer as many requests as possible now, and the others later."""
         stream = self._stream
         while self._waiting:
             if not stream.writable:
-                stream.call_when_writable(self._again)
+                stream.call_when_writable(self._continue)
                 return
             wait_s = self._point.wait_s(stream.peer, self._address)
             if wait_s:
-                self._loop.call_later(wait_s, self._again)
+                self._loop.call_later(wait_s, self._continue)
                 return
             answer = self._point.registry.answer(stream.peer, self._address, decode_message(self._waiting.popleft()))
             if answer is not None:
                 stream.write(frame(encode_message(answer)))
 
-    def _again(self) -> None:
+    def _continue(self) -> None:
         try:
             self._answer()
         except ProtocolError:
