@@ -12,6 +12,7 @@ from hearsay.core.language.actions import Dial, NamedPeerDialled
 from hearsay.core.language.events import DialFailed
 from hearsay.core.language.rpc import PartKind
 from hearsay.core.registry import RouterKind
+from hearsay.sim.plan.engines import routers_dial
 from hearsay.sim.reference.connections import MAX_DIALS
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
@@ -216,3 +217,10 @@ def test_who_takes_no_connection_dials_its_direct_peer():
             assert ((one, other) in met) == (not {one, other} <= natted)
             if (one, other) in met and other in natted:
                 assert not met[one, other]
+
+
+@pytest.mark.parametrize(("backoff_ms", "dials"), [(200, True), (0, False)])
+def test_a_router_dials_if_peers_name_others_only_when_they_leave(backoff_ms, dials):
+    keys = {"exchange_peers": 3, "accept_exchange": "true", "unsubscribe_backoff_ms": backoff_ms}
+    scenario = load_scenario(None, "r1", [(f"router.{key}", str(value)) for key, value in keys.items()])
+    assert routers_dial(scenario) is dials

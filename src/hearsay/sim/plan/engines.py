@@ -85,7 +85,9 @@ def routers_dial(scenario: Scenario) -> bool:
     meshes = [
         choice.parameters for choice in scenario.routers.values() if isinstance(choice.parameters, MeshParameters)
     ]
-    named = any(mesh.prune_backoff_ms * mesh.exchange_peers > 0 for mesh in meshes)
+    named = any(
+        max(mesh.prune_backoff_ms, mesh.unsubscribe_backoff_ms) * mesh.exchange_peers > 0 for mesh in meshes
+    )
     return named and any(mesh.dials_per_prune > 0 for mesh in meshes)
 
 
