@@ -1328,6 +1328,164 @@ share = 0.9
 """
 """Sketches are full when most nodes crash. The others do not notice it, so all entries of their sketches fade."""
 
+IN_PARTS = """
+warmup_s = 1
+linger_s = 3
+[network]
+nodes = 14
+degree = 3
+[links]
+min_ms = 20
+max_ms = 90
+[router]
+preset = "go"
+degree = 3
+degree_low = 2
+degree_high = 4
+degree_out = 0
+degree_score = 0
+heartbeat_interval_ms = 200
+partial_messages = true
+partial_group_heartbeats = 4
+max_peer_groups = 3
+max_groups_per_peer = 2
+supporters_told = "by_all"
+idontwant_threshold_bytes = 1000
+score.decay_interval_ms = 1000
+score.decay_to_zero = 0.1
+score.topics = [{ topic = "any", topic_weight = 1, time_in_mesh_quantum_ms = 1000, invalid_messages_decay = 0.5, \
+first_deliveries_weight = 1, first_deliveries_decay = 0.5, first_deliveries_cap = 3 }]
+[[population]]
+share = 0.2
+router = { kind = "gossipsub", preset = "go", partial_messages = true, max_metadata_bytes = 8, degree_out = 0 }
+[[population]]
+share = 0.15
+router = { kind = "gossipsub", preset = "rust", degree_out = 0 }
+[[topics]]
+name = "topic"
+partial.parts = 70
+partial.known_parts = 3
+[[topics]]
+name = "eager"
+partial.parts = 5
+partial.eager = true
+[[topics]]
+name = "one"
+partial.parts = 9
+partial.asks = "one"
+[[topics]]
+name = "supported"
+partial.parts = 4
+partial.use = "supports"
+[workload]
+messages = 20
+interval_s = 0.15
+publishers = "subscribers"
+size_bytes = 3000
+topic_choice = "random"
+[loss]
+rate = 0.15
+[scores]
+every_s = 1
+"""
+"""Messages go in parts, some of which are lost; others of the network have no partial messages."""
+
+PARTS_AND_FAULTS = """
+warmup_s = 1
+linger_s = 3
+[network]
+nodes = 12
+degree = 4
+[links]
+uplink_mbit = 0.4
+uplink_queue_bytes = 6000
+jitter_ms = 15
+[router]
+preset = "r1"
+heartbeat_interval_ms = 150
+degree = 2
+degree_low = 1
+degree_high = 3
+partial_messages = true
+partial_group_heartbeats = 2
+max_peer_groups = 4
+max_groups_per_peer = 1
+max_metadata_bytes = 12
+[[topics]]
+name = "topic"
+partial.parts = 6
+partial.asks = "one"
+[[topics]]
+name = "b"
+subscribers_share = 0.6
+partial.parts = 3
+partial.known_parts = 1
+[workload]
+messages = 24
+interval_s = 0.12
+publishers = "any"
+size_bytes = 900
+[loss]
+rate = 0.1
+[faults]
+detection_s = 0.2
+redial = 6
+[faults.churn]
+away_share = 0.25
+mean_session_s = 2
+"""
+"""Nodes leave topics, go and come back while parts are under way, and uplinks refuse some."""
+
+EXTENSIONS = """
+warmup_s = 1
+linger_s = 2
+[network]
+nodes = 10
+degree = 3
+[links]
+min_ms = 5
+max_ms = 60
+uplink_mbit = 0.05
+uplink_queue_bytes = 3000
+[router]
+preset = "rust"
+degree_out = 0
+degree_score = 0
+heartbeat_interval_ms = 100
+partial_messages = true
+test_extension = true
+idontwant_threshold_bytes = 100
+max_control_per_rpc = 2
+[[population]]
+share = 0.3
+router = { kind = "gossipsub", preset = "go", test_extension = true, late_extensions = "ignore", degree_out = 0 }
+[[topics]]
+name = "topic"
+size_bytes = 500
+partial.parts = 4
+[[topics]]
+name = "whole"
+size_bytes = 500
+[workload]
+messages = 30
+interval_s = 0.1
+publishers = "subscribers"
+topic_choice = "random"
+[scores]
+every_s = 0.5
+[faults]
+detection_s = 0.2
+redial = 6
+[faults.churn]
+away_share = 0.3
+mean_session_s = 1
+"""
+"""IDONTWANT overtakes first RPCs, so extensions come late."""
+LATE_EXTENSIONS = EXTENSIONS.replace("[router]", '[router]\nlate_extensions = "penalise"')
+"""Extensions that come late are an offence."""
+UNSENT_EXTENSIONS = EXTENSIONS.replace("bytes = 3000", "bytes = 330").replace("size_bytes = 500", "size_bytes = 120")
+"""Uplinks refuse first RPCs."""
+
 _RESTLESS = (
     ("a", TREES),
     ("a", BRIEF_TREES),
@@ -1350,6 +1508,7 @@ _RESTLESS = (
     ("a", BYTES),
     ("sport", FILTERED),
     ("sport", FILTERED_ALONE),
+    ("topic", PARTS_AND_FAULTS),
 )
 _QUIET = (
     SLOW,
@@ -1380,6 +1539,10 @@ _QUIET = (
     ESTIMATED,
     STRAINED_OVERLAYS,
     SKETCHES,
+    IN_PARTS,
+    EXTENSIONS,
+    LATE_EXTENSIONS,
+    UNSENT_EXTENSIONS,
 )
 CORNERS = len(_RESTLESS) + len(_QUIET)
 

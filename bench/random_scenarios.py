@@ -45,19 +45,20 @@ def _scenario(pick: Pick) -> str:
     says_hello = not any('preset = "simsub"' in line or "hello = false" in line for line in router)
     calm = pick([True, False, False])
     scored = any("score." in line or f'preset = "{name}"' in line for line in router for name in SCORED)
+    in_parts = any("partial_messages = true" in line for line in router)
     gated = any("gater." in line or "places_per_address" in line for line in router)
     return "\n".join(
         [
             *_times_and_links(pick, nodes),
             *([] if calm else _troubles(pick)),
             *router,
-            *_topics_and_workload(pick, topics),
+            *_topics_and_workload(pick, topics, in_parts),
             *_timed(pick, nodes, topics, ["join", "leave", "publish"] if says_hello else ["publish"]),
             *([] if calm else _faults(pick)),
             f"[trace]\nstate_interval_s = {pick([0, 1, 10])}",
             *(_opinions(pick) if scored else []),
             *(_addresses(pick) if scored or gated else []),
-            *(_invalid(pick) if pick([False, False, True]) else []),
+            *(_invalid(pick) if not in_parts and pick([False, False, True]) else []),
         ]
     )
 
@@ -202,7 +203,7 @@ def _options(kind: str) -> dict[str, Sequence[Any]]:
             "max_cached_messages": [1, 2],
             "max_cached_bytes": [600, 1500, 5000],
         }
-        options |= _options_11() | _options_12()
+        options |= _options_11() | _options_12() | _options_13()
     return options
 
 
@@ -375,12 +376,38 @@ def _options_12() -> dict[str, Sequence[Any]]:
     }
 
 
-def _topics_and_workload(pick: Pick, topics: Sequence[str]) -> list[str]:
+def _options_13() -> dict[str, Sequence[Any]]:
+    return {
+        "extensions": ["true"],
+        "partial_messages": ["true"],
+        "test_extension": ["true"],
+        "late_extensions": ['"ignore"'],
+        "supporters_told": ['"by_all"'],
+        "partial_group_heartbeats": [1, 2, 10],
+        "max_peer_groups": [0, 1, 3],
+        "max_groups_per_peer": [0, 1, 2],
+        "max_metadata_bytes": [1, 10],
+    }
+
+
+def _parts(pick: Pick) -> list[str]:
+    """Draw the parts of a topic's messages."""
+    count = pick([8, 1, 3, 64, 70, 130])
+    return [
+        f'partial.use = "{pick(["requests", "requests", "supports", "none"])}"',
+        f"partial.parts = {count}\npartial.known_parts = {pick([0, 0, 1, count - 1, count])}",
+        f'partial.eager = {pick(["false", "true"])}\npartial.asks = "{pick(["all", "one"])}"',
+    ]
+
+
+def _topics_and_workload(pick: Pick, topics: Sequence[str], in_parts: bool) -> list[str]:
     lines: list[str] = []
     for topic in topics:
         lines += ["[[topics]]", f'name = "{topic}"']
         if pick([False, True]):
             lines.append("subscribers_share = 0.5")
+        if in_parts and pick([True, True, False]):
+            lines += _parts(pick)
     return [
         *lines,
         f"[workload]\nmessages = {pick([3, 0, 10, 30])}\ninterval_s = {pick([0.3, 0.05, 1])}",

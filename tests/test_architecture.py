@@ -143,7 +143,7 @@ INSIDE = {
         {"rules"},
         {"run"},
         {"router_parameters"},
-        {"build_nodes"},
+        {"build_nodes", "build_features"},
         {"build"},
         {"engine"},
     ],

@@ -3,7 +3,7 @@
 A rule stands as a bullet `* MESH-3: …` of a module docstring in `core`. Conversations cite the rules that they show
 (`# Rules: MESH-3.`), tests those that they hold, in a docstring, kernels those that they follow, and faults planted
 into kernels those that they break. Routers with kernels may have rules that no kernel follows: these say *reference
-only*, and what switches them on. The extensions of 1.3 have no kernels yet.
+only*, and what switches them on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CORE = ROOT / "src" / "hearsay" / "core"
 KERNELS = ROOT / "src" / "hearsay" / "sim" / "array"
 TESTS = ROOT / "tests"
 ID = r"[A-Z]+-\d+"
-WITHOUT_KERNELS = {"episub", "scores", "deliveries.py", "score_parts.py", "features.py", "partials.py"}
+WITHOUT_KERNELS = {"episub", "scores", "deliveries.py", "score_parts.py"}
 ALONE = r"\*reference only:\* ([^).]+)"
 STANDS = re.compile(rf"^\* ({ID})[:,] (.*(?:\n  .*)*)", re.MULTILINE)
 

@@ -39,6 +39,7 @@ from hearsay.core.language.rpc import (
 )
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.mesh.partials import MAX_GROUPS, Groups
+from hearsay.core.rules.partial_rules import ACCEPTED
 from hearsay.core.shell.contract import UsageError
 from hearsay.partial import counted, group_named
 
@@ -300,13 +301,13 @@ def test_groups_that_peers_open_are_counted():
     groups = Groups(GossipsubParameters.from_mapping({"max_peer_groups": 4, "max_groups_per_peer": 2}))
     opened = [groups.of_peer("t", bytes((number,)), peer) for number, peer in enumerate("ppp")]
     assert [group is not None for group in opened] == [True, True, False]
-    assert groups.has_room("t")
+    assert groups.refusal("t", "q") == ACCEPTED
     for number, peer in enumerate("qr", 10):
         group = groups.of_peer("t", bytes((number,)), peer)
         assert group is not None
         group.notes_of(peer)
     assert groups.of_peer("t", b"one more", "s") is None
-    assert not groups.has_room("t")
+    assert groups.refusal("t", "s") == Reason.THROTTLED
     assert groups.of_peer("t", b"\x00", "s") is opened[0]
     for peer in "pqr":
         groups.remove_peer(peer)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -739,17 +738,9 @@ def test_latencies_are_the_reference_engines():
         assert np.array_equal(run_array(plan)[0], run_reference(plan)[0])
 
 
-def test_parameters_without_a_kernel_are_named():
-    keys = [("router.preset", "v1.1"), ("router.partial_messages", "true")]
-    scenario = load_scenario(None, "r1", [*keys, ("network.nodes", "100000")])
-    assert [re.split(" =|:", problem)[0] for problem in unsupported(scenario)] == ["router.partial_messages"]
-    assert choose_engine(scenario)[0] == "reference"
-    assert unsupported(load_scenario(None, "r1", keys[:1])) == []
-
-
-def test_what_it_cannot_do_is_named():
-    problems = unsupported(load_scenario(None, "r1", [("router.partial_messages", "true")]))
-    assert problems == ["router.partial_messages = true: only false"]
+def test_only_routers_of_other_packages_have_no_kernels():
+    parts = [("router.partial_messages", "true"), ("topics.0.partial.parts", "8"), ("router.test_extension", "true")]
+    assert unsupported(load_scenario(None, "r1", parts)) == []
     assert unsupported(load_scenario(None, "r1", (), router="episub")) == []
     assert choose_engine(load_scenario(None, "simsub", ()))[0] == "reference"
     assert choose_engine(load_scenario(None, "simsub", [("network.nodes", "100000")]))[0] == "array"
@@ -766,9 +757,6 @@ def test_the_command_says_the_same_on_both_engines(tmp_path):
     assert summaries[0] == summaries[1]
     compared = run_command("trace", "diff", tmp_path / "reference", tmp_path / "array")
     assert (compared.returncode, compared.stdout) == (0, "the traces are equal\n")
-    refused = run_command("simulate", "--set", "router.partial_messages=true", "--engine", "array")
-    assert refused.returncode == 2
-    assert "router.partial_messages = true: only false" in refused.stderr
 
 
 def test_a_plan_of_regions_with_jitter(tmp_path):

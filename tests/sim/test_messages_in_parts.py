@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from hearsay.api.simulations import simulate
-from hearsay.sim.plan.engines import choose_engine, unsupported
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario
 
@@ -116,11 +115,23 @@ def test_not_more_parts_are_known_than_there_are():
         scenario_of({**PARTS, "topics.0.partial.known_parts": 17})
 
 
-def test_the_array_engine_refuses_parts_by_key():
-    scenario = scenario_of(PARTS)
-    assert "topics.0.partial: only without it" in unsupported(scenario)
-    with pytest.raises(ScenarioError, match="engine array: "):
-        choose_engine(scenario, "array")
+@pytest.mark.parametrize("asks", ["all", "one"])
+def test_the_array_engine_has_the_same_trace(asks):
+    scenario = scenario_of({**PARTS, "topics.0.partial.asks": asks, "loss.rate": 0.05, "population": [PLAIN]})
+    on_array = simulate(scenario, check=True, engine="array")
+    assert on_array.trace_hash == simulate(scenario, engine="reference").trace_hash
+
+
+def test_a_node_that_does_not_return_to_a_topic_has_no_application_there():
+    """It leaves the topic while it is down, and joins it later."""
+    timed = [
+        {"at_s": 3.5, "node": 0, "action": "leave", "topic": "topic"},
+        {"at_s": 6, "node": 0, "action": "join", "topic": "topic"},
+        {"at_s": 8, "node": 1, "action": "publish", "topic": "topic"},
+    ]
+    crash = [{"at_s": 3, "listed": [0], "rejoin_after_s": 1}]
+    settings = {**PARTS, "warmup_s": 2, "timed": timed, "faults.crash": crash, "workload.messages": 0}
+    simulate(scenario_of(settings), check=True)
 
 
 def test_the_resolved_scenario_says_it_all():

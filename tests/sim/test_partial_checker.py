@@ -32,6 +32,7 @@ from hearsay.core.language.rpc import (
 from hearsay.core.mesh.features import FeatureBook
 from hearsay.core.mesh.partials import Groups, Partials
 from hearsay.core.registry import ROUTERS, create
+from hearsay.core.rules.partial_rules import ACCEPTED
 from hearsay.core.shell.randomness import Randomness
 from hearsay.sim.checks.partial_checker import PartialChecker
 
@@ -124,7 +125,7 @@ FAULTS = [
     (Partials, "spares", lambda self, peer, topic: False, f"{UNNEEDED} to supports"),
     (Partials, "gets_partials", lambda self, peer, topic: True, f"{NOT_FOR_IT} to neither"),
     (FeatureBook, "exchanges_parts", lambda self, peer: True, f"{NOT_FOR_IT} to cannot"),
-    (Groups, "has_room", lambda self, topic: True, "peers have opened 3 groups in 't'"),
+    (Groups, "refusal", lambda self, topic, peer: ACCEPTED, "peers have opened 3 groups in 't'"),
 ]
 
 

@@ -14,7 +14,7 @@ from hearsay.sim.array import router_parameters
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.array.router_parameters import NoKernel, columns_of
 from hearsay.sim.array.world import layout
-from hearsay.sim.plan.engines import REFERENCE_ONLY, WITH_KERNELS
+from hearsay.sim.plan.engines import WITH_KERNELS
 from hearsay.sim.plan.plan import make_plan
 from hearsay.sim.scenario.scenario_file import load_scenario
 
@@ -50,8 +50,3 @@ def test_each_column_is_filled_by_one_declaration():
     of_two = {layout.ANSWERS_LIMIT}
     """Answers to IWANT, and in episub to GRAFT."""
     assert filled == {place: 2 if place in of_two else 1 for place in places}
-
-
-def test_the_list_of_what_only_the_reference_engine_knows_names_parameters():
-    known = {name for router in WITH_KERNELS for name in ROUTERS[router].parameters.names()}
-    assert set(REFERENCE_ONLY) <= known

@@ -35,6 +35,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from hearsay.core.language.events import PartialApplication, PartialFeedback, PartialPeer, PartsFor, PublishPartial
 from hearsay.core.language.identifiers import PeerId, TopicId
 from hearsay.core.language.rpc import Partial
+from hearsay.core.rules.partial_rules import news, parts_to_send
 from hearsay.partial.formats import Claim, InvalidParts, PartsFormat, members, set_of
 
 
@@ -200,7 +201,8 @@ class PartsExchange:
         given = peer.note if isinstance(peer.note, int) else 0
         shown = here.shown.get(peer.peer, 0)
         has = here.has
-        sent = has & self._wanted(group, peer, everything, here) & ~given & ~shown if peer.requests else 0
+        wanted = self._wanted(group, peer, everything, here) if peer.requests else 0
+        sent = parts_to_send(has, wanted, given, shown)
         given |= sent
         claim = Claim(has, self._asked_of(peer.peer, topic, group) if self._asks_one else everything & ~has)
         metadata = (
@@ -278,7 +280,7 @@ class PartsExchange:
             sent = sent or Claim(0, 0)
         if sent is None:
             return True
-        return bool(claim.has & ~(sent.has | known) or (sent.wants ^ claim.wants) & ~claim.has)
+        return bool(news(*claim, *sent, known))
 
     def _wanted(self, group: bytes, peer: PartialPeer, everything: int, here: _Group) -> int:
         said = self._claim(group, peer.received)

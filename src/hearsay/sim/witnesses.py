@@ -34,11 +34,14 @@ from hearsay.core.language.events import (
 )
 from hearsay.core.language.rpc import (
     Control,
+    ExtensionTest,
+    Features,
     Graft,
     IDontWant,
     IHave,
     IWant,
     Message,
+    PartialUse,
     PartKind,
     PeerInfo,
     Prune,
@@ -46,9 +49,11 @@ from hearsay.core.language.rpc import (
     Subscription,
 )
 from hearsay.core.shell.randomness import Purpose, Randomness, sample
+from hearsay.partial.formats import Claim
 from hearsay.sim.array.machine.compiling import in_python
 from hearsay.sim.array.rules.checks import UNCOUNTED, WORDS
 from hearsay.sim.array.rules.notes import STARTED, STOPPED
+from hearsay.sim.array.rules.partials import HAS_CLAIM, HAS_PARTS
 from hearsay.sim.array.travel import parts as coded
 from hearsay.sim.array.world import payload
 from hearsay.sim.array.world.record import CALL_NOTE, PART_NOTE
@@ -69,6 +74,8 @@ from hearsay.trace.read.diff import Difference, diff_rows, render
 _TIME, _EVENT, _KIND, _PEER, _REMOTE, _TOPIC, _MESSAGE, _HOPS, _BYTES, _COUNT, _VIA, _DELAY, _REASON = range(13)
 _backoff_seconds = in_python(coded.backoff_seconds)
 _names_hops = in_python(payload.names_hops)
+_USES = tuple(PartialUse)
+_WORD = (1 << 64) - 1
 _NOT_A_ROUTERS = [int(event) for event in (TraceEvent.NODE_UP, TraceEvent.NODE_DOWN, TraceEvent.STATE)]
 
 
@@ -253,6 +260,7 @@ class _Replay:
             case _ if kind == STARTED:
                 node.topics.clear()  # it joins them one by one
                 engine.start(node)
+                self._choose_parts(node, {self._plan.topics[line[_TOPIC]] for line, _ in parts})
             case _ if kind == STOPPED:
                 engine.stop(node)
                 node.links.clear()
@@ -281,14 +289,22 @@ class _Replay:
             case EventKind.MESSAGE_VALIDATED:
                 engine.validated(node, self._messages[head[_MESSAGE]])
             case EventKind.SEND_FAILED:
-                engine.feed(node, SendFailed(remote, self._rpc(parts, _has_trees(node))))
+                engine.feed(node, SendFailed(remote, self._rpc(parts, _has_trees(node), node.id)))
             case EventKind.RPC_RECEIVED:
                 came = tuple(_part(line) for line, _ in parts)
-                engine.receive(
-                    node, node.links[remote], RpcReceived(remote, self._rpc(parts, _has_trees(node))), came
-                )
+                rpc = self._rpc(parts, _has_trees(node), remote)
+                if rpc.partial is not None:
+                    message = self._messages[parts[0][1][1]]
+                    engine.transport.holds(engine.nodes[remote], message, parts[0][0][_HOPS])
+                engine.receive(node, node.links[remote], RpcReceived(remote, rpc), came)
             case _:
                 raise ValueError(f"a note of call {kind}")
+
+    def _choose_parts(self, node: SimNode, topics: set[Any]) -> None:
+        """Give a node that starts the applications of its topics."""
+        node.topics |= topics
+        self._engine.partial_messages.started(node)
+        node.topics.clear()
 
     def _timer(self, node: SimNode) -> None:
         router = node.router
@@ -306,19 +322,33 @@ class _Replay:
         node.links[remote] = link
         self._engine.connections.open(node, link)
 
-    def _rpc(self, parts: list[tuple[list[int], list[int]]], has_trees: bool) -> Rpc:
+    def _rpc(self, parts: list[tuple[list[int], list[int]]], has_trees: bool, sender: int) -> Rpc:
         topics = self._plan.topics
+        partial, test = None, None
         said_in_trees: list[EpisubPart] = []
         subscriptions: list[Subscription] = []
         messages: list[Message] = []
         control: dict[str, list[Any]] = {"ihave": [], "iwant": [], "graft": [], "prune": [], "idontwant": []}
+        control["features"] = []
         for line, ids in parts:
             topic = topics[line[_TOPIC]] if line[_TOPIC] >= 0 else ""
             match line[_KIND]:
                 case kind if has_trees and kind >= PartKind.IHAVE:
                     said_in_trees.append(episub_part(kind, topic, ids, sorted(topics)))
                 case PartKind.SUBSCRIBE | PartKind.UNSUBSCRIBE as kind:
-                    subscriptions.append(Subscription(topic, kind == PartKind.SUBSCRIBE))
+                    use = _USES[ids[0] if ids else 0]
+                    subscriptions.append(Subscription(topic, kind == PartKind.SUBSCRIBE, use))
+                case PartKind.PARTIAL | PartKind.METADATA:
+                    _, message, content, *sets = ids
+                    size = len(sets) // 3
+                    named = [_set_in(sets[place : place + size]) for place in range(0, len(sets), size)]
+                    held = named[0] if content & HAS_PARTS else None
+                    claim = Claim(*named[1:]) if content & HAS_CLAIM else None
+                    partial = self._engine.partial_messages.partial(topic, message, held, claim)
+                case PartKind.EXTENSION:
+                    test = ExtensionTest()
+                case PartKind.FEATURES:
+                    control["features"].append(self._features_of(sender))
                 case PartKind.PUBLISH:
                     hops = ids[0] if ids else line[_HOPS] if _names_hops(line[_VIA]) else None
                     messages.append(replace(self._messages[line[_MESSAGE]], hops=hops))
@@ -338,7 +368,16 @@ class _Replay:
         groups = {name: tuple(found) for name, found in control.items()}
         is_empty = not (any(groups.values()) or said_in_trees)
         said = None if is_empty else Control(**groups, episub=tuple(said_in_trees))
-        return Rpc(tuple(subscriptions), tuple(messages), said)
+        return Rpc(tuple(subscriptions), tuple(messages), said, partial, test)
+
+    def _features_of(self, node: int) -> Features:
+        parameters: Any = self._plan.routers[self._plan.router_of[node]][1]
+        return Features(parameters.partial_messages, parameters.test_extension)
+
+
+def _set_in(words: list[int]) -> int:
+    """Return the set of parts in these words."""
+    return sum((word & _WORD) << 64 * place for place, word in enumerate(words))
 
 
 def _has_trees(node: SimNode) -> bool:

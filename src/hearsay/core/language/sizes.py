@@ -136,11 +136,15 @@ PartSize: TypeAlias = tuple[PartKind, TopicId | None, int, int]
 its count, which is the number of ids of an IHAVE, IWANT or IDONTWANT, otherwise 1."""
 
 
-_PARTIAL_FLAGS = {PartialUse.NONE: 0, PartialUse.SUPPORTS: 2, PartialUse.REQUESTS: 4}
-"""Size of the partial fields of a SUBSCRIBE; a request implies support."""
+def use_size(use: int) -> int:
+    """Return the size of the partial fields of a SUBSCRIBE; a request (2) implies support (1)."""
+    return 2 * use
+
+
+_PARTIAL_FLAGS = {use: use_size(number) for number, use in enumerate(PartialUse)}
 _FEATURE_BYTES = 2
 _TEST_FEATURE_BYTES = 5
-_TEST_MESSAGE_BYTES = 5
+TEST_MESSAGE_BYTES = 5
 
 
 def part_sizes(rpc: Rpc) -> list[PartSize]:
@@ -155,7 +159,7 @@ def part_sizes(rpc: Rpc) -> list[PartSize]:
     if rpc.partial is not None:
         parts.append(_partial_size(rpc.partial))
     if rpc.test is not None:
-        parts.append((PartKind.EXTENSION, None, _TEST_MESSAGE_BYTES, 1))
+        parts.append((PartKind.EXTENSION, None, TEST_MESSAGE_BYTES, 1))
     control = rpc.control
     if control is not None:
         for ihave in control.ihave:
@@ -173,8 +177,8 @@ def part_sizes(rpc: Rpc) -> list[PartSize]:
         for unwanted in control.idontwant:
             parts.append((PartKind.IDONTWANT, None, field_size(_ids(unwanted.ids)), len(unwanted.ids)))
         for features in control.features:
-            size = _FEATURE_BYTES * features.partial_messages + _TEST_FEATURE_BYTES * features.test_extension
-            parts.append((PartKind.FEATURES, None, field_size(size), 1))
+            size = features_size(features.partial_messages, features.test_extension)
+            parts.append((PartKind.FEATURES, None, size, 1))
         for part in control.episub:
             parts.append(episub_part_size(part))
     return parts
@@ -185,10 +189,24 @@ def partial_kind(partial: Partial) -> PartKind:
     return PartKind.METADATA if partial.parts is None else PartKind.PARTIAL
 
 
+def features_size(exchanges_parts: bool, tests: bool) -> int:
+    return field_size(_FEATURE_BYTES * exchanges_parts + _TEST_FEATURE_BYTES * tests)
+
+
+def partial_size(topic: int, group: int, parts: int, metadata: int) -> int:
+    """Return the size of a partial message; `group`, `parts` and `metadata` are lengths, -1 for a missing field."""
+    size = topic + field_size(group)
+    if parts >= 0:
+        size += field_size(parts)
+    if metadata >= 0:
+        size += field_size(metadata)
+    return field_size(size)
+
+
 def _partial_size(partial: Partial) -> PartSize:
-    size = _text(partial.topic) + field_size(len(partial.group))
-    size += sum(field_size(len(value)) for value in (partial.parts, partial.metadata) if value is not None)
-    return partial_kind(partial), partial.topic, field_size(size), 1
+    parts, metadata = (-1 if value is None else len(value) for value in (partial.parts, partial.metadata))
+    size = partial_size(_text(partial.topic), len(partial.group), parts, metadata)
+    return partial_kind(partial), partial.topic, size, 1
 
 
 def part_kind(part: EpisubPart) -> PartKind:

@@ -40,12 +40,23 @@ from hearsay.core.language.rpc import Partial, PartialUse, knows_extensions
 from hearsay.core.language.sizes import partial_kind
 from hearsay.core.mesh.features import FeatureBook
 from hearsay.core.mesh.parameters import GossipsubParameters, SupportersTold
+from hearsay.core.rules.partial_rules import (
+    ACCEPTED,
+    REQUESTS,
+    gets_partials,
+    group_refusal,
+    is_addressed,
+    is_over,
+    needs_no_idontwant,
+    refusal,
+)
 from hearsay.core.shell.guarantees import PartialPromise
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.strategy import Shell
 
 MAX_GROUPS = 2_048
 """Groups of a topic; twice as many as an application keeps (`hearsay.partial.exchange`)."""
+_NUMBERS = {use: number for number, use in enumerate(PartialUse)}
 
 
 class PeerNotes:
@@ -105,10 +116,9 @@ class Groups:
         return group
 
     def of_peer(self, topic: TopicId, name: bytes, peer: PeerId) -> Group | None:
-        """Return the group of a peer's message; None if there is no room for a new one."""
-        groups = self._topics.get(topic, {})
-        group = groups.get(name)
-        if group is None and self.has_room(topic) and self.opened_by(topic, peer) < self._max_of_one:
+        """Return the group of a peer's message; None if the peer may not open it."""
+        group = self._topics.get(topic, {}).get(name)
+        if group is None and self.refusal(topic, peer) == ACCEPTED:
             group = self._add(topic, name, peer)
         return group
 
@@ -119,8 +129,8 @@ class Groups:
             del groups[next(iter(groups))]
         return group
 
-    def has_room(self, topic: TopicId) -> bool:
-        return self.opened(topic) < self._max
+    def refusal(self, topic: TopicId, peer: PeerId) -> int:
+        return group_refusal(self.opened(topic), self._max, self.opened_by(topic, peer), self._max_of_one)
 
     def opened(self, topic: TopicId) -> int:
         """Return the number of groups of a topic that peers have opened."""
@@ -149,7 +159,7 @@ class Groups:
         """Age the groups; remove old ones, and those of peers of which none is left."""
         for topic, groups in list(self._topics.items()):
             for name, group in list(groups.items()):
-                if not group.beats_left or not (group.is_own or group.peers):
+                if is_over(group.beats_left, group.is_own, bool(group.peers)):
                     del groups[name]
                 group.beats_left -= 1
             if not groups:
@@ -218,19 +228,23 @@ class Partials:
         use = self._uses.get(peer, {}).get(topic, PartialUse.NONE)
         return use if self._features.exchanges_parts(peer) else PartialUse.NONE
 
+    def _uses_of_both(self, peer: PeerId, topic: TopicId) -> tuple[int, int]:
+        """Return the uses of this router and of a peer as numbers, alike 0 without an application."""
+        if topic not in self._choices:
+            return 0, 0
+        return _NUMBERS[self.use(topic)], _NUMBERS[self.use_of(peer, topic)]
+
     def gets_parts(self, peer: PeerId, topic: TopicId) -> bool:
         """Return whether a peer gets parts in place of full messages."""
-        return topic in self._choices and self.use_of(peer, topic) is PartialUse.REQUESTS
+        return self._uses_of_both(peer, topic)[1] == REQUESTS
 
     def spares(self, peer: PeerId, topic: TopicId) -> bool:
         """Return whether a peer needs no IDONTWANT (PARTIAL-4)."""
-        return self.use(topic) is PartialUse.REQUESTS and self.use_of(peer, topic) is not PartialUse.NONE
+        return needs_no_idontwant(*self._uses_of_both(peer, topic))
 
     def gets_partials(self, peer: PeerId, topic: TopicId) -> bool:
         """Return whether a peer in the topic gets partial messages, if only metadata."""
-        if self.gets_parts(peer, topic) or self.spares(peer, topic):
-            return True
-        return self._tells_all and topic in self._choices and self.use_of(peer, topic) is not PartialUse.NONE
+        return gets_partials(*self._uses_of_both(peer, topic), self._tells_all)
 
     def without(self, peers: Sequence[PeerId], topic: TopicId) -> Sequence[PeerId]:
         """Return the peers that get full messages."""
@@ -267,14 +281,14 @@ class Partials:
             del self._uses[peer]
 
     def receive(self, sender: ConnectedPeer, partial: Partial) -> None:
-        refusal = self._refusal(sender.id, partial)
-        if refusal is not None:
-            self._shell.drop(sender.id, partial_kind(partial), 1, refusal)
-            return
-        group = self.groups.of_peer(partial.topic, partial.group, sender.id)
+        is_on, is_chosen = self._features.exchanges_parts(sender.id), partial.topic in self._choices
+        reason = refusal(is_on, is_chosen, len(partial.metadata or b""), self._parameters.max_metadata_bytes)
+        group = None
+        if reason == ACCEPTED:
+            group = self.groups.of_peer(partial.topic, partial.group, sender.id)
+            reason = self.groups.refusal(partial.topic, sender.id)
         if group is None:
-            reason = Reason.OVER_LIMIT if self.groups.has_room(partial.topic) else Reason.THROTTLED
-            self._shell.drop(sender.id, partial_kind(partial), 1, reason)
+            self._shell.drop(sender.id, partial_kind(partial), 1, Reason(reason))
             return
         notes = group.notes_of(sender.id)
         notes.spoke = True
@@ -282,24 +296,17 @@ class Partials:
             notes.received = partial.metadata
         self._shell.actions.append(DeliverPartial(partial, sender.id))
 
-    def _refusal(self, sender: PeerId, partial: Partial) -> Reason | None:
-        if not self._features.exchanges_parts(sender):
-            return Reason.UNSUPPORTED
-        if partial.topic not in self._choices:
-            return Reason.NOT_SUBSCRIBED
-        return Reason.OVER_LIMIT if len(partial.metadata or b"") > self._parameters.max_metadata_bytes else None
-
     def publish(self, published: PublishPartial) -> None:
         topic = published.topic
         of_group = self.groups.publish if published.peers is None else self.groups.answer
         group = of_group(topic, published.group)
-        addressed = {peer for peer in self._routed(topic) if self.gets_partials(peer, topic)}
-        addressed |= {peer for peer, notes in group.peers.items() if notes.spoke or self.gets_partials(peer, topic)}
-        if published.peers is not None:
-            named = {peer for peer in published.peers if peer in self._shell.connected}
-            addressed = {peer for peer in named if peer in addressed or self.gets_partials(peer, topic)}
-        for peer in sorted(addressed):
-            self._ask(topic, published.group, group, peer, gossip=False)
+        routed = self._routed(topic)
+        candidates = {*routed, *group.peers} if published.peers is None else set(published.peers)
+        for peer in sorted(candidates & self._shell.connected.keys()):
+            notes, gets = group.peers.get(peer), self.gets_partials(peer, topic)
+            is_routed = published.peers is not None or peer in routed
+            if is_addressed(is_routed, gets, notes is not None and notes.spoke, notes is not None):
+                self._ask(topic, published.group, group, peer, gossip=False)
 
     def gossip(self, topic: TopicId, peers: Sequence[PeerId]) -> Sequence[PeerId]:
         """Send partial gossip to peers that request parts; return the other peers, which get IHAVE."""

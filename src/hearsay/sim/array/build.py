@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from hearsay.core.language.events import EventKind
 from hearsay.core.shell.randomness import Purpose, Randomness
+from hearsay.sim.array.build_features import set_features
 from hearsay.sim.array.build_nodes import (
     set_messages,
     set_neighbours,
@@ -25,7 +26,7 @@ from hearsay.sim.array.world.layout import Arrays
 from hearsay.sim.array.world.payload import ARENA_BITS
 from hearsay.sim.array.world.queue import CHUNK, DIVISIONS, NO_BUCKET
 from hearsay.sim.plan.draws import log_normal_tables
-from hearsay.sim.plan.engines import chooses_neighbours, routers_dial
+from hearsay.sim.plan.engines import chooses_neighbours, exchanges_features, part_words, routers_dial
 from hearsay.sim.plan.faults import LinksCut, LinksHealed, NodeDown, NodeUp
 from hearsay.sim.plan.latency import LatencyModel, LogNormalLatency, RegionLatency, UniformLatency
 from hearsay.sim.plan.plan import Plan, Verdicts
@@ -223,7 +224,9 @@ def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing:
     w[at.LINGER] = scenario.linger_us
     faulty = bool(plan.faults or plan.initially_down)
     w[at.HAS_OVERLAY] = chooses_neighbours(scenario)
-    w[at.THREADS] = 1 if w[at.HAS_OVERLAY] else threads
+    w[at.HAS_FEATURES] = exchanges_features(scenario)
+    w[at.PART_WORDS] = part_words(scenario)
+    w[at.THREADS] = 1 if w[at.HAS_OVERLAY] or w[at.PART_WORDS] else threads
     w[at.RENDEZVOUS] = scenario.network.rendezvous_us
     w[at.HAS_DIALS] = w[at.HAS_OVERLAY] or routers_dial(scenario)
     w[at.HAS_LINKS] = faulty or w[at.HAS_LOSS] or w[at.HAS_JITTER] or w[at.UPLINK] > 0 or w[at.HAS_DIALS]
@@ -243,6 +246,8 @@ def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing:
     set_verdicts(arrays, plan, Verdicts(plan, randomness))
     set_opinions(arrays, plan, randomness)
     set_neighbours(arrays, plan, place_of)
+    if w[at.HAS_FEATURES]:
+        set_features(arrays, plan, order)
     set_faults(arrays, plan)
     set_schedule(arrays, plan, place_of)
     set_start(arrays)
@@ -272,9 +277,10 @@ def _set_width(arrays: Arrays, minimum_us: int) -> None:
     """Make buckets as wide as the smallest latency; if that is too small, handle events in the order of time.
 
     Runs of routers that choose their neighbours use that order, and one thread: these routers close and measure
-    connections, and both ends see the result at once.
+    connections, and both ends see the result at once. So do runs with partial messages: see `part_lines.py`.
     """
     w = arrays.world
     bits = min(minimum_us.bit_length() - 1, _MOST_WIDTH_BITS)
-    w[at.LOOKAHEAD] = bits >= _LEAST_WIDTH_BITS and not w[at.HAS_OVERLAY]
+    in_order = bits < _LEAST_WIDTH_BITS or w[at.HAS_OVERLAY] or w[at.PART_WORDS]
+    w[at.LOOKAHEAD] = not in_order
     w[at.WIDTH_BITS] = bits if w[at.LOOKAHEAD] else _IN_ORDER_WIDTH_BITS

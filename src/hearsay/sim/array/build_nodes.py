@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import Verdict
-from hearsay.core.language.rpc import FLOODSUB, Message, Rpc, knows_backoff, knows_idontwant
+from hearsay.core.language.rpc import FLOODSUB, Message, Rpc, knows_backoff, knows_extensions, knows_idontwant
 from hearsay.core.language.sizes import message_footprint, message_size, part_sizes
 from hearsay.core.language.sizes import rpc_framed_size as framed_size
 from hearsay.core.mesh.parameters import GossipsubParameters
@@ -139,7 +139,7 @@ def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
     """Set which copies may be counted as received when they are sent, see `transport.py`."""
     w = arrays.world
     table = arrays["parameters"]
-    later = w[at.USES_11] or w[at.USES_12] or w[at.HAS_EPISUB]
+    later = w[at.USES_11] or w[at.USES_12] or w[at.HAS_EPISUB] or w[at.HAS_FEATURES]
     if not (w[at.HAS_LINKS] or w[at.SERVICE] or w[at.MAX_SEEN_BINDS] or later):
         times = table[:, at.SEEN_TTL]
         windows = (table[:, at.SEEN_WINDOWS] - 1) * table[:, at.INTERVAL]
@@ -157,6 +157,8 @@ def _peering(ours: Strategy, theirs: Strategy) -> int:
     protocol = negotiate(ours.protocols, theirs.protocols) or FLOODSUB
     if protocol not in ours.native_protocols:
         return at.FLOODED
+    if knows_extensions(protocol):
+        return at.TAKES_FEATURES
     if knows_idontwant(protocol):
         return at.TAKES_IDONTWANT
     return at.TAKES_BACKOFFS if knows_backoff(protocol) else at.MESHED
@@ -216,7 +218,7 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     given = arrays["parameters"]
     most = given[given[:, at.SCORES] != 0, at.MAX_DELIVERIES]
     w[at.MAX_DELIVERIES_BINDS] = most.min(initial=w[at.MESSAGES]) < w[at.MESSAGES]
-    w[at.RECYCLES] = not (waits or w[at.CLUSTERS] or w[at.MAX_DELIVERIES_BINDS])
+    w[at.RECYCLES] = not (waits or w[at.CLUSTERS] or w[at.MAX_DELIVERIES_BINDS] or w[at.PART_WORDS])
     for name in ("seen", "cached"):
         arrays[name] = zeros((-(-nodes * columns // 64),), np.uint64)
     table = (nodes, max(1, min(columns, int(w[at.MESSAGES]))))

@@ -29,6 +29,8 @@ from hearsay.sim.array.run.loop import (
     work_10_checked,
     work_11,
     work_checked,
+    work_of_features,
+    work_of_mixes,
     work_of_overlays,
     work_of_slots,
     work_of_trees,
@@ -192,7 +194,7 @@ class ArrayEngine:
         known = np.arange(int(w[at.FIRST_MESSAGE]), int(w[at.NEWEST]))
         columns = int(w[at.COLUMNS])
         serials = ("seen_serials", "cache_serials", "record_serials")
-        for name in ("cells", "first_us", *serials, "records", "senders", "unwanted", "kept32", "kept64"):
+        for name in ("cells", "first_us", *serials, "records", "senders", "unwanted", "kept32", "kept64", "group_of"):
             before = self.arrays[name]
             if before.shape[1] == columns:
                 after = zeros((len(before), 2 * columns, *before.shape[2:]), before.dtype)
@@ -230,7 +232,8 @@ class ArrayEngine:
         with_episub = ("tree_marks",) if w[at.HAS_EPISUB] else ()
         with_episub += ("slot_times", "detours") if w[at.HAS_OVERLAY] else ()
         with_check = ("known_topics", "apart") if w[at.WITNESSES] else ()
-        optional = (*with_12, *with_scores, *with_retained, *with_gater, *with_episub, *with_check)
+        with_features = ("traits",) if w[at.HAS_FEATURES] else ()
+        optional = (*with_features, *with_12, *with_scores, *with_retained, *with_gater, *with_episub, *with_check)
         for name in ("peers", "flags", "links_of", *optional):
             self._enlarge(name, int(w[at.SLOTS]))
 
@@ -340,7 +343,9 @@ def _smallest_entry(arrays: Arrays) -> Callable[..., bool]:
     if arrays.world[at.WITNESSES]:
         return work_checked if uses_11 or arrays.world[at.HAS_EPISUB] else work_10_checked
     if uses_11:
-        return work if arrays.world[at.HAS_EPISUB] else work_11
+        if arrays.world[at.HAS_FEATURES]:
+            return work if arrays.world[at.HAS_EPISUB] else work_of_features
+        return work_of_mixes if arrays.world[at.HAS_EPISUB] else work_11
     if arrays.world[at.HAS_EPISUB]:
         return work_of_overlays if arrays.world[at.HAS_OVERLAY] else work_of_trees
     return work_10 if arrays.world[[*at.WITHOUT_LINKS]].any() else work_of_slots

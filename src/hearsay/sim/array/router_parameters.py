@@ -1,8 +1,7 @@
 """Routers' parameters as the columns that kernels read.
 
-Rule: each parameter of a router with kernels is carried by a column, or is on the list of those that only the
-reference engine supports (`plan/engines.py`). Any other is an error when the arrays are built: kernels would run the
-router with a default in its place.
+Rule: each parameter of a router with kernels is carried by a column. Any other is an error when the arrays are built:
+kernels would run the router with a default in its place.
 """
 
 from __future__ import annotations
@@ -22,12 +21,14 @@ from hearsay.core.mesh.parameters import (
     GossipsubParameters,
     GossipTargets,
     GraftChoice,
+    LateExtensions,
     Median,
     OpportunityChoice,
     OutboundRepair,
     OutboundWhenFull,
     SeenBy,
     ShortMesh,
+    SupportersTold,
     UnknownGraft,
     UnsubscribedGraft,
     UnwelcomeGraft,
@@ -45,7 +46,7 @@ from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbe
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.sim.array.rules import direct, mesh, promises, upkeep
 from hearsay.sim.array.world import layout as at
-from hearsay.sim.plan.engines import PART_OF, REFERENCE_ONLY, WITH_KERNELS, WITHOUT_EFFECT
+from hearsay.sim.plan.engines import WITH_KERNELS
 
 _Value: TypeAlias = Callable[[Any], int]
 
@@ -244,6 +245,20 @@ _GOSSIPSUB_11 = (
     _Column(at.GATER_RETAIN, (), lambda given: _of_gater(given, lambda gater: gater.retain_ms * 1000)),
     _Column(at.GATER_RETAINED, (), lambda given: _of_gater(given, lambda gater: gater.max_retained_addresses)),
 )
+_GOSSIPSUB_13 = (
+    _Column(at.SPEAKS_13, ("extensions",), lambda given: given.speaks_13),
+    _Column(
+        at.OWN_FEATURES,
+        ("partial_messages", "test_extension"),
+        lambda given: at.EXCHANGES_PARTS * given.partial_messages + at.TESTS * given.test_extension,
+    ),
+    _Column(at.LATE_PENALISES, ("late_extensions",), lambda given: given.late_extensions is LateExtensions.PENALISE),
+    _Column(at.TELLS_ALL, ("supporters_told",), lambda given: given.supporters_told is SupportersTold.BY_ALL),
+    _Column(at.GROUP_BEATS, ("partial_group_heartbeats",)),
+    _Column(at.MAX_PEER_GROUPS, ("max_peer_groups",)),
+    _Column(at.MAX_GROUPS_OF_PEER, ("max_groups_per_peer",)),
+    _Column(at.MAX_METADATA, ("max_metadata_bytes",)),
+)
 _OVERLAYS = {
     Overlay.CONNECTIONS: at.FIXED_OVERLAY,
     Overlay.EPISUB: at.SEEDS_OVERLAY,
@@ -343,7 +358,7 @@ _COLUMNS = {
     "randomsub": (*_SHARED, *_RANDOMSUB),
     "episub": (*_SHARED, *_EPISUB),
     "meshsub": (*_SHARED, *_MESHSUB),
-    "gossipsub": (*_SHARED, *_MESHSUB, *_GOSSIPSUB, *_GOSSIPSUB_11),
+    "gossipsub": (*_SHARED, *_MESHSUB, *_GOSSIPSUB, *_GOSSIPSUB_11, *_GOSSIPSUB_13),
 }
 
 
@@ -351,8 +366,7 @@ def columns_of(router: str, parameters: RouterParameters) -> NDArray[np.int64]:
     """Return a router's line in the table `parameters`; `NoKernel` if that would leave out a parameter."""
     columns = _COLUMNS[router]
     carried = {name for column in columns for name in column.names}
-    others = {*_REALS_OF, *WITHOUT_EFFECT, *REFERENCE_ONLY, *PART_OF}
-    missing = set(parameters.names()) - carried - others
+    missing = set(parameters.names()) - carried - set(_REALS_OF)
     if missing:
         raise NoKernel(f"{router}: no column carries {', '.join(sorted(missing))}")
     line = np.zeros(at.PARAMETERS, dtype=np.int64)

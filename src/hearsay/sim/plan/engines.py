@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from hearsay.core.episub.parameters import EpisubParameters, Overlay
 from hearsay.core.mesh.parameters import GossipsubParameters, MeshParameters
 from hearsay.sim.scenario.network import LatencyKind, TopologyKind
-from hearsay.sim.scenario.routers import RouterChoice
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.workload import TimedKind
@@ -18,21 +17,6 @@ from hearsay.sim.scenario.workload import TimedKind
 EngineName: TypeAlias = Literal["reference", "array"]
 
 WITH_KERNELS = ("floodsub", "randomsub", "episub", "meshsub", "gossipsub")
-REFERENCE_ONLY: Mapping[str, tuple[str, ...]] = {
-    "partial_messages": (
-        "max_groups_per_peer",
-        "max_metadata_bytes",
-        "max_peer_groups",
-        "partial_group_heartbeats",
-        "supporters_told",
-    ),
-    "test_extension": (),
-}
-"""Parameters that only the reference engine knows, except switched off; and those without effect when they are
-off."""
-PART_OF = frozenset(name for names in REFERENCE_ONLY.values() for name in names)
-WITHOUT_EFFECT = ("extensions", "late_extensions")
-"""Parameters that change nothing on the array engine, whose routers of 1.3 announce no extension."""
 CHECKED_NODES = 64
 """Nodes of a checked run on the array engine whose calls real routers repeat."""
 WORTH_COMPILING = 2_000_000
@@ -53,21 +37,11 @@ class CapacityExceeded(Exception):
 
 def unsupported(scenario: Scenario) -> list[str]:
     """Return what the array engine cannot run, by key; empty when it can run everything."""
-    missing = [problem for key, choice in scenario.routers.items() for problem in _without_kernel(key, choice)]
-    for number, group in enumerate(scenario.topics):
-        if group.goes_in_parts:
-            missing.append(f"topics.{number}.partial: only without it")
-    return missing
-
-
-def _without_kernel(key: str, choice: RouterChoice) -> Iterator[str]:
-    if choice.kind not in WITH_KERNELS:
-        yield f"{key}.kind = {choice.kind!r}: only {', '.join(WITH_KERNELS)}"
-    parameters = choice.parameters
-    for name in REFERENCE_ONLY:
-        value = getattr(parameters, name, 0)
-        if value:
-            yield f"{key}.{name}{_only(value)}"
+    return [
+        f"{key}.kind = {choice.kind!r}: only {', '.join(WITH_KERNELS)}"
+        for key, choice in scenario.routers.items()
+        if choice.kind not in WITH_KERNELS
+    ]
 
 
 def chooses_neighbours(scenario: Scenario) -> bool:
@@ -85,16 +59,23 @@ def routers_dial(scenario: Scenario) -> bool:
     meshes = [
         choice.parameters for choice in scenario.routers.values() if isinstance(choice.parameters, MeshParameters)
     ]
-    named = any(
-        max(mesh.prune_backoff_ms, mesh.unsubscribe_backoff_ms) * mesh.exchange_peers > 0 for mesh in meshes
-    )
+    named = any(max(mesh.prune_backoff_ms, mesh.unsubscribe_backoff_ms) * mesh.exchange_peers > 0 for mesh in meshes)
     return named and any(mesh.dials_per_prune > 0 for mesh in meshes)
 
 
-def _only(value: object) -> str:
-    if isinstance(value, int | float):
-        return f" = {str(value).lower()}: only {'false' if value is True else 0}"
-    return ": only without it"
+def exchanges_features(scenario: Scenario) -> bool:
+    """Return whether some router has an extension of gossipsub 1.3."""
+    routers = [choice.parameters for choice in scenario.routers.values()]
+    return any(
+        isinstance(router, GossipsubParameters) and (router.partial_messages or router.test_extension)
+        for router in routers
+    )
+
+
+def part_words(scenario: Scenario) -> int:
+    """Return the words of 64 bits for a set of a message's parts, 0 if no message goes in parts."""
+    groups = [group.partial.parts for group in scenario.topics if group.partial is not None and group.goes_in_parts]
+    return -(-max(groups, default=0) // 64)
 
 
 def choose_engine(scenario: Scenario, wanted: str = "auto") -> tuple[EngineName, str]:
@@ -130,10 +111,14 @@ def array_entry(scenario: Scenario) -> str:
     """Return the name of the array engine's function for a run, which is compiled with what such a run needs."""
     choices = [choice.parameters for choice in scenario.routers.values()]
     has_episub = any(isinstance(parameters, EpisubParameters) for parameters in choices)
-    if routers_dial(scenario) or any(
-        isinstance(parameters, MeshParameters) and _uses_more_than_10(parameters) for parameters in choices
+    if (
+        exchanges_features(scenario)
+        or routers_dial(scenario)
+        or any(isinstance(parameters, MeshParameters) and _uses_more_than_10(parameters) for parameters in choices)
     ):
-        return "work" if has_episub else "work_11"
+        if exchanges_features(scenario):
+            return "work" if has_episub else "work_of_features"
+        return "work_of_mixes" if has_episub else "work_11"
     if has_episub:
         return "work_of_overlays" if chooses_neighbours(scenario) else "work_of_trees"
     return "work_10" if _links_need_memory(scenario) or scenario.service.time_us else "work_of_slots"
@@ -201,6 +186,8 @@ ARRAY_BYTES_PER_SCORE_IN_TOPIC = 56
 ARRAY_BYTES_PER_SCORED_DELIVERY = 24
 ARRAY_BYTES_PER_UNWANTED = 8
 ARRAY_BYTES_PER_GATED = 40
+ARRAY_BYTES_PER_PEER_IN_GROUP = 88
+ARRAY_BYTES_PER_PART_WORD = 64
 ARRAY_EVENTS_PER_SECOND = 11_000_000
 ARRAY_EVENTS_PER_SECOND_WITH_SCORES = 5_000_000
 ARRAY_EVENTS_PER_SECOND_WITH_LINKS = 2_000_000
@@ -278,6 +265,10 @@ def estimate(scenario: Scenario, engine: EngineName = "reference") -> Estimate:
     if any(getattr(router.parameters, "idontwant_threshold_bytes", 0) for router in scenario.routers.values()):
         per_neighbour += ARRAY_BYTES_PER_UNWANTED
         per_delivery += ARRAY_BYTES_PER_UNWANTED
+    words = part_words(scenario)
+    if words:
+        per_delivery += COPIES_PER_DELIVERY * (ARRAY_BYTES_PER_PEER_IN_GROUP + words * ARRAY_BYTES_PER_PART_WORD)
+        pace = ARRAY_EVENTS_PER_SECOND_IN_ORDER
     per_node = ARRAY_BYTES_PER_NODE + degree * per_neighbour
     if chooses_neighbours(scenario):
         per_node += ARRAY_BYTES_PER_OVERLAY_NODE

@@ -21,9 +21,9 @@ from typing import Any
 from hearsay.core.language.actions import Deliver, DeliverPartial, RemindOfPartial
 from hearsay.core.language.events import PartialsChosen, Publish
 from hearsay.core.language.identifiers import TopicId
-from hearsay.core.language.rpc import Message
+from hearsay.core.language.rpc import Message, Partial
 from hearsay.partial.exchange import Asking, Outcome, PartsExchange
-from hearsay.partial.formats import Bitlists, Bitmap, EqualParts, group_named
+from hearsay.partial.formats import Bitlists, Bitmap, Claim, EqualParts, group_named, members
 from hearsay.sim.reference.nodes import Network, SimNode
 from hearsay.sim.reference.transport import Transport
 from hearsay.sim.scenario.workload import PartialParts
@@ -38,8 +38,8 @@ class PartialMessages:
         scenario = network.plan.scenario
         self._transport = transport
         self._feed = network.feed
-        self._settings: dict[TopicId, _PartialTopic] = {
-            name: _PartialTopic(group.partial, group.size_bytes or scenario.workload.size_bytes)
+        self._settings: dict[TopicId, PartialTopic] = {
+            name: PartialTopic(group.partial, group.size_bytes or scenario.workload.size_bytes)
             for group in scenario.topics
             if group.partial is not None and group.goes_in_parts
             for name in group.names
@@ -63,10 +63,23 @@ class PartialMessages:
         assert node.router is not None
         if node.router.strategy.partial_messages is None:
             return
+        for topic in self._settings:
+            self._applications.pop((node.id, topic), None)
         for topic in sorted(node.topics & self._settings.keys()):
             settings = self._settings[topic]
             self._applications[node.id, topic] = settings.application()
             self._feed(node, PartialsChosen(topic, settings.use, self._applications[node.id, topic]))
+
+    def partial(self, topic: TopicId, message: int, parts: int | None, claim: Claim | None) -> Partial:
+        """Return a partial message with these parts of a message, and with this claim."""
+        settings, group = self._settings[topic], group_named(message)
+        held = None if parts is None else {index: settings.all_parts[index] for index in members(parts)}
+        return Partial(
+            topic,
+            group,
+            None if held is None else settings.form.encode(group, held),
+            None if claim is None else settings.form.encode_claim(group, claim),
+        )
 
     def add(self, node: SimNode, topic: TopicId, action: Deliver | DeliverPartial | RemindOfPartial) -> None:
         """Queue an action for a node's application."""
@@ -114,7 +127,7 @@ class PartialMessages:
             self._feed(node, event)
 
 
-class _PartialTopic:
+class PartialTopic:
     """The settings of a topic, shared by its applications."""
 
     def __init__(self, settings: PartialParts, size_bytes: int) -> None:
@@ -123,11 +136,11 @@ class _PartialTopic:
         part = bytes(-(-size_bytes // settings.parts))
         self._asks = settings.asks
         claims = Bitlists() if settings.asks is Asking.ONE else Bitmap()
-        self._form = EqualParts(
+        self.form = EqualParts(
             count=settings.parts, part_bytes=max(1, len(part)), group_bytes=_GROUP_BYTES, claims=claims
         )
         self.all_parts: Mapping[int, bytes] = dict.fromkeys(range(settings.parts), part or bytes(1))
         self._known = {index: self.all_parts[index] for index in range(settings.known_parts)}
 
     def application(self) -> PartsExchange:
-        return PartsExchange(self._form, eager=self._eager, known=lambda topic, group: self._known, asks=self._asks)
+        return PartsExchange(self.form, eager=self._eager, known=lambda topic, group: self._known, asks=self._asks)

@@ -22,7 +22,8 @@ from hearsay.sim.array.episub.overlay import (
 )
 from hearsay.sim.array.episub.ringing import ring
 from hearsay.sim.array.machine.compiling import inlined, kernel, only_with
-from hearsay.sim.array.rules.checks import check_meshes, check_sending
+from hearsay.sim.array.rules.applications import choose_parts, hand_over
+from hearsay.sim.array.rules.checks import check_meshes
 from hearsay.sim.array.rules.direct import dial_direct
 from hearsay.sim.array.rules.forwarding import publish, validated
 from hearsay.sim.array.rules.gater import decay_gater, gater_due, has_gater, start_gater
@@ -42,17 +43,19 @@ from hearsay.sim.array.rules.membership import (
     leave,
     note_unsent,
     say_again,
+    send_off,
 )
 from hearsay.sim.array.rules.mesh import has_mesh
 from hearsay.sim.array.rules.notes import (
-    STARTED,
     note_call,
     note_connection,
     note_contacts,
     note_rpc,
+    note_start,
     note_unsent_message,
 )
 from hearsay.sim.array.rules.opinions import is_rated
+from hearsay.sim.array.rules.part_groups import age_groups
 from hearsay.sim.array.rules.promises import (
     begin_heartbeat,
     end_heartbeat,
@@ -67,7 +70,6 @@ from hearsay.sim.array.rules.unwanted import (
     uses_idontwant,
 )
 from hearsay.sim.array.rules.upkeep import keep_meshes
-from hearsay.sim.array.travel.outbox import flush
 from hearsay.sim.array.travel.uplink import has_queue, start_uplink
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw1
@@ -91,11 +93,12 @@ from hearsay.sim.array.world.layout import (
     MISSING_WINDOW,
     NAMED_DIALLED,
     NEWS,
-    OUT_COUNT,
     OWED,
+    PART_WORDS,
     REFRESH,
     REFRESH_DUE,
     REFRESHED,
+    REMINDS,
     ROUTER_KIND,
     SCRIPT,
     SERVICE,
@@ -146,12 +149,11 @@ def begin(w: World, th: int, now: int, node: int, kind: int, remote: int, topic:
 @kernel
 def end(w: World, th: int, now: int, node: int) -> None:
     """End a call: send what it put into the outbox."""
-    if control(w)[th, OUT_COUNT] and nodes32(w)[node, OWED] & SAID_AGAIN:
-        say_again(w, th, now, node, 0)
-    check_sending(w, th, now, node)
-    flush(w, th, now, node)
+    send_off(w, th, now, node)
     if has_trees(w, node):
         set_timer(w, th, now, node)
+    if w[PART_WORDS]:
+        hand_over(w, th, now, node)
 
 
 @kernel
@@ -168,12 +170,14 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
     if has_queue(w, node):
         start_uplink(w, th, now, node)
     if is_witness(w, node):
-        note_call(w, th, now, node, STARTED, -1, -1, -1)
+        note_start(w, th, now, node)
     row(w, th, node_up_row(now, node))
     if w[HAS_EPISUB]:
         clear_alarms(w, node)
     if w[HAS_OVERLAY]:
         start_meetings(w, node)
+    if w[PART_WORDS]:
+        choose_parts(w, th, node)
     for topic in range(w[TOPICS]):
         if members(w)[node, topic] & APPLICATION:
             call_join(w, th, now, node, topic)
@@ -268,6 +272,9 @@ def _beat(w: World, th: int, now: int, node: int) -> int:
     if parameter(w, node, ROUTER_KIND) == GOSSIPSUB:
         keep_fanout(w, th, now, node)
         gossip(w, th, now, node, tick)
+        if w[PART_WORDS]:
+            age_groups(w, node)
+            control(w)[th, REMINDS] = 1
         if header[NEWS] >= 0:
             forget_requests(w, node)
             if tick % parameter(w, node, MISSING_WINDOW) == 0:

@@ -12,9 +12,10 @@ from hearsay.core.rules.score_parts import gets_published
 from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.episub.alarms import has_trees
 from hearsay.sim.array.episub.tree import OWN, accept_in_tree, duplicate_in_tree, spread
-from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.rules.checks import check_delivery
 from hearsay.sim.array.rules.direct import direct_subscribers, is_direct, with_direct
+from hearsay.sim.array.rules.features import leaves_out_requesters, with_parts, without_requesters
 from hearsay.sim.array.rules.mesh import mesh_size
 from hearsay.sim.array.rules.places import choose, places
 from hearsay.sim.array.rules.promises import accepted as count_accepted
@@ -38,6 +39,7 @@ from hearsay.sim.array.world.layout import (
     ACCEPTING,
     ALL_NATIVE,
     ASKED,
+    CHOSEN,
     DATA_BYTES,
     DEGREE,
     DEGREE_LOW,
@@ -48,6 +50,7 @@ from hearsay.sim.array.world.layout import (
     FLOOD_RATE,
     FLOODSUB,
     GOSSIPSUB,
+    HANDED,
     HAS_DIRECT,
     HAS_VERDICTS,
     HOPS,
@@ -59,6 +62,7 @@ from hearsay.sim.array.world.layout import (
     MESHSUB,
     MISSED,
     NAMED_HOPS,
+    PART_WORDS,
     PENDING,
     PUBLISH_FROM,
     PUBLISHED,
@@ -86,10 +90,12 @@ from hearsay.sim.array.world.layout import (
     counts,
     fanout_us,
     flags,
+    handed,
     members,
     messages,
     nodes32,
     nodes64,
+    part_heads,
     peers,
     verdicts,
     words_at,
@@ -135,6 +141,9 @@ def deliver(w: World, th: int, now: int, node: int, message: int, remote: int, h
     row(w, th, deliver_row(now, node, remote, info[TOPIC], message, hops, via))
     if node != info[PUBLISHER]:
         measured(w, th, now - info[PUBLISHED], hops)
+    if w[PART_WORDS] and part_heads(w)[node, info[TOPIC], CHOSEN]:
+        handed(w)[th, control(w)[th, HANDED]] = message
+        control(w)[th, HANDED] += 1
 
 
 @kernel
@@ -259,22 +268,32 @@ def _accept(w: World, th: int, now: int, node: int, sender: int, message: int, h
 @kernel
 def publish(w: World, th: int, now: int, node: int, source: int, message: int) -> None:
     """Publish a message of the application, or one from the script."""
-    info = messages(w)[message]
-    topic = info[TOPIC]
     if source != w[SCRIPT]:
         counts(w)[th, PUBLISHES] += 1
+    if messages(w)[message, PUBLISHER] == w[SCRIPT]:
+        _publish(w, th, now, node, message, w[SCRIPT], 1, Via.INJECT)
+    else:
+        _publish(w, th, now, node, message, -1, 0, -1)
+
+
+@with_parts
+def publish_complete(w: World, th: int, now: int, node: int, message: int, sender: int, hops: int) -> None:
+    """Publish a message whose last part a peer sent; it is delivered to the node itself."""
+    _publish(w, th, now, node, message, sender, hops, -1)
+
+
+@kernel
+def _publish(w: World, th: int, now: int, node: int, message: int, remote: int, hops: int, via: int) -> None:
+    info = messages(w)[message]
+    topic = info[TOPIC]
     if was_seen(w, now, node, message):
         counts(w)[th, DUPLICATES] += 1
         return
     mark_seen(w, now, node, message)
-    injected = info[PUBLISHER] == w[SCRIPT]
-    if not injected:
+    if info[PUBLISHER] == node:
         row(w, th, publish_row(now, node, topic, message, 0, info[DATA_BYTES]))
     if is_in(w, node, topic):
-        if injected:
-            deliver(w, th, now, node, message, w[SCRIPT], 1, Via.INJECT)
-        else:
-            deliver(w, th, now, node, message, -1, 0, -1)
+        deliver(w, th, now, node, message, remote, hops, via)
     kind = parameter(w, node, ROUTER_KIND)
     if kind == FLOODSUB:
         _flood(w, th, now, node, message, -1)
@@ -328,6 +347,8 @@ def _flood_publish(w: World, th: int, now: int, node: int, message: int) -> None
         places = served_in_a_heartbeat(data_bytes, rate, interval_ms, parameter(w, node, DEGREE_LOW))
         state = draw_topic(w, Purpose.PUBLISH_TOP_UP, node, topic, message)
         size = pick(w, th, state, size, max(0, places - served))
+    if leaves_out_requesters(w, node, topic):
+        size = without_requesters(w, th, node, topic, size)
     _to_candidates(w, th, message, size, Via.FLOOD_PUBLISH, -1)
 
 
@@ -364,6 +385,14 @@ def _forward(w: World, th: int, now: int, node: int, message: int, came_from: in
         _to_direct(w, th, now, node, message, came_from)
 
 
+@inlined
+def _who_want(w: World, th: int, now: int, node: int, message: int, via: int, size: int) -> int:
+    """Keep the candidates that get a copy of a message."""
+    if leaves_out_requesters(w, node, messages(w)[message, TOPIC]):
+        size = without_requesters(w, th, node, messages(w)[message, TOPIC], size)
+    return who_want(w, th, now, node, message, via, size) if leaves_out_some(w, node) else size
+
+
 @with_direct
 def _to_direct(w: World, th: int, now: int, node: int, message: int, came_from: int) -> None:
     """Forward to direct peers, whatever their score."""
@@ -374,8 +403,7 @@ def _to_direct(w: World, th: int, now: int, node: int, message: int, came_from: 
         known[size] = known[place]
         peer = peers(w)[known[place]]
         size += int(peer != came_from and peer != info[PUBLISHER])
-    if leaves_out_some(w, node):
-        size = who_want(w, th, now, node, message, Via.DIRECT, size)
+    size = _who_want(w, th, now, node, message, Via.DIRECT, size)
     short = begin_message(w, th, message, Via.DIRECT)
     for place in range(size):
         put_message(w, th, known[place], message, Via.DIRECT, short)
@@ -396,8 +424,7 @@ def _to_flagged(
         known[size] = slot
         peer = numbers[slot]
         size += np.int64((table[slot, topic] & flag != 0) & (peer != came_from) & (peer != publisher))
-    if leaves_out_some(w, node):
-        size = who_want(w, th, now, node, message, via, int(size))
+    size = _who_want(w, th, now, node, message, via, int(size))
     short = begin_message(w, th, message, via)
     for place in range(size):
         put_message(w, th, known[place], message, via, short)
@@ -477,20 +504,24 @@ def _top_up(w: World, th: int, now: int, node: int, message: int) -> None:
     missing = parameter(w, node, DEGREE) - mesh_size(w, node, topic)
     size = _outside(w, th, now, node, topic, IN_MESH)
     size = pick(w, th, draw_topic(w, Purpose.PUBLISH_TOP_UP, node, topic, message), size, missing)
-    if leaves_out_some(w, node):
-        size = who_want(w, th, now, node, message, Via.TOP_UP, size)
+    size = _who_want(w, th, now, node, message, Via.TOP_UP, size)
     _to_candidates(w, th, message, size, Via.TOP_UP, -1)
 
 
 @kernel
 def _to_fanout(w: World, th: int, now: int, node: int, message: int) -> None:
     """Send to the fan-out of a topic that is not joined (FANOUT-1)."""
-    topic = messages(w)[message, TOPIC]
+    use_fanout(w, th, now, node, messages(w)[message, TOPIC])
+    _to_flagged(w, th, now, node, message, -1, IN_FANOUT, Via.FANOUT)
+
+
+@kernel
+def use_fanout(w: World, th: int, now: int, node: int, topic: int) -> None:
+    """Provide a fan-out for a publish to a topic that is not joined."""
     members(w)[node, topic] |= FANOUT
     fanout_us(w)[node, topic] = now
     if parameter(w, node, FANOUT_AT_PUBLISH) or fanout_size(w, node, topic) == 0:
         top_up_fanout(w, th, now, node, topic)
-    _to_flagged(w, th, now, node, message, -1, IN_FANOUT, Via.FANOUT)
 
 
 @kernel

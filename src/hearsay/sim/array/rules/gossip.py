@@ -23,8 +23,10 @@ from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.machine.memory import sort_numbers
 from hearsay.sim.array.rules.checks import check_gossip
 from hearsay.sim.array.rules.direct import is_direct
+from hearsay.sim.array.rules.features import with_parts
 from hearsay.sim.array.rules.forwarding import may_get_published, native_subscribers, top_up_fanout
 from hearsay.sim.array.rules.mesh import graft_one
+from hearsay.sim.array.rules.partials import gossip_parts
 from hearsay.sim.array.rules.promises import admits_ihave, trusts_gossip_of, uses_11
 from hearsay.sim.array.rules.scores import has_scores, real
 from hearsay.sim.array.rules.unwanted import is_unwanted, uses_idontwant
@@ -45,6 +47,7 @@ from hearsay.sim.array.world.layout import (
     FANOUT_AT_PUBLISH,
     FANOUT_TTL,
     FILTER_FIRST,
+    FIRST_GROUP,
     FIRST_MESSAGE,
     GOSSIP_FACTOR,
     GOSSIP_WINDOWS,
@@ -68,6 +71,7 @@ from hearsay.sim.array.world.layout import (
     NEWS,
     OLDEST,
     OUTBOX_FULL,
+    PART_WORDS,
     ROUTER_KIND,
     SCRATCH_USED,
     SEEN_BEAT,
@@ -89,6 +93,7 @@ from hearsay.sim.array.world.layout import (
     members,
     messages,
     nodes32,
+    part_heads,
     peers,
     pool,
     scratch,
@@ -283,7 +288,9 @@ def forget_fanout(w: World, node: int, topic: int) -> None:
 def gossip(w: World, th: int, now: int, node: int, tick: int) -> None:
     """Send IHAVE for the recent messages of each topic that the node routes (GOSSIP-3, GOSSIP-7)."""
     header = nodes32(w)[node]
+    next_topic = 0
     if header[GOSSIPS_FROM] == NEVER:
+        _gossip_only_parts(w, th, now, node, tick, next_topic, w[TOPICS])
         return
     line = control(w)[th]
     ids = scratch(w)[th]
@@ -315,11 +322,26 @@ def gossip(w: World, th: int, now: int, node: int, tick: int) -> None:
         while following < end and ids[following] >> _TOPIC_SHIFT == topic:
             ids[following] &= _MESSAGE
             following += 1
-        in_mesh = is_in(w, node, topic)
-        if in_mesh or members(w)[node, topic] & FANOUT:
-            inside = IN_MESH if in_mesh else IN_FANOUT
-            _to_gossip_targets(w, th, now, node, tick, topic, inside, start, following - start)
+        _gossip_only_parts(w, th, now, node, tick, next_topic, topic)
+        _gossip_in(w, th, now, node, tick, topic, start, following - start)
+        next_topic = topic + 1
         start = following
+    _gossip_only_parts(w, th, now, node, tick, next_topic, w[TOPICS])
+
+
+@with_parts
+def _gossip_only_parts(w: World, th: int, now: int, node: int, tick: int, first: int, end: int) -> None:
+    """Send partial gossip in a range of topics, of which there are no ids to announce."""
+    for topic in range(first if w[PART_WORDS] else end, end):
+        if part_heads(w)[node, topic, FIRST_GROUP]:
+            _gossip_in(w, th, now, node, tick, topic, 0, 0)
+
+
+@kernel
+def _gossip_in(w: World, th: int, now: int, node: int, tick: int, topic: int, ids: int, count: int) -> None:
+    in_mesh = is_in(w, node, topic)
+    if in_mesh or members(w)[node, topic] & FANOUT:
+        _to_gossip_targets(w, th, now, node, tick, topic, IN_MESH if in_mesh else IN_FANOUT, ids, count)
 
 
 @kernel
@@ -341,6 +363,10 @@ def _to_gossip_targets(
     if uses_11(w, node):
         targets = gossip_targets(targets, size, real(w, node, GOSSIP_FACTOR))
     size = pick(w, th, draw_topic(w, Purpose.GOSSIP, node, topic, tick), size, targets)
+    if w[PART_WORDS]:
+        size = _gossip_parts(w, th, now, node, topic, 0 if excluded else inside, size)
+        if not count:
+            return
     if needs_samples(count, parameter(w, node, MAX_IHAVE)):
         for place in range(size):
             if excluded or not flags(w)[slots[place], topic] & inside:
@@ -350,6 +376,17 @@ def _to_gossip_targets(
     for place in range(size):
         if excluded or not flags(w)[slots[place], topic] & inside:
             put_ihave(w, th, slots[place], topic, ids, count, short)
+
+
+@with_parts
+def _gossip_parts(w: World, th: int, now: int, node: int, topic: int, inside: int, size: int) -> int:
+    slots = candidates(w)[th]
+    kept = 0
+    for place in range(size):
+        if not flags(w)[slots[place], topic] & inside:
+            slots[kept] = slots[place]
+            kept += 1
+    return gossip_parts(w, th, now, node, topic, kept)
 
 
 @kernel

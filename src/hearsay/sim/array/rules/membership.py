@@ -21,15 +21,24 @@ from hearsay.sim.array.episub.overlay import (
 )
 from hearsay.sim.array.episub.tree import join_tree, leave_tree, neighbour_down, neighbour_up, peer_removed
 from hearsay.sim.array.machine.compiling import kernel
-from hearsay.sim.array.rules.checks import note_subscription
+from hearsay.sim.array.rules.checks import check_sending, note_subscription
+from hearsay.sim.array.rules.features import (
+    announce_again,
+    begin_traits,
+    features_unsent,
+    forget_traits,
+    say_subscription,
+)
 from hearsay.sim.array.rules.gater import gater_connects, gater_disconnects, has_gater
 from hearsay.sim.array.rules.gossip import forget_fanout
 from hearsay.sim.array.rules.mesh import has_mesh, join_mesh, leave_mesh, leave_peer, peer_unsubscribed, say_link
+from hearsay.sim.array.rules.part_groups import forget_groups_of_peer, leave_groups
+from hearsay.sim.array.rules.partials import partial_unsent
 from hearsay.sim.array.rules.retained import connects, disconnects, keeps_scores
 from hearsay.sim.array.rules.scores import count_topic, forget_slot, neighbourhood_changes
 from hearsay.sim.array.rules.unwanted import begin_connection, end_connection
 from hearsay.sim.array.rules.upkeep import fill_up
-from hearsay.sim.array.travel.outbox import is_addressed, put_subscription
+from hearsay.sim.array.travel.outbox import flush, is_addressed
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
     ANNOUNCE,
@@ -38,9 +47,11 @@ from hearsay.sim.array.world.layout import (
     CONNECTED,
     DIALLED,
     FANOUT,
+    FEATURES_OWED,
     FLOODED,
     GOSSIPSUB,
     GRAFT_ON_SUBSCRIBE,
+    HAS_FEATURES,
     HAS_LINKS,
     HAS_SCORES,
     HELLO,
@@ -52,8 +63,10 @@ from hearsay.sim.array.world.layout import (
     MAX_SUBSCRIPTIONS,
     NATIVE,
     NEWS,
+    OUT_COUNT,
     OUTBOUND,
     OWED,
+    PART_WORDS,
     ROUTER_KIND,
     STARTS,
     SUBSCRIBED,
@@ -68,6 +81,7 @@ from hearsay.sim.array.world.layout import (
     World,
     alarms,
     arena,
+    control,
     flags,
     links32,
     links_of,
@@ -79,7 +93,17 @@ from hearsay.sim.array.world.layout import (
     topics,
     words_at,
 )
-from hearsay.sim.array.world.payload import GRAFT, PART_KIND, PART_TOPIC, PRUNE, SUBSCRIBE, UNSUBSCRIBE, part_place
+from hearsay.sim.array.world.payload import (
+    FEATURES,
+    GRAFT,
+    PART_KIND,
+    PART_TOPIC,
+    PARTIAL,
+    PRUNE,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    part_place,
+)
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import row
 from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, is_native, parameter, router
@@ -100,6 +124,10 @@ def note_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> 
             bit = UNANNOUNCED
         elif (kind == GRAFT or kind == PRUNE) and _is_said_again(w, node, slot, part[PART_TOPIC]):
             bit = UNSENT
+        elif w[HAS_FEATURES] and kind == FEATURES:
+            features_unsent(w, node, slot)
+        elif w[PART_WORDS] and kind >= PARTIAL:
+            partial_unsent(w, node, slot, rpc, index)
         if bit:
             flags(w)[slot, part[PART_TOPIC]] |= bit
             owed |= bit
@@ -157,10 +185,22 @@ def say_again(w: World, th: int, now: int, node: int, what: int) -> None:
             flag = table[slot, topic]
             table[slot, topic] = flag & ~SAID_AGAIN
             if flag & UNANNOUNCED:
-                put_subscription(w, th, slot, topic, members(w)[node, topic] & JOINED != 0)
+                say_subscription(w, th, node, slot, topic, members(w)[node, topic] & JOINED != 0)
             if flag & UNSENT:
                 say_link(w, th, now, node, slot, topic)
     nodes32(w)[node, OWED] = nodes32(w)[node, OWED] & ~SAID_AGAIN | left
+
+
+@kernel
+def send_off(w: World, th: int, now: int, node: int) -> None:
+    """Send what a call put into the outbox."""
+    if control(w)[th, OUT_COUNT]:
+        if nodes32(w)[node, OWED] & SAID_AGAIN:
+            say_again(w, th, now, node, 0)
+        if w[HAS_FEATURES] and nodes32(w)[node, OWED] & FEATURES_OWED:
+            announce_again(w, th, node)
+    check_sending(w, th, now, node)
+    flush(w, th, now, node)
 
 
 ACCEPTED = -1
@@ -180,11 +220,13 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
     dialled = has_dialled(w, node, slot)
     row(w, th, add_peer_row(now, node, peer))
     hello = parameter(w, node, HELLO)
+    if w[HAS_FEATURES]:
+        begin_traits(w, th, node, slot)
     for topic in range(w[TOPICS]):
         table[slot, topic] = 0
         if hello:
             if members(w)[node, topic] & JOINED:
-                put_subscription(w, th, slot, topic, True)
+                say_subscription(w, th, node, slot, topic, True)
         elif members(w)[peer, topic] & APPLICATION:
             table[slot, topic] = SUBSCRIBED
         note_subscription(w, slot, topic, not hello and members(w)[peer, topic] & APPLICATION != 0)
@@ -248,6 +290,10 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
         lists.remove(w, node, NEWS, topic, peer)
     if w[USES_12]:
         end_connection(w, node, slot)
+    if w[HAS_FEATURES]:
+        forget_traits(w, slot)
+    if w[PART_WORDS]:
+        forget_groups_of_peer(w, node, peer)
     row(w, th, remove_peer_row(now, node, peer))
 
 
@@ -346,6 +392,8 @@ def leave(w: World, th: int, now: int, node: int, topic: int) -> None:
             stop_overlay(w, th, now, node, topic)
     if parameter(w, node, ROUTER_KIND) == GOSSIPSUB:
         lists.remove(w, node, NEWS, topic, -1)
+    if w[PART_WORDS]:
+        leave_groups(w, node, topic)
     row(w, th, leave_row(now, node, topic))
 
 
@@ -354,4 +402,4 @@ def _announce(w: World, th: int, node: int, topic: int, subscribe: bool) -> None
     if parameter(w, node, HELLO):
         for slot in range(first_slot(w, node), end_slot(w, node)):
             if flags(w)[slot, 0] & CONNECTED:
-                put_subscription(w, th, slot, topic, subscribe)
+                say_subscription(w, th, node, slot, topic, subscribe)

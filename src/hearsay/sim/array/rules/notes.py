@@ -1,9 +1,9 @@
 """The calls of a witness's router, noted so that a real router can repeat them.
 
 Notes are rows with a negative event, before the rows of the call. A call is one row; an RPC has a row for each part
-after it, and a part a row for each of its ids. Instead of ids, a PRUNE has its backoff and the peers that it names.
-In place of a message, a connection has 1 if the node dialled. Only a run with witnesses has notes
-(`sim/witnesses.py`).
+after it, and a part a row for each of its ids. Instead of ids, a PRUNE has its backoff and the peers that it names,
+and a partial message its content; the row has the hops of its message at the sender. In place of a message, a
+connection has 1 if the node dialled. Only a run with witnesses has notes (`sim/witnesses.py`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from hearsay.core.language.events import EventKind
-from hearsay.sim.array.travel.parts import prune_words
+from hearsay.sim.array.travel.parts import hops_from, prune_words
 from hearsay.sim.array.world.layout import (
     APPLICATION,
+    PART_WORDS,
     TOPIC,
     TOPICS,
     World,
@@ -26,6 +27,7 @@ from hearsay.sim.array.world.payload import (
     IDONTWANT,
     IHAVE,
     PART_IDS,
+    PARTIAL,
     PRUNE,
     SUBSCRIBE,
     Part,
@@ -47,6 +49,15 @@ def note_call(
     w: World, th: int, now: int, node: int, kind: int, remote: int, topic: int, message: int
 ) -> None:  # fmt: skip
     note(w, th, now, CALL_NOTE, node, remote, make_part(kind, topic, message, -1, -1, -1, -1))
+
+
+@with_checks
+def note_start(w: World, th: int, now: int, node: int) -> None:
+    """Note that a node starts, with the topics of its application."""
+    note_call(w, th, now, node, STARTED, -1, -1, -1)
+    for topic in range(w[TOPICS]):
+        if members(w)[node, topic] & APPLICATION:
+            note(w, th, now, PART_NOTE, node, -1, topic_part(SUBSCRIBE, topic, -1, 1))
 
 
 @with_checks
@@ -115,6 +126,9 @@ def note_rpc(w: World, th: int, now: int, node: int, kind: int, remote: int, rpc
     note_call(w, th, now, node, kind, remote, -1, -1)
     for index in range(arena(w)[rpc]):
         part = part_at(w, rpc, index)
+        if w[PART_WORDS] and part.kind >= PARTIAL:
+            hops = hops_from(w, remote, arena(w)[rpc + words_at(w, part_place(rpc, index))[PART_IDS] + 1]) - 1
+            part = make_part(part.kind, part.topic, -1, hops, -1, 1, -1)
         note(w, th, now, PART_NOTE, node, remote, part)
         ids = words_at(w, part_place(rpc, index))[PART_IDS]
         if ids:

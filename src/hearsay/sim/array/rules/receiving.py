@@ -14,9 +14,11 @@ from hearsay.sim.array.episub.links import claimed_as_neighbour
 from hearsay.sim.array.episub.received import on_overlay_part
 from hearsay.sim.array.episub.tree import on_tree_part
 from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.rules.applications import receive_parts
 from hearsay.sim.array.rules.calls import count_parts, end
 from hearsay.sim.array.rules.checks import note_received
 from hearsay.sim.array.rules.direct import is_direct
+from hearsay.sim.array.rules.features import note_features, note_use, on_test, part_of_features
 from hearsay.sim.array.rules.forwarding import receive
 from hearsay.sim.array.rules.gossip import (
     on_ihave,
@@ -36,6 +38,7 @@ from hearsay.sim.array.rules.notes import (
     note_topic_part,
     note_unwanted,
 )
+from hearsay.sim.array.rules.partials import on_partial
 from hearsay.sim.array.rules.promises import (
     admits_ihave,
     admits_iwant,
@@ -56,6 +59,7 @@ from hearsay.sim.array.world.layout import (
     GRAYLISTED_SUBSCRIBE,
     HAS_DIRECT,
     HAS_EPISUB,
+    HAS_FEATURES,
     HAS_FILTERS,
     HAS_GATER,
     HAS_OVERLAY,
@@ -65,6 +69,7 @@ from hearsay.sim.array.world.layout import (
     MAX_MESSAGES,
     MESH_FIRST,
     NAMED_HOPS,
+    PART_WORDS,
     TOPIC,
     USES_12,
     World,
@@ -79,10 +84,12 @@ from hearsay.sim.array.world.layout import (
 )
 from hearsay.sim.array.world.payload import (
     CONTROL,
+    FEATURES,
     GRAFT,
     IDONTWANT,
     IHAVE,
     IWANT,
+    METADATA,
     PART_COUNT,
     PART_HOPS,
     PART_IDS,
@@ -90,10 +97,13 @@ from hearsay.sim.array.world.payload import (
     PART_MESSAGE,
     PART_TOPIC,
     PART_VIA,
+    PARTIAL,
     PRUNE,
     PUBLISH,
     SUBSCRIBE,
+    TEST,
     UNSUBSCRIBE,
+    is_control,
     names_hops,
     part_place,
 )
@@ -108,6 +118,7 @@ def call_message(w: World, th: int, now: int, node: int, sender: int, message: i
     received(w, th, PUBLISH, 1)
     if is_witness(w, node):
         note_message(w, th, now, node, sender, message, hops, via)
+    note_features(w, th, now, node, sender, False)
     if w[HAS_SCORES] and is_graylisted(w, now, node, find_slot(w, node, sender)):
         ignored(w, th, now, node, sender, PUBLISH, 1, Reason.GRAYLISTED)
         return
@@ -137,6 +148,7 @@ def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int,
         others >>= 1
     if is_witness(w, node):
         note_gossip(w, th, now, node, sender, ids, count)
+    note_features(w, th, now, node, sender, False)
     if w[HAS_SCORES] and is_graylisted(w, now, node, find_slot(w, node, sender)):
         ignored(w, th, now, node, sender, IHAVE, 1, Reason.GRAYLISTED)
         return
@@ -180,6 +192,7 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
     received(w, th, kind, 1)
     if is_witness(w, node):
         note_topic_part(w, th, now, node, sender, topic, kind)
+    note_features(w, th, now, node, sender, False)
     slot = find_slot(w, node, sender)
     about = kind == SUBSCRIBE or kind == UNSUBSCRIBE
     if about and _is_filtered(w, node, topic):
@@ -190,6 +203,8 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
         reason = on_subscription(w, th, now, node, slot, topic, kind == SUBSCRIBE)
         if reason != ACCEPTED:
             ignored(w, th, now, node, sender, SUBSCRIBE, 1, reason)
+        else:
+            note_use(w, node, slot, topic, 0)
     elif parameter(w, node, MAX_CONTROL) < 1:
         ignored(w, th, now, node, sender, kind, 1, Reason.OVER_LIMIT)
     elif has_trees(w, node):
@@ -209,6 +224,7 @@ def call_unwanted(w: World, th: int, now: int, node: int, sender: int, message: 
     received(w, th, IDONTWANT, 1)
     if is_witness(w, node):
         note_unwanted(w, th, now, node, sender, message)
+    note_features(w, th, now, node, sender, False)
     slot = find_slot(w, node, sender)
     if is_graylisted(w, now, node, slot):
         ignored(w, th, now, node, sender, IDONTWANT, 1, Reason.GRAYLISTED)
@@ -233,10 +249,13 @@ def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> N
     over = 0 < parameter(w, node, MAX_CHANGES) < changes
     if w[HAS_FILTERS] and changes and not over:
         changes -= _filter(w, th, now, node, sender, rpc, parts)
+    is_refused = over or is_graylisted(w, now, node, slot)
+    note_features(w, th, now, node, sender, not is_refused and count_parts(w, rpc, parts, FEATURES) > 0)
+    content = -1
     if over:
         ignored(w, th, now, node, sender, SUBSCRIBE, changes, Reason.OVER_LIMIT)
         _drop_messages_and_control(w, th, now, node, sender, rpc, parts, Reason.OVER_LIMIT)
-    elif is_graylisted(w, now, node, slot):
+    elif is_refused:
         _drop_messages_and_control(w, th, now, node, sender, rpc, parts, Reason.GRAYLISTED)
         if parameter(w, node, GRAYLISTED_SUBSCRIBE):
             _receive_subscriptions(w, th, now, node, slot, rpc, parts)
@@ -245,8 +264,24 @@ def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> N
     else:
         _receive_subscriptions(w, th, now, node, slot, rpc, parts)
         _receive_messages(w, th, now, node, sender, rpc, parts)
+        if w[HAS_FEATURES]:
+            content = _receive_alone(w, th, now, node, slot, rpc)
         _receive_control(w, th, now, node, slot, rpc, parts)
     end(w, th, now, node)
+    if w[PART_WORDS] and content >= 0:
+        receive_parts(w, th, now, node, slot, content)
+
+
+@part_of_features
+def _receive_alone(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> int:
+    """Handle a partial message or a test message, which has an RPC of its own.
+
+    Return where the content of an accepted partial message stands, otherwise -1.
+    """
+    kind = words_at(w, part_place(rpc, 0))[PART_KIND]
+    if kind == TEST:
+        on_test(w, th, now, node, slot)
+    return on_partial(w, th, now, node, slot, rpc, 0) if w[PART_WORDS] and kind >= PARTIAL else -1
 
 
 @kernel
@@ -254,14 +289,14 @@ def _drop_messages_and_control(
     w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int, reason: int
 ) -> None:  # fmt: skip
     """Drop an RPC without its subscriptions (JUDGE-1, SHELL-8)."""
-    for kind in (PUBLISH, *CONTROL):
+    for kind in (PUBLISH, PARTIAL, METADATA, TEST, *CONTROL):
         count = count_parts(w, rpc, parts, kind)
         if count and (kind == PUBLISH or not has_trees(w, node)):
             ignored(w, th, now, node, sender, kind, count, reason)
     if w[HAS_EPISUB]:
         for index in range(parts):
             kind = words_at(w, part_place(rpc, index))[PART_KIND]
-            if kind > IDONTWANT or (kind >= IHAVE and has_trees(w, node)):
+            if (IDONTWANT < kind < FEATURES and kind != TEST) or (kind >= IHAVE and has_trees(w, node)):
                 ignored(w, th, now, node, sender, kind, 1, reason)
 
 
@@ -297,6 +332,8 @@ def _receive_subscriptions(w: World, th: int, now: int, node: int, slot: int, rp
         about = kind == SUBSCRIBE or kind == UNSUBSCRIBE
         if about and not _is_filtered(w, node, part[PART_TOPIC]):
             reason = on_subscription(w, th, now, node, slot, part[PART_TOPIC], kind == SUBSCRIBE)
+            if w[PART_WORDS] and reason == ACCEPTED:
+                note_use(w, node, slot, part[PART_TOPIC], arena(w)[rpc + part[PART_IDS]] if part[PART_IDS] else 0)
             over += int(reason == OVER_LIMIT)
             throttled += int(reason == THROTTLED)
     if over:
@@ -342,7 +379,7 @@ def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int
     first = parts
     end = parts
     for index in range(parts):
-        if words_at(w, part_place(rpc, index))[PART_KIND] >= IHAVE:
+        if is_control(words_at(w, part_place(rpc, index))[PART_KIND]):
             first = min(first, index)
             if room == 0:
                 end = index
@@ -402,7 +439,7 @@ def _refuse_overlay_parts(
     """Report parts of episub that a node without it receives."""
     for index in range(parts):
         kind = words_at(w, part_place(rpc, index))[PART_KIND]
-        if kind > IDONTWANT:
+        if IDONTWANT < kind < FEATURES and kind != TEST:
             ignored(w, th, now, node, sender, kind, 1, Reason.UNSUPPORTED if room > 0 else Reason.OVER_LIMIT)
         room -= int(kind >= IHAVE)
 

@@ -470,10 +470,7 @@ def count_delivery(w: World, now: int, node: int, slot: int, message: int) -> No
     if not _is_counted(w, node, topic):
         return
     if slot >= 0:
-        line = topic_scores(w)[slot, own_place(w, node, topic)]
-        line[FIRST] = parts.counted(line[FIRST], 1.0, topic_reals(w)[router(w, node), topic, FIRST_CAP])
-        change(w, slot)
-        _count_copy(w, node, slot, topic)
+        credit(w, node, slot, topic)
     at = column(w, message)
     if _state(w, now, node, at) != deliveries.OPEN:
         return
@@ -482,6 +479,16 @@ def count_delivery(w: World, now: int, node: int, slot: int, message: int) -> No
     for other in range(first_slot(w, node), end_slot(w, node)):
         if other != slot and _has_sent(w, node, at, other):
             _count_copy(w, node, other, topic)
+
+
+@scored
+def credit(w: World, node: int, slot: int, topic: int) -> None:
+    """Count a first delivery, or useful parts of a message."""
+    if _is_counted(w, node, topic):
+        line = topic_scores(w)[slot, own_place(w, node, topic)]
+        line[FIRST] = parts.counted(line[FIRST], 1.0, topic_reals(w)[router(w, node), topic, FIRST_CAP])
+        change(w, slot)
+        _count_copy(w, node, slot, topic)
 
 
 @scored

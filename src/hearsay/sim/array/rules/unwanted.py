@@ -12,6 +12,7 @@ import numpy as np
 from hearsay.core.language.actions import Reason
 from hearsay.core.rules.message_rules import accepted_ids, is_forgotten, is_worth_telling
 from hearsay.sim.array.machine.compiling import inlined, only_with
+from hearsay.sim.array.rules.features import spares
 from hearsay.sim.array.travel.outbox import put_unwanted
 from hearsay.sim.array.travel.parts import hops_from
 from hearsay.sim.array.travel.uplink import withdraw
@@ -29,6 +30,7 @@ from hearsay.sim.array.world.layout import (
     MAX_UNWANTED_OF_PEER,
     MAX_UNWANTED_RPCS,
     NODE32,
+    PUBLISHER,
     SENDERS,
     SKIPS_SENDERS,
     TAKES_IDONTWANT,
@@ -91,13 +93,15 @@ def tell_mesh(w: World, th: int, node: int, message: int, came_from: int) -> Non
         return
     for slot in range(first_slot(w, node), end_slot(w, node)):
         peer = peers(w)[slot]
-        if flags(w)[slot, topic] & IN_MESH and peer != came_from and _takes_idontwant(w, node, peer):
+        if flags(w)[slot, topic] & IN_MESH == 0 or peer == came_from or not _takes_idontwant(w, node, peer):
+            continue
+        if not spares(w, node, slot, topic):
             put_unwanted(w, th, slot, message)
 
 
 @inlined
 def _takes_idontwant(w: World, node: int, peer: int) -> bool:
-    return natives(w)[router(w, node), router(w, peer)] == TAKES_IDONTWANT
+    return natives(w)[router(w, node), router(w, peer)] >= TAKES_IDONTWANT
 
 
 @part_of_12
@@ -281,9 +285,9 @@ def who_want(w: World, th: int, now: int, node: int, message: int, via: int, siz
         if has_senders and is_sender(w, node, message, peer):
             continue
         if heeds and is_unwanted(w, node, slot, message):
-            dropped(
-                w, th, now, node, peer, message_part(w, message, hops_from(w, node, message), via), Reason.UNWANTED
-            )
+            if peer != messages(w)[message, PUBLISHER]:
+                part = message_part(w, message, hops_from(w, node, message), via)
+                dropped(w, th, now, node, peer, part, Reason.UNWANTED)
             continue
         known[kept] = slot
         kept += 1

@@ -24,6 +24,7 @@ from hearsay.sim.array.world.layout import (
     GOSSIPS_FROM,
     HAS_DIALS,
     HAS_EPISUB,
+    HAS_FEATURES,
     HAS_LINKS,
     HAS_OVERLAY,
     LINK32,
@@ -316,7 +317,7 @@ def _sort(events: Any, links: Any, start: int, end: int, has_links: bool) -> Non
 def _run_nodes(w: World, th: int, line: int, start: int, end: int) -> None:
     """Run nodes. Most events are duplicates of a message in an RPC of its own, so that path has no calls."""
     base = w[BUCKET] << w[WIDTH_BITS]
-    plain = not (w[HAS_LINKS] or w[SERVICE] or w[SEEN_EXPIRES] or w[USES_11] or w[HAS_EPISUB])
+    plain = not (w[HAS_LINKS] or w[SERVICE] or w[SEEN_EXPIRES] or w[USES_11] or w[HAS_EPISUB] or w[HAS_FEATURES])
     events = sorted_events(w)[line]
     near_count = control(w)[th]
     duplicates = 0

@@ -20,6 +20,7 @@ from hearsay.sim.array.machine.compiling import kernel, only_with
 from hearsay.sim.array.rules.calls import call_leave, call_start
 from hearsay.sim.array.rules.membership import NO_MEMBER
 from hearsay.sim.array.rules.notes import STOPPED, note_call
+from hearsay.sim.array.rules.part_groups import forget_all_groups
 from hearsay.sim.array.rules.unwanted import forget_all_unwanted
 from hearsay.sim.array.run.links import dial, notice_loss
 from hearsay.sim.array.run.mutual import count_parts_of
@@ -55,6 +56,7 @@ from hearsay.sim.array.world.layout import (
     OLDEST,
     OPEN,
     OWED,
+    PART_WORDS,
     PENDING,
     PREVIOUS,
     PROMISES,
@@ -150,6 +152,8 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
     if w[USES_12]:
         forget_all_unwanted(w, node)
         lists.remove(w, node, SENDERS, -1, -1)
+    if w[PART_WORDS]:
+        forget_all_groups(w, node)
     forget_all(w, node)
     for place in range(cells(w).shape[1]):
         cells(w)[node, place] &= np.uint64(MISSED)  # an eligible node remains one

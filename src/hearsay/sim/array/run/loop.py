@@ -61,6 +61,8 @@ from hearsay.sim.array.world.layout import (
     world_10_checked,
     world_11,
     world_checked,
+    world_of_features,
+    world_of_mixes,
     world_of_overlays,
     world_of_slots,
     world_of_trees,
@@ -108,8 +110,20 @@ def work_10_checked(table: World, task: int, number: int) -> bool:
 
 
 @entry
-def work_11(table: World, task: int, number: int) -> bool:
+def work_of_mixes(table: World, task: int, number: int) -> bool:
+    """Do what `work` does, in a world without extensions."""
+    return _work(world_of_mixes(table), task, number)
+
+
+@entry
+def work_of_features(table: World, task: int, number: int) -> bool:
     """Do what `work` does, in a world without episub."""
+    return _work(world_of_features(table), task, number)
+
+
+@entry
+def work_11(table: World, task: int, number: int) -> bool:
+    """Do what `work_of_features` does, in a world without extensions."""
     return _work(world_11(table), task, number)
 
 

@@ -11,6 +11,7 @@ from hearsay.sim.array.machine.compiling import kernel, only_with
 from hearsay.sim.array.travel.packing import send_mixed
 from hearsay.sim.array.travel.parts import (
     CLASS_SHIFT,
+    FEATURES_CLASS,
     IDS,
     IHAVE_CLASS,
     IWANT_CLASS,
@@ -25,6 +26,7 @@ from hearsay.sim.array.travel.parts import (
     hops_from,
     ihave_bytes,
     is_counted_alike,
+    part_of_features,
     size_alone,
     tree_key,
     tree_value,
@@ -36,7 +38,9 @@ from hearsay.sim.array.travel.parts import (
 from hearsay.sim.array.travel.sending import send_copy, send_gossip, send_rpc, send_unwanted
 from hearsay.sim.array.travel.transport import ask_for_links
 from hearsay.sim.array.world.layout import (
+    ALONE,
     HAS_EPISUB,
+    HAS_FEATURES,
     HAS_LINKS,
     NAMES,
     OUT_COUNT,
@@ -52,6 +56,7 @@ from hearsay.sim.array.world.layout import (
     URGENT,
     USES_12,
     World,
+    alone,
     arena,
     bytes_out,
     control,
@@ -208,8 +213,30 @@ def put_tree_part(w: World, th: int, slot: int, kind: int, topic: int, ids: int,
 
 
 @kernel
-def put_subscription(w: World, th: int, slot: int, topic: int, subscribe: bool) -> None:
-    _put(w, th, slot, SUBSCRIPTION_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, 1 if subscribe else 0, 0)
+def put_subscription(w: World, th: int, slot: int, topic: int, value: int) -> None:
+    _put(w, th, slot, SUBSCRIPTION_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, value, 0)
+
+
+@part_of_features
+def put_features(w: World, th: int, slot: int, own: int) -> None:
+    """Send the extensions of this router, the first part that a peer receives (EXT-1)."""
+    _put(w, th, slot, FEATURES_CLASS << CLASS_SHIFT, own, 0)
+
+
+@part_of_features
+def put_alone(w: World, th: int, slot: int, rpc: int) -> None:
+    """Send an RPC of its own, which is in the arena, behind all others (PARTIAL-5)."""
+    line = control(w)[th]
+    entries = alone(w)[th]
+    place = line[ALONE]
+    if place == entries.shape[0]:
+        w[STATUS] = OUTBOX_FULL
+        return
+    line[ALONE] = place + 1
+    entries[place, 0] = slot
+    entries[place, 1] = rpc
+    frame(w, rpc)
+    hold(w, th, rpc)
 
 
 @kernel
@@ -301,6 +328,18 @@ def flush(w: World, th: int, now: int, node: int) -> None:
             send_mixed(w, th, now, node, count)
     line[SCRATCH_USED] = 0
     line[NAMES] = 0
+    if w[HAS_FEATURES]:
+        _flush_alone(w, th, now, node)
+
+
+@part_of_features
+def _flush_alone(w: World, th: int, now: int, node: int) -> None:
+    entries = alone(w)[th]
+    count = control(w)[th, ALONE]
+    control(w)[th, ALONE] = 0
+    for place in range(count):
+        send_rpc(w, th, now, node, entries[place, 0], entries[place, 1])
+        release(w, th, entries[place, 1])
 
 
 @kernel

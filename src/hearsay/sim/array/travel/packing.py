@@ -7,6 +7,7 @@ from typing import Any
 from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.travel.parts import (
     CLASS_SHIFT,
+    FEATURES_CLASS,
     ID_MASK,
     IDS,
     IHAVE_CLASS,
@@ -31,6 +32,7 @@ from hearsay.sim.array.travel.parts import (
     tree_ids,
     tree_kind,
     tree_part,
+    write_features,
     write_ihave,
     write_iwant,
     write_mesh_control,
@@ -42,6 +44,7 @@ from hearsay.sim.array.travel.sending import send_message, send_rpc, send_topic_
 from hearsay.sim.array.world.layout import (
     COALESCE,
     HAS_EPISUB,
+    HAS_FEATURES,
     HAS_LINKS,
     World,
     arena,
@@ -108,7 +111,9 @@ def _is_about_a_topic(entries: Any, place: int) -> bool:
     part_class = entries[place, KEY] >> CLASS_SHIFT
     if part_class == TREE_CLASS:
         return tree_ids(entries[place, VALUE]) == 0
-    return (part_class == MESH_CLASS and entries[place, IDS] == 0) or part_class == SUBSCRIPTION_CLASS
+    if part_class == SUBSCRIPTION_CLASS:
+        return entries[place, VALUE] >> 1 == 0
+    return part_class == MESH_CLASS and entries[place, IDS] == 0
 
 
 @kernel
@@ -116,6 +121,11 @@ def _send_message(w: World, th: int, now: int, node: int, place: int) -> None:
     entry = outbox(w)[th, place]
     message = entry[KEY] & ID_MASK
     send_message(w, th, now, node, entry[SLOT], message_part(w, message, hops_from(w, node, message), entry[VALUE]))
+
+
+@inlined
+def _is_about_features(entries: Any, place: int) -> bool:
+    return entries[place, KEY] >> CLASS_SHIFT == FEATURES_CLASS
 
 
 @kernel
@@ -130,7 +140,7 @@ def _send_topic_part(w: World, th: int, now: int, node: int, place: int) -> None
         part = topic_part(said.kind, topic, size_alone(said.size), said.amount)
     else:
         kind = SUBSCRIBE if entry[VALUE] else UNSUBSCRIBE
-        part = topic_part(kind, topic, framed_size(subscription_bytes(w, topic)), 1)
+        part = topic_part(kind, topic, framed_size(subscription_bytes(w, topic, 0)), 1)
     send_topic_part(w, th, now, node, entry[SLOT], part)
 
 
@@ -148,6 +158,8 @@ def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int
         place = following
     rpc = allocate(w, th, HEADER + parts * PART + words)
     arena(w)[rpc] = parts
+    has_features = w[HAS_FEATURES] != 0 and _is_about_features(entries, end - 1)
+    end -= int(has_features)
     at = HEADER + parts * PART
     index = 0
     place = start
@@ -163,6 +175,8 @@ def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int
                 _write_part(w, th, node, rpc, index, at, mesh, mesh + 1)
                 at += _words_behind(w, entries, mesh, mesh + 1)
                 index += 1
+    if has_features:
+        write_features(w, rpc, index, entries[end, VALUE])
     _send_framed(w, th, now, node, slot, rpc)
 
 
@@ -170,6 +184,9 @@ def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int
 def _send_singly(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
     """Send an RPC for every part, in the same order (OUT-2)."""
     entries = outbox(w)[th]
+    if w[HAS_FEATURES] and _is_about_features(entries, end - 1):
+        end -= 1
+        _send_part(w, th, now, node, slot, end, end + 1)
     place = start
     while place < end and entries[place, KEY] >> CLASS_SHIFT != MESH_CLASS:
         following = _part_end(entries, place, end)
@@ -202,6 +219,8 @@ def _words_behind(w: World, entries: Any, place: int, following: int) -> Any:
         return entries[place, VALUE]
     if part_class == IWANT_CLASS:
         return following - place
+    if part_class == SUBSCRIPTION_CLASS:
+        return int(entries[place, VALUE] >> 1 != 0)
     if w[HAS_EPISUB] and part_class == TREE_CLASS:
         return tree_ids(entries[place, VALUE])
     if w[HAS_EPISUB] and part_class == MESSAGE_CLASS:
@@ -215,7 +234,9 @@ def _write_part(w: World, th: int, node: int, rpc: int, index: int, at: int, pla
     part_class = entry[KEY] >> CLASS_SHIFT
     topic = (entry[KEY] >> TOPIC_SHIFT) & ID_MASK
     if part_class == SUBSCRIPTION_CLASS:
-        write_subscription(w, rpc, index, topic, entry[VALUE])
+        write_subscription(w, rpc, index, at, topic, entry[VALUE])
+    elif w[HAS_FEATURES] and part_class == FEATURES_CLASS:
+        write_features(w, rpc, index, entry[VALUE])
     elif part_class == MESSAGE_CLASS:
         write_message(w, node, rpc, index, at, entry[KEY] & ID_MASK, entry[VALUE])
     elif w[HAS_EPISUB] and part_class == TREE_CLASS:

@@ -15,6 +15,7 @@ from hearsay.core.language.sizes import (
     SIMULATED_PEER_BYTES,
     SIMULATED_PEER_INFO,
     episub_size,
+    features_size,
     field_size,
     framed_size,
     graft_size,
@@ -25,17 +26,21 @@ from hearsay.core.language.sizes import (
     prune_size,
     rpc_size_of_parts,
     subscription_size,
+    use_size,
     varint_size,
 )
-from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.machine.compiling import inlined, kernel, only_with
 from hearsay.sim.array.world.knowledge import column
 from hearsay.sim.array.world.layout import (
+    EXCHANGES_PARTS,
     HAS_DIALS,
     HAS_EPISUB,
+    HAS_FEATURES,
     HAS_OVERLAY,
     HOPS,
     KEPT_HOPS,
     MESSAGE_PART_BYTES,
+    TESTS,
     TOPIC,
     TOPIC_LENGTH,
     World,
@@ -51,6 +56,7 @@ from hearsay.sim.array.world.layout import (
 )
 from hearsay.sim.array.world.payload import (
     CONTROL,
+    FEATURES,
     GRAFT,
     IHAVE,
     IWANT,
@@ -63,6 +69,7 @@ from hearsay.sim.array.world.payload import (
     UNSUBSCRIBE,
     Part,
     hops_in_word,
+    is_control,
     make_part,
     names_hops,
     numbers_in,
@@ -77,10 +84,12 @@ CLASS_SHIFT, TOPIC_SHIFT = 58, 29
 ID_MASK = (1 << 29) - 1
 SUBSCRIPTION_CLASS, MESSAGE_CLASS = range(2)
 IHAVE_CLASS, IWANT_CLASS, MESH_CLASS = (2 + CONTROL.index(kind) for kind in (IHAVE, IWANT, MESH_CONTROL[0]))
+FEATURES_CLASS = 2 + CONTROL.index(FEATURES)
 TREE_CLASS = 2 + len(CONTROL)
 """Parts of episub. Their keys have the parts' order in place of the topic, and the topic in place of a message."""
 _TREE_KIND = 8
 """Bits for the kind of a part of episub in its value; above them is the number of its ids."""
+part_of_features = only_with(HAS_FEATURES)
 
 
 @kernel
@@ -215,19 +224,35 @@ def prune_words(w: World, extras: int) -> int:
 
 
 @kernel
-def _topic_size(w: World, topic: int) -> int:
+def topic_size(w: World, topic: int) -> int:
     return field_size(topics(w)[topic, TOPIC_LENGTH])
 
 
-@kernel
-def write_subscription(w: World, rpc: int, index: int, topic: int, subscribe: int) -> None:
-    kind = SUBSCRIBE if subscribe else UNSUBSCRIBE
-    write_part(w, rpc, index, topic_part(kind, topic, subscription_bytes(w, topic), 1), 0)
+@inlined
+def subscription_value(subscribe: int, use: int) -> int:
+    """Return the value of a subscription; `use` is a number of partial messages."""
+    return use << 1 | subscribe
 
 
 @kernel
-def subscription_bytes(w: World, topic: int) -> int:
-    return subscription_size(_topic_size(w, topic))
+def write_subscription(w: World, rpc: int, index: int, at: int, topic: int, value: int) -> None:
+    kind = SUBSCRIBE if value & 1 else UNSUBSCRIBE
+    use = value >> 1
+    if use:
+        arena(w)[rpc + at] = use
+    part = topic_part(kind, topic, subscription_bytes(w, topic, use), 1)
+    write_part(w, rpc, index, part, at if use else 0)
+
+
+@kernel
+def subscription_bytes(w: World, topic: int, use: int) -> int:
+    return subscription_size(topic_size(w, topic) + use_size(use))
+
+
+@part_of_features
+def write_features(w: World, rpc: int, index: int, own: int) -> None:
+    size = features_size(own & EXCHANGES_PARTS != 0, own & TESTS != 0)
+    write_part(w, rpc, index, topic_part(FEATURES, -1, size, 1), 0)
 
 
 @kernel
@@ -264,7 +289,7 @@ def tree_part(w: World, th: int, kind: int, topic: int, ids: int, count: int) ->
     if kind == IHAVE:
         for place in range(ids, ids + count):
             hops += varint_size(hops_in_word(scratch(w)[th, place]))
-    size = episub_size(_topic_size(w, topic) + count * SIMULATED_ID_FIELD + packed_size(hops))
+    size = episub_size(topic_size(w, topic) + count * SIMULATED_ID_FIELD + packed_size(hops))
     return topic_part(kind, topic, size, 1 if kind == PRUNE else count)
 
 
@@ -282,7 +307,7 @@ def _overlay_part(w: World, th: int, kind: int, topic: int, start: int, count: i
     size = 0
     if kind == PartKind.TOPICS:
         for place in range(start + 2, start + 2 + named):
-            size += _topic_size(w, content[place])
+            size += topic_size(w, content[place])
         return topic_part(kind, -1, episub_size(size), 1)
     first = start + 2
     for place in range(first, first + numbers_in(kind)):
@@ -291,7 +316,7 @@ def _overlay_part(w: World, th: int, kind: int, topic: int, start: int, count: i
     sketch = 0
     for place in range(first + numbers_in(kind) + named, start + count):
         sketch += varint_size(content[place]) if content[place] >= 0 else _LONGEST_VARINT
-    return topic_part(kind, topic, episub_size(_topic_size(w, topic) + size + packed_size(sketch)), 1)
+    return topic_part(kind, topic, episub_size(topic_size(w, topic) + size + packed_size(sketch)), 1)
 
 
 @kernel
@@ -305,7 +330,7 @@ def write_ihave(w: World, th: int, rpc: int, index: int, at: int, topic: int, id
 
 @kernel
 def ihave_bytes(w: World, topic: int, count: int) -> int:
-    return ihave_size(_topic_size(w, topic), count * SIMULATED_ID_FIELD)
+    return ihave_size(topic_size(w, topic), count * SIMULATED_ID_FIELD)
 
 
 @kernel
@@ -331,9 +356,9 @@ def write_mesh_control(w: World, th: int, rpc: int, index: int, at: int, topic: 
 @kernel
 def mesh_control_bytes(w: World, topic: int, kind: int, extras: int) -> int:
     if kind == GRAFT:
-        return graft_size(_topic_size(w, topic))
+        return graft_size(topic_size(w, topic))
     peers_named = others_named(extras) * SIMULATED_PEER_INFO
-    return prune_size(_topic_size(w, topic), extras != 0, backoff_seconds(extras), peers_named)
+    return prune_size(topic_size(w, topic), extras != 0, backoff_seconds(extras), peers_named)
 
 
 @kernel
@@ -350,7 +375,7 @@ def frame(w: World, rpc: int) -> None:
     for index in range(arena(w)[rpc]):
         part = words_at(w, part_place(rpc, index))
         own += part[PART_BYTES]
-        if part[PART_KIND] >= IHAVE:
+        if is_control(part[PART_KIND]):
             inside += part[PART_BYTES]
     size = framed_size(rpc_size_of_parts(own - inside, inside != 0, inside))
     words_at(w, part_place(rpc, 0))[PART_BYTES] += size - own

@@ -63,6 +63,7 @@ from hearsay.sim.array.world.payload import (
     PART,
     PART_IDS,
     PART_KIND,
+    PARTIAL,
     PRUNE,
     PUBLISH,
     allocate,
@@ -249,7 +250,7 @@ def is_lost(w: World, source: int, destination: int, sequence: int, index: int) 
 
 @kernel
 def _lossy(w: World, kind: int) -> bool:
-    if kind == PUBLISH or kind == IHAVE or kind == IWANT:
+    if kind == PUBLISH or kind == IHAVE or kind == IWANT or kind >= PARTIAL:
         return True
     return w[LOSS_CONTROL] and (kind == GRAFT or kind == PRUNE)
 

@@ -49,6 +49,7 @@ from hearsay.sim.array.world.payload import (
     IDONTWANT,
     PART,
     PART_BYTES,
+    PART_IDS,
     PART_KIND,
     PART_MESSAGE,
     PART_TOPIC,
@@ -281,7 +282,9 @@ def _without(w: World, th: int, rpc: int, message: int, left: int, words: int) -
         if not _is_copy(words_at(w, part_place(rpc, index)), message):
             ids = copy_part(w, rpc, index, copy, kept, ids)
             if index == 0:
-                _take_out_of_frame(w, words_at(w, part_place(copy, 0)))
+                first = words_at(w, part_place(copy, 0))
+                use = arena(w)[copy + first[PART_IDS]] if first[PART_IDS] else 0
+                _take_out_of_frame(w, first, use)
             kept += 1
     frame(w, copy)
     return copy
@@ -293,9 +296,9 @@ def _is_copy(part: Any, message: int) -> bool:
 
 
 @with_queues
-def _take_out_of_frame(w: World, part: Any) -> None:
+def _take_out_of_frame(w: World, part: Any, use: int) -> None:
     """Remove the bytes of the framing from the first part of an RPC, which is a message or a subscription."""
     if part[PART_KIND] == PUBLISH:
         part[PART_BYTES] = messages(w)[part[PART_MESSAGE], MESSAGE_PART_BYTES]
     else:
-        part[PART_BYTES] = subscription_bytes(w, part[PART_TOPIC])
+        part[PART_BYTES] = subscription_bytes(w, part[PART_TOPIC], use)

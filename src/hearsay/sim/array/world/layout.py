@@ -61,6 +61,12 @@ kernels do; and between two calls of an entry an array can be replaced by a larg
 | errands | place, field | what is done at peers that are met, see `meetings.py`; only with HAS_OVERLAY |
 | frames | thread, place, field | requests to send, in `growth.py`; only with HAS_OVERLAY |
 | tree_marks | slot, topic | NEWLY_EAGER and NEWLY_UP; only with HAS_EPISUB |
+| traits | slot, 1 + topic | extensions of a neighbour, then its use of partial messages; only with HAS_FEATURES |
+| part_topics, part_heads | (node,) topic, field | partial messages; only with PART_WORDS, as the next four |
+| group_of | node, column | the line of a message's group, 0 for none |
+| part_lines, part_sets | line, field; line, word | groups and their peers, see `part_lines.py` |
+| handed | thread, entry | messages that the present call delivers, to be handed to applications |
+| alone | thread, entry, field | RPCs that go behind all others: slot and place; only with HAS_FEATURES |
 """
 
 from __future__ import annotations
@@ -98,7 +104,8 @@ _scalar = Numbers()
     NOW, BUCKET, PART_END, STATUS, FIRST_MESSAGE, NEWEST, CLOSED_UP_TO, GLOBALS_DONE, PLANNED_DONE, PART_EVENTS,
     SLOTS_USED, LINKS_USED, DEAD_UP_TO, DEAD_SURE, LOOKED, DIALS_UP_TO, BUCKET_IS_SPLIT, PART_BLOCKS,
     LINKS_FREE, LINKS_SPARE, LINKS_WANTED, NETWORK_STARTS, MOST_SLOTS, ARRIVALS, DIALS_MADE,
-) = _scalar.take(25)  # fmt: skip
+    LINES_FREE, LINES_USED,
+) = _scalar.take(27)  # fmt: skip
 """Scalars that change while kernels run. Times are in microseconds. BUCKET: the number of the open bucket; its open
 part ends at PART_END. STATUS: the reason why an entry returned. FIRST_MESSAGE: all nodes have forgotten older
 ones. NEWEST: the number of messages that have a column. CLOSED_UP_TO: the number of messages whose window is over.
@@ -106,7 +113,7 @@ GLOBALS_DONE, PLANNED_DONE: handled lines of `schedule` and `planned`. PART_EVEN
 the open part. LINKS_FREE: the first of LINKS_SPARE links that may be used again; see `reuse.py`, also for DEAD_UP_TO,
 DEAD_SURE and LOOKED. LINKS_WANTED: links that are missing at NEEDS_LINKS. NETWORK_STARTS: the open part makes the
 first connections. MOST_SLOTS: slots in use, of the node with most. For DIALS_UP_TO see `links.py`, for
-BUCKET_IS_SPLIT `queue.py`, for ARRIVALS and DIALS_MADE `dials.py`."""
+BUCKET_IS_SPLIT `queue.py`, for ARRIVALS and DIALS_MADE `dials.py`, for the last two `part_lines.py`."""
 WorldType.changing = _scalar.count
 NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_BITS, BLOCKS = _scalar.take(11)
 """A bucket is 2 ** WIDTH_BITS microseconds wide. COLUMNS is a power of two."""
@@ -121,7 +128,7 @@ SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = _scalar.take(4)
 WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, WIDEN_FROM = _scalar.take(7)
 HAS_RATINGS, HAS_ADDRESSES, HAS_OWN_PLACES, CLUSTERS, HAS_DIALS, HAS_DIRECT = _scalar.take(6)
 HAS_GATER, SHARES_ADDRESSES, MAX_DELIVERIES_BINDS, HAS_FILTERS, HAS_EPISUB = _scalar.take(5)
-HAS_OVERLAY, MOST_ACTIVE, RENDEZVOUS, HAS_PLACES = _scalar.take(4)
+HAS_OVERLAY, MOST_ACTIVE, RENDEZVOUS, HAS_PLACES, HAS_FEATURES, PART_WORDS = _scalar.take(6)
 """SEEN_FOR: how long a message is remembered at least. CHANGES_NOTHING: bits of payloads that have no effect at nodes
 that have seen their messages. DEFERS: RPCs wait in the ring of `transport.py`. QUIET_UNTIL: until then connections
 are made, and nothing else happens. WITNESSES: the run is checked, and the calls of some nodes are noted. USES_11:
@@ -131,20 +138,22 @@ a node for which `senders` has enough words. HAS_OWN_PLACES: each node joins few
 topic's messages are next to each other. HAS_DIALS: routers dial; then links have memory, and PRUNEs name peers.
 HAS_DIRECT: nodes have direct peers. SHARES_ADDRESSES: a gater counts several nodes as one address. HAS_OVERLAY: some
 router of episub chooses its neighbours. MOST_ACTIVE: the longest of their active lists. HAS_PLACES: some router
-counts places of addresses."""
-SCALARS = 96
+counts places of addresses. HAS_FEATURES: some router has extensions of 1.3. PART_WORDS: words of a set of parts, 0
+without parts."""
+SCALARS = 104
 
 # Values of STATUS: why a call of an entry returned.
 (
     OK, QUEUE_FULL, POOL_FULL, ARENA_FULL, ROWS_WAIT, OUTBOX_FULL, NEEDS_COLUMNS, NEEDS_SLOTS, NEEDS_LINKS, FINISHED,
-    ROWS_FULL,
-) = range(11)  # fmt: skip
+    ROWS_FULL, PARTS_FULL,
+) = range(12)  # fmt: skip
 LIMIT_WORDS = {
     QUEUE_FULL: "so many events at once",
-    POOL_FULL: "so many entries of short lists",
+    POOL_FULL: "all entries of short lists",
     ARENA_FULL: "so many RPCs under way",
     OUTBOX_FULL: "so many parts of one node at once",
     ROWS_FULL: "so much that happens at once",
+    PARTS_FULL: "the groups of all messages in parts",
 }
 
 # Router parameters.
@@ -169,12 +178,14 @@ _field = Numbers()
     PASSIVE_SIZE, IS_ESTIMATED, SIZE_CONSTANT, PASSIVE_FACTOR, ACTIVE_LIMIT, JOIN_TTL, PASSIVE_TTL, REPLY_TIMEOUT,
     STABILISE_MIN, STABILISE_MAX, ALPHA, SHUFFLE_INTERVAL, SHUFFLE_TTL, SHUFFLE_ACTIVE, SHUFFLE_PASSIVE,
     PROBE_INTERVAL, PROBE_COUNT,
-    CONTACTS_INTERVAL, SAYS_LEAVE, LEAVE_TTL, IDLE_FOR, MAX_PART_PEERS, MOST_DIALS, PLACES,
-) = _field.take(149)  # fmt: skip
-PARAMETERS = 149
+    CONTACTS_INTERVAL, SAYS_LEAVE, LEAVE_TTL, IDLE_FOR, MAX_PART_PEERS, MOST_DIALS, PLACES, SPEAKS_13, OWN_FEATURES,
+    LATE_PENALISES, TELLS_ALL, GROUP_BEATS, MAX_PEER_GROUPS, MAX_GROUPS_OF_PEER, MAX_METADATA,
+) = _field.take(157)  # fmt: skip
+PARAMETERS = 157
 """HAS_11: the router uses gossipsub 1.1. SCORES: it has scores; the fields up to MAX_SENDERS are about these.
 TELL_FROM: the message size from which the mesh gets IDONTWANT. MAX_CHANGES: subscriptions in an RPC. From TREE_FLOODS
-to MOST_DIALS the fields are of episub; GRAFTS_ALL: the loss of an eager link makes lazy ones eager."""
+to MOST_DIALS the fields are of episub; GRAFTS_ALL: the loss of an eager link makes lazy ones eager. OWN_FEATURES:
+EXCHANGES_PARTS and TESTS."""
 (
     GOSSIP_FACTOR, EARLY_PENALTY, GOSSIP_FROM, PUBLISH_FROM, GRAYLIST_BELOW, OPPORTUNITY_BELOW, TOPIC_CAP,
     MISBEHAVIOUR_WEIGHT, MISBEHAVIOUR_THRESHOLD, MISBEHAVIOUR_DECAY, SLOW_WEIGHT, SLOW_THRESHOLD, SLOW_DECAY, ZERO,
@@ -193,8 +204,9 @@ IS_SCORED, QUANTUM, WINDOW, ACTIVATION = range(4)
 FLOODSUB, RANDOMSUB, EPISUB, MESHSUB, GOSSIPSUB = (
     WITH_KERNELS.index(kind) for kind in ("floodsub", "randomsub", "episub", "meshsub", "gossipsub")
 )
-FLOODED, MESHED, TAKES_BACKOFFS, TAKES_IDONTWANT = range(4)
-"""Values of `natives`: a router serves another by flooding, as native, with backoffs in PRUNEs, with IDONTWANT."""
+FLOODED, MESHED, TAKES_BACKOFFS, TAKES_IDONTWANT, TAKES_FEATURES = range(5)
+"""Values of `natives`: a router serves another by flooding, as native, with backoffs in PRUNEs, with IDONTWANT, with
+extensions."""
 
 # Topics and messages.
 TOPIC_NUMBER, TOPIC_LENGTH, EMPTY_MESSAGE, SUBSCRIPTION = range(4)
@@ -214,9 +226,10 @@ refused it; how many nodes were eligible if none did, and how many of these got 
 """Fields of `nodes32`. COUNT of CAP slots are in use. STARTS: how often the node was started. TICK: heartbeats since.
 OLDEST: no older message is cached or remembered by heartbeats. AGES_AT: no message is forgotten before this
 heartbeat. GOSSIPS_FROM: no older message is gossiped about. OWED: which of UNANNOUNCED and UNSENT any slot has, and
-WAITS_TO_ANNOUNCE."""
-WAITS_TO_ANNOUNCE = 1
-"""In a router without a heartbeat: a timer is set to announce subscriptions again."""
+WAITS_TO_ANNOUNCE and FEATURES_OWED."""
+WAITS_TO_ANNOUNCE, FEATURES_OWED = 1, 2
+"""In a router without a heartbeat: a timer is set to announce subscriptions again. FEATURES_OWED: extensions were not
+sent."""
 MORE32 = 8
 MORE64 = 4
 PROMISES, ASKED_AT, SENDERS, UNWANTED_QUEUE, UNWANTED_LAST = range(16, 21)
@@ -245,13 +258,14 @@ CONTROL = 40
     CHUNK_FREE, CHUNK_FRESH, CHUNK_END, NEAR, NEAR_SERIAL, FAR, FAR_FIRST, POOL_FREE, POOL_FRESH, OUT_COUNT,
     OUT_MODE, OUT_MESSAGE, OUT_VIA, OUT_TOPIC, SCRATCH_USED, ARENA_AT, ARENA_LEFT, ARENA_FREE, ARENA_FRESH, ARENA_END,
     ARENA_CHUNK, ARENA_TAKEN, LEAVING_FIRST, LEAVING_NEXT, KEEPS_SCORES, WELCOMES, HIDES_PEERS, IDS_IN_RPC, URGENT,
-    NAMES, DIALS, NAMED_HOPS, FRAMES, ERRAND_FREE, ERRAND_FRESH,
-) = range(35)  # fmt: skip
+    NAMES, DIALS, NAMED_HOPS, FRAMES, ERRAND_FREE, ERRAND_FRESH, ALONE, HANDED, REMINDS,
+) = range(38)  # fmt: skip
 """…_FREE: the first entry that may be used again, -1 for none; …_FRESH: the first that was never used.
 KEEPS_SCORES: a heartbeat runs, which reads each score once. The next three last for one RPC: what the sender's score
 permits (0: not read yet), whether PRUNEs name no peers, and the ids of its IHAVEs so far. URGENT, NAMES, DIALS and
 FRAMES: used entries of these arrays. NAMED_HOPS: the hops that the present message names, 0 for none. ERRAND_FREE and
-ERRAND_FRESH: of `errands`, in the first line."""
+ERRAND_FRESH: of `errands`, in the first line. ALONE and HANDED: used entries of these arrays. REMINDS: the heartbeat
+reminds applications of partial messages."""
 COUNTERS = 40
 TALLIES = 80
 FINDING = 6
@@ -331,6 +345,15 @@ IDLE_UNTIL, PING_UNTIL = range(2)
 KEPT_HOPS, KEPT_PARENT, KEPT_NEWER, KEPT_OLDER = range(4)
 """Fields of `kept32`: twice the router's hops, plus one if the received copy named them; the peer that sent it, -1
 for an own message; and the messages that were kept next and before. `kept64` has the time since when."""
+
+# Extensions and partial messages.
+HAS_SENT, EXCHANGES_PARTS, TESTS, UNSAID = 1, 2, 4, 8
+"""Bits of `traits`, first column: whether it has sent an RPC, its extensions, and own ones were not sent to it."""
+USE, PARTS, KNOWN_PARTS, IS_EAGER_TOPIC, ASKS_ONE, PART_BYTES, NO_PARTS_BYTES, CLAIM_BYTES = range(8)
+"""Fields of `part_topics`: the use of nodes with partial messages, 0 if the topic's messages go whole; the numbers of
+parts, and of those that are known from elsewhere; two flags; bytes of a part, of no parts encoded, and of a claim."""
+CHOSEN, FIRST_GROUP, SERIALS, FIRST_HELD, LAST_HELD, HELD_COUNT, FIRST_ASKED, ASKED_COUNT = range(8)
+"""Fields of `part_heads`: whether the router has partial messages; lists of lines, 0 for none: `part_lines.py`."""
 
 # Arrays.
 _ARRAYS: list[tuple[str, Any, tuple[int | None, ...]]] = []
@@ -449,6 +472,14 @@ trees = _view("trees", np.int64, None, None, TREE_FIELDS)
 kept32 = _view("kept32", np.int32, None, None, 4)
 kept64 = _view("kept64", np.int64, None, None)
 tree_marks = _view("tree_marks", np.uint8, None, None)
+traits = _view("traits", np.uint8, None, None)
+part_topics = _view("part_topics", np.int64, None, 8)
+part_heads = _view("part_heads", np.int32, None, None, 8)
+group_of = _view("group_of", np.int32, None, None)
+part_lines = _view("part_lines", np.int64, None, 11)
+part_sets = _view("part_sets", np.uint64, None, None)
+alone = _view("alone", np.int64, None, None, 2)
+handed = _view("handed", np.int64, None, None)
 detours = _view("detours", np.int32, None, None, 2)
 meetings = _view("meetings", np.int64, None, 7)
 overlays = _view("overlays", np.int64, None, None, OVERLAY_FIELDS)
@@ -490,6 +521,7 @@ def _world(kind: WorldType) -> Any:
 
 
 WITHOUT_EPISUB = (HAS_EPISUB, HAS_OVERLAY)
+WITHOUT_FEATURES = (HAS_FEATURES, PART_WORDS)
 WITHOUT_11 = (
     USES_11,
     HAS_SCORES,
@@ -501,6 +533,7 @@ WITHOUT_11 = (
     HAS_DIRECT,
     HAS_GATER,
     HAS_PLACES,
+    *WITHOUT_FEATURES,
 )
 WITHOUT_DIALS = (HAS_DIALS, HAS_OVERLAY)
 WITHOUT_LINKS = (HAS_LINKS, HAS_LOSS, HAS_JITTER, UPLINK, SERVICE)
@@ -508,7 +541,9 @@ _OLD_RULES = (*WITHOUT_EPISUB, *WITHOUT_11, *WITHOUT_DIALS)
 world_checked: Any = _world(WorldType("WorldChecked"))
 world_10_checked: Any = _world(WorldType("World10Checked", _OLD_RULES))
 world: Any = _world(WorldType("World", (WITNESSES,)))
-world_11: Any = _world(WorldType("World11", (WITNESSES, *WITHOUT_EPISUB)))
+world_of_features: Any = _world(WorldType("WorldOfFeatures", (WITNESSES, *WITHOUT_EPISUB)))
+world_of_mixes: Any = _world(WorldType("WorldOfMixes", (WITNESSES, *WITHOUT_FEATURES)))
+world_11: Any = _world(WorldType("World11", (WITNESSES, *WITHOUT_EPISUB, *WITHOUT_FEATURES)))
 world_of_overlays: Any = _world(WorldType("WorldOfOverlays", (WITNESSES, *WITHOUT_11)))
 world_of_trees: Any = _world(WorldType("WorldOfTrees", (WITNESSES, *WITHOUT_11, *WITHOUT_DIALS)))
 _WITHOUT_LATER = (WITNESSES, *_OLD_RULES)

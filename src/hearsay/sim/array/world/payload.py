@@ -4,8 +4,8 @@ Layout: `arena` is cut into chunks that threads take from their own range; a chu
 may be used again once no copy of its RPCs is under way: `pending` counts the copies, with a line per thread, because
 the receiving thread may not be the sending one. An RPC is its number of parts, then eight words for each part: kind,
 topic, message, hops, bytes, count, via, and the place of its ids, counted from the RPC's first word. Kinds are in the
-order in which they are handled. In place of ids, an IHAVE of episub has announcements, and a message that names its
-hops has these.
+order in which they are handled. In place of ids, an IHAVE of episub has announcements, a message that names its hops
+has these, a SUBSCRIBE its use of partial messages, and a partial message its content (`rules/partials.py`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ PUBLISH, SUBSCRIBE, UNSUBSCRIBE, IHAVE = (
 IWANT, GRAFT, PRUNE, IDONTWANT, CONNECT = (
     int(kind) for kind in (PartKind.IWANT, PartKind.GRAFT, PartKind.PRUNE, PartKind.IDONTWANT, PartKind.CONNECT)
 )
-CONTROL = tuple(int(kind) for kind in CONTROL_KINDS if kind in (IHAVE, IWANT, GRAFT, PRUNE, IDONTWANT))
+TEST, FEATURES, PARTIAL, METADATA = (
+    int(kind) for kind in (PartKind.EXTENSION, PartKind.FEATURES, PartKind.PARTIAL, PartKind.METADATA)
+)
+CONTROL = tuple(int(kind) for kind in CONTROL_KINDS if kind in (IHAVE, IWANT, GRAFT, PRUNE, IDONTWANT, FEATURES))
 """Kinds of control parts, in the order of handling."""
 MESH_CONTROL = tuple(kind for kind in CONTROL if kind in (GRAFT, PRUNE))
 
@@ -118,6 +121,12 @@ _ABOUT_OVERLAY = int(PartKind.GETNODES)
 def numbers_in(kind: int) -> int:
     """Return how many numbers a part about the membership has, in addition to peers."""
     return _NUMBERS[kind]
+
+
+@inlined
+def is_control(kind: int) -> bool:
+    """Return whether a part belongs to an RPC's control message."""
+    return kind >= IHAVE and kind != TEST and kind < PARTIAL
 
 
 @kernel

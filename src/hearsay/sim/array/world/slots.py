@@ -26,6 +26,7 @@ from hearsay.sim.array.world.layout import (
     DIALLED,
     FIRST_SLOT,
     HAS_EPISUB,
+    HAS_FEATURES,
     HAS_GATER,
     HAS_LINKS,
     HAS_NATTED,
@@ -80,6 +81,7 @@ from hearsay.sim.array.world.layout import (
     topic_scores,
     touch_nodes32,
     touch_peers,
+    traits,
     tree_marks,
 )
 from hearsay.sim.plan.draws import LAST_BIN, TAIL_BINS
@@ -260,6 +262,9 @@ def insert_slot(w: World, node: int, peer: int) -> int:
         retained(w)[at] = 0
     if w[HAS_GATER]:
         gated(w)[at, AWAY_UNTIL] = 0.0
+    if w[HAS_FEATURES]:
+        for place in range(1 + w[TOPICS]):
+            traits(w)[at, place] = 0
     for topic in range(w[TOPICS]):
         flags(w)[at, topic] = 0
         if w[WITNESSES]:
@@ -312,6 +317,9 @@ def _move(w: World, start: int, goal: int) -> None:
         for topic in range(w[TOPICS]):
             known_topics(w)[goal, topic] = known_topics(w)[start, topic]
             apart(w)[goal, topic] = apart(w)[start, topic]
+    if w[HAS_FEATURES]:
+        for place in range(1 + w[TOPICS]):
+            traits(w)[goal, place] = traits(w)[start, place]
 
 
 @kernel

@@ -1,0 +1,107 @@
+"""Applications of partial messages: what they do after a call of the router (`sim.reference.partial_messages`).
+
+A call hands over the messages that it delivers, the partial message that it receives, or the groups of which the
+heartbeat reminds. Each consequence is a call of its own.
+"""
+
+from __future__ import annotations
+
+from hearsay.sim.array.rules.features import with_parts
+from hearsay.sim.array.rules.forwarding import publish_complete, use_fanout
+from hearsay.sim.array.rules.held_parts import NOTHING, USEFUL, ask_others, becomes_complete, hold_all, take
+from hearsay.sim.array.rules.membership import send_off
+from hearsay.sim.array.rules.partials import TO_ALL, TO_CHANGED, claim_in, message_in, parts_in, publish_parts
+from hearsay.sim.array.rules.scores import credit
+from hearsay.sim.array.travel.parts import hops_from
+from hearsay.sim.array.world.knowledge import column
+from hearsay.sim.array.world.layout import (
+    APPLICATION,
+    CHOSEN,
+    EXCHANGES_PARTS,
+    FIRST_GROUP,
+    HANDED,
+    IN_FANOUT,
+    IN_MESH,
+    OWN_FEATURES,
+    REMINDS,
+    TOPIC,
+    TOPICS,
+    USE,
+    World,
+    control,
+    counts,
+    group_of,
+    handed,
+    members,
+    messages,
+    part_heads,
+    part_lines,
+    part_topics,
+    peers,
+)
+from hearsay.sim.array.world.part_lines import IS_OWN, MESSAGE, NEXT_GROUP, STATE
+from hearsay.sim.array.world.record import EVENTS
+from hearsay.sim.array.world.slots import is_in, parameter
+
+
+@with_parts
+def choose_parts(w: World, th: int, node: int) -> None:
+    """Give a node that starts empty applications (PARTIAL-1)."""
+    if not parameter(w, node, OWN_FEATURES) & EXCHANGES_PARTS:
+        return
+    for topic in range(w[TOPICS]):
+        if part_topics(w)[topic, USE] and members(w)[node, topic] & APPLICATION:
+            part_heads(w)[node, topic, CHOSEN] = 1
+            counts(w)[th, EVENTS] += 1
+
+
+@with_parts
+def hand_over(w: World, th: int, now: int, node: int) -> None:
+    """Hand over delivered messages, or remind of the groups in which the application published (PARTIAL-10)."""
+    line = control(w)[th]
+    delivered = line[HANDED]
+    line[HANDED] = 0
+    for place in range(delivered):
+        message = handed(w)[th, place]
+        if hold_all(w, node, message):
+            _publish(w, th, now, node, message, TO_ALL)
+    if not line[REMINDS]:
+        return
+    line[REMINDS] = 0
+    for topic in range(w[TOPICS]):
+        group = part_heads(w)[node, topic, FIRST_GROUP] if part_heads(w)[node, topic, CHOSEN] else 0
+        while group:
+            following = part_lines(w)[group, NEXT_GROUP]
+            if part_lines(w)[group, STATE] & IS_OWN and ask_others(w, group):
+                _publish(w, th, now, node, part_lines(w)[group, MESSAGE], TO_CHANGED)
+            group = following
+
+
+@with_parts
+def receive_parts(w: World, th: int, now: int, node: int, slot: int, content: int) -> None:
+    """Hand over a partial message that the router accepted."""
+    message = message_in(w, content)
+    peer = peers(w)[slot]
+    result = take(w, node, message, peer, parts_in(w, content), claim_in(w, content))
+    is_complete = result != NOTHING and becomes_complete(w, group_of(w)[node, column(w, message)])
+    if result == USEFUL:
+        counts(w)[th, EVENTS] += 1
+        credit(w, node, slot, messages(w)[message, TOPIC])
+    _publish(w, th, now, node, message, slot if result == NOTHING else TO_ALL)
+    if is_complete:
+        counts(w)[th, EVENTS] += 1
+        publish_complete(w, th, now, node, message, peer, hops_from(w, peer, message))
+        control(w)[th, HANDED] = 0  # all parts are held already
+        send_off(w, th, now, node)
+
+
+@with_parts
+def _publish(w: World, th: int, now: int, node: int, message: int, to: int) -> None:
+    topic = messages(w)[message, TOPIC]
+    counts(w)[th, EVENTS] += 1
+    routed = IN_MESH
+    if not is_in(w, node, topic):
+        routed = IN_FANOUT
+        use_fanout(w, th, now, node, topic)
+    publish_parts(w, th, node, message, to, routed)
+    send_off(w, th, now, node)

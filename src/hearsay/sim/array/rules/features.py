@@ -1,0 +1,202 @@
+"""Extensions of gossipsub 1.3, and the uses of partial messages (`core.mesh.features`, `core.mesh.partials`).
+
+Layout: `traits` has a line for each slot: what is known of the peer's extensions, then its use of partial messages in
+each topic, by the numbers of `core.rules.partial_rules`. The peer's extensions themselves are those of its router.
+"""
+
+from __future__ import annotations
+
+from hearsay.core.language.actions import Reason
+from hearsay.core.language.sizes import TEST_MESSAGE_BYTES
+from hearsay.core.mesh.features import LATE_PENALTY
+from hearsay.core.rules.partial_rules import REQUESTS, needs_no_idontwant
+from hearsay.sim.array.machine.compiling import inlined, kernel, only_with
+from hearsay.sim.array.rules.scores import penalise
+from hearsay.sim.array.travel.outbox import is_addressed, put_alone, put_features, put_subscription
+from hearsay.sim.array.travel.parts import subscription_value
+from hearsay.sim.array.world.layout import (
+    CHOSEN,
+    EXCHANGES_PARTS,
+    FEATURES_OWED,
+    HAS_FEATURES,
+    HAS_SENT,
+    LATE_PENALISES,
+    OWED,
+    OWN_FEATURES,
+    PART_WORDS,
+    SPEAKS_13,
+    TAKES_FEATURES,
+    TESTS,
+    TOPICS,
+    UNSAID,
+    USE,
+    World,
+    arena,
+    candidates,
+    natives,
+    nodes32,
+    part_heads,
+    part_topics,
+    peers,
+    traits,
+)
+from hearsay.sim.array.world.payload import FEATURES, HEADER, PART, TEST, allocate, topic_part, write_part
+from hearsay.sim.array.world.record import ignored
+from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, parameter, router
+
+part_of_features = only_with(HAS_FEATURES)
+with_parts = only_with(PART_WORDS)
+
+
+@inlined
+def _takes_features(w: World, node: int, peer: int) -> bool:
+    return natives(w)[router(w, node), router(w, peer)] == TAKES_FEATURES
+
+
+@part_of_features
+def begin_traits(w: World, th: int, node: int, slot: int) -> None:
+    """Announce the extensions to a peer that connects (EXT-1)."""
+    forget_traits(w, slot)
+    _announce(w, th, node, slot)
+
+
+@part_of_features
+def _announce(w: World, th: int, node: int, slot: int) -> None:
+    if parameter(w, node, OWN_FEATURES) and _takes_features(w, node, peers(w)[slot]):
+        put_features(w, th, slot, parameter(w, node, OWN_FEATURES))
+
+
+@part_of_features
+def forget_traits(w: World, slot: int) -> None:
+    for place in range(1 + w[TOPICS]):
+        traits(w)[slot, place] = 0
+
+
+@kernel
+def note_features(w: World, th: int, now: int, node: int, peer: int, announces: bool) -> None:
+    """Note an RPC of a peer, which announces extensions or not."""
+    if w[HAS_FEATURES]:
+        _note_features(w, th, now, node, peer, announces)
+
+
+@part_of_features
+def _note_features(w: World, th: int, now: int, node: int, peer: int, announces: bool) -> None:
+    """Note the extensions in a peer's first RPC; refuse those in a later one (EXT-2, EXT-3)."""
+    if not parameter(w, node, SPEAKS_13):
+        return
+    slot = find_slot(w, node, peer)
+    line = traits(w)[slot]
+    if not line[0] & HAS_SENT:
+        line[0] |= HAS_SENT
+        if announces:
+            line[0] |= parameter(w, peer, OWN_FEATURES)
+            if line[0] & parameter(w, node, OWN_FEATURES) & TESTS:
+                _test(w, th, slot)
+    elif announces:
+        ignored(w, th, now, node, peer, FEATURES, 1, Reason.NOT_FIRST)
+        if parameter(w, node, LATE_PENALISES):
+            penalise(w, node, slot, LATE_PENALTY)
+
+
+@part_of_features
+def _test(w: World, th: int, slot: int) -> None:
+    """Send a test message (EXT-5)."""
+    rpc = allocate(w, th, HEADER + PART)
+    arena(w)[rpc] = 1
+    write_part(w, rpc, 0, topic_part(TEST, -1, TEST_MESSAGE_BYTES, 1), 0)
+    put_alone(w, th, slot, rpc)
+
+
+@part_of_features
+def on_test(w: World, th: int, now: int, node: int, slot: int) -> None:
+    """Refuse a test message if the extension is off (EXT-5)."""
+    if not traits(w)[slot, 0] & parameter(w, node, OWN_FEATURES) & TESTS:
+        ignored(w, th, now, node, peers(w)[slot], TEST, 1, Reason.UNSUPPORTED)
+
+
+@part_of_features
+def features_unsent(w: World, node: int, slot: int) -> None:
+    traits(w)[slot, 0] |= UNSAID
+    nodes32(w)[node, OWED] |= FEATURES_OWED
+
+
+@part_of_features
+def announce_again(w: World, th: int, node: int) -> None:
+    """Announce extensions that were not sent, to peers that get an RPC now (EXT-4)."""
+    left = 0
+    known = candidates(w)[th]
+    count = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if traits(w)[slot, 0] & UNSAID:
+            if is_addressed(w, th, slot):
+                known[count] = slot
+                count += 1
+            else:
+                left = FEATURES_OWED
+    for place in range(count):
+        traits(w)[known[place], 0] &= ~UNSAID
+        _announce(w, th, node, known[place])
+    nodes32(w)[node, OWED] = nodes32(w)[node, OWED] & ~FEATURES_OWED | left
+
+
+# Uses of partial messages.
+
+
+@kernel
+def say_subscription(w: World, th: int, node: int, slot: int, topic: int, subscribe: bool) -> None:
+    """Announce that a topic is joined or left, with the router's use of partial messages (PARTIAL-1)."""
+    use = 0
+    if w[PART_WORDS] and subscribe and _takes_features(w, node, peers(w)[slot]):
+        use = own_use(w, node, topic)
+    put_subscription(w, th, slot, topic, subscription_value(int(subscribe), use))
+
+
+@inlined
+def own_use(w: World, node: int, topic: int) -> int:
+    return part_topics(w)[topic, USE] if part_heads(w)[node, topic, CHOSEN] else 0
+
+
+@kernel
+def note_use(w: World, node: int, slot: int, topic: int, use: int) -> None:
+    """Note the use of partial messages in an accepted SUBSCRIBE, or that an UNSUBSCRIBE ends it (PARTIAL-1)."""
+    if w[PART_WORDS] and parameter(w, node, OWN_FEATURES) & EXCHANGES_PARTS:
+        traits(w)[slot, 1 + topic] = use
+
+
+@inlined
+def exchanges_parts(w: World, node: int, slot: int) -> bool:
+    return traits(w)[slot, 0] & parameter(w, node, OWN_FEATURES) & EXCHANGES_PARTS != 0
+
+
+@with_parts
+def use_of(w: World, node: int, slot: int, topic: int) -> int:
+    """Return a neighbour's use in a topic that the router has chosen, if partial messages are on with it (EXT-3)."""
+    if part_heads(w)[node, topic, CHOSEN] and exchanges_parts(w, node, slot):
+        return int(traits(w)[slot, 1 + topic])
+    return 0
+
+
+@inlined
+def leaves_out_requesters(w: World, node: int, topic: int) -> bool:
+    """Return whether some neighbours may get parts in place of full messages."""
+    return w[PART_WORDS] != 0 and part_heads(w)[node, topic, CHOSEN] != 0
+
+
+@with_parts
+def without_requesters(w: World, th: int, node: int, topic: int, size: int) -> int:
+    """Keep the candidates that get full messages (PARTIAL-3)."""
+    known = candidates(w)[th]
+    kept = 0
+    for place in range(size):
+        if use_of(w, node, known[place], topic) != REQUESTS:
+            known[kept] = known[place]
+            kept += 1
+    return kept
+
+
+@kernel
+def spares(w: World, node: int, slot: int, topic: int) -> bool:
+    """Return whether a neighbour gets no IDONTWANT (PARTIAL-4)."""
+    return leaves_out_requesters(w, node, topic) and needs_no_idontwant(
+        own_use(w, node, topic), use_of(w, node, slot, topic)
+    )

@@ -1,0 +1,302 @@
+"""Partial messages: the kernels of `core.mesh.partials`, and of the simulator's applications.
+
+A partial message in the arena is one part, and behind it the number of further words, then message, HAS_PARTS and
+HAS_CLAIM, and three sets of PART_WORDS words: the parts, and the claim's held and wanted ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hearsay.core.language.sizes import partial_size
+from hearsay.core.rules.partial_rules import (
+    ACCEPTED,
+    REQUESTS,
+    gets_partials,
+    is_addressed,
+    news,
+    parts_to_send,
+    refusal,
+)
+from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.rules.features import exchanges_parts, own_use, use_of, with_parts
+from hearsay.sim.array.rules.part_groups import (
+    find_group,
+    forget_notes,
+    group_of_peer,
+    is_noted,
+    notes_of,
+    own_group,
+)
+from hearsay.sim.array.travel.outbox import put_alone
+from hearsay.sim.array.travel.parts import topic_size
+from hearsay.sim.array.world.layout import (
+    ASKS_ONE,
+    CHOSEN,
+    CLAIM_BYTES,
+    FIRST_GROUP,
+    IS_EAGER_TOPIC,
+    MAX_METADATA,
+    NO_PARTS_BYTES,
+    PART_BYTES,
+    PART_WORDS,
+    PARTS,
+    TELLS_ALL,
+    TOPIC,
+    Word,
+    World,
+    arena,
+    candidates,
+    flags,
+    messages,
+    part_heads,
+    part_lines,
+    part_sets,
+    part_topics,
+    peers,
+    words_at,
+)
+from hearsay.sim.array.world.part_lines import (
+    ASKED_PARTS,
+    CLAIMED,
+    GIVEN,
+    GOT_CLAIM,
+    HAS_CLAIMED,
+    HELD,
+    IS_CHANGED,
+    IS_NOTED,
+    IS_OWN,
+    IS_PUBLISHED,
+    LAST_CLAIM,
+    LAST_WANTED,
+    MARKS,
+    MESSAGE,
+    NEXT_GROUP,
+    SHOWN,
+    SPOKE,
+    STATE,
+    WANTED,
+    count_bits,
+    find_peer,
+    first_parts,
+    unmark_peers,
+    word_at,
+)
+from hearsay.sim.array.world.payload import (
+    HEADER,
+    METADATA,
+    PART,
+    PART_IDS,
+    PART_KIND,
+    PART_TOPIC,
+    PARTIAL,
+    allocate,
+    part_place,
+    topic_part,
+    write_part,
+)
+from hearsay.sim.array.world.record import ignored
+from hearsay.sim.array.world.slots import end_slot, first_slot, parameter
+
+_GROUP_BYTES = 8
+_OF_MESSAGE, _CONTENT, _SETS = 1, 2, 3
+"""Words behind a partial message, after their number."""
+HAS_PARTS, HAS_CLAIM = 1, 2
+TO_ALL, TO_CHANGED = -1, -2
+"""In place of a slot: a publish goes to all, or to the peers of which more or fewer parts are requested."""
+
+
+@inlined
+def _set_in(w: World, content: int, which: int) -> int:
+    """Return where a set of a partial message stands in the arena."""
+    return content + _SETS + which * w[PART_WORDS]
+
+
+@inlined
+def message_in(w: World, content: int) -> int:
+    return arena(w)[content + _OF_MESSAGE]
+
+
+@kernel
+def parts_in(w: World, content: int) -> int:
+    """Return where the parts of a partial message stand, 0 if it has none."""
+    return _set_in(w, content, 0) if arena(w)[content + _CONTENT] & HAS_PARTS else 0
+
+
+@kernel
+def claim_in(w: World, content: int) -> int:
+    """Return where the claimed parts of a partial message stand, 0 if it has no claim."""
+    return _set_in(w, content, 1) if arena(w)[content + _CONTENT] & HAS_CLAIM else 0
+
+
+@with_parts
+def on_partial(w: World, th: int, now: int, node: int, slot: int, rpc: int, index: int) -> int:
+    """Handle a partial message; return where its content stands in the arena, -1 if it is dropped (PARTIAL-7)."""
+    part = words_at(w, part_place(rpc, index))
+    topic = part[PART_TOPIC]
+    peer = peers(w)[slot]
+    content = rpc + part[PART_IDS]
+    words = words_at(w, content)
+    claim_bytes = part_topics(w)[topic, CLAIM_BYTES] if words[_CONTENT] & HAS_CLAIM else 0
+    is_chosen = part_heads(w)[node, topic, CHOSEN] != 0
+    reason = refusal(exchanges_parts(w, node, slot), is_chosen, claim_bytes, parameter(w, node, MAX_METADATA))
+    group = 0
+    if reason == ACCEPTED:
+        group = group_of_peer(w, node, words[_OF_MESSAGE], peer)
+        if group < 0:
+            reason = -1 - group
+    if reason != ACCEPTED:
+        ignored(w, th, now, node, peer, part[PART_KIND], 1, reason)
+        return -1
+    line = notes_of(w, group, peer)
+    part_lines(w)[line, MARKS] |= SPOKE
+    if words[_CONTENT] & HAS_CLAIM:
+        part_lines(w)[line, MARKS] |= HAS_CLAIMED
+        for number in range(w[PART_WORDS]):
+            held = np.uint64(words_at(w, _set_in(w, content, 1))[number])
+            part_sets(w)[line, word_at(w, CLAIMED, number)] = held
+            wanted = np.uint64(words_at(w, _set_in(w, content, 2))[number])
+            part_sets(w)[line, word_at(w, WANTED, number)] = wanted
+    return int(content)
+
+
+@with_parts
+def partial_unsent(w: World, node: int, slot: int, rpc: int, index: int) -> None:
+    """Forget what a peer was not sent (PARTIAL-8)."""
+    part = words_at(w, part_place(rpc, index))
+    group = find_group(w, node, words_at(w, rpc + part[PART_IDS])[_OF_MESSAGE])
+    line = find_peer(w, group, peers(w)[slot]) if group else 0
+    if not line or not part_lines(w)[line, MARKS] & IS_NOTED:
+        return
+    if not part_lines(w)[line, MARKS] & SPOKE:
+        forget_notes(w, group, line)
+        return
+    part_lines(w)[line, MARKS] &= ~GOT_CLAIM
+    for number in range(w[PART_WORDS]):
+        part_sets(w)[line, word_at(w, GIVEN, number)] = np.uint64(0)
+
+
+@with_parts
+def gossip_parts(w: World, th: int, now: int, node: int, topic: int, size: int) -> int:
+    """Send partial gossip to candidates that request parts; keep the others, which get IHAVE (PARTIAL-6)."""
+    if not part_heads(w)[node, topic, CHOSEN]:
+        return size
+    known = candidates(w)[th]
+    kept = 0
+    for place in range(size):
+        slot = known[place]
+        if use_of(w, node, slot, topic) != REQUESTS:
+            known[kept] = slot
+            kept += 1
+            continue
+        group = part_heads(w)[node, topic, FIRST_GROUP]
+        while group:
+            if part_lines(w)[group, STATE] & IS_OWN and not is_noted(w, group, peers(w)[slot]):
+                _ask(w, th, node, topic, group, slot, True)
+            group = part_lines(w)[group, NEXT_GROUP]
+    return kept
+
+
+@with_parts
+def publish_parts(w: World, th: int, node: int, message: int, to: int, routed: int) -> None:
+    """Send what the application has for a peer's slot, or TO_ALL or TO_CHANGED (PARTIAL-5).
+
+    `routed` is the flag of peers to which a publish goes.
+    """
+    topic = messages(w)[message, TOPIC]
+    group = own_group(w, node, message, to == TO_ALL)
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        line = find_peer(w, group, peers(w)[slot])
+        marks = part_lines(w)[line, MARKS] if line else 0
+        if not (to == TO_ALL or to == slot or (to == TO_CHANGED and marks & IS_CHANGED)):
+            continue
+        gets = gets_partials(
+            own_use(w, node, topic), use_of(w, node, slot, topic), parameter(w, node, TELLS_ALL) != 0
+        )
+        is_routed = to != TO_ALL or flags(w)[slot, topic] & routed != 0
+        if is_addressed(is_routed, gets, marks & SPOKE != 0, marks & IS_NOTED != 0):
+            _ask(w, th, node, topic, group, slot, False)
+    if to == TO_CHANGED:
+        unmark_peers(w, group, IS_CHANGED)
+
+
+@with_parts
+def _ask(w: World, th: int, node: int, topic: int, group: int, slot: int, gossip: bool) -> None:
+    """Send a peer the parts and the claim that the application has for it (PARTIAL-2)."""
+    settings = part_topics(w)[topic]
+    line = notes_of(w, group, peers(w)[slot])
+    marks = part_lines(w)[line, MARKS]
+    unclaimed = settings[IS_EAGER_TOPIC] != 0 and part_lines(w)[group, STATE] & IS_PUBLISHED != 0 and not gossip
+    requests = use_of(w, node, slot, topic) == REQUESTS
+    may_send = requests and (unclaimed or marks & HAS_CLAIMED != 0)
+    knows_own = settings[ASKS_ONE] != 0 and marks & HAS_CLAIMED != 0
+    count = 0
+    is_news = marks & GOT_CLAIM == 0 and not knows_own
+    for number in range(w[PART_WORDS]):
+        held = part_sets(w)[group, word_at(w, HELD, number)]
+        sent = _sent(w, topic, group, line, number) if may_send else np.uint64(0)
+        count += count_bits(w, sent)
+        known = sent | part_sets(w)[line, word_at(w, GIVEN, number)] | part_sets(w)[line, word_at(w, SHOWN, number)]
+        if knows_own:
+            known |= part_sets(w)[line, word_at(w, CLAIMED, number)]
+        last = np.uint64(0)
+        last_wanted = np.uint64(0)
+        if marks & GOT_CLAIM:
+            last = part_sets(w)[line, word_at(w, LAST_CLAIM, number)]
+            last_wanted = part_sets(w)[line, word_at(w, LAST_WANTED, number)]
+        said = news(held, _wants(w, topic, group, line, number), last, last_wanted, known)
+        is_news = is_news or said != np.uint64(0)
+    if count or is_news:
+        put_alone(w, th, slot, _partial(w, th, topic, group, line, count, is_news))
+
+
+@kernel
+def _sent(w: World, topic: int, group: int, line: int, number: int) -> Word:
+    """Return a word of the parts that a peer is sent: those it wants, or all if it claimed nothing."""
+    wanted = first_parts(part_topics(w)[topic, PARTS], number)
+    if part_lines(w)[line, MARKS] & HAS_CLAIMED:
+        wanted = part_sets(w)[line, word_at(w, WANTED, number)]
+    given = part_sets(w)[line, word_at(w, GIVEN, number)]
+    shown = part_sets(w)[line, word_at(w, SHOWN, number)]
+    return parts_to_send(part_sets(w)[group, word_at(w, HELD, number)], wanted, given, shown)
+
+
+@kernel
+def _wants(w: World, topic: int, group: int, line: int, number: int) -> Word:
+    """Return a word of the parts that a claim wants: those requested of the peer, or all that are missing."""
+    if part_topics(w)[topic, ASKS_ONE]:
+        return part_sets(w)[line, word_at(w, ASKED_PARTS, number)]
+    held = part_sets(w)[group, word_at(w, HELD, number)]
+    return first_parts(part_topics(w)[topic, PARTS], number) & ~held
+
+
+@with_parts
+def _partial(w: World, th: int, topic: int, group: int, line: int, count: int, has_claim: bool) -> int:
+    """Return an RPC with `count` parts, with a claim or without, and note what the peer knows then."""
+    words = _SETS + 3 * w[PART_WORDS]
+    rpc = allocate(w, th, HEADER + PART + words)
+    arena(w)[rpc] = 1
+    content = rpc + HEADER + PART
+    arena(w)[content] = words - 1
+    arena(w)[content + _OF_MESSAGE] = part_lines(w)[group, MESSAGE]
+    arena(w)[content + _CONTENT] = (HAS_PARTS if count else 0) | (HAS_CLAIM if has_claim else 0)
+    for number in range(w[PART_WORDS]):
+        held = part_sets(w)[group, word_at(w, HELD, number)]
+        wants = _wants(w, topic, group, line, number)
+        sent = _sent(w, topic, group, line, number) if count else np.uint64(0)
+        arena(w)[_set_in(w, content, 0) + number] = np.int64(sent)
+        arena(w)[_set_in(w, content, 1) + number] = np.int64(held)
+        arena(w)[_set_in(w, content, 2) + number] = np.int64(wants)
+        part_sets(w)[line, word_at(w, GIVEN, number)] |= sent
+        if has_claim:
+            part_sets(w)[line, word_at(w, LAST_CLAIM, number)] = held
+            part_sets(w)[line, word_at(w, LAST_WANTED, number)] = wants
+    if has_claim:
+        part_lines(w)[line, MARKS] |= GOT_CLAIM
+    settings = part_topics(w)[topic]
+    parts_bytes = settings[NO_PARTS_BYTES] + count * settings[PART_BYTES] if count else -1
+    claim_bytes = settings[CLAIM_BYTES] if has_claim else -1
+    size = partial_size(topic_size(w, topic), _GROUP_BYTES, parts_bytes, claim_bytes)
+    kind = PARTIAL if count else METADATA
+    write_part(w, rpc, 0, topic_part(kind, topic, size, 1), HEADER + PART)
+    return rpc
