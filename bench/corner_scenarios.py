@@ -1067,6 +1067,26 @@ for _name in ("news", "sport"):
     FILTERED_ALONE = FILTERED_ALONE.replace(f'"{_name}"\n', f'"{_name}"\nsubscribers_share = 0.4\n')
 """Nothing is refused, so that most subscriptions are an RPC each."""
 
+NAMED_UNDER_LOSS = """
+warmup_s = 0
+[network]
+nodes = 60
+[loss]
+rate = 0.3
+[router]
+preset = "hardening"
+degree = 3
+degree_low = 2
+degree_high = 4
+degree_score = 0
+degree_out = 0
+exchange_peers = 3
+[workload]
+messages = 20
+interval_s = 0.1
+"""
+"""PRUNEs that name peers are sent together with IHAVEs that are lost."""
+
 _TRUST = """score.application_weight = 1
 score.decay_interval_ms = 1000
 score.decay_to_zero = 0.1
@@ -1518,6 +1538,7 @@ _QUIET = (
     ASKED_AGAIN,
     UNWANTED_AGAIN,
     TRUSTED,
+    NAMED_UNDER_LOSS,
     CROWDED,
     UNREACHABLE,
     TOPPED_UP,

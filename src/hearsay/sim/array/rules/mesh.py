@@ -39,7 +39,7 @@ from hearsay.sim.array.rules.exchange import WITHOUT_NAMES, choose_names, dial_n
 from hearsay.sim.array.rules.places import choose, divide_members, has_place, places, with_places
 from hearsay.sim.array.rules.scores import count_graft, count_prune, has_scores, penalise, real, score
 from hearsay.sim.array.travel.outbox import clear_prune_peers, put_graft, put_prune
-from hearsay.sim.array.travel.parts import backoff_seconds, others_named, prune_extras
+from hearsay.sim.array.travel.parts import backoff_seconds, prune_extras
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import draw_topic, pick
 from hearsay.sim.array.world.layout import (
@@ -97,7 +97,7 @@ from hearsay.sim.array.world.layout import (
     pool,
     witnesses,
 )
-from hearsay.sim.array.world.payload import GRAFT
+from hearsay.sim.array.world.payload import GRAFT, others_named
 from hearsay.sim.array.world.record import FORGETS, ignored, row
 from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, is_native, own_place, parameter, router
 from hearsay.trace.language.event_rows import graft_row, prune_row

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from hearsay.core.language.events import EventKind
-from hearsay.sim.array.travel.parts import hops_from, prune_words
+from hearsay.sim.array.travel.parts import hops_from
 from hearsay.sim.array.world.layout import (
     APPLICATION,
     PART_WORDS,
@@ -28,7 +28,6 @@ from hearsay.sim.array.world.payload import (
     IHAVE,
     PART_IDS,
     PARTIAL,
-    PRUNE,
     SUBSCRIBE,
     Part,
     make_part,
@@ -132,8 +131,5 @@ def note_rpc(w: World, th: int, now: int, node: int, kind: int, remote: int, rpc
         note(w, th, now, PART_NOTE, node, remote, part)
         ids = words_at(w, part_place(rpc, index))[PART_IDS]
         if ids:
-            count = words_behind(w, rpc, index)
-            if part.kind == PRUNE:
-                count = prune_words(w, arena(w)[rpc + ids])
-            for place in range(count):
+            for place in range(words_behind(w, rpc, index)):
                 _note_id(w, th, now, node, arena(w)[rpc + ids + place])

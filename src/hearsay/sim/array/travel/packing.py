@@ -25,7 +25,6 @@ from hearsay.sim.array.travel.parts import (
     hops_from,
     is_counted_alike,
     mesh_control_bytes,
-    prune_words,
     size_alone,
     sort_entries,
     subscription_bytes,
@@ -60,6 +59,7 @@ from hearsay.sim.array.world.payload import (
     hold,
     message_part,
     names_hops,
+    prune_words,
     release,
     topic_part,
 )

@@ -33,7 +33,6 @@ from hearsay.sim.array.machine.compiling import inlined, kernel, only_with
 from hearsay.sim.array.world.knowledge import column
 from hearsay.sim.array.world.layout import (
     EXCHANGES_PARTS,
-    HAS_DIALS,
     HAS_EPISUB,
     HAS_FEATURES,
     HAS_OVERLAY,
@@ -61,6 +60,7 @@ from hearsay.sim.array.world.payload import (
     IHAVE,
     IWANT,
     MESH_CONTROL,
+    OTHERS_BITS,
     PART_BYTES,
     PART_KIND,
     PRUNE,
@@ -73,7 +73,9 @@ from hearsay.sim.array.world.payload import (
     make_part,
     names_hops,
     numbers_in,
+    others_named,
     part_place,
+    prune_words,
     size_with_hops,
     topic_part,
     write_part,
@@ -169,11 +171,9 @@ def tree_ids(value: int) -> int:
     return value >> _TREE_KIND
 
 
-_OTHERS = 10
-"""Bits of the number of peers that a PRUNE names; then comes the backoff in seconds."""
 _NAMES = 40
 """From this bit on stands the place of their names in `names`."""
-_SECONDS = (1 << (_NAMES - _OTHERS)) - 1
+_SECONDS = (1 << (_NAMES - OTHERS_BITS)) - 1
 
 
 @kernel
@@ -199,7 +199,7 @@ def is_counted_alike(w: World, node: int, message: int, via: int) -> bool:
 @inlined
 def prune_extras(seconds: int, others: int, names_at: int) -> int:
     """Return the content of a PRUNE: a backoff, the number of peers that it names, and their place in `names`."""
-    return names_at << _NAMES | seconds << _OTHERS | others
+    return names_at << _NAMES | seconds << OTHERS_BITS | others
 
 
 @inlined
@@ -209,18 +209,7 @@ def without_others(extras: int) -> int:
 
 @inlined
 def backoff_seconds(extras: int) -> int:
-    return extras >> _OTHERS & _SECONDS
-
-
-@inlined
-def others_named(extras: int) -> int:
-    return extras & ((1 << _OTHERS) - 1)
-
-
-@inlined
-def prune_words(w: World, extras: int) -> int:
-    """Return the number of words of a PRUNE's content except its topic."""
-    return 0 if extras == 0 else 1 + (others_named(extras) if w[HAS_DIALS] else 0)
+    return extras >> OTHERS_BITS & _SECONDS
 
 
 @kernel

@@ -28,6 +28,7 @@ from hearsay.sim.array.world.layout import (
     ARENA_FULL,
     ARENA_LEFT,
     ARENA_TAKEN,
+    HAS_DIALS,
     HAS_EPISUB,
     MESSAGE_BYTES,
     STATUS,
@@ -129,12 +130,29 @@ def is_control(kind: int) -> bool:
     return kind >= IHAVE and kind != TEST and kind < PARTIAL
 
 
+OTHERS_BITS = 10
+"""Bits of the number of peers that a PRUNE names, the lowest of its content (`parts.prune_extras`)."""
+
+
+@inlined
+def others_named(extras: int) -> int:
+    return extras & ((1 << OTHERS_BITS) - 1)
+
+
+@inlined
+def prune_words(w: World, extras: int) -> int:
+    """Return the number of words of a PRUNE's content except its topic."""
+    return 0 if extras == 0 else 1 + (others_named(extras) if w[HAS_DIALS] else 0)
+
+
 @kernel
 def words_behind(w: World, rpc: int, index: int) -> int:
     """Return how many words follow the line of a part: its ids, or the content of a part about the membership."""
     part = words_at(w, part_place(rpc, index))
     if not part[PART_IDS]:
         return 0
+    if part[PART_KIND] == PRUNE:
+        return prune_words(w, arena(w)[rpc + part[PART_IDS]])
     return 1 + arena(w)[rpc + part[PART_IDS]] if part[PART_KIND] >= _ABOUT_OVERLAY else part[PART_COUNT]
 
 
