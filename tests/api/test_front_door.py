@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 import hearsay
+from hearsay.core.registry import find_router
 from hearsay.sim.scenario import scenario_file
 
 LARGE = ("numpy", "numba", "pyarrow", "pandas", "pyspark", "pydantic", "click", "asyncio", "cryptography")
@@ -85,14 +87,17 @@ def test_a_scenario_that_cannot_be_names_every_key():
         hearsay.load_scenario("r2")
 
 
+OTHER = replace(find_router("floodsub"), name="other")
+
+
 def test_both_engines_and_a_checked_run_give_one_trace():
     small = {"network.nodes": 30, "workload.messages": 2}
     rows = []
     by_reference = hearsay.simulate("r1", small, check=True, on_row=rows.append)
     assert by_reference.trace_hash == hearsay.simulate("r1", small, engine="array").trace_hash
     assert len(rows) > 100
-    with pytest.raises(hearsay.ScenarioError, match=r"router\.partial_messages = true"):
-        hearsay.simulate("r1", small | {"router.partial_messages": True}, engine="array")
+    with pytest.raises(hearsay.ScenarioError, match=r"router\.kind = '.*:OTHER': only floodsub, "):
+        hearsay.simulate("r1", small, router=f"{__name__}:OTHER", engine="array")
 
 
 def test_a_summary_shows_itself():

@@ -98,10 +98,6 @@ def test_people_see_counters_and_a_histogram():
         (("--set", "router.degree_low=9"), "must not be above degree (6)"),
         (("--set", "nodes"), "write it as section.key=value"),
         (("nowhere.toml",), "nowhere.toml: no such file"),
-        (
-            ("--engine", "array", "--set", "router.partial_messages=true"),
-            "engine array: router.partial_messages = true: only false",
-        ),
         (("--nodes", "10000000", "--engine", "reference"), "this run is too large here: it needs about"),
     ],
 )

@@ -72,6 +72,13 @@ def test_a_router_that_raises_is_reported_in_one_line(routers, router, code, wor
     assert re.fullmatch(f"hearsay: {words}", lines[0]), lines
 
 
+@pytest.mark.parametrize("command", [("simulate", *SMALL), ("watch", "--nodes", "10")])
+def test_the_array_engine_refuses_routers_of_other_packages(routers, command):
+    done = hearsay(*command, "--router", "failing_routers:DIVIDES", "--engine", "array", env=routers)
+    assert done.returncode == 2
+    assert "engine array: router.kind = 'failing_routers:DIVIDES': only floodsub, " in done.stderr
+
+
 def test_the_traceback_is_there_for_those_who_ask(routers):
     process = started(
         "simulate", *SMALL, "--router", "failing_routers:DIVIDES", env={**routers, "HEARSAY_DEBUG": "1"},

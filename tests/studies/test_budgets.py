@@ -74,8 +74,8 @@ def test_what_must_stay_within(bound):
 
 
 def test_a_case_whose_runs_fail_holds_nothing(tmp_path):
-    in_parts = BUDGETS.replace('preset = "r1"', 'preset = "r1", router.partial_messages = true')
-    found, *_ = judged(tmp_path, in_parts.replace("seeds = 3", 'engine = "array"\nseeds = 3'))
+    other = BUDGETS.replace('preset = "r1"', 'router.kind = "other_router:OTHER"')
+    found, *_ = judged(tmp_path, other.replace("seeds = 3", 'engine = "array"\nseeds = 3'))
     assert not any(each.held for each in found)
     assert judged_words(found[0]) == "broken: small: p99 latency: 3 of its runs failed"
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 
+import other_router
 import pytest
 from kills import environment
 from small_study import (
@@ -88,16 +89,15 @@ def test_figures_that_are_asked_for_stand_with_their_intervals(once, tmp_path):
 
 
 def test_a_run_that_fails_is_a_row_and_stops_no_other(spark, tmp_path):
-    base = STUDY.replace('preset = "r1"', 'preset = "r1"\nrouter.partial_messages = true').partition(
-        "[[axes]]\nkeys"
-    )[0]
+    spark.sparkContext.addPyFile(other_router.__file__)
+    base = STUDY.replace('preset = "r1"', 'router.kind = "other_router:OTHER"').partition("[[axes]]\nkeys")[0]
     text = base.replace("[base]", 'engine = "array"\n[base]').replace("seeds = 3", "seeds = 2")
     path = write_study(tmp_path, text)
     done = swept(spark, path, tmp_path / "out")
     assert len(done.failures) == 4
     rows = table(tmp_path / "out", "runs").to_pylist()
     (error,) = {row["error"] for row in rows}
-    assert error.startswith("engine array: router.partial_messages = true: only false")
+    assert error.startswith("engine array: router.kind = 'other_router:OTHER': only floodsub, ")
     write_study(tmp_path, text.replace('engine = "array"', 'engine = "reference"'))
     assert swept(spark, path, tmp_path / "out").made == 0
     assert swept(spark, path, tmp_path / "out", again=True).failures == []

@@ -127,7 +127,6 @@ def test_a_run_without_its_trace_or_a_file_is_said_in_a_line(tmp_path):
         (("--preset", "r1", "--touched", "there"), 2, "is there already"),
         (("--preset", "r1", "--touched", "nowhere/there"), 2, "there is no folder nowhere"),
         (("--preset", "r1", "--at", "x:y", "--out", "run"), 2, "write [HOST:]PORT"),
-        (("--preset", "r1", "--engine", "array", "--set", "router.partial_messages=true"), 2, "partial_messages"),
     ],
 )
 def test_wrong_input_is_one_line(arguments, code, words, tmp_path):
