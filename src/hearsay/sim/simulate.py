@@ -62,8 +62,9 @@ class Simulation:
 
         With `rotate_us`, a trace file is closed after that much simulated time, so that a reader can follow the run.
         A `watcher` gets batches of rows from both engines; it must not keep the array. A `listener` needs the
-        reference engine, which alone has rows in order. With `check` the reference engine checks all nodes, the array
-        engine some, whose calls are made again of real routers.
+        reference engine, which alone has rows in order. With `check` the reference engine checks all nodes. The
+        array engine checks the invariants of all nodes that arrays can express, and repeats the calls of some nodes
+        with real routers.
         """
         if engine == "array" and listener is not None:
             raise ValueError("the array engine has no listener")
