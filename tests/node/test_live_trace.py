@@ -217,7 +217,7 @@ def test_names_are_written_when_there_are_new_ones(tmp_path, peers):
         for peer in (first, first, second):
             trace.happened(PeerAdded(peer, "/meshsub/1.1.0"))
             trace._write()
-            await trace._written()
+            await trace._wait_for_write()
             files.append((tmp_path / "dictionary" / "peers.parquet").stat().st_ino)
         assert set(load_names(tmp_path / "00001").peers) == {0, 1}, "a piece names the peers in its rows"
         await trace.close()

@@ -329,7 +329,7 @@ async def test_closing_says_who_has_taken_everything():
 @run
 async def test_connecting_says_why_not():
     async with Node(config()) as node:
-        with pytest.raises(DialError, match="itself"):
+        with pytest.raises(DialError, match="own address"):
             await node.connect(node.addresses[0])
 
 
