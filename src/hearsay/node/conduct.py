@@ -202,7 +202,7 @@ def _why(counts: dict[str, int]) -> str:
 
 
 _BOUNDED = (PartKind.SUBSCRIBE, PartKind.PUBLISH)
-"""Kinds of parts of which honest peers never exceed a limit. Honest peers may exceed the limits of GRAFTs and ids."""
+"""Kinds of parts whose limits honest peers never exceed. Honest peers may exceed the limits of GRAFTs and ids."""
 
 
 class EarlyGrafts:

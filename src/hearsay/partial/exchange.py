@@ -163,7 +163,7 @@ class PartsExchange:
         self._asks_one = asks is Asking.ONE
         self._groups: dict[tuple[TopicId, bytes], _Group] = {}
         self._asks: dict[tuple[TopicId, bytes], Asks] = {}
-        """Requests by group, for groups of which peers offer missing parts."""
+        """Requests by group, for groups whose missing parts some peer offers."""
         self.invalid = 0
         """Number of RPCs and messages that were not in the application's format."""
 

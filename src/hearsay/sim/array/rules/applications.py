@@ -1,7 +1,7 @@
 """Applications of partial messages: what they do after a call of the router (`sim.reference.partial_messages`).
 
-A call hands over the messages that it delivers, the partial message that it receives, or the groups of which the
-heartbeat reminds. Each consequence is a call of its own.
+A call hands over the messages that it delivers, the partial message that it receives, or the groups that are
+due at a heartbeat. Each consequence is a call of its own.
 """
 
 from __future__ import annotations

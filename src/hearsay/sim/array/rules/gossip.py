@@ -331,7 +331,7 @@ def gossip(w: World, th: int, now: int, node: int, tick: int) -> None:
 
 @with_parts
 def _gossip_only_parts(w: World, th: int, now: int, node: int, tick: int, first: int, end: int) -> None:
-    """Send partial gossip in a range of topics, of which there are no ids to announce."""
+    """Send partial gossip in a range of topics that have no ids to announce."""
     for topic in range(first if w[PART_WORDS] else end, end):
         if part_heads(w)[node, topic, FIRST_GROUP]:
             _gossip_in(w, th, now, node, tick, topic, 0, 0)

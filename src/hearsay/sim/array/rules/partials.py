@@ -103,7 +103,7 @@ _OF_MESSAGE, _CONTENT, _SETS = 1, 2, 3
 """Words behind a partial message, after their number."""
 HAS_PARTS, HAS_CLAIM = 1, 2
 TO_ALL, TO_CHANGED = -1, -2
-"""In place of a slot: a publish goes to all, or to the peers of which more or fewer parts are requested."""
+"""In place of a slot: a publish goes to all peers, or to the peers whose requested parts have changed."""
 
 
 @inlined
