@@ -142,15 +142,15 @@ def note_subscription(w: World, slot: int, topic: int, subscribe: bool) -> None:
 @with_checks
 def note_prune(w: World, now: int, node: int, slot: int, topic: int, extras: int) -> None:
     """Note the backoff of a received PRUNE."""
-    own = parameter(w, node, BACKOFF)
-    if own:
-        named = backoff_seconds(extras) * _SECOND_US if extras else own
-        _note_backoff(w, slot, topic, now + min(named, parameter(w, node, MAX_BACKOFF)))
+    named = backoff_seconds(extras) * _SECOND_US if extras else parameter(w, node, BACKOFF)
+    _note_backoff(w, node, slot, topic, now + min(named, parameter(w, node, MAX_BACKOFF)))
 
 
 @with_checks
-def _note_backoff(w: World, slot: int, topic: int, until: int) -> None:
-    apart(w)[slot, topic] = max(apart(w)[slot, topic], until)
+def _note_backoff(w: World, node: int, slot: int, topic: int, until: int) -> None:
+    """Note a backoff unless the router keeps none."""
+    if parameter(w, node, BACKOFF):
+        apart(w)[slot, topic] = max(apart(w)[slot, topic], until)
 
 
 @with_checks
@@ -194,7 +194,7 @@ def check_sending(w: World, th: int, now: int, node: int) -> None:
                 _check_graft(w, th, now, node, slot, topic)
             elif key >> CLASS_SHIFT == MESH_CLASS and entries[place, IDS]:
                 seconds = backoff_seconds(entries[place, IDS]) - 1
-                _note_backoff(w, slot, topic, now + seconds * _SECOND_US)
+                _note_backoff(w, node, slot, topic, now + seconds * _SECOND_US)
 
 
 @with_checks
