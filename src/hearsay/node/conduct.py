@@ -25,7 +25,7 @@ FADED = 1.0
 class _Account:
     at_s: float
     demerits: float = 0.0
-    """Demerits at `at_s`. They have decayed since then."""
+    """Demerits at the time `at_s`. The present value is lower, because demerits decay."""
     out_until_s: float = 0.0
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -152,7 +152,8 @@ class KeptOut:
 class Conduct:
     """The conduct of all peers. `now_s` is any monotonic clock; `put_out` is called with each new ban.
 
-    Addresses are groups (`hearsay.libp2p.limits.resources.address_group`); the unknown address "" is never banned.
+    An address is an address group (`hearsay.libp2p.limits.resources.address_group`). The address "" stands for an
+    unknown one and is never banned.
     """
 
     def __init__(
@@ -202,7 +203,7 @@ def _why(counts: dict[str, int]) -> str:
 
 
 _BOUNDED = (PartKind.SUBSCRIBE, PartKind.PUBLISH)
-"""Kinds of parts whose limits honest peers never exceed. Honest peers may exceed the limits of GRAFTs and ids."""
+"""Kinds of parts whose limits no honest peer exceeds. An honest peer may exceed the limits of GRAFTs and ids."""
 
 
 class EarlyGrafts:
@@ -237,7 +238,9 @@ class EarlyGrafts:
 
 
 def offence_in(event: MessageRejected | PartDropped, router: Router, early_grafts: EarlyGrafts) -> Offence | None:
-    """Return the offence in an event; None without one. Scores, if kept, cover rejections and broken backoffs."""
+    """Return the offence that an event shows, or None. If the router keeps scores, the score punishes rejected
+    messages and GRAFTs in backoff instead.
+    """
     keeps_scores = router.strategy.keeps_scores
     if isinstance(event, MessageRejected):
         return Offence.REJECTED if event.reason is Reason.REJECTED and not keeps_scores else None

@@ -53,7 +53,7 @@ def endpoint_of(text: str) -> tuple[str, int]:
 
 
 PLACES_PER_ADDRESS = 2
-"""Places of one address in a mesh (PLACES-1); a third of D."""
+"""Maximum mesh peers of one address in a topic (PLACES-1): a third of D."""
 
 HostName = Literal["own", "libp2p"]
 
@@ -95,21 +95,21 @@ class NodeLimits:
     verification_threads: int = 2
     """Threads that check expensive signatures."""
     unverified_bytes: int = 24 << 20
-    """Maximum bytes of RPCs that wait for signature checks or validators; a peer gets as many as stay free."""
+    """Maximum bytes of RPCs that wait for signature checks or validators. One peer leaves as many free as it uses."""
     unverified_bytes_per_peer: int = 16 << 20
-    """Maximum of these bytes for one peer; at the maximum, reading from the peer pauses."""
+    """Maximum of `unverified_bytes` for one peer; at the maximum, reading from the peer pauses."""
     concurrent_validations: int = 128
-    """Maximum coroutine validators that run at a time; a peer gets at most as many as stay free."""
+    """Maximum coroutine validators that run at a time. One peer leaves as many slots free as it uses."""
     validation_threads: int = 4
-    """Threads for validators that are declared thread-safe; peers share them in the same way."""
+    """Threads for validators that are declared thread-safe. One peer leaves as many threads free as it uses."""
     validation_s: float = 5.0
     """Maximum seconds of a validator; after that the message is ignored. Waiting for a slot does not count."""
     pending_validations_per_peer: int = 128
     """Maximum messages of a peer that wait for validators; at the maximum, reading from the peer pauses."""
     pending_validation_bytes_per_peer: int = 4 << 20
-    """Maximum bytes of these messages of a peer; at the maximum, reading from the peer pauses."""
+    """Maximum bytes of a peer's messages that wait for validators; at the maximum, reading from the peer pauses."""
     pending_validation_bytes: int = 16 << 20
-    """Maximum bytes of these messages of all peers; at the maximum, reading from peers with new messages pauses."""
+    """Maximum bytes of all messages that wait for validators; at the maximum, reading of new messages pauses."""
     remembered_authors: int = 16_384
     """Maximum authors with sequence numbers (`refuse_replays`); the least recent author is dropped first."""
 
@@ -145,7 +145,9 @@ class NodeConfig:
     signatures: SignaturePolicy = SignaturePolicy.STRICT_SIGN
     message_id: MessageIdFunction = by_author
     refuse_replays: bool | Path = False
-    """True to refuse messages whose sequence number their author has used before. A path keeps the numbers."""
+    """True to refuse messages whose sequence number their author has used before. A path does the same, and names a
+    file that keeps the numbers over restarts.
+    """
     metrics: str | None = None
     """Address of metrics, health and readiness over HTTP: `HOST:PORT`, or a port on the loopback interface."""
     agent: str = "hearsay"
@@ -164,11 +166,11 @@ class NodeConfig:
         if self.direct and not getattr(self.router_parameters()[1], "uses_11", False):
             raise ValueError("direct peers need a router that scores its peers, such as gossipsub's preset go")
         if self.dht and self.host != "libp2p":
-            raise ValueError("only the host libp2p has a DHT")
+            raise ValueError("dht needs the host 'libp2p'")
         if self.metrics is not None:
             endpoint_of(self.metrics)
         if self.refuse_replays and self.signatures is SignaturePolicy.STRICT_NO_SIGN:
-            raise ValueError("replays can be refused only where messages are signed")
+            raise ValueError("refuse_replays needs signed messages")
 
     @property
     def direct(self) -> tuple[PeerId, ...]:
@@ -197,7 +199,7 @@ class NodeConfig:
         own = {name: value for name, value in self.parameters.items() if name not in made_from}
         values = {**merged({**base, **self._bounds(kind)}, own), **here}
         if values.get("score") is not None and "places_per_address" not in self.parameters:
-            values["places_per_address"] = 0  # the score counts peers per address (P6)
+            values["places_per_address"] = 0  # not needed: the score limits peers per address (P6)
         return kind, kind.parameters.from_mapping(values)
 
     def _bounds(self, kind: RouterKind) -> dict[str, object]:

@@ -191,7 +191,9 @@ class Driver:
             self._arm()
 
     def publish(self, event: Event) -> tuple[int, int]:
-        """Feed a publication. Returns the number of peers it was sent to, and how many of these had no room."""
+        """Pass a publication to the router. Return the number of peers to which the message was sent, and how many of
+        their queues had no room for it.
+        """
         self._sender.messages_sent = self._sender.messages_dropped = 0
         self.feed(event)
         return self._sender.messages_sent, self._sender.messages_dropped

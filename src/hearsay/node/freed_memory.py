@@ -46,7 +46,10 @@ def heap() -> ctypes.CDLL | None:
 
 
 async def watch() -> None:
-    """Return memory when much has become free, and once more after a garbage collection when no more becomes free."""
+    """Return free memory to the system each time that `WORTH_BYTES` more are free.
+
+    When the free memory stops growing, collect garbage and return the memory that this frees, too.
+    """
     library = heap()
     if library is None:
         return

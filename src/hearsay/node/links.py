@@ -1,4 +1,4 @@
-"""The links of a node to its peers, which follow connections and streams; and the bans of peers that offend."""
+"""The links of a node to its peers, which follow connections and streams; and pauses and bans of offenders."""
 
 from __future__ import annotations
 

@@ -309,7 +309,9 @@ class Node:
         return replace(message, id=driver.receiver.message_ids(topic, source, message.seqno, data))
 
     def follow(self, topic: str, outcome: Outcome) -> None:
-        """Perform the outcome of parts that the application has added to a partial message."""
+        """Act on the outcome of parts that the application has added to a partial message: pass its events to the
+        router, and publish the full message if the parts complete it.
+        """
         self._require_router()
         self._partials.follow(topic, outcome)
 
@@ -346,7 +348,7 @@ class Node:
         await self._running.links.flush()
 
     def add_validator(self, topic: str, validator: Validator, *, threads: bool = False) -> None:
-        """Ask `validator` about every message of a topic, from peers or published by this node.
+        """Have `validator` check every message of a topic, from peers or published by this node.
 
         With `threads`, the validator must be a plain function that is thread-safe and does not block for ever.
         """

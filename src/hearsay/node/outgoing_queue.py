@@ -117,7 +117,9 @@ class OutgoingMemory:
             self._budget.release(entry.size)
 
     def hold_at_cost(self, entry: OutgoingRpc, asking: OutgoingQueue) -> bool:
-        """Reserve memory for an entry; the longest queue drops entries for it. Returns False if that is `asking`."""
+        """Reserve memory for an entry. Without room, a queue longer than `asking` drops entries, otherwise `asking`
+        drops less important ones. Returns False if `asking` has none.
+        """
         while not entry.holders and not self._budget.reserve(entry.size):
             longest = max(self.queues, key=self._length, default=asking)
             same = longest.address == asking.address
@@ -148,7 +150,7 @@ class OutgoingQueue:
         self._copies: dict[MessageId, list[OutgoingRpc]] = {}
         """Copies that may be withdrawn."""
         self._withdrawn: set[OutgoingRpc] = set()
-        """Withdrawn entries that are still in `_waiting`, at most half of its messages. They do not count."""
+        """Withdrawn entries that are still in `_waiting`, at most half of its messages. Their bytes are released."""
         self.bytes = 0
 
     def push(self, entry: OutgoingRpc) -> bool:
@@ -196,7 +198,10 @@ class OutgoingQueue:
         return taken
 
     def give_way(self, to: Priority | None = None) -> bool:
-        """Drop the oldest of the least important entries, with `to` only a less important one. False without one."""
+        """Drop the oldest of the least important entries, with `to` only one that is less important than `to`.
+
+        Returns False if there is none.
+        """
         for priority in reversed(Priority):
             waiting = self._waiting[priority]
             while waiting and (to is None or priority > to):
@@ -219,7 +224,7 @@ class OutgoingQueue:
         return sum(map(len, self._waiting)) - len(self._withdrawn)
 
     def _is_valid(self, entry: OutgoingRpc) -> bool:
-        """Return True unless the entry, which has left `_waiting`, was withdrawn."""
+        """Return True if an entry that has just left `_waiting` was not withdrawn."""
         if entry not in self._withdrawn:
             return True
         self._withdrawn.remove(entry)

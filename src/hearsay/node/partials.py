@@ -60,7 +60,9 @@ class Partials:
             self.follow(topic, application.message_received(topic, action.message.data))
 
     def follow(self, topic: str, outcome: Outcome) -> None:
-        """Perform the outcome of parts that were received or that the application added."""
+        """Act on the outcome of received or added parts: pass its events to the router, and publish the full message
+        if the parts complete it.
+        """
         if topic not in self._applications:
             raise ValueError(f"topic {topic!r} has no partial messages")
         keeps_scores = self._driver().router.strategy.keeps_scores

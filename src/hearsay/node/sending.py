@@ -107,7 +107,7 @@ class Sender:
         self._send_failed = send_failed
         self._withdraws = withdraws
         self.messages_sent = self.messages_dropped = 0
-        """Sent RPCs with messages, and those of them without room, since the driver last reset these numbers."""
+        """Numbers of sent RPCs with messages, and of those without room. `Driver.publish` resets both."""
         self._to_flush: dict[PeerId, PeerLink] = {}
         self.last_encoded: tuple[Rpc, list[OutgoingRpc]] | None = None
         """The last encoded RPC and its frames. The driver clears them after each event."""

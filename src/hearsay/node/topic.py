@@ -159,7 +159,9 @@ class Topic:
         await self._node.leave(self.name)
 
     def follow(self, outcome: Outcome) -> None:
-        """Perform the outcome of parts that the application has added to a partial message."""
+        """Act on the outcome of parts that the application has added to a partial message: pass its events to the
+        router, and publish the full message if the parts complete it.
+        """
         self._node.follow(self.name, outcome)
 
     def end(self, reason: Exception) -> None:

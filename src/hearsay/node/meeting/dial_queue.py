@@ -71,7 +71,9 @@ class PlannedDial:
     addresses: tuple[Multiaddr, ...]
     patience_s: float
     groups: frozenset[str]
-    """The address groups in which the dial counts, or may count."""
+    """The address groups in which the dial counts. While it waits, these are the groups of all its addresses; when it
+    begins, those that are free.
+    """
 
 
 class DialQueue:

@@ -36,7 +36,7 @@ class RequestHandler:
         speakers: Callable[[], tuple[PeerId, ...]],
         feed: Callable[[Event], None],
     ) -> None:
-        """Create the handler. `speakers` returns the peers that the router knows; `feed` passes it an event."""
+        """Create the handler. `speakers` returns the peers of the router; `feed` passes an event to the router."""
         self._discovery = discovery
         self._ping_service = ping_service
         self._speakers = speakers
