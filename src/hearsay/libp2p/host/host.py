@@ -333,7 +333,7 @@ class Host:
         """End the connections that use most of a budget, until a quarter of it is free.
 
         Protected peers are disconnected last, and only if they use a large part. Only a large part is an offence.
-        Offences and ends of streams are reported in a later turn of the loop: a user of a stream may be the caller.
+        Offences and ends of streams are reported in a later turn of the loop: the caller may be using a stream.
         """
         if budget in self._strained:
             return
@@ -402,7 +402,7 @@ class Host:
         raise DialError(address, reason) from None
 
     def _replaces(self, new: Connection, old: Connection) -> bool:
-        """Return True if the new connection replaces the old one. Both sides decide alike."""
+        """Return True if the new connection replaces the old one. The hosts at both ends decide the same."""
         if old.closed:
             return True
         if new.dialed and old.dialed:

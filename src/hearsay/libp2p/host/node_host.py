@@ -111,7 +111,7 @@ class AdmissionLimits:
     reserved_for_dials: int = 64
     """Number of connections that inbound connections leave free."""
     max_per_address: int = 256
-    """Maximum inbound connections of one address. It is a quarter, because many honest peers may share one."""
+    """Maximum inbound connections of one address: a quarter of all, because many honest peers may share one."""
     newcomer_patience_s: float = 2.0
     """Minimum age in seconds of an idle inbound connection that is ended for a new one, if no slot is free."""
     max_handshakes: int = 128
@@ -132,7 +132,7 @@ class Places(NamedTuple):
 
 
 def fitted(limits: AdmissionLimits, files: int) -> Places:
-    """Return the limits for a maximum number of open files. Each limit is at least 1."""
+    """Return `limits`, lowered if needed to a maximum number of open files. Each limit is at least 1."""
     usable = max(4, files - min(limits.spare_files, files // 2))
     handshakes = max(1, min(limits.max_handshakes, usable // 8))
     connections = max(1, min(limits.max_connections, usable - handshakes))

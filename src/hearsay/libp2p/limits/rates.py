@@ -3,7 +3,8 @@ the event loop.
 
 A worker that arrives while no other waits runs at once. Otherwise workers run for slices of time. The worker that has
 used the least time is next; after a few slices the event loop runs. So a peer that sends little does not wait for
-many that flood. Idle time earns no credit: an arriving worker counts at least the used time of the last worker.
+many that flood. Idle time earns no credit: an arriving worker starts with at least the used time of the worker that
+ran last.
 """
 
 from __future__ import annotations

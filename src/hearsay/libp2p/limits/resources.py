@@ -11,8 +11,8 @@ Therefore the end of a stream needs no further accounting.
 Reservations above a peer's limit are refused. A shared budget that is nearly full is reported (`Resources`) before
 it refuses a reservation, so that its largest users can be disconnected first.
 
-Shares have limits of their own, so that peers cannot displace a cache, nor a cache the peers. An address group is an
-IPv4 address or the first 64 bits of an IPv6 address, which one customer of a provider usually has.
+A share has a limit of its own, so that peers cannot take the memory of a cache, or a cache that of peers. An address
+group is an IPv4 address or the first 64 bits of an IPv6 address, which one customer of a provider usually has.
 """
 
 from __future__ import annotations
@@ -78,7 +78,10 @@ class Budget:
 
     @property
     def fair(self) -> int:
-        """Return the bytes that may be reserved if the parents keep as many free as this one uses; all if unused."""
+        """Return the bytes that may be reserved so that the parents keep as many free as this budget uses.
+
+        A budget without reservations may reserve all free bytes.
+        """
         if not self.used:
             return self.free
         above = min([parent.limit - parent.used for parent in self._parents], default=self.limit)

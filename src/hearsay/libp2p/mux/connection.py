@@ -163,7 +163,7 @@ class Connection(asyncio.BufferedProtocol):
         self._owner.connection_over_limit(self)
 
     def over_own(self, budget: Budget, count: int) -> tuple[bool, bool]:
-        """Return whether `count` more bytes exceed the budget's limit, and whether they exceed the peer's."""
+        """Return whether `count` more bytes exceed the budget's limit, and whether they exceed that of the peer."""
         peers = self._owner.resources.peer(self.peer, self.address)
         return budget.used + count > budget.limit, peers.used + count > peers.limit
 

@@ -3,9 +3,9 @@
 A key is sent as a protobuf `{type = 1, data = 2}`. Our own identities are Ed25519; peers may have Ed25519,
 secp256k1 (compressed point, ECDSA over SHA-256), ECDSA (DER) or RSA (DER, PKCS#1 v1.5 over SHA-256).
 
-Only the encoding that go and rust write is accepted. Both also read other encodings, each its own set, and encode the
-key again before they compute a peer id. Here, a second encoding would lead to a second peer id. Bounds keep
-verification cheap:
+Only the encoding that go and rust write is accepted. go and rust also read other encodings (not the same ones), but
+encode the key again before they compute a peer id. Here a peer id is computed from the received bytes, so a second
+encoding of a key would give a second peer id. The rules for encodings, and the bounds that keep verification cheap:
 
 * The protobuf has both fields in order and no others. The DER is canonical: a named curve with an uncompressed point,
   rsaEncryption with NULL. A secp256k1 point is compressed.
@@ -227,7 +227,7 @@ def _decode(encoded: bytes) -> PublicKey:
 
 
 def _decoded(encoded: bytes) -> PublicKey | str:
-    """Return the key, or the reason why it is invalid. Both are cached, so that repeated invalid keys are cheap."""
+    """Return the key, or the reason why it is invalid. Caches keep reasons, too: repeated invalid keys are cheap."""
     try:
         return _public_key(encoded)
     except EncodingError as error:

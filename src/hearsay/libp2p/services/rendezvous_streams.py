@@ -146,7 +146,7 @@ class Registry:
         return Status.OK
 
     def _learn(self, peer: PeerId, known: _Peer, record: bytes) -> bool:
-        """Return True if the record is the peer's own. A known record needs no check. The newest record is kept."""
+        """Return True if the record is the peer's own. Keep the newest. A known record needs no check."""
         if record == known.record:
             return True
         if len(record) > self._limits.record_bytes:
@@ -307,7 +307,7 @@ async def ask(host: NodeHost, point: PeerId, question: RendezvousMessage) -> Ren
 
 
 class _Requests:
-    """The requests of a stream. While requests wait, the stream is not read."""
+    """The requests of one stream, which is not read while requests wait for an answer."""
 
     def __init__(self, point: RendezvousPoint, stream: Stream, address: str) -> None:
         self._point = point
