@@ -177,7 +177,7 @@ def test_mistakes(tmp_path, text, said):
 def test_an_axis_can_be_given_other_values(tmp_path):
     study = load_study(write_study(tmp_path))
     assert study.with_values("loss.rate", "[0.5]").axes[0].labels == ("0.5",)
-    with pytest.raises(StudyError, match=r"no axis of this key alone; there are: loss\.rate"):
+    with pytest.raises(StudyError, match=r"no axis has this key alone; axes with one key: loss\.rate"):
         study.with_values("router.degree", "[4]")
     with pytest.raises(StudyError, match="write the values as an array"):
         study.with_values("loss.rate", "0.5")

@@ -102,7 +102,7 @@ class Base:
             return problem
         origin, key = self.origins[override[1]], override[1]
         unknown = _UNKNOWN.fullmatch(override[2])
-        # A key is unknown whatever its value: of an axis that is the same line for each, and is said once.
+        # An unknown key is the same mistake for every value of an axis. Without the value, it is reported once.
         return f"{origin}: {key} = {override[2]}" if unknown is None else f"{origin}: {key}: {unknown[1]}"
 
 
@@ -172,11 +172,11 @@ class AxisTable(FileTable):
     to: Number | None = None
     """The last value of a range."""
     step: Number | None = None
-    """How far the values of a range lie apart."""
+    """The difference between neighbouring values of a range."""
     count: Annotated[int, integer_in(2, MOST_VALUES)] | None = None
-    """How many values a range has, both ends among them; instead of step."""
+    """The number of values of a range, including both ends; instead of step."""
     spacing: Annotated[str, one_of(("linear", "log"))] = "linear"
-    """How the values of a range lie: at the same distance, or (log) in the same ratio, which needs count."""
+    """Spacing of a range: linear for equal differences, log for equal ratios; log needs count."""
 
     @property
     def own_keys(self) -> tuple[str, ...]:
@@ -187,7 +187,7 @@ class AxisTable(FileTable):
         return " + ".join(self.own_keys) if self.name is None else self.name
 
     def axis(self, places: Places, *path: str | int) -> Axis:
-        """Return the axis. It is at this path of the file."""
+        """Return the axis. `path` is the place of its table in the file."""
         values = cast("list[Any]", self._all_values())
         steps = tuple(self._step(value) for value in values)
         written = tuple(places.of(*path, "values", step) for step in range(len(steps)))

@@ -55,7 +55,7 @@ class Judgement:
     value: float | None
     mean: Mean | None
     failures: int
-    """Number of failed runs of the case. If there are any, the budget counts as broken."""
+    """Number of failed runs of the case. The budget counts as broken if a run failed."""
 
     @property
     def excess(self) -> float:
@@ -84,7 +84,7 @@ class BudgetTable(FileTable):
     at_most: Number | None = None
     """The figure must not be above this."""
     judge: Annotated[str, one_of(CRITERIA)] = "mean"
-    """The value that must stay within: the mean of all seeds, its 95 % interval, nine of ten seeds, or the worst."""
+    """The value to keep within the bounds: mean of all seeds, its 95 % interval, nine of ten seeds, or worst seed."""
 
     def cross_rules(self) -> Iterator[Violation]:
         low, high = self.at_least, self.at_most

@@ -3,9 +3,10 @@
 A factorial of k settings has 2^k sides: A, each subset of the settings, and B with all of them. Effects are contrasts
 of the sides, computed seed by seed:
 
-* `change`: the side with some of the settings against A.
+* `change`: the difference of a side with some of the settings from A.
 * `main`: the change by a setting, averaged over the sides with and without the others.
-* `interaction`: what settings change together beyond the sum of what each changes (of three, beyond their pairs).
+* `interaction`: the change by settings together, minus the sum of the changes by each (of three settings, minus the
+  interactions of pairs, too).
 """
 
 from __future__ import annotations
@@ -190,7 +191,7 @@ def _contrast(
 
 
 def _differences(a: Point, b: Point, given: Mapping[str, object] | None) -> list[Setting]:
-    """Return the given settings, except those that both sides have with this value; without any, all that differ."""
+    """Return the given settings in which the sides differ; if None are given, all settings in which they differ."""
     before, after = settings_of(a.scenario), settings_of(b.scenario)
     if given is not None:
         return [(key, value) for key, value in given.items() if key not in before or before[key] != after.get(key)]

@@ -1,4 +1,4 @@
-"""A study's folder: rows of finished runs, which are safe as soon as a run has finished, and tables made of them.
+"""A study's folder: the rows of runs, written as soon as a pack of runs has finished, and tables made of them.
 
     study.toml            the study as it was given
     scenarios/POINT.toml  each point's resolved scenario, which `hearsay simulate` runs

@@ -5,7 +5,7 @@
 Rules:
 
 * Packs arrive pickled on stdin, and answers leave pickled on stdout; output of a router does not mix with them.
-* It ends at once when its owner is gone, even during a run. It leaves Ctrl-C to its owner.
+* The process ends at once when its owner is gone, even during a run. It ignores Ctrl-C, which its owner handles.
 """
 
 from __future__ import annotations

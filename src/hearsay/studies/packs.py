@@ -124,7 +124,7 @@ def files_of(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _scenario(folder: Path, task: Task) -> Scenario:
-    # Files that it names must lie there as long as the run may read them.
+    # A scenario with files is loaded in `folder`, which exists until the run ends: the run may read them.
     scenario = _load(folder, task) if task.files else _parsed(task.scenario)
     return scenario.model_copy(update={"seed": task.seed})
 

@@ -65,7 +65,7 @@ class SparkTasks:
 
         one: Any = self._session.range(0, 1, 1, 1)
         made: Any = one.mapInArrow(work, _RESULT)
-        # Traces may be large and come piece by piece; rows come at once, which is quicker.
+        # Traces may be large, so they are fetched piece by piece. Rows are small, and fetching all at once is faster.
         for line in made.toLocalIterator() if any(task.trace for task in tasks) else made.collect():
             yield Made(line.run, line.file, line.place, bytes(line.data))
 
@@ -220,7 +220,9 @@ def is_on_spark(where: Where) -> bool:
 
 
 def place_of_runs(study: Study, where: Where, say: Callable[[str], None]) -> OpenPlace:
-    """Return where runs are made. Spark starts only when there are runs to make; `say` gets progress messages."""
+    """Return the function that opens Spark or local processes. It is called only if there are runs to make, so that
+    Spark does not start without need; `say` gets progress messages.
+    """
     cores_per_task = study.cores_per_task
     if where.is_embedded and cores_per_task > cores():
         raise StudyError([f"{study.name}: cores_per_task = {cores_per_task}: there are {cores()} cores here"])

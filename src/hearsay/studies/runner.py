@@ -59,7 +59,7 @@ class RunQueue:
         return taken
 
     def put_back_alone(self, tasks: Sequence[Task]) -> None:
-        """Queue the runs of a pack that died, each as a pack of its own, to find the one that kills it."""
+        """Queue the runs of a pack whose process died, each as a pack of its own, to find the run that kills it."""
         self._alone.extend(tasks)
         self._left.update(task.point for task in tasks)
 
@@ -96,7 +96,7 @@ class Progress:
     running: int
     failed: int
     seconds_left: float | None
-    """None before the first run has shown the speed of the machine."""
+    """Expected seconds until the end; None before the first run has ended."""
 
 
 def tasks_of(study: Study, points: Iterable[Point]) -> list[Task]:

@@ -40,7 +40,7 @@ def settings_of(text: str) -> dict[str, object]:
 def differing(all_settings: Sequence[Settings]) -> list[str]:
     """Return the keys with different values, in the order of the files, without the seed.
 
-    Between two kinds of router, a parameter that only one of them has does not count.
+    A parameter that some of the kinds of router do not have counts only if the other kinds differ in it.
     """
     kinds = {str(settings.get(_KIND)) for settings in all_settings}
     found: list[str] = []
@@ -54,7 +54,7 @@ def differing(all_settings: Sequence[Settings]) -> list[str]:
 
 
 def shared(all_settings: Sequence[Settings]) -> dict[str, object]:
-    """Return the settings that all have, with the same value."""
+    """Return the settings that have the same value in all of `all_settings`."""
     different = {*differing(all_settings), SEED}
     return {
         key: value

@@ -157,7 +157,7 @@ def unpaired(a: Sequence[float], b: Sequence[float]) -> Difference:
 
 
 def holm(p_values: Sequence[float]) -> list[bool]:
-    """Return which differences are significant; with probability `level` none of these is chance."""
+    """Return for each difference whether it is significant; with probability `level`, none of those is chance."""
     called = [False] * len(p_values)
     for place, number in enumerate(sorted(range(len(p_values)), key=lambda each: p_values[each])):
         if p_values[number] > (1 - LEVEL) / (len(p_values) - place):
@@ -178,7 +178,7 @@ def _difference(
 
 
 def is_dominated(own: tuple[float, float], others: Sequence[tuple[float, float]]) -> bool:
-    """Return whether one of the others is as low in both numbers, and lower in one."""
+    """Return True if one of the others is at most as high in both numbers, and lower in at least one."""
     return any(first <= own[0] and second <= own[1] and (first, second) != own for first, second in others)
 
 

@@ -70,12 +70,12 @@ class Study:
         owners = [axis.name for axis in self.axes if axis.keys == (key,)]
         if not owners:
             single = ", ".join(axis.keys[0] for axis in self.axes if len(axis.keys) == 1) or "none"
-            raise StudyError([f"{label}: no axis of this key alone; there are: {single}"])
+            raise StudyError([f"{label}: no axis has this key alone; axes with one key: {single}"])
         if not isinstance(values, list) or not values:
             raise StudyError([f"{label}: write the values as an array, as in --axis '{key}=[1, 2]'"])
         changed = axis_of_values(key, values, label)  # pyright: ignore[reportUnknownArgumentType]
         if len(set(changed.labels)) < len(changed.labels):
-            raise StudyError([f"{label}: a value is there twice"])
+            raise StudyError([f"{label}: a value is repeated"])
         axes = tuple(changed if axis.keys == (key,) else axis for axis in self.axes)
         return replace(self, axes=axes)
 
@@ -112,7 +112,7 @@ class RunsFile(FileTable):
     engine: Annotated[str, one_of(ENGINES)] = "auto"
     """Engine of the runs; auto takes the faster one."""
     cores_per_task: Annotated[int, integer_in(1, MOST_CORES)] = 1
-    """How many cores a run is given, for engines that use several."""
+    """Number of cores of each run, for engines that use several."""
 
 
 class StudyFile(RunsFile):

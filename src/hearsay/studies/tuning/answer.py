@@ -25,7 +25,7 @@ from hearsay.trace.folder.arrow import pa
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A point with its means of aim and bounded figure, over the seeds that it had."""
+    """A point with the means of the aim and of a bounded figure, over the seeds of the point."""
 
     tried: Tried
     bounded: Mean
@@ -36,7 +36,10 @@ class Spot:
 
 
 def front(searched: Searched, bound: Budget) -> list[Spot]:
-    """All points with both figures. On the front, no eligible point is better in one and as good in the other."""
+    """Return all points with values of the aim and of the bounded figure.
+
+    An eligible point is on the front unless another one is at least as good in both and better in one.
+    """
     tuning = searched.tuning
     falling = bound.at_most is None
     others = [other for other in tuning.bounds if other is not bound]
@@ -90,7 +93,7 @@ def explained(searched: Searched, figure: Metric) -> Mapping[str, float] | None:
 
 
 def _shares(axes: Sequence[Axis], study: optuna.Study) -> dict[str, float]:
-    # It brings scikit-learn, which takes seconds to import; a small search has too few points to ask for it.
+    # Imported here, because it imports scikit-learn, which takes seconds. Small searches do not get here.
     importance: Any = import_module("optuna.importance")
     evaluator = importance.FanovaImportanceEvaluator(seed=_FOREST_SEED)
     found = importance.get_param_importances(study, evaluator=evaluator, normalize=False)

@@ -26,7 +26,7 @@ _FIRST_SHARE = 4
 
 
 class Ended(StrEnum):
-    """Why a point gets no more seeds."""
+    """The reason why a point gets no more seeds."""
 
     FINISHED = "finished"
     FAILED = "a run failed"
@@ -52,7 +52,7 @@ def _doubled(count: int, last: int) -> list[int]:
 
 
 def stopped(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> tuple[Ended, Budget | None] | None:
-    """Return why a point is excluded without comparing it with others; None if it is not."""
+    """Return the reason to exclude a point without a comparison with others; None without a reason."""
     if any(results[run]["error"] is not None for run in point.runs):
         return Ended.FAILED, None
     if len(values_at(point, results, tuning.aim.name)) < len(point.seeds):

@@ -2,8 +2,8 @@
 
 Rules:
 
-* All decisions depend on the file and on the rows of runs alone, neither on runs that existed
-  before, nor on the number of tasks at a time. So a search that continues after a kill has the same result.
+* All decisions depend only on the file and on the rows of runs, not on the number of tasks at a time or on runs that
+  existed before. So a search that continues after a kill has the same result.
 * A point that lost to a leader returns when that leader breaks a bound with more seeds.
 * Without runs left, a point ends with its present seeds, the least promising first.
 * The answer is the first of the finals that keeps its bounds on fresh seeds, too.
@@ -82,13 +82,13 @@ class Searched:
 
     @property
     def title(self) -> str:
-        """The condition in words, "share of nodes away 0.1"; empty if there is only one."""
+        """Return the condition as text, "share of nodes away 0.1"; empty if there is only one."""
         conditions = self.tuning.conditions
         return "" if conditions is None else f"{conditions.name} {self.label}"
 
     @property
     def label_words(self) -> str:
-        """Prefix of lines about this condition: "share of nodes away 0.1: "; empty if there is only one."""
+        """Return the prefix of lines about the condition: "share of nodes away 0.1: "; empty if there is only one."""
         return f"{self.title}: " if self.title else ""
 
     @property
@@ -101,8 +101,9 @@ class Searched:
 
     @property
     def keeping(self) -> list[Tried]:
-        """Return the points that had all seeds and meet the bounds, the best first: those with the most seeds in the
-        finals, then by the aim.
+        """Return the points that had all seeds and meet the bounds, the best first.
+
+        Points with more seeds in the finals come first, then those with the better aim.
         """
         finished = [each for each in self.tried if each.ended is Ended.FINISHED]
         keeping = [each for each in finished if keeps_bounds(self.tuning, each.point, self.results)]

@@ -106,7 +106,7 @@ class TuneFile(RunsFile):
     model_config = ConfigDict(json_schema_extra={"required": ["aim", "axes"]})
 
     aim: AimName
-    """The figure to make best: the least of it, or the most where more is better."""
+    """The metric to optimise: minimised, or maximised if more is better."""
     base: BaseTable = BaseTable()
     """The scenario that all runs start from: a preset or a file, and keys of a scenario."""
     axes: Axes = ()
@@ -114,9 +114,9 @@ class TuneFile(RunsFile):
     bounds: BoundsOfFigures = Field(default={})
     """Bounds of metrics, by name."""
     conditions: AxisTable | None = None
-    """An axis that one has to live with, such as churn: each of its steps gets an answer of its own."""
+    """An axis that you cannot choose, such as churn; each of its steps gets its own answer."""
     seeds: Seeds = tuple(range(1, 13))
-    """The seeds of a point at most; points that are hopeless get fewer."""
+    """Maximum seeds of a point: a number of seeds from 1, or an array; points that cannot win get fewer."""
     fresh_seeds: Annotated[int, integer_in(2, MOST_FRESH_SEEDS)] = 20
     """Number of fresh seeds that measure the best point."""
     final_seeds: Annotated[int, integer_in(2, MOST_FINAL_SEEDS)] | None = None
@@ -124,7 +124,7 @@ class TuneFile(RunsFile):
     runs: Annotated[int, integer_in(10, MOST_RUNS)] = 400
     """Maximum runs of the search in each condition, without the finals."""
     search_seed: Annotated[int, integer_in(0, (1 << 32) - 1)] = 1
-    """Another one takes another way through the combinations."""
+    """Random seed of the search."""
 
     @field_validator("seeds")
     @classmethod
@@ -198,7 +198,7 @@ def asked_tuning(
     what: str, vary: Texts, aim: str | None, bounds: Sequence[str], conditions: Texts, changes: Document,
     settings: Texts, said: Said = OPTIONS,
 ) -> tuple[Tuning, str]:  # fmt: skip
-    """Return a tuning and its file: that of a file, or one of a scenario and the keys to vary.
+    """Return a tuning and the text of its file: `what` is a tune file, or with `vary` a scenario.
 
     `changes` replace top-level keys of the file, `settings` keys of the base scenario. Raises `StudyError`.
     """
@@ -220,7 +220,7 @@ def _declared(
     scenario: str, vary: Texts, aim: str | None, bounds: Sequence[str], conditions: Texts, changes: Document,
     settings: Texts, said: Said,
 ) -> tuple[Tuning, str]:  # fmt: skip
-    """Return a tuning, named after scenario and request, and its file."""
+    """Return a tuning, named after scenario and request, and the text of its file."""
     problems: list[str] = []
     document: Document = {**changes}
     if aim is None:
