@@ -113,7 +113,7 @@ def failures_in_one_line() -> Generator[None]:
         raise
     except Exception as error:
         raise CommandFailed(
-            f"the analysis failed: {in_one_line(error)}; tables of earlier analyses are whole"
+            f"the analysis failed: {in_one_line(error)}; tables of earlier analyses are complete"
         ) from None
 
 

@@ -56,7 +56,7 @@ class Follower:
                 self.source.refresh(of_a_run)
                 if all((self.source.path / file.name).exists() for file in facts.manifest.trace.files):
                     raise
-                return None  # a series became a whole meanwhile, or another run took this one's place
+                return None  # a series was joined meanwhile, or another run replaced this one
         return facts if seal is not None else None
 
     def _live_facts(self) -> RunFacts | None:
@@ -72,9 +72,10 @@ class Follower:
         return replace(facts, still_written=True, location=self.source.location) if facts.topics else None
 
     def _sealed_facts(self, seal: bytes) -> RunFacts | None:
-        """Return the facts of a run with a manifest; None if that was replaced meanwhile, as happens when a
-        series is joined into one run."""
-        load_folders([self.source])  # a manifest that cannot be used is said to be so before anything else is done
+        """Return the facts of a run with a manifest; None if the manifest was replaced meanwhile, as happens when a
+        series is joined into one run.
+        """
+        load_folders([self.source])  # report an unusable manifest before any other work
         problems = verify(self.source.path)
         if _seal(self.source.path) != seal:
             return None
@@ -102,7 +103,7 @@ def of_a_run(name: str) -> bool:
 
 
 def has_begun(path: Path) -> bool:
-    """Return whether there is a trace to follow."""
+    """Return True if a run at the path has begun, with or without a manifest."""
     return bool(_roots(path))
 
 

@@ -79,7 +79,7 @@ class Trace:
 
     @contextmanager
     def step(self, name: str) -> Generator[None]:
-        """Give the jobs of this thread a description, in Spark's UI and event log."""
+        """Give the jobs of this thread a description, which Spark shows in its UI and its event log."""
         context: Any = getattr(self.runs.sparkSession, "sparkContext", None)  # Connect has none
         before = context and context.getLocalProperty(_DESCRIPTION)
         if context:

@@ -143,7 +143,7 @@ class RunFacts:
     end_us: int
     window_us: int
     simulated: bool
-    """True for a simulation, whose trace has all events. The trace of real nodes has what these saw."""
+    """True for a simulation, whose trace has all events. A trace of real nodes has only the events that they saw."""
     disturbances: tuple[PlannedDisturbance, ...]
     """The disturbances in the scenario."""
     uplink_bits_per_s: int | None
@@ -151,7 +151,7 @@ class RunFacts:
     thresholds: Thresholds | None
     """The thresholds of the routers' scores; None if unknown, or if they differ."""
     still_written: bool = False
-    """True if its writer has not finished it, and may go on."""
+    """True if the run is not finished, so that its writer may still add files."""
     location: str = ""
     """The path or URI for Spark, if it is not `path`."""
 
@@ -223,7 +223,7 @@ def _window_in(path: Path, scenario: Mapping[str, Any]) -> int:
 def _micros(file: Path, name: str, seconds: Any) -> int:
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not is_number or not 0 <= seconds <= LONGEST_S:
-        raise RunFolderError(f"{file}: {name} is no number of seconds from 0 to {LONGEST_S}")
+        raise RunFolderError(f"{file}: {name} must be a number of seconds from 0 to {LONGEST_S}")
     return round(seconds * 1_000_000)
 
 

@@ -2,10 +2,10 @@
 
 Rules:
 
-* An analysis writes into the run, or into a separate folder. Either is made by this program
-  (`trace.folder.own_folders`), and so are the folders of tables in it. One analysis at a time writes there, except in
-  a store.
-* Only tables of the same run go into the folder of a run: tables of another run would take its manifest's place.
+* An analysis writes into the folder of the run, or into a folder for tables alone. This folder and the folders of
+  tables in it must be made by this program (`trace.folder.own_folders`). One analysis at a time writes there, except
+  in a store.
+* The folder of a run gets only tables of that run, because an output also gets the manifest of the analysed run.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.work = WORK
-        """The name of the folder in which this analysis works alone."""
+        """The name of the folder for unpublished files of this analysis."""
 
     def is_left(self, since_us: int) -> bool:
-        """Return True for files that no running analysis can need, if their analysis began at that time."""
+        """Return True if an analysis that began at `since_us` counts as ended, so that its files can be removed."""
         return True
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Folder:
         return self.path.resolve()
 
     def claim(self, run: Path) -> AbstractContextManager[object]:
-        """Lock the folder for writing: it is the run's folder, or one in a folder given for tables."""
+        """Lock the folder, which is that of `run` or one for tables alone, so that no other process writes there."""
         of_the_run = (Holds.RUN, Holds.SERIES) if is_same(run, self.path) else ()
         inner = (METRICS_FOLDER, DICTIONARIES)
         if not of_the_run:
@@ -68,25 +68,25 @@ class Folder:
         return claim(place, Holds.TABLES, also=of_the_run, inner=inner)
 
     def own(self, name: str, what: Holds) -> None:
-        """Create a folder in it. Raises `RunFolderError` if there is one that this program has not made."""
+        """Create a folder below this one. Raises `RunFolderError` if it exists and this program has not made it."""
         require_ours(self.path / name, what)
         (self.path / name).mkdir(parents=True, exist_ok=True)
         mark(self.path / name, what)
 
     def problems(self) -> list[str]:
-        """Return the problems of the run in it. Raises `RunFolderError` if it has no run."""
+        """Return the problems of the run in this folder. Raises `RunFolderError` if there is no run."""
         return verify(self.path)
 
     def refresh(self, wanted: Callable[[str], bool]) -> None:
-        """Copy the files with wanted names to `path`, and remove those that are gone."""
+        """Copy the files with wanted names from a store to `path`, and remove copies of files that are gone."""
 
     def files(self, name: str) -> list[str]:
-        """Return all files below a folder in it, except symbolic links, which are not followed."""
+        """Return all files below a folder of this one. Symbolic links are left out and not followed."""
         found = (file for file in (self.path / name).rglob("*") if file.is_file() and not file.is_symlink())
         return [file.relative_to(self.path).as_posix() for file in found]
 
     def put(self, name: str) -> None:
-        """Copy a file that was written below `path` to the folder."""
+        """Copy a file that was written below `path` to the store, if the folder is in one."""
 
     def take(self, source: Folder, name: str, new: str) -> None:
         """Move a file of a folder of the same store here, under a new name."""

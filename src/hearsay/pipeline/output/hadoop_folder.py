@@ -8,7 +8,7 @@ Rules:
 * `path` is a local folder. Small files are read and written there, and copied.
 * Spark reads the rows of a run and writes large tables at `location`.
 * A store has no lock. Concurrent analyses have their own work folders, and the one that begins to publish
-  last wins. Files without a manifest may belong to another analysis; after a week that counts as killed.
+  last wins. Files without a manifest may belong to another analysis, which counts as killed after a week.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WORK_FOLDER = re.compile(rf"{re.escape(WORK)}-([0-9]{{16}})-[0-9a-f]{{8}}")
 
 
 def folder_at(place: Path | str, spark: SparkSession | None, scratch: Path) -> Folder:
-    """Return the folder at a path or at a URI; of the latter, files are copied to a folder in `scratch`."""
+    """Return the folder at a path or at a URI. Files at a URI are copied to a folder in `scratch`."""
     if isinstance(place, Path) or spark is None:
         return Folder(Path(place))
     uri = place.rstrip("/")
@@ -43,12 +43,12 @@ def folder_at(place: Path | str, spark: SparkSession | None, scratch: Path) -> F
 
 
 def within(place: Path | str, name: str) -> Path | str:
-    """Return the place with this name in a place."""
+    """Return the path or URI of `name` below `place`."""
     return place / name if isinstance(place, Path) else f"{place.rstrip('/')}/{name}"
 
 
 def send_run(folder: Folder) -> None:
-    """Bring a run that is whole at the folder's `path` to the folder; its manifest appears last, and whole."""
+    """Copy a complete run from the folder's local `path` to the store. The manifest appears last, in one step."""
     sealing = f".{MANIFEST}.tmp"
     (folder.path / MANIFEST).rename(folder.path / sealing)
     for name in sorted(Folder(folder.path).files("")):
@@ -103,7 +103,7 @@ class HadoopFolder(Folder):
         (self.path / name).mkdir(parents=True, exist_ok=True)
 
     def problems(self) -> list[str]:
-        """Compare names and sizes with the manifest; Spark notices damage where it reads."""
+        """Return the files whose size is not that in the manifest. Spark reports other damage when it reads them."""
         self.refresh(CARRIED.__contains__)
         manifest = load_manifest(self.path)
         there = self._found("")

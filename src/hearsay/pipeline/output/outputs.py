@@ -30,7 +30,9 @@ def is_for_a_report(name: str) -> bool:
 
 @contextmanager
 def claimed_outputs(runs: Mapping[str, Path], outputs: Mapping[str, Folder]) -> Generator[None]:
-    """Hold the outputs of these runs, by name. Raises if one is not ours, or another process writes there."""
+    """Lock the outputs of these runs, by run name. Raises `RunFolderError` if one is not a folder of this program or
+    is used by another process.
+    """
     with ExitStack() as claimed:
         taken: set[str | Path] = set()
         for name, output in outputs.items():

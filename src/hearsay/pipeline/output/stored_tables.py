@@ -49,7 +49,7 @@ def stored_files(output: Path, table: str) -> list[Path]:
             names: Any = read_object(output / latest)["tables"].get(table, [])
             return [output / METRICS_FOLDER / table / Path(name).name for name in names]
         except FileNotFoundError:
-            continue  # a later analysis took its place
+            continue  # a later analysis has replaced this manifest
         except (OSError, LookupError, TypeError, AttributeError):
             raise RunFolderError(f"{output / latest}: is not a manifest of tables") from None
     return []

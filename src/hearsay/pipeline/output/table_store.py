@@ -11,7 +11,7 @@ Rules:
 * The number of a manifest is the time when its analysis began to publish, and its files have it in their names: so
   analyses that write to a store at the same time never share a name, and remove nothing that another one publishes.
 * A table without rows is a file without rows: readers find all tables, always.
-* A file system must only let a file appear whole under a new name.
+* A file system needs only one guarantee: a file that is moved to a new name appears whole.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class TableStore:
     def discard(self) -> None:
         """Remove the files that are not published."""
         for folder in self._outputs.values():
-            with suppress(Exception):  # of a JVM that is gone, too: what ended it is the error to raise
+            with suppress(Exception):  # such as a JVM that is gone: the error that ended it is raised by the caller
                 folder.remove(folder.work)
 
 

@@ -1,4 +1,4 @@
-"""The nodes that are up, stretch by stretch of the run, and the delivery of the messages published then."""
+"""The nodes that are up in each stretch of the run, and the delivery of the messages published in the stretch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hearsay.pipeline.rows import Frames
 
 
 def churn(frames: Frames) -> DataFrame:
-    """Return the table `churn`; the lines of topic null are about nodes alone."""
+    """Return the table `churn`; rows with topic null have numbers of nodes and no deliveries."""
     known = frames.known["nodes_up"]
     return frames.query(f"""
         with places as (

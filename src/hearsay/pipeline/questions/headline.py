@@ -8,8 +8,10 @@ from hearsay.pipeline.rows import Frames
 
 
 def headline(frames: Frames) -> DataFrame:
-    """Return the table `headline`. The load of a run with one topic is that of the run: IWANT, which names no topic,
-    is the topic's."""
+    """Return the table `headline`.
+
+    If a run has one topic, the topic's load is that of the run, because IWANT names no topic but belongs to this one.
+    """
     return frames.query("""
         with nodes as (select run, count(*) as nodes from {observers} group by run),
         alone as (select run, count(*) = 1 as alone from {topics} group by run),

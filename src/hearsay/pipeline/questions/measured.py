@@ -24,7 +24,7 @@ _REASONS = """
 
 
 def measured(frames: Frames) -> DataFrame:
-    """Return the table `measured`: whether each figure is known in each run, and the reason if not."""
+    """Return the table `measured`: for each figure and run, whether the figure is known, and the reason if not."""
     sizes = " union all ".join(
         f"select run, count_if(event = 'send_rpc') as sized_out, count_if(event = 'recv_rpc') as sized_in "
         f"from {{{name}}} where not simulated and bytes is not null group by run"

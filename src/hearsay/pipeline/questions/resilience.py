@@ -5,10 +5,10 @@ Rules:
 * The scenario names disturbances. Nodes that go up or down without one, and of real nodes connections that end, are
   found in the trace, between the first and the last message.
 * A message is published *before* a disturbance if its window closes before it, *after* it if it is published later
-  than its end, and *during* it otherwise. A disturbance without an end ends as it begins.
-* All disturbances together last from the first to the last row of a node that goes up or down (of real nodes: or of a
-  connection that ends) and partition and cut, after the first message of the topic. Loss is there throughout: it
-  counts only where there is nothing else.
+  than its end, and *during* it otherwise. A disturbance without an end counts as a moment.
+* All disturbances together last from the first to the last of these events after the first message of the topic: a
+  node goes up or down, a connection of real nodes ends, a partition or cut begins or ends. Loss lasts for the whole
+  run, so it counts only if there is no other disturbance.
 * The network has healed when, from then on, every message reaches at least `HEALED` of the ratio before (of 1 if
   nothing was published before).
 """

@@ -30,7 +30,7 @@ def options_with(java: Java) -> list[str]:
     file = kept_file(java)
     if file is None:
         return []
-    with suppress(OSError):  # it may belong to another user
+    with suppress(OSError):  # the file may belong to another user
         os.utime(file)
     return ["-Xlog:aot*=off:stderr", "-XX:AOTMode=auto", f"-XX:AOTCache={file}"]
 
@@ -44,7 +44,7 @@ def file_to_make() -> Path:
     """Return the path of the file for this Java and this Spark. Raises `SparkUnavailable` if it cannot be made."""
     java = find_java()
     if int(java.major) < FIRST_JAVA:
-        raise SparkUnavailable(f"{java} cannot, Java {FIRST_JAVA} can")
+        raise SparkUnavailable(f"{java} cannot store loaded classes; that needs Java {FIRST_JAVA} or later")
     for place in cache_places():
         folder = place / "jvm"
         with suppress(OSError):

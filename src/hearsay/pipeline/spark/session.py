@@ -52,7 +52,7 @@ _LARGE = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-AOTReplayTraining")
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr", "-XX:-UsePerfData")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _OWN_FILES = "spark.submit.pyFiles"
-"""A user who sets this brings this package to the workers."""
+"""If a user sets this, the session does not send this package to the tasks: the user has to."""
 _HERE = "127.0.0.1"
 _LOOPBACK = (_HERE, "localhost")
 _ON_LOOPBACK = {"spark.driver.host": _HERE, "spark.driver.bindAddress": _HERE}
@@ -92,7 +92,7 @@ def spark_session(
     cores_per_task: int = 1,
     modules: Sequence[Path] = (),
 ) -> Generator[SparkSession]:
-    """A session for work on about `rows` trace rows; `say` gets progress messages.
+    """Open a session for work on about `rows` trace rows; `say` gets progress messages.
 
     `modules` are files of Python and zips of packages that the tasks need in addition to this package.
     """
@@ -106,7 +106,7 @@ def spark_session(
                 _ship(session, where, file)
             yield session
     except KeyboardInterrupt:
-        with suppress(SparkUnavailable):  # cut off in the middle of a word, the JVM may not answer
+        with suppress(SparkUnavailable):  # a JVM whose call was interrupted may not answer
             _stop(session, where)
         raise
     except BaseException:
@@ -139,12 +139,12 @@ def _stop(session: SparkSession, where: Where) -> None:
 
 
 def _how_it_ended(where: Where) -> str:
-    """Return in words how Spark ended, and what to do: a repetition would end the same way."""
+    """Return a message that Spark has ended, with advice, because a repetition would end the same way."""
     if where.remote is not None:
         return f"the Spark server at {where} has ended before its work was done; its own log says why"
     return (
         f"Spark's JVM has ended, and its work is not done. If memory ran out: its heap is {heap()}, {HEAP} "
-        "sets another, and fewer runs at once need less. Tables of earlier analyses are whole"
+        "sets another, and fewer runs at once need less. Tables of earlier analyses are complete"
     )
 
 
@@ -246,7 +246,7 @@ def _settings_of_kept_server(where: Where) -> dict[str, str]:
 
 
 def _set_environment(on_loopback: bool) -> None:
-    """Set the variables with which PySpark starts a JVM; the user's come first."""
+    """Set the variables with which PySpark starts a JVM. A Python or IP address that the user has set is kept."""
     try:
         os.environ["JAVA_HOME"] = str(java_home())
     except OSError as error:
@@ -266,7 +266,7 @@ def _work() -> Path:
 
 
 def _unless_set(settings: dict[str, str]) -> dict[str, str]:
-    """Return the settings without those of `spark-defaults.conf`, which Spark would override by them."""
+    """Return the settings except those that `spark-defaults.conf` has: Spark would prefer ours to that file."""
     try:
         lines = (_conf_folder() / "spark-defaults.conf").read_text(encoding="utf-8").splitlines()
     except OSError:
