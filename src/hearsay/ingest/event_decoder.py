@@ -3,10 +3,10 @@
 Rules:
 
 * Reading stays inside the bytes given (`protobuf_fields.py`).
-* An event has a type, a peer, a time and the payload of its type, each once. Other events are corrupt. Fields
-  unknown to this version are skipped; an unknown type is an error.
-* Older traces differ in names only: ADD_PEER and REMOVE_PEER became ON_NEW_ and ON_CLOSED_OUTBOUND_STREAM in v0.16
-  with the same numbers. Where a topic is missing (before August 2020) or a sender (before 2021), the row has none.
+* An event has a type, a peer, a time and the payload of its type, each once; an event without one of these is
+  corrupt. Fields unknown to this version are skipped. An unknown type is an error.
+* Older traces differ in names only: v0.16 renamed ADD_PEER and REMOVE_PEER to ON_NEW_ and ON_CLOSED_OUTBOUND_STREAM,
+  with the same numbers. Traces before August 2020 may lack topics, those before 2021 senders; their rows have none.
 * SEND_RPC_COMPLETED (v0.19) is checked and makes no rows: SEND_RPC has a row for each part of the same RPC, at the
   time when it entered the queue of the peer. A second row would count each part twice.
 * Two steps, for speed: `decode` writes the place of a name (a span) into the rows, `name_tables` replaces it by a
@@ -57,7 +57,7 @@ def rows_needed(length: int) -> int:
 
 
 _NO_ROWS = -1
-"""Stands for a TraceEvent if an event makes no rows."""
+"""Used in place of a TraceEvent for an event that makes no rows."""
 
 TYPES = (
     (("PUBLISH_MESSAGE",), TraceEvent.PUBLISH, (1, 0, 2, 0)),

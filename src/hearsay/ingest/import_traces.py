@@ -2,17 +2,17 @@
 
 Rules:
 
-* Files are cut into units and decoded to records. A file counts only if all of its units are good: a file that is
-  truncated, corrupt, foreign, empty, mixed, or another file in another format is quarantined as a whole, by name and
-  reason, and the others are imported.
+* Files are cut into units and decoded to records. A file is imported only if all of its units are good. A file that
+  is truncated, corrupt, foreign, empty or mixed, or that repeats the events of an earlier file, is quarantined as a
+  whole, by name and reason.
 * Numbers follow the order of all names, times count from the earliest event of the good files. So the rows of a run
   depend on the good files alone, not on how they were cut or decoded.
 * Records are one partition in this process, and many on Spark (`spark_import`). A partition is
   written in the same way (`partition`); here its notes are added up.
 * The manifest comes last.
 * An import does not change times. When runs of live nodes and of imports are joined, the clocks that are flagged
-  (`skew`) are corrected: the trace is written, checked, and if there are such clocks, written again. Then all runs
-  must be good.
+  (`skew`) are corrected: the trace is written, and if its clocks are flagged, written again. All runs of a join must
+  be good.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def read_here(given: Given, scratch: Path, most: int = MAX_RECORDS_HERE) -> Reco
 
 
 def repeated(firsts: dict[object, str], name: str, *span: object) -> str | None:
-    """Return a reason to refuse a file that has count, times and peers of an earlier file; None for others."""
+    """Return a reason to refuse a file whose `span` (counts, times and peers) an earlier file has; otherwise None."""
     first = firsts.setdefault(span, name)
     return None if first == name else f"the same events as {first}"
 
@@ -176,7 +176,7 @@ def join_runs(runs: Sequence[Path], run: RunFolder, *, read: Reader = read_here)
 def _assembled(
     given: Given, run: RunFolder, read: Reader, ids: Mapping[str, str] | None = None, *, joining: bool = False
 ) -> tuple[ImportResult, WrittenTrace]:
-    """Write all but the manifest. `ids` are those of messages that have another name in records."""
+    """Write all but the manifest. `ids` has the ids of messages by their names in records, if these differ."""
     with _scratch(run.path / _SCRATCH) as scratch:
         records = read(given, scratch)
         by_name = {file.name: file for file in records.files}
@@ -236,7 +236,7 @@ def _clocks(notes: Sequence[Notes]) -> list[ClockEstimate]:
 
 
 def _with_clocks_right(numbering: Numbering, notes: Sequence[Notes], ahead_us: Mapping[int, int]) -> Numbering:
-    """Return the numbering with clocks put back by `ahead_us`, and the origin that follows."""
+    """Return the numbering with clocks put back by `ahead_us`, and with the origin that results."""
     ahead_ns = np.zeros(len(numbering.peers) + 1, dtype=np.int64)
     for peer, ahead in ahead_us.items():
         ahead_ns[peer] = ahead * 1000

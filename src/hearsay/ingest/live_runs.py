@@ -3,8 +3,8 @@
 * Peers are identified by their ids, topics by their names, messages by the numbers that live traces compute from ids,
   which are the same at every node. The ids themselves are in the dictionaries. An import numbers messages in another
   way; its dictionary has all ids, and its `source.json` has the origin of its times.
-* The trace of a live node is read from its run folders (`hearsay.trace.run_series`), sealed or not. A node that
-  was killed has those that it had written. Such a node is down from then on, by a row that is added.
+* The trace of a live node is read from its run folders (`hearsay.trace.run_series`), sealed or not. A killed node has
+  only the folders that it had completed; a row is added by which it is down from then on.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _message_names(folder: Path) -> Callable[[int], str]:
 
 
 def router_of(folders: Sequence[Path]) -> str | None:
-    """Return the router of the nodes, or all of them; None if no trace names one."""
+    """Return the router of the nodes, or "mixed: …" with all their routers; None if no trace names one."""
     named = {_router_in(folder) for folder in folders}
     if named <= {None}:
         return None
@@ -215,7 +215,7 @@ def _dictionary(run: Path, name: str) -> dict[str, list[Any]]:
     for column, kind in _DICTIONARIES[name].items():
         values = table.get(column)
         if values is None or not all(isinstance(value, kind) for value in values):
-            raise RunFolderError(f"{path}: column {column} is not what a live trace has there")
+            raise RunFolderError(f"{path}: column {column} is missing or not of its type in live traces")
         if kind is int and any(value < 0 for value in values):
             raise RunFolderError(f"{path}: a negative number in column {column}")
     return table

@@ -5,7 +5,7 @@ Rules:
 * A partition has all records that name one of its messages. Its messages are numbered in the order of their ids,
   after those of earlier partitions.
 * The files of a partition are named after its number, so a second attempt writes the same files.
-* A source may know facts that no row has: the size of a message's data, the program of a peer.
+* A record may be a fact instead of an event: the size of a message's data, or the program of a peer.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Numbering:
     topics: Any
     origin_ns: int
     ahead_ns: Numbers | None = None
-    """By how much the clock of each peer is ahead, and must be put back; None to leave clocks alone."""
+    """By how much the clock of each peer is ahead, to be subtracted from its times; None to leave times unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def _firsts(peers: Numbers, times_ns: Numbers) -> list[list[int]]:
 
 
 def _reasons_given(records: Any, rows: Rows) -> dict[str, int]:
-    """Return how often each reason was given, in the source's words. The end of a node is not a reject."""
+    """Return the number of rejects by reason, in the source's words. The reason of a node's end does not count."""
     names = distinct(records, "reason")
     given = _codes(records, "reason", names)
     given = given[(given != NONE) & (rows[:, Column.EVENT] != TraceEvent.NODE_DOWN)]

@@ -101,7 +101,7 @@ def numbers(values: Numbers) -> Any:
 
 
 def of_file(batch: Any, file: str, format_: str | None, error: str | None = None) -> Any:
-    """Return the batch with the file that it is from."""
+    """Return the batch with columns for its file, the file's format, and the error."""
     nowhere = np.zeros(batch.num_rows, dtype=np.int64)
     ends = [
         coded(nowhere if value is not None else nowhere - 1, texts([value or ""])) for value in (file, format_, error)

@@ -51,7 +51,7 @@ class Unit:
     start: int = 0
     stop: int | None = None
     problem: str | None = None
-    """Why the source is not read at all, if it is not."""
+    """The reason for which the source is not read at all; None if it is read."""
 
 
 def units_of(path: Path, wanted: str | None, unit_bytes: int) -> list[Unit]:
@@ -218,7 +218,7 @@ def lines(file: IO[bytes], unit: Unit) -> Iterator[bytes]:
 
 
 def _line_of(file: IO[bytes]) -> bytes:
-    """Return the next line. Raises if it is longer than any event: a small gzip file can have an endless one."""
+    """Return the next line. Raises `BadSource` if it is longer than any event, as a small gzip file may have one."""
     line = file.readline(LONGEST_LINE + 1)
     if len(line) > LONGEST_LINE:
         raise BadSource(f"a line is longer than {LONGEST_LINE >> 20} MiB")

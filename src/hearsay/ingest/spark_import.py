@@ -9,12 +9,12 @@ Rules of the import:
 * Spark chooses the ranges from samples, so it stores the rows of each range: a second evaluation could choose others.
 * A task holds one partition. The driver holds the names of peers and topics, and the notes of partitions. All rows of
   a message are in one partition, however many there are.
-* The run folder and the files given must be at the same paths for all tasks.
+* The run folder and the given files must have the same paths on all machines.
 
 Rules of the data source (`records.py` has its schema):
 
 * A partition is a range of bytes of a file, cut between events, or a file that cannot be read from the middle.
-* The driver plans partitions, and tasks read them. Both must find the files at the same paths.
+* The driver plans partitions, and tasks read them. The files must have the same paths for driver and tasks.
 * An unreadable event becomes a row with `error`, after the rows before it; the rest of its range is left out.
 """
 
@@ -116,7 +116,7 @@ _OF_MESSAGE = "(message IS NOT NULL OR class <=> 'message')"
 
 
 def read_with_spark(spark: Any, rows_per_partition: int = _ROWS_PER_PARTITION) -> Reader:
-    """Return a reader that reads by this session."""
+    """Return a reader for `import_traces` that uses this session."""
 
     def read(given: Given, scratch: Path) -> Records:
         path = scratch / "records"

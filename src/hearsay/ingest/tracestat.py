@@ -9,7 +9,7 @@ Rules (cmd/tracestat/main.go):
 * tracestat prints topics in random order; here they are sorted.
 
 An imported run has its events and delays recorded from nanoseconds (`source_record`). A simulated run has
-microseconds, its duplicates are derived, and parts that a peer sends another at one time are an RPC.
+microseconds, its duplicates are derived, and parts that a peer sends to another at the same time count as one RPC.
 """
 
 from __future__ import annotations
