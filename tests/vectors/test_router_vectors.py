@@ -102,7 +102,7 @@ def test_what_an_implementation_does_differently_is_expected_in_place_of_the_res
 def test_a_step_that_cannot_be(step):
     vector = deepcopy(SOUND)
     vector["steps"].append(step)
-    with pytest.raises(Misshapen, match=r"^steps\[11\]: cannot be: "):
+    with pytest.raises(Misshapen, match=r"^steps\[11\]: impossible event: "):
         run_router(vector, "spec")
 
 

@@ -57,7 +57,7 @@ class StreamCarrier:
     async def run(self) -> None:
         """Carry bytes in both directions until both have ended or the stream is reset. Runs in trio."""
         orderly = False
-        with self._scope, suppress(Exception):  # py-libp2p raises many: reset by the peer, connection gone, timed out
+        with self._scope, suppress(Exception):  # py-libp2p raises errors of many types: reset, gone, timed out
             async with self._trio.open_nursery() as nursery:
                 nursery.start_soon(self._read)
                 nursery.start_soon(self._write)

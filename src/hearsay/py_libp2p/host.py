@@ -242,7 +242,9 @@ class PyLibp2pHost:
         theirs = their_id(peer)
         if peer not in self._connections:
             network = self._under.get_network()
-            network.unblock_peer(theirs)  # it blocks peers for a minute after a failed dial; we have waits of our own
+            network.unblock_peer(
+                theirs
+            )  # py-libp2p blocks a peer for a minute after a failed dial
             self._under.get_peerstore().clear_addrs(theirs)
         info = library("libp2p.peer.peerinfo").PeerInfo(theirs, [their_address(without_peer(address))])
         await self._under.connect(info)

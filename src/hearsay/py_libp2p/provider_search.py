@@ -95,7 +95,7 @@ class ProviderSearch:
         store = self._dht.provider_store
         for key in map(key_of, topics):
             await store.provide(key)
-            # py-libp2p answers from its own store if that has a provider, and now it has this node.
+            # py-libp2p answers from its own store if the store has a provider; from now on it has this node.
             own = store.providers.pop(key, {})
             try:
                 providers = await store.find_providers(key, MAX_PROVIDERS)

@@ -130,7 +130,7 @@ def summary(checked: Checked) -> str:
 
 
 def not_looked_at(subject: Subject) -> Iterator[str]:
-    """Yield a line for the routers of a scenario that the check ignores; none for other subjects."""
+    """Yield a line for each router of a scenario that is not checked; none for subjects that are no scenarios."""
     if subject.others:
         yield plain(f"{escape(subject.name)}: not looked at: {', '.join(map(_other_words, subject.others))}")
     if not subject.router_is_run:

@@ -17,7 +17,7 @@ class Severity(StrEnum):
     NOTE = "note"
     """Good to know; may be intended."""
     WARNING = "warning"
-    """Something does not work as its parameters suggest."""
+    """A parameter does not have the effect that it suggests."""
     ERROR = "error"
     """Honest peers are harmed, or harm that should be punished is not."""
 
@@ -45,7 +45,7 @@ class Check:
 
 
 def check(severity: Severity, meaning: str) -> Callable[[Look], Check]:
-    """Make a check of a function; its id is the name of the function, which is part of the interface."""
+    """Return a decorator that makes a check from a function. The function's name is the public id of the check."""
     return lambda look: Check(look.__name__.replace("_", "-"), severity, meaning, look)
 
 

@@ -172,7 +172,7 @@ class Silence:
     from_start_s: float | None = None
     """Seconds until the score is below 0, with silence from the GRAFT on; None if it never is."""
     from_stop_s: float | None = None
-    """The same, with silence after the peer had delivered all that counts."""
+    """Seconds from the end of full deliveries until the score is below 0; None if it never is."""
 
 
 def silences(worth: Worth) -> list[Silence]:

@@ -64,7 +64,7 @@ class Expectations(Parameters):
     owner: ClassVar[str] = "expect"
 
     degree: int = integer(6, low=1, high=10_000)
-    """Number of members of a mesh. Each is first with this share of the messages."""
+    """Number of members of a mesh. Each member is the first sender of one message in `degree`."""
     heartbeat_ms: int = milliseconds(1_000, low=1)
     round_trip_ms: int = milliseconds(0)
     """Milliseconds to the nearest peer and back; 0 if unknown."""

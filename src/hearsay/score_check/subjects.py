@@ -241,7 +241,7 @@ def _expected(values: Mapping[str, object]) -> tuple[Expectations, list[Topics]]
 
 
 def _made(make: Callable[[], T], above: str, wrong: list[Violation]) -> T | None:
-    """Return what is made, or None after adding the violations with the path above their fields."""
+    """Return the result of `make`; if it raises, add its violations to `wrong`, with `above` before their fields."""
     try:
         return make()
     except ParameterError as error:

@@ -181,7 +181,7 @@ def topic_weightless(worth: Worth) -> Iterator[Remark]:
 
 @check(Severity.WARNING, "parameters of a topic that is not there")
 def topic_not_there(worth: Worth) -> Iterator[Remark]:
-    """Warn of parameters for topics that do not exist. A preset may have some, so only tables of the file count."""
+    """Warn of parameters for topics that do not exist, except those of a preset, which may have some."""
     written = (group for group in worth.subject.unmet if group.place in worth.subject.lines)
     for group in written:
         yield Remark("has parameters, and no topic of that name is there", group=group)

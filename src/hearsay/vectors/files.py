@@ -57,7 +57,7 @@ def parse_vectors(data: bytes, file: str) -> dict[str, Any]:
     if isinstance(found, dict):
         found = cast("dict[str, Any]", found)
         if found.get("format") == FORMAT and _is_newer(found.get("version")):
-            raise VectorError(f"{file}: version {found['version']} is newer than what is read here: {VERSION}")
+            raise VectorError(f"{file}: version {found['version']} is not supported; the newest is {VERSION}")
     try:
         check(found)
         _check_names(found["vectors"])
@@ -80,32 +80,32 @@ def _is_newer(version: object) -> bool:
 def _check_names(vectors: list[dict[str, Any]]) -> None:
     name, count = Counter(vector["name"] for vector in vectors).most_common(1)[0]
     if count > 1:
-        raise Misshapen("vectors", f"{name!r} is the name of {count}; names must be there once")
+        raise Misshapen("vectors", f"{name!r} is the name of {count} vectors; names must be unique")
 
 
 def _check_times(steps: list[dict[str, Any]], place: str) -> None:
     before = 0
     for number, step in enumerate(steps):
         if step["at"] < before:
-            raise Misshapen(f"{place}.steps[{number}].at", f"must not be before the step before, at {before}")
+            raise Misshapen(f"{place}.steps[{number}].at", f"must not be before the previous step, at {before}")
         before = step["at"]
 
 
 def _check_work(vector: Mapping[str, Any], place: str) -> None:
-    """Check the work of a vector: peers are checked after each step, and messages have the sizes that it gives."""
+    """Check that a vector causes limited work: checks of peers after each step, and bytes of messages."""
     steps = vector["steps"]
     connects = sum(step["event"] == "connect" for step in steps)
     if len(steps) * connects > MOST_LOOKS:
-        raise Misshapen(place, f"steps times those that connect must be {MOST_LOOKS} at most")
+        raise Misshapen(place, f"steps times connect events must be {MOST_LOOKS} at most")
     if sum(message["size"] for message in vector["messages"].values()) > LARGEST_BYTES:
-        raise Misshapen(f"{place}.messages", f"sizes together must be {LARGEST_BYTES} at most")
+        raise Misshapen(f"{place}.messages", f"the sum of sizes must be {LARGEST_BYTES} at most")
 
 
 def _check_peers(vector: Mapping[str, Any], place: str) -> None:
     """Check that scores are expected only of listed peers, and that there are not too many."""
     steps, peers = vector["steps"], set(vector["peers"])
     if len(peers) < len(vector["peers"]):
-        raise Misshapen(f"{place}.peers", "each peer must be there once")
+        raise Misshapen(f"{place}.peers", "a peer is repeated")
     if len(steps) * len(peers) > MOST_LOOKS:
         raise Misshapen(place, f"steps times peers must be {MOST_LOOKS} at most")
     for number, step in enumerate(steps):
@@ -126,7 +126,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         name = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"the key {name[:MOST_SHOWN]!r} is there twice in an object")
+        raise ValueError(f"the key {name[:MOST_SHOWN]!r} is repeated in an object")
     return found
 
 

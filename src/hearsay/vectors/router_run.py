@@ -74,7 +74,7 @@ def to_rpc(form: Mapping[str, Any], messages: Mapping[str, Message]) -> Rpc:
 
 def named(name: str, messages: Mapping[str, Message]) -> Message:
     if name not in messages:
-        raise Misshapen("messages", f"{name!r} is missing, which a step names")
+        raise Misshapen("messages", f"{name!r}, which a step names, is missing")
     return messages[name]
 
 
@@ -188,11 +188,11 @@ class RouterRun:
         return self._router.deadline()
 
     def perform(self, step: Step, place: str) -> Seen:
-        """Return the result of a step; raise `Misshapen` for one that is not possible."""
+        """Return the result of a step. Raises `Misshapen` if the step's event is impossible."""
         try:
             actions = self._router.handle(self._event(step), step["at"])
         except UsageError as error:
-            raise Misshapen(place, f"cannot be: {error}") from None
+            raise Misshapen(place, f"impossible event: {error}") from None
         return self._seen(actions)
 
     def _event(self, step: Step) -> Event:

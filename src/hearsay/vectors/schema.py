@@ -1,8 +1,9 @@
 """The JSON Schema of vector files (`schema.json`), and the check of a value by it: one error, with its place.
 
-The schema allows nothing else: objects have no other keys, and lists, texts and numbers have bounds. So the
-depth of a file and the work that it causes are bounded, too. `oneOf` lists objects that differ in the constant of
-their first key."""
+Objects have no keys that the schema does not name, and lists, texts and numbers have bounds. So the depth of a file
+and the work that it causes are bounded, too. `oneOf` lists objects that differ in the constant of their
+first key.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +119,7 @@ def _is_address(text: str) -> bool:
 
 
 def _bound(number: float) -> str:
-    """Return a number as short as it is exact."""
+    """Return the shortest text of a number that is exact."""
     short = f"{number:g}"
     return short if float(short) == number else repr(number)
 

@@ -89,7 +89,7 @@ def made(
 
 
 def topic_numbers(given: Mapping[str, Any]) -> TopicNumbers:
-    """Return a scorer's numbers. Decays of 1 are allowed, which parameters would refuse: nothing decays then."""
+    """Return a scorer's numbers. A decay may be 1 (no decay), which our parameters would refuse."""
     ours = NAMES["topic"]
     numbers: dict[str, Any] = {
         _NUMBERS[name]: value if is_time(ours[name]) else float(value) for name, value in given.items()
