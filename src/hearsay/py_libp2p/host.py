@@ -242,9 +242,7 @@ class PyLibp2pHost:
         theirs = their_id(peer)
         if peer not in self._connections:
             network = self._under.get_network()
-            network.unblock_peer(
-                theirs
-            )  # py-libp2p blocks a peer for a minute after a failed dial
+            network.unblock_peer(theirs)  # py-libp2p blocks a peer for a minute after a failed dial
             self._under.get_peerstore().clear_addrs(theirs)
         info = library("libp2p.peer.peerinfo").PeerInfo(theirs, [their_address(without_peer(address))])
         await self._under.connect(info)
