@@ -127,7 +127,7 @@ def test_a_file_that_is_gone_is_said_once(tmp_path):
     part.unlink()
     done = hearsay("explain", broken, "--message", "3")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"hearsay: {part}: is not there, and the run's manifest names it\n"
+    assert done.stderr == f"hearsay: {part}: is missing; the run's manifest names it\n"
 
 
 def test_who_came_after_the_publication_is_not_slow(tmp_path):

@@ -66,7 +66,7 @@ class Copy:
     hops: int
     bytes: int
     in_parts: bool = False
-    """The partial message that completed the message."""
+    """True for the partial message with which the receiver had all parts."""
 
 
 @dataclass(frozen=True, slots=True)

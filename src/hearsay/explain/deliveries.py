@@ -49,7 +49,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """Why a node got the message when it did."""
+    """The explanation of a delivery at a node: its path, and every copy to the node."""
 
     node: int
     path: Path
@@ -99,7 +99,7 @@ def is_on_request(copy: Copy | None) -> bool:
 
 
 def unread_rpcs(run: RunFacts, nodes: Collection[int], from_us: int, until_us: int) -> PairEvents:
-    """Return the reasons of nodes to drop RPCs unread, by node and sender: these were graylisted or gated.
+    """Return the reasons of nodes to drop RPCs unread, by node and sender: the sender was graylisted or gated.
 
     Such a row has no message. It belongs to the copy that came from the same sender at the same time. Real nodes read
     their clock twice, so a slightly later drop counts too.

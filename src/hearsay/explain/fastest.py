@@ -172,7 +172,7 @@ class Shortcut:
     sooner_us: int
     """Time saved; 0 if the first copy took the fastest path."""
     missed: FastHop | None
-    """First hop that the message did not take in this time; None if it took all."""
+    """First hop of the fastest path that the message did not take; None if it took all."""
     why: Cause | None
     """Why the message did not take that hop."""
 

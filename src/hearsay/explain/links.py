@@ -89,7 +89,7 @@ def connections_until(run: RunFacts, until_us: int) -> Connections:
 def in_topic(connections: Connections, members: Members, holder: int) -> Connections:
     """Limit connections to the times in which a message of the topic may go from the first end to the second.
 
-    The second end is in the topic, and the first too unless it is `holder`.
+    The second end must be in the topic then, and so must the first end unless it is `holder`.
     """
     receiving = _limited(connections, connections.other, members)
     own = receiving.one == holder

@@ -230,7 +230,7 @@ class Message:
         return escape(self.names.topic(self.history.topic)) if self.history.topic != NONE else "unknown"
 
     def unknowns(self) -> list[str]:
-        """Return a sentence for each thing that this trace does not show."""
+        """Return a sentence for each fact that this trace does not show."""
         unknown: list[str] = []
         if not self.run.manifest.complete:
             unknown.append("The run was interrupted: later events are not in the trace.")

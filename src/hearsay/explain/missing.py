@@ -1,8 +1,8 @@
 """Nodes that were due a message and never got it, with a reason for each.
 
-A message is due at the nodes that the analysis calls eligible (docs/reference/metrics.md): in the topic from
-the publication to the end of the message's window, without a rejection by their own application. If several reasons
-hold, the first one in `Why` is given: the one that came closest to a delivery.
+A message is due at the nodes that the analysis calls eligible (docs/reference/metrics.md): nodes that are in the
+topic from the publication to the end of the message's window and whose application did not reject it. If several
+reasons hold, the first one in `Why` is given: the one that came closest to a delivery.
 """
 
 from __future__ import annotations
@@ -90,17 +90,17 @@ class MissingAnswer:
     """All nodes that were due the message and never got it."""
 
     due: int | None
-    """Number of nodes that were due the message; None if unknown."""
+    """Number of nodes at which the message was due; None if unknown."""
     got: int
-    """Number of these nodes that got it."""
+    """Number of these nodes that got the message."""
     missing: tuple[Missing, ...]
     refused_by_all: bool = False
-    """True if every application that got it rejected it, so that no node was due it."""
+    """True if every application that got the message rejected it, so that it was due nowhere."""
     unknown: str = ""
-    """Why it is unknown which nodes were due it."""
+    """The reason why it is unknown at which nodes the message was due; empty if it is known."""
     publisher_is_due: bool = False
     got_undue: int = 0
-    """Nodes, except the publisher, that got it and were not due it."""
+    """Number of nodes, except the publisher, that got the message though it was not due there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def explain_missing(message: Message) -> MissingAnswer:
 
 
 def explain_absence(message: Message, node: int) -> tuple[Missing, str | None]:
-    """Return why a node never got the message, and why it was not due it; the second is None if it was due."""
+    """Return why a node never got the message, and why the message was not due there, or None if it was due."""
     due = _due(message)
     (missing,) = _reasons(message, [node])
     if due.unknown is not None:
@@ -266,7 +266,7 @@ class _Surroundings:
         return Why.UNKNOWN, f"{known}; {came} partial messages from them arrived; their rows name no message"
 
     def _unchosen(self, node: int, held: list[tuple[int, int]], peers: set[int], known: str) -> tuple[Why, str]:
-        """Return why holders did not send it; `held` has holders and the times since which they were connected."""
+        """Return why holders did not send the message; `held` has them with the times of their connections."""
         thresholds, mesh = self._message.run.thresholds, self._mesh
         both_us = [(peer, since, max(since, self._holders[peer])) for peer, since in held]
         if thresholds is not None:

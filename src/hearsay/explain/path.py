@@ -5,8 +5,8 @@ Rules:
 * A delivery names the sender of its copy. The copy is the earliest one of that sender, with the hops and via of the
   delivery, that arrived since the node's previous delivery. In a simulation without service times it is the one whose
   arrival and validation end at the delivery, if there is one; for a message in parts, the part that completed it.
-* The sender had the message by its last delivery before it sent the copy; the publisher, by the publication; a node
-  outside the topic, by the arrival of the copy that a script injected.
+* A sender had the message since its last delivery before it sent the copy; a publisher, since the publication; a node
+  outside the topic, since the arrival of the copy that a script injected.
 * The steps of a hop begin when the sender had the message and end when the receiver delivered it. They follow each
   other, so they add up to the delay of the path. Times that the trace does not separate are one step.
 """
@@ -105,7 +105,7 @@ class Path:
     delivered_us: int
     hops: tuple[Hop, ...]
     complete: bool
-    """The path begins at the publication. Otherwise the trace does not show how the first sender got the message."""
+    """True if the path begins at the publication. If not, how the message got to its start is unknown."""
 
     @property
     def nodes(self) -> tuple[int, ...]:

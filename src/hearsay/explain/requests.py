@@ -2,10 +2,11 @@
 
 Rules:
 
-* Rows of such parts name no messages, so times decide. An IWANT is answered at once: it is the last one that had
-  reached the sender when the copy was sent. Its IHAVE is the last one that had reached the receiver when it asked. In
-  episub, where receivers wait before they ask, it is the first IHAVE since the sender had the message, and the last
-  GRAFT. A message in parts was completed by the last partial message of the sender that arrived by the delivery.
+* Rows of such parts name no messages, so they are matched by time. An IWANT is answered at once, so the request for a
+  copy is the last IWANT that had reached the sender when it sent the copy. The announcement is the last IHAVE that
+  had reached the receiver when it sent the IWANT. In episub, receivers wait before they ask: the announcement is the
+  first IHAVE after the sender had the message, and the request is the last GRAFT.
+* A message in parts was completed by the last partial message of the sender that arrived before the delivery.
 * A part that was dropped led to nothing.
 """
 
@@ -142,7 +143,7 @@ def last_parts(run: RunFacts, history: History) -> Mapping[int, Copy]:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The events that led to a copy; None if the trace does not show them."""
+    """The times of the events that led to a copy; None for those that the trace does not show."""
 
     joined_us: int | None
     """When the receiver joined the topic, if the sender had the message before."""
@@ -168,7 +169,7 @@ class Requests:
         )  # fmt: skip
 
     def before(self, copy: Copy, held_us: int) -> Request | None:
-        """Return what led to a copy; None if it was not requested, or if the trace does not show the request."""
+        """Return the events that led to a copy; None if it was not requested, or if the trace does not show that."""
         if copy.via not in ON_REQUEST or copy.sent_us is None:
             return None
         is_gossip = copy.via == Via.IWANT

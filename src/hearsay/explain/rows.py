@@ -1,7 +1,7 @@
 """Chosen rows of a run, the nodes that traced and their clocks, and the members of a topic over time.
 
-A clock that was put right may be off by its uncertainty; another one by its estimated offset, too. Times of two nodes
-may be off by the sum of both. Times of one node agree, as do those of a simulation.
+A corrected clock may be off by its uncertainty, any other clock also by its estimated offset. The difference between
+times of two nodes may be off by the sum of their errors. Times of one node agree, as do those of a simulation.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def row_groups(
             continue
         path = run.path / file.name
         if not path.exists():
-            raise RunFolderError(f"{path}: is not there, and the run's manifest names it")
+            raise RunFolderError(f"{path}: is missing; the run's manifest names it")
         opened = open_trace_file(path)
         for group in range(opened.num_row_groups):
             about = opened.metadata.row_group(group)

@@ -1,10 +1,10 @@
-"""Messages for the animation of a page, besides the typical one; all messages of small runs.
+"""Messages for the animation of a page, in addition to the typical one: all of a small run, some of a large one.
 
 Rules:
 
 * A page has room for `MAX_BYTES` of messages, shared equally by runs and topics. If not all fit, named messages come
-  first (the slowest, the first, …), then others, evenly spread over the run. Runs side by side have the same
-  messages, where they exist.
+  first (the slowest, the first, …), then others, evenly spread over the run. Several runs on a page have the same
+  messages, if these exist in each.
 * Messages are read from the trace, at most about `MAX_ROWS` rows of it. If it cannot be read, only the typical
   message of the tables is there. The page gives the number of messages, and the reason.
 * A message is packed as integers, column by column: nodes and times as differences from the previous delivery,
@@ -117,7 +117,7 @@ def _series(runs: Sequence[Run], shown: dict[str, Any]) -> _Series:
 
 
 def _carry(same: Sequence[_Series], room: int, rows: int) -> None:
-    """Add the messages of one topic in several runs; room and rows are those of each."""
+    """Add the messages of one topic in several runs. Each run may take `room` bytes and read `rows` rows."""
     most = min((one.most(room, rows) for one in same if one.trace is not None), default=0)
     named = list(dict.fromkeys(number for one in same for number in one.lists.values()))
     for one in same:

@@ -91,7 +91,7 @@ class Figure:
         self.notes.append((view, words))
 
     def lack(self, view: View, reason: str) -> None:
-        """Say why a view has no series."""
+        """Record the reason why a view has no series."""
         self.absent.append((view, reason))
 
     def to_json(self) -> dict[str, Any]:

@@ -147,7 +147,7 @@ def state_per_node(figure: Figure, runs: Sequence[Run]) -> None:
 
 
 def _sampling(run: Run) -> str:
-    """Return how often the state was sampled, and whether cached messages are missed between samples."""
+    """Return a text: how often the state was sampled, and a warning if samples miss cached messages."""
     every_s = run.setting("trace.state_interval_s")
     if every_s is None:
         return ""

@@ -4,10 +4,10 @@ Rules:
 
 * The table has a row per run and topic, and on a narrow screen a list per question. A bar shows the share of the
   largest value of its column.
-* The best and the worst value of a column are marked, if the values shown differ: among complete runs, as one that
-  ended early sent less. One run each proves no difference; the header has the number of seeds.
-* Settings other than those of routers that differ are listed next to the table; without any, the header says that
-  only the router differs. Incomplete runs are marked in the table.
+* The best and the worst value of a column are marked, if the values shown differ. Only complete runs are marked,
+  because a run that ended early sent less. One run each proves no difference; the header has the number of seeds.
+* Settings that differ, except those of routers, are listed next to the table; without any, the header says that only
+  the router differs. Incomplete runs are marked in the table.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def section(title: str, id_: str, *content: object) -> Html:
 
 
 def opening(title: str, id_: str, *content: object, about: str = "", class_: str = "") -> Html:
-    """Return a section that can be opened; `about` is next to its title."""
+    """Return a section that can be opened; the text `about` is shown next to its title."""
     small = tag("small", about) if about else ""
     summary = tag("summary", tag("h3", title), small)
     return tag("details", summary, *content, id=id_, class_=f"card opening {class_}".rstrip())

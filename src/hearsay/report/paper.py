@@ -162,7 +162,7 @@ def _as_pdf(drawn: Any) -> bytes:
 
 
 def _require_figure_or_nothing(path: Path) -> None:
-    """Raise `ReportError` if another file is at a path."""
+    """Raise `ReportError` if a file at this path is not a figure of this program."""
     try:
         if path.is_file() and not path.is_symlink():
             data = path.read_bytes()

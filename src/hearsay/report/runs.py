@@ -40,7 +40,7 @@ from hearsay.trace.write.run_folder import DICTIONARIES
 
 MAX_TOPICS = 6
 MAX_VIEWS = 36
-"""Views that keep a report below 5 MB; with more runs, fewer topics can be chosen."""
+"""Maximum views, which keep a report below 5 MB; with more runs, fewer topics can be chosen."""
 SCENARIO = "scenario.toml"
 SCRIPT_ROLE = "script"
 US_PER_S = 1_000_000
@@ -59,7 +59,7 @@ class View:
     """Number of the topic; None for all topics together."""
     headline: Row
     nodes: int | None
-    """Number of the topic's members, and of other nodes that sent parts for it."""
+    """Number of the topic's members and of other nodes that sent parts of the topic."""
     alone: bool
     """True if the run has no other topic."""
 
@@ -95,7 +95,7 @@ class Run:
         return _read(self.folder, table, columns or TABLES[table].names)
 
     def nodes_of(self, headline: Row) -> int | None:
-        """Return the number of a topic's nodes, from the table of balance, or else that of the run."""
+        """Return the number of a topic's nodes from the table `balance`; without it, that of the run's nodes."""
         return self._balanced.get(headline["topic"]) or headline["nodes"]
 
     def why_not(self, figure: str) -> str | None:
@@ -104,7 +104,7 @@ class Run:
 
     @property
     def of_real_nodes(self) -> bool:
-        """Return whether the trace lacks figures, as those of real nodes do."""
+        """Return True if the trace lacks figures, as traces of real nodes do."""
         return bool(self._unmeasured)
 
     def without_scripts(self, table: Any) -> Any:
@@ -117,7 +117,7 @@ class Run:
 
     @cached_property
     def settings(self) -> dict[str, object] | None:
-        """Settings of the resolved scenario; None without a simulation."""
+        """Return the settings of the resolved scenario; None without a simulation."""
         try:
             return settings_of(read_bytes(self.folder / SCENARIO, MAX_TOML_BYTES).decode())
         except (OSError, ValueError):
@@ -130,12 +130,12 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """Summary of the engine; empty without one."""
+        """Return the summary that the engine wrote; empty without one."""
         return summary_of(self.folder)
 
     @cached_property
     def damaged_files(self) -> list[str]:
-        """Trace files that differ from the manifest; none without a trace, as after `analyze --out`."""
+        """Return the trace files that differ from the manifest; none without a trace, as after `analyze --out`."""
         if not (self.folder / MANIFEST).exists():
             return []
         manifest = load_manifest(self.folder)
@@ -163,7 +163,7 @@ class Run:
 
     @cached_property
     def start_us(self) -> int:
-        """Start of the run's clock: 0, or the first row of real nodes."""
+        """Return the start of the run's clock: 0, or the time of the first row of real nodes."""
         starts = [row["start_us"] for row in self.headlines if row["start_us"] is not None]
         return int(min(starts, default=0))
 
@@ -180,12 +180,12 @@ class Selection:
 
     @cached_property
     def routers(self) -> list[str | None]:
-        """Names of the runs' routers."""
+        """Return the names of the runs' routers."""
         return [run.headlines[0]["router"] if run.headlines else None for run in self.runs]
 
     @cached_property
     def colours(self) -> list[int]:
-        """Numbers of the runs' colours and marks: those of their routers."""
+        """Return the numbers of the runs' colours and marks: those of their routers."""
         return palette.numbers_of(self.routers)
 
     def colour(self, run: int) -> int:

@@ -127,7 +127,7 @@ class StudyCharts:
 
     @cached_property
     def colours(self) -> list[int]:
-        """The numbers of colours and marks of lines: those of routers, if the lines are routers."""
+        """Return the numbers of colours and marks of lines: those of routers, if the lines are routers."""
         if self.lines is None:
             return [0 if self.routers is None else palette.NEUTRAL]
         return colours_of(self.axes[self.lines])
@@ -156,7 +156,7 @@ class StudyCharts:
 
     @cached_property
     def fronts(self) -> list[Front]:
-        """A front for each condition; none if no axis changes the router."""
+        """Return a front for each condition; none if no axis changes the router."""
         chosen = choices(self.swept.study)
         if not chosen:
             return []
@@ -174,14 +174,14 @@ class StudyCharts:
 
     @cached_property
     def routers(self) -> int | None:
-        """The axis of routers; None if no step is a router by its name."""
+        """Return the axis of routers; None if no axis has steps with names of routers."""
         return next(
             (number for number, axis in enumerate(self.axes) if set(axis.labels) & set(palette.ROUTERS)), None
         )
 
     @property
     def front_legend(self) -> dict[int, str]:
-        """Return the names of colours: of routers, or else of conditions."""
+        """Return the names of colours: routers, or without routers conditions."""
         if self.routers is not None:
             axis = self.axes[self.routers]
             return dict(zip(colours_of(axis), axis.labels, strict=True))
@@ -189,7 +189,7 @@ class StudyCharts:
         return dict(enumerate(named)) if any(named) else {}
 
     def colour_of(self, point: Point, front: int) -> int:
-        """Return the colour and mark of a point: of its router, or else of its condition."""
+        """Return the number of a point's colour and mark: that of its router, or without routers of its condition."""
         return front if self.routers is None else colours_of(self.axes[self.routers])[point.steps[self.routers]]
 
     def where(self, steps: Steps) -> str:

@@ -140,7 +140,7 @@ def _powers(most: float) -> list[float]:
 
 _GAP = 12
 LETTER = 3.6
-"""About half the width of a letter."""
+"""Approximate half width of a letter in pixels."""
 Point = tuple[float, float]
 
 
@@ -150,7 +150,9 @@ class Plot:
     def __init__(
         self, x: Scale, y: Scale, width: int, height: int, title: str, x_label: str = "", *, part: str = ""
     ) -> None:
-        """`title` names the figure, `part` one picture of several; a page that has the title hides it."""
+        """Create the plot. `title` names the figure, and `part` this picture if there are several; a page that has
+        the title already hides it.
+        """
         self.width, self.height = width, height
         self._x, self._y = x, y
         axes = [(title, y.ticks), *([(x_label, x.ticks)] if x_label else [])]

@@ -185,5 +185,5 @@ def _title(answer: Answer) -> Html:
 
 
 def _verdict(answer: Answer) -> str:
-    label = "" if answer.best is None else answer.searched.label_words  # the words for no best name it
+    label = "" if answer.best is None else answer.searched.label_words  # without a best, the text names the condition
     return f"{label}{best_words(answer)}"

@@ -1,4 +1,4 @@
-"""The section about what ran: settings that differ, settings that all share, seeds, hashes and commands."""
+"""The section about the runs: settings in which they differ, settings that all share, seeds, hashes and commands."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ Rules:
 * A message is as slow as its last delivery at a due node: nodes that join the topic late get it late. If due nodes
   are missing, the time is when most due nodes had it.
 * Each message has the command that explains it.
-* Explanations are on the page. Without `everything`, only those of a single run with at most `MAX_ROWS` rows are.
+* The page contains explanations of a single run with at most `MAX_ROWS` rows; with `everything`, of all runs.
 * A message whose trace cannot be read has the reason and no link.
 """
 
