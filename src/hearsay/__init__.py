@@ -94,7 +94,7 @@ _HOMES = {
 __all__ = sorted([*_HOMES, "MissingExtra", "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # what is logged is for the program to show, or not
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # the program decides whether records are shown
 
 
 def __getattr__(name: str) -> object:

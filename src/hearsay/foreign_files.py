@@ -55,7 +55,7 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
 
 
 def parse_json(data: bytes, unique: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """Return the value in a JSON text; `unique` makes an object of its pairs."""
+    """Return the value in a JSON text. `unique`, if given, turns the pairs of each object into its value."""
     if data.count(b"{") + data.count(b"[") > MAX_JSON_CONTAINERS:
         raise ValueError(f"more than {MAX_JSON_CONTAINERS} objects and lists")
     try:

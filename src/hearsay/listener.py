@@ -23,7 +23,7 @@ _log = getLogger(__name__)
 
 
 class Listener:
-    """A listening socket. `accepted` is called with each connection's socket, which it must close, and address."""
+    """A listening socket. `accepted` gets the socket of each connection, which it must close, and the address."""
 
     def __init__(self, listening: socket.socket, accepted: Callable[[socket.socket, str], None]) -> None:
         self._socket = listening

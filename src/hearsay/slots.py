@@ -4,8 +4,8 @@ An IPv4 address counts for itself. An IPv6 address counts in its /64, its /56 an
 provider gets one of these. Rules, for a newcomer that finds no free slot:
 
 * SLOTS-1: No group of addresses has more than its share. A newcomer above the share competes with its own group.
-* SLOTS-2: Only idle holders give way, as long as they have their part of the slots, a quarter for a host. So useful
-  holders keep the rest.
+* SLOTS-2: While idle holders have at least their part of the slots (a quarter for a host), only idle holders are
+  evicted. So useful holders keep the rest.
 * SLOTS-3: The oldest idle holder of the largest group is evicted, if the newcomer's group is smaller.
 * SLOTS-4: Otherwise the oldest idle holder is evicted, once it is older than the patience.
 * SLOTS-5: When fewer are idle, the holder with the lowest worth is evicted. So newcomers find a slot at all times.
@@ -40,7 +40,7 @@ def groups_of(address: str) -> tuple[str, ...]:
 
 
 class Slots(Generic[T]):
-    """Slots and their holders. `worth` returns the worth of holders when one must be evicted; others are idle.
+    """Slots and their holders. `worth` is called when one must be evicted; holders without a worth are idle.
 
     Idle holders keep one of `idle_part` slots.
     """

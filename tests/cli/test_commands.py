@@ -347,7 +347,7 @@ def _shown(run, *arguments):
         (("--remote", "bob"), 2, "--remote bob: no peer is called 'bob' in this run"),
         (("--message", "55", "--message", "0"), 2, "--message 55: no such message in RUN; there are 0…2"),
         (("--topic", "birds"), 2, "--topic birds: no topic is called 'birds' in this run"),
-        (("--node", "3", "--from", "1000"), 1, "RUN: no row is like that"),
+        (("--node", "3", "--from", "1000"), 1, "RUN: no row meets these conditions"),
     ],
 )
 def test_what_is_not_in_a_run_is_no_success(small_run, arguments, code, error):

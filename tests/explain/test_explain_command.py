@@ -93,7 +93,7 @@ def test_without_a_node_the_slowest_deliveries(run):
         (("RUN", "--node", "4"), 2, "--message is missing: --node, --missing and --out are about one message"),
         (("NOTHING",), 1, "NOTHING does not exist"),
         (("NOTHING", "--message", "3"), 1, "NOTHING does not exist"),
-        (("UNTRACED", "--message", "3"), 1, "UNTRACED: holds no trace; simulate with --trace full"),
+        (("UNTRACED", "--message", "3"), 1, "UNTRACED: has no trace; simulate with --trace full"),
     ],
 )
 def test_what_cannot_be_explained_is_one_line(run, tmp_path, arguments, code, line):

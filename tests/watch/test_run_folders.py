@@ -99,7 +99,7 @@ def test_a_run_without_its_trace_or_a_file_is_said_in_a_line(tmp_path):
     assert hearsay("simulate", *few, "--trace", "none", "--out", tmp_path / "bare").returncode == 0
     ended = hearsay("watch", tmp_path / "bare", "--until-complete")
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr == f"hearsay: {tmp_path / 'bare'}: holds no trace; simulate with --trace full\n"
+    assert ended.stderr == f"hearsay: {tmp_path / 'bare'}: has no trace; simulate with --trace full\n"
     simulated(tmp_path / "run")
     names = [file.name for file in load_manifest(tmp_path / "run").trace.files]
     for name in ("dictionary/peers.parquet", names[0]):
@@ -124,7 +124,7 @@ def test_a_run_without_its_trace_or_a_file_is_said_in_a_line(tmp_path):
         (("--preset", "r1", "--at", "70000"), 2, "ports are 0…65535"),
         (("--preset", "r1", "--at", "192.0.2.7:0"), 1, "cannot serve the page"),
         (("--preset", "r1", "--nodes", "2000000"), 2, "at most 1,000,000 nodes"),
-        (("--preset", "r1", "--touched", "there"), 2, "is there already"),
+        (("--preset", "r1", "--touched", "there"), 2, "exists already"),
         (("--preset", "r1", "--touched", "nowhere/there"), 2, "there is no folder nowhere"),
         (("--preset", "r1", "--at", "x:y", "--out", "run"), 2, "write [HOST:]PORT"),
     ],

@@ -272,4 +272,4 @@ def test_what_is_not_answered_is_reported(opened):
 def test_without_the_token_there_is_one_line(opened):
     with watched(scenario(5), 1.0, paused=True) as source:
         page = opened(f"{source.origin}/")
-        assert page.value("document.body.textContent").strip() == "the address needs its token"
+        assert page.value("document.body.textContent").strip() == "the address must contain the page's token"

@@ -82,7 +82,7 @@ def test_the_page_needs_its_token(page):
     assert "Access-Control-Allow-Origin" not in headers
     for other in ("/", "/frames", "//", f"{path[:-2]}/", f"{path[:-1]}", f"/x{path[1:]}"):
         status, body, _ = asked(page, other)
-        assert (status, body) == (403, b"the address needs its token\n")
+        assert (status, body) == (403, b"the address must contain the page's token\n")
     assert asked(page, f"{path}../cli/node.py")[0] == 404
 
 
@@ -158,7 +158,7 @@ def test_no_more_browsers_than_there_is_room_for(page):
         frames = page.frames()
         assert next(frames)["about"]["source"] == "simulation"
         streams.append(frames)
-    assert asked(page, f"{urlsplit(page.url).path}frames")[:2] == (409, b"16 browsers look already\n")
+    assert asked(page, f"{urlsplit(page.url).path}frames")[:2] == (409, b"the page has its maximum of 16 viewers\n")
 
 
 def test_while_the_engine_is_compiled_the_page_says_so_and_a_signal_ends_it(tmp_path):

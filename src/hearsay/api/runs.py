@@ -178,7 +178,7 @@ def explain_message(
     Raises `RunFolderError` if the folder has no run, and `ValueError` for an unknown message or node.
     """
     if missing and node is not None:
-        raise ValueError("missing and node: give one; node says of a node that never got it why")
+        raise ValueError("missing and node: give one; node also explains why a node never got the message")
     opened = open_message(run.folder if isinstance(run, Run) else Path(run), str(message))
     number = None if node is None else find_node(opened.run, opened.names, str(node))
     return Explanation(answers.explain(opened, number, missing))

@@ -93,7 +93,7 @@ def store_session(where: Where, places: Sequence[Path | str | None]) -> Generato
     if uri is None:
         yield None
     elif where.remote is not None:
-        raise WrongInput(f"{uri}: --remote does not reach stores; take --master, or no cluster")
+        raise WrongInput(f"{uri}: --remote does not reach stores; use --master or embedded Spark")
     else:
         with spark_steps(where, SMALL_ROWS) as work, failures_in_one_line():
             yield work

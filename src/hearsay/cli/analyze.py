@@ -182,7 +182,7 @@ def follow(options: dict[str, Any], window_us: int | None) -> None:
     except SparkUnavailable as error:
         raise CommandFailed(str(error)) from None
     if not run.manifest.complete:
-        raise CommandFailed(f"{source}: the run was interrupted; the tables are of what it left")
+        raise CommandFailed(f"{source}: the run was interrupted; the tables cover the rows that it wrote")
 
 
 def _rows_so_far(path: Path) -> int:

@@ -64,7 +64,7 @@ def open_streams() -> None:
         sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), out.encoding, out.errors, line_buffering=True)
     reconfigure: Callable[..., None] | None = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None and sys.stdout.errors == "strict":
-        reconfigure(errors="replace")  # what a terminal's encoding lacks is no reason to stop
+        reconfigure(errors="replace")  # a character that the terminal's encoding lacks must not end the command
     if stream is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     elif (buffer := getattr(stream, "buffer", None)) is not None:

@@ -51,7 +51,7 @@ class InputLines:
                 number, skipped = number + 1, 0
                 begun.clear()
             begun += rest
-            if len(begun) > self._limit + 1:  # one more for a carriage return
+            if len(begun) > self._limit + 1:  # one byte more for a carriage return
                 skipped += len(begun)
                 begun.clear()
         if begun or skipped:
@@ -77,7 +77,7 @@ class InputLines:
                 self._wanted.acquire()
                 piece: bytes | OSError
                 try:
-                    select([self._descriptor], [], [])  # a job in the background is stopped by a read, not by this
+                    select([self._descriptor], [], [])  # a read stops a job in the background, select does not
                     piece = os.read(self._descriptor, _PIECE_BYTES)
                 except BlockingIOError:  # another program set the terminal or pipe to non-blocking
                     os.set_blocking(self._descriptor, True)
@@ -93,15 +93,15 @@ class InputLines:
 
 
 WAIT_S = 30.0
-"""How long a line waits for a peer, in a node that only publishes."""
+"""Maximum seconds that a line waits for a peer, in a node that only publishes."""
 ROOM_S = 5.0
-"""How long publishing waits for peers that take their messages slowly."""
+"""Maximum seconds that publishing waits for room in the queues of slow peers."""
 FLUSH_S = 10.0
-"""How long the last messages may take to leave."""
+"""Maximum seconds in which the last messages are sent."""
 COUNT_S = 1.0
-"""How long the remaining lines are counted, which are not sent any more."""
+"""Maximum seconds in which the remaining lines, which are not sent, are counted."""
 LONGEST_TOPIC = 60
-"""Number of characters of a topic's name that are shown to people."""
+"""Maximum characters of a topic's name in messages for people."""
 
 
 class PublishedLines:

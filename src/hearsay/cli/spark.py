@@ -77,7 +77,7 @@ def prepare(again: bool) -> None:
         option = f'spark.driver.extraJavaOptions="-XX:AOTCacheOutput={made}"'
         done = subprocess.run(
             [sys.executable, "-m", "hearsay", "analyze", run, "--conf", option], capture_output=True, text=True
-        )  # the JVM has its output, too, so this waits for what it writes in the end
+        )  # the JVM has this output, too, so `run` waits until it has written the file
         if done.returncode or not made.exists():
             raise CommandFailed(f"not prepared, and Spark starts as before: {done.stderr.strip()[-200:]}")
         keep(made, file)

@@ -27,7 +27,7 @@ MOST_ERRORS = 5
 
 
 def make_runs(sweep: Sweep, where: Where) -> Swept:
-    """Make the missing runs, with progress. Finished runs are kept whatever ends the command."""
+    """Make the missing runs, with progress. Finished runs are kept even if an error or a signal ends the command."""
     from hearsay.studies.processes import place_of_runs
 
     place = place_of_runs(sweep.study, where, say)

@@ -77,7 +77,7 @@ def show_command(run: Path, **options: Any) -> None:
     for row in shown[:limit]:
         click.echo(show(row, names))
     if not shown:
-        raise CommandFailed(f"{run}: no row is like that")
+        raise CommandFailed(f"{run}: no row meets these conditions")
     if len(shown) > limit:
         click.echo(f"… more rows; --limit shows more than {limit}", err=True)
 

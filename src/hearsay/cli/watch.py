@@ -104,7 +104,7 @@ def _require_new(file: Path | None) -> None:
     if file is None:
         return
     if file.exists():
-        raise WrongInput(f"--touched {file}: is there already")
+        raise WrongInput(f"--touched {file}: exists already")
     if not file.parent.is_dir():
         raise WrongInput(f"--touched {file}: there is no folder {file.parent}")
 
@@ -217,7 +217,7 @@ async def _served_while(
             running = asyncio.ensure_future(asyncio.to_thread(run))
             await asyncio.wait({running, signalled}, return_when=asyncio.FIRST_COMPLETED)
             if signalled.done() and server.broadcast.awaited is not None:
-                exit_at_once(signalled.result())  # nothing has begun, and a compiler ignores signals
+                exit_at_once(signalled.result())  # no run to end in good order yet, and a compiler ignores signals
             close()
             await running
     return signalled.result() if signalled.done() else None

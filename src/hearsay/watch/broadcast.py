@@ -4,10 +4,11 @@ Rules:
 
 * The source owns the picture: its thread adds rows and calls `beat`. All other methods are called on the loop.
 * A frame is dropped while the previous one waits; the next frame contains its changes.
-* A browser that reads too slowly loses its waiting frames, and receives a snapshot instead.
-* Before the first frame, browsers receive the reason for which the source waits.
+* A browser that reads too slowly gets a snapshot in place of its waiting frames.
+* Before the first frame, browsers receive the reason why the source has not begun.
 * The history contains the frames of the whole run in bounded memory, so that a page that opens late can go back.
-  Above `MOST_FRAMES`, each two frames become one: counts are added, and the last state is kept. It has no messages.
+  Above `MOST_FRAMES`, each two frames become one: counts are added, and the last state is kept. Frames of the history
+  contain no messages.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class History:
         added = _frame_of(changes)
         before = (self._open.latest or self._last.latest).get("now")
         if added.latest["now"] == before and not added.changes and not any(added.rates):
-            return  # the run stands still
+            return  # nothing has happened since the last frame
         self._open.add(added)
         self._in_open += 1
         if self._in_open < self._stride:
@@ -136,7 +137,7 @@ def _frame_of(changes: Mapping[str, Any]) -> _Frame:
 FRAMES_PER_SECOND = 30
 FRAME_S = 1 / FRAMES_PER_SECOND
 _HAND_OVER_S = 0.002
-"""Minimum time in which the source leaves the loop alone, so that the loop can send a waiting frame."""
+"""Minimum pause of the source's thread, so that the event loop can send a waiting frame."""
 MOST_WAITING = 15
 """Maximum frames that wait for a browser."""
 MOST_WAITING_BYTES = 4_000_000
@@ -195,9 +196,9 @@ class Broadcast:
         self.picture = picture
         self.about = about
         self.awaited = awaited
-        """The reason for which the source waits; empty once it has begun."""
+        """The reason why the source has not begun; empty once it has."""
         self.woken = Event()
-        """Set when a browser asks for something."""
+        """Set when a browser sends a request."""
         self.places = Places(picture)
         self._history = History()
         self._loop = loop
@@ -221,7 +222,7 @@ class Broadcast:
         return monotonic() >= self._due_s or self.woken.is_set()
 
     def rest(self) -> None:
-        """Wait until the next frame is due, or until a browser asks for something."""
+        """Wait until the next frame is due, or until a browser sends a request."""
         self.woken.wait(min(max(self._due_s - monotonic(), _HAND_OVER_S), FRAME_S))
 
     def beat(self, now_us: Micros, state: Changes, perform: Callable[[dict[str, Any]], Any]) -> None:
@@ -255,7 +256,7 @@ class Broadcast:
 
     def join(self) -> Viewer:
         if len(self._viewers) >= MOST_VIEWERS:
-            raise Refused(f"{MOST_VIEWERS} browsers look already")
+            raise Refused(f"the page has its maximum of {MOST_VIEWERS} viewers")
         viewer = Viewer()
         self._viewers.add(viewer)
         if (awaited := self.awaited) is not None:
@@ -272,7 +273,7 @@ class Broadcast:
         try:
             self._asked.put_nowait((request, answer))
         except Full:
-            raise Refused("too much is asked at a time") from None
+            raise Refused(f"more than {MOST_ASKED} requests wait") from None
         self.woken.set()
         return await asyncio.wrap_future(answer)
 

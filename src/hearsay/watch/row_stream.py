@@ -44,7 +44,7 @@ class NoRows(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The content of a line. Its names are only those that are new."""
+    """The content of a line. It has only names that earlier lines do not have."""
 
     peers: tuple[str, ...]
     topics: tuple[str, ...]
@@ -73,7 +73,7 @@ class RowStream:
 
     def join(self) -> Viewer:
         if len(self._followers) >= MOST_FOLLOWERS:
-            raise Refused(f"{MOST_FOLLOWERS} follow already")
+            raise Refused(f"the stream has its maximum of {MOST_FOLLOWERS} readers")
         viewer = Viewer()
         self._followers[viewer] = 0, 0
         return viewer

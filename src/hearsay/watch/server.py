@@ -20,7 +20,7 @@ BODY_BYTES = 16_384
 
 def require_our_page(request: Request) -> None:
     if request.headers.get("origin") != f"http://{request.headers.get('host')}":
-        raise BadRequest(HTTPStatus.FORBIDDEN, "only the page of this server may ask for that")
+        raise BadRequest(HTTPStatus.FORBIDDEN, "only this server's own page may send this request")
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise BadRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send application/json")
 
@@ -94,21 +94,21 @@ class WatchServer:
 
     def _below_token(self, request: Request) -> str:
         if request.headers.get("host", "").rpartition(":")[2] != str(self._port):
-            raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, "this server has another port")
+            raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, "the Host header names another port")
         _, token, *rest = request.path.split("/", 2)
         if not hmac.compare_digest(token.encode(), self._token.encode()) or not rest:
-            raise BadRequest(HTTPStatus.FORBIDDEN, "the address needs its token")
+            raise BadRequest(HTTPStatus.FORBIDDEN, "the address must contain the page's token")
         return rest[0]
 
     async def _response(self, request: Request, name: str) -> bytes:
         if name == "do":
             if request.method != "POST":
-                raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "POST it")
+                raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "only POST is allowed")
             require_our_page(request)
             done = await self.broadcast.ask(object_in(request))
             return response(request.method, HTTPStatus.OK, "application/json", json.dumps(done).encode())
         if request.method != "GET":
-            raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "GET it")
+            raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is allowed")
         if name in _ASSETS:
             file, content_type = _ASSETS[name]
             body = files("hearsay.watch").joinpath("assets", file).read_bytes()
@@ -116,7 +116,7 @@ class WatchServer:
         if name == "scenario" and self._scenario is not None:
             attached = 'Content-Disposition: attachment; filename="scenario.toml"'
             return response(request.method, HTTPStatus.OK, "application/toml", self._scenario().encode(), attached)
-        raise BadRequest(HTTPStatus.NOT_FOUND, "there is nothing here")
+        raise BadRequest(HTTPStatus.NOT_FOUND, "no such page")
 
 
 async def _tell(stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -182,7 +182,7 @@ def load_runs(paths: list[Path], window_us: int | None = None) -> list[RunFacts]
 def facts_of(name: str, path: Path, manifest: Manifest, window_us: int | None) -> RunFacts:
     """Return the facts of a run with this manifest."""
     if not manifest.trace.files:
-        raise RunFolderError(f"{path}: holds no trace; simulate with --trace full")
+        raise RunFolderError(f"{path}: has no trace; simulate with --trace full")
     summary = summary_of(path)
     scenario = scenario_of(path)
     peers = _peers(path)

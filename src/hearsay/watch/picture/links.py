@@ -83,7 +83,7 @@ class Links:
         """Numbers of the nodes whose start was traced."""
         self.links: dict[Link, None] = {}
         self._traced: set[int] = set()
-        """Nodes that trace their own starts and stops. For others, connections of their peers count."""
+        """Nodes that trace their own starts and stops. Other nodes are up while peers are connected to them."""
         self.members: dict[int, dict[int, int]] = {}
         """Number of links, by topic and node."""
         self._memberships = 0

@@ -63,11 +63,11 @@ class Density:
 MOST_MESSAGES = 200
 """Maximum messages that are kept; the oldest is forgotten first."""
 MOST_FORGOTTEN = 20_000
-"""Publication times of forgotten messages, for the latencies of late deliveries."""
+"""Maximum publication times of forgotten messages, which give the latencies of late deliveries."""
 MOST_STEPS = 2_000
 """Maximum deliveries at drawn nodes that are kept of a message."""
 MOST_NEW_STEPS = 5_000
-"""Maximum of such deliveries of all messages between two frames."""
+"""Maximum new deliveries at drawn nodes, of all messages, between two frames."""
 LATENCY_EDGES_MS = tuple(round(1.25 ** (power / 10), 4) for power in range(551))
 """Edges of the latency classes, from 1 ms to about four minutes in steps of 2.3 %."""
 _EDGES_US = np.array(LATENCY_EDGES_MS) * 1000
@@ -203,7 +203,7 @@ class Spreads:
             len(each.steps) - each.sent_steps for each in self.by_number.values() if each.changed
         )
         if len(at_drawn) > max(room, 0):
-            # Evenly thinned: a picture of all messages beats the whole of the first ones.
+            # Drop some deliveries evenly, so that all messages are shown and not only the first ones.
             at_drawn = at_drawn[np.linspace(0, len(at_drawn) - 1, max(room, 0)).astype(np.int64)]
         drawn = deliveries[at_drawn]
         sources = self._drawn.places(drawn[:, Column.REMOTE])

@@ -87,7 +87,7 @@ class Traffic:
         self._drawn = drawn
         self.rates = np.zeros(len(RATES), dtype=np.int64)
         self.reasons = np.zeros((2, len(_REASONS)), dtype=np.int64)
-        """Totals of parts lost on the way, and of parts and messages refused, by reason."""
+        """Totals by reason: parts that were lost on the way; parts and messages that were refused."""
         self.of_nodes = np.zeros((0, len(RATES)), dtype=np.int64)
         """Totals by place."""
 

@@ -185,7 +185,7 @@ class JoinedNodesSource:
     def _do(self, deed: str, node: int, request: dict[str, Any]) -> Changes:
         joined = self._node_of(node)
         if joined is None or joined.names is None:
-            raise Refused("a node whose page is not among those given, or that is gone")
+            raise Refused("this page is not connected to the node")
         asked: dict[str, Any] = {"do": deed, "place": OWN}
         if deed == "publish":
             if request.get("topic") not in joined.names.topics:

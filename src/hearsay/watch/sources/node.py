@@ -81,7 +81,7 @@ class NodeSource:
         match request:
             case {"do": "publish", "place": int(place), "topic": int(topic)} if is_place(broadcast, place):
                 if self.picture.drawn.numbers[place] != OWN:
-                    raise Refused("another's node: only its own application publishes there")
+                    raise Refused("another application's node: only its own page can publish there")
                 if not 0 <= topic < len(topics):
                     raise Refused("no such topic")
                 self._publish(topics[topic])
@@ -90,7 +90,7 @@ class NodeSource:
                 if self._stop is None:
                     raise Refused("the page may not stop this node (hearsay node --watch --watch-stop)")
                 if self.picture.drawn.numbers[place] != OWN:
-                    raise Refused("another's node: its own page stops it")
+                    raise Refused("another application's node: only its own page can stop it")
                 asyncio.get_running_loop().call_later(STOP_AFTER_S, self._stop)
                 return {"node": OWN, "at": time_ns() // 1000 - self._origin_us}
             case _:

@@ -84,15 +84,15 @@ class RunFolderSource:
         return self._ended and not len(self._waiting)
 
     def _look(self, broadcast: Broadcast) -> None:
-        """Read files that are new."""
+        """Read new files, unless too many rows wait."""
         if self._ended or monotonic() < self._look_s or len(self._waiting) >= MOST_WAITING:
             return
         self._look_s = monotonic() + LOOK_EVERY_S
-        ended = (self._path / MANIFEST).exists()  # looked at first: what it names is there
+        ended = (self._path / MANIFEST).exists()  # checked before the files: a manifest names existing files
         new = sorted(file for file in _files(self._path, ended) if file not in self._read)
         if new:
             rows = np.concatenate([no_rows(), *(rows for file in new for rows in _rows_in(file))])
-            if any(not file.exists() for file in self._read):  # a node's trace was sealed: pieces are one now
+            if any(not file.exists() for file in self._read):  # a node's trace was sealed: its folders were joined
                 rows = rows[rows[:, Column.TIME_US] > self._latest_us]
             self._read.update(new)
             self._wait(rows)
@@ -112,7 +112,7 @@ class RunFolderSource:
     def _play(self) -> None:
         due_us = self._pacing.due_us()
         if not len(self._waiting):
-            self._pacing.begin(self._now_us)  # it does not run ahead of what is written
+            self._pacing.begin(self._now_us)  # the clock stops while there is no row to show
             return
         assert self._origin_us is not None
         times = self._waiting[:, Column.TIME_US] - self._origin_us
@@ -146,14 +146,14 @@ def _require_run(path: Path) -> None:
         manifest = load_manifest(path)
         rows = manifest.trace.rows
         if not manifest.trace.files:
-            raise RunFolderError(f"{path}: holds no trace; simulate with --trace full")
+            raise RunFolderError(f"{path}: has no trace; simulate with --trace full")
         if rows > MOST_WAITING:
             raise RunFolderError(f"{path}: has {rows:,} rows; a page plays at most {MOST_WAITING:,}")
         for file in (*manifest.trace.files, *manifest.others):
             if not (path / file.name).exists():
                 raise RunFolderError(f"{path / file.name}: is missing; the run's manifest names it")
     elif not (path / TRACE_FOLDER).is_dir() and not (path / "dictionary").is_dir():
-        load_manifest(path)  # says what is there instead
+        load_manifest(path)  # raises the error that says what the path is instead
 
 
 def _files(path: Path, ended: bool) -> list[Path]:
@@ -166,6 +166,6 @@ def _files(path: Path, ended: bool) -> list[Path]:
 
 def _rows_in(file: Path) -> list[Rows]:
     if not file.exists():
-        return []  # a piece that became part of the whole meanwhile, which is read then
+        return []  # joined with other folders meanwhile; its rows are read from the joined run
     opened = open_trace_file(file)
     return [rows_of(read_group(opened, group, file)) for group in range(opened.num_row_groups)]
