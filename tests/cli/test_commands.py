@@ -172,7 +172,7 @@ def test_help_shows_no_range_where_there_is_none():
 def test_the_text_of_tracestat_is_no_json(tmp_path):
     done = hearsay("analyze", tmp_path, "--format", "tracestat", "--json")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "hearsay: --json gives the answers; --format tracestat is text alone\n"
+    assert done.stderr == "hearsay: --json and --format tracestat: give one; tracestat prints text\n"
 
 
 def test_a_wrong_command_has_a_suggestion():

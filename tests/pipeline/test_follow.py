@@ -85,11 +85,11 @@ def test_a_live_nodes_series_is_followed_as_one_run(spark, analysed, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["run", "--until-complete"], "--until-complete goes with --follow"),
+        (["run", "--until-complete"], "--until-complete needs --follow"),
         (["run", "other", "--follow"], "--follow takes one run folder"),
         (["run", "--follow", "--remote", "sc://127.0.0.1"], "--follow runs embedded or with --master"),
         (["run", "--follow", "--format", "tracestat"], "--format tracestat makes none"),
-        (["no/such/folder/run", "--follow"], "there is no folder"),
+        (["no/such/folder/run", "--follow"], "does not exist"),
     ],
 )
 def test_what_cannot_be_followed_is_said_at_once(arguments, said, tmp_path):

@@ -153,7 +153,7 @@ def test_the_page_has_a_chart_with_an_axis_for_each_metric(simulated, tmp_path):
         ),
         (
             ("--set", "router.degree=8", "--set", "loss.rate=0.1", "--unpaired"),
-            "factorial: all sides need the same seeds, so not with unpaired",
+            "factorial and unpaired: give one; a factorial needs the same seeds on all sides",
         ),
         (
             ("--set", "router.degree=20", "--set", "router.degree_high=30"),

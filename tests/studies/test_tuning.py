@@ -219,7 +219,7 @@ def test_a_plan_counts_no_more_runs_than_the_combinations_can_have(tmp_path):
 def test_a_preset_without_what_is_searched_is_reported(tmp_path):
     ended = hearsay("tune", "r1", cwd=tmp_path)
     assert (ended.returncode, list(tmp_path.iterdir())) == (2, [])
-    assert "r1: is a preset; say what is searched, --vary SECTION.KEY=VALUES and --aim FIGURE" in ended.stderr
+    assert "r1: is a preset; add what to search: --vary SECTION.KEY=VALUES and --aim FIGURE" in ended.stderr
 
 
 @pytest.mark.parametrize("values", ["6..4", "4..4", "4..6..0", "4..6..-1"])

@@ -135,8 +135,8 @@ def test_numbers_are_those_of_the_call(problem, found):
         ({"fresh_seeds": 1}, "hill.toml: fresh_seeds = 1: must be in 2…10000"),
         ({"runs": 3}, "hill.toml: runs = 3: must be in 10…1000000"),
         ({"engine": "fast"}, 'hill.toml: engine = "fast": must be one of auto, reference, array'),
-        ({"aim": "latency_p99_ms"}, "aim needs vary: a file says by itself what is searched"),
-        ({"bounds": "bytes_per_node<=1"}, "bounds needs vary: a file says by itself what is searched"),
+        ({"aim": "latency_p99_ms"}, "aim needs vary: a tune file has it already"),
+        ({"bounds": "bytes_per_node<=1"}, "bounds needs vary: a tune file has it already"),
         ({"overrides": {"network.nodes": 0}}, "--set network.nodes=0: must be in 1…100000000"),
     ],
 )

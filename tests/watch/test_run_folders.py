@@ -114,8 +114,8 @@ def test_a_run_without_its_trace_or_a_file_is_said_in_a_line(tmp_path):
     ("arguments", "code", "words"),
     [
         (("empty",), 1, "is not a run folder"),
-        (("empty", "--nodes", "5"), 2, "--nodes goes with a simulation"),
-        (("empty", "--set", "network.nodes=5"), 2, "--set and --engine go with a simulation"),
+        (("empty", "--nodes", "5"), 2, "--nodes needs a simulation"),
+        (("empty", "--set", "network.nodes=5"), 2, "--set and --engine need a simulation"),
         (("nowhere.toml",), 2, "nowhere.toml"),
         (("--preset", "missing"), 2, "missing"),
         (("--preset", "r1", "--pace", "never"), 2, "neither max nor in 0.01x…1000x"),
@@ -125,7 +125,7 @@ def test_a_run_without_its_trace_or_a_file_is_said_in_a_line(tmp_path):
         (("--preset", "r1", "--at", "192.0.2.7:0"), 1, "cannot serve the page"),
         (("--preset", "r1", "--nodes", "2000000"), 2, "at most 1,000,000 nodes"),
         (("--preset", "r1", "--touched", "there"), 2, "exists already"),
-        (("--preset", "r1", "--touched", "nowhere/there"), 2, "there is no folder nowhere"),
+        (("--preset", "r1", "--touched", "nowhere/there"), 2, "the folder nowhere does not exist"),
         (("--preset", "r1", "--at", "x:y", "--out", "run"), 2, "write [HOST:]PORT"),
     ],
 )

@@ -29,7 +29,7 @@ _MAX_NAME_LENGTH = 40
 
 
 def answers_text(lines: list[dict[str, Any]]) -> str:
-    """Return the table, without name columns that are the same for all runs or repeat the run's name."""
+    """Return the answers as a table, without names that are the same in all lines, or routers that repeat the run."""
     known = (metric.name for metric in shown_in("terminal") for line in lines if value_at(line, metric) is not None)
     metrics = without_unknown(shown_in("terminal"), known)
     names = [name for name in _NAMES if name == "run" or not _is_redundant(name, lines)]
@@ -63,7 +63,7 @@ def _printable(text: str) -> str:
 
 
 def load_readable(folders: Sequence[Folder], window_us: int | None) -> tuple[dict[Folder, RunFacts], list[str]]:
-    """Return the facts of the sound runs, and a line for each problem of the others."""
+    """Return the facts of the runs without problems, and a line for each problem of the other runs."""
     from hearsay.pipeline.output.folders import load_folders
     from hearsay.trace.language.errors import RunFolderError
 

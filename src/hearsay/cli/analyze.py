@@ -42,9 +42,9 @@ def command(**options: Any) -> None:
     """Analyse run folders: metric tables in RUN/metrics, the answers on the terminal."""
     if options["shape"] == "tracestat":
         if options["follow"]:
-            raise WrongInput("--follow keeps tables fresh; --format tracestat makes none")
+            raise WrongInput("--follow and --format tracestat: give one; tracestat writes no tables")
         if options["as_json"]:
-            raise WrongInput("--json gives the answers; --format tracestat is text alone")
+            raise WrongInput("--json and --format tracestat: give one; tracestat prints text")
         _tracestat(options["runs"], options["allow_bad"])
         return
     from hearsay.pipeline.spark.place import heap
@@ -61,7 +61,7 @@ def command(**options: Any) -> None:
         follow(options, window_us)
         return
     if options["until_complete"]:
-        raise WrongInput("--until-complete goes with --follow")
+        raise WrongInput("--until-complete needs --follow")
     with counted(where) if options["stats"] else nullcontext(where) as counting:
         _analyze(counting, window_us, options)
 
@@ -143,7 +143,7 @@ def follow(options: dict[str, Any], window_us: int | None) -> None:
     out = options["out"]
     in_a_store = isinstance(place, str) or isinstance(out, str)
     if isinstance(place, Path) and not place.resolve().parent.is_dir():
-        raise WrongInput(f"{place}: there is no folder {place.resolve().parent}")
+        raise WrongInput(f"{place}: the folder {place.resolve().parent} does not exist")
     waiting = Event()
     try:
         with work_folder() as scratch, ExitStack() as opened:

@@ -71,7 +71,7 @@ async def run_node(
 def _watched(options: Mapping[str, Any], signalled: asyncio.Future[int]) -> WatchedNode | None:
     if options["watch"] is None:
         if options["watch_stop"]:
-            raise WrongInput("--watch-stop goes with --watch")
+            raise WrongInput("--watch-stop needs --watch")
         return None
     require_extra("sim")
     from hearsay.cli.watching import WatchedNode

@@ -94,7 +94,7 @@ def _figures(folders: Sequence[Path], where: Path) -> int:
     if not studies:
         return len(write_run_figures(folders, where)) // len(KINDS)
     if len(folders) > 1:
-        raise WrongInput(f"{studies[0]}: is a study's folder, and its figures are drawn by themselves")
+        raise WrongInput(f"{studies[0]}: is the folder of a study; draw its figures with a command of their own")
     return len(write_study_figures(_swept(studies[0]), where)) // len(KINDS)
 
 

@@ -89,9 +89,9 @@ def command(**options: Any) -> None:
     from hearsay.trace.write.run_folder import RunFolder
 
     if options["show_scenario"] and (options["out"] is not None or options["as_json"]):
-        raise WrongInput("--show-scenario runs nothing: it goes with neither --out nor --json")
+        raise WrongInput("--show-scenario runs nothing: leave out --out and --json")
     if options["rotate"] is not None and (options["out"] is None or options["trace"] == "none"):
-        raise WrongInput("--rotate goes with --out and --trace full")
+        raise WrongInput("--rotate needs --out and --trace full")
     try:
         scenario = given_scenario(options)
         if options["show_scenario"]:
@@ -210,7 +210,7 @@ def say_if_it_compiles(entry: str) -> str | None:
 
 @contextmanager
 def stopping_on_signals(simulation: Simulation) -> Generator[list[int]]:
-    """End the run in good order at the first signal, which the yielded list then has; a second ends it at once."""
+    """End the run in good order at the first signal, which is added to the yielded list; a second ends it at once."""
     stopped_by: list[int] = []
 
     def stop(number: int) -> None:

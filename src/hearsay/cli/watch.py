@@ -106,7 +106,7 @@ def _require_new(file: Path | None) -> None:
     if file.exists():
         raise WrongInput(f"--touched {file}: exists already")
     if not file.parent.is_dir():
-        raise WrongInput(f"--touched {file}: there is no folder {file.parent}")
+        raise WrongInput(f"--touched {file}: the folder {file.parent} does not exist")
 
 
 def _watching(options: dict[str, Any]) -> Coroutine[Any, Any, int | None]:
@@ -127,9 +127,9 @@ def _require_no_simulation(options: dict[str, Any], what: str) -> None:
     """Check that no option is given that only a simulation has."""
     for flag in ("preset", "router", "nodes", "messages", "seed", "out", "touched"):
         if options[flag] is not None:
-            raise WrongInput(f"--{flag} goes with a simulation; {what}")
+            raise WrongInput(f"--{flag} needs a simulation; {what}")
     if options["overrides"] or options["engine"] != "auto":
-        raise WrongInput(f"--set and --engine go with a simulation; {what}")
+        raise WrongInput(f"--set and --engine need a simulation; {what}")
 
 
 async def _watch_nodes(addresses: Sequence[str], options: dict[str, Any]) -> int | None:

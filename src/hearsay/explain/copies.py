@@ -223,7 +223,9 @@ def _fates(dropped: ColumnArrays) -> Ints:
 
 
 def _arrivals(rows: ColumnArrays, simulated: bool) -> ColumnArrays:
-    """Return the arrivals that real nodes traced: receives, or without any the handling of messages."""
+    """Return the arrivals that real nodes traced: receives; at a node without any, deliveries, duplicates and
+    rejects.
+    """
     events = rows[Column.EVENT]
     known = (
         np.full(len(events), not simulated)

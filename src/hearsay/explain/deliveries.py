@@ -222,7 +222,7 @@ def _traits(message: Message, slow: Sequence[Path], others: Sequence[Path]) -> I
 
 
 class _Facts:
-    """The traits of deliveries; equal words are the same trait."""
+    """The traits of deliveries. Traits with equal texts are the same."""
 
     def __init__(self, message: Message, slow: Sequence[Path], others: Sequence[Path]) -> None:
         self._message = message

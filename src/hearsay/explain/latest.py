@@ -27,7 +27,9 @@ _FIRST_WINDOW_US = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class LatestMessage:
-    """A message with its deliveries to others. Times count from its publication, or else its first delivery."""
+    """A message with its deliveries to other nodes. Times count from the publication or, if unknown, the first
+    delivery.
+    """
 
     message: int
     id: str | None

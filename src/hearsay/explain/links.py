@@ -177,7 +177,7 @@ class ScoreSamples:
         )
 
     def latest(self, peer: int, scored: int, until_us: int) -> float | None:
-        """Return the last score that a peer gave by a time, or else the first after it."""
+        """Return the last score that a peer gave until `until_us`; without one, the first score after that time."""
         there = self._samples.between(scored, peer)
         scores = self._samples.value[there].view(np.float64)
         place = int(np.searchsorted(self._samples.time_us[there], until_us, side="right")) - 1

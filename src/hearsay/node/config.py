@@ -145,8 +145,8 @@ class NodeConfig:
     signatures: SignaturePolicy = SignaturePolicy.STRICT_SIGN
     message_id: MessageIdFunction = by_author
     refuse_replays: bool | Path = False
-    """True to refuse messages whose sequence number their author has used before. A path does the same, and names a
-    file that keeps the numbers over restarts.
+    """True to refuse messages whose sequence number their author has used before; with the path of a file, the file
+    keeps the numbers over restarts.
     """
     metrics: str | None = None
     """Address of metrics, health and readiness over HTTP: `HOST:PORT`, or a port on the loopback interface."""

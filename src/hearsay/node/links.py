@@ -197,7 +197,9 @@ class Links:
                 self.outbound_lost(link)
 
     def _address_of(self, peer: PeerId) -> str:
-        """Return the address of a peer for the router: the IP address if there are scores, otherwise its group."""
+        """Return the address of a peer for the router: the IP address if the router keeps scores, otherwise the
+        group.
+        """
         if self._receiver.router.strategy.keeps_scores:
             remote = self._host.remote_address(peer)
             return remote.parts[0][1] if remote is not None else ""

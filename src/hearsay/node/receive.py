@@ -390,7 +390,7 @@ class PeerInput:
         return tuple(message for message in messages if id(message) not in wrong)
 
     def _has_room(self, size: int) -> bool:
-        """Return True if an RPC of this size may wait. A large RPC must leave as much room again to others."""
+        """Return True if an RPC of this size may wait. A large RPC must leave as many bytes free as it takes."""
         return size * (2 if size > LARGE_BYTES else 1) <= self._budget.fair
 
     def _wait_for_room(self) -> list[Received] | None:

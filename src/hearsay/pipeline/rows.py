@@ -180,7 +180,7 @@ def _of_run(run: RunFacts) -> tuple[str, int, int, bool, int, int]:
 
 
 def stretch_s(length_us: int) -> int:
-    """Return the seconds of a stretch: one, or in a long run as many as keep a table below `MAX_LINES`."""
+    """Return the length of a stretch in seconds: 1, or more in a long run, so that no table exceeds `MAX_LINES`."""
     least = -(-length_us // (MAX_LINES * 1_000_000))
     return next((width for width in WIDTHS_S if width >= least), least)
 

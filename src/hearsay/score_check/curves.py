@@ -45,7 +45,7 @@ class Stage:
     left_out: int
 
     def topics(self, apart: TopicWorth | None = None) -> Iterator[StagedTopic]:
-        """Yield all topics that are played. The topic `apart` is separate from its group, with the group's name."""
+        """Yield all topics of the play. With `apart`, yield one topic of that group separately."""
         for topic in self.played:
             if topic is apart:
                 yield self._staged(topic, topic.group.name, 1)

@@ -4,7 +4,7 @@ A factorial of k settings has 2^k sides: A, each subset of the settings, and B w
 of the sides, computed seed by seed:
 
 * `change`: the difference of a side with some of the settings from A.
-* `main`: the change by a setting, averaged over the sides with and without the others.
+* `main`: the change by a setting, averaged over all combinations of the other settings.
 * `interaction`: the change by settings together, minus the sum of the changes by each (of three settings, minus the
   interactions of pairs, too).
 """
@@ -97,7 +97,7 @@ def planned(asked: ComparisonRequest) -> Planned:
     if not asked.factorial:
         return Planned(study, points, changed)
     if asked.unpaired:
-        raise StudyError(["factorial: all sides need the same seeds, so not with unpaired"])
+        raise StudyError(["factorial and unpaired: give one; a factorial needs the same seeds on all sides"])
     if not 2 <= len(settings) <= len(LETTERS):
         raise StudyError([plain(f"factorial: B changes {plural(len(settings), 'setting')}; must be 2 or 3")])
     if point_of(a.with_settings(settings).scenario(), points[0].seeds, ()).name != points[-1].name:

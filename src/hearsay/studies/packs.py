@@ -187,7 +187,7 @@ class PackMaker(Protocol):
         ...
 
     def run(self, pack: Sequence[Task]) -> Iterator[Made]:
-        """Make the runs of a pack. Blocks until a slot is free and they are made; raises if that is impossible."""
+        """Make the runs of a pack. Wait for a free slot and for the runs; raise an error if they cannot be made."""
         ...
 
     def alive(self) -> bool:

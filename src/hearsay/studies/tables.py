@@ -8,8 +8,8 @@
 | `latency` | a bin of latencies in a run: how many deliveries fell into it |
 | `resources` | a run: engine, seconds, memory, where it ran |
 
-All but `resources` depend on scenarios and seeds alone and are the same to the last bit wherever the runs were
-made: rows are in the order of points and seeds.
+All tables but `resources` depend only on scenarios and seeds, and rows are in the order of points and seeds. So they
+are equal to the last bit on every machine.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ Inbound connections have slots that no single address can take (`hearsay.libp2p.
 peers cause is reserved in budgets (`hearsay.libp2p.limits.resources`). When a shared budget is nearly full, the host
 ends the connections that use most of it.
 
-Two peers that dial each other at the same time get two connections; both keep the one that the smaller peer id
-dialled. Otherwise a newer connection replaces an older one, which may be dead, unless this host dialled both.
+Two peers that dial each other at the same time get two connections and keep the one that the smaller peer id dialled.
+Otherwise a newer connection replaces an older one, which may be dead, unless this host dialled both connections.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Host:
         if self._dialing.get(peer) is dialing:
             del self._dialing[peer]
         if dialing.task.done() and not dialing.task.cancelled():
-            dialing.task.exception()  # retrieve it, because its caller may be gone
+            dialing.task.exception()  # mark the exception as retrieved, because its caller may be gone
 
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> Stream:
         """Open a stream to a connected peer, for the first of `protocols` that the peer speaks."""
@@ -422,7 +422,7 @@ def open_files() -> int:
 def _has_unread(accepted: socket.socket) -> bool:
     try:
         return bool(accepted.recv(1, socket.MSG_PEEK))
-    except OSError:  # there are no bytes, or the socket is closed
+    except OSError:  # no bytes are there, or the socket is closed
         return False
 
 

@@ -160,7 +160,7 @@ class Registry:
         return opened.peer == peer
 
     def _make_room(self, made: _Registration, peer: _Peer, place: _Address) -> bool:
-        """Reserve memory for a registration. Without room, remove others of the address or peer with the most."""
+        """Reserve memory for a registration. Without room, remove some of the address or peer with the most."""
         names = self._names.get(made.namespace, {})
         if len(names) >= self._limits.per_namespace:
             counts = Counter(kept.address for kept in names.values())

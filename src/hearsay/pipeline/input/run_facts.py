@@ -109,7 +109,7 @@ class Thresholds:
 
 
 def thresholds_in(scenario: Mapping[str, Any]) -> Thresholds | None:
-    """Return the thresholds that all scoring routers share; None if there are none, or they differ."""
+    """Return the thresholds that all scoring routers share; None if they differ or no router keeps scores."""
     routers = [scenario.get("router", {}), *(each.get("router", {}) for each in scenario.get("population", ()))]
     tables = [router["score"]["thresholds"] for router in routers if "thresholds" in router.get("score", {})]
     found = {Thresholds(*(float(table[name]) for name in ("gossip", "publish", "graylist"))) for table in tables}

@@ -41,7 +41,9 @@ def refusals(frames: Frames) -> DataFrame:
 
 
 def promises(frames: Frames) -> DataFrame:
-    """Return the table `promises`. Real nodes do not record why a copy came to them: `answered` is null there."""
+    """Return the table `promises`. For real nodes `answered` is null, because they do not record why a copy was sent
+    to them.
+    """
     return frames.query("""
         with sums as (
           select run, second, seconds,

@@ -10,7 +10,7 @@ from hearsay.pipeline.rows import Frames
 def memberships(frames: Frames) -> DataFrame:
     """Return the table `memberships`: from a join until the leave, the node going down, or the end of the run.
 
-    An end comes before a join of the same microsecond.
+    In the same microsecond, the end of a membership comes before a join.
     """
     return frames.query("""
         with changed as (
@@ -30,7 +30,7 @@ def memberships(frames: Frames) -> DataFrame:
 
 
 def observers(frames: Frames) -> DataFrame:
-    """Return the nodes whose events the trace records: all of a simulation, else those that wrote rows."""
+    """Return the nodes whose events the trace records: all nodes of a simulation, real nodes if they wrote rows."""
     return frames.query("""
         with seen as (
           select run, peer from {node} where not simulated union select run, peer from {mesh} where not simulated),

@@ -1,4 +1,4 @@
-"""Checks of the trace itself; a check that finds nothing counts 0 (docs/reference/metrics.md)."""
+"""Checks of the trace itself (docs/reference/metrics.md). A check that finds nothing has the count 0."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def control(frames: Frames) -> DataFrame:
 
 
 def control_shares(frames: Frames) -> DataFrame:
-    """Return the share of control by topic: all bytes but those of publish parts, over all bytes.
+    """Return the share of control by topic: the bytes of all parts except publish, divided by all bytes.
 
     Parts that name no topic are shared out over the topics in proportion to the ids of their IHAVEs, which they
     answer; without IHAVE in proportion to bytes.

@@ -43,7 +43,7 @@ class Counters:
 def counters_of(folder: Path) -> dict[str, Counters]:
     """Return the counters of each step, in the order of their first jobs, from a folder with event logs.
 
-    Jobs name their step in `spark.job.description`.
+    The step of a job is in its property `spark.job.description`.
     """
     found: dict[str, Counters] = {}
     steps: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""The answer of a search: the best settings, their effect, and what the search tried."""
+"""The answer of a search: the best settings, their effect, and the points that were tried."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def stopped(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> tuple[E
 
 
 def is_beaten(tuning: Tuning, point: Point, leader: Point, results: Mapping[str, Row]) -> bool:
-    """Return True if a point is significantly worse than another on the seeds that both have."""
+    """Return True if a point is significantly worse than `leader` on their common seeds."""
     ours, theirs = (values_by_seed(each, results, tuning.aim.name) for each in (point, leader))
     both = [seed for seed in ours if seed in theirs]
     if len(both) < 2:
@@ -72,7 +72,7 @@ def is_beaten(tuning: Tuning, point: Point, leader: Point, results: Mapping[str,
 
 
 def is_same(tuning: Tuning, point: Point, other: Point, results: Mapping[str, Row]) -> bool:
-    """Return True if two points have the same aim on all common seeds: more seeds hardly separate them."""
+    """Return True if two points have the same aim on every common seed, so that more seeds hardly separate them."""
     ours, theirs = (values_by_seed(each, results, tuning.aim.name) for each in (point, other))
     return all(ours[seed] == theirs[seed] for seed in ours if seed in theirs)
 

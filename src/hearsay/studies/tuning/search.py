@@ -66,7 +66,7 @@ class Searched:
     tried: list[Tried] = field(default_factory=list[Tried])
     runs: int = 0
     finalists: int = 0
-    """Number of points that got additional seeds, because the others did not separate them."""
+    """Number of points that got additional seeds, because `seeds` did not separate them."""
     final_runs: int = 0
     """Runs of the finals, in addition to `runs`."""
     results: Mapping[str, Row] = field(default_factory=dict[str, Row])

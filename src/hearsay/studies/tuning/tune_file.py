@@ -206,11 +206,11 @@ def asked_tuning(
     if vary:
         return _declared(what, vary, aim, bounds, conditions, changes, settings, said)
     given = {said.aim: aim, said.bound: bounds, said.condition: conditions}
-    rule = f"needs {said.vary}: a file says by itself what is searched"
+    rule = f"needs {said.vary}: a tune file has it already"
     alone = [f"{name} {rule}" for name, each in given.items() if each]
     if str(path) in preset_names() and not path.exists():
         both = f"{said.vary} SECTION.KEY=VALUES and {said.aim} FIGURE"
-        alone.append(f"{path}: is a preset; say what is searched, {both}")
+        alone.append(f"{path}: is a preset; add what to search: {both}")
     if alone:
         raise StudyError(alone)
     return load_tuning(path, changes).with_settings(settings), read_text(path)

@@ -101,7 +101,9 @@ class Picture:
         }
 
     def density(self, serial: int, late_us: Micros) -> Changes | None:
-        """Return where a message was in a large network, at a time after its publication; None if unknown."""
+        """Return how many nodes of each cell a message had reached by a time, and how many are due it; None if
+        unknown.
+        """
         found = self.spreads.density(serial, late_us)
         return None if found is None else {"arrived": found[0], "due": found[1]}
 

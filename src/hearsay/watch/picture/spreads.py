@@ -189,7 +189,7 @@ class Spreads:
         return below + (rank - int(rank)) * (above - below)
 
     def density(self, serial: int, late_us: Micros) -> tuple[list[int], list[int]] | None:
-        """Return for each cell the number of nodes with the message at that latency, and of nodes due it."""
+        """Return for each cell how many nodes the message had reached by that latency, and how many are due it."""
         for spread in self.by_number.values():
             if spread.serial == serial and spread.density is not None:
                 last = _density_class(np.searchsorted(_EDGES_US, np.array([late_us]), side="right"))
