@@ -72,7 +72,7 @@ def open_streams() -> None:
 
 
 def ending(error: BaseException) -> int:
-    """Print a line that says what ended the command, and return the exit code."""
+    """Print a line with the reason for the end of the command, and return the exit code."""
     if os.environ.get(DEBUG):
         _show_traceback(error)
     match error:

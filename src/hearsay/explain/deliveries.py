@@ -1,4 +1,4 @@
-"""The delivery at one node with every copy to it, and the slowest deliveries with what they have in common."""
+"""The delivery at one node with every copy to it, and the slowest deliveries with their common traits."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ Rules:
   connection finds no free slot, a connection that has sent nothing is closed first, then one without a whole request.
 * HTTP-7: A request must arrive within `patience_s`, otherwise the answer is 408. The client must read the rest of the
   response within the same time, otherwise the connection is aborted.
-* HTTP-8: A `Host` header must name this server (HTTP-5). A request without `Host` is accepted, because browsers
-  always send it.
+* HTTP-8: A `Host` header must name this server (HTTP-5). A request without the header is accepted: it is not from a
+  browser, because browsers always send the header.
 """
 
 from __future__ import annotations

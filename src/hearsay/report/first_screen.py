@@ -38,7 +38,7 @@ QUESTIONS = (
 )
 _BARS_FROM = {"delivery_ratio": 1, "load_max_over_mean": 1}
 """Values at which bars begin, if not at 0. Nodes with equal traffic have a load of 1. Shares delivered, at most 1,
-have no bars: those of 99.9 % and 100 % would look the same."""
+have no bars, because bars of 99.9 % and 100 % would look the same."""
 MEASURED_AS = {
     "delivery_ratio": "delivery",
     "control_bytes_share": "bytes_out",

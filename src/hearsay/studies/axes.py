@@ -1,4 +1,4 @@
-"""Axes of a study, which are the keys that change from run to run, and the base scenario that they change."""
+"""The axes of a study, which are keys with the values that they have in turn, and the base scenario."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ class Runner:
                 raise
 
     def _launch(self, threads: ThreadPoolExecutor) -> None:
-        """Submit a few more packs than there are slots, so that a free slot finds work at once."""
+        """Submit a few packs more than there are slots, so that a slot that becomes free has work at once."""
         slots = self._maker.slots
         while len(self._queue) and len(self._flying) < min(MOST_JOBS, slots + max(1, slots // 4)):
             pack = self._queue.take(slots)

@@ -79,7 +79,7 @@ POWER = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The mean over seeds; without an interval if there are fewer than two."""
+    """The mean over seeds. It has no interval if there are fewer than two seeds."""
 
     seeds: int
     mean: float

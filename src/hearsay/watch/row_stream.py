@@ -105,7 +105,7 @@ def piece_of(line: bytes) -> Piece:
         values = np.frombuffer(b64decode(packed, validate=True), dtype="<i8").astype(np.int64)
         rows = values.reshape(-1, WIDTH)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise NoRows("no rows of a node") from None
+        raise NoRows("not a line of a node's rows") from None
     if len(rows) > MOST_ROWS and peers == []:
         raise NoRows(f"more than {MOST_ROWS:,} rows")
     return Piece(_texts(peers), _texts(topics), rows, _texts(can))
@@ -113,10 +113,10 @@ def piece_of(line: bytes) -> Piece:
 
 def _texts(found: Any) -> tuple[str, ...]:
     if not isinstance(found, list) or len(cast("list[Any]", found)) > MOST_NAMES:
-        raise NoRows("no names of a node")
+        raise NoRows(f"the names are not a list of at most {MOST_NAMES:,}")
     texts = cast("list[Any]", found)
     if not all(isinstance(text, str) and len(text) <= MOST_LETTERS for text in texts):
-        raise NoRows("no names of a node")
+        raise NoRows(f"a name is not a text of at most {MOST_LETTERS} characters")
     return tuple(texts)
 
 

@@ -242,7 +242,7 @@ class Yamux:
         version, kind, flags, stream, length = HEADER.unpack_from(data, offset)
         start = offset + _HEADER_BYTES
         if version:
-            raise YamuxError(f"yamux version {version}")
+            raise YamuxError(f"a frame of yamux version {version}; only 0 is supported")
         if kind != FrameType.DATA:
             self._control(kind, flags, stream, length, events)
             return start
@@ -274,7 +274,7 @@ class Yamux:
         elif kind == FrameType.GO_AWAY:
             self.gone_away = True
         else:
-            raise YamuxError(f"frame type {kind} is unknown")
+            raise YamuxError(f"a frame of the unknown type {kind}")
 
     def _stream_for(self, stream: int, flags: int, events: list[YamuxEvent]) -> _Stream | None:
         """Return the stream of a frame; None if the stream is gone or refused."""

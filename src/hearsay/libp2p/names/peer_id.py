@@ -73,7 +73,7 @@ def check_peer_id(raw: bytes) -> PeerId:
         return raw
     if raw[0] == _IDENTITY and 0 < raw[1] <= MAX_INLINE_BYTES:
         return raw
-    raise EncodingError(f"a peer id with hash {raw[0]:#04x} of {raw[1]} bytes")
+    raise EncodingError(f"a peer id with an unknown hash: type {raw[0]:#04x}, {raw[1]} bytes")
 
 
 def inlined_key(peer: PeerId) -> PublicKey | None:

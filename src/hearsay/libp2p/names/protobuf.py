@@ -100,7 +100,7 @@ def _skip(data: bytes, offset: int, end: int, wire_type: int, number: int) -> in
     elif wire_type == GROUP:
         return _skip_group(data, offset, end, number)
     else:
-        raise EncodingError(f"field {number} has wire type {wire_type}")
+        raise EncodingError(f"field {number} has the unknown wire type {wire_type}")
     if offset > end:
         raise EncodingError(f"field {number} is longer than its message")
     return offset

@@ -182,7 +182,7 @@ def decode_message(data: bytes) -> RendezvousMessage:
     try:
         found = MessageType(kind)
     except ValueError:
-        raise EncodingError(f"a rendezvous message of type {kind}") from None
+        raise EncodingError(f"a rendezvous message of the unknown type {kind}") from None
     start, stop = bodies.get(found + 2, (0, 0))
     numbers: dict[int, int] = {}
     values: dict[int, bytes] = {}

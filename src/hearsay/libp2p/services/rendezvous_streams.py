@@ -321,7 +321,7 @@ class _Requests:
     def data_received(self, data: bytes) -> None:
         self._waiting += self._frames.receive(data)
         if len(self._waiting) > self._point.limits.questions:
-            raise ProtocolError(f"{len(self._waiting)} requests at once")
+            raise ProtocolError(f"more than {self._point.limits.questions} requests at a time")
         self._answer()
         if self._waiting:
             self._stream.pause()

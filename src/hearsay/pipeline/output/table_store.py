@@ -9,7 +9,7 @@ Rules:
 * Only files that an analysis wrote are removed, by their names. The caller has locked the outputs
   (`claimed_outputs`).
 * The number of a manifest is the time when its analysis began to publish, and its files have it in their names: so
-  analyses that write to a store at the same time never share a name, and remove nothing that another one publishes.
+  analyses that write to a store at the same time never share a name or remove files that the other publishes.
 * A table without rows is a file without rows: readers find all tables, always.
 * A file system needs only one guarantee: a file that is moved to a new name appears whole.
 """

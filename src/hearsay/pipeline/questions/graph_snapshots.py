@@ -3,8 +3,8 @@
 A snapshot is a graph over the members of the topic at that time; components and diameter are those of the undirected
 graph that has an edge where either end has a link. Spark has no operation for these, so numpy and scipy draw them.
 
-In the trace of real nodes links lead to nodes that did not trace, whose membership is unknown: such links count for
-the degree of the node that has them, and the shape of the graph is unknown.
+In a trace of real nodes, links may lead to nodes without a trace, whose membership is unknown. Such a link counts for
+the degree of its node, and components and diameter are unknown.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Members:
 
     count: int
     places: Ints
-    """The place by the number of a node; -1 for others."""
+    """The place of each node by its number; -1 for nodes that are not members."""
 
     @classmethod
     def of(cls, nodes: Ints) -> Members:

@@ -1,7 +1,7 @@
 """Links over time: degrees, symmetry, components, diameter, and a picture of them.
 
-A router has a mesh (GRAFT and PRUNE), or like episub active neighbours, and among their links those of a tree. Each
-of these is a *layer*; a link of the tree ends with the neighbour at the latest.
+A router has a mesh (GRAFT and PRUNE); episub has active neighbours instead, and some of their links form a tree.
+Mesh, neighbours and tree are *layers*. A link of the tree ends at the latest when the nodes are no longer neighbours.
 
 Spark computes the times of each link. Components and diameter need a graph: numpy and scipy draw a few snapshots of
 a topic at once, from the links that existed then (`graph_snapshots`).

@@ -1,4 +1,4 @@
-"""The scores that peers give each other: their quantiles over time, and the peers with the worst at the end."""
+"""The scores that peers give each other: their quantiles over time, and the worst peers at the end."""
 
 from __future__ import annotations
 

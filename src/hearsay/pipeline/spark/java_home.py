@@ -51,7 +51,7 @@ class Java:
 
 
 def find_java() -> Java:
-    """Return the packaged JDK, or else a Java of this machine that runs Spark."""
+    """Return the packaged JDK; without it, a Java of this machine that can run Spark."""
     for home, packaged in _homes():
         version = _version(home)
         if version is not None and (packaged or version.partition(".")[0] in FITTING):

@@ -281,7 +281,7 @@ class Search:
         return [leader, *others] if others else []
 
     def _confirm(self) -> None:
-        """Run the best point on fresh seeds; if it breaks its bounds there, the next best."""
+        """Run the best point on fresh seeds; if it breaks its bounds there, try the next best."""
         fresh = self._tuning.fresh_seeds
         start = replace(self._found.start, seeds=fresh)
         for tried in self._found.keeping[:CONFIRMATIONS]:

@@ -2,8 +2,8 @@
 
 Rules:
 
-* Runs are kept as in a sweep, and found again by their names. The same command after a kill asks for the
-  same runs in the same order, and makes those that are missing.
+* Runs are kept as in a sweep, and found again by their names. After a kill, the same command requests the same runs
+  in the same order, and makes the missing ones.
 * The best points of earlier conditions are tried first in the next one.
 """
 
