@@ -77,7 +77,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How numbers of a column get names: dictionary, its key and name columns, and the column that is added."""
+    """The names for the numbers of a column: the dictionary, its key and name columns, and the column to add."""
 
     dictionary: str
     key: str

@@ -30,7 +30,7 @@ _FIELDS = "event_fields"
 
 
 def begin_logging(level: str, *, as_json: bool) -> None:
-    """Show on stderr, from now on, what this process logs."""
+    """From now on, show the log records of this process on stderr."""
     handler = _Stderr()
     handler.setFormatter(formatter(as_json=as_json))
     root = logging.getLogger()

@@ -49,7 +49,7 @@ class Table:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     left: int
-    """Number of first columns that name a row."""
+    """Number of leading columns, which name a row."""
     words: tuple[int, ...]
     """Columns of words; the others have numbers."""
 

@@ -164,7 +164,9 @@ COLUMNS_OVER_TIME = {
 
 
 def amounts_over_time(chart: Figure, runs: Sequence[Run]) -> None:
-    """Add amounts per second, and the sums of all columns; runs that broke no promise have none of promises."""
+    """Add lines of amounts per second, and a note with the sums. Leave out runs without rows, and for promises those
+    that broke none.
+    """
     names = COLUMNS_OVER_TIME[chart.source]
     for run in runs:
         rows = run.read(chart.source).sort_by("second")

@@ -40,7 +40,9 @@ def css() -> str:
 
 
 def numbers_of(routers: Iterable[object]) -> list[int]:
-    """Return a number for the colour and mark of each series; a router in `ROUTERS` has its own the first time."""
+    """Return a number for the colour and mark of each series. The first series of a router in `ROUTERS` gets the
+    number of the router.
+    """
     names = list(routers)
     own = {names.index(name): number for number, name in enumerate(ROUTERS) if name in names}
     for place in range(len(names)):

@@ -33,7 +33,7 @@ class RunQueue:
     """The runs that wait for a pack."""
 
     def __init__(self, tasks: Sequence[Task], estimates: Mapping[str, float]) -> None:
-        """Create the queue. `estimates` has seconds by point; soon only their ratios matter."""
+        """Create the queue. `estimates` has seconds by point; once a run is measured, only their ratios matter."""
         self._estimates = estimates
         self._tasks = deque(sorted(tasks, key=lambda task: -estimates[task.point]))
         self._alone: deque[Task] = deque()

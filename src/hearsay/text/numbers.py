@@ -27,7 +27,7 @@ _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def percent(ratio: float, digits: int = DIGITS) -> str:
-    """Return a ratio as a percentage, with two significant digits of the share or of the rest, whichever is less."""
+    """Return a ratio as a percentage, with two significant digits of the smaller of `ratio` and 1 - `ratio`."""
     share = ratio * 100
     rest = min(share, 100 - share)
     if rest <= 0:

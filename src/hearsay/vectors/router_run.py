@@ -2,8 +2,8 @@
 
 RPCs in vectors have parts by kind, messages by name, and no order that the protocol does not require.
 
-Actions and changes that a step does not name must not happen. If a router chooses at random, a number of certain
-peers is expected, not particular ones; backoffs are not compared in such a step.
+Actions and changes that a step does not name must not happen. If a router chooses at random, a vector expects
+a number of peers out of a set; backoffs are not compared in such a step.
 """
 
 from __future__ import annotations

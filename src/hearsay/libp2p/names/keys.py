@@ -116,7 +116,8 @@ class PublicKey:
         return _decode(bytes(encoded))
 
     def is_disputed(self, signature: bytes) -> bool:
-        """Return True if go, rust and js differ on messages with this signature, or on all of this key.
+        """Return True if go, rust and js do not all accept messages with this signature, or any message with this
+        key.
 
         rust supports only P-256, and js has its own form of ECDSA keys and signatures. With secp256k1, rust and js
         refuse the greater of the two possible values of s. js refuses RSA keys of 8192 bits (1062 bytes).

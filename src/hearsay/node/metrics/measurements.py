@@ -144,7 +144,7 @@ BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 class Histogram:
-    """The number of durations in each bucket, including its upper bound, and their sum in seconds."""
+    """Numbers of durations by bucket, which includes its upper bound, and the sum of the durations in seconds."""
 
     __slots__ = ("bounds", "counts", "total_s")
 
@@ -169,7 +169,7 @@ class Durations:
         self.queued = Histogram()
         self.asking = Histogram()
         self._validated_from: dict[Identifier, float] = {}
-        """The times since which messages wait for validators, as many as the bound on waiting messages."""
+        """The time since which each message waits for validators; at most as many as may wait."""
         self._asked: dict[Identifier, float] = {}
 
     def validation_began(self, message: Identifier, since_s: float) -> None:

@@ -140,7 +140,7 @@ class Optimiser:
         self._study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
         self._asked: dict[Steps, Any] = {}
         self._best: tuple[float, float, Steps] | None = None
-        """The least excess, the least aim for it, and their combination."""
+        """Excess, aim and steps of the best combination; a smaller excess counts before a smaller aim."""
         for steps in first:
             self._study.enqueue_trial(self._parameters(steps))
 
