@@ -76,7 +76,7 @@ def latest_text(messages: list[LatestMessage]) -> str:
 
 
 def _latest_rows(run: RunFacts) -> ColumnArrays:
-    """Return publications and deliveries by message and time, of an end of the run with enough messages.
+    """Return publications and deliveries by message and time, of the last part of the run with enough messages.
 
     A message may have begun before that part, so only messages of its second half count as whole.
     """

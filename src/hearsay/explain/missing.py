@@ -108,7 +108,7 @@ class _Due:
     """The nodes that were due a message."""
 
     nodes: Ints
-    """Ascending; empty if unknown."""
+    """Numbers of the nodes in ascending order; empty if unknown."""
     unknown: str | None
     """Why the nodes are unknown."""
     rejecters: Ints

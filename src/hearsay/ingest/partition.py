@@ -191,8 +191,8 @@ def _write_messages(records: Any, rows: Rows, is_row: Any, ids: Any, first: int,
 def _copy_delays(rows: Rows, times_ns: Numbers, first_message: int, messages: int) -> Numbers:
     """Return for each copy (published or delivered) the milliseconds since the first copy of its message anywhere.
 
-    They are rounded from nanoseconds as by tracestat, which rows of microseconds would not allow; the first copies
-    themselves count, at 0.
+    Delays are rounded from nanoseconds, as tracestat does, and not from the microseconds of rows. The first copy of a
+    message counts with the delay 0.
     """
     copies = np.isin(rows[:, Column.EVENT], (TraceEvent.PUBLISH, TraceEvent.DELIVER))
     copies &= rows[:, Column.MESSAGE] != NONE

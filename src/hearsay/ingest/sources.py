@@ -45,7 +45,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A piece of work: a source, or the bytes `start` to `stop` of it; these are whole events."""
+    """A piece of work: a source, or its bytes from `start` to `stop`, which contain only whole events."""
 
     source: Source
     start: int = 0

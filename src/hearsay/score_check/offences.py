@@ -205,7 +205,7 @@ def active_after_s(worth: Worth, topic: TopicWorth) -> float:
 
 
 def _after_stopping_s(worth: Worth, topic: TopicWorth) -> float | None:
-    """Return the seconds until its deliveries, and the score for them, have decayed."""
+    """Return the seconds after which a peer that stops delivering has a score below 0; None if it never has."""
     own, zero = topic.numbers, worth.peer.decay_to_zero
     others = worth.all_topics - topic.most + topic.in_mesh
 

@@ -39,9 +39,9 @@ class BaseTable(FileTable):
     model_config = ConfigDict(extra="allow")
 
     preset: Annotated[str, one_of(preset_names())] | None = None
-    """A scenario by its name."""
+    """Name of a preset scenario."""
     file: Text | None = None
-    """A scenario by its file, relative to this one."""
+    """Path of a scenario file, relative to the folder of this file."""
 
     @field_validator("file")
     @classmethod

@@ -31,7 +31,7 @@ Cells: TypeAlias = tuple[list[str], list[list[str]]]
 
 
 def points_cells(swept: Swept, figures: Sequence[str] = ()) -> Cells:
-    """Return a table of the points, up to a number: these figures with intervals, or means of the usual figures."""
+    """Return a table of the first `MOST_LINES` points: `figures` with intervals, or means of the usual figures."""
     study = swept.study
     names = figures or [
         name for name in COMPARED if any(values_at(point, swept.results, name) for point in swept.points)

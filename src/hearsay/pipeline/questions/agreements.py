@@ -11,8 +11,11 @@ _COLUMNS = "run, run_start_us, run_end_us, stretch_s, event, kind, via, reason, 
 
 
 def parts(frames: Frames) -> DataFrame:
-    """Return the parts of RPCs that the tables of this module count: by stretch, fate, kind, via and reason, their
-    rows, counts and bytes. A part that arrives is counted when it is sent, and when it arrives."""
+    """Return the parts of RPCs that the tables of this module count.
+
+    There is a row with sums for each stretch, fate, kind, via and reason. A part that arrives counts as sent in the
+    stretch of the send, and as arrived in the stretch of the arrival.
+    """
     rows = " union all ".join(
         f"""select {_COLUMNS} from {{{name}}} where event in ('drop_rpc', 'reject') or {about}"""
         for name, about in (("message", "via = 'iwant' and event <> 'deliver'"),

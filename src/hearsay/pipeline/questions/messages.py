@@ -58,9 +58,9 @@ def receipts(frames: Frames) -> DataFrame:
 def members(frames: Frames) -> DataFrame:
     """Return the number of nodes that are members during the whole window of a message: run, message, members.
 
-    These are the members at the publication, minus those that left before the window closes; of these, memberships
-    that begin after the publication do not count. They are within one window, so a bucket of time
-    finds them.
+    The number is that of memberships begun until the publication, minus those that end before the window closes. The
+    latter include memberships that begin after the publication, so these are added again (`within`). They are shorter
+    than a window, so a bucket of time finds them.
     """
     return frames.query("""
         with published as (select * from {sent} where published_us is not null),

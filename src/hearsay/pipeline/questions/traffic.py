@@ -56,8 +56,8 @@ def control(frames: Frames) -> DataFrame:
 def control_shares(frames: Frames) -> DataFrame:
     """Return the share of control by topic: the bytes of all parts except publish, divided by all bytes.
 
-    Parts that name no topic are shared out over the topics in proportion to the ids of their IHAVEs, which they
-    answer; without IHAVE in proportion to bytes.
+    Parts that name no topic answer IHAVEs, so they are divided among the topics in proportion to the ids in IHAVEs;
+    without IHAVEs, in proportion to bytes.
     """
     return frames.query(f"""
         with sums as (

@@ -39,13 +39,13 @@ def first_line(error: BaseException) -> str:
 def quiet_the_gateway() -> None:
     """Suppress PySpark's tracebacks about a JVM that is gone. The exception reports that.
 
-    Its gateway logs partly with the root logger, which then gets a handler, and partly with its own.
+    PySpark's gateway logs to the root logger, which then gets a handler, and to a logger of its own.
     """
     from pyspark import accumulators
 
     logging.root.addFilter(_not_of_the_gateway)
     logging.getLogger("py4j").propagate = False
-    for server in vars(accumulators).values():  # its name differs between versions
+    for server in vars(accumulators).values():  # the name of the server differs between versions
         if isinstance(server, type) and issubclass(server, BaseServer) and server is not BaseServer:
             server.handle_error = _say_nothing
 

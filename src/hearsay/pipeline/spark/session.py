@@ -238,7 +238,7 @@ def _remote_session(where: Where, remote: str, rows: int) -> SparkSession:
 def _settings_of_kept_server(where: Where) -> dict[str, str]:
     """Return settings for the Connect server that PySpark starts once for its user and keeps.
 
-    Only the command that starts the server decides them.
+    They take effect only in the command that starts the server.
     """
     _set_environment(on_loopback=True)
     settings = {"spark.driver.memory": heap(), "spark.authenticate": "true", "spark.ui.enabled": "false"}
