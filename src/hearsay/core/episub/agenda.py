@@ -1,7 +1,7 @@
 """Named alarms of one router: the shell's single timer serves them all.
 
-A name is a task and a topic, and has at most one alarm; setting it again moves it. Alarms of one time ring in the
-order of their names.
+The name of an alarm is a task and a topic. A name has at most one alarm: setting it again moves the alarm. Alarms
+that are due at the same time ring in the order of their names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hearsay.core.shell.strategy import Shell
 
 
 class Task(IntEnum):
-    """Purposes of alarms, in the order in which alarms of one time ring."""
+    """Purposes of alarms, in the order in which alarms ring that are due at the same time."""
 
     EXPIRE = 0
     STABILISE = 1

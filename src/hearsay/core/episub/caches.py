@@ -2,11 +2,12 @@
 
 Rules (episub spec, "Broadcast State", "Multicast Tree Repair"):
 
-* REPAIR-1: Payloads are kept for a time. A missing message is marked at the first touch of the timer, requested from
-  the second touch on, each time from the next of its announcers, and given up after some touches. A message that has
-  arrived and waits for its verdict is not touched. The numbers of both are bounded; the oldest goes first.
+* REPAIR-1: Payloads are kept for a time. Each tick of a timer touches all missing messages. A message is marked at
+  its first touch, and requested from the second touch on, each time from the next of its announcers. After some
+  touches it is given up. A message that has arrived and waits for its verdict is not touched. The numbers of payloads
+  and of missing messages are bounded; the oldest is removed first.
 
-Message ids live in the shell's seen cache.
+The ids of received messages are in the shell's seen cache.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from hearsay.core.rules.tree_rules import announcer_in_turn, is_given_up, is_req
 
 @dataclass(slots=True)
 class Kept:
-    """A message that can be sent again. `parent` sent it, None for an own one; `answers` counts requests by peer."""
+    """A message that can be sent again. `answers` counts the times it was sent on request, by peer.
+
+    `parent` is the peer that sent the message; None if this node published it.
+    """
 
     message: Message
     hops: int
@@ -94,7 +98,7 @@ class PayloadCache:
 
 @dataclass(slots=True)
 class MissingMessage:
-    """A message that was announced but has not arrived. Each announcer has the hops that its first IHAVE named."""
+    """A message that was announced but has not arrived. `announcers` are peers and the hops of their first IHAVE."""
 
     announcers: list[tuple[PeerId, int]]
     touches: int = 0
@@ -116,7 +120,7 @@ class MissingList:
         self.entries: OrderedDict[MessageId, MissingMessage] = OrderedDict()
 
     def announce(self, message_id: MessageId, peer: PeerId, hops: int) -> PeerId | None:
-        """Note an announcer; return the first announcer of the message that was dropped to make room, or None."""
+        """Note an announcer. If a message is dropped to make room, return its first announcer, otherwise None."""
         entry = self.entries.get(message_id)
         if entry is None:
             self.entries[message_id] = MissingMessage([(peer, hops)])
@@ -132,10 +136,11 @@ class MissingList:
     def touch(
         self, attempts: int, judged: Container[MessageId], seen: Container[MessageId]
     ) -> tuple[dict[PeerId, list[MessageId]], dict[PeerId, int]]:
-        """Handle one tick: return the ids to request by peer, and the number of messages given up by first announcer.
+        """Handle one tick. Return the ids to request from each peer, and the number of messages that are given up.
 
-        Messages in `judged` have arrived and wait for a verdict; listed messages in `seen` were refused. A peer that
-        is asked for one message is asked for all due messages that it announced (the spec's piggybacking).
+        The messages given up are counted by their first announcer. Messages in `judged` have arrived and wait for a
+        verdict; missing messages in `seen` were refused. A peer that is asked for one message is asked for all due
+        messages that it announced (the spec's piggybacking).
         """
         due: dict[MessageId, MissingMessage] = {}
         given_up: Counter[PeerId] = Counter()

@@ -1,18 +1,18 @@
-"""Connections on demand: the router names peers to meet. They are dialled, and unused connections are closed.
+"""Connections on demand: peers that the router wants to meet are dialled, and unused connections are closed.
 
-An errand is what is to be done at a peer once it is met.
+An errand is a request to meet a peer in a topic, with the functions to call afterwards.
 
 Rules (episub spec, "Joining the Overlay", "Passive View Management"):
 
-* DIAL-1: `meet` runs `ready` when the peer is connected and known to be in the topic, or `failed` when the dial
-  fails, the connection breaks, or neither happens in time.
-* DIAL-2: At most `max_dials` dials are under way. Beyond that `meet` returns False and runs neither, since this says
-  nothing about the peer.
-* DIAL-3: A connection is kept as long as it has a holder, and `idle_ms` after that or after the last errand; then
-  it is closed.
+* DIAL-1: `meet` calls `ready` when the peer is connected and known to be in the topic. It calls `failed` when the
+  dial fails, the connection breaks, or the peer is not in the topic in time.
+* DIAL-2: At most `max_dials` dials are under way. Beyond that `meet` returns False and calls neither `ready` nor
+  `failed`, since the peer may well be reachable.
+* DIAL-3: A connection is kept as long as it has a holder or an errand. It is closed `idle_ms` after the last of them.
 * DIAL-4: A ping without an answer in time is reported to the memberships (the spec: their timers "also serve as
   failure detectors").
-* DIAL-5: Only connections to peers that speak episub are managed; those that flood are left alone.
+* DIAL-5: Only connections to peers that speak episub are managed; connections to peers that only flood are not
+  closed.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Connections:
         self._review(peer.id)
 
     def subscribed(self, peer: PeerId, topic: TopicId) -> None:
-        """Do the errands that waited for a connected peer to be in a topic."""
+        """Call `ready` of the errands that waited for a connected peer to be in this topic."""
         waiting = self._errands.pop(peer, None)
         if waiting is None:
             return
@@ -121,11 +121,11 @@ class Connections:
             self._fail(peer)
 
     def losing(self, peer: PeerId | None) -> None:
-        """Treat this peer as disconnected while its loss is handled; None when that is done."""
+        """Treat this peer as disconnected until the next call. A caller passes None after it has handled the loss."""
         self._going = peer
 
     def lost(self, peer: PeerId) -> None:
-        """Handle a broken connection; its holders learn of it elsewhere."""
+        """Handle a broken connection. The caller informs its holders."""
         self._held.pop(peer, None)
         self._idle.pop(peer, None)
         self._pinging.pop(peer, None)
@@ -156,7 +156,7 @@ class Connections:
         self._arm()
 
     def mentions(self, peer: PeerId) -> bool:
-        """Return whether anything is kept of a peer's connection."""
+        """Return whether a peer is remembered as idle, or as pinged."""
         return peer in self._idle or peer in self._pinging
 
     def _reply_due(self) -> Micros:

@@ -4,7 +4,7 @@ After the episub spec (vyzo, 2018), which joins Plumtree (broadcast), HyParView 
 
 Episub *has* connections and, per topic, a membership and a tree; its hooks hand each event to one of them. Peers that
 only flood are served by flooding, as with every router. A message of a topic that is not joined is published to the
-connected peers that are in it."""
+connected peers that are in the topic."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ class Episub(Strategy):
         if topic in self.trees:
             self.trees[topic].neighbor_down(peer, in_good_order)
 
-    # Looking in.
+    # Inspection.
 
     def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:
         for topic in sorted(self.trees):

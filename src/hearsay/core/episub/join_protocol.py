@@ -2,22 +2,22 @@
 
 Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4.2):
 
-* JOIN-1: Contacts come from discovery. A contact is asked for nodes (GETNODES); it and the nodes of its answer are
-  the first passive list. If no contact answers, discovery is asked again.
-* JOIN-2: A node in the overlay asks discovery now and then too, and takes the answer into the passive list: two
+* JOIN-1: Contacts come from discovery. A contact is asked for nodes (GETNODES). The contact and the nodes of its
+  answer are the first entries of the passive list. If no contact answers, discovery is asked again.
+* JOIN-2: A node in the overlay also asks discovery from time to time, and adds the answer to the passive list. So two
   partitions that have expired each other's entries can merge again. The spec names no other way.
-* JOIN-3: JOIN goes to C_rand random nodes of that list. A node that gets a JOIN accepts it if it has room or the TTL
-  is 0 and a connection to the joiner can be opened; otherwise it passes it on with a smaller TTL. In the spec it
-  opens the connection first; here only when it would accept the JOIN, which has the same result with fewer
-  connections.
-* JOIN-4: A node that accepts sends the joiner a NEIGHBOR, and a random neighbour a FORWARDJOIN; the nodes on its walk
-  add the joiner to their passive lists.
-* JOIN-5: A JOIN that is not answered, or that could not be sent for want of dials, is tried at another node with a
-  TTL one lower; at 0 the node that gets it accepts over the existing connection, for joiners behind a NAT.
-* JOIN-6: HyParView: one JOIN to one contact, which always accepts and sends FORWARDJOIN to all its neighbours; where
-  that walk ends the joiner becomes a neighbour, at TTL PRWL a passive entry. Such a JOIN is never refused, so
-  another node may lose a link for it and join again in turn. To bound such chains, a node joins at its first
-  contacts, and after that once per round of stabilisation.
+* JOIN-3: JOIN goes to C_rand random nodes of the passive list. A node that gets a JOIN accepts it if the node has
+  room or the TTL is 0, and a connection to the joiner can be opened; otherwise it forwards the JOIN with a smaller
+  TTL. In the spec it opens the connection first. Here it does so only if it would accept the JOIN, which has the same
+  result with fewer connections.
+* JOIN-4: A node that accepts sends the joiner a NEIGHBOR, and a random neighbour a FORWARDJOIN. The nodes on the walk
+  of the FORWARDJOIN add the joiner to their passive lists.
+* JOIN-5: A JOIN that is not answered, or not sent because too many dials are under way, is sent to another node with
+  a TTL lower by one. At TTL 0 the receiver accepts over the existing connection, for joiners behind a NAT.
+* JOIN-6: HyParView: one JOIN goes to one contact, which always accepts and sends FORWARDJOIN to all its neighbours.
+  The last node of this walk makes the joiner a neighbour; the node at TTL PRWL adds it to the passive list. Such a
+  JOIN is never refused, so another node may lose a link for it and join again in turn. To bound such chains, a node
+  joins at its first contacts, and after that once per round of stabilisation.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class JoinProtocol(TopicPart):
         self._neighbours = neighbours
         self._looking_until: Micros = 0
         self._asked: dict[PeerId, Micros] = {}
-        """Peers that were asked for nodes, with the end of the wait. Answers of others are ignored."""
+        """Peers that were asked for nodes, with the end of the wait. Answers of other peers are ignored."""
         self._attempts: dict[PeerId, _Attempt] = {}
         self._joins_left = CONTACTS
         """HyParView's JOINs that may be sent before the next round."""
@@ -73,7 +73,7 @@ class JoinProtocol(TopicPart):
         self._joins_left = 1
 
     def find_contacts(self) -> None:
-        """Ask discovery for contacts, unless it was asked just now or a join is under way."""
+        """Ask discovery for contacts, unless its answer is awaited or a join is under way."""
         if not self.under_way:
             self._looking_until = self._context.reply_due()
             self._shell.actions.append(FindContacts(self._topic, 2 * CONTACTS))
@@ -131,14 +131,14 @@ class JoinProtocol(TopicPart):
         self._release(sender)
 
     def accepted(self) -> None:
-        """Await one JOIN less after a new neighbour, and none with enough random links."""
+        """Stop waiting for one JOIN, since a neighbour was added; for all JOINs if there are enough random links."""
         if self._attempts:
             del self._attempts[min(self._attempts, key=lambda peer: (self._attempts[peer].due, key_of(peer)))]
         if self._views.random_links >= self._target_sizes.random_links:
             self._attempts.clear()
 
     def expire(self) -> None:
-        """Try JOINs without an answer elsewhere, with a lower TTL, and give up silent contacts."""
+        """Send JOINs without an answer to other nodes, with a lower TTL; give up contacts that did not answer."""
         now = self._shell.now
         overdue = sorted(peer for peer, attempt in self._attempts.items() if attempt.due <= now)
         failed = [self._attempts.pop(peer) for peer in overdue]
@@ -148,7 +148,7 @@ class JoinProtocol(TopicPart):
             self._release(peer)
 
     def dues(self) -> Iterator[Micros]:
-        """Yield the times at which `expire` has something to do."""
+        """Yield the times at which `expire` must be called."""
         yield from self._asked.values()
         yield from (attempt.due for attempt in self._attempts.values())
         if self._looking_until > self._shell.now:

@@ -181,7 +181,7 @@ class ManagedOverlay:
                 self._next(task, interval_ms * 3 // 4, interval_ms * 5 // 4)
                 self.join_protocol.find_contacts()
             case _:
-                raise AssertionError(f"{task} is no alarm of the membership")
+                raise AssertionError(f"{task} is not an alarm of the membership")
 
     def handle(self, sender: PeerId, part: EpisubPart) -> None:
         """Handle a part about this topic, except those of the broadcast."""
@@ -214,7 +214,7 @@ class ManagedOverlay:
             case ShuffleReply():
                 self.shuffles.on_shuffle_reply(part)
             case _:
-                raise AssertionError(f"{type(part).__name__} is not the membership's")
+                raise AssertionError(f"{type(part).__name__} is not a part for the membership")
 
     def measured(self, peer: PeerId, rtt_us: Micros) -> None:
         self.views.measured(peer, rtt_us)
@@ -259,7 +259,7 @@ class ManagedOverlay:
         self._unsaid.clear()
 
     def _on_leave(self, sender: PeerId, part: EpisubLeave) -> None:
-        """Handle a LEAVE: it ends a link only if the leaver sent it itself; others' copies clean the passive list."""
+        """Handle a LEAVE. Drop the leaver from the passive list, and end the link if the leaver itself sent it."""
         known = (part.source, part.sequence)
         if part.source == self._shell.node or known in self._leaves:
             return
@@ -268,7 +268,7 @@ class ManagedOverlay:
             self._leaves.popitem(last=False)
         removed = self.views.remove_passive(part.source)
         if sender == part.source:
-            removed = True  # the UNSUBSCRIBE of the same RPC may have removed the leaver already
+            removed = True  # an UNSUBSCRIBE in the same RPC may have removed the leaver already
             if sender in self.views.active:
                 self.neighbours.drop(sender, remember=False)
                 self._after_a_loss()
@@ -279,13 +279,13 @@ class ManagedOverlay:
                 self._shell.outbox.episub(peer, onward)
 
     def _after_a_loss(self) -> None:
-        """Replace a neighbour that ended the link: now if random links are scarce, else in the next round."""
+        """Replace a neighbour that ended the link, now if random links are scarce, otherwise in the next round."""
         scarce = self.views.random_links < self.target_sizes.random_links
         if scarce or self._parameters.overlay is Overlay.HYPARVIEW:
             self.upkeep.grow()
 
     def _measure_the_nearest(self) -> None:
-        """Measure some of the new peers: the spec fills the list with the nearest subscribers."""
+        """Measure some passive peers after an answer to GETNODES: the spec fills the active list with the nearest."""
         if len(self.views.active) < self.target_sizes.active_size and self._parameters.overlay is Overlay.EPISUB:
             self.passive_probes.round(2 * self.target_sizes.near_links)
 

@@ -2,19 +2,19 @@
 
 Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4.2–4.3):
 
-* NEIGHBOR-1: A NEIGHBOR request to Q is granted if Q has room; else, as a random link, if the asker says that it has
-  fewer than C_rand links; else, as a near link, if the asker is closer than one of Q's near neighbours by alpha,
-  which then gives way, provided Q has enough links; else it is refused. For the third rule Q measures the RTT first,
-  and compares with the farthest near neighbour whose RTT is known. Requests for a random link are not judged by RTT:
-  otherwise an asker that has all its links and wants another random one would take near links from any node.
-* NEIGHBOR-2: HyParView grants low-priority requests if there is room, and one of a peer without any link always; a
-  random neighbour then gives way.
+* NEIGHBOR-1: A node Q decides about a NEIGHBOR request by the first rule that applies. It grants the request if it
+  has room. It grants a random link if the asker says that it has fewer than C_rand links. It grants a near link if Q
+  has enough links and the asker is closer by alpha than the farthest near neighbour with a known RTT, which then
+  gives way; Q measures the asker's RTT first. It refuses all others. Requests for a random link are not decided by
+  RTT: otherwise an asker that has all its links and wants another random one would take near links from any node.
+* NEIGHBOR-2: HyParView grants a low-priority request if there is room. A request of a peer without links is always
+  granted; if there is no room, a random neighbour gives way.
 * NEIGHBOR-3: Q adds the asker and sends ACCEPT; the receiver of an ACCEPT adds the sender. A refusal is a DISCONNECT
-  marked as such: it answers a request and never ends a link that the other side's request has made meanwhile.
-* NEIGHBOR-4: A peer that treats us as a neighbour while we do not gets a DISCONNECT (`claimed_as_neighbour`), so that
-  a lost part never leaves a lasting one-sided link. A neighbour that replaces its stream gets ACCEPT again: it may
-  have forgotten the link.
-* NEIGHBOR-5: A request of a peer to which an own one is open is granted: two nodes that ask each other are linked.
+  with `refused`. It answers a request, and never ends a link that a request of the other side has made meanwhile.
+* NEIGHBOR-4: A peer that treats this node as a neighbour but is not one gets a DISCONNECT (`claimed_as_neighbour`),
+  so that a lost part never leaves a lasting one-sided link. A neighbour that replaces its stream gets ACCEPT again:
+  it may have forgotten the link.
+* NEIGHBOR-5: A request of a peer that this node has asked, too, is granted: two nodes that ask each other are linked.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Neighbours(TopicPart):
         super().__init__(context)
         self._on_refusal = on_refusal
         self.requests: dict[PeerId, _Request] = {}
-        """Own requests by peer, until it answers or the time is up."""
+        """The node's own requests, by peer, until the peer answers or the time is up."""
         self._judging: dict[PeerId, Micros] = {}
         """Peers that asked for a near link and are being measured, with the end of the wait."""
 
@@ -77,7 +77,7 @@ class Neighbours(TopicPart):
             self.drop(sender, remember=True)
 
     def take_in(self, peer: PeerId, random: bool) -> bool:
-        """Make a connected peer a neighbour and send it ACCEPT; False when the limit is reached."""
+        """Make a connected peer a neighbour and send it ACCEPT. Return False if there is no room."""
         if peer not in self._views.active:
             if not self._make_room():
                 return False
@@ -91,7 +91,7 @@ class Neighbours(TopicPart):
         self._shell.outbox.episub(peer, Disconnect(self._topic, refused=False))
 
     def drop(self, peer: PeerId, remember: bool) -> None:
-        """Remove a neighbour without sending it anything."""
+        """Remove a neighbour without a DISCONNECT. `remember` adds it to the passive list."""
         self._views.remove_active(peer, remember)
         self._connections.release(peer, (self._topic, "link"))
 
@@ -131,7 +131,7 @@ class Neighbours(TopicPart):
         return was_neighbour
 
     def expire(self) -> None:
-        """Give up own requests without an answer; refuse those of peers that were not measured."""
+        """Give up own requests without an answer, and refuse requests of peers whose RTT was not measured in time."""
         now = self._shell.now
         asked = {peer: request.due for peer, request in self.requests.items() if request.due is not None}
         for peer in sorted(peer for peer, due in asked.items() if due <= now):
@@ -142,7 +142,7 @@ class Neighbours(TopicPart):
             self._refuse(peer)
 
     def dues(self) -> Iterator[Micros]:
-        """Yield the times at which `expire` has something to do."""
+        """Yield the times at which `expire` must be called."""
         yield from (request.due for request in self.requests.values() if request.due is not None)
         yield from self._judging.values()
 
@@ -208,7 +208,7 @@ class Neighbours(TopicPart):
     def _make_room(self) -> bool:
         """Return True if there is room for a neighbour.
 
-        HyParView's list never exceeds its size: a neighbour gives way. The spec's may, up to the limit.
+        In HyParView a full list gives up a random neighbour. In the spec the list may grow up to `active_limit`.
         """
         active = self._views.active
         if self._parameters.overlay is not Overlay.HYPARVIEW:

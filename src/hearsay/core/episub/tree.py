@@ -6,22 +6,22 @@ Rules (episub spec, "Broadcast Protocol"; Leitão, Pereira, Rodrigues: Epidemic 
   sender, with one hop more. Its id and hops go into the next IHAVE to the lazy neighbours, and to those that became
   eager since the message was sent, so that none of them misses it. A node without neighbours keeps its announcements
   for the next one. A new neighbour gets an IHAVE of the messages of the last seconds: after a crash they may have
-  reached only a small part of the network. So does a neighbour that replaced its stream: it has forgotten earlier
-  IHAVEs.
+  reached only a small part of the network. A neighbour that replaced its stream gets one, too: it has forgotten
+  earlier IHAVEs.
 * TREE-2: A first copy makes its sender eager; a second copy is answered with PRUNE, and its sender becomes lazy.
-* TREE-3: An IHAVE of an unknown message makes it missing. One persistent timer touches what is missing: at the first
-  touch it is marked, from the second on an announcer gets a GRAFT for it and for all else it announced that is due;
-  the next touch asks the next announcer, until the message is given up, which is traced. A GRAFT makes the link eager
-  at both ends, and is answered with the messages that are still kept. A message is missing until it arrives: while
-  the application validates it, and when it was refused, no peer is asked for it, but its announcers are still
+* TREE-3: An IHAVE of an unknown message makes it missing. One persistent timer touches all missing messages. The
+  first touch marks a message. At each later touch the next of its announcers gets a GRAFT for this message and for
+  all other due messages that it announced. After some touches the message is given up, which is traced. A GRAFT makes
+  the link eager at both ends, and is answered with the messages that are still kept. No peer is asked for a message
+  that has arrived, even while the application validates it or after it was refused, but its announcers are still
   compared.
-* TREE-4: Optimisation: if a message came over an eager link with hops that exceed those over a lazy link by the
-  threshold or more, the lazy link replaces the eager one: GRAFT there, PRUNE here. The lazy path has one hop more
-  than its announcer said. It does not matter which of the two is known first.
-* TREE-5: The loss of an eager neighbour: wait for the next IHAVE, or repair at once. After a failure both ends graft
-  all their lazy neighbours. If the overlay was merely reorganised, one edge is missing and one is enough: the end
-  that got its newest message over it grafts the lazy neighbour that is nearest to the source and not below it (see
-  `Detours`), or all if it knows none.
+* TREE-4: Optimisation: a lazy link replaces the eager link over which a message came, if its path is shorter by the
+  threshold or more. The lazy link gets a GRAFT, the eager one a PRUNE. The lazy path has one hop more than its
+  announcer said. It does not matter whether the message or the announcement comes first.
+* TREE-5: After the loss of an eager neighbour, the node waits for the next IHAVE, or repairs the tree at once. If the
+  neighbour failed, the node grafts all its lazy neighbours. If the overlay was merely reorganised, one new edge is
+  enough. Only the end that got its newest message over the lost edge adds one: it grafts the lazy neighbour that is
+  nearest to the source and does not depend on this node (see `Detours`), or all if it knows none.
 
 With `broadcast = flood` all neighbours stay eager, and there is neither IHAVE nor PRUNE nor GRAFT: gossip flooding as
 in HyParView's evaluation."""
@@ -47,30 +47,30 @@ from hearsay.core.shell.strategy import Shell
 
 
 class Detours:
-    """The neighbours that can stand in for a lost eager one: they had its messages no later than we did (TREE-5)."""
+    """Neighbours that can stand in for an eager one: they had its messages after no more hops than we (TREE-5)."""
 
     def __init__(self) -> None:
         self._latest: PeerId | None = None
         self._ahead: dict[PeerId, tuple[PeerId, int]] = {}
-        """By stand-in: the eager neighbour that sent the compared message, and the stand-in's hops minus ours."""
+        """By stand-in: the eager neighbour that sent the message, and the stand-in's hops minus this node's hops."""
 
     def came_from(self, parent: PeerId | None) -> None:
-        """Note the eager neighbour that the newest message came from; None if there is none."""
+        """Note the eager neighbour that sent the newest message; None if its sender is not eager."""
         self._latest = parent
 
     def compare(self, parent: PeerId | None, own_hops: int, announcer: PeerId, hops: int) -> None:
-        """Note whether `announcer`, which had a message after `hops`, can stand in for `parent`, which sent it."""
+        """Note whether `announcer` can stand in for `parent`: one announced a message, the other sent it."""
         if parent is not None and announcer != parent and hops <= own_hops:
             self._ahead[announcer] = (parent, hops - own_hops)
         else:
             self._ahead.pop(announcer, None)
 
     def depends_on(self, peer: PeerId) -> bool:
-        """Return whether the newest message came over this neighbour: its loss then cuts off us, not it."""
+        """Return whether this neighbour sent the newest message: then its loss cuts this node off from the source."""
         return self._latest == peer
 
     def around(self, peer: PeerId, among: Container[PeerId]) -> PeerId | None:
-        """Return the stand-in for a neighbour that is nearest to the source, None if there is none in `among`."""
+        """Return the stand-in for `peer` in `among` that is nearest to the source; None if there is none."""
         ways = [(by, other) for other, (parent, by) in self._ahead.items() if parent == peer and other in among]
         return min(ways)[1] if ways else None
 
@@ -89,7 +89,7 @@ class Detours:
 
 class Tree:
     membership: Membership
-    """The membership whose neighbours these are; set before the first event."""
+    """The membership that chooses the neighbours of this tree; set before the first event."""
 
     def __init__(self, shell: Shell, parameters: EpisubParameters, topic: TopicId, agenda: Agenda) -> None:
         self._shell = shell
@@ -117,7 +117,7 @@ class Tree:
         self.announce_again(peer)
 
     def announce_again(self, peer: PeerId) -> None:
-        """Announce the messages of the last seconds to a neighbour, with what waits for the next IHAVE."""
+        """Announce the messages of the last seconds, and those that wait for the next IHAVE, to a neighbour."""
         if self._parameters.announce_recent_ms and len(self.kept) and not self._floods:
             self._newly_up.add(peer)
         if self.queue or self._newly_up:
@@ -136,14 +136,14 @@ class Tree:
         self._detours.forget(peer)
 
     def peer_removed(self, peer: PeerId) -> None:
-        """Forget how often a peer was answered. It gains nothing by disconnecting: it is no neighbour for a time."""
+        """Forget the answers to a peer. Reconnecting gains it nothing, since it is not a neighbour again at once."""
         self.kept.forget_peer(peer)
 
     def publish(self, message: Message) -> None:
         self._spread(replace(message, hops=None), 0, None)
 
     def accepted(self, message: Message, sender: PeerId) -> None:
-        """Handle a first copy."""
+        """Handle the accepted first copy of a message."""
         hops = hops_of_copy(message.hops or 0)
         missing = self.missing.arrived(message.id)
         if sender in self.lazy.members:
@@ -210,7 +210,7 @@ class Tree:
             self._make_lazy(sender)
 
     def flush(self) -> None:
-        """Send the IHAVEs of the messages received since the last time (TREE-1)."""
+        """Send the IHAVEs for the messages that came since the last call (TREE-1)."""
         if not self.eager.members and not self.lazy.members:
             return
         queue, self.queue = self.queue, {}

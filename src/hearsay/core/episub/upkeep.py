@@ -7,8 +7,8 @@ Rules (episub spec, "Active View Management", "Passive View Management"; HyParVi
   twice as many nodes as links are missing. HyParView asks random ones only.
 * UPKEEP-2: If no peer is left to ask and the node has no link, or the passive list is empty, it asks discovery again;
   otherwise a few early nodes that met only each other stay apart. With HyParView it does so with a single link, too:
-  where all lists are full, a request of a node that has a link is refused everywhere, and only a JOIN gets two such
-  nodes in. If the passive list is short, it asks a neighbour for nodes.
+  if all lists are full, every node refuses a request of a node that has a link, so only a JOIN brings two nodes that
+  are linked with each other alone into the overlay. If the passive list is short, it asks a neighbour for nodes.
 * UPKEEP-3: With too many links (not in HyParView) a node asks the neighbours for their active lists. When all have
   answered, or at the next round, it drops random links to those with more than C_rand random ones, the farthest
   first; then one of each two neighbours that are linked with each other; the other links stay. A peer that did not
@@ -16,19 +16,19 @@ Rules (episub spec, "Active View Management", "Passive View Management"; HyParVi
   as failure detectors").
 * UPKEEP-4: A full list with fewer than C_rand random links asks a random node for one; the farthest near link gives
   way.
-* UPKEEP-5: Near links: ping neighbours, relabel by RTT; if the closest measured passive node is closer by alpha than
-  the farthest near neighbour that is measured and there are C_rand random links, ask it for a near link; when it
-  accepts, the farthest one is dropped.
-* SHUFFLE-1: Now and then a node sends its own id, k_a neighbours and k_p passive nodes to a random neighbour. The
-  walk goes on while the TTL is above 0 and the receiver has another neighbour; where it ends, the receiver opens a
-  connection to the origin, answers with as many random passive nodes, and takes the others in. If it cannot connect,
-  it does not take part at all.
-* SHUFFLE-2: New entries take the place of those that were sent.
-* SHUFFLE-3: Without an answer in time the shuffle is tried again with half the TTL, until at 0 the neighbour itself
+* UPKEEP-5: Near links: each round pings neighbours. A node with all its links, C_rand of them random, relabels them
+  by RTT. If the closest measured passive node is closer by alpha than the farthest measured near neighbour, it is
+  asked for a near link. When it accepts, the farthest near link is dropped.
+* SHUFFLE-1: From time to time a node sends its own id, k_a neighbours and k_p passive nodes to a random neighbour.
+  The walk goes on while the TTL is above 0 and the receiver has another neighbour. The last receiver opens a
+  connection to the origin, answers with as many random passive nodes, and adds the received nodes to its passive
+  list. If it cannot connect, it ignores the shuffle.
+* SHUFFLE-2: In a full passive list, new entries take the places of the entries that were sent.
+* SHUFFLE-3: Without an answer in time the shuffle is tried again with half the TTL. At TTL 0 the neighbour itself
   answers over the existing link; so a node behind a NAT can shuffle.
-* PROBE-1: Some random passive nodes are met (a connection is opened if there is none) and asked for their topics
-  and pinged. A peer that cannot be met, does not answer the ping, or is not in the topic, is removed. If too many
-  dials are under way, others are probed the next time."""
+* PROBE-1: Some random passive nodes are probed: the node connects to each of them, asks for its topics and pings it.
+  A peer that cannot be connected, does not answer the ping, or is not in the topic, is removed. A peer that is not
+  probed because too many dials are under way stays."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from hearsay.core.shell.randomness import Purpose, key_of
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A shuffle of our own that is not answered yet."""
+    """A shuffle of this node that is not answered yet. `sent` are its passive entries."""
 
     sequence: int
     sent: tuple[PeerId, ...]
@@ -70,7 +70,7 @@ class Shuffles(TopicPart):
                 self._start(ttl // 2)
 
     def dues(self) -> Iterator[Micros]:
-        """Yield the time at which `expire` has something to do."""
+        """Yield the time at which `expire` must be called."""
         if self._open is not None:
             yield self._open.due
 
@@ -168,7 +168,7 @@ class Upkeep(TopicPart):
         """Active lists that neighbours sent on request; None if they were not requested."""
 
     def attach(self, neighbours: Neighbours, join_protocol: JoinProtocol) -> None:
-        """Set the parts that are created later, because their refusals make the list grow."""
+        """Set the parts that are created after this object, since `Neighbours` calls its `refused`."""
         self._neighbours = neighbours
         self._join_protocol = join_protocol
 

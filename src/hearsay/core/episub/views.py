@@ -1,4 +1,4 @@
-"""The state that the parts of one topic's membership share: active and passive list, their sizes, the context.
+"""The state that the parts of one topic's membership share: the active and the passive list, and their sizes.
 
 Rules (HyParView, section 4; episub spec, "Design Parameters for View Sizes"):
 
@@ -149,7 +149,7 @@ class Views:
         return sum(link.random for link in self.active.values())
 
     def neighbours(self, *others_than: PeerId) -> list[PeerId]:
-        """Return the active list, ascending, without some peers."""
+        """Return the active list without `others_than`, in ascending order."""
         return sorted(peer for peer in self.active if peer not in others_than)
 
     def choose(self, purpose: Purpose, candidates: Sequence[PeerId], *words: int) -> PeerId:
@@ -161,7 +161,7 @@ class Views:
         return sample(self._draw(purpose, *words), candidates, count)
 
     def shuffled(self, purpose: Purpose, candidates: Iterable[PeerId], *words: int) -> list[PeerId]:
-        """Return `candidates` in a random order, which does not depend on the given one."""
+        """Return `candidates` in a random order that does not depend on their order."""
         return shuffled(self._draw(purpose, *words), candidates)
 
     def add_active(self, peer: PeerId, random: bool) -> None:
@@ -172,7 +172,7 @@ class Views:
         self._listener.neighbor_up(self.topic, peer)
 
     def remove_active(self, peer: PeerId, remember: bool) -> None:
-        """Remove a neighbour; `remember` adds it to the passive list, as it is still in the overlay."""
+        """Remove a neighbour. With `remember` it is still in the overlay, and goes to the passive list."""
         link = self.active.pop(peer)
         self._shell.actions.append(OverlayChanged(OverlayChange.NEIGHBOR_DOWN, self.topic, peer))
         self._listener.neighbor_down(self.topic, peer, in_good_order=remember)
@@ -210,7 +210,7 @@ class Views:
             self.passive[peer] = _smoothed(self.passive[peer], rtt_us)
 
     def relabel(self, random_wanted: int, near_wanted: int) -> None:
-        """Make the closest links the near ones (VIEW-2); at equal or unknown RTT, those that are near already."""
+        """Make the closest links the near ones (VIEW-2). At equal or unknown RTT, links that are near stay near."""
         keep = min(self.random_links, max(random_wanted, len(self.active) - near_wanted))
         near = len(self.active) - keep
         by_rtt = sorted(self.active, key=lambda peer: (self._rtt(peer), self.active[peer].random, peer))
@@ -247,9 +247,9 @@ def _smoothed(before_us: Micros | None, sample_us: Micros) -> Micros:
 
 
 class SequenceNumbers:
-    """Sequence numbers of what one node sends on walks.
+    """Sequence numbers of the parts that one node sends on walks.
 
-    They only grow, also after a restart, because each is the time in microseconds or one more than the last.
+    Each is the time in microseconds, but at least one more than the last. So they grow even over a restart.
     """
 
     def __init__(self) -> None:
@@ -283,7 +283,7 @@ class Context:
 
 
 class TopicPart:
-    """A part of one topic's membership, with what all of these parts share."""
+    """A part of one topic's membership, with the state that all these parts share."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
