@@ -1,8 +1,8 @@
 """The routers by name, and their presets.
 
-`create` is the one way to a router for drivers that know it by name. A router written outside the package is named
-by its import path `module:attribute`, or by an entry point of the group `hearsay.routers`; the attribute is a
-`RouterKind`.
+Drivers find a kind of router by its name and make a router with `create`. A router written outside the package is
+named by its import path `module:attribute`, or by an entry point of the group `hearsay.routers`. The attribute or
+entry point is a `RouterKind`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RouterKind:
 
 
 class UnknownRouter(ValueError):
-    """No router of that name; the message names those that exist."""
+    """There is no router with this name. The message lists the known names."""
 
 
 def _presets(tables: Mapping[str, dict[str, Any]]) -> dict[str, Values]:
@@ -57,7 +57,7 @@ def _presets(tables: Mapping[str, dict[str, Any]]) -> dict[str, Values]:
 
 
 def _with_scores(values: Mapping[str, Any]) -> Values:
-    """Return the values with the tables of the score set that they name."""
+    """Return the values with the score set's tables in place of its name."""
     values = dict(values)
     name, topics = values.pop("score", None), values.pop("score_topics", True)
     if "gater" in values:
@@ -88,7 +88,7 @@ ROUTERS: Mapping[str, RouterKind] = {
 
 
 def find_router(name: str) -> RouterKind:
-    """Return the router of a name, an entry point or an import path `module:attribute`."""
+    """Return the kind of router for a name, an entry point or an import path `module:attribute`."""
     if name in ROUTERS:
         return ROUTERS[name]
     try:
@@ -125,5 +125,5 @@ def create(
 
 
 def negotiate(ours: tuple[str, ...], theirs: tuple[str, ...]) -> str | None:
-    """Return the protocol of two peers: the first of ours that they speak."""
+    """Return the protocol for a connection: the first of `ours` that is also in `theirs`, or None."""
     return next((protocol for protocol in ours if protocol in theirs), None)

@@ -68,7 +68,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """Do not send a copy of a message that still waits for a peer. A driver may ignore this."""
+    """Do not send a peer a copy of a message that still waits in its queue. A driver may ignore this."""
 
     peer: PeerId
     message_id: MessageId
@@ -92,7 +92,7 @@ class DeliverPartial:
 
 @dataclass(frozen=True, slots=True)
 class RemindOfPartial:
-    """Remind the application at a heartbeat of a group in which it published, and which is still remembered."""
+    """Remind the application, at a heartbeat, of a remembered group in which it has published."""
 
     topic: TopicId
     group: bytes
@@ -100,7 +100,7 @@ class RemindOfPartial:
 
 @dataclass(frozen=True, slots=True)
 class ExtensionTestReceived:
-    """Inform the application that a message of the test extension came."""
+    """Inform the application that a peer sent a message of the test extension."""
 
     peer: PeerId
 

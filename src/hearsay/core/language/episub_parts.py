@@ -4,8 +4,8 @@ Messages of the spec have "a source and monotonic sequence id". Between neighbou
 the source and keeps the order. A message that nodes forward (JOIN, FORWARDJOIN, LEAVE, SHUFFLE) names its source and
 has the source's sequence number.
 
-GOSSIP is no part of its own: it is the RPC's message with a hop count (`Message.hops`). One control part of the wire
-format carries them all, see `docs/routers/episub.md`.
+The spec's GOSSIP has no class here: it is an RPC's message with a hop count (`Message.hops`). The wire format has one
+control part for all classes, see `docs/routers/episub.md`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 
 
 class Role(IntEnum):
-    """Kind of a NEIGHBOR; it establishes links and also retrieves active lists."""
+    """Purpose of a NEIGHBOR: to establish a link (REQUEST, ACCEPT), or to retrieve an active list (QUERY, REPLY)."""
 
     REQUEST = 0
     ACCEPT = 1
@@ -74,7 +74,7 @@ class ForwardJoin:
 
 @dataclass(frozen=True, slots=True)
 class Neighbor:
-    """`random` is the requested or granted class of link; `links` and `random_links` count the sender's own."""
+    """`random`: the link is random, not near. `links` and `random_links` are the numbers of the sender's links."""
 
     topic: TopicId
     role: Role

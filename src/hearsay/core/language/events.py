@@ -21,9 +21,9 @@ class PartialPeer:
 
     peer: PeerId
     requests: bool
-    """True if it wants parts; otherwise it gets metadata only, and whole messages."""
+    """True if the peer wants parts; otherwise it gets full messages, and of partial messages only metadata."""
     gossip: bool
-    """True if messages of the topic do not go to it; it gets metadata, and may request parts."""
+    """True if messages of the topic do not go to the peer; it gets metadata, and may request parts."""
     received: bytes | None = None
     """The last metadata from the peer; None if there were none."""
     sent: bytes | None = None
@@ -33,19 +33,19 @@ class PartialPeer:
 
 
 class PartsFor(NamedTuple):
-    """Content for a peer; without parts and metadata nothing is sent."""
+    """Parts and metadata for a peer. If there are neither, nothing is sent."""
 
     parts: bytes | None = None
     """Not sent to a peer that does not request them."""
     metadata: bytes | None = None
     """None if nothing changed since the metadata that the peer was `sent`."""
     note: object = None
-    """Returned with the next question about this peer and group."""
+    """Passed to the application in the next `PartialPeer` for this peer and group."""
 
 
 class PartialApplication(Protocol):
     def parts_for(self, topic: TopicId, group: bytes, peer: PartialPeer) -> PartsFor:
-        """Return the content of a group for one peer now."""
+        """Return the parts and metadata of a group to send to this peer now."""
         ...
 
 
@@ -214,7 +214,7 @@ class PartialsChosen:
 
 @dataclass(frozen=True, slots=True)
 class PublishPartial:
-    """The application has changes in a group: the router asks it for the parts of each peer, or of `peers`."""
+    """A group of the application has changed: the router asks it what to send to each peer, or to each of `peers`."""
 
     topic: TopicId
     group: bytes

@@ -1,9 +1,9 @@
 """Fast constructors for the most frequent actions.
 
 The constructor of a frozen dataclass sets each field through `object.__setattr__`, because its own `__setattr__`
-refuses; that costs more than the rest of the object. `fast_init` makes the same objects from a *draft*: an object of
-a plain class with the same slots, filled by plain assignment, which then becomes one of the frozen class. It does so
-in a function, since a call of a function costs less than one of a constructor.
+refuses; these calls take most of the time. `fast_init` makes equal objects from a *draft*: an object of a plain class
+with the same slots, filled by plain assignment, whose class is then changed to the frozen one. The constructor is a
+function, since calling a function costs less than calling a class.
 """
 
 from __future__ import annotations

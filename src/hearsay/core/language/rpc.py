@@ -76,7 +76,7 @@ class Message:
     hops: int | None = None
     """Number of links that this copy has crossed on arrival, if the router counts them; never signed."""
     has_more: bool = field(default=False, compare=False, repr=False)
-    """True if it came with unknown fields. They are not forwarded, but the author may have signed them."""
+    """True if the message came with unknown fields. They are not forwarded, but the author may have signed them."""
 
 
 class PartialUse(StrEnum):
@@ -84,9 +84,9 @@ class PartialUse(StrEnum):
 
     NONE = "none"
     SUPPORTS = "supports"
-    """It sends parts to peers that request them."""
+    """The sender of this use sends parts to peers that request them."""
     REQUESTS = "requests"
-    """It wants parts in place of full messages."""
+    """The sender of this use wants parts in place of full messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,10 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """v1.3, partial messages: parts of the message that a group names, and the parts that its sender has and wants.
+    """v1.3, partial messages: some parts of the message of a group, and metadata about the sender's parts.
 
-    Only the application reads both; None is no information.
+    The metadata says which parts the sender has and wants. Only the application reads parts and metadata. None for
+    either means that the sender gives no such information.
     """
 
     topic: TopicId
@@ -188,7 +189,7 @@ CONTROL_KINDS = (
     PartKind.IDONTWANT,
     PartKind.FEATURES,
 )
-"""The order of control parts in an RPC, of their handling, and of keeping them if there are too many. Episub's
+"""The order in which control parts are sent and handled, and in which they are kept if there are too many. Episub's
 parts come last, in the order of their creation."""
 
 

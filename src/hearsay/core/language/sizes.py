@@ -106,7 +106,7 @@ def _text(identifier: Identifier) -> int:
 
 def _ids(ids: tuple[Identifier, ...]) -> int:
     if ids and isinstance(ids[0], int):
-        return len(ids) * SIMULATED_ID_FIELD  # a run has one type of ids
+        return len(ids) * SIMULATED_ID_FIELD  # all ids of a run have the same type
     return sum(field_size(identifier_size(known)) for known in ids)
 
 
@@ -185,7 +185,7 @@ def part_sizes(rpc: Rpc) -> list[PartSize]:
 
 
 def partial_kind(partial: Partial) -> PartKind:
-    """Return the kind for counters and traces: parts count apart from metadata alone."""
+    """Return the kind for counters and traces: METADATA without parts, PARTIAL with parts."""
     return PartKind.METADATA if partial.parts is None else PartKind.PARTIAL
 
 
@@ -293,19 +293,19 @@ def _enclosed(rpc: Rpc, parts: list[PartSize]) -> int:
 
 
 MESSAGE_BYTES = 512
-"""Memory of a message without the lengths of its fields."""
+"""Memory of a message, to which the lengths of its fields are added."""
 SEEN_BYTES = 230
-"""Memory of an id in the seen cache without its length."""
+"""Memory of an id in the seen cache, to which its length is added."""
 SUBSCRIPTION_BYTES = 170
-"""Memory of a subscription of a peer without the length of the name."""
+"""Memory of a subscription of a peer, to which the length of the topic's name is added."""
 TOPIC_VIEW_BYTES = 400
 """Memory of a topic that does not depend on its peers."""
 _NUMBER_BYTES = 32
 
 
 def length_of(identifier: Identifier) -> int:
-    """Return the bytes of an identifier's content. One non-ASCII character may make a text four times as wide."""
-    if type(identifier) is bytes:  # nearly all ids are
+    """Return the bytes of an identifier's content. With a non-ASCII character, each may take four bytes in memory."""
+    if type(identifier) is bytes:  # most common
         return len(identifier)
     if isinstance(identifier, int):
         return _NUMBER_BYTES

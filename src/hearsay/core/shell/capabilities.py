@@ -20,7 +20,7 @@ class Heartbeat(Protocol):
 
 
 class CopyListener(Protocol):
-    """Listener to copies of messages before their verdict. Most received messages are duplicates."""
+    """Listener to first copies, before their verdict, and to duplicates, which are most of the received messages."""
 
     def first_copy(self, message: Message, received_from: PeerId) -> None:
         """Handle the first copy of a message, before anything else is done with it."""
@@ -45,11 +45,11 @@ class PeerScoring(Protocol):
         ...
 
     def admit(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
-        """Return the part of an RPC that is handled; drop the rest."""
+        """Return the part of an RPC that is handled, and report the rest as dropped."""
         ...
 
     def admit_gossip(self, sender: ConnectedPeer, control: Control) -> Control:
-        """Return control with the IHAVE and IWANT that are handled; drop the others."""
+        """Return the control without the IHAVE and IWANT that are not handled, and report these as dropped."""
         ...
 
     def reject(self, peer: PeerId, message: Message, reason: Reason) -> None:
@@ -57,7 +57,7 @@ class PeerScoring(Protocol):
         ...
 
     def rate(self, peer: PeerId, rating: float) -> None:
-        """Take the application's opinion of a peer."""
+        """Use the application's score of a peer from now on."""
         ...
 
     def choose_topic_score(self, topic: TopicId, parameters: object) -> None:
@@ -65,7 +65,7 @@ class PeerScoring(Protocol):
         ...
 
     def feedback(self, peer: PeerId, topic: TopicId, useful: bool) -> None:
-        """Take the application's opinion of parts that a peer sent."""
+        """Count parts that a peer sent as useful or invalid."""
         ...
 
     def accepts_from(self, peer: PeerId) -> bool:
@@ -81,15 +81,15 @@ class FeatureExchange(Protocol):
     """The extensions control and the test extension of gossipsub 1.3."""
 
     def receive(self, sender: ConnectedPeer, said: tuple[Features, ...]) -> None:
-        """Handle the features of an RPC before anything else of it."""
+        """Handle the features in an RPC, before its other parts."""
         ...
 
     def features_of(self, peer: PeerId) -> Features | None:
-        """Return the features of a connected peer; None when its stream has brought no RPC yet."""
+        """Return the features of a connected peer; None if no RPC has come on its stream yet."""
         ...
 
     def restore(self, peer: PeerId, features: Features) -> None:
-        """Take the features that a reconnected peer announced on a stream that stayed open."""
+        """Set the features of a reconnected peer, which it announced on a stream that stayed open."""
         ...
 
     def stream_opened(self, peer: PeerId) -> None:
@@ -109,11 +109,11 @@ class PartialMessages(Protocol):
         ...
 
     def said_to(self, peer: ConnectedPeer, topic: TopicId) -> PartialUse:
-        """Return what a SUBSCRIBE to a peer announces."""
+        """Return the use of partial messages that a SUBSCRIBE to a peer announces."""
         ...
 
     def receive_use(self, peer: PeerId, topic: TopicId, use: PartialUse) -> None:
-        """Take what a SUBSCRIBE of a peer announces."""
+        """Remember the use of partial messages that a SUBSCRIBE of a peer announces."""
         ...
 
     def receive(self, sender: ConnectedPeer, partial: Partial) -> None: ...

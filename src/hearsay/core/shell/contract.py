@@ -1,7 +1,7 @@
 """The caller's side of a router's contract, and the errors of callers and of routers.
 
-Routers may be external. Their authors need the place in their own code, not the frames of the
-driver; it is taken from the traceback."""
+Routers may be external. An error of such a router names the place in its author's code, which is taken from the
+traceback; the frames of the driver are left out."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def check(shell: Shell, strategy: Strategy, event: OtherEvent, now: Micros) -> N
                 raise UsageError(f"timer fired at {now}, due at {due}")
         case MessageValidated():
             if event.message_id not in shell.pending:
-                raise UsageError(f"verdict on {event.message_id!r}, which was not asked about")
+                raise UsageError(f"verdict on {event.message_id!r}, which is not waiting for one")
         case PeerConnected():
             _check_connectable(shell, strategy, event)
         case PeerDisconnected() | StreamOpened():
@@ -93,7 +93,7 @@ def _check_partial(
         case PartialsChosen():
             _check_allowed(shell, event.topic)
             if (event.application is None) != (event.use is PartialUse.NONE):
-                raise UsageError("partial messages need an application, and an application its use")
+                raise UsageError(f"partial messages in {event.topic!r} need an application and a use, or neither")
         case PublishPartial() | PartialFeedback():
             if not partials.has(event.topic):
                 raise UsageError(f"no application has chosen partial messages in {event.topic!r}")
@@ -113,7 +113,7 @@ _LIBRARY_PLACES = (
     *(get_path(name) for name in ("stdlib", "purelib", "platlib")),
     "<",
 )
-"""Starts of the names of files of this package, of libraries, and of code without a file."""
+"""Beginnings of the file names of this package, of libraries, and of code without a file."""
 
 
 class RouterFailed(Exception):
@@ -121,7 +121,7 @@ class RouterFailed(Exception):
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error in one line, with its place: the innermost frame of a user's code, or else the innermost."""
+    """Return an error in one line, with the innermost place in a user's code, or the innermost of all places."""
     text = " ".join(str(error).split())
     kind = type(error).__name__
     place = _place(traceback.extract_tb(error.__traceback__))

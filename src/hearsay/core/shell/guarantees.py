@@ -1,6 +1,6 @@
 """The view of checkers and metrics on a router: `Inspection`, and what a router guarantees.
 
-A router without guarantees of its own is held to what all routers owe each other (`hearsay.sim.checks.checker`).
+A router without guarantees of its own is checked for those of all routers only (`hearsay.sim.checks.checker`).
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ class MeshPromise:
     """Mesh of every joined topic after a heartbeat: links are mutual, and their number is within bounds."""
 
     lowest: int
-    """Fewest links, if the topic has as many native peers without a backoff."""
+    """Minimum number of links, if the topic has that many native peers without a backoff."""
     highest: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackoffPromise:
-    """No GRAFT to a peer before the time that a PRUNE to it or from it named."""
+    """No GRAFT is sent to a peer before the end of a backoff that a PRUNE to the peer or from it named."""
 
     unnamed_us: Micros
-    """Time for a PRUNE of a peer that names none."""
+    """Backoff after a PRUNE of a peer that names none."""
     longest_us: Micros
-    """Longest time that a peer can ask for."""
+    """Longest backoff that a peer's PRUNE can name."""
     own_longest_us: Micros
-    """Longest time for a PRUNE of the router's own."""
+    """Longest backoff that the router's own PRUNE names."""
     slack_us: Micros
     """Time after the end of a backoff in which the router still waits."""
     kept_us: Micros = 0
-    """Time after that in which a backoff that is not removed yet still forbids the router's GRAFT."""
+    """Time after the slack in which a backoff that is not removed yet still forbids the router's GRAFT."""
     remembered: int
-    """Backoffs that are remembered at least."""
+    """Minimum number of backoffs that the router can remember."""
     early_us: Micros = 0
-    """Time before the end in which a peer's GRAFT is accepted."""
+    """Time before the end of a backoff in which a peer's GRAFT is accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +51,12 @@ class AskingPromise:
     answer_us: Micros
     """Length of a wait."""
     one_of_each: bool
-    """At most one message of each IWANT is awaited."""
+    """True if at most one message of each IWANT is awaited."""
     of_the_asked: bool
-    """Only a copy from the peer that was asked ends the wait."""
+    """True if only a copy from the peer that was asked ends the wait."""
     most: int
     most_of_one: int
-    """Most waits for all peers, and for one."""
+    """Maximum number of waits for one peer; `most` is the maximum for all peers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class StandingPromise:
     enters: float
     """Below it a peer's GRAFT is refused; below 0 the next heartbeat removes it from the mesh."""
     names_to_all: bool
-    """A PRUNE to a peer below 0 may name other peers too."""
+    """True if a PRUNE to a peer with a negative score may name other peers, too."""
     degree_low: int
     degree_out: int
     """A mesh of D_low has D_out dialled peers, if more can be grafted."""
@@ -86,9 +86,9 @@ class OverlayPromise:
     """Neighbours that the router chooses: lists are bounded, links mutual, and announced messages arrive."""
 
     one_tree: bool
-    """The eager links of a topic become a spanning tree that all its nodes share."""
+    """True if the eager links of a topic become a spanning tree of all its nodes."""
     only_tried_leave: bool
-    """A peer leaves the passive list only after an attempt to reach it."""
+    """True if a peer leaves the passive list only after an attempt to reach it."""
     ping_answer_us: Micros
     """A neighbour whose answer to a ping takes longer is dropped."""
     recovery_us: Micros
@@ -97,15 +97,15 @@ class OverlayPromise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialPromise:
-    """Partial messages: the groups that peers open are bounded. PARTIAL-2 and PARTIAL-3 say who is sent what."""
+    """Partial messages: the groups that peers open are bounded. Sends follow PARTIAL-2 and PARTIAL-3."""
 
     opened: Callable[[TopicId], int]
-    """Return the number of groups of a topic that peers have opened."""
+    """Returns the number of groups of a topic that peers have opened."""
     opened_by: Callable[[TopicId, PeerId], int]
     most: int
     most_of_one: int
     tells_supporters: bool
-    """Metadata also passes between two that only support parts."""
+    """True if two routers that only support parts also exchange metadata."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class Promises:
 
 
 class Inspection:
-    """The state of a strategy to look at. The defaults show nothing and guarantee nothing of their own."""
+    """Read access to the state of a strategy. The defaults show no state and guarantee nothing beyond all routers."""
 
     def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:
         """Yield full-message and fan-out peerings; all others are metadata-only."""
@@ -141,15 +141,15 @@ class Inspection:
         return {}
 
     def promises(self) -> Promises:
-        """Return what the router guarantees beyond what all routers do."""
+        """Return the guarantees of this router in addition to those of all routers."""
         return Promises()
 
     def remembers(self, peer: PeerId) -> bool:
-        """Return whether state of a peer is kept that the state table does not show; asked after its disconnect."""
+        """Return whether a disconnected peer still has state that the state table does not show."""
         return False
 
     def fanout_topics(self) -> Iterable[tuple[TopicId, Micros]]:
-        """Yield topics published to without membership, ascending, with the time of the last publish."""
+        """Yield the topics with a fan-out, ascending, with the time of the last publish."""
         return ()
 
     def holds(self, message_id: MessageId) -> bool:

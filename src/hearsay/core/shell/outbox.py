@@ -4,13 +4,13 @@ Rules (r1, "Control Message Piggybacking"; guide, "Network packets"):
 
 * OUT-1: at most one RPC per peer and call, peers ascending, the parts of an RPC in the order of handling, then by
   topic and id. Nothing waits for a later call.
-* OUT-2: without coalescing, as in simsub, every part is an RPC of its own, in the same order, after what a peer must
-  hear first (EXT-1).
+* OUT-2: without coalescing, as in simsub, every part is an RPC of its own, in the same order, after the features,
+  which a peer must receive first (EXT-1).
 * OUT-3: IDONTWANT goes ahead of all else, in an RPC of its own: it is useful only as long as the peer has
   not sent the message.
 
-Nearly all sends are one message, or one topic's gossip, to a few peers, who share one `Rpc`; or one part to one peer.
-These skip the packing.
+Nearly all sends are one message, or one topic's gossip, to a few peers, which share one `Rpc` object; or one part to
+one peer. These RPCs are made at once and need no packing.
 """
 
 from __future__ import annotations
@@ -143,11 +143,11 @@ class Outbox:
     def __init__(self, coalesce: bool) -> None:
         self._coalesce = coalesce
         self.entries: list[Send] | dict[PeerId, Send | _Parcel] = _NOTHING
-        """Parts by peer; empty between calls. A list while it has the sends of one `forward` or `ihave`, which are
-        in order already; by peer as soon as there is more. A send is complete unless more is said to its peer, which
-        then gets a parcel."""
+        """Sends and parcels by peer; empty between calls. With only the sends of one `forward` or `ihave`, which are
+        in order, it is a list. If a peer with a complete `Send` gets another part, a `_Parcel` takes the place of the
+        `Send`."""
         self.urgent: dict[PeerId, list[MessageId]] = {}
-        """Unwanted ids by peer; empty between calls."""
+        """Ids for the IDONTWANTs, by peer; empty between calls."""
         self.alone: list[Send] = []
         """RPCs of their own, after all others: partial messages and test messages; empty between calls."""
 
@@ -179,7 +179,7 @@ class Outbox:
         self.send_again(peer, message, Via.IWANT)
 
     def send_again(self, peer: PeerId, message: Message, via: Via) -> None:
-        """Send a message that the peer requested, of any author."""
+        """Send a message that the peer requested, even if the peer is its author."""
         self._parcel(peer).messages.setdefault(message.id, (message, via))
 
     def subscription(
@@ -203,7 +203,7 @@ class Outbox:
         parcel.prunes[prune.topic] = prune
 
     def clear_prune_peers(self, peer: PeerId) -> None:
-        """Remove the names of others from the PRUNEs that wait for a peer."""
+        """Remove the names of other peers from the PRUNEs to a peer that are in the outbox."""
         entry = self._by_peer().get(peer)
         if isinstance(entry, _Parcel):
             entry.prunes = {topic: replace(prune, peers=()) for topic, prune in entry.prunes.items()}
@@ -237,7 +237,7 @@ class Outbox:
         self.alone.append(Send(peer, Rpc(test=ExtensionTest())))
 
     def features(self, peer: PeerId, features: Features) -> None:
-        """Send the features of this router, the first part that a peer receives."""
+        """Send the features of this router."""
         self._parcel(peer).features = (features,)
 
     def episub(self, peer: PeerId, part: EpisubPart) -> None:

@@ -2,10 +2,10 @@
 
 A field declares its range or its choices with its default; `cross_rules` states conditions between fields.
 All errors are reported at once, each with the field, the value and the rule, so that a scenario file can show
-all of its errors together. Times are integer milliseconds and say so in their names.
+all of its errors together. Times are integers in milliseconds, and their names end in `_ms`.
 
-A preset is a mapping from parameters to values; presets are the TOML files of `core/presets`. A preset can depend on
-a number, which is given where parameters are and is not one of them: `preset = "ethereum"`, `validators = 500_000`.
+A preset is a mapping from parameters to values; presets are in the TOML files of `core/presets`. A preset can depend
+on a number, its argument. It is given next to the parameters: `preset = "ethereum"`, `validators = 500_000`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ParameterError(ValueError):
 
 
 class Readable(Protocol):
-    """The value of a table of a file."""
+    """An object that is read from a table of a file and written as one."""
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, object]) -> Self: ...
@@ -90,7 +90,7 @@ def texts() -> Any:
 
 
 def choice(default: StrEnum) -> Any:
-    """Return a field for one of an enumeration's words."""
+    """Return a field for a member of an enumeration, given by its word."""
     return field(default=default, metadata={"choices": type(default)})
 
 
@@ -119,7 +119,7 @@ class Parameters:
                 yield Violation(declared.name, value, rule)
 
     def _rules_between(self, faulty: set[str]) -> Iterator[Violation]:
-        """Yield the broken rules between fields; the faulty ones are those outside their own range."""
+        """Yield the broken rules between fields. `faulty` are the fields that break their own rules."""
         if not faulty:
             yield from self.cross_rules()
 
@@ -284,7 +284,7 @@ def _is_pair(value: object) -> bool:
 
 
 def _nearest(name: str, known: tuple[str, ...]) -> str:
-    """Return similar names, or all names."""
+    """Return the known names that are similar to a name, or all known names."""
     near = get_close_matches(name, known, 1)
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
 
@@ -319,14 +319,14 @@ class MadePreset(Mapping[str, object]):
 
 
 def arguments(presets: Mapping[str, Values]) -> dict[str, MadePreset]:
-    """Return the arguments of presets by name, each with one of its presets."""
+    """Return the arguments of presets by name, each with one of the presets that have it."""
     return {preset.argument: preset for preset in presets.values() if isinstance(preset, MadePreset)}
 
 
 def preset_values(presets: Mapping[str, Values], name: str, given: Values) -> tuple[dict[str, int], Values]:
     """Return the argument of a preset with its value, given or not, and the parameters that the preset sets.
 
-    A preset that is not made from a number has no argument. `ParameterError` names an invalid one.
+    A preset that is not made from a number has no argument. Raises `ParameterError` if the argument is invalid.
     """
     preset = presets[name]
     own = preset.argument if isinstance(preset, MadePreset) else None

@@ -9,7 +9,7 @@ from hearsay.core.language.sizes import SUBSCRIPTION_BYTES, TOPIC_VIEW_BYTES, le
 
 
 class PeerGroup:
-    """A set of peers that is always walked in ascending order, so that its history has no influence."""
+    """A set of peers that is always iterated in ascending order, so that its history has no influence."""
 
     __slots__ = ("_ordered", "members")
 

@@ -4,15 +4,15 @@ Rules, with their sources:
 
 * SHELL-1: Hello on connect with all subscriptions; SUBSCRIBE and UNSUBSCRIBE to all peers on change; per-peer topic
   views, forgotten on disconnect (r1, "ambient peer discovery"; guide, "Subscribing and unsubscribing").
-* SHELL-2: Only the first copy of a message counts. It is marked seen, then validated by the application if asked to,
-  and only after an accept it is cached, gossiped, forwarded and delivered (guide, "Sending messages"). The
-  decision is in `core/rules/message_rules.py`.
+* SHELL-2: Only the first copy of a message counts. It is marked as seen, and validated by the application if
+  `validate` is set. Only an accepted message is cached, gossiped, forwarded and delivered (guide, "Sending
+  messages"). The decision is in `core/rules/message_rules.py`.
 * SHELL-3: An RPC is handled in the order subscriptions, messages, control (r1, "After processing the payload, it then
   processes the control messages").
 * SHELL-4: A message that the application accepts after its topic was left is dropped.
-* SHELL-5: A SUBSCRIBE or UNSUBSCRIBE that could not be sent is said again with the next RPC to that peer, or at the
-  next beat; in a router that has no heartbeat, `announce_again_ms` later. Otherwise the peer would never know:
-  it sends nothing to a peer without topics, so no RPC goes out that could carry the change.
+* SHELL-5: A SUBSCRIBE or UNSUBSCRIBE that could not be sent is sent again with the next RPC to that peer, or at the
+  next heartbeat; in a router without a heartbeat, `announce_again_ms` later. Otherwise the peer might never learn of
+  the change, since without common topics there may be no other RPC to send.
 * SHELL-6: All state that a peer can increase is bounded: its topics, and the messages and control parts of one RPC.
   Excess parts are dropped and traced.
 * SHELL-7: An IDONTWANT (v1.2) that the router does not know is counted and not acted on.
@@ -117,7 +117,7 @@ class Router:
         self.outbox = Outbox(self.parameters.coalesce)
         self.actions = _BETWEEN_CALLS
         self._missed: set[PeerId] = set()
-        """Connected peers to which an RPC was not sent, and none has been sent since."""
+        """Connected peers to which an RPC could not be sent, and to which none was sent since."""
         self.seen = strategy.new_seen_cache()
         self.known = self.seen.known
         """The ids in the seen cache, for lookups."""
@@ -150,7 +150,7 @@ class Router:
         # Nearly all events are RPCs, and nearly all RPCs are one duplicate: no calls on that path.
         sender = event.peer
         if sender not in self.connected:
-            raise UsageError(f"RPC from {sender!r}, who is not connected")
+            raise UsageError(f"RPC from {sender!r}, which is not connected")
         self.now = now
         self.actions = actions
         rpc = event.rpc if event.portion is None else event.portion.of(event.rpc)
@@ -321,7 +321,7 @@ class Router:
         return size_of_state(self, self.strategy, now)
 
     def scores(self, now: Micros) -> Iterable[tuple[PeerId, ScoreParts]]:
-        """Return the scores of the connected peers at a time; some count the time in the mesh up to then."""
+        """Return the scores of the connected peers. With `mesh_times` = now, time in the mesh counts until `now`."""
         self.now = now
         return self.strategy.scores()
 
@@ -389,7 +389,7 @@ class Router:
         self.strategy.publish(message)
 
     def _receive_new(self, sender: PeerId, message: Message, accepted: bool) -> None:
-        """Handle the first copy of a message, by the seen cache."""
+        """Handle a message that is not in the seen cache."""
         verdict = first_copy(
             message.topic in self.joined,
             message.source == self.node,
@@ -421,7 +421,7 @@ class Router:
         known = self.known
         asked = tuple(ids)
         if known.issuperset(asked):
-            return []  # what happens most of the time
+            return []  # the most common case
         return [message_id for message_id in asked if message_id not in known]
 
     def _expire(self) -> None:
@@ -430,7 +430,7 @@ class Router:
     def _validated(self, message_id: MessageId, verdict: Verdict) -> None:
         message, sender = self.pending.pop(message_id)
         match verdict:
-            case Verdict.ACCEPT if message.topic not in self.joined:  # left while the application looked at it
+            case Verdict.ACCEPT if message.topic not in self.joined:  # the topic was left during the validation
                 self._reject(message, sender, Reason.NOT_SUBSCRIBED)
             case Verdict.ACCEPT:
                 self._accept(message, sender)

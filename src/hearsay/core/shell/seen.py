@@ -1,4 +1,4 @@
-"""The seen cache: the messages that were received before, since when, and their first senders.
+"""The seen cache: the ids of received messages, with the time and the sender of the first copy.
 
 It is the flow control of all routers (r1: "The seen cache is the flow control mechanism"): only the first copy of a
 message is acted on. Two caches have one interface:
@@ -10,7 +10,8 @@ message is acted on. Two caches have one interface:
 * SEEN-3: both hold at most `limit` ids, and `max_bytes` of memory unless that is 0; the oldest goes first.
 
 Ids enter in the order of time, so the oldest is the first in a queue and forgetting costs a constant per id. Most
-received messages are duplicates, so the shell looks into `known` itself, after `expire` whenever that is due.
+received messages are duplicates, so the shell looks into `known` directly, and calls `expire` only when an id may
+expire.
 
 `Windows` keeps items by the heartbeat in which they came, for caches that forget by heartbeats."""
 
@@ -34,7 +35,7 @@ class Windows(Generic[T]):
     def __init__(self) -> None:
         self._beat = 0
         self._windows: deque[tuple[int, list[T]]] = deque()
-        """In ascending order, each with the beat in which it was open."""
+        """Windows in ascending order, each with the number of the heartbeat in which it was open."""
 
     def append(self, thing: T) -> None:
         """Add to the open window."""
@@ -98,7 +99,7 @@ class SeenCache:
         self._max_bytes = max_bytes
         self._bytes = 0
         self.known: set[MessageId] = set()
-        """The remembered ids since the last `expire`; only for lookups."""
+        """The ids that the last `expire` has not removed; only for lookups."""
 
     def expire(self, now: Micros) -> Micros:
         """Forget old ids. Returns a time before which no further id expires."""
@@ -117,7 +118,7 @@ class SeenCache:
         """Handle a heartbeat."""
 
     def first_copies(self) -> Iterable[FirstCopy]:
-        """Return what is remembered since the last `expire`, the oldest first."""
+        """Return the ids that the last `expire` has not removed, the oldest first."""
         return self._order
 
     def __len__(self) -> int:

@@ -2,9 +2,9 @@
 
 A strategy decides which peers get messages, and does its own upkeep. It reads peers, topics and the time from the
 shell, sends by putting parts into the outbox, reports by appending actions, and sets `due` when it wants a timer. A
-router written outside the package subclasses `Strategy` (or a router of this package) and plugs in by import path;
-see `docs/guide/extending.md`. Optional capabilities are objects (`capabilities.py`), and None where a router has
-none; checkers and metrics look at a router through `Inspection`.
+router written outside the package is a subclass of `Strategy` (or of a router of this package) and is named by its
+import path; see `docs/guide/extending.md`. Each optional capability is an object (`capabilities.py`), or None if a
+router does not have it. Checkers and metrics read a router's state through `Inspection`.
 
 * FLOOD-2: peers that only flood get every message of their topics, whatever the router (r1: "behaves like floodsub
   towards them").
@@ -76,7 +76,7 @@ class Shell(Protocol):
 
 
 class Dialling(Enum):
-    """Connections are made by the driver, or by the router itself, which dials and disconnects."""
+    """The side that dials and disconnects: the driver, or the router itself."""
 
     BY_DRIVER = "driver"
     BY_ROUTER = "router"
@@ -134,7 +134,7 @@ class Strategy(ControlHandlers, Inspection, ABC):
     dialling: Dialling = Dialling.BY_DRIVER
 
     heartbeat: Heartbeat | None = None
-    """Set if `timer_fired` is called regularly; subscriptions that were not sent are then repeated with it."""
+    """Set if the strategy has a heartbeat. Subscriptions that were not sent are then repeated at each heartbeat."""
     copies: CopyListener | None = None
     scoring: PeerScoring | None = None
     features: FeatureExchange | None = None
@@ -170,7 +170,7 @@ class Strategy(ControlHandlers, Inspection, ABC):
         return bool(self.shell.peers.in_topic(topic))
 
     def timer_fired(self) -> None:
-        """Handle the time that `self.shell.due` named, and set the next one, or None."""
+        """Act at the time in `self.shell.due`, and set `self.shell.due` to the next time, or None."""
 
     def peer_added(self, peer: ConnectedPeer) -> None:
         """Handle a new connection."""
@@ -197,7 +197,7 @@ class Strategy(ControlHandlers, Inspection, ABC):
         """Handle the answer to a `Dial`, `Ping` or `FindContacts`."""
 
     def choose_direct(self, peer: PeerId, direct: bool) -> None:
-        """Make a peer direct, or end that; for strategies with a `scoring`."""
+        """Make a peer direct, or no longer direct; for strategies with a `scoring`."""
 
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
         """Handle an RPC that was not sent."""

@@ -2,7 +2,7 @@
 
 * SHELL-8: With `allowed_topics` a router joins and publishes in these topics only, and ignores peers' subscriptions
   to others. SUBSCRIBE and UNSUBSCRIBE of one topic in one RPC cancel out. An RPC with more than
-  `max_subscriptions_per_rpc` is ignored (go; rust: all but these).
+  `max_subscriptions_per_rpc` is ignored (go; rust ignores only its subscriptions).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SubscriptionFilter:
         self._names = frozenset[TopicId](parameters.allowed_topics)
         globs = [translate(name) for name in parameters.allowed_topics if any(char in name for char in "*?[")]
         self._matches = re.compile("|".join(globs)).match if globs else None
-        """Peers choose the names, so a match takes time proportional to the glob's length times the name's."""
+        """Peers choose the topic names, so a match takes time at most proportional to the product of both lengths."""
         self._max_per_rpc = parameters.max_subscriptions_per_rpc
 
     def allows(self, topic: TopicId) -> bool:
@@ -106,7 +106,7 @@ class Announcements:
         self._unsaid: dict[PeerId, set[TopicId]] = {}
         """Topics whose SUBSCRIBE or UNSUBSCRIBE was not sent to a peer."""
         self.due: Micros | None = None
-        """Time at which these are repeated, in a router without a heartbeat."""
+        """Time at which `_unsaid` is repeated, in a router without a heartbeat."""
 
     def greet(self, peer: ConnectedPeer) -> None:
         """Send the hello, which has the joined topics."""
