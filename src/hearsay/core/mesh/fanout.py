@@ -44,7 +44,7 @@ class Fanout:
         self._routes: dict[TopicId, _Route] = {}
 
     def publish(self, topic: TopicId, tick: int) -> PeerGroup:
-        """Return the peers for a publish now; create or top up the route as the parameters say."""
+        """Return the fan-out peers for a publish now. Choose peers if there are none, or on every publish (guide)."""
         route = self._routes.setdefault(topic, _Route())
         route.last_publish_us = self._shell.now
         if not route.peers or self._top_up_at_publish:
@@ -52,7 +52,7 @@ class Fanout:
         return route.peers
 
     def upkeep(self, tick: int) -> None:
-        """Remove peers whose score is too low (v1.1) and routes whose time is over; top up the others."""
+        """Remove peers with a low score (v1.1) and topics without a recent publish; replace lost peers (r1)."""
         for topic in sorted(self._routes):
             route = self._routes[topic]
             for peer in route.peers.ordered:
@@ -64,7 +64,7 @@ class Fanout:
                 self._top_up(topic, route, tick)
 
     def take(self, topic: TopicId) -> tuple[PeerId, ...]:
-        """Return the peers of a topic that is joined, and forget the route."""
+        """Remove a topic that is joined, and return its fan-out peers."""
         route = self._routes.pop(topic, None)
         return route.peers.ordered if route is not None else ()
 

@@ -1,7 +1,7 @@
 """The features of both ends of a connection beyond their version: the extensions control of gossipsub v1.3.
 
-* EXT-1: A router that speaks 1.3 announces its extensions once to each peer that does, in its first RPC, also if that
-  has nothing else. Peers of older versions get none, nor does a router without extensions announce any.
+* EXT-1: A router that speaks 1.3 announces its extensions once to each peer that speaks 1.3, in the first RPC, even
+  if this RPC has nothing else. Peers of older versions get no announcement. A router without extensions sends none.
 * EXT-2: A peer's extensions control counts in the first RPC of a stream ("MUST be in the first message on the
   stream"). In a later RPC it is ignored, and costs `LATE_PENALTY` points of misbehaviour (go, jvm; rust: nothing).
   When the peer replaces its stream, its extensions are forgotten and the next RPC is the first one (go).

@@ -2,8 +2,9 @@
 
 Rules (r1, guide, go; `rules/message_rules.py` has the counts):
 
-* GOSSIP-3: Every heartbeat, for each topic of mesh and fan-out with ids in the gossip windows, IHAVE goes to a few
-  random peers outside of it: D_lazy of all topic peers without the mesh (r1), or D_lazy of those without (guide, go).
+* GOSSIP-3: Every heartbeat, for each topic with ids in the gossip windows, IHAVE goes to random peers outside the
+  mesh or fan-out. D_lazy peers are drawn from all peers of the topic, and those inside are left out (r1); or D_lazy
+  are drawn from the peers outside (guide, go).
 * GOSSIP-4: IHAVE is answered with IWANT for the ids not seen; IWANT with the messages that are still kept.
 * GOSSIP-5: An id is requested of every peer that announces it (go).
 * GOSSIP-6: An id is not requested of other peers for `ask_again_heartbeats` (rust).
@@ -40,7 +41,7 @@ _GOSSIP = Purpose.GOSSIP
 
 
 class Gossip:
-    """The gossip of one router: its own in each heartbeat, and answers to that of peers."""
+    """The gossip of one router: IHAVE in each heartbeat, and answers to IHAVE and IWANT of peers."""
 
     def __init__(
         self,
@@ -66,16 +67,16 @@ class Gossip:
         self._max_ids = parameters.max_ids_per_ihave
         self._max_asked = parameters.max_ids_asked_per_peer
         self._news: dict[TopicId, dict[PeerId, int]] = {}
-        """IHAVEs with unknown ids by topic and peer; with `graft_on_missing`."""
+        """Number of IHAVEs with unknown ids, by topic and peer; only with `graft_on_missing`."""
         self._asked_of: dict[PeerId, int] = {}
-        """Ids that a peer was asked for since the last heartbeat; outlasts a disconnection, as the next does."""
+        """Number of ids that a peer was asked for since the last heartbeat, even on earlier connections."""
         self._asked_by: dict[PeerId, int] = {}
-        """Ids that a peer asked for since the last heartbeat."""
+        """Number of ids that a peer asked for since the last heartbeat, even on earlier connections."""
         self._asked_at: dict[MessageId, int] = {}
-        """Heartbeats in which ids were requested, the oldest first; with `ask_again_heartbeats`."""
+        """Heartbeats in which ids were requested, the oldest first; only with `ask_again_heartbeats`."""
         self._tick = 0
         self._ids_in_rpc = 0
-        """Ids of the IHAVEs of this RPC so far; with `ihave_ids_of_rpc`."""
+        """Number of ids in the IHAVEs of this RPC so far; only with `ihave_ids_of_rpc`."""
         self._asked_now: dict[PeerId, list[MessageId]] = {}
         """Ids that go into the IWANTs of this call."""
 
@@ -149,7 +150,7 @@ class Gossip:
                 self._shell.outbox.ihave(targets, topic, ids)
 
     def forget_requests(self, tick: int) -> None:
-        """Forget what counts until the end of a heartbeat."""
+        """Reset the counts of requests at the end of a heartbeat, and forget old requests."""
         if self._news and tick % self._parameters.missing_window_heartbeats == 0:
             self._news.clear()
         self._asked_of.clear()
@@ -176,12 +177,12 @@ class Gossip:
     def _without_last(
         self, sender: ConnectedPeer, kind: PartKind, ids: tuple[MessageId, ...], over: int
     ) -> tuple[MessageId, ...]:
-        """Return the first ids; drop those over a limit."""
+        """Return the ids without the last `over` ones, and report these as dropped."""
         self._shell.drop(sender.id, kind, over, Reason.OVER_LIMIT)
         return ids[:-over]
 
     def _ask(self, sender: ConnectedPeer, news: list[MessageId]) -> None:
-        """Send IWANT for missing ids, as far as they may be requested."""
+        """Send IWANT for those of the unknown ids that may be requested from the peer now."""
         again = self._parameters.ask_again_heartbeats
         if again:
             news = [message_id for message_id in news if message_id not in self._asked_at]

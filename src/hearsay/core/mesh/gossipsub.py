@@ -12,9 +12,9 @@ After r1, the guide, the tech report's sections 3.2.3 to 3.4, and the specificat
   (rust, nim).
 * JUDGE-3: With `flood_publish` the router's own messages go to all peers of the topic whose score is high enough: so
   a message gets out although the mesh is full of bad peers (v1.1, "Flood publishing"). A topic that is not joined
-  then has no fan-out, so no IHAVE follows for ids that all have (go, rust, js). With `flood_publish_mbit` not all get
-  the message, and there is a fan-out (nim).
-* JUDGE-4: Peers that only flood get messages if their score is high enough for the router's own.
+  then has no fan-out, so no IHAVE follows for messages that all peers have (go, rust, js). With `flood_publish_mbit`
+  not all peers get the message, and there is a fan-out (nim).
+* JUDGE-4: Peers that only flood get messages if their score is high enough to get the router's own messages.
 * JUDGE-5: Direct peers that are not connected are dialled every `direct_connect_ticks` heartbeats.
 * JUDGE-6: A peer that joins a topic is grafted at once if the mesh has too few (rust, js).
 
@@ -78,7 +78,7 @@ class Gossipsub(MeshStrategy):
         if self._uses_idontwant or parameters.skip_senders or self._uses_11:
             self.copies = self
         self._senders: dict[MessageId, set[PeerId]] = {}
-        """Further senders of a message that is being validated; with `skip_senders`."""
+        """Peers that sent another copy of a message while it is validated; only with `skip_senders`."""
 
     def attach(self, shell: Shell) -> None:
         super().attach(shell)
@@ -221,7 +221,7 @@ class Gossipsub(MeshStrategy):
         return sample(state, others, max(0, places - served))
 
     def _outside(self, routed: PeerGroup, topic: TopicId) -> list[PeerId]:
-        """Return the peers of a topic that may get the router's own messages, without some, ascending."""
+        """Return the peers of a topic outside `routed` that may get the router's own messages, ascending."""
         peers = self.standing.for_own_messages(self.shell.peers.in_topic(topic).native.ordered)
         return [peer for peer in peers if peer not in routed]
 
@@ -374,7 +374,8 @@ class Gossipsub(MeshStrategy):
         return any(part.remembers(peer) for part in parts)
 
     def promises(self) -> Promises:
-        """Return the promises. A mesh of 1.1 may exceed D_high by dialled and better peers; scores may shrink it."""
+        """Return the guarantees. With 1.1, dialled peers and peers with better scores may make a mesh exceed D_high,
+        and low scores may make it smaller than D_low."""
         parameters = self.parameters
         promised = replace(
             super().promises(),

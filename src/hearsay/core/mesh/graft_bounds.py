@@ -1,4 +1,4 @@
-"""Bounds on who may be grafted: backoffs after a PRUNE, and the places of each address.
+"""Limits on the peers that may be grafted: backoffs after a PRUNE, and the places of each address.
 
 Rules (gossipsub v1.1, "Prune backoff"; `prune_backoff_ms` 0 turns backoffs off, `places_per_address` 0 turns places
 off; simulated peers have no addresses):
@@ -8,8 +8,8 @@ off; simulated peers have no addresses):
   without a PRUNE gets a backoff (rust), and with `backoff_when_not_joined` a PRUNE for a topic that is not joined
   counts (jvm). `rules/mesh_rules.py` says how long a backoff lasts.
 * BACKOFF-6: The number of entries is bounded; the oldest is removed first.
-* PLACES-1: Each address has `places_per_address` places in a mesh or a fan-out. Peers without a known address count
-  each for itself.
+* PLACES-1: Each address has `places_per_address` places in a mesh or a fan-out. A peer without a known address always
+  has a place of its own.
 * PLACES-2: Further members of a mesh from an address hold lent places. They are accepted while there is room, so that
   a network behind one address works as any other. They do not count towards D_low while peers with places of their
   own are available; they are pruned first; and one of them is pruned when a peer with a place of its own finds the
@@ -36,7 +36,7 @@ class Backoffs:
         self._until: dict[tuple[TopicId, PeerId], Micros] = {}
 
     def start(self, topic: TopicId, peer: PeerId, now: Micros, backoff_us: Micros) -> None:
-        """Begin a backoff; one that ends later stays."""
+        """Begin a backoff, unless there is one that ends later."""
         before = self._until.pop((topic, peer), now)
         self._until[topic, peer] = later_end(before, now, backoff_us)
         if len(self._until) > self._limit:
@@ -48,7 +48,7 @@ class Backoffs:
         return until is not None and is_early(now, until)
 
     def until(self, topic: TopicId, peer: PeerId) -> Micros:
-        """Return the end of a backoff that runs."""
+        """Return the end of a backoff that is remembered."""
         return self._until[topic, peer]
 
     def forbids_graft(self, topic: TopicId, peer: PeerId, now: Micros) -> bool:
@@ -95,10 +95,10 @@ class Spread:
     def choose(
         self, state: int, candidates: Sequence[PeerId], own: int, total: int, members: PeerGroup
     ) -> list[PeerId]:
-        """Return up to `own` candidates with places of their own, and with lent ones at most `total`.
+        """Return up to `own` candidates with places of their own; if fewer than `total`, others with lent places.
 
-        `state` is a draw; `members` are those that take places already. Without the rule these are `total` of
-        all.
+        `state` is a draw; `members` have places already. If `places_per_address` is 0, return up to `total` of all
+        candidates.
         """
         if not self._places:
             return sample(state, candidates, total)

@@ -37,18 +37,18 @@ EXPIRE_EVERY = 15
 """Heartbeats between two removals of expired backoffs."""
 
 MAX_UNSENT = 1_000
-"""Topics that are not joined and whose PRUNE was not sent to a peer; PRUNEs of more topics are not repeated. A peer
-chooses these names by its GRAFTs."""
+"""Maximum number of topics, not joined, for which a PRUNE to a peer could not be sent and is repeated. The peer
+chooses their names by its GRAFTs."""
 
 NO_PEERS = PeerGroup()
 """Mesh of a topic that is not joined. Never changed."""
 
 LEAVING, REFUSING = -1, -2
-"""Stand for the number of a heartbeat in certain draws."""
+"""Numbers used in place of a heartbeat's number in draws for a leave and for a refused GRAFT."""
 
 
 class MeshHeartbeat:
-    """The heartbeat; it sets when the shell's timer is due. Late calls skip beats rather than pile them up."""
+    """The heartbeat, which sets the time of the shell's timer. After a late call, missed beats are skipped."""
 
     def __init__(self, parameters: GossipsubParameters, shell: Shell) -> None:
         self._shell = shell
@@ -77,9 +77,9 @@ class Mesh:
         self.spread = Spread(parameters.places_per_address, shell.peers)
         self.topics: dict[TopicId, PeerGroup] = {}
         self.hides_peers = False
-        """PRUNEs name no other peers, until the RPC with a misplaced GRAFT has been handled."""
+        """True while an RPC with a misplaced GRAFT is handled: PRUNEs then name no other peers."""
         self._unsent: dict[PeerId, set[TopicId]] = {}
-        """Topics whose GRAFT or PRUNE was not sent to a peer."""
+        """Topics for which a GRAFT or PRUNE was not sent, by peer."""
         self._unsubscribed: dict[PeerId, set[TopicId]] = {}
         """Topics whose meshes connected peers left by UNSUBSCRIBE, and for which they have not sent PRUNE since."""
 
@@ -99,14 +99,14 @@ class Mesh:
             self.part(peer, topic, self._parameters.unsubscribe_backoff_ms, self.others(topic, peer, LEAVING))
 
     def graft(self, topic: TopicId, peer: PeerId) -> None:
-        """GRAFT a certain peer in a joined topic, if it may be grafted and the mesh has room."""
+        """GRAFT this peer in a joined topic, if it may be grafted and the mesh has room."""
         mesh = self.topics[topic]
         room = has_room_for_one(len(mesh), self._parameters.prune_from)
         if peer not in mesh and room and self.may_graft(topic, peer):
             self.add(topic, peer)
 
     def graft_random(self, topic: TopicId, own: int, total: int, purpose: Purpose, tick: int) -> None:
-        """GRAFT `own` peers with places of their own; with lent ones `total`."""
+        """GRAFT up to `own` random peers with places of their own; if fewer than `total`, others with lent places."""
         state = self._shell.draw(purpose, topic, tick)
         for peer in self.spread.choose(state, self.candidates(topic), own, total, self.topics[topic]):
             self.add(topic, peer)
@@ -158,7 +158,7 @@ class Mesh:
         self.remove(peer, topic)
 
     def has_unsubscribed(self, peer: PeerId, topic: TopicId) -> bool:
-        """Return, once, whether a PRUNE belongs to an UNSUBSCRIBE by which a member left."""
+        """Return True for the first PRUNE after an UNSUBSCRIBE by which the peer left the mesh."""
         topics = self._unsubscribed.get(peer, set())
         belongs = topic in topics
         topics.discard(topic)
@@ -196,7 +196,7 @@ class Mesh:
         self._say_prune(peer, topic, backoff_ms * 1000, others)
 
     def others(self, topic: TopicId, peer: PeerId, tick: int) -> tuple[PeerInfo, ...]:
-        """Return some others of the topic for a PRUNE. The driver adds their signed addresses, if it has them."""
+        """Return random other peers for a PRUNE to name. The driver adds their signed addresses, if it has them."""
         count = self._parameters.exchange_peers
         if not count or self.hides_peers:
             return ()
@@ -215,7 +215,7 @@ class Mesh:
                 self._shell.outbox.graft(peer, topic)
 
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
-        """Remember the topics whose GRAFT or PRUNE was not sent."""
+        """Remember the topics for which a GRAFT or PRUNE to this peer was not sent."""
         if rpc.control is None:
             return
         parts = (*rpc.control.graft, *rpc.control.prune)
@@ -242,7 +242,7 @@ class Mesh:
         self._standing.prune(peer, topic)
 
     def _say_prune(self, peer: PeerId, topic: TopicId, backoff_us: Micros, others: tuple[PeerInfo, ...] = ()) -> None:
-        """Send PRUNE, with the backoff and the others if both sides know these."""
+        """Send PRUNE. It has the backoff and other peers if there is a backoff and the peer's version knows them."""
         timed = knows_backoff(self._shell.connected[peer].protocol) and backoff_us > 0
         prune = Prune(topic, seconds_to_name(backoff_us), others) if timed else Prune(topic)
         self._shell.outbox.prune(peer, prune)

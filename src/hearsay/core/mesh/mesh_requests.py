@@ -2,12 +2,12 @@
 
 Rules (r1; v1.1; go):
 
-* MESH-3: `rules/mesh_rules.py` says what a received GRAFT gets. A mesh that accepts all peers until its upkeep (r1)
-  is open to a peer that sends GRAFT under many names between two heartbeats, since upkeep then chooses among those;
-  so `full_mesh` may refuse (v1.1, go).
-* MESH-6: With `accept_exchange` the peers that a PRUNE names are dialled: of one PRUNE `exchange_dials`, or as many
-  as the router names itself, and of all between two heartbeats `MAX_DIALS` (go: that number of dials wait). Each of
-  these dials is reported (`NamedPeerDialled`).
+* MESH-3: `rules/mesh_rules.py` has the answers to a GRAFT. If a mesh accepts all peers until its upkeep (r1), an
+  attacker can send GRAFTs from many peer ids between two heartbeats, and upkeep then chooses mostly among these. So
+  `full_mesh` may refuse (v1.1, go).
+* MESH-6: With `accept_exchange` the peers that a PRUNE names are dialled: at most `exchange_dials` of one PRUNE, or
+  if that is 0 `exchange_peers`, and at most `MAX_DIALS` between two heartbeats (go: that number of dials wait). Each
+  of these dials is reported (`NamedPeerDialled`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from hearsay.core.shell.randomness import Purpose, key_of, sample
 from hearsay.core.shell.strategy import Shell
 
 MAX_DIALS = 128
-"""Peers named by others that are dialled between two heartbeats. One RPC has room for many PRUNEs."""
+"""Maximum number of peers named by PRUNEs that are dialled between two heartbeats. An RPC may have many PRUNEs."""
 
 _WHEN_FULL = {OutboundWhenFull.ALWAYS: ALWAYS, OutboundWhenFull.QUOTA: QUOTA, OutboundWhenFull.NEVER: NEVER}
 
@@ -78,7 +78,7 @@ class MeshRequests:
         self._dials = 0
 
     def control_handled(self) -> None:
-        """Forget what was read for one RPC."""
+        """Forget the permissions that were read for one RPC."""
         self._mesh.hides_peers = False
         self._welcome = self._refused = self._trusted = None
 
@@ -115,7 +115,7 @@ class MeshRequests:
             self._dial(sender, prune)
 
     def _answer(self, sender: ConnectedPeer, topic: TopicId, mesh: PeerGroup) -> tuple[int, int]:
-        """Return the reason for dropping a GRAFT, or what becomes of it, and the PRUNE that it gets. Penalise
+        """Return the reason for dropping a GRAFT, TAKEN_IN or MEMBER, and the kind of PRUNE that answers it. Penalise
         misplaced GRAFTs."""
         parameters = self._parameters
         standing = self._standing
@@ -156,7 +156,7 @@ class MeshRequests:
         return reason, self._without_names(sender.id, reason, prune)
 
     def _is_exempt(self, sender: ConnectedPeer, mesh: PeerGroup) -> bool:
-        """Return whether a full mesh accepts a peer."""
+        """Return whether a full mesh accepts a peer because this node dialled it (KEEP-6)."""
         if not self._uses_11:
             return False
         parameters, connected = self._parameters, self._shell.connected
@@ -165,8 +165,8 @@ class MeshRequests:
         return enters_a_full_mesh(sender.outbound, rule, dialled, parameters.degree_out)
 
     def _without_names(self, peer: PeerId, reason: int, prune: int) -> int:
-        """Return the PRUNE for a GRAFT. With parameters of 1.1 no PRUNE in answer to an RPC with a misplaced GRAFT
-        names others: against spam, and so that nothing leaks (go)."""
+        """Return the kind of PRUNE for a GRAFT. With parameters of 1.1, PRUNEs in answer to an RPC with a misplaced
+        GRAFT name no other peers, so that spam gets no information (go)."""
         if self._parameters.exchange_always:
             return EXCHANGE_PRUNE if prune == BACKOFF_PRUNE else prune
         if self._uses_11 and reason not in (TAKEN_IN, MEMBER, MESH_IS_FULL):
@@ -186,7 +186,7 @@ class MeshRequests:
         self._standing.penalise(peer, parameters.early_graft_penalty * (2.0 if flood else 1.0))
 
     def _makes_way(self, topic: TopicId, mesh: PeerGroup, peer: PeerId) -> bool:
-        """Return whether a member with a lent place was pruned for a peer that has a place of its own."""
+        """Prune a member with a lent place, if the peer has a place of its own. Return whether one was pruned."""
         spread = self._mesh.spread
         lent = spread.lent(self._shell.draw(Purpose.MAKE_WAY, topic, key_of(peer)), mesh)
         if not lent or not spread.has_place(peer, mesh):

@@ -3,8 +3,8 @@
 * MESH-2: Upkeep comes once per heartbeat and topic; SIZE-1 and SIZE-2 say how many peers it GRAFTs or PRUNEs. The
   peers are random.
 
-Theory: D_low <= D <= D_high makes the two branches of upkeep exclude each other, so it does not matter whether the
-degree is counted once (simsub's actor) or before each branch (r1).
+Theory: since D_low <= D <= D_high, upkeep of a topic either GRAFTs or PRUNEs, never both. So it does not matter
+whether the members are counted once (simsub's actor) or before each of the two steps (r1).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class MeshUpkeep:
                 self._tend_by_scores(topic, mesh.topics[topic], tick)
 
     def fill_up(self, topic: TopicId, peer: PeerId) -> None:
-        """GRAFT a peer that joins the topic at once if the mesh has too few (rust, js)."""
+        """GRAFT a peer at once when it joins the topic, if the mesh has too few peers (rust, js)."""
         mesh = self._mesh.topics.get(topic)
         if mesh is None or not is_too_small(len(mesh), self._parameters.degree_low):
             return
@@ -112,7 +112,7 @@ class MeshUpkeep:
             self._graft_better(topic, mesh, tick)
 
     def _fill(self, topic: TopicId, own: int, total: int, tick: int) -> None:
-        """GRAFT `own` peers with places of their own; with lent ones `total`."""
+        """GRAFT up to `own` peers with places of their own; if fewer than `total`, others with lent places."""
         if self._parameters.graft_choice is GraftChoice.RANDOM:
             self._mesh.graft_random(topic, own, total, Purpose.GRAFT, tick)
             return

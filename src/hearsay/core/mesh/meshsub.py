@@ -1,7 +1,7 @@
 """Meshsub: messages flow along a mesh of bounded degree, and nothing else (r1, "meshsub"; tech report 3.2.2).
 
 * MESH-7: A message for a topic that is not joined goes to D random peers of the topic, drawn for each message; the
-  seeds leave that open.
+  specification (r1) and the guide leave this open.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ window, `get` finds a message that is still kept, `window` names the ids of the 
 * CACHE-2: The answers to IWANTs of a peer are counted with the message, so that a peer that reconnects does not start
   again. There are at most `MAX_COUNTED` of these counts.
 * IDONTWANT-4: A message is not forwarded to a peer that does not want it, along the mesh and the fan-out, and is not
-  sent to it for an IWANT. Peers that only flood never say so. With `withdraw_unwanted` the driver is asked to remove
-  waiting copies from the peer's queue (rust). Each withheld copy along the mesh or the fan-out is reported
+  sent to it for an IWANT. Peers that only flood send no IDONTWANT. With `withdraw_unwanted` the driver is asked to
+  remove waiting copies from the peer's queue (rust). Each withheld copy along the mesh or the fan-out is reported
   (`CopyWithheld`). js sent IDONTWANT long before it obeyed it (`heeds_idontwant`).
 * IDONTWANT-5: All state of peers is bounded; the oldest is removed first. A peer's IDONTWANTs end with its
   connection.
@@ -26,7 +26,7 @@ from hearsay.core.rules.message_rules import accepted_ids, is_forgotten
 from hearsay.core.shell.seen import Windows
 
 MAX_COUNTED = 100_000
-"""Pairs of message and peer; beyond that the counts of the message that was requested first are removed."""
+"""Maximum number of counts, by message and peer. Beyond it, the counts of the message requested first are removed."""
 
 
 class MessageCache:
@@ -58,7 +58,7 @@ class MessageCache:
         return self._messages.get(message_id)
 
     def count_answer(self, message_id: MessageId, peer: PeerId) -> int:
-        """Count one more answer to a peer and return the count; it outlasts a disconnection."""
+        """Count one more answer to a peer, and return the count. It is kept when the peer disconnects."""
         counts = self._answers.setdefault(message_id, {})
         if peer not in counts:
             self._counted += 1
@@ -110,18 +110,18 @@ class Unwanted:
         self._limit = limit
         self._by_peer: dict[PeerId, dict[MessageId, int]] = {}
         self._order: dict[tuple[PeerId, MessageId], int] = {}
-        """All pairs with the last heartbeat before they came, the oldest first."""
+        """Number of the last heartbeat before each IDONTWANT, by peer and message, the oldest first."""
         self._rpcs: dict[PeerId, int] = {}
-        """RPCs with IDONTWANT of each peer since the last heartbeat."""
+        """Number of RPCs with IDONTWANT of each peer since the last heartbeat."""
         self._ids: dict[PeerId, int] = {}
-        """Ids that counted of each peer since the last heartbeat."""
+        """Number of accepted ids of each peer since the last heartbeat."""
         self.tick = 0
 
     def __len__(self) -> int:
         return len(self._order)
 
     def receive(self, peer: PeerId, parts: Iterable[IDontWant]) -> tuple[list[MessageId], int]:
-        """Remember the IDONTWANTs of one RPC; return the ids that count, and the number of those that do not."""
+        """Remember the IDONTWANTs of one RPC. Return the accepted ids, and the number of ids over a limit."""
         ids = [message_id for part in parts for message_id in part.ids]
         if not ids:
             return [], 0
@@ -153,7 +153,7 @@ class Unwanted:
         self._ids.pop(peer, None)
 
     def beat(self, tick: int) -> None:
-        """Reset the counts of RPCs, and forget old ids."""
+        """Reset the counts of RPCs and of ids, and forget old IDONTWANTs."""
         self.tick = tick
         self._rpcs.clear()
         self._ids.clear()

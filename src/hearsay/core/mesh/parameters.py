@@ -26,7 +26,7 @@ _NEVER_FULL = 1 << 60
 
 
 class PruneTrigger(StrEnum):
-    """Sizes from which upkeep prunes the mesh: above D_high (seeds, js), or at D_high (go, rust)."""
+    """Sizes from which upkeep prunes the mesh: above D_high (r1, guide, js), or at D_high (go, rust)."""
 
     ABOVE_HIGH = "above_high"
     AT_HIGH = "at_high"
@@ -125,8 +125,8 @@ class OutboundWhenFull(StrEnum):
 
 
 class OutboundRepair(StrEnum):
-    """Dialled peers that stay when a mesh is pruned and fewer than D_out would: D_out, or as many as there is room
-    for (js)."""
+    """Dialled peers that stay in a pruned mesh if fewer than D_out would stay otherwise: D_out, or as many as there
+    is room for (js)."""
 
     TO_DEGREE_OUT = "to_degree_out"
     TO_DEGREE = "to_degree"
@@ -173,8 +173,8 @@ class DirectGraft(StrEnum):
 
 
 class UnsubscribedGraft(StrEnum):
-    """Answer to a GRAFT of a peer without a subscription to the topic: PRUNE, none (rust), or that of a subscriber,
-    as which the peer then counts (go, js, nim, jvm)."""
+    """Answer to a GRAFT of a peer without a subscription to the topic: PRUNE, none (rust), or the answer to a
+    subscriber; the peer then counts as one (go, js, nim, jvm)."""
 
     PRUNE = "prune"
     IGNORE = "ignore"
@@ -219,8 +219,8 @@ class FanoutTopUp(StrEnum):
 
 
 class ShortMesh(StrEnum):
-    """Peers of a publish with fewer than D mesh peers: those only (r1, go), or random others up to D too (rust,
-    js)."""
+    """Peers that get a publish if the mesh has fewer than D: the mesh only (r1, go), or also random others up to D
+    (rust, js)."""
 
     MESH_ONLY = "mesh_only"
     TOP_UP = "top_up"
@@ -239,9 +239,9 @@ class GossipsubParameters(MeshParameters):
     degree_out: int = integer(0, low=0)
     """D_out: mesh members that this node has dialled; at most D / 2 and below D_low (v1.1: 2)."""
     outbound_when_full: OutboundWhenFull = choice(OutboundWhenFull.ALWAYS)
-    """Peers that a full mesh accepts nevertheless."""
+    """Peers whose GRAFT is accepted although the mesh is full."""
     outbound_repair: OutboundRepair = choice(OutboundRepair.TO_DEGREE_OUT)
-    """Dialled peers that stay when the mesh is pruned and too few would."""
+    """Dialled peers that stay in a pruned mesh if fewer than D_out would stay otherwise."""
     opportunistic_graft_ticks: int = integer(0, low=0)
     """Heartbeats between two checks of the mesh's median score (v1.1: 60); 0 is off."""
     opportunistic_graft_peers: int = integer(2, low=0)
@@ -261,14 +261,14 @@ class GossipsubParameters(MeshParameters):
     early_graft_ms: int = milliseconds(0)
     """A GRAFT within this time before the end of a backoff is accepted (nim: 4 000)."""
     early_graft_penalty: float = share(1.0)
-    """Misbehaviour that a GRAFT during a backoff counts as (nim: 0.1)."""
+    """Misbehaviour that is counted for a GRAFT during a backoff (nim: 0.1)."""
     flood_publish: bool = False
     """Send the node's own messages to all peers in the topic."""
     flood_publish_mbit: int = integer(0, low=0)
     """Rate that limits `flood_publish` to as many peers as it can serve in a heartbeat, at least D_low (nim:
     100); 0 is unlimited."""
     gossip_factor: float = share(0.0)
-    """Share of the topic's other peers that get gossip, when that is more than D_lazy (v1.1: 0.25)."""
+    """Share of the topic's other peers that get gossip, if this share is more than D_lazy peers (v1.1: 0.25)."""
     max_ihave_messages: int = integer(0, low=0)
     """RPCs with IHAVE of one peer that are handled in a heartbeat (v1.1: 10); 0 is unlimited."""
     ihave_parts_count: bool = False
@@ -288,7 +288,7 @@ class GossipsubParameters(MeshParameters):
     unsubscribed_graft: UnsubscribedGraft = choice(UnsubscribedGraft.PRUNE)
     """Answer to a GRAFT of a peer without a subscription to the topic."""
     member_graft_is_judged: bool = False
-    """Check the GRAFT of a mesh member as any other; it may then leave the mesh (jvm)."""
+    """Check the GRAFT of a mesh member like that of any other peer; the member may then leave the mesh (jvm)."""
     backoff_on_unsubscribe: bool = False
     """Begin a backoff of `prune_backoff_ms` when a mesh member unsubscribes (rust)."""
     backoff_when_not_joined: bool = False
@@ -384,7 +384,7 @@ class GossipsubParameters(MeshParameters):
 
     @property
     def uses_11(self) -> bool:
-        """True with any parameter of gossipsub 1.1."""
+        """True if any parameter of gossipsub 1.1 is set."""
         return (
             self.score is not None
             or self.gater is not None
@@ -401,7 +401,7 @@ class GossipsubParameters(MeshParameters):
 
     @property
     def speaks_13(self) -> bool:
-        """True with any extension of gossipsub 1.3."""
+        """True if any extension of gossipsub 1.3 is on."""
         return self.extensions or self.partial_messages or self.test_extension
 
     @property

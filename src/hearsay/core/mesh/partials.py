@@ -1,31 +1,33 @@
 """Partial messages: parts of a message, exchanged before any peer has all of them (gossipsub v1.3's first extension).
 
-The application says what each peer is sent (`PartialApplication`), the router to which peers it goes. The state per
-topic, group and peer is kept for a few heartbeats, within bounds.
+The application chooses the content for each peer (`PartialApplication`), and the router chooses the peers. The state
+per topic, group and peer is kept for a few heartbeats, within bounds.
 
-* PARTIAL-1: SUBSCRIBE announces to a peer of 1.3 the router's use of partial messages in the topic, again when that
-  changes. A router that requests parts also supports them; UNSUBSCRIBE ends it.
-* PARTIAL-2: Partial messages pass between two that have both announced the extension (EXT-3), if one requests them in
-  the topic and the other at least supports them. Parts go to a peer that requests them; one that only supports them
-  gets metadata, with `supporters_told` also from those that only support them.
-* PARTIAL-3: A peer that requests parts gets no full messages from one that supports them, except those it asks for. A
-  router that requests parts accepts full messages, too.
-* PARTIAL-4: A peer that supports what this router requests gets no IDONTWANT.
-* PARTIAL-5: A partial publish goes to peers of the mesh, or of the fan-out, and to all peers that sent something of
-  the group, whatever they do in the topic; each is an RPC of its own, behind all others.
-* PARTIAL-6: In the heartbeat, peers that are drawn for gossip and request parts get no IHAVE. The application is
-  asked what they get of each group it published in, once per peer and group, also without anything for an IHAVE.
+* PARTIAL-1: SUBSCRIBE announces to a peer of 1.3 the router's use of partial messages in the topic. It is sent again
+  when the use changes. A router that requests parts also supports them; UNSUBSCRIBE ends the use.
+* PARTIAL-2: Two routers exchange partial messages if both have announced the extension (EXT-3), one requests parts in
+  the topic and the other at least supports them. A router that requests parts gets parts. A router that only supports
+  them gets metadata; with `supporters_told`, also from routers that only support parts.
+* PARTIAL-3: A peer that requests parts gets no full messages from a router that supports parts, except those that it
+  requests by IWANT. A router that requests parts accepts full messages, too.
+* PARTIAL-4: A peer that supports parts gets no IDONTWANT from a router that requests them.
+* PARTIAL-5: A partial publish goes to the peers of the mesh or the fan-out that use partial messages, and to all
+  peers that sent something of the group, whatever their use in the topic. Each copy is an RPC of its own, after all
+  others.
+* PARTIAL-6: In the heartbeat, peers that are drawn for gossip and request parts get no IHAVE. Instead, the
+  application chooses what they get of each group in which it has published, once per peer and group. This is done
+  even if there are no ids for an IHAVE.
 * PARTIAL-7: Received parts go to the application, if it chose the topic and partial messages are on with the sender.
 * PARTIAL-8: A group is remembered for `partial_group_heartbeats` after the application published in it, or after a
-  peer opened it (go 3, rust 5). A peer's later metadata replaces the earlier; None changes nothing. A partial message
-  that was not sent counts as not sent for the group. State of a peer ends with its connection, and a topic's groups
-  when the topic is left.
-* PARTIAL-9: Peers open at most `max_peer_groups` groups in a topic, and one peer `max_groups_per_peer` (go 255, 8);
-  those that the application publishes to all are its own and do not count, those in which it only answers do.
-  Metadata beyond `max_metadata_bytes` is dropped (rust). A topic has at most `MAX_GROUPS` groups, and the oldest is
-  removed first: peers bring new groups in which the application publishes what it got.
-* PARTIAL-10: Each heartbeat the application is reminded of the groups it published in, as long as they are
-  remembered: it may ask other peers for missing parts.
+  peer opened it (go 3, rust 5). A peer's later metadata replaces the earlier; a message without metadata changes
+  nothing. If a partial message could not be sent, the router forgets what it sent to this peer in the group. State of
+  a peer ends with its connection, and a topic's groups when the topic is left.
+* PARTIAL-9: Peers open at most `max_peer_groups` groups in a topic, and one peer `max_groups_per_peer` (go 255, 8). A
+  group that the application publishes to all does not count; a group in which it only answers peers does. Messages
+  with metadata beyond `max_metadata_bytes` are dropped (rust). A topic has at most `MAX_GROUPS` groups, and the
+  oldest is removed first: peers can start groups in which the application then publishes.
+* PARTIAL-10: In each heartbeat the application is reminded of the remembered groups in which it has published. It may
+  then ask other peers for missing parts.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.strategy import Shell
 
 MAX_GROUPS = 2_048
-"""Groups of a topic; twice as many as an application keeps (`hearsay.partial.exchange`)."""
+"""Maximum number of groups of a topic: twice as many as an application keeps (`hearsay.partial.exchange`)."""
 _NUMBERS = {use: number for number, use in enumerate(PartialUse)}
 
 
@@ -80,11 +82,11 @@ class Group:
     def __init__(self, beats: int, opener: PeerId | None) -> None:
         self.beats_left = beats
         self.is_own = opener is None
-        """The application has published in it."""
+        """True if the application has published in the group."""
         self.is_peers = opener is not None
-        """A peer opened it, and the application has not published it to all."""
+        """True if a peer opened the group and the application has not published it to all peers."""
         self.opener = opener
-        """Peer that opened it, while that is connected and the group counts as a peer's."""
+        """The peer that opened the group; None after it disconnects or the application publishes to all peers."""
         self.peers: dict[PeerId, PeerNotes] = {}
 
     def notes_of(self, peer: PeerId) -> PeerNotes:
@@ -104,13 +106,13 @@ class Groups:
         self._topics: dict[TopicId, dict[bytes, Group]] = {}
 
     def publish(self, topic: TopicId, name: bytes) -> Group:
-        """Return a group that is published to all; from now on it counts for no peer."""
+        """Return a group that is published to all peers. From now on it does not count as opened by a peer."""
         group = self.answer(topic, name)
         group.is_peers, group.opener = False, None
         return group
 
     def answer(self, topic: TopicId, name: bytes) -> Group:
-        """Return a group in which the application answers peers; it still counts for the peer that opened it."""
+        """Return a group in which the application answers peers. It still counts as opened by its peer."""
         group = self._topics.get(topic, {}).get(name) or self._add(topic, name, None)
         group.is_own, group.beats_left = True, self._beats
         return group
@@ -156,7 +158,7 @@ class Groups:
         return iter(self._topics)
 
     def beat(self) -> None:
-        """Age the groups; remove old ones, and those of peers of which none is left."""
+        """Let groups age. Remove old groups, and groups without own publish whose peers have all disconnected."""
         for topic, groups in list(self._topics.items()):
             for name, group in list(groups.items()):
                 if is_over(group.beats_left, group.is_own, bool(group.peers)):
@@ -224,12 +226,12 @@ class Partials:
         return PartialUse.NONE if choice is None else choice.use
 
     def use_of(self, peer: PeerId, topic: TopicId) -> PartialUse:
-        """Return a peer's use in a topic, if partial messages are on with it."""
+        """Return a peer's use in a topic; NONE if the extension is not on with the peer (EXT-3)."""
         use = self._uses.get(peer, {}).get(topic, PartialUse.NONE)
         return use if self._features.exchanges_parts(peer) else PartialUse.NONE
 
     def _uses_of_both(self, peer: PeerId, topic: TopicId) -> tuple[int, int]:
-        """Return the uses of this router and of a peer as numbers, alike 0 without an application."""
+        """Return the uses of this router and of a peer as numbers; both are 0 without an application."""
         if topic not in self._choices:
             return 0, 0
         return _NUMBERS[self.use(topic)], _NUMBERS[self.use_of(peer, topic)]
@@ -243,11 +245,11 @@ class Partials:
         return needs_no_idontwant(*self._uses_of_both(peer, topic))
 
     def gets_partials(self, peer: PeerId, topic: TopicId) -> bool:
-        """Return whether a peer in the topic gets partial messages, if only metadata."""
+        """Return whether a peer in the topic gets partial messages, perhaps only metadata (PARTIAL-2)."""
         return gets_partials(*self._uses_of_both(peer, topic), self._tells_all)
 
     def without(self, peers: Sequence[PeerId], topic: TopicId) -> Sequence[PeerId]:
-        """Return the peers that get full messages."""
+        """Return the peers that get full messages (PARTIAL-3)."""
         if topic not in self._choices:
             return peers
         return [peer for peer in peers if not self.gets_parts(peer, topic)]

@@ -1,15 +1,15 @@
 """The standing of peers: scores, promises, direct peers and the gater (`PeerScoring`).
 
-It connects a router and `core.scores`, whose `__init__` says when what is called. Without parameters of 1.1 it is
-neutral: all scores are 0, all peers are admitted, and no promise is followed. Rules:
+It connects a router and `core.scores`, whose `__init__` lists the calls. Without parameters of 1.1 the standing is
+neutral: all scores are 0, all peers are admitted, and no promise is tracked. Rules:
 
 * STANDING-1: Scores do not concern direct peers: a direct peer is always admitted, gets every message, and is in no
   mesh and no fan-out (v1.1, "Explicit peering agreements").
-* STANDING-2: A heartbeat reads each score once and keeps to it, whatever it does to the peer (go). Its gossip goes by
-  scores as they are then (go, rust, js).
-* STANDING-3: A refresh that is due with a heartbeat comes before it (rust).
-* JUDGE-1: An RPC of a graylisted peer is ignored but for its subscriptions (go, rust; js: these too). Messages of a
-  peer that the gater keeps out are ignored.
+* STANDING-2: A heartbeat reads each score once and uses this value, even after a PRUNE has changed the score (go).
+  Its gossip uses the current scores (go, rust, js).
+* STANDING-3: A refresh that is due together with a heartbeat comes first (rust).
+* JUDGE-1: An RPC of a graylisted peer is ignored, except its subscriptions (go, rust; js ignores these, too).
+  Messages of a peer that the gater does not let in are ignored.
 * JUDGE-2: IHAVE and IWANT of a peer below the gossip threshold are ignored, and it gets no IHAVE.
 """
 
@@ -38,7 +38,7 @@ from hearsay.core.shell.randomness import Purpose, key_of
 from hearsay.core.shell.strategy import Shell
 
 MAX_REJECTED = 10_000
-"""Messages whose digests are remembered; a copy of an older one counts as the same."""
+"""Maximum number of rejected messages with a remembered digest. A copy of an older one counts as the same message."""
 _NOTHING = Rpc()
 _NO_THRESHOLDS = ScoreThresholds()
 _UNFOLLOWED = PromiseParameters(tracked_promises=TrackedPromises.NONE)
@@ -76,11 +76,11 @@ class Standing:
         self._chosen: set[TopicId] = set()
         """Topics whose parameters the application chose at run time."""
         self._kept: dict[PeerId, float] | None = None
-        """Scores of this heartbeat, while it runs."""
+        """The scores that the running heartbeat has read; None outside of a heartbeat."""
         self._ihaves: dict[PeerId, int] = {}
-        """Handled RPCs with IHAVE since the last heartbeat; outlasts a disconnection."""
+        """Number of handled RPCs with IHAVE since the last heartbeat, by peer; kept when the peer disconnects."""
         self._iwants: dict[PeerId, int] = {}
-        """The same for IWANT."""
+        """Number of handled RPCs with IWANT since the last heartbeat, by peer; kept when the peer disconnects."""
         self.direct: set[PeerId] = set()
 
     def score(self, peer: PeerId) -> float:
@@ -139,7 +139,7 @@ class Standing:
         return peers if self._scorer is None else [peer for peer in peers if self.gets_published(peer)]
 
     def for_own_messages(self, peers: Sequence[PeerId]) -> Sequence[PeerId]:
-        """Return the peers that may get the router's own messages, without direct peers, which always do."""
+        """Return the peers that may get the router's own messages, without direct peers, which always get them."""
         if self._scorer is None and not self.direct:
             return peers
         return [peer for peer in peers if peer not in self.direct and self.gets_published(peer)]
@@ -172,7 +172,7 @@ class Standing:
         return let_in
 
     def admit_gossip(self, sender: ConnectedPeer, control: Control) -> Control:
-        """Return control with the IHAVE and IWANT that are handled (JUDGE-2, GOSSIP-14)."""
+        """Return the control without the IHAVE and IWANT that are not handled (JUDGE-2, GOSSIP-14)."""
         peer = sender.id
         if peer in self.direct:
             return control
@@ -189,7 +189,7 @@ class Standing:
         return control
 
     def admits_ihave(self, peer: PeerId, parts: Sequence[IHave]) -> bool:
-        """Return whether these IHAVEs are handled; drop them if not."""
+        """Return whether these IHAVEs are handled. If not, report them as dropped."""
         return self._admits(peer, PartKind.IHAVE, parts, self._ihaves, self._parameters.max_ihave_messages)
 
     def _admits(
@@ -219,14 +219,14 @@ class Standing:
             self._gater.disconnect(peer, self._shell.now)
 
     def join(self, topic: TopicId) -> None:
-        """Score a topic from when it is joined."""
+        """Score a topic that is joined, unless the application chose its parameters."""
         score = self._parameters.score
         parameters = None if score is None else score.of_topic(topic)
         if parameters is not None and topic not in self._chosen:
             self._score_topic(topic, parameters)
 
     def choose_topic_score(self, topic: TopicId, parameters: object) -> None:
-        """Score a topic as the application chooses, joined or not; a later join keeps this."""
+        """Score a topic, joined or not, by parameters of the application. A later join does not change them."""
         assert isinstance(parameters, TopicScoreParameters)
         self._chosen.add(topic)
         self._score_topic(topic, parameters)
@@ -242,7 +242,7 @@ class Standing:
             self._scorer.graft(peer, topic, self._shell.now)
 
     def prune(self, peer: PeerId, topic: TopicId) -> None:
-        """Count that a peer leaves the mesh or sends PRUNE; for one that has gone this was counted when it went."""
+        """Count that a peer leaves the mesh or sends PRUNE. For a disconnected peer, `disconnect` has counted it."""
         if self._scorer is not None and peer in self._present:
             self._scorer.prune(peer, topic, self._shell.now)
 
@@ -265,8 +265,8 @@ class Standing:
     def duplicate(self, peer: PeerId, message: Message) -> None:
         """Count a further copy of a message; a message of the router's own that returns is rejected.
 
-        Where ids do not depend on content, an author can write two messages with one id. A peer that brings the other
-        one gets neither blame nor credit: it could not know the one that was validated here.
+        If ids do not depend on content, an author can write two messages with the same id. A peer that sends the
+        second gets neither blame nor credit: it could not know the message that was validated here.
         """
         if message.source == self._shell.node:
             self.reject(peer, message, Reason.SELF_ORIGIN)
@@ -315,7 +315,7 @@ class Standing:
             self._scorer.set_application_score(peer, rating)
 
     def ask(self, peer: PeerId, ids: list[MessageId]) -> None:
-        """Follow the promises of an IWANT that is sent."""
+        """Track the promises of an IWANT that is sent."""
         shell = self._shell
         first = key_of(ids[0])
         self._promises.ask(
@@ -334,7 +334,7 @@ class Standing:
         return min(ends, default=None)
 
     def refresh(self) -> None:
-        """Let counters decay that are due; late calls skip times rather than make up for them."""
+        """Let counters decay if their time has come. After a late call, missed times are skipped."""
         now = self._shell.now
         if self._scorer is not None and now >= self._refresh_due:
             self._scorer.refresh(now)
@@ -344,7 +344,7 @@ class Standing:
             self._gater_due += -(-(now + 1 - self._gater_due) // self._gater_us) * self._gater_us
 
     def begin_heartbeat(self) -> None:
-        """Report and count broken promises; scores stay as they are until `end_heartbeat`."""
+        """Report and count broken promises. Until `end_heartbeat`, each score is read only once."""
         for peer, broken in self._promises.take_broken(self._shell.now):
             self._shell.drop(peer, PartKind.IHAVE, broken, Reason.GIVEN_UP)
             self.penalise(peer, float(broken))
@@ -384,7 +384,7 @@ class Standing:
                     yield peer, parts
 
     def sizes(self) -> Iterable[tuple[str, int, int]]:
-        """Yield the name, size and bound of state that peers can make grow."""
+        """Yield the name, size and limit of each collection that peers can make grow."""
         yield from self._promises.sizes()
         if self._scorer is not None:
             yield from self._scorer.sizes()

@@ -12,18 +12,18 @@ A router keeps a record of each message. It is open until the application's verd
 * DELIVERY-5: The signature is bad or missing, or a peer sends our own message back: the peer is blamed at once. There
   is no record, since another copy may be valid.
 * DELIVERY-6: There is no room for the message, its sender is not wanted, or implementations differ on its signature:
-  neither blame nor record. It was throttled, or the application ignores it: no blame, not for copies either.
+  neither blame nor record. The message was throttled, or the application ignores it: no blame, even for copies.
 * DELIVERY-7: A verdict is final. A second verdict changes only the credit of the peer that it names.
 * DELIVERY-9: A throttled message is not marked as seen. When a later copy is validated, its record is open again:
   that verdict decides.
 
 A peer that announces a message and does not send it makes others wait:
 
-* PROMISE-1: An IWANT is a promise of the peer to send one of the ids, by chance (go, js), or each of them (rust), or
-  there are no promises (nim). One random id is enough: a peer that breaks promises is found soon, at a fixed cost.
-* PROMISE-2: A promise is kept when the message arrives from any peer and its validation starts, or it is delivered
-  or rejected. A copy with a bad signature keeps none; one on whose signature implementations differ does. With jvm
-  only a copy of the peer that was asked keeps it, a duplicate too.
+* PROMISE-1: An IWANT counts as a promise of the peer to send one random id of it (go, js), or each of its ids (rust);
+  with nim there are no promises. One random id is enough: a peer that breaks promises is found soon, at a fixed cost.
+* PROMISE-2: A promise is kept when the message arrives from any peer and its validation starts, or when it is
+  delivered or rejected. A copy with a bad signature keeps no promise; a copy with a signature on which
+  implementations differ does. With jvm only copies of the peer that was asked keep the promise, including duplicates.
 * PROMISE-3: When its time is over, a promise is broken. A heartbeat counts those of each peer as misbehaviour (P7).
 * PROMISE-4: A peer whose messages the gater ignores cannot keep its promises: they are void.
 * PROMISE-5: The number of tracked promises of a peer, and of all peers, is limited; further ones are not tracked.
@@ -68,7 +68,7 @@ def reopened(state: int) -> int:
 
 
 def copy_answer(state: int, known: bool) -> int:
-    """Return credit or blame for a copy. `known`: the peer has sent a copy before."""
+    """Return NOTHING, REMEMBERED, CREDITED or BLAMED for a copy. `known`: the peer has sent a copy before."""
     if state == INVALID:
         return BLAMED
     if known:

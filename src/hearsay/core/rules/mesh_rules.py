@@ -17,15 +17,15 @@ Sizes:
 Backoff:
 
 * BACKOFF-1: A backoff never ends earlier than was agreed before.
-* BACKOFF-2: A GRAFT of the peer is refused until the end; our own GRAFT also waits for the slack, since clocks and
-  links differ. Only then is the backoff forgotten. With `backoff_until_forgotten` our own GRAFT waits until then:
-  expired backoffs are removed every 15 heartbeats (go, js).
+* BACKOFF-2: A GRAFT of the peer is refused until the end of the backoff. Our own GRAFT also waits for the slack,
+  since clocks and links differ, and after it the backoff may be forgotten. With `backoff_until_forgotten` our own
+  GRAFT waits until the backoff is removed, which happens every 15 heartbeats (go, js).
 * BACKOFF-3: A PRUNE names whole seconds, rounded up: a longer time is harmless, a shorter one gets our GRAFT refused.
 * BACKOFF-7: A GRAFT in backoff is misbehaviour, and shortly after the PRUNE it counts twice: no clock is that wrong.
 * BACKOFF-8: Shortly before the end a GRAFT may be accepted, if that is enabled: its sender may have waited by
   another clock (nim).
-* BACKOFF-4: A received backoff counts up to a bound. A PRUNE that names no backoff, or a backoff of 0, sets our own
-  (go).
+* BACKOFF-4: A received backoff is cut at a bound. A PRUNE that names no backoff, or a backoff of 0, begins one of our
+  own length (go).
 
 Answers to a GRAFT; the first rule that applies decides:
 
@@ -87,7 +87,7 @@ _SECOND_US = 1_000_000
 
 
 def later_end(before: int, now: int, backoff: int) -> int:
-    """Return when a backoff ends that starts now; `before` is the end of the last one, or any past time."""
+    """Return the end of a backoff that starts now. `before` is the end of the last backoff, or any past time."""
     return max(before, now + backoff)
 
 

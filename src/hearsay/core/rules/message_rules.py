@@ -22,12 +22,12 @@ Gossip:
   announced to no peer.
 * GOSSIP-10: A message is sent to one peer on request a limited number of times. Otherwise requests are a cheap way to
   make others send.
-* GOSSIP-11: Repeated new ids from one peer, a number of times within a number of heartbeats, mean that the mesh
-  misses messages: that peer is GRAFTed, if that is enabled (guide, "Gossip").
+* GOSSIP-11: If one peer announces new ids repeatedly within a number of heartbeats, the mesh misses messages. Then
+  the peer is GRAFTed, if that is enabled (guide, "Gossip").
 * GOSSIP-13: Gossip goes to D_lazy peers, or to a share of the eligible peers if that is more (v1.1).
 * GOSSIP-14: The number of RPCs with IHAVE that are accepted from one peer between two heartbeats is limited (v1.1),
   with jvm the number of IHAVEs; and the number of RPCs with IWANT (js).
-* GOSSIP-12: A fan-out ends when no message was published to it for longer than its time.
+* GOSSIP-12: A fan-out ends if no message was published to it for `fanout_ttl_ms`.
 
 IDONTWANT:
 
@@ -73,7 +73,7 @@ def first_copy(joined: bool, own: bool, asked: bool, trusted: bool, waiting: int
 
 
 def windows_left(age: int, windows: int) -> int:
-    """Return how many more heartbeats a message is kept that is `age` heartbeats old; 0 or less is none."""
+    """Return for how many more heartbeats to keep a message that is `age` heartbeats old; 0 or less means none."""
     return windows - age
 
 

@@ -1,7 +1,7 @@
 """Decisions about partial messages: the peers that get parts or metadata, and what they are sent.
 
-The rules stand in `core/mesh/partials.py`. Sets of parts are integers: bit i is part i. Kernels pass such a set word
-by word, so a function of sets has only operations on bits.
+The rules are in `core/mesh/partials.py`. Sets of parts are integers: bit i is part i. Kernels pass such a set in
+words of 64 bits, so functions of sets use only operations on bits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _THROTTLED = int(Reason.THROTTLED)
 
 
 def gets_partials(own: int, theirs: int, tells_all: bool) -> bool:
-    """Return whether a peer of the topic gets partial messages, if only metadata (PARTIAL-2)."""
+    """Return whether a peer of the topic gets partial messages, perhaps only metadata (PARTIAL-2)."""
     return theirs == REQUESTS or (theirs == SUPPORTS and (own == REQUESTS or tells_all))
 
 
@@ -54,15 +54,19 @@ def is_over(beats_left: int, is_own: bool, has_peers: bool) -> bool:
 
 
 def is_addressed(is_routed: bool, gets: bool, spoke: bool, is_known: bool) -> bool:
-    """Return whether a publish to all goes to a peer (PARTIAL-5). `is_known`: it has a state in the group."""
+    """Return whether a publish to all goes to a peer (PARTIAL-5). `is_known`: the group has state of the peer."""
     return (is_routed and gets) or (is_known and (spoke or gets))
 
 
 def parts_to_send(has: Parts, wanted: Parts, given: Parts, shown: Parts) -> Parts:
-    """Return the held parts that a peer wants, without those that it was sent before and those that it sent."""
+    """Return the parts held here that a peer wants, except those `given` to it before and those it has `shown`."""
     return has & wanted & ~given & ~shown
 
 
 def news(has: Parts, wants: Parts, last: Parts, last_wants: Parts, known: Parts) -> Parts:
-    """Return the parts about which a claim says more than the last one to a peer that knows of the parts `known`."""
+    """Return the parts for which a claim is news to a peer: new ones in `has`, or missing ones with a change in
+    `wants`.
+
+    `last` and `last_wants` are the last claim that the peer was sent. It knows that this node holds `known`.
+    """
     return has & ~(last | known) | (last_wants ^ wants) & ~has

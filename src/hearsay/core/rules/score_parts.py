@@ -7,7 +7,7 @@ A score is one observer's opinion of one peer; it is never sent. Parts of a topi
 * SCORE-2: P2, first deliveries: how often the peer was the first to bring a valid message, up to a cap. The counter
   never exceeds the cap, so that applying it again, as rust does, changes nothing.
 * SCORE-3: P3, mesh deliveries: the square of the deficit to a threshold of deliveries, once the peer has been in the
-  mesh for long enough. It is squared because a peer that is a little slow is no attacker.
+  mesh for long enough. It is squared, so that a peer that is a little slow loses little.
 * SCORE-4: P3b, mesh failures: what P3 was when the peer left the mesh, so that leaving and coming back does not help.
 * SCORE-5: P4, invalid messages: the square of their number.
 * SCORE-6: A topic's sum is multiplied by the topic's weight. Topics without parameters count nothing. A cap bounds
@@ -41,18 +41,19 @@ When mesh deliveries are expected:
 
 Disconnected peers:
 
-* RETAIN-1: A peer with a positive score is forgotten (go, js), or kept as the others are (nim, jvm). With retention
-  off all are forgotten.
+* RETAIN-1: A peer with a positive score is forgotten (go, js), or kept like all others (nim, jvm). With retention off
+  all are forgotten.
 * RETAIN-2: First deliveries of a kept peer are forgotten; it leaves all meshes, which counts as failures (P3b). Its
   addresses continue to count.
-* RETAIN-3: It is kept for a time and forgotten at the first refresh after that. A return ends the time, and the
+* RETAIN-3: A peer is kept for a time and forgotten at the first refresh after that. If it returns in time, its
   counters continue; with js they start at 0.
-* RETAIN-4: While it is away nothing decays, so that going away shortens no penalty; with jvm everything does.
+* RETAIN-4: While a peer is disconnected, its counters do not decay, so that a disconnection shortens no penalty; with
+  jvm they do.
 
 Thresholds; direct peers are exempt from all of them:
 
-* THRESHOLD-1: Below 0 a peer is pruned from meshes without other peers' names, is not grafted, has its GRAFTs
-  refused, and is not named to others.
+* THRESHOLD-1: Below 0 a peer is pruned from meshes, by a PRUNE without other peers. It is not grafted, its GRAFTs are
+  refused, and it is not named to others.
 * THRESHOLD-2: Below `gossip` it gets no IHAVE, and its IHAVE and IWANT are ignored.
 * THRESHOLD-3: Below `publish` it gets none of our own messages, and is in no fan-out.
 * THRESHOLD-4: Below `graylist` its RPCs are ignored.

@@ -8,10 +8,10 @@ A group is one part of the score: a weight, and the parameters that it needs. Ru
 * PARAMETERS-4: A decay is given as a number, or as the time until a counter of 1 is 0: `x_decay_ms` in place of
   `x_decay`. It is resolved to the number when parameters are read.
 
-Decays are made from times, correctly rounded. A counter of 1 that is multiplied by `zero ** (1 / ticks)` once a
-tick is at `zero` after that number of ticks. That root is the one number of a score which + - * / do not give, and
-the libraries of machines differ in its last bit; a run would too. So it is resolved when parameters are made, to the
-double that is nearest to the exact root of `zero` (as the double that it is).
+Decays that are given as times are correctly rounded. A counter of 1 that is multiplied by `zero ** (1 / ticks)` once
+a tick is `zero` after that number of ticks. This root is the only number of a score that needs more than + - * /. The
+math libraries of machines differ in its last bit, which would change a run. So the root is computed when parameters
+are made, as the double nearest to the exact root of the double `zero`.
 
 Theory: `ln` and `exp` of `decimal` are correctly rounded. With a precision of p digits each step has a relative
 error of at most 10^(1-p), and what `exp` takes is below 746 in size, so the result is within 10^(5-p) of the root.
@@ -36,9 +36,9 @@ class Validation(StrEnum):
     """The parameters of a set that must be given."""
 
     ATOMIC = "atomic"
-    """All of them."""
+    """All parameters."""
     SELECTIVE = "selective"
-    """Groups of which nothing is given are switched off (go's "skip atomic validation")."""
+    """Groups without any given parameter are off (go's "skip atomic validation")."""
 
 
 class MeshTimes(StrEnum):
@@ -46,7 +46,7 @@ class MeshTimes(StrEnum):
 
     LAST_REFRESH = "last-refresh"
     NOW = "now"
-    """jvm."""
+    """In jvm."""
 
 
 class QuantumRounding(StrEnum):
@@ -54,7 +54,7 @@ class QuantumRounding(StrEnum):
 
     WHOLE = "whole"
     FRACTION = "fraction"
-    """rust, js, nim, jvm."""
+    """In rust, js, nim and jvm."""
 
 
 class RetainedScores(StrEnum):
@@ -62,7 +62,7 @@ class RetainedScores(StrEnum):
 
     NOT_POSITIVE = "not-positive"
     ALL = "all"
-    """nim, jvm."""
+    """In nim and jvm."""
     UNTIL_RETURN = "until-return"
     """As `not-positive`, but a peer that returns starts with a new score: no penalty lasts (js)."""
 
@@ -82,9 +82,9 @@ class Ipv6Counting(StrEnum):
     """Once as it is, and once as its /64, which usually is one household's."""
     PREFIX = "prefix"
     WHOLE = "whole"
-    """rust."""
+    """In rust."""
     NOT = "not"
-    """jvm."""
+    """In jvm."""
 
 
 class TrackedPromises(StrEnum):
@@ -92,9 +92,9 @@ class TrackedPromises(StrEnum):
 
     ONE = "one"
     ALL = "all"
-    """rust."""
+    """In rust."""
     NONE = "none"
-    """nim."""
+    """In nim."""
 
 
 _FIRST_PRECISION = 32
@@ -142,12 +142,14 @@ def fraction() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Fields of one part, and the minimum of some of them; 0 stands for "above 0"."""
+    """Fields of one part of the score, the weight first, with minimum values; 0 stands for "above 0".
+
+    The minimum in `always` must hold in any case, the minimum in `with_weight` if the weight is not 0.
+    """
 
     fields: tuple[str, ...]
     always: Mapping[str, float]
     with_weight: Mapping[str, float]
-    """The first field is the weight."""
 
     def violations(self, values: Mapping[str, float], validation: Validation) -> Iterator[Violation]:
         if validation is Validation.SELECTIVE and not any(values.values()):
@@ -163,7 +165,7 @@ class Group:
 
 
 def group(*names: str, always: Mapping[str, float] = MappingProxyType({}), **with_weight: float) -> Group:
-    """Return a group of these names, the weight first, and of fields with the least that they must be."""
+    """Return a group of the fields `names`, the weight first, and of the fields in `always` and `with_weight`."""
     return Group((*names, *always, *with_weight), always, with_weight)
 
 

@@ -31,7 +31,7 @@ _LEAST: tuple[tuple[str, float], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaterParameters(Parameters):
-    """Condition under which messages are admitted at random, and the weights of the chance."""
+    """Condition under which messages are admitted at random, and the weights that make up the probability."""
 
     owner: ClassVar[str] = "the gater"
 
@@ -66,7 +66,7 @@ class GaterParameters(Parameters):
 
 
 Place: TypeAlias = tuple[str, PeerId | None]
-"""An address, and for a peer without a known address the peer in addition."""
+"""An address and None; for a peer without a known address, an empty address and the peer."""
 
 
 class _Source:
@@ -102,7 +102,7 @@ class Gater:
         """Addresses whose peers have all disconnected, the longest ago first."""
 
     def weigh(self, topic: TopicId, weight: float) -> None:
-        """Set the weight of a message delivered in this topic; others have weight 1."""
+        """Set the weight of messages that are delivered in this topic. In other topics the weight is 1."""
         self._topic_weights[topic] = weight
 
     def connect(self, peer: PeerId, address: str = "") -> None:
@@ -124,7 +124,7 @@ class Gater:
                 self._forget(next(iter(self._away)))
 
     def validate(self) -> None:
-        """Count a message about which the application is asked."""
+        """Count a message whose validation begins."""
         self._validated += 1.0
 
     def deliver(self, peer: PeerId | None, topic: TopicId) -> None:

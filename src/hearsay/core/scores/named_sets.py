@@ -1,20 +1,22 @@
 """Score parameters by name, and those of Ethereum's consensus clients, made from the number of validators.
 
 Lighthouse, Teku and Lodestar share a generator of 2020 (blacktemplar's gist). A refresh comes each slot. Theory: a
-counter that grows by r per slot and decays by d reaches r / (1 - d) just before a decay and d times that just
-after, so caps and thresholds are made from the rates that are expected:
+counter that grows by r per slot and is multiplied by d at each decay tends to r / (1 - d) just before a decay and
+r · d / (1 - d) just after. So caps and thresholds are computed from the expected rates:
 
-* First deliveries are worth 40 at a rate twice that of one among D mesh peers.
-* Mesh deliveries are expected at a fiftieth of the topic's rate. A peer that delivers nothing loses all that it can
-  have from all topics; so does one invalid message.
+* A peer gets 40 points for first deliveries if it is first with twice its share, which is the topic's rate / D. The
+  topic's weight multiplies them.
+* Mesh deliveries are expected at a fiftieth of the topic's rate. A peer that delivers nothing loses as much as it can
+  get from all topics. A peer that sends one invalid message loses as much.
 
-Committees and their aggregators are those of the consensus specification. These clients stand on four implementations
-of gossipsub; where those differ, the set keeps to the specification. `lighthouse` is what one of them made of it.
+Committees and their aggregators are those of the consensus specification. These clients run on different
+implementations of gossipsub; where these differ, the set `ethereum` follows the specification. `lighthouse` has
+Lighthouse's own changes.
 
-Prysm (July 2026) runs on go.
-Its own weights, for more topics than the generator of the others knows, and whole messages per slot. Mesh deliveries
-are not scored: a flag in its source has set their weights to 0 for years, so peers that forward nothing keep their
-places. Topics in which less than one message per slot is expected are not scored either."""
+Prysm (July 2026) runs on go. It has its own weights, for more topics than the shared generator, and counts whole
+messages per slot. Mesh deliveries are not scored: a flag in its source has set their weights to 0 for years, so peers
+that forward nothing keep their places. A topic whose parameters follow from its rate is not scored if twice a peer's
+share is less than one message per slot."""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ _WEIGHTS = {
     "attester_slashing": 0.05,
 }
 MOST_SCORE = (_IN_MESH_SCORE + _FIRST_SCORE) * 2.15
-"""The largest sum of all topics; 2.15 is the sum of their weights, with each subnet."""
+"""The largest sum of all topics; 2.15 is the sum of their weights, including all subnets."""
 THRESHOLDS = ScoreThresholds(
     gossip=-4_000, publish=-8_000, graylist=-16_000, accept_exchange=100, opportunistic_graft=5
 )
@@ -67,7 +69,7 @@ def fades_in(slots: int) -> float:
 
 
 def steady(rate: float, decay: float) -> float:
-    """Return the limit of a counter with this growth per slot, before its decay."""
+    """Return the limit of a counter just before a decay; `rate` is its growth per slot."""
     return rate / (1.0 - decay)
 
 
@@ -76,7 +78,7 @@ def committees_per_slot(validators: int) -> int:
 
 
 def aggregates_per_slot(validators: int) -> float:
-    """Return the divisor of the committee size: about sixteen members aggregate."""
+    """Return the expected number of aggregates per slot: one of every `committee // 16` attesters sends one."""
     attesters = validators / EPOCH
     committee = int(attesters / committees_per_slot(validators))
     return attesters / max(1, committee // _AGGREGATORS_PER_COMMITTEE)
@@ -158,8 +160,8 @@ def ethereum(validators: int) -> ScoreSet:
 
 
 def lighthouse(validators: int) -> ScoreSet:
-    """Lighthouse's set of 2026, on rust: what mesh deliveries lack counts with the topic's weight, their cap is 2 at
-    least, eight peers may share an address, and slow peers lose much."""
+    """Return Lighthouse's set of 2026, on rust. Missing mesh deliveries have the weight of the topic, and the cap of
+    mesh deliveries is at least 2. Eight peers may share an address, and slow peers lose much."""
     common = ethereum(validators)
     return replace(
         common,
@@ -210,7 +212,7 @@ def _prysm_topic(
 
 
 def _by_rate(weight: float, per_slot: int, first_epochs: int = 1) -> TopicScoreParameters | None:
-    """Return the parameters of a topic with this rate, of which each of D mesh peers is first with its share."""
+    """Return the parameters of a topic with this rate; None if twice a peer's share is less than one per slot."""
     cap = steady(float(per_slot * 2 // _DEGREE), fades_in(first_epochs * EPOCH))
     return _prysm_topic(weight, 40 / cap, cap, first_epochs * EPOCH) if cap else None
 
@@ -257,7 +259,7 @@ MIN_VALIDATORS = 2_048
 """The smallest number with a validator in each subnet and slot."""
 MAX_VALIDATORS = 100_000_000
 VALIDATORS = 1_000_000
-"""About the number on the main network."""
+"""Approximate number of validators of the main network."""
 
 FIXED: Mapping[str, ScoreSet] = {
     name: ScoreSet.from_mapping(table) for name, table in preset_tables("score_sets").items()

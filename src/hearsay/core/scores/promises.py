@@ -1,4 +1,4 @@
-"""Peers with requested messages that have not arrived (rules: `core.rules.deliveries`)."""
+"""Promises of peers to send requested messages (rules: `core.rules.deliveries`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Draw: TypeAlias = Callable[[], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromiseParameters(Parameters):
-    """Promises that are followed, their time, and their number."""
+    """The promises that are tracked, their time, and limits on their number."""
 
     owner: ClassVar[str] = "promises"
 
@@ -30,9 +30,9 @@ class PromiseParameters(Parameters):
     asked_peer_must_send: bool = False
     """Only a copy from the peer that was asked keeps a promise (jvm)."""
     max_promises_per_peer: int = integer(5_000, low=1)
-    """Promises of one peer that are followed."""
+    """Promises of one peer that are tracked."""
     max_promises: int = integer(100_000, low=1)
-    """Promises of all peers that are followed."""
+    """Promises of all peers that are tracked."""
 
 
 class Promises:
@@ -50,7 +50,7 @@ class Promises:
         return len(self._ends)
 
     def ask(self, peer: PeerId, ids: Sequence[MessageId], now: Micros, draw: Draw) -> None:
-        """Follow a request for these messages to a peer; `draw` is for the choice of one."""
+        """Track a request for these messages to a peer. `draw` chooses the id if only one is tracked."""
         match self._parameters.tracked_promises:
             case TrackedPromises.ONE:
                 if ids:
@@ -62,13 +62,13 @@ class Promises:
                 pass
 
     def keep(self, message: MessageId, sender: PeerId | None = None) -> None:
-        """Note that a message has come: all peers that promised it have kept that, or the sender alone."""
+        """Note that a message has arrived. All its promises are kept (with `asked_peer_must_send`: the sender's)."""
         for peer in tuple(self._of_message.get(message, ())):
             if peer == sender or not self._parameters.asked_peer_must_send:
                 self._end(peer, message)
 
     def reject(self, message: MessageId, reason: int, sender: PeerId | None = None) -> None:
-        """Note that a message has come and is not used; `reason` is a `Reason`."""
+        """Note that a message has arrived and is not used; `reason` is a `Reason`."""
         if deliveries.rejection_keeps(reason):
             self.keep(message, sender)
 

@@ -7,9 +7,9 @@
   IPv4. A text that is not an address counts as it is.
 * ADDRESS-2: An IPv6 address counts as itself and as its /64 (go), as one of them, or not at all (jvm).
 * ADDRESS-3: A disconnected peer that is kept continues to count at its addresses.
-* ADDRESS-4: A limited number of addresses of a peer count, the first ones.
-* RETAIN-5: Their number is limited. Peers without penalties are dropped first, then the oldest: otherwise an attacker
-  could reset a bad score by connections under new identities."""
+* ADDRESS-4: Only the first addresses of a peer count, up to a limit.
+* RETAIN-5: The number of disconnected peers that are kept is limited. Peers without penalties are dropped first, then
+  the oldest: otherwise an attacker could reset a bad score by connections under new identities."""
 
 from __future__ import annotations
 
@@ -113,9 +113,9 @@ class PeerCounters:
         self.score: float | None = None
         """The total; None after a change."""
         self.least: float | None = None
-        """The last sum, valid while only credit has been added."""
+        """The last total, a lower bound as long as only credit has been added; None after other changes."""
         self.neighbourhood = 0
-        """The number of address changes at the last sum."""
+        """The number of address changes when the last total was computed."""
 
     def change(self) -> None:
         """Invalidate the sums."""

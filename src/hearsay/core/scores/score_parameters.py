@@ -6,10 +6,10 @@ where they are named):
 * PARAMETERS-5: A quantum and a decay of invalid messages must be given; without them nothing could be counted.
 * PARAMETERS-6: Mesh deliveries are expected after a second at the earliest, and need a cap, a threshold and a decay.
   A cap below the threshold is refused (nim, jvm): the deficit would never end.
-* PARAMETERS-7: A penalty on shared addresses needs a threshold of 1 at least: every peer is one at its address.
+* PARAMETERS-7: A penalty on shared addresses needs a threshold of at least 1, because each peer itself counts.
 * PARAMETERS-8: A refresh comes every second at most, and the zero of counters lies between 0 and 1.
 * PARAMETERS-9: `graylist` is not above `publish`, which is not above `gossip`, which is not above 0: less trust never
-  gives more. The other two are 0 or above."""
+  gives more. `accept_exchange` and `opportunistic_graft` are 0 or above."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ class PeerScoreParameters(GroupedParameters):
     slow_peer_weight: float = penalty()
     """Weight of each message beyond the threshold that a slow peer did not take."""
     slow_peer_threshold: float = amount()
-    """Such messages without a penalty."""
+    """Messages that a slow peer may fail to take without a penalty."""
     slow_peer_decay: float = fraction()
-    """Share of their count that is left after a refresh."""
+    """Share of the count of such messages that is left after a refresh."""
     decay_interval_ms: int = milliseconds(0)
     """Time between two refreshes."""
     decay_to_zero: float = fraction()
@@ -202,7 +202,7 @@ class TopicScoreParameters(GroupedParameters):
             yield Violation("mesh_deliveries_cap", self.mesh_deliveries_cap, limit)
 
     def numbers(self) -> TopicNumbers:
-        """Return the numbers of the rules; they are in the order of the fields."""
+        """Return the parameters in the form for the rules, in the order of the fields."""
         names = self.names()[1 : 1 + len(TopicNumbers._fields)]
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         converted: list[Any] = [
@@ -220,7 +220,7 @@ class ScoreThresholds(Parameters):
     gossip: float = penalty()
     """Below it a peer gets no IHAVE, and its IHAVE and IWANT are ignored."""
     publish: float = penalty()
-    """Below it a peer gets none of the node's own messages, and no place in a fan-out."""
+    """Below it a peer gets none of the node's own messages, and is in no fan-out."""
     graylist: float = penalty()
     """Below it a peer's RPCs are ignored."""
     accept_exchange: float = amount()

@@ -1,9 +1,9 @@
 """All parameters of scores as one object, which is read from tables and passed to a scorer.
 
-* SET-1: A table of a topic is for the topic of that name; or for those of which it is a part between slashes, as
-  `beacon_block` is of `/eth2/6a95a1a9/beacon_block/ssz_snappy`; or for a row of them, each with its number behind `-`
-  or `_`, as `beacon_attestation` is for `beacon_attestation_17`. If several are, the first of these ways counts, then
-  the first table. The table `any` is for all topics without one.
+* SET-1: The name of a table matches topics in three ways. It is the whole name of the topic. Or it is a part of the
+  topic's name between slashes, as `beacon_block` in `/eth2/6a95a1a9/beacon_block/ssz_snappy`. Or the topic, or such a
+  part, is this name with a number after `-` or `_`, as `beacon_attestation_17` for `beacon_attestation`. If several
+  tables match, the first way in this order counts, then the first table. The table `any` is for all other topics.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NUMBERED = re.compile(r"(.+)[-_][0-9]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSet:
-    """Parameters of the peer, thresholds, and parameters by topic; in a named set, by the purpose of a topic."""
+    """Parameters of the peer, thresholds, and parameters by the name of a topic's table (SET-1)."""
 
     peer: PeerScoreParameters = field(default_factory=lambda: PeerScoreParameters(validation=Validation.SELECTIVE))
     thresholds: ScoreThresholds = field(default_factory=ScoreThresholds)
@@ -58,7 +58,7 @@ class ScoreSet:
         return {**self.peer.to_mapping(), "thresholds": self.thresholds.to_mapping(), "topics": topics}
 
     def scorer(self, roles: Mapping[TopicId, str]) -> Scorer:
-        """Return a scorer for topics, each with its table's name; other topics are not scored."""
+        """Return a scorer for the topics in `roles`, by the table that is named there; others are not scored."""
         topics = {topic: self.topics[role].numbers() for topic, role in roles.items() if role in self.topics}
         return Scorer(self.peer, topics)
 
@@ -80,7 +80,7 @@ def role_of(topic: str, roles: Mapping[str, object]) -> str | None:
 
 
 def _interval_and_zero(own: Mapping[str, object]) -> tuple[int, float]:
-    """Return the reference of decays given as times; zeros for invalid values."""
+    """Return interval and zero of decays that are given as times; 0 for both if one is invalid."""
     interval, zero = own.get("decay_interval_ms", 0), own.get("decay_to_zero", 0.0)
     zero = float(zero) if isinstance(zero, Decimal) else zero
     right = type(interval) is int and type(zero) in (int, float)

@@ -1,8 +1,8 @@
 """The scores that one node gives its peers.
 
 Topics without parameters have no counters. There is no clock and no randomness: callers give the time, in
-microseconds that never decrease. Unknown peers and topics are no errors, since events of disconnected peers may come
-late. Calls about different peers can come in any order.
+microseconds that never decrease. Unknown peers and topics are not errors, since events of disconnected peers may come
+late. The order of calls about different peers does not matter.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Scorer:
             counted.prune(self._topics[topic], self._parameters, now)
 
     def validate(self, topic: TopicId, message: MessageId, now: Micros) -> None:
-        """Note that a message is validated. A throttled one is not seen, so its next copy is validated again."""
+        """Note that validation of a message begins, perhaps again: a throttled message is not marked as seen."""
         if topic in self._topics:
             record = self._deliveries.record(message, now)
             record.state = deliveries.reopened(record.state)
@@ -233,7 +233,7 @@ class Scorer:
         return ScoreParts(score_parts.total(*own), PeerParts(*own), topics)
 
     def sizes(self) -> tuple[tuple[str, int, int], ...]:
-        """Return state that peers can increase: name, size, and limit."""
+        """Return the name, size and limit of each collection that peers can make grow."""
         own = self._parameters
         counters = sum(len(found.topics) for found in self._peers.values())
         return (
@@ -311,6 +311,6 @@ class Scorer:
 
 
 def _check(value: float, low: float) -> None:
-    """Raise for wrong use by the caller, before anything changes."""
+    """Raise `ValueError` if a count or score of the caller is out of range."""
     if not low <= value <= MAX_COUNT:
-        raise ValueError(f"{value!r}: must be in {low}…{MAX_COUNT}")
+        raise ValueError(f"a count or score of {value!r}: it must be in {low}…{MAX_COUNT}")
