@@ -64,5 +64,5 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "letters" / "letter.txt").write_text("Hello …")
     with pytest.raises(StudyFolderError, match="is not empty and not the folder of a study; choose another"):
         StudyFolder.open(tmp_path / "letters")
-    with pytest.raises(StudyFolderError, match="is in the way, it is no folder"):
+    with pytest.raises(StudyFolderError, match="is not a folder; choose another path"):
         StudyFolder.open(tmp_path / "letters" / "letter.txt")

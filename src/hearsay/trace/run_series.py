@@ -1,4 +1,4 @@
-"""A run that a process writes in parts, as it may be killed: run folders `00000`, `00001`, … in one folder."""
+"""A run that a process writes in parts, since it may be killed: run folders `00000`, `00001`, … in one folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _UP_OR_DOWN = RowFilter(events=(TraceEvent.NODE_UP, TraceEvent.NODE_DOWN))
 
 
 def lost_at(folder: Path) -> int | None:
-    """Return when the node of this last run folder was lost; None if it ended in order, or the trace goes on."""
+    """Return the time at which the node of a run folder was lost.
+
+    None if the node ended in order, or if this is not the last run folder of its series.
+    """
     pieces = numbered_folders(folder.resolve().parent)
     if folder.resolve() in pieces[:-1]:
         return None
@@ -63,14 +66,14 @@ class RunSeries:
             raise
         self._next = _free_number(path)
         self._named = 0, 0
-        """Numbers of peers and topics that this writer has written to the dictionaries of the whole."""
+        """Numbers of peers and topics that this writer has written to the dictionaries of the series."""
 
     def names(self) -> Names:
         """Return the names in the dictionaries so far."""
         names = load_names(self.path)
         for dictionary in (names.peers, names.topics):
             if set(dictionary) != set(range(len(dictionary))):
-                raise RunFolderError(f"{self.path / DICTIONARIES}: does not name all numbers; choose another folder")
+                raise RunFolderError(f"{self.path / DICTIONARIES}: numbers without a name; choose another folder")
         return names
 
     def next_folder(self) -> RunFolder:
@@ -79,7 +82,7 @@ class RunSeries:
         return folder
 
     def write_names(self, peers: Sequence[str], topics: Sequence[str], agent: str) -> None:
-        """Write the dictionaries of the whole if there are new names. Names are only ever added."""
+        """Write the dictionaries of the series if there are new names. Names are added, and never removed."""
         if self._named != (len(peers), len(topics)):
             write_names(RunFolder(self.path), dict(enumerate(peers)), dict(enumerate(topics)), agent, self.router)
             self._named = len(peers), len(topics)
@@ -102,7 +105,7 @@ class RunSeries:
             self._own.release()
 
     def _reopen(self) -> None:
-        """Remove the manifest and unfinished files of a predecessor."""
+        """Remove the manifest and unfinished files of an earlier writer."""
         whole = self.path / WHOLE
         is_there = require_ours(whole, Holds.RUN) is not None
         if is_there and speaks_of_whole(self.path):
@@ -156,14 +159,15 @@ def numbered_folders(path: Path) -> list[Path]:
 
 
 def _free_number(path: Path) -> int:
-    """Return the number after all names that look like numbers of run folders."""
+    """Return a number above all names in this folder that look like numbers of run folders."""
     return max((int(entry.name) for entry in path.iterdir() if _NUMBER.fullmatch(entry.name)), default=-1) + 1
 
 
 def write_names(
     folder: RunFolder, peers: Mapping[int, str], topics: Mapping[int, str], agent: str, router: str | None = None
 ) -> None:
-    """Write dictionaries of peers and topics by number. Peer 0 has an implementation, and the router as its role."""
+    """Write dictionaries of peers and topics by number. Peer 0, the node, has `agent` as its implementation and
+    `router` as its role."""
     nothing: list[str | None] = [None] * len(peers)
     roles = [None if number else router for number in peers]
     agents = [None if number else agent for number in peers]

@@ -2,11 +2,13 @@
 
 Rules:
 
-* -1 is null, codes are strings (from dictionaries of a byte): any Parquet tool reads a trace without this program.
-* Codes have dictionaries. Numbers that repeat from row to row are plain, which zstd compresses; sorted or small ones
-  are DELTA_BINARY_PACKED; of these, random ones are not compressed again, since zstd would gain nothing.
-  `docs/reference/trace.md` has the figures. Newer encodings are avoided, since some readers lack them.
-* Columns of codes have no statistics: the least of a few names is no information, and costs more than their contents.
+* -1 is null, and codes are strings (with dictionaries that have indices of one byte). So any Parquet tool reads a
+  trace without this program.
+* Codes have dictionaries. Columns of numbers that repeat from row to row are PLAIN, and zstd compresses them. Columns
+  of sorted or small numbers are DELTA_BINARY_PACKED; random numbers among these are not compressed again, since zstd
+  would gain nothing. `docs/reference/trace.md` has the figures. Newer encodings are avoided, since some readers lack
+  them.
+* Columns of codes have no statistics: the minimum of a few names is of no use, and takes more bytes than the column.
 * Pages have checksums, which are checked on reading: a flipped bit in the rows is an error, not another row.
 * pyarrow ships no types, so its modules are `Any` here and nowhere else.
 """
@@ -131,7 +133,7 @@ def read_group(file: ParquetFile, group: int, path: Path, columns: Sequence[Colu
 
 
 def spanning_messages(run: Path, files: Iterable[TraceFile]) -> tuple[int, ...]:
-    """Return the messages with rows in more than one of these files of a run."""
+    """Return the numbers of the messages with rows in more than one of these files of a run."""
     names = [file.name for file in files if file.trace_class == "message"]
     messages: list[NDArray[np.signedinteger]] = [np.empty(0, dtype=np.int64)]
     for name in names if len(names) > 1 else ():
@@ -158,7 +160,7 @@ def _code_of(column: Column, name: str, path: Path) -> int:
     try:
         return CODED[column].index(name)
     except ValueError:
-        raise RunFolderError(f"{path}: unknown {COLUMNS[column]} {name!r:.80}; a newer version wrote it?") from None
+        raise RunFolderError(f"{path}: unknown {COLUMNS[column]} {name!r:.80}; is it of a newer version?") from None
 
 
 def write_batches(file: DurableFile, schema: Any, batches: Iterable[Any]) -> None:

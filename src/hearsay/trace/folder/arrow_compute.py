@@ -1,6 +1,7 @@
 """Arrow's functions over columns, and foreign tables with plain texts.
 
-Only imports and reports need the functions, and they load slowly: no other module of this package imports them.
+Only imports of traces and reports need these functions, which load slowly. So no other module of this package imports
+them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Files that exist whole or not at all, also after a power cut.
 
 A file is written under a temporary name, synced and renamed, and its directory is synced. A file with its final name
-has all of its bytes. Nothing is written through a link, neither under the temporary name, which no other process has,
-nor under the final one.
+has all of its bytes. Nothing is written through a link: no other process has the temporary name, and a link with the
+final name is refused.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class DurableFile:
         return self._checksum.hexdigest()
 
     def discard(self) -> None:
-        """Remove the temporary file. Never raises, since it runs after another error."""
+        """Remove the temporary file. Never raises, since callers call it after another error."""
         with suppress(OSError):
             self._file.close()
         with suppress(OSError):

@@ -10,7 +10,7 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def place_of(text: str) -> Path | str:
-    """Return the local path that a text names, or the unchanged URI of a store."""
+    """Return the local path that a text names, or the text itself if it is the URI of a store."""
     here = _HERE.fullmatch(text)
     return Path(here[1]) if here else text if _URI.match(text) else Path(text)
 

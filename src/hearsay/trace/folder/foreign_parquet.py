@@ -21,11 +21,11 @@ MAX_FOOTER_BYTES = 1 << 20
 BASE_VALUES = 1_000_000
 BASE_BYTES = 64 << 20
 PER_BYTE = 64
-"""Values, and unpacked bytes, allowed per byte of a file, in addition to the base. Our files have at most 20."""
+"""Values and unpacked bytes allowed per byte of a file, in addition to the base. Our own files have at most 20."""
 
 _FLAT_TYPES = {"BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE", "BYTE_ARRAY"}
 _HEADER_BYTES = (1 << 12, 1 << 22)
-"""Bytes that are read for the header of a page, first and for a long header."""
+"""Bytes that are read for the header of a page: at first, and for a longer header."""
 _MAX_DEPTH = 12
 _INTEGERS, _BINARY, _LIST, _STRUCT = (4, 5, 6), 8, 9, 12
 """Types in Thrift's compact protocol."""
@@ -53,7 +53,7 @@ def open_foreign(
     footer = _footer(source.fileno(), size)
     metadata: Any = parquet.read_metadata(source)
     every = [metadata.schema.column(place) for place in range(metadata.num_columns)]
-    names = None if columns is None else {name.partition(".")[0] for name in columns}  # a name chooses all below it
+    names = None if columns is None else {name.partition(".")[0] for name in columns}  # nested columns, too
     wanted = [place for place, each in enumerate(every) if names is None or each.path.partition(".")[0] in names]
     for column in (every[place] for place in wanted):
         if column.path != column.name or column.max_repetition_level or column.physical_type not in _FLAT_TYPES:
@@ -64,7 +64,7 @@ def open_foreign(
         for number, group in enumerate(footer[_GROUPS]):
             chunks = [chunk[_ABOUT] for chunk in group[_CHUNKS] if chunk.keys() <= _PLAIN_CHUNK]
             if len(chunks) != len(every) or any(chunks[place][_VALUES] != group[_ROWS] for place in wanted):
-                raise ValueError("a row group whose columns are not those of the file, or not as long as it")
+                raise ValueError("a row group with other columns than the file, or with columns of another length")
             if group[_ROWS] > 0 and (groups is None or number in groups):
                 chosen += [chunks[place] for place in wanted]
             values += abs(group[_ROWS]) * len(wanted)
@@ -79,7 +79,7 @@ def open_foreign(
 
 
 def require_at_most(amount: int, what: str, base: int, file_bytes: int) -> None:
-    """Raise `ValueError` if a file of this size expands to more than it may."""
+    """Raise `ValueError` if a file of this size expands to more than the bound: `base`, and more for each byte."""
     most = base + PER_BYTE * file_bytes
     if amount > most:
         raise ValueError(f"{amount} {what} in {file_bytes} bytes; at most {most} are read")

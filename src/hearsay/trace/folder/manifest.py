@@ -18,7 +18,7 @@ from hearsay.trace.language.schema import CLASSES, NONE
 from hearsay.version import __version__
 
 MAX_BYTES = 16 << 20
-"""Maximum bytes. A manifest with 50,000 files is shorter."""
+"""Maximum size of a manifest. One with 50,000 files is smaller."""
 
 
 def read_object(file: Path) -> dict[str, Any]:
@@ -37,7 +37,7 @@ MARKER_FORMAT = "hearsay-folder"
 MARKER_VERSION = 1
 
 UNFINISHED = "is an unfinished run (no manifest.json): it was cut off, or is still being written"
-"""Describes a folder in which a run was begun; its manifest comes last."""
+"""Describes a folder with a run that has no manifest yet: the manifest is written last."""
 
 _LARGEST_MARKER = 4096
 
@@ -67,7 +67,7 @@ def marked(path: Path) -> Holds | None:
     if not isinstance(said, dict) or said.get("format") != MARKER_FORMAT:  # pyright: ignore[reportUnknownMemberType]
         return None
     if said.get("version") != MARKER_VERSION:  # pyright: ignore[reportUnknownMemberType]
-        raise RunFolderError(f"{marker}: of another version than {VERSION}, the one understood here")
+        raise RunFolderError(f"{marker}: its version is not {VERSION}, the only one that this program reads")
     holds: Any = said.get("holds")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return Holds(holds) if holds in list(Holds) else None
 
@@ -172,7 +172,7 @@ def load_manifest(path: Path) -> Manifest:
         raise RunFolderError(f"{file}: not the manifest of a hearsay run")
     if fields.get("version") != VERSION:
         version = f"version {fields.get('version')!r:.40}"
-        raise RunFolderError(f"{file}: {version} is not {VERSION}, the one understood here")
+        raise RunFolderError(f"{file}: {version} is not {VERSION}, the only one that this program reads")
     try:
         return _manifest_of(fields)
     except KeyError as error:
@@ -182,15 +182,15 @@ def load_manifest(path: Path) -> Manifest:
 
 
 def _what_is_there(path: Path) -> str:
-    """Return in words what is there instead of a manifest, which a live node writes only when it closes."""
+    """Describe a path without a manifest. A live node writes its manifest only when it closes."""
     if not path.exists():
         return "does not exist"
     if not path.is_dir():
         return "is not a folder"
     if any(path.glob(f"[0-9][0-9][0-9][0-9][0-9]*/{MANIFEST}")) and (path / "dictionary").is_dir():
         return (
-            "is a node's trace that was not closed, as the node runs still or was killed: "
-            f"`hearsay trace join {path} --out DIR` makes a run of it, or a node that goes on with it and ends"
+            "is a node's trace that was not closed, because the node still runs or was killed: "
+            f"`hearsay trace join {path} --out DIR` makes a run of it, or a node that continues it and is closed"
         )
     return UNFINISHED if is_of_a_run(path) else "is not a run folder: it has no manifest.json"
 
@@ -216,7 +216,7 @@ def _manifest_of(fields: dict[str, Any]) -> Manifest:
 
 def _trace_file(entry: Any) -> TraceFile:
     if _field(entry, "class", str) not in CLASSES:
-        raise ValueError(f"class {entry['class']!r:.80}")
+        raise ValueError(f"unknown class {entry['class']!r:.80}")
     return TraceFile(
         name=_inside(_field(entry, "path", str)),
         trace_class=entry["class"],
@@ -230,10 +230,10 @@ def _trace_file(entry: Any) -> TraceFile:
 
 def _field(fields: Any, name: str, kind: type) -> Any:
     if not isinstance(fields, dict):
-        raise TypeError("an entry is no object")
+        raise TypeError("an entry is not an object")
     value: Any = cast("dict[str, Any]", fields)[name]
     if not isinstance(value, kind):
-        raise TypeError(f"{name} is no {_KINDS[kind]}")
+        raise TypeError(f"{name} is not of type {_KINDS[kind]}")
     return value
 
 
@@ -248,7 +248,7 @@ def _whole(fields: Any, name: str) -> int:
 
 def _in_range(name: str, number: Any) -> int:
     if not isinstance(number, int) or isinstance(number, bool) or not NONE <= number <= _LARGEST:
-        raise ValueError(f"{name} is no whole number from {NONE} to {_LARGEST}")
+        raise ValueError(f"{name} is not a whole number from {NONE} to {_LARGEST}")
     return number
 
 

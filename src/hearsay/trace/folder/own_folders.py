@@ -6,7 +6,8 @@ Rules:
   that is not empty is refused before anything in it changes.
 * Only files that we wrote are replaced and removed, by their names and places. Other files in the folder stay.
 * Links are not followed, neither in place of the folder nor inside it.
-* One process at a time writes: it holds a lock (flock), which names the process and ends with it in any case.
+* One process at a time writes. It holds a lock (flock) on a file that names the process; the lock ends at the latest
+  when the process ends.
 """
 
 from __future__ import annotations
@@ -58,10 +59,10 @@ class OwnFolder:
     """A folder that only this process may write into, until it is released or garbage collected."""
 
     def __init__(self, path: Path, what: Holds) -> None:
-        """Lock the folder, by an open and locked file that names this process."""
+        """Lock the folder: keep a file in it open and locked, which names this process."""
         self.path = path
         self.found: Holds | None = None
-        """The content before; None if the folder was empty or did not exist."""
+        """The content of the folder before it was locked; None if it was empty or did not exist."""
         lock = path / f".hearsay-{what}.lock"
         self._release = weakref.finalize(self, _unlock, lock, _locked(lock, path), os.getpid())
 
@@ -82,9 +83,9 @@ def claim(
     also: Collection[Holds] = (),
     inner: Iterable[str] = (),
 ) -> OwnFolder:
-    """Lock a folder, to write `what` there: a new or empty one, or one with `what` or a kind in `also`.
+    """Lock a folder, to write `what` there. It must be new or empty, or have `what` or a content in `also`.
 
-    `inner` names the folders in it that will be written into; none may be a link.
+    `inner` names the folders inside it that will be written into; none may be a link.
     """
     require_ours(path, what, also=also, inner=inner)
     try:
@@ -116,7 +117,7 @@ def require_ours(
             return None
         refuse_link(path)
         if not S_ISDIR(status.st_mode):
-            raise RunFolderError(f"{path}: is in the way, it is no folder; choose another one")
+            raise RunFolderError(f"{path}: is not a folder; choose another path")
         if _is_fresh(path):
             return None
         found = held_by(path)
@@ -144,7 +145,7 @@ def mark(path: Path, what: Holds) -> None:
         return
     with suppress(FileNotFoundError):
         if marker.lstat().st_size == 0:
-            marker.unlink()  # of one who was killed before it was written
+            marker.unlink()  # a process was killed before it wrote the marker
     text = json.dumps({"format": FORMAT, "version": VERSION, "holds": str(what)}) + "\n"
     descriptor = os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
     try:
@@ -171,8 +172,8 @@ def refuse_links(path: Path, names: Iterable[str]) -> None:
     for name in names:
         status = status_of(path / name)
         if status is not None and not S_ISDIR(status.st_mode):
-            what = "is a link" if S_ISLNK(status.st_mode) else "is no folder"
-            raise RunFolderError(f"{path / name}: {what}, and will not be written through; move it away")
+            what = "is a link" if S_ISLNK(status.st_mode) else "is not a folder"
+            raise RunFolderError(f"{path / name}: {what}, so nothing is written there; move it away")
 
 
 def remove_written(folder: Path, patterns: Iterable[str]) -> None:
@@ -196,14 +197,14 @@ def _remove(folder: Path, parts: list[str]) -> None:
     for entry in sorted(chosen, key=lambda entry: entry.name):
         if len(parts) > 1 and entry.is_dir(follow_symlinks=False):
             _remove(Path(entry.path), parts[1:])
-            with suppress(OSError):  # it has another file
+            with suppress(OSError):  # the folder has other files
                 os.rmdir(entry.path)
         elif len(parts) == 1 and entry.is_file(follow_symlinks=False):
             os.unlink(entry.path)
 
 
 def _is_fresh(path: Path) -> bool:
-    """Return whether a folder is empty, except for locks and the empty marker of a process that begins or died."""
+    """Return whether a folder is empty, except for locks and an empty marker, which a process has not written yet."""
     entries = {entry.name for entry in path.iterdir() if not _LOCK_NAME.fullmatch(entry.name)}
     return not entries or (entries == {MARKER} and (path / MARKER).lstat().st_size == 0)
 
@@ -215,12 +216,12 @@ def _locked(file: Path, folder: Path) -> int:
             said = _taken(descriptor, folder)
             if os.path.samestat(os.fstat(descriptor), file.lstat()):
                 if said and not said.startswith(_LOCK_HEAD):
-                    raise RunFolderError(f"{file}: is in the way, it is no lock of ours; choose another folder")
+                    raise RunFolderError(f"{file}: is not a lock file of hearsay; choose another folder")
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, _LOCK_HEAD + _this_process().encode() + b"\n", 0)
                 return descriptor
         except FileNotFoundError:
-            pass  # its owner has just removed it
+            pass  # the owner of the lock has just removed the file
         except BaseException:
             os.close(descriptor)
             raise
@@ -244,7 +245,7 @@ def _taken(descriptor: int, folder: Path) -> bytes:
 
 
 def _unlock(file: Path, descriptor: int, owner: int) -> None:
-    if os.getpid() == owner:  # a fork has the file open, too, but not the right
+    if os.getpid() == owner:  # a forked process has the file open, too, but must not remove it
         with suppress(OSError):
             if os.path.samestat(os.fstat(descriptor), file.lstat()):
                 file.unlink()

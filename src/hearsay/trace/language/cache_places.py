@@ -1,7 +1,7 @@
 """Folders of caches: in the user's cache, or if that is not writable, among temporary files.
 
-Programs run from a cache, so a temporary folder must belong to this user alone. This module loads no library: a
-worker imports it from a zip, before it knows where the libraries are.
+Code is loaded from a cache and run, so a temporary folder must belong to this user alone. This module imports no
+library: a worker imports it from a zip, before it knows where the libraries are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tempfile import gettempdir
 
 
 def cache_places() -> Iterator[Path]:
-    """Yield the cache folders of this program, the best first; they may not exist yet."""
+    """Yield the possible cache folders of this program, the preferred one first. They may not exist yet."""
     for place in (user_cache, _temporary_cache):
         with suppress(OSError, RuntimeError):  # no home at all is a RuntimeError
             yield place() / "hearsay"

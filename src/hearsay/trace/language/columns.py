@@ -2,7 +2,7 @@
 
 Rules:
 
-* A value that does not fit its column's width, and a code without a name, is an error. Only
+* A value that does not fit its column's width, or a code without a name, is an error. Only
   scores may have `bytes` below -1: the bits of a float64.
 * -1 stays -1 here; `arrow` turns it into null.
 * Rows are converted a few thousand at a time: transposing, checking and narrowing then happen in the processor's
@@ -64,7 +64,7 @@ _LOWEST, _HIGHEST = _limits()
 
 
 class ColumnBuilder:
-    """Converts rows to columns, in memory that it reuses, since fresh memory would cost more than the work."""
+    """Converts rows to columns. It reuses its memory, since new memory would take more time than the conversion."""
 
     __slots__ = ("_columns", "_turned")
 
@@ -73,7 +73,7 @@ class ColumnBuilder:
         self._columns = empty_columns(capacity)
 
     def build(self, rows: Rows) -> Columns:
-        """Return the columns of rows, at most the capacity. They are valid until the next call."""
+        """Return the columns of rows, at most `capacity` of them. They are valid until the next call."""
         for start in range(0, len(rows), _BLOCK):
             block = rows[start : start + _BLOCK]
             turned = self._turned[:, : len(block)]
@@ -85,7 +85,7 @@ class ColumnBuilder:
 
 
 def empty_columns(size: int) -> Columns:
-    """Return columns with arbitrary values."""
+    """Return columns of this size without setting their values."""
     return [np.empty(size, dtype=dtype) for dtype in DTYPES]
 
 

@@ -24,7 +24,7 @@ _PACKAGE = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class KeptCode:
-    """The machine code of a part of this program; `variant` distinguishes options of compiling the same sources."""
+    """The machine code of a part of this program. `variant` is another if the same sources have other options."""
 
     part: str
     rooms: tuple[str, ...]
@@ -69,13 +69,13 @@ class KeptCode:
 
     @property
     def is_kept_for_good(self) -> bool:
-        """True if the code is in its place, and not among temporary files."""
+        """True if the code is in the user's cache, and not among temporary files."""
         with suppress(RuntimeError):
             return self.folder is not None and self.folder.is_relative_to(user_cache())
         return False
 
     def digest(self, package: Path) -> str:
-        """Return a digest of all sources of the machine code, in a copy of this package."""
+        """Return a digest of all sources of the machine code, which are read below `package`."""
         seen = blake2b(cast("Any", numba).__version__.encode(), digest_size=8, key=self.variant.encode())
         for room in self.rooms:
             for file in sorted((package / room).rglob("*.py")):
@@ -91,7 +91,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 def compiled(function: Function) -> Function:
     """Return the function as machine code that runs without the interpreter's lock.
 
-    It may use its own package, and trace and core.
+    The function may call compiled functions of its own package, and of trace and core.
     """
     return cast("Function", _kept_of(function.__module__.split(".")[1]).compile(function))
 

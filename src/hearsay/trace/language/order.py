@@ -25,7 +25,7 @@ BY_MESSAGE = _then_the_rest(Column.MESSAGE, Column.TIME_US, Column.EVENT, Column
 
 
 def pack_words(columns: Sequence[NDArray[np.signedinteger]]) -> Iterator[Words]:
-    """Pack columns into 64-bit words, most significant first. Rows sort by the words as they do by the columns."""
+    """Pack columns into 64-bit words, most significant first. Sorting by the words is sorting by the columns."""
     word: Words | None = None
     room = 0
     for column in columns:
@@ -58,7 +58,7 @@ def canonical(rows: Rows) -> Rows:
 
 
 def group_ids(columns: Sequence[NDArray[np.signedinteger]]) -> tuple[Indices, Indices]:
-    """Return (order, ids): `ids[i]` is the number of the group of equal rows of row `order[i]`, ascending."""
+    """Return the order that sorts the rows, and for each row in this order the number of its group of equal rows."""
     words = list(pack_words(columns))
     order = _order(iter(words), len(columns[0]))
     starts = np.zeros(len(order), dtype=bool)
@@ -89,7 +89,7 @@ def _order(words: Iterator[Words], size: int) -> Indices:
 
 
 def _order_of_word(word: Words) -> tuple[Indices, bool]:
-    """Return the indices that sort by this word, and whether equal ones kept their order."""
+    """Return the indices that sort by this word, and whether the sort is stable."""
     bits = len(word).bit_length()
     if int(word.max()).bit_length() + bits > 64:
         return np.argsort(word), False
@@ -122,7 +122,7 @@ def derive_receipts(rows: Rows) -> Rows:
 
 
 def derive_duplicates(rows: Rows) -> Rows:
-    """Return the DUPLICATE rows that are derived from RECV_RPC rows (derived ones, too) and the fates of messages."""
+    """Return the DUPLICATE rows that are derived from RECV_RPC rows, derived ones included, and from other rows."""
     events = rows[:, Column.EVENT]
     copies = rows[(events == TraceEvent.RECV_RPC) & (rows[:, Column.KIND] == PartKind.PUBLISH)]
     own = rows[events == TraceEvent.PUBLISH]
@@ -157,7 +157,7 @@ def _contained(rows: Rows, others: Rows, key: tuple[Column, ...]) -> NDArray[np.
 
 
 def _without(rows: Rows, others: Rows, key: tuple[Column, ...]) -> Rows:
-    """Return the rows without one for each of `others` that is equal in `key`."""
+    """Return the rows, except one row for each row of `others` that is equal in `key`."""
     if not len(rows) or not len(others):
         return rows
     ids, other_ids = _groups(rows, others, key)

@@ -5,8 +5,8 @@ Rules:
 * A row's hash is 128 bits, two 64-bit halves. Each is the finaliser of splitmix64 over the sum of column times
   constant, modulo 2^64; the halves differ in their 13 odd constants, outputs 1 … 13 (upper half) and 14 … 26
   (lower half) of splitmix64 seeded with 0, with the lowest bit set.
-* The hash of a trace is the sum of its rows' hashes modulo 2^128. Addition commutes, so engines that work in
-  another order, or in several processes, get the same hash; and it counts, so a row written twice shows.
+* The hash of a trace is the sum of its rows' hashes modulo 2^128. Addition commutes, so engines that work in another
+  order, or in several processes, get the same hash. A row that is written twice is added twice, so the hash differs.
 * Integers only: every machine gets the same bits.
 """
 

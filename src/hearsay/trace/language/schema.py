@@ -8,9 +8,9 @@ Rules:
   In files and for people a code is its enumeration's name in lower case (`wire_name`).
 * A SEND_RPC row stands for one part of an RPC (`kind`): `peer` sends, `remote` receives, `delay_us` is the time of
   flight. A DROP_RPC row says that such a part did not arrive; its time is when it would have.
-* So a simulated trace has neither RECV_RPC nor DUPLICATE rows: both are derived (see `derive`).
-* A SCORE row and those of its parts have a number with a fraction: `bytes` is the bits of a float64. Only there may
-  it be below -1; no number has the bits of -1.
+* So a simulated trace has neither RECV_RPC nor DUPLICATE rows: both are derived (`with_derived` in `order.py`).
+* A SCORE row and the rows of the score's parts have a number with a fraction: `bytes` has the bits of a float64. Only
+  there may `bytes` be below -1. The bits of -1 are those of no number, only of a NaN.
 * Every row belongs to one class, and every class has its folder. `message` has all rows about copies of messages,
   so that all rows of a message are together.
 """
@@ -117,13 +117,13 @@ def number_of_id(message_id: bytes) -> int:
 
 
 def class_folder(trace_class: str) -> str:
-    """Return the folder of a class, relative to the run folder. Query engines read its form as a partition."""
+    """Return the folder of a class, relative to the run folder. Query engines read `class=` as a partition."""
     return f"{TRACE_FOLDER}/class={trace_class}"
 
 
 class EventForm(NamedTuple):
-    """The declaration of an event: its class, the columns that its rows fill besides time and event, and its
-    meaning. Rows are made from this (`event_rows.py`, `rows.py`)."""
+    """The declaration of an event: its class, the columns that its rows fill in addition to time and event, and its
+    meaning. Rows are made from it (`event_rows.py`, `formed_rows.py`)."""
 
     trace_class: str
     columns: tuple[Column, ...]
@@ -190,7 +190,7 @@ FORMS: dict[TraceEvent, EventForm] = {
 
 
 def class_of(event: int, kind: int) -> str:
-    """The class (folder) of a row with these codes."""
+    """Return the class of a row with these codes."""
     name = FORMS[TraceEvent(event)].trace_class
     return "message" if name == "rpc" and kind == PartKind.PUBLISH else name
 

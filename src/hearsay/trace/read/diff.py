@@ -61,7 +61,7 @@ def diff_runs(a: Path, b: Path, *, context: int = 10, limit: int = 20) -> Differ
 
 
 def diff_rows(a: Rows, b: Rows, *, context: int = 10, limit: int = 20) -> Difference | None:
-    """Do the same as `diff_runs` for rows in memory."""
+    """Return how rows in memory differ, as `diff_runs` does for runs."""
     groups: tuple[_Groups, _Groups] = (lambda chosen: [chosen.select(a)], lambda chosen: [chosen.select(b)])
     return _difference([(a, b)], groups, context, limit)
 

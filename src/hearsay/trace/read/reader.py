@@ -5,8 +5,8 @@ Rules:
 * The manifest names the files of the trace; others are not read.
 * `read_rows` returns integers for programs, in the order of the files. `iter_rows` yields `TraceRow` for people, in
   canonical order.
-* A filter works row group by row group, so a few rows of a large run need little memory. Derived rows need the
-  whole classes that they are derived from; only a filter by message comes before derivation.
+* A filter works row group by row group, so a few rows of a large run need little memory. Derived rows need the whole
+  classes that they are derived from; only a filter by message is applied before the derivation.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Lane:
             self._unfinished.popleft().result()
 
     def close(self) -> None:
-        """Wait for the running task, and drop the waiting ones. Never raises."""
+        """Wait for the running task, and drop the tasks that wait. Never raises."""
         self._ended = True
         if self._thread is not None:
             self._thread.shutdown(cancel_futures=True)
@@ -52,7 +52,7 @@ class Lane:
 
 
 class PartFiles:
-    """Writes the parts of one class one after the other, numbered from `first`. A part of `full_bytes` is closed."""
+    """Writes the parts of one class one after the other, numbered from `first`. A part is closed at `full_bytes`."""
 
     def __init__(
         self, run_dir: Path, trace_class: str, first: int = 0, lane: Lane | None = None, full_bytes: int | None = None

@@ -55,7 +55,7 @@ WRITTEN = (
     "summary.json",
     TEMPORARY_NAMES,
 )
-"""Patterns of files that the writer of a run makes, without the manifest and other files that it names."""
+"""Patterns of the files of a run that are removed with it, in addition to the manifest and the files it names."""
 
 Integers: TypeAlias = Sequence[int] | NDArray[np.int64]
 
@@ -70,7 +70,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, overwrite: bool = False) -> RunFolder:
-        """Create the folder, or use an empty one (with `overwrite`, one with a run)."""
+        """Create the folder, or use an empty one; with `overwrite`, also one with a run, which is removed."""
         if not overwrite:
             _refuse_run(path)
         own = claim(path, Holds.RUN, inner=(TRACE_FOLDER, DICTIONARIES))
@@ -96,7 +96,7 @@ class RunFolder:
         self._others.clear()
 
     def discard(self) -> None:
-        """Remove all that `create` made, if there is no run to keep."""
+        """Remove the files of the run and the marker, if there is no run to keep."""
         _remove_run(self.path)
         (self.path / MARKER).unlink()
         self._release()
@@ -161,7 +161,7 @@ class RunFolder:
     def write_manifest(
         self, trace: WrittenTrace, *, seed: int | None, complete: bool, source: str | None = None
     ) -> Manifest:
-        """Seal the run; call this last. `source` names the program that the events are from, if it is another one."""
+        """Seal the run; call this last. `source` names the program that the events are from, if not this one."""
         others = tuple(self._others[name] for name in sorted(self._others))
         created_by = this_program() if source is None else {**this_program(), "source": source}
         manifest = Manifest(complete, seed, created_by, trace, others)
@@ -185,8 +185,8 @@ def _texts(values: Sequence[str | None]) -> Any:
 
 
 def remove_run(path: Path) -> None:
-    """Remove a run of ours, and its folder unless that has other files."""
-    _remove_run(path)  # the markers go last: who is killed here leaves a folder of ours
+    """Remove a run that this program wrote, and its folder unless the folder has other files."""
+    _remove_run(path)  # the marker is removed last: a process that is killed here leaves a marked folder
     remove_written(path, (LOCKS, MARKER))
     if not any(path.iterdir()):
         path.rmdir()

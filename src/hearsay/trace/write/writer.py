@@ -31,7 +31,7 @@ class ClassRows:
         lane: Lane,
         groups: Iterator[Columns],
     ) -> None:
-        """Create the writer of a class. `groups` yields room for a row group that the lane does not use."""
+        """Create the writer of a class. `groups` yields columns for a row group, which the lane no longer uses."""
         self.parts = PartFiles(run_dir, trace_class, lane=lane, full_bytes=target_file_bytes)
         self._group_rows = row_group_rows
         self._groups = groups
@@ -55,7 +55,7 @@ class ClassRows:
         self.parts.finish()
 
     def rotate(self, before_us: int) -> None:
-        """Close the part with all rows of earlier times."""
+        """Write all rows before this time, and close the part."""
         order = self._by_time()
         early = int(np.count_nonzero(self._waiting[Column.TIME_US][order] < before_us))
         for start in range(0, early, self._group_rows):
@@ -77,7 +77,7 @@ class ClassRows:
         self.parts.write_group([column[: len(order)] for column in group])
 
     def _keep(self, order: Indices) -> None:
-        """Let only these rows wait."""
+        """Keep only these of the waiting rows."""
         for column in self._waiting:
             column[: len(order)] = column[order]
         self._filled = len(order)
