@@ -1,19 +1,20 @@
 """An application of partial messages (v1.3) that exchanges parts with peers until all peers have all parts.
 
-* A peer that has claimed wanted parts is sent those of them that the node holds, each once. With `eager`, a node that
-  adds own parts also sends its parts to peers that have not sent a claim.
-* A peer is sent a claim of the held parts if it does not know all of them from earlier claims or from parts that it
-  sent or received. With `Asking.ONE`, it is sent a claim if it lacks a held part, or is asked for other parts than
-  before.
-* Every valid RPC of a peer is answered, to all peers if it had new parts, otherwise to this peer.
-* An RPC that is not in the application's format, or not of its group, counts as invalid and is ignored.
-* A group completes its message once.
-* With `asks=Asking.ONE`, each part is requested from one peer that has it, and from another peer if it does not
-  arrive; otherwise from all peers. This needs metadata that distinguishes missing from wanted parts (`Bitlists`),
-  because peers send all parts that a bitmap lacks.
+* If the claim of a peer has wanted parts, the peer is sent those that the node holds, each part once. With `eager`, a
+  node that has added own parts also sends its parts to peers that have not sent a claim.
+* A peer is sent a claim if the node holds parts and the peer cannot know that, from earlier claims or from parts that
+  it sent or received. With `Asking.ONE`, a peer is sent a claim if it lacks a held part, or if other parts than
+  before are requested from it.
+* After each valid RPC, the group is published again: to all peers if the RPC had new parts, otherwise to its sender.
+* An RPC that is not in the application's format, or has parts of another group, counts as invalid and is ignored.
+* The full message of a group is returned once.
+* With `asks=Asking.ONE`, each part is requested from one peer that has it, and from another peer if the part does not
+  arrive. With `Asking.ALL`, it is requested from all peers. `Asking.ONE` needs metadata that distinguishes missing
+  from wanted parts (`Bitlists`), because peers send all parts that a bitmap lacks.
 * Parts that the application has from other sources (`known`) are held from the first RPC of a group on.
-* A group takes memory from its first valid part on. There are at most `max_groups`; the oldest is dropped first. At
-  most as many groups have requests to single peers; the oldest of them without any part is dropped first.
+* A group takes memory from its first valid part on. There are at most `max_groups` groups; the oldest is dropped
+  first. At most `max_groups` groups have requests to single peers; among these, the oldest without any part is
+  dropped first.
 
 With `Asking.ONE`, a part is requested from the first peer that offers it. If it does not arrive within a whole
 heartbeat, it is requested from the other peer with the fewest requests. A peer that did not send a part is asked
@@ -70,7 +71,7 @@ class RemindedApplication(DrivenApplication, Protocol):
 
 
 MAX_OFFERS = 256
-"""Maximum peers with offers for a group. Other peers are not asked."""
+"""Maximum number of peers per group whose offers are recorded. Other peers are not asked."""
 PATIENCE = 1
 """Number of whole heartbeats to wait for a part."""
 
@@ -128,7 +129,7 @@ class Asks:
 
 MAX_GROUPS = 1024
 MAX_SENDERS = 256
-"""Maximum recorded senders of a group. Other senders may be sent parts that they have."""
+"""Maximum number of senders per group whose parts are recorded. Other senders may be sent parts that they have."""
 
 
 class Asking(StrEnum):
@@ -192,7 +193,7 @@ class PartsExchange:
         return Outcome((PublishPartial(topic, group, changed),)) if changed else Outcome()
 
     def parts_for(self, topic: TopicId, group: bytes, peer: PartialPeer) -> PartsFor:
-        """Return the parts and metadata to send to a peer. The note is the set of parts that it was sent before."""
+        """Return the parts and metadata to send to a peer. The note is the set of parts that the peer was sent."""
         try:
             everything = self._form.all_parts(group)
         except InvalidParts:
@@ -272,11 +273,11 @@ class PartsExchange:
         return 0 if asks is None else asks.of(peer)
 
     def _has_news(self, group: bytes, peer: PartialPeer, claim: Claim, known: int) -> bool:
-        """Return True if a claim is new to a peer that knows that we hold the parts `known`."""
-        claim = self._form.decode_claim(group, self._form.encode_claim(group, claim))  # as the peer reads it
+        """Return True if a claim is news to a peer, which knows that the parts `known` are held here."""
+        claim = self._form.decode_claim(group, self._form.encode_claim(group, claim))  # as the peer decodes it
         sent, received = self._claim(group, peer.sent), self._claim(group, peer.received)
         if received is not None and self._asks_one:
-            known |= received.has  # the peer needs no claim of parts that it has
+            known |= received.has  # the peer needs no claim about parts that it has
             sent = sent or Claim(0, 0)
         if sent is None:
             return True
@@ -289,7 +290,7 @@ class PartsExchange:
         return everything if self._eager and here.own and not peer.gossip else 0
 
     def _claim(self, group: bytes, metadata: bytes | None) -> Claim | None:
-        """Return the claim in metadata; None without metadata or if they are not in the application's format."""
+        """Return the claim in metadata; None if there is no metadata, or if it is not in the application's format."""
         if not metadata:
             return None
         try:
@@ -318,7 +319,7 @@ class _Group:
     def __init__(self) -> None:
         self.parts: dict[int, bytes] = {}
         self.shown: dict[PeerId, int] = {}
-        """The sets of parts that peers have sent, by peer."""
+        """The set of parts that each recorded peer has sent."""
         self.own = False
         self.complete = False
 

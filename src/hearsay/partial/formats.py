@@ -104,7 +104,7 @@ def set_in(bitmap: bytes, count: int) -> int:
 
 
 def _bitlist_of(parts: int, count: int) -> bytes:
-    """Encode a set of parts with one more bit, which marks the number of parts."""
+    """Encode a set of `count` possible parts. The highest bit that is 1 marks the count."""
     return (parts | 1 << count).to_bytes(count // 8 + 1, "little")
 
 
@@ -116,7 +116,7 @@ def _bits_in(bitlist: bytes, count: int) -> int:
 
 
 PartCheck = Callable[[bytes, int, bytes], bool]
-"""Returns True if a part has an index in a group. A node must be able to check this without other parts."""
+"""Returns True if a part is valid for its group and index. A node must be able to check this without other parts."""
 
 
 class PartsFormat(Protocol):
@@ -199,7 +199,7 @@ class EqualParts:
     def split(self, message: bytes) -> tuple[bytes, dict[int, bytes]]:
         group, parts = self._read(message)
         if len(parts) != self.count:
-            raise InvalidParts(f"{len(parts)} parts, not {self.count}")
+            raise InvalidParts(f"a full message with {len(parts)} parts, not {self.count}")
         return group, parts
 
     def _read(self, encoded: bytes) -> tuple[bytes, dict[int, bytes]]:

@@ -4,10 +4,10 @@ Rules:
 
 * There are two passes. The first walks the bytes, counts parts and ids, and refuses the RPC if it exceeds a limit.
   Only the second builds objects.
-* Unknown fields are skipped. The last value of a repeated singular field counts. So a message of an old sender with
-  several topics has the last of them.
-* Parts without meaning (no topic, a topic that is not UTF-8, a malformed peer id) are left out and counted. The same
-  holds for parts whose topic is too long and for ids that are too long, because receivers store names.
+* Unknown fields are skipped. If a singular field is repeated, its last value counts. So a message of an old sender
+  with several topics has the last of them.
+* Parts without meaning (no topic, a topic that is not UTF-8, a malformed peer id) are left out and counted. So are
+  parts with a topic that is too long, and ids that are too long, because receivers store these names.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _IDS_FIELD = {1: 2, 2: 1, 5: 1}
 class DecodedRpc:
     rpc: Rpc
     left_out: int
-    """Number of parts and ids that were left out: without meaning, or too long."""
+    """Number of parts and ids that were left out, because they have no meaning or are too long."""
 
 
 _decoded = fast_init(DecodedRpc)
@@ -106,7 +106,7 @@ def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, ep
 
 
 def _only_message(data: bytes, message_id: MessageIdFunction, limits: RpcLimits) -> Message | None:
-    """Return the message of an RPC that is a single message in the usual form, as most RPCs are; None for others."""
+    """Return the message if the RPC is a single message in the usual form, as most are; None for other RPCs."""
     length, start = short_length(data, 1)
     if not start or start + length != len(data):
         return None

@@ -78,7 +78,7 @@ def signed_part(message: Message) -> bytes:
 
 
 def _hops(message: Message) -> bytes:
-    """Return the field of the hop count, which only peers with episub get; empty without one."""
+    """Return the encoded hop count, which only peers with episub get; nothing if the message has none."""
     return b"" if message.hops is None else varint_field(HOPS, message.hops)
 
 

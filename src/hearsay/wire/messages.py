@@ -6,9 +6,9 @@
   counts, because older versions of go relay unknown fields that no other implementation can read.
 
 In go-libp2p-pubsub and py-libp2p, the default message id is author and sequence number. Other implementations differ,
-so all nodes of a mixed network need the same function. Unsigned messages have neither, so their id is a hash of topic
-and data: the same data in two topics are two messages. If other implementations in the network hash only the data,
-use `by_data` and do not publish the same data in two topics."""
+so all nodes of a mixed network need the same function. Unsigned messages have no author and no sequence number, so
+their id is a hash of topic and data: the same data in two topics are two messages. If other implementations in the
+network hash only the data, use `by_data` and do not publish the same data in two topics."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _made(
 def decode_message(
     data: bytes, start: int, stop: int, message_id: MessageIdFunction, limits: RpcLimits
 ) -> Message | None:
-    """Return the message at `start` … `stop`; None if it is malformed, has no topic, or too long a name."""
+    """Return the message at `start` … `stop`; None if it is malformed, or its topic or id is missing or too long."""
     usual = usual_message(data, start, stop, message_id, limits)
     if usual is not None:
         return usual
@@ -141,7 +141,7 @@ def topic_name(topic: bytes | None, limits: RpcLimits) -> str | None:
 
 
 def by_author(topic: str, source: bytes | None, seqno: bytes | None, data: bytes) -> bytes:
-    """Return author and sequence number; if both are missing, return `by_content`."""
+    """Return author and sequence number as the id; if both are missing, the id by `by_content`."""
     if source is None and seqno is None:
         return by_content(topic, source, seqno, data)
     return (source or b"") + (seqno or b"")

@@ -7,11 +7,11 @@ Rules:
   ones.
 * The signature covers `libp2p-pubsub:` and the message without signature and key, as in go-libp2p-pubsub.
 * `key` is present only when the author's peer id does not contain the key; a present key must match the id.
-* Some messages are valid for one implementation and invalid for another. Peers of the first forward such a message in
-  good faith; peers of the second would blame us if we did. Such a message is refused without blame
-  (`Reason.UNSUPPORTED`) and not marked as seen, because another copy may be valid. A message is accepted only if go,
-  rust and js accept it, and its sender is blamed only if all refuse it. They differ on keys, peer ids and ECDSA
-  signatures that are not in the usual form, and on all authors with ECDSA keys.
+* Some messages are valid for one implementation and invalid for another. Honest peers with the first implementation
+  forward such a message; peers with the second would blame us for forwarding it. So the message is refused without
+  blame (`Reason.UNSUPPORTED`), and not marked as seen, because another copy may be valid. A message is accepted only
+  if go, rust and js accept it, and its sender is blamed only if all three refuse it. They differ on keys, peer ids
+  and ECDSA signatures that are not in the usual form, and on all authors with ECDSA keys.
 * A sequence number has eight bytes, big endian. It starts at the time in nanoseconds and counts up, so that it
   increases over restarts without storage.
 """
@@ -81,12 +81,13 @@ def _disputed(why: str) -> Fault:
 
 
 def plain_fault(message: Message, policy: SignaturePolicy) -> Fault | None:
-    """Return the fault that a message has apart from its signature's validity; None without one."""
+    """Return the fault of a message that shows without verifying its signature; None without one."""
     if policy is SignaturePolicy.STRICT_NO_SIGN:
         if message.source is None and message.seqno is None and message.signature is None and message.key is None:
             return None
         if message.signature is None:
-            # go accepts author and sequence number unless configured without authors, js an author, rust a key
+            # go accepts author and sequence number unless it is configured without authors; js accepts an author;
+            # rust accepts a key
             return _disputed("it has an author, a sequence number or a key, which this topic does not allow")
         return Fault("it is signed, which this topic does not allow")
     if message.signature is None:
@@ -96,7 +97,7 @@ def plain_fault(message: Message, policy: SignaturePolicy) -> Fault | None:
     if policy is SignaturePolicy.STRICT_SIGN and (message.seqno is None or len(message.seqno) != SEQNO_BYTES):
         return _disputed(f"its sequence number does not have {SEQNO_BYTES} bytes")
     if message.has_more or not message.topic:
-        # go verifies unknown fields and an empty topic as received, rust drops the fields, js drops the topic
+        # go verifies with unknown fields and an empty topic; rust drops unknown fields, js drops an empty topic
         return _disputed("implementations sign its fields differently")
     return None
 
@@ -135,7 +136,7 @@ def _key_of(author: bytes, given: bytes | None) -> PublicKey | Fault:
     inlined = inlined_key(author)
     if inlined is not None:
         if given is not None and given != inlined.encoded:
-            # rust verifies with the key in the peer id when it cannot read the given one
+            # rust verifies with the key in the peer id if it cannot read the key in the message
             return _disputed("its key is not its author's")
         return inlined
     if given is None:

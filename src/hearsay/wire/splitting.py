@@ -63,7 +63,7 @@ def check_fits(message: Message, limits: RpcLimits) -> None:
 
 
 def split_rpc(rpc: Rpc, limit: int, control_limit: int = MAX_CONTROL_BYTES) -> tuple[list[Rpc], list[Message]]:
-    """Return RPCs within the limits that have the same parts, and the messages that do not fit."""
+    """Return RPCs within the limits that together have the parts of this RPC, and the messages that do not fit."""
     if rpc_size(rpc) <= min(limit, control_limit):
         return [rpc], []
     rpcs: list[Rpc] = []
