@@ -2,9 +2,9 @@
 
 Rules (episub spec, "Active View Management", "Passive View Management"; HyParView 4.3, 4.4):
 
-* UPKEEP-1: With too few links a node asks passive nodes: random ones until it has C_rand random links, then the
-  nearest. After a refusal or failure it asks the next. It asks each node once per round, and for near links at most
-  twice as many nodes as links are missing. HyParView asks random ones only.
+* UPKEEP-1: With too few links a node asks passive nodes for links: random nodes until it has C_rand random links,
+  then the nearest nodes. After a refusal or failure it asks the next. It asks each node once per round, and for near
+  links at most twice as many nodes as links are missing. HyParView asks only random nodes.
 * UPKEEP-2: If no peer is left to ask and the node has no link, or the passive list is empty, it asks discovery again;
   otherwise a few early nodes that met only each other stay apart. With HyParView it does so with a single link, too:
   if all lists are full, every node refuses a request of a node that has a link, so only a JOIN brings two nodes that

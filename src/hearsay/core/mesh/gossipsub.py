@@ -1,11 +1,11 @@
-"""Gossipsub 1.0 to 1.3: a mesh for full messages, gossip about them to some of the others, scores, extensions.
+"""Gossipsub 1.0 to 1.3: a mesh for full messages, gossip to some other peers, scores, extensions.
 
 After r1, the guide, the tech report's sections 3.2.3 to 3.4, and the specifications of v1.1 to v1.3. Rules:
 
 * GOSSIP-1: Messages are forwarded to the mesh and to peers that only flood; a publish to a topic that is not joined
   goes to the fan-out.
-* GOSSIP-2: A publish with fewer than D mesh peers goes to those only (r1, go), or to random others up to D too (rust,
-  js).
+* GOSSIP-2: If the mesh has fewer than D peers, a publish goes to these only (r1, go), or also to random other peers,
+  up to D in total (rust, js).
 * IDONTWANT-6: Peers of the mesh that speak 1.2 and did not send a message get an IDONTWANT as soon as it is received,
   before its validation; for the router's own messages with `idontwant_on_publish`.
 * IDONTWANT-7: No copy goes to a peer that sent one during the validation of the message, also if the peer only floods

@@ -12,7 +12,7 @@ Heartbeats:
 Sizes:
 
 * SIZE-1: A mesh below D_low is GRAFTed up to D. A mesh of `prune_from` peers (D_high or one more) is PRUNEd to D.
-* SIZE-2: With lent places, those do not count for D_low, but do for D_high.
+* SIZE-2: Members with lent places (PLACES-2) do not count for D_low, but they count for D_high.
 
 Backoff:
 
@@ -21,9 +21,10 @@ Backoff:
   since clocks and links differ, and after it the backoff may be forgotten. With `backoff_until_forgotten` our own
   GRAFT waits until the backoff is removed, which happens every 15 heartbeats (go, js).
 * BACKOFF-3: A PRUNE names whole seconds, rounded up: a longer time is harmless, a shorter one gets our GRAFT refused.
-* BACKOFF-7: A GRAFT in backoff is misbehaviour, and shortly after the PRUNE it counts twice: no clock is that wrong.
-* BACKOFF-8: Shortly before the end a GRAFT may be accepted, if that is enabled: its sender may have waited by
-  another clock (nim).
+* BACKOFF-7: A GRAFT in backoff is misbehaviour. Shortly after the PRUNE it counts twice, since differences of clocks
+  cannot explain it.
+* BACKOFF-8: With `early_graft_ms`, a GRAFT is accepted shortly before the end of a backoff, since the sender's clock
+  may differ (nim).
 * BACKOFF-4: A received backoff is cut at a bound. A PRUNE that names no backoff, or a backoff of 0, begins one of our
   own length (go).
 
@@ -52,7 +53,7 @@ def first_heartbeat(now: int, wait: int, phase: int) -> int:
 
 
 def next_heartbeat(due: int, interval: int, now: int) -> int:
-    """Return when the next beat is due (BEAT-2); `due` is when the present one was due."""
+    """Return the time of the next heartbeat (BEAT-2); `due` is the time at which the present one was due."""
     following = due + interval
     return following if following > now else now + interval
 

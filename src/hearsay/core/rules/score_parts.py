@@ -2,8 +2,8 @@
 
 A score is one observer's opinion of one peer; it is never sent. Parts of a topic, each times its weight:
 
-* SCORE-1: P1, time in mesh: the quanta a peer has been in the mesh, up to a cap; nothing outside of it. Whole quanta
-  (go), or with their fractions (rust, nim, jvm).
+* SCORE-1: P1, time in mesh: the number of quanta that a peer has been in the mesh, up to a cap; 0 for a peer outside
+  of the mesh. Only whole quanta count (go), or also fractions (rust, nim, jvm).
 * SCORE-2: P2, first deliveries: how often the peer was the first to bring a valid message, up to a cap. The counter
   never exceeds the cap, so that applying it again, as rust does, changes nothing.
 * SCORE-3: P3, mesh deliveries: the square of the deficit to a threshold of deliveries, once the peer has been in the
@@ -15,10 +15,10 @@ A score is one observer's opinion of one peer; it is never sent. Parts of a topi
 
 Parts of the peer:
 
-* SCORE-7: P5, the application's own opinion, times its weight.
-* SCORE-8: P6, shared addresses: for each address the square of the peers there beyond a threshold.
-* SCORE-9: P7, misbehaviour: the square of the count beyond a threshold. The threshold is the implementations'; the
-  specification squares the count.
+* SCORE-7: P5, the application's score of the peer, times its weight.
+* SCORE-8: P6, shared addresses: for each address, the square of the number of its peers beyond a threshold.
+* SCORE-9: P7, misbehaviour: the square of the count beyond a threshold. Implementations have the threshold; the
+  specification squares the whole count.
 * SCORE-10: Slow peers: the excess over a threshold, not squared (rust, nim).
 * SCORE-11: The total is capped topics + P5 + P6 + P7 + slow peers, in this order. Thresholds look at it alone.
   Unknown peers have 0.
@@ -31,13 +31,13 @@ Counters:
 
 When mesh deliveries are expected:
 
-* ACTIVE-1: A peer's deliveries are expected (P3) once it has been in the mesh for longer than the activation, and a
-  GRAFT restarts that time. Earlier no peer can have delivered enough.
+* ACTIVE-1: A peer's deliveries are expected (P3) once it has been in the mesh for longer than the activation time. A
+  GRAFT restarts that time. Before its end no peer can have delivered enough.
 * ACTIVE-2: A refresh checks that time (go), or every reading of the score (jvm).
 * ACTIVE-3: When the peer leaves the mesh, deliveries are expected no longer (rust, js, jvm); with go they are, so
   that the deficit of a peer that is still connected grows until it is grafted again.
-* ACTIVE-4: Leaving the mesh with a deficit counts as a failure (P3b). With go it does so again for a PRUNE of a peer
-  that has left already; elsewhere not.
+* ACTIVE-4: Leaving the mesh with a deficit counts as a failure (P3b). With go, a later PRUNE of the same peer counts
+  again; with others it does not.
 
 Disconnected peers:
 
@@ -58,14 +58,15 @@ Thresholds; direct peers are exempt from all of them:
 * THRESHOLD-3: Below `publish` it gets none of our own messages, and is in no fan-out.
 * THRESHOLD-4: Below `graylist` its RPCs are ignored.
 * THRESHOLD-5: From `accept_exchange` on, the peers that it names in a PRUNE are dialled.
-* THRESHOLD-6: A mesh whose median is below `opportunistic_graft` grafts some with scores above the median.
+* THRESHOLD-6: A mesh whose median is below `opportunistic_graft` grafts some peers with scores above the median.
 
-Attackers dial into a mesh and deliver little; so the best members stay, and some that this node dialled. Rules:
+Attackers dial into a mesh and deliver little. So upkeep keeps the members with the best scores, and some members that
+this node dialled. Rules:
 
 * KEEP-1: A heartbeat prunes members with a negative score, and its PRUNE names no other peers.
 * KEEP-2: A mesh that is too large keeps the D_score best; the others that stay are drawn.
-* KEEP-3: D_out dialled peers stay, if the mesh has that many: they take the places of peers that were drawn last and
-  not dialled. If fewer than D_out would stay, js keeps as many as have places.
+* KEEP-3: D_out dialled peers stay, if the mesh has that many. They take the places of the peers that were drawn last
+  and not dialled. If fewer than D_out would stay otherwise, js keeps as many dialled peers as there are places.
 * KEEP-4: A mesh with D_low or more members, but fewer than D_out dialled ones, grafts dialled peers up to D_out.
 * KEEP-5: Every few heartbeats, a mesh of two or more members with a poor median score grafts a few peers above the
   median, at random (go, rust, js), the first of them (jvm), or the first that are at least as good (nim). So a mesh

@@ -3,7 +3,8 @@
 A group is one part of the score: a weight, and the parameters that it needs. Rules (go):
 
 * PARAMETERS-1: Numbers are finite and of the right sign; all mistakes are reported at once.
-* PARAMETERS-2: With a weight, the parameters that the group needs must be given. Some must be given without one, too.
+* PARAMETERS-2: If the weight of a group is given, the parameters that it needs must be given. Some parameters must be
+  given in any case.
 * PARAMETERS-3: With selective validation, a group in which all is 0 is off, and not checked.
 * PARAMETERS-4: A decay is given as a number, or as the time until a counter of 1 is 0: `x_decay_ms` in place of
   `x_decay`. It is resolved to the number when parameters are read.

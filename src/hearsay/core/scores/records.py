@@ -3,8 +3,8 @@
 * DELIVERY-8: Records last as long as messages are remembered as seen; their number is limited, and the oldest is
   dropped first. The number of peers of one message is limited: identities are free, and later ones get neither credit
   nor blame.
-* ADDRESS-1: Loopback does not count, nor do addresses in an allowed network. An IPv4-mapped IPv6 address counts as
-  IPv4. A text that is not an address counts as it is.
+* ADDRESS-1: Loopback addresses and addresses in an allowed network do not count. An IPv4-mapped IPv6 address counts
+  as IPv4. A text that is not an address counts unchanged.
 * ADDRESS-2: An IPv6 address counts as itself and as its /64 (go), as one of them, or not at all (jvm).
 * ADDRESS-3: A disconnected peer that is kept continues to count at its addresses.
 * ADDRESS-4: Only the first addresses of a peer count, up to a limit.

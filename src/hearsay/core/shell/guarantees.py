@@ -165,5 +165,5 @@ class Inspection:
         return ()
 
     def other_state(self) -> Iterable[PeerId]:
-        """Yield remembered peers that are neither connected nor peered with, once for each list that has them."""
+        """Yield remembered peers without connection and without peering, once for each list that has them."""
         return ()

@@ -5,7 +5,7 @@ Rules:
 * A folder is ours if it has our marker, a small file with format, version and kind of content. Any other folder
   that is not empty is refused before anything in it changes.
 * Only files that we wrote are replaced and removed, by their names and places. Other files in the folder stay.
-* Links are not followed, neither in place of the folder nor inside it.
+* Links are not followed: the folder itself must not be a link, and links inside it are left alone.
 * One process at a time writes. It holds a lock (flock) on a file that names the process; the lock ends at the latest
   when the process ends.
 """
