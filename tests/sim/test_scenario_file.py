@@ -160,7 +160,7 @@ def test_files_that_cannot_be_read(here: Callable[..., Path]):
         ("nodes", "5", "--set nodes=5: unknown key, did you mean network.nodes?"),
         ("links.max_ms", "1", "--set links.max_ms=1: must not be below min_ms (10)"),
         ("network.nodes.x", "1", "--set network.nodes.x=1: network.nodes is not a table"),
-        ("network..x", "1", "--set network..x=1: 'network..x' is not the path of a key"),
+        ("network..x", "1", "--set network..x=1: 'network..x' is not the path of a key, such as network.nodes"),
         ("topics.name", "x", "--set topics.name=x: topics is an array: a number must follow"),
         ("topics.2.name", "x", "--set topics.2.name=x: topics has 1 elements, numbered from 0"),
         ("timed.0", "{at_s = 1}", "--set timed.0={at_s = 1}: timed.0.node: is required"),

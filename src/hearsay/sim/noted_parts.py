@@ -1,4 +1,4 @@
-"""Parts of episub, as kernels note them for witnesses, made into those of the core."""
+"""The conversion of episub's parts from the words that kernels note for witnesses to objects of the core."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from hearsay.sim.array.world import payload
 _announced_message = in_python(payload.announced_message)
 _hops_in_word = in_python(payload.hops_in_word)
 _WORD = (1 << 64) - 1
-"""Entries of sketches have no sign; words of kernels have one."""
+"""A mask that makes a word unsigned: entries of sketches are unsigned, words of kernels are signed."""
 _numbers_in = in_python(payload.numbers_in)
 
 
 def episub_part(kind: int, topic: str, words: list[int], topics: Sequence[str]) -> EpisubPart:
-    """Return a part with these words behind it; `topics` are those of the run, by name."""
+    """Return the part that these words describe; `topics` are those of the run, sorted by name."""
     match kind:
         case PartKind.IHAVE:
             return EpisubIHave(topic, tuple(map(_announced_message, words)), tuple(map(_hops_in_word, words)))
@@ -51,7 +51,7 @@ def episub_part(kind: int, topic: str, words: list[int], topics: Sequence[str]) 
 
 
 def _part_about_membership(kind: int, topic: str, words: list[int]) -> EpisubPart:
-    """Return a part whose content is its length, a number of peers, some numbers, the peers and a sketch."""
+    """Return a part about the membership. Its words are a length, the number of peers, numbers, peers, a sketch."""
     first = 2 + _numbers_in(kind)
     numbers = words[2:first]
     peers = tuple(words[first : first + words[1]])
@@ -77,4 +77,4 @@ def _part_about_membership(kind: int, topic: str, words: list[int]) -> EpisubPar
         case PartKind.SHUFFLEREPLY:
             return ShuffleReply(topic, peers, numbers[0], sketch)
         case _:
-            raise ValueError(f"a note of part {kind}")
+            raise ValueError(f"unknown kind of part in a note: {kind}")

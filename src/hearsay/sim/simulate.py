@@ -1,4 +1,4 @@
-"""Run a scenario, also into a run folder."""
+"""Run a scenario; a run folder for its results is optional."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Simulation:
         with real routers.
         """
         if engine == "array" and listener is not None:
-            raise ValueError("the array engine has no listener")
+            raise ValueError("engine array: its rows are not in order, which a listener needs")
         self.plan: Plan = make_plan(scenario)
         self.engine_name: EngineName = engine
         self._folder = folder
@@ -98,7 +98,7 @@ class Simulation:
 
         consumers = [each for each in (self._writer and self._writer.add, self._watcher) if each is not None]
         engine = ArrayEngine(self.plan, _tee(consumers), threads, self._witnesses)
-        self.plan = replace(self.plan, dials=Dials.from_lists([]))  # so that the engine can free them
+        self.plan = replace(self.plan, dials=Dials.from_lists([]))  # so that the engine can free the dials
         return engine
 
     @property
@@ -130,7 +130,7 @@ class Simulation:
         return Result(summary, self._problems())
 
     def _problems(self) -> tuple[str, ...]:
-        """Return what a check found."""
+        """Return the problems that the check of the run found."""
         if self._checker is not None:
             return tuple(self._checker.problems)
         return self._witnesses.repeat().problems if self._witnesses is not None else ()

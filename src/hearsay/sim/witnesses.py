@@ -1,10 +1,10 @@
-"""Calls of the array engine's nodes, made again of real routers: the check of a run on the array engine.
+"""The check of a run on the array engine: real routers repeat the calls of some nodes, the witnesses.
 
 The reference engine cannot run a million nodes, but it can run a hundred of them. The array engine notes each call of
-a witness. The same calls are made of real routers here, which the checker observes. The rows of both are compared:
-all that a node sends, delivers, rejects, grafts and prunes, and its scores, at the same microsecond. Copies that a
-node surely has are not noted, since they are not even sent (`transport.py`). Dials of a witness go nowhere; their
-results are among its calls.
+a witness. Here real routers get the same calls, and the checker observes them. Then the rows of kernels and routers
+are compared: all that a node sends, delivers, rejects, grafts and prunes, and its scores, at the same microsecond.
+Sure duplicates are not noted, since the array engine only counts them (`array/travel/transport.py`). A dial of a
+repeated router does nothing; its result is one of the noted calls.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Witnesses:
             self._findings += (f"{count:,} findings in all",)
 
     def _sentence(self, time: int, kind: int, node: int, peer: int, topic: int, number: int) -> str:
-        """Return a finding in words, as the checker reports it; those at the end have no time."""
+        """Return a finding in the words of the checker; a finding at the end of the run has no time."""
         if kind == UNCOUNTED:
             return f"{number} more {PartKind(topic).name} sent than received, lost and under way"
         name = sorted(self._plan.topics)[topic] if topic >= 0 else ""
@@ -158,7 +158,7 @@ def _of_routers(rows: Rows, plan: Plan) -> Rows:
     found = rows[own]
     links = plan.scenario.links
     if links.jitter_us or links.uplink_bits_per_s:
-        found[:, _DELAY] = -1  # it depends on what came over the link before
+        found[:, _DELAY] = -1  # a delay depends on earlier RPCs on the link
     return canonical(found)
 
 
@@ -231,7 +231,7 @@ class _Replay:
         self._let_uplink_work(self._plan.end_us)
 
     def _let_uplink_work(self, until: int) -> None:
-        """Let RPCs leave whose turn comes before a time. Nothing else that the engine has queued happens here."""
+        """Let the RPCs leave that do so before a time. All other events that the engine queues are ignored."""
         engine, buckets = self._engine, self._engine.queue.buckets
         while True:
             self._leaving += [entry for entries in buckets.values() for entry in entries if entry[2] == UPLINK_FREE]
@@ -258,7 +258,7 @@ class _Replay:
         engine.now = time
         match kind:
             case _ if kind == STARTED:
-                node.topics.clear()  # it joins them one by one
+                node.topics.clear()  # noted calls join them one by one
                 engine.start(node)
                 self._choose_parts(node, {self._plan.topics[line[_TOPIC]] for line, _ in parts})
             case _ if kind == STOPPED:
@@ -298,10 +298,10 @@ class _Replay:
                     engine.transport.holds(engine.nodes[remote], message, parts[0][0][_HOPS])
                 engine.receive(node, node.links[remote], RpcReceived(remote, rpc), came)
             case _:
-                raise ValueError(f"a note of call {kind}")
+                raise ValueError(f"unknown kind of call in a note: {kind}")
 
     def _choose_parts(self, node: SimNode, topics: set[Any]) -> None:
-        """Give a node that starts the applications of its topics."""
+        """Start the applications of partial messages in the topics of a node that starts."""
         node.topics |= topics
         self._engine.partial_messages.started(node)
         node.topics.clear()
@@ -364,7 +364,7 @@ class _Replay:
                 case PartKind.IDONTWANT:
                     control["idontwant"].append(IDontWant(tuple(ids)))
                 case kind:
-                    raise ValueError(f"a note of part {kind}")
+                    raise ValueError(f"unknown kind of part in a note: {kind}")
         groups = {name: tuple(found) for name, found in control.items()}
         is_empty = not (any(groups.values()) or said_in_trees)
         said = None if is_empty else Control(**groups, episub=tuple(said_in_trees))

@@ -9,9 +9,9 @@ It keeps a record of the events and actions of each node and compares it with th
 5. IHAVE names only messages of the gossip windows, IWANT is answered only from the windows of the message cache;
 6. no state of a peer after its disconnect;
 7. one RPC per peer and event, peers ascending (unless the router sends parts singly), after those with IDONTWANT;
-8. no message is used before the application accepted it, nor after it refused it;
-9. no GRAFT to a peer, and none that is accepted, before the end of a backoff that a PRUNE named (v1.1); a mesh need
-   not have (4) peers with a backoff;
+8. no message is delivered or sent before the application accepts it, nor after the application refuses it;
+9. no GRAFT is sent to a peer, or accepted from it, before the end of a backoff that a PRUNE named (v1.1); (4) counts
+   no peers with a backoff;
 10. no message to a peer whose IDONTWANT was accepted and is not forgotten (v1.2), except the node's own.
 
 Symmetry is not required when control messages may be lost, nor where a graylist dropped the last GRAFT or PRUNE.
@@ -63,7 +63,7 @@ from hearsay.sim.reference.nodes import Network, SimNode
 
 MAX_REPORTED = 20
 _SECOND_US = 1_000_000
-"""PRUNE has whole seconds, rounded up."""
+"""A PRUNE names its backoff in whole seconds, rounded up."""
 
 
 @dataclass(slots=True)
@@ -160,7 +160,7 @@ class Checker:
         match event:
             case RpcReceived():
                 if accepted:
-                    record.unwanted.add(event, record.beat)  # after its own requests, as in routers
+                    record.unwanted.add(event, record.beat)  # an RPC's IWANTs are answered first, as in routers
             case TimerFired():
                 heartbeat = router.strategy.heartbeat
                 beats = None if heartbeat is None else heartbeat.tick
@@ -225,7 +225,7 @@ class Checker:
                 pass
 
     def _packing_of_partials(self, node: SimNode, sends: list[Send], now: Micros) -> None:
-        """Check PARTIAL-5: they are last, with one RPC for each peer and group."""
+        """Check that partial messages are last, with one RPC for each peer and group (PARTIAL-5)."""
         sent = [(send.peer, send.rpc.partial) for send in sends]
         about = [(peer, partial.topic, partial.group) for peer, partial in sent if partial is not None]
         if len(set(about)) != len(sends):
@@ -339,7 +339,7 @@ class Checker:
         until = record.no_graft_before.get((topic, peer), now)
         if now >= until or backoff is None:
             return
-        if len(record.no_graft_before) <= backoff.remembered:  # otherwise it may have forgotten some
+        if len(record.no_graft_before) <= backoff.remembered:  # otherwise the router may have forgotten some
             self._problem(now, node, f"{what} {peer}, {until - now} us before the backoff in {topic!r} is over")
 
     def _gossiped(self, node: SimNode, record: _Record, ids: tuple[Any, ...], now: Micros) -> None:

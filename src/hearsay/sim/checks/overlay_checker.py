@@ -9,10 +9,10 @@
    without a change of neighbours between or after them;
 7. a message that a lasting neighbour announced has arrived, or was requested until it was given up;
 8. no message that has arrived is requested;
-9. no peer leaves the passive list untried, except a peer that was dialled, pinged or connected, that makes room for
-   another or becomes a neighbour, and that has left;
+9. a peer leaves the passive list only if it was tried (dialled, pinged or connected), becomes a neighbour, has left
+   the topic, or makes room for another peer;
 10. the LEAVEs of a node have growing numbers, also after a restart;
-11. no neighbour stays that left a ping unanswered.
+11. a peer that left a ping unanswered does not stay a neighbour.
 
 5 to 7 and 11 are checked at the end of the run; 6 and 7 only if no message can be lost.
 """
@@ -150,7 +150,7 @@ class OverlayChecker:
             for topic, published in sorted(self._published.items()):
                 sources = {publisher for _, publisher in published}
                 if sources == {self._script}:
-                    continue  # it sends a message to several nodes, so a separated node may miss none
+                    continue  # it injects a message at several nodes, so even a split tree may reach all
                 if len(published) > 1 and len(sources) == 1 and published[-2][0] > self._changed_us.get(topic, 0):
                     self._tree(run, topic)
 
@@ -167,7 +167,7 @@ class OverlayChecker:
     def _passive_removals(
         self, node: SimNode, record: _Record, event: Event, actions: list[Action], now: Micros
     ) -> None:
-        """Check the peers that leave the passive list. With a topic that is left, the whole list goes."""
+        """Check the peers that leave the passive list, unless the node left the topic: then the whole list goes."""
         changes = [action for action in actions if isinstance(action, OverlayChanged)]
         gone: set[Any] = {each.peer for each in changes if each.change is OverlayChange.PASSIVE_REMOVED}
         if not gone:
@@ -298,7 +298,7 @@ def _halves(one: Set[Any], other: Set[Any], whole: Set[Any]) -> bool:
 def in_flight(
     run: Network, concerns: Callable[[Control], object], news: Collection[EventKind]
 ) -> set[tuple[int, int]]:
-    """Return the pairs of sender and receiver with such a control message or news that is in flight or waits."""
+    """Return the pairs of nodes between which control that `concerns` accepts, or an event in `news`, waits."""
     pairs: set[tuple[int, int]] = set()
     for _, node, kind, source, _, _, event, _ in run.waiting():
         if kind == EventKind.RPC_RECEIVED:

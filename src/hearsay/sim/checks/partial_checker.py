@@ -84,7 +84,7 @@ class PartialChecker:
         actions: list[Action],
         now: Micros,
     ) -> None:
-        """Check an event; `accepted` is whether the node accepts more than subscriptions from the peer."""
+        """Check an event; `accepted` is False if the node accepts only subscriptions from the peer."""
         record = self._records[node.id]
         _learn(record, event, accepted)
         self._note_topics(record, event)
@@ -106,7 +106,7 @@ class PartialChecker:
                 self._topics[message.id] = message.topic
 
     def _misled(self, record: _Record, promise: PartialPromise, send: Send) -> Iterator[str]:
-        """Yield what a peer should not be sent."""
+        """Yield the parts of an RPC that its receiver should not get."""
         for message, via in zip(send.rpc.messages, send.vias, strict=True):
             if via not in ASKED_FOR and record.gets_parts(send.peer, message.topic):
                 yield f"message {message.id}, in place of parts,"

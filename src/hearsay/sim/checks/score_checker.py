@@ -4,15 +4,16 @@
 2. a mesh with D_low has D_out dialled peers, or no other dialled peer could be grafted;
 3. no peer with a negative score enters a mesh, or is named by a PRUNE; a PRUNE to such a peer names no peers, except
    when its topic is left (go);
-4. no IHAVE to, and no answer to an IWANT of, a peer below the gossip threshold;
-5. none of the node's own messages goes beyond the mesh to a peer below the publish threshold, and none at all to such
-   a peer that only floods;
-6. an RPC of a peer below the graylist threshold changes the peer's topics, and nothing else: the rest is dropped, and
-   nothing is sent for it;
-7. the answers that a router awaits after an IWANT are bounded: each was requested of that peer at that time, at most
-   one for each IWANT if only one is tracked, no longer than its time, and for no message that has arrived.
+4. a peer below the gossip threshold gets no IHAVE, and no answer to its IWANT;
+5. a peer below the publish threshold gets none of the node's own messages, unless it is in the mesh (a peer that only
+   floods never is);
+6. of an RPC of a peer below the graylist threshold, only the subscriptions count: the rest is dropped, and nothing is
+   sent for it;
+7. a router awaits an answer to IWANT only if it requested the message of that peer at that time, only until the
+   answer is due, and only while the message has not arrived; if it tracks one answer for each IWANT, it awaits no
+   more.
 
-A graylisted peer may get subscriptions, the PRUNE that ends its membership, and what goes to a mesh member until the
+A graylisted peer may get subscriptions, the PRUNE that ends its membership, and all that a mesh member gets until the
 next heartbeat prunes it.
 
 Scores are compared before and after an event; the better one counts. A peer that leaves a mesh in the event is
@@ -46,7 +47,7 @@ class _AskedIds:
         self._asked.setdefault((peer, now), []).extend(parts)
 
     def heartbeat(self, router: Router, promise: AskingPromise, now: Micros) -> Iterator[str]:
-        """Yield what is wrong with the answers that a router awaits after a heartbeat."""
+        """Yield the problems with the answers that a router awaits after a heartbeat."""
         of_peer: Counter[Any] = Counter()
         of_iwant: Counter[tuple[Any, Micros]] = Counter()
         for (peer, message_id), until in promise.waited_for.items():
@@ -97,7 +98,7 @@ class ScoreChecker:
         pruned = {action.peer for action in actions if isinstance(action, PeerPruned)}
 
         def best(peer: Any) -> float:
-            """Return the score of a peer as far as it binds the router."""
+            """Return the better score of a peer, before or after the event; 0 if the peer is exempt."""
             exempt = peer in promise.direct or peer in pruned
             return 0.0 if exempt else max(before.get(peer, 0.0), after.get(peer, 0.0))
 
@@ -179,7 +180,7 @@ def ignores_peer(node: SimNode, promise: StandingPromise, peer: Any) -> bool:
 
 
 def _required_score(promise: StandingPromise, event: Event, entered: PeerGrafted) -> float:
-    """Return the score that a peer needs to enter a mesh; less is enough for its own GRAFT than for being grafted."""
+    """Return the score that a peer needs to enter a mesh: the router's threshold for GRAFTs of peers, otherwise 0."""
     control = event.rpc.control if isinstance(event, RpcReceived) and event.peer == entered.peer else None
     by_itself = control is not None and any(graft.topic == entered.topic for graft in control.graft)
     return promise.enters if by_itself else 0.0

@@ -1,6 +1,6 @@
 """The messages that peers of a node do not want (IDONTWANT), as recorded by the checker.
 
-An id beyond a limit, or a forgotten one, may be sent. Nothing is required of a router whose memory of ids is full.
+A message may be sent if its id was beyond a limit or is forgotten. A router whose memory of ids is full may send all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class UnwantedIds:
         if isinstance(parameters, GossipsubParameters) and parameters.heeds_idontwant:
             self._parameters = parameters if parameters.idontwant_threshold_bytes else None
         self._received: dict[tuple[Any, Any], int] = {}
-        """The heartbeat after each IDONTWANT, by peer and message."""
+        """The number of the last heartbeat before each IDONTWANT, by peer and message."""
         self._rpcs: Counter[Any] = Counter()
         self._accepted: Counter[Any] = Counter()
 

@@ -47,7 +47,7 @@ def smallest(draws: Words, count: int) -> list[int]:
 def chosen(
     some: SomeNodes, router_of: Sequence[int], randomness: Randomness, purpose: Purpose, entry: int
 ) -> Container[int]:
-    """Return the nodes of a scenario's entry, whose number makes its draws differ from those of other entries."""
+    """Return the nodes that an entry of the scenario selects. Each entry has draws of its own, by its number."""
     if some.listed is not None:
         return frozenset(some.listed)
     if some.population is not None:
@@ -74,7 +74,7 @@ def is_few(count: int, available: int) -> bool:
 def distinct(
     randomness: Randomness, count: int, bound: int, exclude: int, purpose: Purpose, *words: int
 ) -> list[int]:
-    """Return `Randomness.distinct` for any count: at most all numbers, and quickly if that is most of them."""
+    """Return `count` numbers below `bound` without `exclude`, or all; fast also if most of them are wanted."""
     available = bound - (0 <= exclude < bound)
     count = min(count, available)
     if is_few(count, available):
@@ -160,7 +160,7 @@ def log_normal_tables(
 
 @lru_cache(maxsize=1)
 def _normal_quantiles() -> tuple[tuple[Decimal, ...], tuple[Decimal, ...]]:
-    """Return the standard normal's quantiles at i/4096, and at j/(4096 × 256), the first at half a tail bin."""
+    """Return the standard normal's quantiles at i/4096, and at j/(4096 × 256) for j = 0.5, 1, 2 … 256."""
     lower = [_normal_quantile(_PRECISE.divide(Decimal(i), Decimal(_BINS))) for i in range(1, _BINS // 2)]
     body = (*lower, Decimal(0), *(z.copy_negate() for z in reversed(lower)))
     ends = [Decimal("0.5"), *map(Decimal, range(1, TAIL_BINS + 1))]

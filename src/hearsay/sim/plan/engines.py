@@ -32,7 +32,7 @@ LARGE_MESSAGE_BYTES = 16_384
 
 
 class CapacityExceeded(Exception):
-    """A table of the array engine that has no room; the message names it."""
+    """A table of the array engine has no room left; the message names the table."""
 
 
 def unsupported(scenario: Scenario) -> list[str]:
@@ -53,7 +53,7 @@ def chooses_neighbours(scenario: Scenario) -> bool:
 
 
 def routers_dial(scenario: Scenario) -> bool:
-    """Return whether some router dials direct peers, or peers that another names in a PRUNE."""
+    """Return whether some router dials direct peers, or peers that a received PRUNE names."""
     if direct_pairs(scenario):
         return True
     meshes = [
@@ -108,7 +108,7 @@ def direct_pairs(scenario: Scenario) -> list[tuple[int, int]]:
 
 
 def array_entry(scenario: Scenario) -> str:
-    """Return the name of the array engine's function for a run, which is compiled with what such a run needs."""
+    """Return the name of the array engine's function that is compiled with what a run needs, and little more."""
     choices = [choice.parameters for choice in scenario.routers.values()]
     has_episub = any(isinstance(parameters, EpisubParameters) for parameters in choices)
     if (
@@ -162,7 +162,7 @@ def mean_degree(scenario: Scenario) -> int:
 
 
 def warnings(scenario: Scenario) -> Iterator[str]:
-    """Yield what makes figures of a scenario misleading."""
+    """Yield a warning for each setting that makes the figures of a scenario misleading."""
     peers = min(scenario.network.nodes - 1, mean_degree(scenario))
     least: int = getattr(scenario.router.parameters, "degree_low", 0)
     if peers < least and scenario.network.topology is not TopologyKind.EDGE_LIST:
@@ -210,7 +210,7 @@ class Estimate:
 
     @property
     def is_large(self) -> bool:
-        """True if a user should know the time and the memory before."""
+        """True if a user should know the time and the memory before the run starts."""
         return self.seconds > LONG_SECONDS or self.memory_bytes > LARGE_BYTES
 
     @property

@@ -105,7 +105,7 @@ def planned_faults(
 
 
 def planned_absences(scenario: Scenario, randomness: Randomness, end_us: Micros) -> dict[int, list[Absence]]:
-    """Return the absences of each node that is ever away, in order; no two of a node touch."""
+    """Return the absences of each node that is ever away, in order. There is time between two absences of a node."""
     spans: dict[int, list[Absence]] = {}
     nodes = range(scenario.network.nodes)
     churn = scenario.faults.churn
@@ -158,7 +158,7 @@ def _merged(absences: list[Absence]) -> list[Absence]:
 
 
 def _link_faults(scenario: Scenario, randomness: Randomness, dials: Dials) -> list[Fault]:
-    """Return partitions, which are faults 0, 1, …, and cuts, which have the numbers after them."""
+    """Return partitions, numbered 0, 1, …, and cuts, numbered after them."""
     nodes = scenario.network.nodes
     events: list[Fault] = []
     for fault, partition in enumerate(scenario.faults.partition):

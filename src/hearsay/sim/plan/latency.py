@@ -7,8 +7,8 @@ Rules:
 * Jitter is added to each RPC: uniform from -j to +j, by (source, destination, sequence number).
 * The script node, number `nodes`, has latencies like any other; with regions it is in the first one.
 * Regions: a CSV file with the header `from,to,latency_ms,jitter_ms` has the latency of each pair of regions, and of
-  each region with itself. One direction is enough; of two, the mean counts. Nodes are assigned to the regions
-  uniformly, in the order in which the file names them.
+  each region with itself. One direction is enough; if both are given, their mean counts. Nodes are assigned to the
+  regions uniformly, in the order in which the file names them.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Rules:
 
-* A node whose router does not allow a topic (`allowed_topics`) never subscribes to it. Any other action that is
-  planned for it there is a mistake in the scenario.
+* A node whose router does not allow a topic (`allowed_topics`) never subscribes to it. Any other planned action of
+  the node in that topic is a mistake in the scenario.
 * The rules of publications, faults and dials: `publications.py`, `faults.py`, `topology.py`.
 * A message is valid or invalid at every node: by its publisher (`validation.invalid`; the last entry that matches
   counts), otherwise by chance (`reject_share`).
@@ -69,7 +69,7 @@ class Plan:
 
 
 def make_plan(scenario: Scenario) -> Plan:
-    """Return the plan of a scenario, on which alone it depends; raise `ScenarioError` if it cannot be carried out."""
+    """Return the plan, which depends on the scenario alone; raise `ScenarioError` if it cannot be carried out."""
     randomness = Randomness(scenario.seed)
     topics = scenario.topic_names
     routers = tuple((choice.definition, choice.parameters) for choice in scenario.routers.values())
@@ -179,7 +179,7 @@ class Verdicts:
         self._randomness = randomness
         self._reject_millionths = plan.scenario.validation.reject_millionths
         self._invalid: dict[Any, tuple[Verdict, Container[int]]] = {}
-        """Verdict, and nodes that accept nevertheless, by message."""
+        """By message: the verdict, and the nodes that accept the message nevertheless."""
         for number, entry in enumerate(plan.scenario.validation.invalid):
             senders = chosen(entry, plan.router_of, randomness, Purpose.INVALID_SENDERS, number)
             topics = {place for place, name in enumerate(plan.topics) if entry.topics is None or name in entry.topics}

@@ -4,11 +4,11 @@ Rules:
 
 * A node's targets are in the order in which it dials them, without itself and without repetition. Two nodes may dial
   each other, except with an edge list, which has each pair once.
-* random: `degree` others, as in simsub. ring_random: the next node, then degree - 1 random others. scale_free: the
-  growth of Barabási and Albert, with max(1, degree // 2) links of a new node to old ones by their degree. complete:
-  all higher numbers. edge_list: as in the file; the first node of a line dials.
-* Draws are those of `Randomness.distinct`, made for many nodes at once if few of many numbers are wanted. Otherwise
-  repeated draws would take long, and Floyd's algorithm samples the others.
+* random: `degree` others, as in simsub. ring_random: the next node, then degree - 1 random others. scale_free: as
+  Barabási and Albert let a network grow, each new node links to max(1, degree // 2) old ones, chosen in proportion to
+  their degrees. complete: all higher numbers. edge_list: as in the file; the first node of a line dials.
+* If a node dials few of many nodes, its targets are those of `Randomness.distinct`, drawn for many nodes at once.
+  Otherwise such draws would often repeat, and Floyd's algorithm samples the targets.
 """
 
 from __future__ import annotations
@@ -120,13 +120,13 @@ def _ring_random(nodes: int, degree: int, randomness: Randomness) -> list[list[i
     for node in range(nodes):
         following = (node + 1) % nodes
         places = distinct(randomness, degree - 1, nodes - 2, -1, Purpose.TOPOLOGY, node)
-        # Places number the other nodes, beginning two after this one.
+        # Place 0 is two after this node: the next node is a target already.
         targets.append([following, *((node + 2 + place) % nodes for place in places)])
     return targets
 
 
 def _scale_free(nodes: int, links: int, randomness: Randomness) -> list[list[int]]:
-    """Return the dials. The first `links` nodes dial none, the next one all of them; `ends` has a node once per
+    """Return the dials. The first `links` nodes dial none, the next one dials all of them; `ends` has a node once per
     link."""
     first = min(links, nodes - 1)
     targets: list[list[int]] = [[] for _ in range(first)]

@@ -1,4 +1,4 @@
-"""The actions of routers performed, and the message about a router that raises."""
+"""The handler that performs the actions of routers, and the report of a router that raises."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from hearsay.trace.language.formed_rows import formed_row
 from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, TraceEvent
 
 _WATCHING = ("handled", "node_started", "node_stopped")
-"""Functions of observers, which the engine calls too; their errors are not the router's."""
+"""Functions of observers. The engine calls them, too, but their errors are not a router's."""
 
 
 def router_failure(error: Exception, plan: Plan, now: Micros, engine_file: str) -> RouterFailed | None:
@@ -224,7 +224,7 @@ class ActionHandler:
 
 
 def _arrival_of(message: Message, parts: Parts | None) -> tuple[int, int]:
-    """Return hops and via of the copy that is handled."""
+    """Return hops and via of the received copy."""
     for kind, _, number, hops, _, _, via in parts or ():
         if number == message.id and kind == _PUBLISH:
             return hops, via

@@ -55,7 +55,7 @@ class Introductions:
             self._ratings.insert(0, (rated, by, float(entry.rating)))
 
     def announce_direct(self, node: SimNode, now: Micros) -> None:
-        """Announce the direct peers to a router that starts; no peer is connected, so it performs no action."""
+        """Announce the direct peers to a router that starts; without connections it answers with no action."""
         if node.router is not None and node.router.strategy.scoring is not None:
             for peer in sorted(self._direct.get(node.id, ())):
                 node.router.handle(DirectPeerChosen(peer), now)
@@ -90,9 +90,9 @@ class Introductions:
 
 
 MAX_DIALS = 256
-"""Dials of a node at a time."""
+"""The most dials that a node has under way."""
 _ATTEMPTS_PER_CONTACT = 20
-"""Random draws for one contact before all nodes are examined."""
+"""Random draws for each wanted contact; if these find too few, all nodes are examined."""
 _CONNECTED = int(EventKind.PEER_CONNECTED)
 _DISCONNECTED = int(EventKind.PEER_DISCONNECTED)
 
@@ -163,11 +163,11 @@ class Connections:
     def notice_loss(self, link: Link, time: Micros) -> None:
         """Let the source of a lost link notice the loss at `time`."""
         link.dead = True
-        self._sequence += 1  # an earlier connection of the pair may have sent as many RPCs
+        self._sequence += 1  # a count of RPCs may not be unique: an earlier connection may have sent as many
         self._queue.add(time, link.source, _DISCONNECTED, link.destination, self._sequence, link)
 
     def last_arrival_us(self, link: Link) -> Micros:
-        """Return when a notice that the source sends now arrives, after all RPCs sent before."""
+        """Return the arrival of a notice that the source sends now: after all RPCs sent before."""
         return max(self._network.now + link.latency_us, self._transport.last_arrival_us(link))
 
     def perform(self, node: SimNode, action: Dial | Disconnect | Ping | FindContacts) -> None:
@@ -186,7 +186,7 @@ class Connections:
                 assert_never(action)
 
     def answer(self, node: SimNode, kind: int, source: int, payload: Any) -> None:
-        """Pass the result of a router's action to it."""
+        """Pass the result of an action to the router that requested it."""
         if kind == EventKind.DIAL_FAILED:
             self._network.feed(node, DialFailed(source))
         elif kind == EventKind.ROUND_TRIP_MEASURED:
@@ -224,7 +224,7 @@ class Connections:
             self._push(node, delay_us, EventKind.DIAL_FAILED, other.id, None)
             return
         link = node.links.get(other.id)
-        if link is None or link.dead:  # otherwise a dial in the other direction has just connected them
+        if link is None or link.dead:  # otherwise the other node's dial has just connected the pair
             link = connect_nodes(node, other, latency_us)
         # The dial began one latency ago. RPCs of either end from now on arrive after the other end is connected.
         self._transport.connected(link, dialled_us, now)

@@ -6,8 +6,8 @@ Rules:
 * Events at one node are handled in the order (time, kind, source, sequence); faults and node starts come first in
   their microsecond. Nothing depends on the order in which events were queued.
 * The start of a node is one step: its router joins the node's topics, then its connections open.
-* An RPC is one event whatever it carries. With a service time (simsub's lag) a node handles its events one after the
-  other, each when the previous one is done.
+* An RPC is one event, with any number of parts. With a service time (simsub's lag) a node handles its events one
+  after the other, each for that time.
 * A script node outside the network sends messages to some nodes. Its copies travel and count like any other, and the
   routers that receive them publish them.
 """
@@ -99,7 +99,8 @@ class ReferenceEngine(Network):
     def run(self, progress: Callable[[Micros], None] | None = None) -> bool:
         """Run to the end; return False if a stop was requested before.
 
-        A run creates many small objects and hardly a cycle, so the cyclic collector runs less often meanwhile.
+        A run creates many small objects and hardly any reference cycles, so the cyclic garbage collector runs less
+        often until the end.
         """
         thresholds = gc.get_threshold()
         gc.set_threshold(GC_THRESHOLD, *thresholds[1:])
@@ -185,7 +186,7 @@ class ReferenceEngine(Network):
     # The plan.
 
     def _queue_plan(self, from_us: Micros) -> None:
-        """Queue everything that the plan says from a time on."""
+        """Queue all entries of the plan at or after a time."""
         plan = self.plan
         sequence = 0
 
@@ -307,7 +308,7 @@ class ReferenceEngine(Network):
         elif node.router is None:
             self._drop_for_down_node(node, kind, source, payload, parts)
         elif kind == _TIMER and (node.timer_us != payload or sequence != node.starts):
-            return  # the deadline was moved, or belongs to an earlier life of the node
+            return  # the deadline was moved, or the node has restarted since
         elif kind == _JOIN:
             if payload not in node.topics:
                 node.topics.add(payload)
@@ -347,7 +348,7 @@ class ReferenceEngine(Network):
     def _handle_entry(self, node: SimNode, entry: Entry) -> None:
         _, _, kind, source, sequence, payload, event_or_life, parts = entry
         if kind == _TIMER:
-            if node.timer_us == payload:  # it may have been moved while the event waited
+            if node.timer_us == payload:  # the timer may have been moved while its event waited
                 self.feed(node, TimerFired())
         elif kind == _RPC:
             self.receive(node, payload, event_or_life, parts)

@@ -30,8 +30,8 @@ from hearsay.sim.plan.plan import Plan
 from hearsay.sim.results.recorder import Recorder
 
 Entry: TypeAlias = tuple[Micros, int, int, int, int, Any, Any, Any]
-"""Time, node, kind, source, sequence, payload, event or life, parts. A plain tuple, which is created and sorted
-fastest."""
+"""Time, node, kind, source, sequence, payload, event or life, parts. A life is the number of the node's start. An
+entry is a plain tuple, because that is created and sorted fastest."""
 
 MINIMUM_WIDTH_US = 1000
 EVERYWHERE = -1
@@ -54,7 +54,7 @@ class EventQueue:
     def __init__(self, smallest_latency_us: Micros) -> None:
         self.width_us = max(smallest_latency_us, MINIMUM_WIDTH_US)
         self.buckets: dict[int, list[Entry]] = {}
-        """Unsorted entries of later buckets, by time over width."""
+        """Unsorted entries of later buckets, by number: the time divided by the width."""
         self._numbers: list[int] = []
         self._open: list[Entry] = []
         self._open_number = -1
@@ -63,7 +63,7 @@ class EventQueue:
     def add(
         self, time: Micros, node: int, kind: int, source: int, sequence: int, payload: Any, life: int | None = None
     ) -> None:
-        """Queue anything but an RPC; with `life`, the entry is for the node as it was started then."""
+        """Queue an entry that is no RPC; with `life`, it is for that start of the node."""
         self.push((time, node, kind, source, sequence, payload, life, None))
 
     def push(self, entry: Entry) -> None:
@@ -78,7 +78,7 @@ class EventQueue:
             heappush(self._numbers, number)
 
     def open_next(self) -> Iterator[Entry] | None:
-        """Return an iterator over the next bucket in order, which may grow meanwhile; None if there is none."""
+        """Return an iterator over the next bucket, sorted, which may get more entries; None without a bucket."""
         if not self._numbers:
             return None
         self._open_number = heappop(self._numbers)
@@ -133,7 +133,7 @@ class Link(_LinkState):
     ) -> None:
         self.source = source
         self.outbound = outbound
-        """True if its source dialled. If both ends dialled, it is the end whose dial made the connection."""
+        """True if the source of the link dialled. If both ends dialled, the dial that made the connection counts."""
         self.destination = destination
         self.latency_us = latency_us
         self.sequence = (previous.sequence + 1) if previous is not None else 0
@@ -145,7 +145,7 @@ class Link(_LinkState):
         self.up = False
         """True if RPCs over it are delivered: the other end is open and the line is not cut."""
         self.dead = False
-        """The peer is gone: the source must not open the link any more."""
+        """True if the peer is gone: then the source does not open the link any more."""
 
     def set_open(self, value: bool) -> None:
         self.open = value
@@ -177,8 +177,7 @@ class SimNode:
         """Subscriptions of the application; they survive a crash."""
         self.router: Router | None = None
         self.links: dict[Any, Link] = {}
-        """Links by peer. The core does not interpret peers, topics and messages; here they are numbers, names and
-        numbers."""
+        """Links by peer. Peers and messages are numbers here, and topics are names; the core interprets none."""
         self.timer_us: Micros | None = None
         self.starts = 0
         self.validating: dict[Any, tuple[int, int]] = {}
@@ -196,7 +195,7 @@ def connect_nodes(node: SimNode, other: SimNode, latency_us: Micros) -> Link:
 
 
 class Observer(Protocol):
-    """Watches every event of a run and the actions that it caused."""
+    """Watches every event of a run and the actions that the event caused."""
 
     def node_started(self, node: SimNode, now: Micros) -> None: ...
 

@@ -5,10 +5,10 @@ Rules:
 * A group has the number of its message as its name. A node that publishes a message, or receives it whole, has all of
   its parts.
 * A node has `known_parts` of a message, those with the lowest numbers, when it first learns of its group: its
-  application got them elsewhere. It requests missing parts from all peers, with a bitmap for metadata; or from one
-  peer each, with two bitlists.
+  application got them elsewhere. It requests missing parts from all peers, with a bitmap as metadata, or each part
+  from one peer, with two bitlists.
 * A node that gets the last part publishes the message, which delivers it to the node itself and sends it whole to
-  peers without partial messages. It has travelled one hop more than to the peer that sent the last part.
+  peers without partial messages. The message then has one hop more than at the peer that sent the last part.
 * Consequences of an RPC are handled after all actions of the router.
 """
 
@@ -59,7 +59,7 @@ class PartialMessages:
         self._messages[group_named(number)] = message
 
     def started(self, node: SimNode) -> None:
-        """Give a node that starts empty applications, before it joins its topics."""
+        """Provide new applications for a node that starts, before it joins its topics."""
         assert node.router is not None
         if node.router.strategy.partial_messages is None:
             return
@@ -71,7 +71,7 @@ class PartialMessages:
             self._feed(node, PartialsChosen(topic, settings.use, self._applications[node.id, topic]))
 
     def partial(self, topic: TopicId, message: int, parts: int | None, claim: Claim | None) -> Partial:
-        """Return a partial message with these parts of a message, and with this claim."""
+        """Return a partial message with the given parts of a message, and with the claim."""
         settings, group = self._settings[topic], group_named(message)
         held = None if parts is None else {index: settings.all_parts[index] for index in members(parts)}
         return Partial(

@@ -47,7 +47,7 @@ class _MessageState:
         self.size = size
         """Bytes of an RPC with only this message."""
         self.hops: dict[int, int] = {}
-        """Hops to each node that has it. One dict for all nodes, because messages in flight are read together."""
+        """The hops to each node that has it; a dict for each message, as those in flight are read together."""
 
 
 class Transport:
@@ -68,7 +68,7 @@ class Transport:
         self._uplink_bits_per_s = scenario.links.uplink_bits_per_s
         self._queue_bytes = scenario.links.uplink_queue_bytes
         self._undisturbed = not self._jitter and not self._uplink_bits_per_s
-        """Only latency matters: RPCs on a link arrive in order by themselves."""
+        """True if only latency matters; then RPCs on a link arrive in order without a check."""
         self._messages: dict[Any, _MessageState] = {}
         self._refusals = 0
         self._uplinks: dict[int, Uplink] = {}
@@ -91,7 +91,7 @@ class Transport:
         return self._messages[message.id].hops.get(node, 0)
 
     def started(self, node: SimNode, now: Micros) -> None:
-        """Give a node that starts an empty uplink."""
+        """Start a node's uplink, empty, when the node starts."""
         assert node.router is not None
         strategy = node.router.strategy
         overtakes = any(map(knows_idontwant, strategy.protocols))
@@ -108,7 +108,7 @@ class Transport:
         self._recorder.sent_once(now, link.source, _CONNECT, link.destination, link.latency_us)
 
     def connected(self, link: Link, dialled_us: Micros, now: Micros) -> None:
-        """Record the CONNECT of a router's dial that has arrived; later RPCs on the link arrive after it."""
+        """Record the CONNECT of a router's dial, when it arrives; later RPCs on the link arrive after it."""
         link.last_arrival_us = max(link.last_arrival_us, now)
         self._recorder.sent_once(dialled_us, link.source, _CONNECT, link.destination, now - dialled_us)
 
@@ -171,7 +171,7 @@ class Transport:
                 bucket.append(entry)
 
     def _arrival(self, link: Link, sequence: int, leaves: Micros, last_arrival_us: Micros) -> Micros:
-        """Return the arrival of an RPC that leaves the node at a time, not before that of an earlier one."""
+        """Return when an RPC arrives that leaves the node at `leaves`: not before earlier RPCs on the link."""
         arrival = leaves + link.latency_us
         if self._jitter:
             arrival = max(leaves + 1, arrival + self._latency.jitter_us(link.source, link.destination, sequence))
@@ -208,7 +208,7 @@ class Transport:
         self._queue.add(uplink.busy_until_us, node, UPLINK_FREE, 0, self._turns, uplink)
 
     def uplink_free(self, node: int, uplink: Uplink, now: Micros) -> None:
-        """Send the next waiting RPC, as one has left."""
+        """Send the next waiting RPC, because the current one has left."""
         del self._busy[uplink]
         if uplink.waiting:
             self._send_next(uplink, now)
@@ -338,7 +338,7 @@ class Transport:
     def _lose(
         self, link: Link, event: RpcReceived, parts: Parts, sequence: int, arrival: Micros
     ) -> tuple[RpcReceived, Parts] | None:
-        """Return the event and its parts without lost ones; None when no part is left."""
+        """Return the event and the parts without those that are lost; None when no part is left."""
         lost = [
             index
             for index, part in enumerate(parts)

@@ -1,4 +1,4 @@
-"""The uplink of a node: RPCs leave in turn, IDONTWANT overtakes, and an RPC may lose parts."""
+"""The uplink of a node: RPCs leave in turn, IDONTWANT overtakes, and copies can be removed from waiting RPCs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hearsay.trace.language.event_rows import Part
 
 _PUBLISH = int(PartKind.PUBLISH)
 PART_BYTES = 4
-"""The index of a part's size."""
+"""The index of the size in bytes in a `Part`."""
 
 
 def is_copy(part: Part, message: Any) -> bool:
@@ -25,7 +25,7 @@ def is_copy(part: Part, message: Any) -> bool:
 
 
 def framed(rpc: Rpc, parts: list[Part]) -> Parts:
-    """Return the remaining parts of an RPC, with its framing in the first."""
+    """Return the remaining parts of an RPC; the first one includes the bytes of the framing."""
     if not parts:
         return ()
     kind, topic, number, hops, size, count, via = parts[0]
@@ -57,7 +57,7 @@ class Waiting:
     parts: Parts
     sequence: int
     requested_us: Micros
-    """The time at which the router sent it."""
+    """The time at which the router sent the RPC."""
     takes_us: Micros
     urgent: bool
 
@@ -69,7 +69,7 @@ class Uplink:
 
     def __init__(self, now: Micros, in_order: bool) -> None:
         self.in_order = in_order
-        """No RPC overtakes or is withdrawn, so the time at which it leaves is known at once, and the queue stays
+        """True if no RPC overtakes or is withdrawn. Then it is known at once when an RPC leaves, and the queue stays
         empty."""
         self.busy_until_us = now
         """The time at which the current RPC has left."""

@@ -153,7 +153,7 @@ class Recorder:
                 self._listener(TraceRow.from_codes(codes))
 
     def _take_rows(self) -> Rows:
-        """Return the rows since the last flush, with copies in place of their heads."""
+        """Return the rows since the last flush, with a row for each copy in place of the heads."""
         heads = self._rows.to_numpy()
         self._rows.clear()
         is_head = heads[:, Column.EVENT] == TraceEvent.SEND_RPC

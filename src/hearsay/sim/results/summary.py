@@ -4,8 +4,9 @@
   scenario's linger, or the end of the run). For a message that an application rejects, no node is. `delivery_ratio`
   is the deliveries to eligible nodes over the eligible nodes.
 * Latency and hops are over deliveries at nodes other than the publisher; percentiles interpolate linearly.
-* `bytes_out` is what a node sent, over all nodes, encoded as in the trace's send rows. `uplink_share` is that over
-  the capacity of its uplink in the simulated time (above 1 when a queue was left at the end).
+* `bytes_out` has mean and maximum, over all nodes, of the encoded bytes that a node sent, as in the trace's send
+  rows. `uplink_share` is these bytes over the capacity of a node's uplink in the simulated time (above 1 when RPCs
+  still waited at the end).
 * A figure without any count is null, never NaN."""
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ _ROUND_WIDTHS_MS = tuple(digit * 10**power for power in range(8) for digit in (1
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """The number of deliveries with each latency at nodes other than the publisher; ascending."""
+    """The number of deliveries with each latency at nodes other than the publisher, by ascending latency."""
 
     microseconds: NDArray[np.int64]
     counts: NDArray[np.int64]

@@ -52,7 +52,7 @@ def replace_router(document: Mapping[str, object], kind: str) -> Document:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The layer and place of a value. The label of an override ends in the value of its `path`."""
+    """The layer and place of a value. An override has a `path`: its label ends in the value there."""
 
     label: str
     path: KeyPath | None = None
@@ -78,12 +78,12 @@ class Layers:
             self._origins[path] = Origin(f"{label}:{line}", None, line) if line else origin
 
     def override(self, key: str, value: object) -> None:
-        """Set one value; raise `ScenarioError` if the key is no path of the document."""
+        """Set one value; raise `ScenarioError` if `key` is not the path of a key."""
         given = value if isinstance(value, str) else shown_value(value)
         label = f"--set {key}={given}".replace("\n", "\\n")
         path = tuple(int(part) if part.isascii() and part.isdigit() else part for part in key.split("."))
         if "" in path or isinstance(path[0], int):
-            raise ScenarioError([f"{label}: {key!r} is not the path of a key"])
+            raise ScenarioError([f"{label}: {key!r} is not the path of a key, such as network.nodes"])
         parsed = parse_value(value)
         if path in FILE_KEYS and isinstance(parsed, str) and parsed:
             parsed = str(Path(parsed).absolute())
@@ -109,7 +109,7 @@ class Layers:
                 self.document = replace_router(self.document, kind)
 
     def explain(self, error: ValidationError) -> list[str]:
-        """Return a line for each mistake, those of the file in its order."""
+        """Return a line for each mistake; mistakes in the file are in the order of its lines."""
         found: list[tuple[int, str]] = []
         for mistake in mistakes(error, partial(_unknown, self._router_keys())):
             path, rule = mistake.path, mistake.rule
@@ -136,7 +136,7 @@ class Layers:
                 _put(self.document, path[:number], deepcopy(cast("list[object]", found)), label)
 
     def _origin(self, path: KeyPath) -> Origin:
-        """Return the origin of a value, of the table that it is in, or of a key in it if it is only a table."""
+        """Return the origin of a value, or of the table around it, or of any key inside it."""
         for end in range(len(path), 0, -1):
             if path[:end] in self._origins:
                 return self._origins[path[:end]]
@@ -144,7 +144,7 @@ class Layers:
         return next(below, self._origins[()])
 
     def _router_keys(self) -> tuple[str, ...]:
-        """Return the parameters of the document's router, as far as it is known."""
+        """Return the names of the router's parameters; none if the document has an unknown kind."""
         router = self.document.get("router")
         kind = cast("Document", router).get("kind") if isinstance(router, dict) else None
         with suppress(ValueError):
@@ -192,8 +192,8 @@ def _value_at(document: Mapping[str, object], path: KeyPath) -> object:
 
 
 def _put(document: Document, path: KeyPath, value: object, label: str) -> None:
-    """Set one value. Create missing tables on the way, and the element after an array's last."""
-    here = cast("object", document)  # the steps below find out the type of what they reach
+    """Set one value. Create missing tables on the path; an index one past an array's end appends to it."""
+    here = cast("object", document)  # each step below checks the type
     for place, part in enumerate(path):
         last = place == len(path) - 1
         fresh: object = value if last else ([] if isinstance(path[place + 1], int) else {})
@@ -217,7 +217,7 @@ def _put(document: Document, path: KeyPath, value: object, label: str) -> None:
 
 
 def _unknown(router_keys: Sequence[str], path: KeyPath, value: object) -> str:
-    """Return the error for an unknown key; a key outside of the sections may belong into one."""
+    """Return the error for an unknown key; for a key outside of all sections, name those that have it."""
     key, known = str(path[-1]), known_keys(Scenario, path[:-1])
     if len(path) > 1:
         return unknown_key(key, known)

@@ -103,7 +103,7 @@ class Links(Section):
     regions_file: Text | None = None
     """CSV file for `regions`: `from,to,latency_ms,jitter_ms`. Nodes are assigned to the regions uniformly."""
     jitter_ms: Milliseconds = Decimal(0)
-    """Uniform jitter of each RPC, in both directions from its latency; RPCs on a link stay in order."""
+    """Uniform jitter: an RPC takes up to this much less or more; RPCs on a link stay in order."""
     uplink_mbit: Annotated[Decimal, number_in("0", MILLION)] = Decimal(0)
     """Rate at which RPCs leave a node, one after the other, those with only IDONTWANT first; 0 is unlimited."""
     uplink_queue_bytes: Bytes = 0
@@ -155,7 +155,7 @@ class Service(Section):
 
 
 class AddressForm(StrEnum):
-    """The form of addresses. With `ipv6_prefix`, nodes share the first 64 bits of an address only."""
+    """The form of addresses. With `ipv6_prefix`, only the first 64 bits of a shared address are equal."""
 
     IPV4 = "ipv4"
     IPV6 = "ipv6"
@@ -168,13 +168,13 @@ class Addresses(Section):
     nodes_per_address: Annotated[int, integer_in(0, MAX_NODES)] = 0
     """Number of consecutive nodes that share an address; 0: no addresses but those in `shared`."""
     shared: tuple[tuple[NodeNumber, ...], ...] = ()
-    """Lists of nodes at one address each: `[[1, 5], [7, 8, 9]]`."""
+    """Lists of nodes; the nodes of a list share an address: `[[1, 5], [7, 8, 9]]`."""
     form: Annotated[AddressForm, one_of(AddressForm)] = AddressForm.IPV4
-    """Form of the addresses; with `ipv6_prefix`, nodes share the first 64 bits only."""
+    """Form of the addresses; with `ipv6_prefix`, only the first 64 bits are shared."""
 
 
 class Rating(SomeNodes):
-    """[[ratings]]: what applications think of some nodes (P5 of routers with scores). The last match counts."""
+    """[[ratings]]: application-specific scores of some nodes (P5). The last entry that matches counts."""
 
     rating: Annotated[Decimal, number_in("-1000000000", 1_000_000_000)]
     """The application-specific score of these nodes."""

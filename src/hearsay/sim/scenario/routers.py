@@ -1,6 +1,6 @@
 """The router of each node: [router] and [[population]], and their JSON Schema.
 
-A router is a kind of Hearsay with its parameters, or one by its import path."""
+A router is one of Hearsay's kinds with its parameters, or a router of another package, named by its import path."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PRESET = "Named parameters to start from."
 
 
 def router_schema() -> dict[str, Any]:
-    """Return the schema of the table."""
+    """Return the schema of a router's table."""
     outside = {
         "type": "object",
         "properties": {"kind": {"type": "string", "description": "Import path of a router, module:attribute."}},
@@ -96,7 +96,7 @@ def _parameters(kind: type[Parameters]) -> dict[str, Any]:
 
 
 def _type(declared: Field[Any]) -> dict[str, Any]:
-    """Return the range or the words of a parameter, and its default."""
+    """Return the schema of a parameter: its range or its allowed words, and its default."""
     rules = declared.metadata
     if "choices" in rules:
         return {"enum": [str(word) for word in rules["choices"]], "default": str(declared.default)}
@@ -133,7 +133,7 @@ def _score() -> dict[str, Any]:
 
 
 def _with_times(kind: type[Parameters]) -> dict[str, Any]:
-    """Return the parameters, and for each `…_decay` the key `…_decay_ms` that may stand in its place."""
+    """Return the parameters' schemas; each `…_decay` also has a key `…_decay_ms`, which may replace it."""
     found = _parameters(kind)
     times = {
         f"{name}_ms": {

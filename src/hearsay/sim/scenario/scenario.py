@@ -8,7 +8,7 @@ Rules:
   mistakes are reported at once, each with its key, its value and the rule.
 * No decision depends on floating point: a number of the file is kept as the decimal that was written, and fields such
   as `warmup_us` and `rate_millionths` are integers made from it once. Engines read only those.
-* When `[validation]` has an effect, all routers' parameters have `validate`.
+* When `[validation]` has an effect, `validate` is on in the parameters of all routers.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class Scenario(Section):
             yield from _repeated({place: node for place, node in places.items() if node < nodes})
 
     def _score_rules(self) -> Iterator[Violation]:
-        """Yield tables for topics that do not exist; a preset may have some, a scenario may not."""
+        """Yield score tables of unknown topics, except a preset's, and `scores.every_s` in a run without scores."""
         scored = False
         for key, choice in self.routers.items():
             score = getattr(choice.parameters, "score", None)
@@ -256,7 +256,7 @@ class Scenario(Section):
         yield from self._unknown_places(_places(path, nodes))
 
     def _unknown_places(self, places: Mapping[str, int]) -> Iterator[Violation]:
-        """Yield one violation for all nodes that do not exist, with the highest: a network with it has the others."""
+        """Yield one violation for all nodes that do not exist, with the highest, which shows the size needed."""
         outside = {place: node for place, node in places.items() if node >= self.network.nodes}
         if not outside:
             return

@@ -120,10 +120,10 @@ def plain_section(section: BaseModel) -> Document:
 
 
 def _checked(layers: Layers, overrides: Sequence[tuple[str, object]], problems: list[str]) -> Scenario:
-    """Return the scenario of the layers and overrides; raise `ScenarioError` with the known problems and others."""
+    """Return the scenario of layers and overrides; raise `ScenarioError` with all problems, the given ones first."""
     chosen = {key: value for key, value in overrides if key in ("router.kind", "router.preset")}
     layers.change_router({key.removeprefix("router."): parse_value(value) for key, value in chosen.items()})
-    for key, value in sorted(overrides, key=lambda one: ".score." in one[0]):  # they change what a preset sets
+    for key, value in sorted(overrides, key=lambda one: ".score." in one[0]):  # a preset first, then its scores
         try:
             layers.override(key, value)
         except ScenarioError as error:

@@ -1,6 +1,6 @@
-"""The files that a scenario names: edge lists, and latencies between regions; and how any of its files is read.
+"""The files that a scenario names: edge lists, and latencies between regions.
 
-Every bad line is reported at once, because a table made by a program is usually wrong in many.
+All bad lines are reported at once, because a table made by a program is usually wrong in many lines.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def parse_file(path: Path) -> tuple[Document, dict[KeyPath, int]]:
 
 
 def parse_value(text: object) -> object:
-    """Return an override's value: as TOML if it is valid TOML, otherwise as it is."""
+    """Return an override's value: parsed if it is valid TOML, otherwise unchanged."""
     if not isinstance(text, str) or "\n" in text:
         return text
     try:
@@ -152,7 +152,7 @@ class _Locator:
                     self._at += 1
 
     def _elements(self, closing: str) -> Iterator[int]:
-        """Yield a number for each element of an array or table, before it; at the end, step over the bracket."""
+        """Yield the index of each element of an array or inline table before it is read; then step over `closing`."""
         self._at += 1
         number = 0
         while self._token != closing:

@@ -77,7 +77,7 @@ class Section(BaseModel):
         yield from ()
 
     def exclusive(self, *keys: str) -> Iterator[Violation]:
-        """Yield a violation for each given key but the first."""
+        """Yield a violation for each key with a value except the first: they exclude each other."""
         given = [key for key in keys if getattr(self, key) is not None]
         for key in given[1:]:
             yield Violation(key, getattr(self, key), f"not together with {given[0]}")
