@@ -509,7 +509,7 @@ def test_auto_begins_again_with_the_reference_engine_where_the_array_engine_has_
     assert done.exit_code == 0
     engine, again = done.stderr.splitlines()[:2]
     assert engine.startswith("engine: array (")
-    assert again.startswith("engine: reference (the array engine has no room for so ")
+    assert again.startswith("engine: reference (the array engine has no room for more ")
     summary = json.loads(done.stdout)
     assert summary["engine"] == "reference"
     assert summary["trace_hash"] == simulate(file).trace_hash
@@ -519,7 +519,7 @@ def test_auto_begins_again_with_the_reference_engine_where_the_array_engine_has_
     assert (row["error"], row["engine"], row["trace_hash"]) == (None, "reference", summary["trace_hash"])
     assert verify(tmp_path / "again") == []
     row = perform(replace(task, run="array", engine="array"), tmp_path)
-    assert row["error"].startswith("CapacityExceeded: the array engine has no room for so ")
+    assert row["error"].startswith("CapacityExceeded: the array engine has no room for more ")
     arguments = [*arguments[:-1], str(tmp_path / "other"), "--engine", "array"]
     done = CliRunner().invoke(hearsay, arguments, standalone_mode=False)
     assert isinstance(done.exception, CommandFailed)

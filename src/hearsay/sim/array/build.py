@@ -1,4 +1,4 @@
-"""The arrays of a run, built from its plan: settings, schedule, and room for what the run creates."""
+"""The arrays of a run, built from its plan: settings, schedule, and room for events, RPCs and rows."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _BUCKETS = 1024
 _WORD_BYTES = 8
 _LINK_BYTES = 4
 _MOST_ENTRIES = 1 << 31
-"""The most entries of short lists: headers of nodes name them with 32 bits."""
+"""The most entries of short lists: the headers of nodes have 32 bits for the place of an entry."""
 
 
 def set_room(arrays: Arrays, threads: int) -> None:
-    """Provide room for what a run creates; the system provides memory when it is first touched."""
+    """Provide room for events, RPCs and rows; the system provides memory when it is first touched."""
     w = arrays.world
     w[at.MEASURED] = MEASURED_US
     w[at.BUCKETS] = _BUCKETS
@@ -63,7 +63,7 @@ def set_room(arrays: Arrays, threads: int) -> None:
     arrays["near"] = zeros((threads, lines_at_most(max(1 << 16, events // 8), 4 * _WORD_BYTES), 4), np.int64)
     arrays["block_starts"] = zeros((2, int(w[at.BLOCKS]) + 1), np.int64)
     arrays["node_counts"] = zeros((threads, (1 << int(w[at.BLOCK_BITS])) + 1), np.int64)
-    words = nodes * 64 + slots_used * 12  # at the start every link carries a hello, of one part mostly
+    words = nodes * 64 + slots_used * 12  # at the start every link carries a hello, mostly of one part
     arena_chunks = lines_at_most(64 + (words >> ARENA_BITS), _WORD_BYTES << ARENA_BITS) * threads
     arena_chunks = min(arena_chunks, queue.TOPIC_PART >> ARENA_BITS) // threads * threads
     arrays["arena"] = zeros((arena_chunks << ARENA_BITS,), np.int64)

@@ -166,14 +166,14 @@ def _peering(ours: Strategy, theirs: Strategy) -> int:
 
 _LEAST_COLUMNS = 64
 _SPARSE = 4
-"""A node knows few messages if the topics that it joins have less than one message in this number."""
+"""Nodes get few messages if on average their topics have fewer than one in this number of all messages."""
 _DIALS_OF_A_FAULT = 60
-"""One fault brings a node fewer new neighbours than this number and four times `faults.redial`."""
+"""A fault brings a node fewer new neighbours than this number plus four times `faults.redial`."""
 _MOST_WORDS = 4
 """The most words of `unwanted` for a node and a message. For neighbours without a bit the queue is searched."""
 _CELLS_AT_FIRST = 1 << 26
 _SLOTS_OF_AN_OVERLAY = 20
-"""Room for connections that a router makes by itself, before its slots move."""
+"""Slots for connections that a router of episub dials; with more of them its slots move."""
 _LISTS_OF_A_TREE = 3
 """A timer announces a message twice at most, and requests it once."""
 
@@ -214,7 +214,7 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     while columns < min(int(w[at.MESSAGES]), enough):
         columns *= 2
     w[at.COLUMNS] = columns
-    waits = w[at.SERVICE] or (w[at.USES_12] and w[at.UPLINK])  # what waits names messages, so their columns must stay
+    waits = w[at.SERVICE] or (w[at.USES_12] and w[at.UPLINK])  # waiting events name messages, so columns must stay
     given = arrays["parameters"]
     most = given[given[:, at.SCORES] != 0, at.MAX_DELIVERIES]
     w[at.MAX_DELIVERIES_BINDS] = most.min(initial=w[at.MESSAGES]) < w[at.MESSAGES]
@@ -283,7 +283,7 @@ def _set_clusters(arrays: Arrays) -> None:
 
 
 def _of_messages(arrays: Arrays) -> Callable[[tuple[int, ...], Any], NDArray[Any]]:
-    """Return the function that creates arrays with a column for each message."""
+    """Return the function that creates the arrays with a column for each message: in small pages, if CLUSTERS."""
     return sparse_zeros if arrays.world[at.CLUSTERS] else zeros
 
 

@@ -1,4 +1,4 @@
-"""The array engine as the rest of the simulator sees it: built from a plan, run to the end, asked for its figures."""
+"""The interface of the array engine: it is built from a plan, runs to the end, and returns figures."""
 
 from __future__ import annotations
 
@@ -46,23 +46,24 @@ from hearsay.trace.language.rows import Rows
 
 _STEPS = 200
 MAX_REPORTED = 20
-"""Findings of a check that are named."""
+"""The most findings of a check that are reported one by one."""
 _WORTH_SHARING = 5_000
-"""A part with more events is shared among threads; to start these takes as long as a few hundred events."""
+"""A part with more events is shared among threads; starting these takes as long as a few hundred events."""
 
 
 class Witness(Protocol):
-    """Nodes whose calls are noted, and the receiver of the notes."""
+    """The receiver of the notes and findings of a check, and the nodes whose calls are noted."""
 
     @property
     def nodes(self) -> Sequence[int]: ...
 
     def take(self, rows: Rows) -> Rows:
-        """Keep what concerns the nodes; return the rows without notes."""
+        """Keep the rows and notes of the nodes; return all rows without notes."""
         ...
 
     def found(self, count: int, some: Sequence[Sequence[int]]) -> None:
-        """Report the number of findings in all nodes, and some: time, kind, node, peer, topic and number."""
+        """Receive the number of findings in all nodes, and some of these: time, kind, node, peer, topic and
+        number."""
         ...
 
 
@@ -72,8 +73,8 @@ class ArrayEngine:
     ) -> None:
         """`take_rows` gets the trace in batches, which it must not keep; without it only the hash is made.
 
-        `witnesses` get the rows of their nodes, and notes of what is handed to these (`rules/notes.py`).
-        Routers that choose their neighbours run on one of the `threads`.
+        `witnesses` get the rows of their nodes, and notes of the calls of these (`rules/notes.py`). Routers that
+        choose their neighbours run on one of the `threads`.
         """
         randomness = Randomness(plan.scenario.seed)
         self._end_us = plan.end_us
@@ -152,7 +153,7 @@ class ArrayEngine:
                 progress(self.now)
 
     def _advance_together(self, helpers: ThreadPoolExecutor, until: Micros) -> None:
-        """Do what ADVANCE does, but share the nodes of large parts among threads."""
+        """Do the task ADVANCE, but share the nodes of large parts among threads."""
         w = self.arrays.world
         others = range(1, int(w[at.THREADS]))
         while w[at.NOW] < until:
@@ -252,7 +253,7 @@ class ArrayEngine:
         self.arrays["apart"] = zeros(self.arrays["flags"].shape, np.int64)
 
     def _end_check(self, witnesses: Witness) -> None:
-        """Check what the network is like at the end, and report the findings of the whole run, the earliest first."""
+        """Check sent parts and mesh links at the end, and report the earliest findings of the whole run."""
         w = self.arrays.world
         self.arrays["slot_marks"] = zeros((int(w[at.SLOTS_USED]) + 1,), np.uint8)
         self._work(w, CHECK, 0)

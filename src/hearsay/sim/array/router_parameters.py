@@ -57,7 +57,7 @@ class NoKernel(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column: its place, the parameters that it carries, and a function of these; None: it is the parameter."""
+    """A column: its place, the parameters that it carries, and a function of these; None if it is a parameter."""
 
     place: int
     names: tuple[str, ...]
@@ -363,7 +363,7 @@ _COLUMNS = {
 
 
 def columns_of(router: str, parameters: RouterParameters) -> NDArray[np.int64]:
-    """Return a router's line in the table `parameters`; `NoKernel` if that would leave out a parameter."""
+    """Return a router's line in the table `parameters`; raise `NoKernel` if no column carries a parameter."""
     columns = _COLUMNS[router]
     carried = {name for column in columns for name in column.names}
     missing = set(parameters.names()) - carried - set(_REALS_OF)

@@ -1,4 +1,4 @@
-"""The timer of a router of episub, set to the first of its alarms and of the shell's (`core.episub.agenda`).
+"""The timer of a router of episub. It is set to the first alarm of episub and of the shell (`core.episub.agenda`).
 
 The alarms in `alarms` serve all trees of the node. Events of timers that were moved remain in the queue, and are
 ignored when they come.

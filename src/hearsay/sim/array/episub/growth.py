@@ -60,7 +60,7 @@ _PINGS_PER_ROUND = 2
 
 @with_overlay
 def grow(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Ask for as many links as are missing (UPKEEP-1)."""
+    """Ask peers for the links that are missing (UPKEEP-1)."""
     bottom = control(w)[th, FRAMES]
     _choose_peers(w, th, now, node, topic)
     while control(w)[th, FRAMES] > bottom:
@@ -220,7 +220,7 @@ def _free_named(w: World, th: int, place: int) -> None:
 
 @with_overlay
 def on_reply(w: World, th: int, now: int, node: int, topic: int, sender: int, at: int) -> None:
-    """Note the list of a neighbour; DUE is its number of random links, CONTENT the list of its neighbours."""
+    """Note a neighbour's list. In its entry of REPLIES, DUE is its number of random links, CONTENT its neighbours."""
     line = overlays(w)[node, topic]
     if not line[AWAITS_LISTS] or not is_active(w, node, topic, sender):
         return
@@ -316,7 +316,8 @@ def _regain_random(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def _optimise(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Ask the nearest passive peer for a link in place of the farthest near one, if it is closer (UPKEEP-5)."""
+    """Ask the nearest passive peer for a link in place of the farthest near one, if that peer is closer
+    (UPKEEP-5)."""
     line = overlays(w)[node, topic]
     relabel(w, th, node, topic, line[SIZE_RANDOM], line[SIZE_ACTIVE] - line[SIZE_RANDOM])
     farthest = farthest_near(w, node, topic)

@@ -83,21 +83,21 @@ from hearsay.sim.array.world.queue import NODE, insert, word_0
 from hearsay.sim.array.world.slots import parameter
 
 _LAST_FIRST = 1 << 27
-"""If several answers of discovery come at one time, the last one is first, as in the reference engine
-(`Connections._push`). So their sources descend."""
+"""If several answers of discovery come at one time, the last one is handled first, as in the reference engine
+(`Connections._push`). Therefore the sources of these events descend from here."""
 CONTACTS = 3
 """Contacts to ask for nodes at one time (`core.episub.join_protocol.CONTACTS`)."""
 
 
 @with_overlay
 def is_alone(w: World, node: int, topic: int) -> bool:
-    """Return whether the node must join: it has no link, with HyParView fewer than two."""
+    """Return whether the node must join: it has no link, or with HyParView fewer than two."""
     return overlays(w)[node, topic, ACTIVE_COUNT] < (2 if is_hyparview(w, node) else 1)
 
 
 @with_overlay
 def find_contacts(w: World, now: int, node: int, topic: int, th: int) -> None:
-    """Ask discovery, unless it was asked just now or a join is under way (JOIN-1, JOIN-2)."""
+    """Ask discovery for contacts, unless it was asked just now or a join is under way (JOIN-1, JOIN-2)."""
     line = overlays(w)[node, topic]
     if line[ATTEMPTS] >= 0 or line[ASKED_NODES] >= 0 or now < line[LOOKING_UNTIL]:
         return
@@ -237,7 +237,7 @@ def send_join(w: World, th: int, node: int, topic: int, peer: int, ttl: int, seq
 
 @with_overlay
 def _next_start(w: World, th: int, now: int, node: int, topic: int, failed: int, ttl: int) -> int:
-    """Return another peer at which a JOIN is tried, -1 for none."""
+    """Return the next peer at which to try a JOIN after one failed, -1 for none."""
     line = overlays(w)[node, topic]
     short = random_links(w, node, topic) + size_of(w, node, topic, ATTEMPTS) < line[SIZE_RANDOM]
     size = _not_attempted(w, th, node, topic, failed)
@@ -273,7 +273,7 @@ def start_is_gone(w: World, th: int, now: int, node: int, topic: int, peer: int)
 
 @with_overlay
 def join_accepted(w: World, node: int, topic: int) -> None:
-    """Await one JOIN less after a new neighbour, and none with enough random links."""
+    """After a new neighbour, await one JOIN fewer, or none if there are enough random links."""
     entries = pool(w)[lists.owner(w, node)]
     place = overlays(w)[node, topic, ATTEMPTS]
     first = place
@@ -290,7 +290,7 @@ def join_accepted(w: World, node: int, topic: int) -> None:
 
 @with_overlay
 def expire_joins(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Try JOINs without an answer elsewhere, and give up contacts that do not answer."""
+    """Send JOINs that got no answer to other peers, and give up contacts that do not answer."""
     entries = pool(w)[lists.owner(w, node)]
     start = begin_part(w, th)
     count = 0

@@ -75,7 +75,7 @@ def is_hyparview(w: World, node: int) -> bool:
 
 @with_overlay
 def begin_request(w: World, th: int, now: int, node: int, topic: int, peer: int, random: bool, replaces: int) -> bool:
-    """Ask a peer to become a neighbour; return whether that failed at once."""
+    """Ask a peer to become a neighbour; return whether the request failed at once."""
     put(w, node, topic, REQUESTS, peer, NONE, (replaces + 1) << 1 | int(random))
     use(w, node, peer)
     result = meet(w, th, now, node, topic, peer, FOR_REQUEST, 0, 0, 0, -1)
@@ -111,7 +111,7 @@ def finish_request(w: World, now: int, node: int, topic: int, peer: int) -> None
 
 @with_overlay
 def request_fails(w: World, th: int, now: int, node: int, topic: int, peer: int, forget: bool) -> bool:
-    """End a request without a link; return whether there was one, after which the caller lets the list grow."""
+    """End a request without a link; return whether there was a request: then the caller lets the list grow."""
     if place_of(w, node, topic, REQUESTS, peer) < 0:
         return False
     finish_request(w, now, node, topic, peer)
@@ -183,7 +183,7 @@ def drop_link(w: World, th: int, now: int, node: int, topic: int, peer: int, rem
 
 @with_overlay
 def claimed_as_neighbour(w: World, th: int, node: int, topic: int, peer: int) -> None:
-    """Answer a peer that treats the node as its neighbour, but is none of the node's (NEIGHBOR-4)."""
+    """Answer a peer that treats the node as its neighbour, but is no neighbour of the node (NEIGHBOR-4)."""
     if place_of(w, node, topic, REQUESTS, peer) < 0:
         say_disconnect(w, th, node, peer, topic, False)
 

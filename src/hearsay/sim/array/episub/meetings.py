@@ -1,4 +1,5 @@
-"""Connections on demand: peers to meet, errands there, and unused connections (`core.episub.connections`).
+"""Connections on demand: peers to meet (to be connected with), errands at these, and unused connections
+(`core.episub.connections`).
 
 Layout: an errand, which is done at a peer once it is met, is a line of `errands`. A list in `pool` has an entry for
 each peer with errands, in the order of the first errand, with the places of its first and last errand. Another list
@@ -67,7 +68,7 @@ from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_na
 READY, FAILED, WAITING, NO_ROOM = range(4)
 """Results of `meet`."""
 FOR_NODES, FOR_REQUEST, FOR_JOIN, FOR_JOINER, FOR_FORWARDED, FOR_SHUFFLE, FOR_PROBE = range(7)
-"""Errands: what is done when the peer is met, or cannot be."""
+"""Kinds of errands: the purpose for which a peer is met."""
 E_NEXT, E_TOPIC, E_KIND, E_DUE, E_TTL, E_SEQUENCE, E_PEER, E_RPC = range(8)
 """Words of an errand. E_PEER: another peer that it is about; E_RPC: an RPC that it holds in the arena, or -1."""
 _LIFE = 255
@@ -366,7 +367,7 @@ def review(w: World, now: int, node: int, peer: int) -> None:
 
 @with_overlay
 def hang_up(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """Close a connection. The peer notices that after it has received all that was sent before."""
+    """Close a connection. The peer notices the end after it has received all RPCs sent before."""
     link = links_of(w)[slot]
     if link < 0 or not links32(w)[link, LINK_FLAGS] & OPEN or links32(w)[link, LINK_FLAGS] & DEAD:
         return
@@ -400,7 +401,7 @@ def ping(w: World, th: int, now: int, node: int, peer: int) -> None:
 
 @with_overlay
 def is_of_this_life(w: World, node: int, w0: int) -> bool:
-    """Return whether an answer belongs to the node's life since its last start."""
+    """Return whether an answer is for the node as it was last started."""
     return w0 & _LIFE == nodes32(w)[node, STARTS] & _LIFE
 
 

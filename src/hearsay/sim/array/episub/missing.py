@@ -1,7 +1,7 @@
 """Messages that a tree knows from announcements only (`core.episub.caches.MissingList`).
 
-Layout: they have bit MISSING in their cells. A list in `pool`, the oldest first, has the message, its touches by the
-timer, and its announcers. An announcer is a peer and its hops."""
+Layout: they have bit MISSING in their cells. A list in `pool`, the oldest first, has the message, how often the timer
+has handled it (touches), and its announcers. An announcer is a peer with the hops that it announced."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NONE = -1
 
 @with_episub
 def announce(w: World, node: int, topic: int, message: int, peer: int, hops: int) -> int:
-    """Note an announcement; return the first announcer of the message that had to make room, -1 for none."""
+    """Note an announcement. If another message has to make room, return the first announcer of that one, else -1."""
     tree = trees(w)[node, topic]
     entries = pool(w)[lists.owner(w, node)]
     at = column(w, message)

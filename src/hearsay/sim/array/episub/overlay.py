@@ -1,6 +1,6 @@
 """The membership of a topic: it hands events to its parts (`core.episub.membership`, `core.episub.episub`).
 
-Errands are done or given up here, because each part of the membership has some.
+Errands are done or given up here, because they belong to different parts of the membership.
 """
 
 from __future__ import annotations
@@ -315,7 +315,7 @@ def _expire(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def _mark_overdue(w: World, th: int, node: int, topic: int, peer: int, start: int) -> None:
-    """Note a peer whose request is overdue, and clear the request's time, so that it is not found again."""
+    """Note a peer whose request is overdue, and clear the time of the request, so that this is done once."""
     pool(w)[lists.owner(w, node), place_of(w, node, topic, REQUESTS, peer), DUE] = NONE
     write_peer(w, th, start, peer)
 
@@ -358,7 +358,7 @@ def sweep(w: World, th: int, now: int, node: int) -> None:
 
 @with_overlay
 def _silent(w: World, th: int, now: int, node: int, peer: int) -> None:
-    """Handle a peer that left a ping unanswered: it has failed."""
+    """Handle a peer that left a ping unanswered, and so counts as failed."""
     for topic in range(w[TOPICS]):
         if members(w)[node, topic] & JOINED:
             remove_passive(w, th, now, node, topic, peer)
@@ -473,7 +473,7 @@ def overlay_dial_failed(w: World, th: int, now: int, node: int, peer: int) -> No
 
 @with_overlay
 def overlay_disconnected(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """Handle the loss of a connection; meanwhile its peer counts as disconnected."""
+    """Handle the loss of a connection. Its peer counts as disconnected from the beginning."""
     peer = peers(w)[slot]
     meetings(w)[node, GOING] = peer
     slot_times(w)[slot, IDLE_UNTIL] = 0
@@ -527,7 +527,7 @@ def overlay_contacts(w: World, th: int, now: int, node: int, topic: int, count: 
 
 @with_overlay
 def overlay_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
-    """Handle an RPC that could not be sent: drop a link whose ACCEPT it had, and repeat its DISCONNECT later."""
+    """Handle an RPC that could not be sent: drop a link if its ACCEPT was lost, and repeat a DISCONNECT later."""
     peer = peers(w)[slot]
     for topic in range(w[TOPICS]):
         if not members(w)[node, topic] & JOINED:

@@ -1,4 +1,4 @@
-"""Received parts about the membership of a topic, handed to what they are about (`core.episub.membership`)."""
+"""Received parts about the membership of a topic, each passed to its handler (`core.episub.membership`)."""
 
 from __future__ import annotations
 
@@ -124,14 +124,14 @@ def _on_disconnect(w: World, th: int, now: int, node: int, topic: int, sender: i
 
 @with_overlay
 def _after_a_loss(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Replace a neighbour that ended the link: now if random links are scarce, else in the next round."""
+    """Replace a neighbour that ended the link: at once if random links are scarce, else in the next round."""
     if is_hyparview(w, node) or random_links(w, node, topic) < overlays(w)[node, topic, SIZE_RANDOM]:
         growth.grow(w, th, now, node, topic)
 
 
 @with_overlay
 def _on_leave(w: World, th: int, now: int, node: int, topic: int, sender: int, at: int) -> None:
-    """Handle a LEAVE: it ends a link only if the leaver sent it itself; others' copies clean the passive list."""
+    """Handle a LEAVE: it removes the leaver from the passive list; only the leaver's own copy also ends a link."""
     source = peer_at(w, at, LEAVE, 0)
     sequence = number(w, at, 1)
     if source == node or _is_known_leave(w, node, topic, source, sequence):
@@ -161,7 +161,7 @@ def _is_known_leave(w: World, node: int, topic: int, source: int, sequence: int)
 
 @with_overlay
 def _note_leave(w: World, node: int, topic: int, source: int, sequence: int) -> None:
-    """Remember a LEAVE, and forget the oldest of too many."""
+    """Remember a LEAVE; if there are too many, forget the oldest."""
     line = overlays(w)[node, topic]
     th = lists.owner(w, node)
     entries = pool(w)[th]

@@ -110,7 +110,7 @@ def start_shuffle(w: World, th: int, now: int, node: int, topic: int, ttl: int) 
 
 @with_overlay
 def expire_shuffle(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Try a shuffle without an answer again with half the TTL (SHUFFLE-3)."""
+    """Repeat a shuffle that got no answer, with half the TTL (SHUFFLE-3)."""
     line = overlays(w)[node, topic]
     if line[OPEN_SEQUENCE] >= 0 and line[OPEN_UNTIL] <= now:
         line[OPEN_SEQUENCE] = NONE

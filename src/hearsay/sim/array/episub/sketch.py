@@ -43,7 +43,7 @@ _AGE_BITS = 8
 _SPACE = 1 << 56
 _SALT = np.uint64(0x5CA1AB1E)
 _HALVES_OF_TENS = tuple(isqrt(10 ** (2 * power + 1) - 1) + 1 for power in range(18))
-"""The numbers of nodes from which on the decimal logarithm is rounded up: to 1, 2, 3, … (SKETCH-1)."""
+"""The smallest numbers of nodes whose decimal logarithm is rounded to 1, 2, 3, … (SKETCH-1)."""
 
 
 @kernel
@@ -82,7 +82,7 @@ def begin_sketch(w: World, node: int, topic: int) -> None:
 
 @with_overlay
 def age_sketch(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Let all entries age, once for each shuffle, and forget the oldest ones; the own entry has age 0 again."""
+    """Let all entries age, once for each shuffle, and forget the oldest ones; the node's own gets age 0 again."""
     if not parameter(w, node, IS_ESTIMATED):
         return
     thread = lists.owner(w, node)

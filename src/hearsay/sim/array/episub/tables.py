@@ -63,7 +63,7 @@ def size_of(w: World, node: int, topic: int, table: int) -> int:
 
 @with_overlay
 def first_overdue(w: World, now: int, node: int, topic: int, table: int) -> int:
-    """Return the lowest peer whose time is up, -1 for none. Entries without a time have -1."""
+    """Return the lowest peer whose time is over, -1 for none. Entries without a time have -1 instead."""
     entries = pool(w)[lists.owner(w, node)]
     found = NONE
     place = overlays(w)[node, topic, table]

@@ -78,9 +78,9 @@ from hearsay.trace.language.event_rows import eager_row, lazy_row, neighbor_down
 
 _NEIGHBOUR = IS_EAGER | IS_LAZY
 OWN = -1
-"""In place of the peer that sent a message: the node itself."""
+"""The sender of a message of the node itself, in place of a peer."""
 ANY = -2
-"""In place of a slot: all lazy neighbours."""
+"""All lazy neighbours, in place of a slot."""
 
 
 @with_episub
@@ -119,7 +119,7 @@ def forget_tree(w: World, node: int, topic: int) -> None:
 
 @with_episub
 def clear_queue(w: World, node: int, topic: int) -> None:
-    """Forget what waits for the next IHAVE."""
+    """Forget the announcements that wait for the next IHAVE."""
     tree = trees(w)[node, topic]
     th = lists.owner(w, node)
     place = tree[QUEUE]

@@ -81,7 +81,7 @@ def flush_all(w: World, th: int, now: int, node: int) -> None:
 
 @with_episub
 def _flush(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Announce the messages received since the last time; to new neighbours also recent ones (TREE-1)."""
+    """Announce the messages received since the last IHAVE, and to new neighbours also recent ones (TREE-1)."""
     has_neighbours = False
     has_new_ones = False
     for slot in range(first_slot(w, node), end_slot(w, node)):
@@ -138,7 +138,7 @@ def _collect(w: World, th: int, message: int, hops: int) -> None:
 
 @with_episub
 def _announce(w: World, th: int, now: int, node: int, topic: int, start: int, to_new: bool) -> None:
-    """Send an IHAVE of the announcements in `scratch`, to new neighbours or to those that get the usual one."""
+    """Send an IHAVE of the announcements in `scratch`: with `to_new` to new neighbours, else to the lazy ones."""
     known = scratch(w)[th]
     count = control(w)[th, SCRATCH_USED] - start
     if count == 0:

@@ -116,7 +116,7 @@ def add_active(w: World, th: int, now: int, node: int, topic: int, peer: int, ra
 
 @with_overlay
 def remove_active(w: World, th: int, now: int, node: int, topic: int, peer: int, remember: bool) -> None:
-    """Remove a neighbour; with `remember` it becomes a passive entry, as it is still in the overlay."""
+    """Remove a neighbour; with `remember` it becomes a passive entry, because it is still in the overlay."""
     place = active_place(w, node, topic, peer)
     known = view_notes(w)[node, topic, place] >> 1
     count = overlays(w)[node, topic, ACTIVE_COUNT]
@@ -233,7 +233,7 @@ def passive_peers(w: World, th: int, node: int, topic: int, without: int) -> int
 
 @with_overlay
 def sort_by_rtt(w: World, th: int, node: int, topic: int, size: int, by_kind: bool) -> None:
-    """Sort candidates by round-trip time, unknown ones last; with `by_kind` near links come first of equals."""
+    """Sort candidates by round-trip time, unknown ones last; with `by_kind`, of equal ones near links come first."""
     known = candidates(w)[th]
     ranks = keys(w)[th]
     for place in range(size):
@@ -255,7 +255,7 @@ def sort_by_chance(w: World, th: int, state: Word, size: int) -> None:
 
 @with_overlay
 def _sort_ranked(w: World, th: int, size: int) -> None:
-    """Sort candidates by their keys, those of equal keys ascending."""
+    """Sort candidates by their keys, and those with equal keys by peer, ascending."""
     known = candidates(w)[th]
     ranks = keys(w)[th]
     for place in range(1, size):

@@ -40,13 +40,13 @@ TYPES: dict[str, Any] = {
     "float": types.float64,
     "Word": types.uint64,
 }
-"""Types by the annotations of kernels; modules add records of their own."""
+"""The type of each annotation in kernels; modules add their record types."""
 
 
 class _KernelCompiler(_compiler):
-    """Compiles in a seventh less time than numba's own, without passes for what no kernel has.
+    """Numba's compiler without the passes for closures, context managers, loops over tuples and exceptions.
 
-    Kernels have no closures, context managers, loops over tuples or exceptions.
+    Kernels have none of these. Without the passes compilation takes a seventh less time.
     """
 
     def define_pipelines(self) -> list[Any]:
@@ -81,7 +81,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 def inlined(function: Function) -> Function:
-    """Return a kernel that LLVM inlines: for short functions that nearly every event needs."""
+    """Return a kernel that LLVM inlines, for a short function that nearly every event needs."""
     return kernel(function, forceinline=True)
 
 
@@ -92,7 +92,7 @@ def in_python(function: Function) -> Function:
 
 
 def only_with(scalar: int) -> Callable[[Function], Function]:
-    """Return a decorator for kernels that do nothing, and are not compiled, in a world without a scalar."""
+    """Return a decorator: in worlds where the scalar is always 0, the kernel does nothing and is not compiled."""
 
     def kernel_of_part(function: Function) -> Function:
         return kernel(function, scalar)
@@ -103,9 +103,9 @@ def only_with(scalar: int) -> Callable[[Function], Function]:
 def kernel(function: Function, needed: int | None = None, **options: bool) -> Function:
     """Return a function that other kernels call.
 
-    It is compiled for the types of its annotations, whatever integers it is called with: numba would compile it again
-    for every mixture of widths, which takes minutes. With an argument annotated `Any`, numba decides. There are
-    several types of worlds.
+    It is compiled for the types of its annotations, once for each type of world. Numba by itself would compile it
+    again for every mixture of integer widths among the arguments, which takes minutes. If an argument is annotated
+    `Any`, numba chooses the types.
     """
     dispatcher = _njit(**_OPTIONS, **options)(function)
     source = cast("FunctionType", function)
@@ -148,11 +148,11 @@ def _zero_real() -> float:
 
 
 _IDLE = {"None": _none, "bool": _false, "int": _zero, "float": _zero_real}
-"""Functions that do nothing, by what they return."""
+"""Functions that do nothing, by the annotation of their result."""
 
 
 def _idle(function: FunctionType) -> Any:
-    """Return a kernel that does nothing, with the arguments of another one."""
+    """Return a kernel that does nothing, with the arguments and the type of result of a function."""
     nothing = cast("FunctionType", _IDLE[str(function.__annotations__["return"])])
     count = function.__code__.co_argcount
     names = function.__code__.co_varnames[:count]
@@ -162,7 +162,7 @@ def _idle(function: FunctionType) -> Any:
 
 @contextmanager
 def _without_finish() -> Generator[None]:
-    """Leave optimisation and machine code to the entry.
+    """Compile kernels without optimisation and machine code, which the entry adds.
 
     Numba optimises each function together with all that it calls, so the same code would be optimised once for each
     level of calls, which takes minutes. The machine code of inner functions is never run.
@@ -177,9 +177,10 @@ def _without_finish() -> Generator[None]:
 
 
 def _leave_in_pieces(library: Any) -> None:
-    """Prepare a library for being linked into an entry, and no more: without machine code and symbols of its own.
+    """Prepare a library to be linked into an entry, without machine code and symbols of its own.
 
-    The entry links the kernels that a kernel calls too, once. Numba's own functions stay whole.
+    The kernels that it calls are not linked here: the entry links each of them once. Numba's own functions are linked
+    with all that they call.
     """
     if library.name not in _kernels:
         for each in library._linking_libraries:
@@ -205,7 +206,7 @@ def _with_all_that_it_calls() -> Generator[None]:
 
 
 def _callers_first(library: Any) -> list[Any]:
-    """Return all that a library calls, each behind its callers: LLVM links only what an earlier one needs."""
+    """Return the libraries that a library needs, each after its callers: LLVM links only what earlier ones need."""
     done: list[Any] = []
 
     def visit(one: Any) -> None:

@@ -45,7 +45,7 @@ def _room_is_counted() -> bool:
 
 
 def zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """Return zeros that begin with a page or a cache line, so that a node's part lies in as few as possible."""
+    """Return zeros that begin at a page or a cache line, so that a node's data touch as few of these as possible."""
     size = prod(shape) * np.dtype(dtype).itemsize
     if size < _HUGE or not _ON_LINUX:
         return _array(np.zeros(size + _LINE, dtype=np.uint8), _LINE, shape, dtype)
@@ -84,7 +84,7 @@ def filled(shape: tuple[int, ...], dtype: Any, value: int) -> NDArray[Any]:
 
 @kernel
 def sort_numbers(numbers: Any, start: int, end: int) -> None:
-    """Sort a range of numbers by Shell's method: fast if few are out of place, and not slow if many are."""
+    """Sort a range of numbers by Shell's method, which is fast if few are out of place."""
     gap = 1
     while 3 * gap < end - start:
         gap = 3 * gap + 1

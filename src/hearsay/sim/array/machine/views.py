@@ -181,7 +181,8 @@ def _place(context: Any, builder: Any, kind: ViewType, view: Any, index_type: An
 
 
 def _refuse_places_beyond(context: Any, builder: Any, kind: ViewType, view: Any, numbers: list[Any]) -> None:
-    """Raise IndexError for a place beyond an extent. Pieces of the arena have the extent 0, for an unknown one."""
+    """Raise IndexError for a place beyond an extent. Pieces of the arena have the extent 0, which stands for an
+    unknown one."""
     for axis, number in enumerate(numbers):
         if kind.extents[axis] != 0:
             beyond = builder.icmp_unsigned(">=", number, _extent(view, kind, axis))

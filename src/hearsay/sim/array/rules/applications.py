@@ -46,7 +46,7 @@ from hearsay.sim.array.world.slots import is_in, parameter
 
 @with_parts
 def choose_parts(w: World, th: int, node: int) -> None:
-    """Give a node that starts empty applications (PARTIAL-1)."""
+    """Start the applications of a node, without parts, when the node starts (PARTIAL-1)."""
     if not parameter(w, node, OWN_FEATURES) & EXCHANGES_PARTS:
         return
     for topic in range(w[TOPICS]):
@@ -57,7 +57,7 @@ def choose_parts(w: World, th: int, node: int) -> None:
 
 @with_parts
 def hand_over(w: World, th: int, now: int, node: int) -> None:
-    """Hand over delivered messages, or remind of the groups in which the application published (PARTIAL-10)."""
+    """Pass delivered messages to applications, or remind these of groups in which they published (PARTIAL-10)."""
     line = control(w)[th]
     delivered = line[HANDED]
     line[HANDED] = 0
@@ -79,7 +79,7 @@ def hand_over(w: World, th: int, now: int, node: int) -> None:
 
 @with_parts
 def receive_parts(w: World, th: int, now: int, node: int, slot: int, content: int) -> None:
-    """Hand over a partial message that the router accepted."""
+    """Pass a partial message that the router accepted to the application."""
     message = message_in(w, content)
     peer = peers(w)[slot]
     result = take(w, node, message, peer, parts_in(w, content), claim_in(w, content))

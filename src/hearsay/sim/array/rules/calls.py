@@ -223,7 +223,7 @@ def _ring(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def _beat_and_decay(w: World, th: int, now: int, node: int) -> int:
-    """Do what is due: decays, then a heartbeat; return when something is due again (STANDING-3)."""
+    """Do the decays that are due, then the heartbeat if it is due; return the next time of one (STANDING-3)."""
     times = more64(w)[node]
     if nodes32(w)[node, OWED] & UNANNOUNCED:
         say_again(w, th, now, node, UNANNOUNCED)
@@ -291,7 +291,7 @@ def _beat(w: World, th: int, now: int, node: int) -> int:
 @kernel
 def call_connected(w: World, th: int, now: int, node: int, slot: int) -> None:
     if w[HAS_RATINGS] and has_scores(w, node) and is_rated(w, node, peers(w)[slot]):
-        counts(w)[th, EVENTS] += 1  # before, the application rates the peer
+        counts(w)[th, EVENTS] += 1  # the application rates the peer first
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         note_connection(w, th, now, node, peers(w)[slot], int(has_dialled(w, node, slot)))
@@ -316,7 +316,7 @@ def call_dial_failed(w: World, th: int, now: int, node: int, peer: int) -> None:
 
 @with_overlay
 def call_measured(w: World, th: int, now: int, node: int, peer: int, rtt_us: int) -> None:
-    """Hand over the answer to a ping."""
+    """Pass the round-trip time of a ping to the router."""
     begin(w, th, now, node, EventKind.ROUND_TRIP_MEASURED, peer, -1, rtt_us)
     overlay_measured(w, th, now, node, peer, rtt_us)
     end(w, th, now, node)
@@ -324,7 +324,7 @@ def call_measured(w: World, th: int, now: int, node: int, peer: int, rtt_us: int
 
 @with_overlay
 def call_contacts(w: World, th: int, now: int, node: int, topic: int, count: int) -> None:
-    """Hand over contacts, which stand in `candidates`, ascending."""
+    """Pass contacts to the router; they are in `candidates`, ascending."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         note_contacts(w, th, now, node, topic, candidates(w)[th], count)

@@ -1,11 +1,11 @@
 """Invariants of all nodes of a checked run, those of `sim.checks` that arrays can express.
 
-It looks at what was delivered, at the outbox when a call ends, and at meshes after a heartbeat, and has notes of its
-own on peers.
+The check examines each delivery, the outbox at the end of each call, and meshes after each heartbeat. It keeps its
+own notes of peers.
 
-Layout: `known_topics` has for a slot and topic whether the peer said SUBSCRIBE last; `apart` the end of a backoff
-that a PRUNE of either side named, 0 for none. A PRUNE names whole seconds, rounded up; of the node's own the least
-time counts.
+Layout: `known_topics` has for a slot and topic whether the peer is subscribed, `apart` the end of a backoff that a
+PRUNE of either side named, 0 for none. A PRUNE names whole seconds, rounded up; for the node's own PRUNEs the check
+assumes the shortest backoff that is rounded up to these.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ WORDS = (
     "message {number} beyond the mesh to {peer}, whose score is below the threshold",
     "mesh link of {topic!r} to {peer} is not mutual",
 )
-"""Words for the kinds of findings but the last, UNCOUNTED, which concerns no single node."""
+"""The text of each kind of finding except the last, UNCOUNTED, which is about no single node."""
 (
     TWICE, NOT_JOINED, MESSAGE_TO_STRANGER, IHAVE_TO_STRANGER, GRAFT_TO_STRANGER, STRANGER_IN_MESH, MANY_MEMBERS,
     FEW_MEMBERS, EARLY, ACCEPTED_EARLY, UNWORTHY_MEMBER, GOSSIP_BELOW, PUBLISHED_BELOW, ONE_SIDED, UNCOUNTED,
@@ -106,7 +106,7 @@ WORDS = (
 _SECOND_US = 1_000_000
 _ASKED_FOR = (int(Via.IWANT), int(Via.LAZY))
 _BEYOND_THE_MESH = (int(Via.FLOOD_PUBLISH), int(Via.TOP_UP), int(Via.FLOOD))
-"""Scores of a fan-out count at heartbeats only, so it is left out."""
+"""The fan-out is left out, because routers look at its scores only at heartbeats."""
 
 
 @with_checks
@@ -135,7 +135,7 @@ def note_received(w: World, th: int, slot: int, rpc: int) -> None:
 
 @with_checks
 def note_subscription(w: World, slot: int, topic: int, subscribe: bool) -> None:
-    """Note that a peer said SUBSCRIBE or UNSUBSCRIBE, or that its connection says so."""
+    """Note whether a peer is subscribed, after its SUBSCRIBE, UNSUBSCRIBE, connection or disconnection."""
     known_topics(w)[slot, topic] = int(subscribe)
 
 
@@ -169,7 +169,7 @@ def _check_backoff(w: World, th: int, now: int, node: int, slot: int, topic: int
 
 @with_checks
 def check_sending(w: World, th: int, now: int, node: int) -> None:
-    """Check what a call sends, which stands in the outbox. Parts of episub need no subscription."""
+    """Check the parts in the outbox, which a call sends. Parts of episub need no subscription."""
     line = control(w)[th]
     count = line[OUT_COUNT]
     mode = line[OUT_MODE]
@@ -242,7 +242,7 @@ def check_meshes(w: World, th: int, now: int, node: int) -> None:
     scored = has_scores(w, node)
     most = max(parameter(w, node, PRUNE_FROM) - 1, parameter(w, node, DEGREE))
     if places(w, node):
-        most += parameter(w, node, DEGREE)  # members with lent places do not count when it grafts
+        most += parameter(w, node, DEGREE)  # members with lent places do not count for grafts
     if parameter(w, node, HAS_11):
         most += parameter(w, node, DEGREE_OUT)
         if parameter(w, node, OPPORTUNITY_TICKS) and parameter(w, node, SCORES):
@@ -267,7 +267,7 @@ def check_meshes(w: World, th: int, now: int, node: int) -> None:
 
 @with_checks
 def _is_unworthy(w: World, th: int, now: int, node: int, slot: int) -> bool:
-    """Return whether a score is negative, both the one that the heartbeat read first and the present one."""
+    """Return whether a peer's score is negative now, and was so when the heartbeat read it."""
     return score(w, th, now, node, slot) < 0.0 and score_now(w, now, node, slot) < 0.0
 
 

@@ -1,4 +1,5 @@
-"""Direct peers: known before the run, dialled again when they are gone (`core.mesh.standing`, `core.mesh.gossipsub`).
+"""Direct peers: known before the run, and dialled again after a disconnection (`core.mesh.standing`,
+`core.mesh.gossipsub`).
 
 Layout: the direct peers of a node stand in ascending order in its piece of `direct_targets`.
 """

@@ -79,7 +79,7 @@ def _keep_some(w: World, th: int, state: Word, size: int, count: int) -> None:
 
 @with_dials
 def trusts_exchange_of(w: World, th: int, now: int, node: int, slot: int) -> bool:
-    """Return whether the sender of a PRUNE is trusted to name peers (THRESHOLD-5)."""
+    """Return whether the node dials peers that the sender of a PRUNE names (THRESHOLD-5)."""
     if not has_scores(w, node):
         return True
     line = control(w)[th]
@@ -93,7 +93,7 @@ def trusts_exchange_of(w: World, th: int, now: int, node: int, slot: int) -> boo
 def dial_named(
     w: World, th: int, now: int, node: int, slot: int, topic: int, place: int, named: int, trusted: bool
 ) -> None:
-    """Dial peers that a PRUNE names, which stand in the arena: the first ones, or with 1.1 a draw (MESH-6)."""
+    """Dial peers that a PRUNE in the arena names: the first ones, or with 1.1 a random sample (MESH-6)."""
     has_11 = parameter(w, node, HAS_11) != 0
     most = parameter(w, node, DIALS_PER_PRUNE)
     if not most or (has_11 and not trusted):

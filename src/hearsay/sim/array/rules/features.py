@@ -74,7 +74,7 @@ def forget_traits(w: World, slot: int) -> None:
 
 @kernel
 def note_features(w: World, th: int, now: int, node: int, peer: int, announces: bool) -> None:
-    """Note an RPC of a peer, which announces extensions or not."""
+    """Note that a peer sent an RPC, and whether the RPC announces extensions."""
     if w[HAS_FEATURES]:
         _note_features(w, th, now, node, peer, announces)
 
@@ -170,7 +170,7 @@ def exchanges_parts(w: World, node: int, slot: int) -> bool:
 
 @with_parts
 def use_of(w: World, node: int, slot: int, topic: int) -> int:
-    """Return a neighbour's use in a topic that the router has chosen, if partial messages are on with it (EXT-3)."""
+    """Return a neighbour's use of partial messages in a topic; 0 if either side has none there (EXT-3)."""
     if part_heads(w)[node, topic, CHOSEN] and exchanges_parts(w, node, slot):
         return int(traits(w)[slot, 1 + topic])
     return 0

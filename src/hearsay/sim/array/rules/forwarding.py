@@ -360,7 +360,8 @@ def may_get_published(w: World, th: int, now: int, node: int, slot: int) -> bool
 
 @kernel
 def _outside(w: World, th: int, now: int, node: int, topic: int, inside: int) -> int:
-    """Collect the peers without a flag that may get own messages, except direct ones; return their number."""
+    """Collect the peers that may get own messages and lack the flag `inside`, except direct ones; return their
+    number."""
     size = native_subscribers(w, th, node, topic, inside)
     if not has_scores(w, node) and not w[HAS_DIRECT]:
         return size
@@ -387,7 +388,7 @@ def _forward(w: World, th: int, now: int, node: int, message: int, came_from: in
 
 @inlined
 def _who_want(w: World, th: int, now: int, node: int, message: int, via: int, size: int) -> int:
-    """Keep the candidates that get a copy of a message."""
+    """Keep the candidates that get a copy of a message; return their number."""
     if leaves_out_requesters(w, node, messages(w)[message, TOPIC]):
         size = without_requesters(w, th, node, messages(w)[message, TOPIC], size)
     return who_want(w, th, now, node, message, via, size) if leaves_out_some(w, node) else size

@@ -96,7 +96,7 @@ def _end_of_sharing(w: World, node: int) -> int:
 
 @gating
 def gater_connects(w: World, node: int, slot: int) -> None:
-    """Give a peer that connects the counts of its address (GATER-3)."""
+    """Set the counts of a peer that connects to those of its address (GATER-3)."""
     line = gated(w)[slot]
     known = line[AWAY_UNTIL] != 0.0
     for other in range(first_slot(w, node), _end_of_sharing(w, node)):
@@ -114,7 +114,7 @@ def gater_connects(w: World, node: int, slot: int) -> None:
 
 @gating
 def gater_disconnects(w: World, now: int, node: int, slot: int) -> None:
-    """Handle a peer that disconnects; of too many addresses without peers, forget the oldest (GATER-3)."""
+    """Handle a peer that disconnects; with too many addresses without peers, forget the oldest (GATER-3)."""
     for other in range(first_slot(w, node), _end_of_sharing(w, node)):
         if _share_address(w, slot, other) and _is_connected(w, other):
             return

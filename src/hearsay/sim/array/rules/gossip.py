@@ -104,7 +104,8 @@ from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_in
 
 _TOPIC_SHIFT = 29
 _OF, _BY = range(2)
-"""Keys in NEWS, behind the topics: ids requested of a peer, or by it, since the last heartbeat."""
+"""Keys in the list NEWS, after those of topics, for the number of ids requested of a peer, or by it, since the last
+heartbeat."""
 _MESSAGE = (1 << _TOPIC_SHIFT) - 1
 _NO_TOPIC = np.uint64(key_of(""))
 
@@ -195,7 +196,7 @@ def _ask(w: World, th: int, now: int, node: int, slot: int, start: int, end: int
 
 @kernel
 def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Count an IHAVE with new ids; after repeated ones GRAFT the peer, as the mesh misses messages (GOSSIP-11)."""
+    """Count an IHAVE with new ids; after several GRAFT the peer, because the mesh misses messages (GOSSIP-11)."""
     if not is_native(w, slot) or not flags(w)[slot, topic] & SUBSCRIBED:
         return
     peer = peers(w)[slot]
@@ -257,7 +258,7 @@ def forget_asked(w: World, node: int, tick: int) -> None:
 
 @kernel
 def keep_fanout(w: World, th: int, now: int, node: int) -> None:
-    """Forget fan-outs that were not used for long; refill the others (FANOUT-2, GOSSIP-12)."""
+    """Forget fan-outs that were not used for a long time; refill the others (FANOUT-2, GOSSIP-12)."""
     table = members(w)
     for topic in range(w[TOPICS]):
         if table[node, topic] & FANOUT:
@@ -416,7 +417,7 @@ def _gossip_sample(
 
 @kernel
 def age(w: World, node: int, tick: int) -> None:
-    """Forget messages that are in no window any more after a heartbeat (GOSSIP-7, SEEN-2)."""
+    """Forget messages whose last window ends at a heartbeat (GOSSIP-7, SEEN-2)."""
     header = nodes32(w)[node]
     if tick < header[AGES_AT]:
         return

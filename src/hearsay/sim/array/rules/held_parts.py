@@ -121,7 +121,7 @@ def hold_all(w: World, node: int, message: int) -> bool:
 
 @with_parts
 def becomes_complete(w: World, group: int) -> bool:
-    """Return once whether all parts of a message have come from peers."""
+    """Return whether all parts of a message are held; True only at the first such call."""
     if part_lines(w)[group, STATE] & IS_COMPLETE or not has_all(w, group):
         return False
     part_lines(w)[group, STATE] |= IS_COMPLETE
@@ -129,12 +129,12 @@ def becomes_complete(w: World, group: int) -> bool:
 
 
 NOTHING, FROM_ELSEWHERE, USEFUL = range(3)
-"""Results of `take`: no parts are new, perhaps except those from elsewhere, or the sender's."""
+"""Results of `take`: no parts are new, only parts from elsewhere are new, or the sender brought new parts."""
 
 
 @with_parts
 def take(w: World, node: int, message: int, sender: int, parts: int, offer: int) -> int:
-    """Take parts and an offer of a peer, which stand in the arena; `parts` is 0 if there are none."""
+    """Take parts and an offer of a peer from the arena; `parts` and `offer` are their places, 0 for none."""
     topic = part_topics(w)[messages(w)[message, TOPIC]]
     group = group_at(w, node, message)
     known = topic[KNOWN_PARTS] if not part_lines(w)[group, STATE] & IS_HELD else 0
@@ -177,7 +177,7 @@ def _note_shown(w: World, group: int, sender: int, parts: int) -> None:
 
 @with_parts
 def _offered(w: World, node: int, group: int, sender: int, offer: int) -> None:
-    """Request the lacking parts that a peer offers, and that no other peer was asked for."""
+    """Request the missing parts that a peer offers, except those requested of other peers."""
     count = part_topics(w)[messages(w)[part_lines(w)[group, MESSAGE], TOPIC], PARTS]
     lacks_some = False
     for number in range(w[PART_WORDS]):
@@ -272,7 +272,7 @@ def _arrived(w: World, node: int, group: int) -> None:
 
 @with_parts
 def ask_others(w: World, group: int) -> bool:
-    """Request parts of other peers that did not come within a whole heartbeat; return whether requests changed.
+    """Move requests that were not answered within a whole heartbeat to other peers; return whether any changed.
 
     Peers that are asked for more or fewer parts are marked IS_CHANGED.
     """

@@ -166,7 +166,8 @@ def _wait_to_announce(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def say_again(w: World, th: int, now: int, node: int, what: int) -> None:
-    """Send the present state again: to peers that missed the kinds in `what`, and to those that get an RPC anyway.
+    """Repeat state that could not be sent: to peers that missed the kinds in `what`, and to those that get an RPC
+    anyway.
 
     Rules: SHELL-5, MESH-4.
     """
@@ -193,7 +194,7 @@ def say_again(w: World, th: int, now: int, node: int, what: int) -> None:
 
 @kernel
 def send_off(w: World, th: int, now: int, node: int) -> None:
-    """Send what a call put into the outbox."""
+    """Send the parts that a call put into the outbox."""
     if control(w)[th, OUT_COUNT]:
         if nodes32(w)[node, OWED] & SAID_AGAIN:
             say_again(w, th, now, node, 0)
@@ -204,7 +205,7 @@ def send_off(w: World, th: int, now: int, node: int) -> None:
 
 
 ACCEPTED = -1
-"""Result in place of a reason."""
+"""The result in place of a reason, if a part is accepted."""
 OVER_LIMIT = int(Reason.OVER_LIMIT)
 THROTTLED = int(Reason.THROTTLED)
 NO_MEMBER = -1
@@ -260,7 +261,7 @@ def _leaves_trees(w: World, th: int, now: int, node: int, slot: int, topic: int)
 
 @kernel
 def has_dialled(w: World, node: int, slot: int) -> bool:
-    """Return whether the node's dial made the connection; if two dial each other, the first dial does."""
+    """Return whether the node's dial made the connection; if two nodes dial each other, the first dial counts."""
     if w[HAS_LINKS]:
         return links32(w)[links_of(w)[slot], LINK_FLAGS] & OUTBOUND != 0
     flag = flags(w)[slot, 0]

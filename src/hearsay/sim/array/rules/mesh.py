@@ -217,8 +217,8 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
 
 @with_places
 def _makes_way(w: World, th: int, now: int, node: int, slot: int, topic: int) -> bool:
-    """PRUNE a member with a lent place for a peer that has a place of its own; return whether there was one
-    (PLACES-2)."""
+    """PRUNE a member with a lent place in favour of a peer with a place of its own; return whether there was such a
+    member (PLACES-2)."""
     if not has_place(w, node, slot, topic):
         return False
     state = draw_topic(w, Purpose.MAKE_WAY, node, topic, peers(w)[slot])
@@ -290,7 +290,7 @@ def _without_names(w: World, th: int, node: int, slot: int, reason: int, prune: 
 
 @kernel
 def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, place: int) -> None:
-    """Handle a PRUNE; without a time it sets one's own backoff (BACKOFF-4).
+    """Handle a PRUNE; one without a time sets the backoff of the node's own parameters (BACKOFF-4).
 
     `place` is that of its content except the topic in the arena, -1 if there is none.
     """
@@ -371,7 +371,7 @@ def _part(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff
 def _say_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, occasion: int) -> None:
     """Send a PRUNE (MESH-5, BACKOFF-3).
 
-    If both sides support that, it names the backoff, and other peers unless `occasion` is WITHOUT_NAMES.
+    If both sides support this, the PRUNE names the backoff, and other peers unless `occasion` is WITHOUT_NAMES.
     """
     extras = 0
     if backoff > 0 and natives(w)[router(w, node), router(w, peers(w)[slot])] >= TAKES_BACKOFFS:
@@ -419,7 +419,7 @@ def _until(w: World, node: int, topic: int, peer: int) -> int:
 
 @kernel
 def _forbids_graft(w: World, now: int, node: int, topic: int, peer: int) -> bool:
-    """Return whether a backoff forbids an own GRAFT (BACKOFF-2)."""
+    """Return whether a backoff forbids the node to GRAFT a peer (BACKOFF-2)."""
     until = _until(w, node, topic, peer)
     if until >= 0 and parameter(w, node, BACKOFF_LASTS):
         return True
@@ -472,7 +472,7 @@ def collect_candidates(w: World, th: int, now: int, node: int, topic: int) -> in
 def graft_random(
     w: World, th: int, now: int, node: int, topic: int, own: int, total: int, purpose: int, tick: int
 ) -> None:  # fmt: skip
-    """GRAFT `own` peers with places of their own; with lent ones `total`."""
+    """GRAFT random peers: up to `own` with places of their own, then others with lent places up to `total`."""
     if max(own, total) <= 0:
         return
     size = collect_candidates(w, th, now, node, topic)

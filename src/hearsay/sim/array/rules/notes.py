@@ -2,8 +2,9 @@
 
 Notes are rows with a negative event, before the rows of the call. A call is one row; an RPC has a row for each part
 after it, and a part a row for each of its ids. Instead of ids, a PRUNE has its backoff and the peers that it names,
-and a partial message its content; the row has the hops of its message at the sender. In place of a message, a
-connection has 1 if the node dialled. Only a run with witnesses has notes (`sim/witnesses.py`).
+and a partial message has its content. The row of a partial message has the hops of the message at the sender. The row
+of a connection has 1 in place of a message if the node dialled. Only a run with witnesses has notes
+(`sim/witnesses.py`).
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def note_unwanted(w: World, th: int, now: int, node: int, sender: int, message: 
 
 @with_checks
 def note_gossip(w: World, th: int, now: int, node: int, sender: int, ids: Any, count: int) -> None:
-    """Note one IHAVE, whose ids are the first ones of `ids`."""
+    """Note one IHAVE with the first `count` of `ids`."""
     _note_part(w, th, now, node, sender, topic_part(IHAVE, messages(w)[ids[0], TOPIC], -1, count))
     for place in range(count):
         _note_id(w, th, now, node, ids[place])

@@ -73,7 +73,7 @@ def own_group(w: World, node: int, message: int, to_all: bool) -> int:
 
 @with_parts
 def group_of_peer(w: World, node: int, message: int, peer: int) -> int:
-    """Return the group of a peer's message, or a negative number: the reason why the peer may not open it, plus one.
+    """Return the group of a peer's partial message; if the peer may not open it, -1 minus the reason.
 
     Rule: PARTIAL-9.
     """
@@ -128,7 +128,7 @@ def _add(w: World, node: int, message: int, opener: int) -> int:
 
 @with_parts
 def _forget(w: World, node: int, group: int) -> None:
-    """Remove a group from the router's; the application may still know it."""
+    """Remove a group from those of the router; the application may still know it."""
     line = part_lines(w)[group]
     topic = messages(w)[line[MESSAGE], TOPIC]
     before = part_heads(w)[node, topic, FIRST_GROUP]
@@ -169,7 +169,7 @@ def is_noted(w: World, group: int, peer: int) -> bool:
 
 @with_parts
 def forget_groups_of_peer(w: World, node: int, peer: int) -> None:
-    """Forget a peer that disconnects, and groups that only it spoke of (PARTIAL-8)."""
+    """Forget a peer that disconnects, and groups known from that peer alone (PARTIAL-8)."""
     for topic in range(w[TOPICS]):
         group = part_heads(w)[node, topic, FIRST_GROUP]
         while group:

@@ -162,7 +162,7 @@ def on_partial(w: World, th: int, now: int, node: int, slot: int, rpc: int, inde
 
 @with_parts
 def partial_unsent(w: World, node: int, slot: int, rpc: int, index: int) -> None:
-    """Forget what a peer was not sent (PARTIAL-8)."""
+    """Forget that a peer was sent parts, because the RPC could not be sent (PARTIAL-8)."""
     part = words_at(w, part_place(rpc, index))
     group = find_group(w, node, words_at(w, rpc + part[PART_IDS])[_OF_MESSAGE])
     line = find_peer(w, group, peers(w)[slot]) if group else 0
@@ -199,7 +199,7 @@ def gossip_parts(w: World, th: int, now: int, node: int, topic: int, size: int) 
 
 @with_parts
 def publish_parts(w: World, th: int, node: int, message: int, to: int, routed: int) -> None:
-    """Send what the application has for a peer's slot, or TO_ALL or TO_CHANGED (PARTIAL-5).
+    """Send the application's parts and claims to peers: `to` is a slot, TO_ALL or TO_CHANGED (PARTIAL-5).
 
     `routed` is the flag of peers to which a publish goes.
     """
@@ -272,7 +272,7 @@ def _wants(w: World, topic: int, group: int, line: int, number: int) -> Word:
 
 @with_parts
 def _partial(w: World, th: int, topic: int, group: int, line: int, count: int, has_claim: bool) -> int:
-    """Return an RPC with `count` parts, with a claim or without, and note what the peer knows then."""
+    """Return an RPC with `count` parts, with a claim or without, and note both as known to the peer."""
     words = _SETS + 3 * w[PART_WORDS]
     rpc = allocate(w, th, HEADER + PART + words)
     arena(w)[rpc] = 1

@@ -85,7 +85,7 @@ def lent_last(w: World, th: int, node: int, topic: int, state: Word, size: int, 
 
 @with_places
 def choose(w: World, th: int, node: int, topic: int, state: Word, size: int, own: int, total: int, group: int) -> int:
-    """Choose up to `own` candidates with places of their own, and with lent ones at most `total`.
+    """Choose up to `own` candidates with places of their own, then others with lent places up to `total`.
 
     They become the first candidates; return their number. `group` is the bit of peers that have places already.
     """

@@ -1,7 +1,7 @@
 """Gossip of peers: whether it is admitted, and promises to answer IWANTs (`core.mesh.standing`).
 
 Layout: promises are a list of the node: message, peer, until when. The RPCs with IHAVE or IWANT of a peer since the
-last heartbeat are counted with the news, behind the topics.
+last heartbeat are counted in the list NEWS, with keys after those of topics.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ TRACKS_NONE, TRACKS_ONE, TRACKS_ALL = range(3)
 """Values of TRACKED."""
 part_of_11 = only_with(USES_11)
 _IHAVES, _IWANTS = 2, 3
-"""Keys in NEWS, behind the topics and the keys of `gossip.py`."""
+"""Keys in the list NEWS, after those of topics and of `gossip.py`."""
 _MOST = PromiseParameters().max_promises
 _MOST_OF_PEER = PromiseParameters().max_promises_per_peer
 
@@ -99,7 +99,7 @@ def first_copy(w: World, now: int, node: int, sender: int, message: int) -> None
 
 @part_of_11
 def accepted(w: World, now: int, node: int, sender: int, message: int) -> None:
-    """Count an accepted message; `sender` is -1 for one's own."""
+    """Count an accepted message; `sender` is -1 for the node's own."""
     slot = find_slot(w, node, sender) if sender >= 0 and has_scores(w, node) else -1
     count_delivery(w, now, node, slot, message)
     if has_gater(w, node):

@@ -1,4 +1,5 @@
-"""Received RPCs, the kernels of `core.shell.router`: whole ones, and those of one part that need no memory."""
+"""Received RPCs, the kernels of `core.shell.router`: RPCs in the arena, and RPCs of one part, which are all in the
+event."""
 
 from __future__ import annotations
 
@@ -168,7 +169,7 @@ _ADMITS_IHAVE, _ADMITS_IWANT = 1, 2
 
 @kernel
 def _admits_gossip(w: World, th: int, now: int, node: int, sender: int, announced: int, requested: int) -> int:
-    """Return whether the IHAVEs and the IWANTs of an RPC are handled, as bits; report the ids that are not."""
+    """Return two bits: whether the IHAVEs of an RPC are handled, and its IWANTs; report the ids that are not."""
     if w[HAS_DIRECT] and is_direct(w, node, find_slot(w, node, sender)):
         return _ADMITS_IHAVE | _ADMITS_IWANT
     if has_scores(w, node) and not trusts_gossip_of(w, now, node, find_slot(w, node, sender)):
@@ -288,7 +289,7 @@ def _receive_alone(w: World, th: int, now: int, node: int, slot: int, rpc: int) 
 def _drop_messages_and_control(
     w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int, reason: int
 ) -> None:  # fmt: skip
-    """Drop an RPC without its subscriptions (JUDGE-1, SHELL-8)."""
+    """Drop all of an RPC except its subscriptions (JUDGE-1, SHELL-8)."""
     for kind in (PUBLISH, PARTIAL, METADATA, TEST, *CONTROL):
         count = count_parts(w, rpc, parts, kind)
         if count and (kind == PUBLISH or not has_trees(w, node)):

@@ -193,7 +193,7 @@ def score_now(w: World, now: int, node: int, slot: int) -> float:
 
 @inlined
 def _peer_parts(w: World, now: int, node: int, slot: int) -> tuple[float, float, float, float, float]:
-    """Return the topics' part of a score and the peer's own, weighted (SCORE-9, SCORE-10)."""
+    """Return the weighted parts of a score: the topics' sum and those of the peer itself (SCORE-9, SCORE-10)."""
     line = peer_scores(w)[slot]
     misbehaviour = parts.excess_square(line[MISBEHAVIOUR], real(w, node, MISBEHAVIOUR_THRESHOLD))
     slow = parts.excess(line[SLOWNESS], real(w, node, SLOW_THRESHOLD))
@@ -324,7 +324,7 @@ def count_graft(w: World, now: int, node: int, slot: int, topic: int) -> None:
 
 @scored
 def count_prune(w: World, now: int, node: int, slot: int, topic: int, member: bool) -> None:
-    """Count that a peer leaves the mesh or sends PRUNE. `member` is false if the peer had left before.
+    """Count that a peer leaves the mesh or sends PRUNE. `member` is False if the peer had left the mesh before.
 
     Rules: ACTIVE-3, ACTIVE-4.
     """

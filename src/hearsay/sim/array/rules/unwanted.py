@@ -242,7 +242,7 @@ def forget_all_unwanted(w: World, node: int) -> None:
 
 @part_of_12
 def number_again(w: World, node: int) -> None:
-    """Set the bits again after neighbours moved to other slots."""
+    """Set the bits of `unwanted` again after neighbours moved to other slots."""
     entries = pool(w)[lists.owner(w, node)]
     for marks in (False, True):
         place = more32(w)[node, UNWANTED_QUEUE - NODE32]

@@ -142,7 +142,7 @@ def _tend_by_scores(w: World, th: int, now: int, node: int, topic: int, tick: in
 
 @part_of_11
 def _fill(w: World, th: int, now: int, node: int, topic: int, own: int, total: int, tick: int) -> None:
-    """GRAFT `own` peers with places of their own; with lent ones `total`."""
+    """GRAFT up to `own` peers with places of their own, then others with lent places up to `total`."""
     if not parameter(w, node, GRAFTS_BEST):
         graft_random(w, th, now, node, topic, own, total, Purpose.GRAFT, tick)
         return
@@ -155,7 +155,7 @@ def _fill(w: World, th: int, now: int, node: int, topic: int, own: int, total: i
 
 @part_of_11
 def _cut(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
-    """PRUNE members down to D. `candidates` has the members, those to keep first; `marks` flags the kept ones."""
+    """PRUNE members down to D. `candidates` has the members in the order of preference; `marks` has those to keep."""
     order = candidates(w)[th]
     stays = marks(w)[th]
     degree = parameter(w, node, DEGREE)

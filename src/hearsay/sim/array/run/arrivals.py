@@ -42,7 +42,7 @@ from hearsay.sim.array.world.slots import find_slot
 
 @with_dials
 def dial_arrives(w: World) -> None:
-    """Let the first dial of the heap arrive; its node must be the one that dialled, in the same life."""
+    """Let the first dial of the heap arrive, unless its node was stopped or restarted since."""
     remove_arrival(w)
     line = arrivals(w)[w[ARRIVALS]]
     node = line[DIALLER]

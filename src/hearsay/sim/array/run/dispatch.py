@@ -114,7 +114,7 @@ def _is_alive(w: World, link: int) -> bool:
 
 @with_overlay
 def _find_contacts(w: World, th: int, now: int, node: int, topic: int) -> int:
-    """Collect random nodes of a topic, ascending; return their number. If draws find too few, all are sampled."""
+    """Collect random nodes of a topic, ascending; return their number. If draws find too few, sample all nodes."""
     known = candidates(w)[th]
     state = extend(extend(draw1(w, Purpose.RENDEZVOUS, node), topic_keys(w)[topic]), np.uint64(now))
     wanted = 2 * CONTACTS
@@ -221,7 +221,7 @@ def _handle(w: World, th: int, now: int, node: int, kind: int, w0: int, payload:
         if carries_payload(w0, payload):
             release(w, th, payload)
     elif kind == EventKind.TIMER_FIRED:
-        if not _is_no_timer(w, node, w0, payload):  # it may have been moved while the event waited
+        if not _is_no_timer(w, node, w0, payload):  # the timer may have been moved while its event waited
             call_timer(w, th, now, node)
     elif kind == EventKind.PUBLISH:
         call_publish(w, th, now, node, source_of(w0), payload)

@@ -133,7 +133,7 @@ def node_down(w: World, th: int, now: int, node: int, goodbye: bool) -> None:
 
 @with_links
 def _stop(w: World, th: int, now: int, node: int) -> None:
-    """Stop a node's router, and forget what it knew."""
+    """Stop a node's router, and forget its state."""
     header = nodes32(w)[node]
     header[UP] = 0
     nodes64(w)[node, PENDING] = 0
@@ -156,7 +156,7 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
         forget_all_groups(w, node)
     forget_all(w, node)
     for place in range(cells(w).shape[1]):
-        cells(w)[node, place] &= np.uint64(MISSED)  # an eligible node remains one
+        cells(w)[node, place] &= np.uint64(MISSED)  # the node stays eligible for these
         if w[HAS_SCORES]:
             records(w)[node, place, RECORD] = 0
     for head in (ANSWERS, NEWS, BACKOFFS, PROMISES, ASKED_AT):

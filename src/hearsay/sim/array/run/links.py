@@ -86,8 +86,8 @@ with_links = only_with(HAS_LINKS)
 def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
     """Make one of a node's first dials, where links need no memory of their own.
 
-    All first dials are under way at once; as events they would be the most in the whole run. So only the bucket is
-    kept in which the other end learns of the dial.
+    All first dials are under way at once; as events they would need more room than any other time of the run. So a
+    dial is kept only as the number of the bucket in which the other end learns of it.
     """
     target = dial_targets(w)[place]
     if w[HAS_NATTED] and natted(w)[target]:
@@ -303,7 +303,7 @@ def notice_loss(w: World, th: int, link: int, time: int) -> None:
 
 @kernel
 def is_up(w: World, link: int) -> bool:
-    """Return whether a node handles what arrives over a link: its own end is open and the link is not cut."""
+    """Return whether a node handles RPCs that arrive over a link: its own end is open and the link is not cut."""
     if not w[HAS_LINKS]:
         return True
     line = links32(w)[link]

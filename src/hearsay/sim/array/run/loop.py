@@ -92,7 +92,7 @@ def work(table: World, task: int, number: int) -> bool:
     threads, which meet after every part, BEGIN lays out the next part, of PART_EVENTS events, SHARE runs the nodes of
     thread `number`, and FINISH is called once all are done. They return False if Python has to do something first.
     COLLECT finds links that may be used again. When the run is over or was stopped, DRAIN sends the RPCs that wait
-    for uplinks, CLOSE ends the windows of all messages published so far, and CHECK checks what it is like.
+    for uplinks, CLOSE ends the windows of all messages published so far, and CHECK checks sent parts and mesh links.
     """
     return _work(world(table), task, number)
 

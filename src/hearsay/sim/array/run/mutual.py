@@ -1,8 +1,9 @@
 """The check of all nodes at the end of a run: parts that were sent, and mesh links.
 
 All parts that were sent have been received or lost, or are under way. Mesh links are mutual unless a GRAFT or PRUNE
-is under way or may be lost: the check of `sim.checks.checker.Checker.finished`, but without nodes with scores, since
-a graylist may have dropped the last GRAFT or PRUNE, and direct peers, whose GRAFT may get no answer.
+is under way or may be lost: the check of `sim.checks.checker.Checker.finished`, except for links of nodes with
+scores, since a graylist may have dropped the last GRAFT or PRUNE, and links to direct peers, whose GRAFT may get no
+answer.
 
 Layout: `slot_marks` has a byte for a slot over which something is under way.
 """
@@ -81,7 +82,7 @@ from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot
 
 _KINDS = len(PartKind)
 AT_THE_END = -1
-"""In place of the time of a finding."""
+"""The time of a finding that has none."""
 
 
 @with_checks
@@ -138,7 +139,7 @@ def _find_one_sided_links(w: World) -> None:
 
 @with_checks
 def _settled(w: World, node: int, slot: int) -> int:
-    """Return the other end's slot of a connection with nothing under way; -1 for others, and for those left out."""
+    """Return the other end's slot of a connection, -1 if something is under way or the connection is not checked."""
     peer = peers(w)[slot]
     if not flags(w)[slot, 0] & CONNECTED or slot_marks(w)[slot] or not nodes32(w)[peer, UP]:
         return -1

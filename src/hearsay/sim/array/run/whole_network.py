@@ -1,6 +1,6 @@
 """Events of the whole network: faults, injections, samples of state, the ends of messages' windows.
 
-A sample of state has the entries and bytes of the guide's table (`Router.state_size`)."""
+A sample of state has the entries and bytes of `Router.state_size`."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _sample(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def _size_of_trees(w: World, now: int, node: int) -> tuple[int, int]:
-    """Return the entries and bytes of lazy neighbours and of messages that are kept."""
+    """Return the entries and bytes of lazy neighbours, passive lists, and messages that are kept."""
     count = 0
     size = 0
     for topic in range(w[TOPICS]):
@@ -191,7 +191,7 @@ def next_close(w: World) -> int:
 
 @kernel
 def run_what_is_due(w: World) -> bool:
-    """Handle all that is due now; return False if it needs more room first."""
+    """Handle the events of the whole network that are due now; return False if more room is needed first."""
     if next_close(w) == w[NOW]:
         close_windows(w, False)
     while w[STATUS] == OK and next_due(w) == w[NOW]:

@@ -34,7 +34,8 @@ from hearsay.sim.reference.connections import MAX_DIALS
 
 ARRIVES, DIALLER, _NUMBER, TARGET, DIALLED, LIFE = range(6)
 BY_ROUTER = 1 << 32
-"""Bit of the payload of PEER_CONNECTED: the event ends a dial of the node's router; below are the STARTS of then."""
+"""Bit of the payload of PEER_CONNECTED: the event ends a dial of the router. Below is the node's STARTS at the
+dial."""
 _NEVER = 1 << 62
 
 with_dials = only_with(HAS_DIALS)

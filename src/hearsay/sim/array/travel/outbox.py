@@ -225,7 +225,7 @@ def put_features(w: World, th: int, slot: int, own: int) -> None:
 
 @part_of_features
 def put_alone(w: World, th: int, slot: int, rpc: int) -> None:
-    """Send an RPC of its own, which is in the arena, behind all others (PARTIAL-5)."""
+    """Send an RPC in the arena after all others of the call (PARTIAL-5)."""
     line = control(w)[th]
     entries = alone(w)[th]
     place = line[ALONE]
@@ -275,7 +275,7 @@ def put_unwanted(w: World, th: int, slot: int, message: int) -> None:
 
 @kernel
 def clear_prune_peers(w: World, th: int, slot: int) -> None:
-    """Remove the names of others from the PRUNEs that wait for a neighbour."""
+    """Remove the names of other peers from a neighbour's PRUNEs in the outbox."""
     entries = outbox(w)[th]
     if control(w)[th, OUT_MODE] == MIXED:
         for place in range(control(w)[th, OUT_COUNT]):
@@ -285,7 +285,7 @@ def clear_prune_peers(w: World, th: int, slot: int) -> None:
 
 @kernel
 def is_addressed(w: World, th: int, slot: int) -> bool:
-    """Return whether the outbox has a part for this neighbour."""
+    """Return whether the outbox has a part for a neighbour."""
     entries = outbox(w)[th]
     for place in range(control(w)[th, OUT_COUNT]):
         if entries[place, SLOT] == slot:

@@ -78,7 +78,7 @@ def send_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
         kept = start
         while end < count and entries[end, SLOT] == slot:
             if kept > start and entries[kept - 1, KEY] == entries[end, KEY]:
-                if entries[end, KEY] >> CLASS_SHIFT != MESSAGE_CLASS:  # of messages the first counts, else the last
+                if entries[end, KEY] >> CLASS_SHIFT != MESSAGE_CLASS:  # a message's first entry counts, else the last
                     entries[kept - 1, VALUE] = entries[end, VALUE]
                     entries[kept - 1, IDS] = entries[end, IDS]
             else:

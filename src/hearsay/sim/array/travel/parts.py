@@ -88,7 +88,8 @@ SUBSCRIPTION_CLASS, MESSAGE_CLASS = range(2)
 IHAVE_CLASS, IWANT_CLASS, MESH_CLASS = (2 + CONTROL.index(kind) for kind in (IHAVE, IWANT, MESH_CONTROL[0]))
 FEATURES_CLASS = 2 + CONTROL.index(FEATURES)
 TREE_CLASS = 2 + len(CONTROL)
-"""Parts of episub. Their keys have the parts' order in place of the topic, and the topic in place of a message."""
+"""The class of parts of episub. Their keys have the order of the parts in place of the topic, and the topic in place
+of a message."""
 _TREE_KIND = 8
 """Bits for the kind of a part of episub in its value; above them is the number of its ids."""
 part_of_features = only_with(HAS_FEATURES)
@@ -96,7 +97,7 @@ part_of_features = only_with(HAS_FEATURES)
 
 @kernel
 def sort_entries(entries: Any, count: int) -> None:
-    """Sort by slot and key, stable: short runs by insertion, then merges with the room behind the entries."""
+    """Sort by slot and key, stably: short runs by insertion, then by merges that use the room behind the entries."""
     run = 16
     for start in range(0, count, run):
         _sort_run(entries, start, min(start + run, count))
@@ -172,7 +173,7 @@ def tree_ids(value: int) -> int:
 
 
 _NAMES = 40
-"""From this bit on stands the place of their names in `names`."""
+"""In the content of a PRUNE, the lowest bit of the place of its peers in `names`."""
 _SECONDS = (1 << (_NAMES - OTHERS_BITS)) - 1
 
 

@@ -41,7 +41,7 @@ from hearsay.sim.array.world.slots import latency
 def send_message(w: World, th: int, now: int, node: int, slot: int, part: Part) -> None:
     """Send one message alone; its hops are those of the copy when it arrives."""
     size = send_copy(w, th, now, node, slot, part, sending(w, now, node, part))
-    bytes_out(w)[node] += size  # `send_copy` changes it, too, so its result cannot be added in one statement
+    bytes_out(w)[node] += size  # not in one statement: `send_copy` changes `bytes_out`, too
 
 
 @inlined

@@ -163,7 +163,7 @@ def link_to(w: World, slot: int) -> int:
 
 @kernel
 def ask_for_links(w: World, th: int, copies: int) -> None:
-    """Prefetch the links that a call's copies take."""
+    """Prefetch the links over which a call's copies go."""
     entries = outbox(w)[th]
     for place in range(copies):
         touch_links32(w, links_of(w)[entries[place, 0]] * LINK32)
@@ -287,7 +287,7 @@ def lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arriv
 def let_go(
     w: World, th: int, sent_at: int, arrival: int, link: int, node: int, peer: int, rpc: int, sequence: int
 ) -> None:  # fmt: skip
-    """Record an RPC that is sent, and let its parts travel that are not lost."""
+    """Record an RPC that is sent, and let the parts travel that are not lost."""
     bytes_out(w)[node] += rpc_bytes(w, rpc)
     for index in range(arena(w)[rpc]):
         part = part_at(w, rpc, index)

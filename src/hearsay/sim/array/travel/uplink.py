@@ -2,9 +2,9 @@
 
 Only routers with IDONTWANT have one. For all others the time at which an RPC leaves is known when it is sent.
 
-Layout: a node gets an uplink when it starts. It lies in the arena, because waiting RPCs outlast the router: until
-when it is busy, the first and the last waiting RPC, whether an event is queued for then, and an earlier uplink. A
-waiting RPC has words in the arena, too, which name the next one.
+Layout: a node gets an uplink when it starts. It lies in the arena, because waiting RPCs outlast the router. Its words
+are: until when it is busy, the first and the last waiting RPC, whether an event is queued for the end of that time,
+and an earlier uplink. A waiting RPC has words in the arena, too, which name the next one.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def has_queue(w: World, node: int) -> bool:
 
 @with_queues
 def start_uplink(w: World, th: int, now: int, node: int) -> None:
-    """Give a node that starts an empty uplink; earlier ones stay while RPCs wait there."""
+    """Start a node's uplink, empty, when the node starts; earlier ones stay while RPCs wait there."""
     earlier = more64(w)[node, UPLINK_AT]
     while earlier != _NONE and not words_at(w, earlier)[_IS_DUE]:
         release(w, th, earlier)

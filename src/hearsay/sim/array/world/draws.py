@@ -56,7 +56,7 @@ def draw_topic(w: World, purpose: int, node: int, topic: int, word: int) -> Word
 def pick(w: World, th: int, state: Word, size: int, count: int) -> int:
     """Move `count` of the first `size` candidates to the front; return how many (`core.shell.randomness.sample`).
 
-    They are random, so the processor would predict branches wrongly half of the time: there are none.
+    The loop has no branches, because the processor would mispredict half of them.
     """
     if count >= size:
         return size

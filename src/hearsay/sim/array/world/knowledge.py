@@ -3,7 +3,7 @@
 Layout: `seen` and `cached` have a bit for each node and column, one node after the other; they are read most often,
 and as bits they fit into the processor's caches. All else that a node knows of a message is one word,
 `cells(w)[node, column]`: bits such as ASKED, DELIVERED and MISSED, the heartbeats in which it was seen and cached,
-and the hops it came. The column is the message number modulo the number of columns, unless CLUSTERS is set.
+and the hops to the node. The column is the message number modulo the number of columns, unless CLUSTERS is set.
 `first_us` has the time at which a message was first seen, in runs that are long enough for it to be forgotten.
 """
 
@@ -143,8 +143,9 @@ def was_seen(w: World, now: int, node: int, message: int) -> bool:
 def surely_seen(w: World, node: int, message: int, others: int, arrival: int) -> bool:
     """Return whether a copy is surely a duplicate when it arrives at a node.
 
-    The sender can know that: all that the node has seen by now, it has seen before a copy arrives that is sent now
-    (`queue.py`), and it remembers it for a while. `others` has a bit for each further message, as in gossip.
+    The sender can find out: a copy that is sent now arrives after everything that the node has handled by now
+    (`queue.py`), and the node remembers for a while which messages it has seen. `others` has a bit for each further
+    message, as in gossip.
     """
     at = column(w, message)
     place = place_of(w, node, at)

@@ -11,8 +11,8 @@ kernels do; and between two calls of an entry an array can be replaced by a larg
 | topics, topic_keys | topic | number in the trace, length of the name, memory; key. They are in the order of names |
 | allowed | router, topic | whether a router takes part in a topic; only with `allowed_topics` |
 | messages | message, field | what is known of every message before the run |
-| verdicts | message, field | what applications say of a message, and what is due of it; only with HAS_VERDICTS |
-| accepting | entry, node | whether a node accepts what is invalid to others; only with HAS_VERDICTS |
+| verdicts | message, field | the applications' verdict on a message, and its eligible nodes; only with HAS_VERDICTS |
+| accepting | entry, node | whether a node accepts messages that are invalid to others; only with HAS_VERDICTS |
 | nodes32, nodes64 | node, field | the header of a node |
 | bytes_out | node | the bytes that it sent, encoded |
 | members, since_us, fanout_us | node, topic | membership; when the node joined; its last publish to the fan-out |
@@ -35,16 +35,16 @@ kernels do; and between two calls of an entry an array can be replaced by a larg
 | records, senders | node, column, field | a message's record, and bits of slots that sent copies; only with scores |
 | record_serials | node, column | the order of records; only if their number is bounded |
 | retained | slot | until when a disconnected neighbour's score is kept; only with scores and faults |
-| ratings, rated | entry (, node) | applications' ratings; which nodes are RATED, and BY which; only with scores |
+| ratings, rated | entry (, node) | applications' ratings; which nodes have one, and which give it; only with scores |
 | address_names | router, node, place | numbers of what an address counts as, -1 for none; only with scores |
-| gated | slot, field | the gater's counts for an address, alike for all its peers; only with a gater |
+| gated | slot, field | the gater's counts for an address, equal in all its peers' slots; only with a gater |
 | gaters | node, field | the gater's counts for a node; only with a gater |
 | addresses | node | a number for each address, and for each node without one; with a gater or places |
 | idontwants | slot, field | RPCs with IDONTWANT of a neighbour, and their ids; only with 1.2 |
 | unwanted | node, column, field | which neighbours do not want a message; only with 1.2 |
 | urgent | thread, entry, field | IDONTWANTs that the present call sends |
 | names, name_marks | thread, place | peers that the PRUNEs of the present call name; only with HAS_DIALS |
-| known_topics, apart | slot, topic | what a check notes of a peer, see `checks.py`; only with WITNESSES |
+| known_topics, apart | slot, topic | a check's notes of a peer, see `checks.py`; only with WITNESSES |
 | tallies | thread, field | parts received and lost, and the number of findings; only with WITNESSES |
 | slot_marks, findings | slot; thread, place, field | slots with something under way; see `record.py` |
 | direct_pairs | pair, end | direct peers that connect at the start; only with HAS_DIRECT |
@@ -53,12 +53,12 @@ kernels do; and between two calls of an entry an array can be replaced by a larg
 | alarms | node, field | the timer of a router of episub; only with HAS_EPISUB |
 | trees | node, topic, field | the broadcast tree of a topic; only with HAS_EPISUB |
 | kept32, kept64 | node, column, field | messages that a tree can send again; only with HAS_EPISUB |
-| detours | slot, topic, field | the neighbours that one could stand in for; only with HAS_OVERLAY |
+| detours | slot, topic, field | the neighbour that this slot's peer could replace; only with HAS_OVERLAY |
 | meetings | node, field | errands at peers, and dials; only with HAS_OVERLAY |
 | overlays | node, topic, field | the membership of a topic; only with HAS_OVERLAY |
 | view_peers, view_notes | node, topic, place | the active list, then from MOST_ACTIVE on the passive one |
-| slot_times | slot, field | when a connection without use ends, and a ping; only with HAS_OVERLAY |
-| errands | place, field | what is done at peers that are met, see `meetings.py`; only with HAS_OVERLAY |
+| slot_times | slot, field | when an unused connection ends, and the wait after a ping; only with HAS_OVERLAY |
+| errands | place, field | what to do at a peer once it is connected, see `meetings.py`; only with HAS_OVERLAY |
 | frames | thread, place, field | requests to send, in `growth.py`; only with HAS_OVERLAY |
 | tree_marks | slot, topic | NEWLY_EAGER and NEWLY_UP; only with HAS_EPISUB |
 | traits | slot, 1 + topic | extensions of a neighbour, then its use of partial messages; only with HAS_FEATURES |
@@ -85,7 +85,7 @@ from hearsay.sim.plan.engines import WITH_KERNELS
 
 World = NDArray[np.int64]
 Word: TypeAlias = np.uint64
-"""Draws, hashes and cells."""
+"""The type of draws, hashes and cells."""
 
 
 class Numbers:
@@ -107,12 +107,12 @@ _scalar = Numbers()
     LINES_FREE, LINES_USED,
 ) = _scalar.take(27)  # fmt: skip
 """Scalars that change while kernels run. Times are in microseconds. BUCKET: the number of the open bucket; its open
-part ends at PART_END. STATUS: the reason why an entry returned. FIRST_MESSAGE: all nodes have forgotten older
-ones. NEWEST: the number of messages that have a column. CLOSED_UP_TO: the number of messages whose window is over.
+part ends at PART_END. STATUS: the reason why an entry returned. FIRST_MESSAGE: all nodes have forgotten older ones.
+NEWEST: the number of messages that have a column. CLOSED_UP_TO: the number of messages whose window is over.
 GLOBALS_DONE, PLANNED_DONE: handled lines of `schedule` and `planned`. PART_EVENTS, PART_BLOCKS: events and blocks of
 the open part. LINKS_FREE: the first of LINKS_SPARE links that may be used again; see `reuse.py`, also for DEAD_UP_TO,
 DEAD_SURE and LOOKED. LINKS_WANTED: links that are missing at NEEDS_LINKS. NETWORK_STARTS: the open part makes the
-first connections. MOST_SLOTS: slots in use, of the node with most. For DIALS_UP_TO see `links.py`, for
+first connections. MOST_SLOTS: the largest number of slots that a node uses. For DIALS_UP_TO see `links.py`, for
 BUCKET_IS_SPLIT `queue.py`, for ARRIVALS and DIALS_MADE `dials.py`, for the last two `part_lines.py`."""
 WorldType.changing = _scalar.count
 NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_BITS, BLOCKS = _scalar.take(11)
@@ -148,12 +148,12 @@ SCALARS = 104
     ROWS_FULL, PARTS_FULL,
 ) = range(12)  # fmt: skip
 LIMIT_WORDS = {
-    QUEUE_FULL: "so many events at once",
-    POOL_FULL: "all entries of short lists",
-    ARENA_FULL: "so many RPCs under way",
-    OUTBOX_FULL: "so many parts of one node at once",
-    ROWS_FULL: "so much that happens at once",
-    PARTS_FULL: "the groups of all messages in parts",
+    QUEUE_FULL: "more events at once",
+    POOL_FULL: "more entries of short lists",
+    ARENA_FULL: "more RPCs under way",
+    OUTBOX_FULL: "more parts of one node at once",
+    ROWS_FULL: "more rows of the trace at once",
+    PARTS_FULL: "more groups of messages in parts",
 }
 
 # Router parameters.
@@ -223,13 +223,13 @@ refused it; how many nodes were eligible if none did, and how many of these got 
     COUNT, CAP, FIRST_SLOT, STARTS, TICK, ROUTER, UP, ANSWERS, NEWS, BACKOFFS, OLDEST, AGES_AT, GOSSIPS_FROM,
     OWED, BACKLOG, BACKLOG_END,
 ) = range(16)  # fmt: skip
-"""Fields of `nodes32`. COUNT of CAP slots are in use. STARTS: how often the node was started. TICK: heartbeats since.
-OLDEST: no older message is cached or remembered by heartbeats. AGES_AT: no message is forgotten before this
-heartbeat. GOSSIPS_FROM: no older message is gossiped about. OWED: which of UNANNOUNCED and UNSENT any slot has, and
-WAITS_TO_ANNOUNCE and FEATURES_OWED."""
+"""Fields of `nodes32`. COUNT of CAP slots are in use. STARTS: how often the node was started. TICK: heartbeats since
+the last start. OLDEST: no older message is cached or remembered by heartbeats. AGES_AT: no message is forgotten
+before this heartbeat. GOSSIPS_FROM: no older message is gossiped about. OWED: the bits UNANNOUNCED and UNSENT, each
+if any slot has it, and the bits WAITS_TO_ANNOUNCE and FEATURES_OWED."""
 WAITS_TO_ANNOUNCE, FEATURES_OWED = 1, 2
-"""In a router without a heartbeat: a timer is set to announce subscriptions again. FEATURES_OWED: extensions were not
-sent."""
+"""Bits of OWED. WAITS_TO_ANNOUNCE: a router without a heartbeat has set a timer to announce subscriptions again.
+FEATURES_OWED: extensions could not be sent."""
 MORE32 = 8
 MORE64 = 4
 PROMISES, ASKED_AT, SENDERS, UNWANTED_QUEUE, UNWANTED_LAST = range(16, 21)
@@ -260,12 +260,12 @@ CONTROL = 40
     ARENA_CHUNK, ARENA_TAKEN, LEAVING_FIRST, LEAVING_NEXT, KEEPS_SCORES, WELCOMES, HIDES_PEERS, IDS_IN_RPC, URGENT,
     NAMES, DIALS, NAMED_HOPS, FRAMES, ERRAND_FREE, ERRAND_FRESH, ALONE, HANDED, REMINDS,
 ) = range(38)  # fmt: skip
-"""…_FREE: the first entry that may be used again, -1 for none; …_FRESH: the first that was never used.
-KEEPS_SCORES: a heartbeat runs, which reads each score once. The next three last for one RPC: what the sender's score
-permits (0: not read yet), whether PRUNEs name no peers, and the ids of its IHAVEs so far. URGENT, NAMES, DIALS and
-FRAMES: used entries of these arrays. NAMED_HOPS: the hops that the present message names, 0 for none. ERRAND_FREE and
-ERRAND_FRESH: of `errands`, in the first line. ALONE and HANDED: used entries of these arrays. REMINDS: the heartbeat
-reminds applications of partial messages."""
+"""…_FREE: the first entry that may be used again, -1 for none; …_FRESH: the first that was never used. KEEPS_SCORES:
+a heartbeat runs, which reads each score once. WELCOMES, HIDES_PEERS and IDS_IN_RPC are about one RPC: what the
+sender's score permits (0: not read yet), whether PRUNEs name no peers, and the ids of the RPC's IHAVEs so far.
+URGENT, NAMES, DIALS and FRAMES: used entries of these arrays. NAMED_HOPS: the hops that the present message names, 0
+for none. ERRAND_FREE and ERRAND_FRESH: of `errands`, in the first line. ALONE and HANDED: used entries of these
+arrays. REMINDS: the heartbeat reminds applications of partial messages."""
 COUNTERS = 40
 TALLIES = 80
 FINDING = 6
@@ -273,8 +273,8 @@ FINDING = 6
 # Slots.
 SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT, CONNECTED, NATIVE, DIALLED = 1, 2, 4, 8, 16, 32, 64, 128
 """Bits of `flags`. UNANNOUNCED: a SUBSCRIBE or UNSUBSCRIBE could not be sent; UNSENT: a GRAFT or PRUNE. The last
-three stand with the first topic; DIALLED: by the node. Until a slot is connected, NATIVE says that its peer dials,
-too."""
+three are set for the first topic only. DIALLED: the node dialled. Until a slot is connected, NATIVE says that its
+peer dials, too."""
 IS_EAGER, IS_LAZY = IN_MESH, IN_FANOUT
 """The same bits in a tree; neighbours have one of them."""
 NEWLY_EAGER, NEWLY_UP = 1, 2
@@ -306,15 +306,16 @@ LINK64 = 2
 
 # Cells: what a node knows of a message.
 ASKED, DELIVERED, MISSED, HELD, MISSING, QUEUED = 1, 2, 4, 8, 16, 32
-"""ASKED: the application has not answered yet. MISSED: eligible, the window is over, and it was not delivered.
-The last three are of a tree: it can send the message again, knows it from others only, or has to announce it."""
+"""ASKED: the application has not answered yet. MISSED: the node was eligible, but got no delivery before the
+message's window was over. The last three are set by a tree: it can send the message again, knows it from
+announcements only, or has yet to announce it."""
 SEEN_BEAT, CACHE_BEAT, HOPS = 6, 26, 47
 BEATS = (1 << 20) - 1
 HOPS_CAP = (1 << 17) - 1
 
 # Trees.
 TIMER, ANNOUNCE, FLUSH_DUE, MISSING_DUE = range(4)
-"""Fields of `alarms`: when the timer is set for, and alarms that it serves; -1 for none."""
+"""Fields of `alarms`: the time for which the timer is set, and alarms that it serves; -1 for none."""
 (
     KEPT_FIRST, KEPT_LAST, KEPT_COUNT, KEPT_SIZE, QUEUE, QUEUE_COUNT, MISSING_FIRST, MISSING_LAST, MISSING_COUNT,
     LATEST_FROM,
@@ -323,8 +324,8 @@ TIMER, ANNOUNCE, FLUSH_DUE, MISSING_DUE = range(4)
 none. LATEST_FROM: the neighbour that the newest message came from."""
 TREE_FIELDS = 10
 AHEAD_OF, AHEAD_BY = range(2)
-"""Fields of `detours`: the neighbour that sent a message, plus one, if this slot's had it no later, 0 for none; and
-this one's hops minus the node's, 0 or less."""
+"""Fields of `detours`. AHEAD_OF: the neighbour that sent a message, plus one, if the slot's peer had the message with
+no more hops than the node; 0 for none. AHEAD_BY: that peer's hops minus the node's, 0 or less."""
 FIXED_OVERLAY, SEEDS_OVERLAY, HYPARVIEW = range(3)
 """Values of OVERLAY."""
 SWEEP_DUE, SEQUENCE_NUMBER, ERRANDS, UNDER_WAY, DIAL_COUNT, GOING, ASKED_DISCOVERY = range(7)
@@ -341,14 +342,15 @@ OVERLAY_FIELDS = 28
 LOOKING_UNTIL: the end of the wait for discovery. OPEN_…: of the own shuffle that is not answered, -1 for none.
 SIZE_…: C_rand, A and P. SENT: the passive peers of the own shuffle."""
 IDLE_UNTIL, PING_UNTIL = range(2)
-"""Fields of `slot_times`, 0 for none."""
+"""Fields of `slot_times`: times, 0 for none."""
 KEPT_HOPS, KEPT_PARENT, KEPT_NEWER, KEPT_OLDER = range(4)
 """Fields of `kept32`: twice the router's hops, plus one if the received copy named them; the peer that sent it, -1
-for an own message; and the messages that were kept next and before. `kept64` has the time since when."""
+for an own message; and the messages kept after and before it. `kept64` has the time at which the message was kept."""
 
 # Extensions and partial messages.
 HAS_SENT, EXCHANGES_PARTS, TESTS, UNSAID = 1, 2, 4, 8
-"""Bits of `traits`, first column: whether it has sent an RPC, its extensions, and own ones were not sent to it."""
+"""Bits in the first column of `traits`. HAS_SENT: the peer has sent an RPC. EXCHANGES_PARTS, TESTS: its extensions.
+UNSAID: the node's own extensions could not be sent to it."""
 USE, PARTS, KNOWN_PARTS, IS_EAGER_TOPIC, ASKS_ONE, PART_BYTES, NO_PARTS_BYTES, CLAIM_BYTES = range(8)
 """Fields of `part_topics`: the use of nodes with partial messages, 0 if the topic's messages go whole; the numbers of
 parts, and of those that are known from elsewhere; two flags; bytes of a part, of no parts encoded, and of a claim."""

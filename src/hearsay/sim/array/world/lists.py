@@ -1,4 +1,4 @@
-"""Short lists of a node: answers given, news counted, backoffs, events that wait.
+"""Short lists of a node: answers to IWANT, counts of gossip, backoffs, events that wait.
 
 Layout: an entry of `pool` is (next, first key, second key, value); `nodes32` holds the first entry of each list of a
 node, -1 for none; for lists of gossipsub 1.1 `more32` does. Entries of a node come from the pool of the thread that

@@ -1,10 +1,10 @@
 """Lines of groups of partial messages, and sets of parts.
 
 Layout: a line of `part_lines` is a group or a peer in it, and `part_sets` has the sets of the same line, PART_WORDS
-words each. `group_of` names the group of a node and message. A group exists while the router or the application
-knows it, or requests parts of it; a peer while one of its marks is set. Line 0 is not used: it stands for none.
-Only one thread works in a run with parts, as it needs the order of time: the hops of a message that is completed from
-parts are those that the sender of the last part has by then.
+words each. `group_of` names the group of a node and message. A group exists while the router or the application knows
+it, or requests parts of it; a peer while one of its marks is set. Line 0 is not used: it stands for none. A run with
+parts uses one thread, because nodes must be handled in the order of time: the hops of a message that is completed
+from parts depend on the hops that the sender of the last part has by then.
 """
 
 from __future__ import annotations
@@ -33,19 +33,24 @@ from hearsay.sim.array.world.layout import (
 NEXT_GROUP, MESSAGE, STATE, BEATS_LEFT, OPENER, SERIAL, NEXT_HELD, NEXT_ASKED, FIRST_PEER, SHOWN_COUNT, OFFERS = (
     range(11)
 )
-"""Fields of a group: the next one of the router's in its topic, by message; the router's beats and opener (-1: none);
-its number in the order of creation; the next one of the application's, and the next one with requests."""
+"""Fields of a group. NEXT_GROUP: the next group of the router in its topic, by message. BEATS_LEFT, OPENER: for how
+many heartbeats the router keeps it, and the peer that opened it, -1 for none. SERIAL: its number in the order of
+creation. NEXT_HELD, NEXT_ASKED: the next group of the application, and the next one with requests. SHOWN_COUNT,
+OFFERS: the number of peers with HAS_SHOWN, and of those with OFFERS_PARTS."""
 KNOWN_TO_ROUTER, IS_OWN, IS_PEERS, IS_HELD, IS_PUBLISHED, IS_COMPLETE, HAS_REQUESTS = 1, 2, 4, 8, 16, 32, 64
-"""Bits of STATE. IS_OWN and IS_PEERS are the router's; IS_PUBLISHED: the application added parts of its own."""
+"""Bits of STATE. Of the router: IS_OWN: the application published in the group; IS_PEERS: a peer opened it, and the
+application has not published it to all. Of the application: IS_PUBLISHED: it added parts of its own."""
 HELD, REQUESTED, OVERDUE = range(3)
 """Sets of a group: held parts, requested ones, and those of them that a heartbeat found missing."""
 NEXT_PEER, PEER, MARKS, OFFER = range(4)
 """Fields of a peer. OFFER: its number in the order of offers."""
 IS_NOTED, SPOKE, HAS_CLAIMED, GOT_CLAIM, HAS_SHOWN, OFFERS_PARTS, IS_CHANGED = 1, 2, 4, 8, 16, 32, 64
-"""Bits of MARKS: the router has notes of the peer, it sent something, its claim is known, and the last one to it; the
-application knows parts that it sent, or that it has; the parts requested of it changed."""
+"""Bits of MARKS. Of the router: it has notes of the peer, the peer sent a partial message, the peer's claim is known,
+and the last claim to the peer is known. Of the application: it knows parts that the peer sent, it knows an offer of
+the peer, and the parts requested of the peer changed."""
 GIVEN, SHOWN, CLAIMED, WANTED, LAST_CLAIM, LAST_WANTED, OFFERED, ASKED_PARTS = range(8)
-"""Sets of a peer: parts that it was sent, and that it sent; its claim; the claim to it; its offer, and requests."""
+"""Sets of a peer. GIVEN, SHOWN: parts sent to it, and by it. CLAIMED, WANTED: its claim. LAST_CLAIM, LAST_WANTED: the
+last claim to it. OFFERED, ASKED_PARTS: parts that it offers, and that were requested of it."""
 SETS = 8
 OF_ROUTER = IS_NOTED | SPOKE | HAS_CLAIMED | GOT_CLAIM
 

@@ -5,7 +5,8 @@ may be used again once no copy of its RPCs is under way: `pending` counts the co
 the receiving thread may not be the sending one. An RPC is its number of parts, then eight words for each part: kind,
 topic, message, hops, bytes, count, via, and the place of its ids, counted from the RPC's first word. Kinds are in the
 order in which they are handled. In place of ids, an IHAVE of episub has announcements, a message that names its hops
-has these, a SUBSCRIBE its use of partial messages, and a partial message its content (`rules/partials.py`).
+has the hops, a SUBSCRIBE has the use of partial messages, and a partial message has its content
+(`rules/partials.py`).
 """
 
 from __future__ import annotations
@@ -238,7 +239,7 @@ def _next_chunk(w: World, th: int, words: int) -> None:
 
 @kernel
 def _reclaim(w: World, th: int) -> None:
-    """Now and then, if no chunk is free, free those without RPCs in flight."""
+    """Free the chunks without RPCs in flight, if none is free and many were taken since the last search."""
     line = control(w)[th]
     first = _first_chunk(w, th)
     line[ARENA_TAKEN] += 1
@@ -262,13 +263,13 @@ def _first_chunk(w: World, th: int) -> int:
 
 @kernel
 def hold(w: World, th: int, rpc: int) -> None:
-    """Count a copy in flight."""
+    """Count one more copy in flight."""
     pending(w)[th, rpc >> ARENA_BITS] += 1
 
 
 @kernel
 def release(w: World, th: int, rpc: int) -> None:
-    """Uncount a copy that was received, or never will be."""
+    """Count one copy in flight less, because it was received or never will be."""
     pending(w)[th, rpc >> ARENA_BITS] -= 1
 
 

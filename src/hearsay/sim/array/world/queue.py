@@ -5,8 +5,8 @@ events, one chain per thread. When a bucket opens, all its events are known exce
 itself; these go into a small heap (`near`). So nodes are handled one after the other, each with all its events of the
 bucket, and what a node needs is loaded once. Events beyond the ring of buckets wait in `far`.
 
-A bucket in which much concerns the whole network is handled in many parts. It is cut into `DIVISIONS` smaller ones
-when it opens, so that a part does not go through all of it.
+A bucket with many events of the whole network is handled in many parts. It is cut into `DIVISIONS` smaller ones when
+it opens, so that a part does not go through all of its events.
 
 Where latencies have no useful lower bound, buckets are wider than the smallest latency, and their events are handled
 in the order of time, all nodes together (`LOOKAHEAD` is off). The heap then takes what arrives within the open
@@ -62,7 +62,8 @@ PAYLOAD = (1 << 36) - 1
 INLINE = 1 << 35
 GOSSIP = 1 << 34
 TOPIC_PART = 1 << 33
-"""Bits of payloads that are no place in the arena: one message, one IHAVE, one part that is a kind and a topic."""
+"""Bits of payloads that are no place in the arena. INLINE: one message. GOSSIP: one IHAVE. TOPIC_PART: one part that
+is a kind and a topic."""
 GOSSIP_SPAN = 18
 """An IHAVE in the queue names messages up to this many after the first one."""
 _WORD0_BITS = 12
@@ -350,7 +351,7 @@ def _last_ring(w: World) -> int:
 
 @kernel
 def has_events(w: World) -> bool:
-    """Return whether there may be anything in the open part."""
+    """Return whether there may be events in the open part."""
     for th in range(w[THREADS]):
         for ring in range(_first_ring(w), _last_ring(w) + 1):
             if heads(w)[th, ring] >= 0:

@@ -135,7 +135,7 @@ def _keep(w: World, th: int, codes: Codes) -> None:
 
 
 CALL_NOTE, PART_NOTE, ID_NOTE = -1, -2, -3
-"""Values in place of an event: notes of a witness's calls (`notes.py`)."""
+"""Values in the column of the event, for notes of a witness's calls (`notes.py`)."""
 
 
 @inlined

@@ -213,7 +213,7 @@ def is_connected(w: World, node: int, peer: int) -> bool:
 
 @kernel
 def is_native(w: World, slot: int) -> bool:
-    """Return whether a connected peer speaks this node's own protocol."""
+    """Return whether a connected peer is served as native, and not only flooded."""
     return w[ALL_NATIVE] or flags(w)[slot, 0] & NATIVE != 0
 
 
