@@ -113,7 +113,7 @@ def test_a_list_elsewhere_moves_no_node_between_shares():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([{"router": {}}], "population.0.share: is required, or a list of nodes, listed"),
+        ([{"router": {}}], "population.0.share: is required, unless listed names the nodes"),
         ([{"share": 0.5, "listed": [1], "router": {}}], "population.0.listed = (1,): not together with share"),
         (
             [{"listed": [1], "router": {}}, {"listed": [1], "router": {}}],

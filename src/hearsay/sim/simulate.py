@@ -150,7 +150,7 @@ class Simulation:
             self._folder.write_text_atomic("scenario.toml", dump_scenario(scenario))
 
     def _store_plan(self, folder: RunFolder) -> None:
-        """Write what is known before the run; a reader that follows it needs names and the window."""
+        """Write the facts that are known before the run; a reader that follows the run needs names and the window."""
         plan = self.plan
         folder.write_text_atomic("scenario.toml", dump_scenario(plan.scenario))
         nodes = plan.scenario.network.nodes

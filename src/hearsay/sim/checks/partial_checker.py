@@ -1,8 +1,8 @@
 """The invariants of routers with partial messages (gossipsub 1.3); a part of the checker.
 
-1. a partial message goes to a peer whose first RPC said that it supports them, in a topic that an application has
-   chosen; parts only to a peer that requests them, metadata to one that requests or supports them if either side
-   requests (or all supporters get it), or that sent something about the group;
+1. a partial message goes only to a peer whose first RPC announced the extension, in a topic that an application has
+   chosen. Parts go only to a peer that requests parts. Metadata go to a peer that sent something about the group;
+   also to one that requests or supports parts, if either side requests them (or if all supporters get metadata);
 2. no message that was not requested, and no IHAVE, goes to a peer that requests parts;
 3. no IDONTWANT goes to a peer that supports the parts that this side requests;
 4. the groups that peers open are bounded.

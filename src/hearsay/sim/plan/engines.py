@@ -36,7 +36,7 @@ class CapacityExceeded(Exception):
 
 
 def unsupported(scenario: Scenario) -> list[str]:
-    """Return what the array engine cannot run, by key; empty when it can run everything."""
+    """Return a reason for each key that the array engine cannot run; none if it can run the scenario."""
     return [
         f"{key}.kind = {choice.kind!r}: only {', '.join(WITH_KERNELS)}"
         for key, choice in scenario.routers.items()

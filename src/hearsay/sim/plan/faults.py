@@ -58,7 +58,7 @@ class NodeUp:
 
 @dataclass(frozen=True, slots=True)
 class LinksCut:
-    """Links are cut: all between one side and the other nodes (a partition), or the given ones."""
+    """Links are cut: those between `side` and all other nodes (a partition), or those in `links`."""
 
     time_us: Micros
     fault: int

@@ -63,7 +63,7 @@ class LatencyModel(ABC):
 
 
 class UniformLatency(LatencyModel):
-    """Uniform between two bounds, both included; constant when they are equal."""
+    """Uniform latencies between two bounds, both included; constant if the bounds are equal."""
 
     def __init__(self, randomness: Randomness, jitter_us: Micros, lowest_us: Micros, highest_us: Micros) -> None:
         super().__init__(randomness, jitter_us)
@@ -84,7 +84,7 @@ class UniformLatency(LatencyModel):
 
 
 class LogNormalLatency(LatencyModel):
-    """Log-normal with a median, a sigma and a cap."""
+    """Log-normal latencies with a median, a sigma and a cap."""
 
     def __init__(
         self, randomness: Randomness, jitter_us: Micros, median_us: Micros, sigma_millionths: int, cap_us: Micros
@@ -101,7 +101,7 @@ class LogNormalLatency(LatencyModel):
 
 
 class RegionLatency(LatencyModel):
-    """By the regions of both nodes."""
+    """The latency between the regions of both nodes."""
 
     def __init__(self, randomness: Randomness, jitter_us: Micros, regions: Regions, nodes: int) -> None:
         super().__init__(randomness, jitter_us)

@@ -6,7 +6,7 @@ Rules:
   workload is published at warm-up + i × interval, or after Poisson gaps. The run ends one interval and the linger
   time after the last, or the linger time after the last timed event.
 * A publisher is drawn from the nodes of its class that are up then, after timed joins and leaves. If there is none,
-  the publication is left out. Timed publications, and those of the script, do not depend on who is up.
+  the publication is left out. Timed publications, and those of the script, are planned even if their node is down.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ class PublisherDraw:
                 members.remove(action.node)
 
     def _fixed_set(self, topic: int, count: int) -> list[int]:
-        """Return `count` nodes of the class at the start, the same for all topics when the class is."""
+        """Return `count` nodes of the class at the start: one set for all topics if the class does not depend on the
+        topic."""
         candidates: Sequence[int] = range(self._nodes)
         words: tuple[int, ...] = ()
         if self._by_topic:

@@ -1,4 +1,4 @@
-"""Connections of a simulated network: dialled, opened, lost and closed, and what a node learns from them."""
+"""Connections of a simulated network: dialled, opened, lost and closed, and the events that tell nodes of them."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ class Observer(Protocol):
 
 
 class Network(ABC):
-    """The nodes of a run, its time, and what the parts of the engine share."""
+    """The nodes and the time of a run, and the state that the parts of the engine share."""
 
     def __init__(self, plan: Plan, recorder: Recorder) -> None:
         self.plan = plan

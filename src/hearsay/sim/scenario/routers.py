@@ -236,7 +236,7 @@ class Population(Section):
 
     def cross_rules(self) -> Iterator[Violation]:
         if self.share is None and self.listed is None:
-            yield Violation("share", None, "is required, or a list of nodes, listed")
+            yield Violation("share", None, "is required, unless listed names the nodes")
         yield from self.exclusive("share", "listed")
 
     @property

@@ -73,7 +73,7 @@ class PartialParts(Section):
     known_parts: Annotated[int, integer_in(0, MAX_PARTS)] = 0
     """Number of parts that every node has from elsewhere when it first learns of a message."""
     eager: Flag = False
-    """Publishers send parts to peers that have not said which they have."""
+    """Publishers send parts even to peers that have not announced which parts they have."""
     asks: Annotated[Asking, one_of(Asking)] = Asking.ALL
     """`all`: a node requests missing parts from all peers, with a bitmap; `one`: each part from one peer that has it,
     with two bitlists, and from another one when it does not arrive within a whole heartbeat."""

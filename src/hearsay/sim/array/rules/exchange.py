@@ -1,6 +1,6 @@
 """Peer exchange: the peers that PRUNEs name, and dials to them (`core.mesh.mesh`, `core.mesh.mesh_requests`).
 
-Layout: the names for the PRUNEs of a call stand one after the other in `names`, in ascending order each.
+Layout: `names` has the peers that the PRUNEs of a call name, one PRUNE after the other, ascending within each.
 """
 
 from __future__ import annotations

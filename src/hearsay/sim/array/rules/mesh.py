@@ -277,7 +277,8 @@ def _penalise_early(w: World, now: int, node: int, slot: int, topic: int) -> Non
 
 @kernel
 def _without_names(w: World, th: int, node: int, slot: int, reason: int, prune: int, welcome: int) -> int:
-    """Return the PRUNE for a GRAFT; with 1.1 a misplaced GRAFT removes the names from all PRUNEs for its RPC."""
+    """Return the kind of PRUNE for a GRAFT; with 1.1 a misplaced GRAFT removes the names from all PRUNEs for its
+    RPC."""
     if not parameter(w, node, HAS_11):
         return prune
     if parameter(w, node, EXCHANGE_ALWAYS):

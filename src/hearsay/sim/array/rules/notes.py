@@ -62,7 +62,7 @@ def note_start(w: World, th: int, now: int, node: int) -> None:
 
 @with_checks
 def note_connection(w: World, th: int, now: int, node: int, peer: int, dialled: int) -> None:
-    """Note a connection, with the topics that it implies where routers say no hello."""
+    """Note a connection; for routers without a hello, with the topics of the peer."""
     note_call(w, th, now, node, EventKind.PEER_CONNECTED, peer, -1, dialled)
     for topic in range(w[TOPICS]):
         if members(w)[peer, topic] & APPLICATION:

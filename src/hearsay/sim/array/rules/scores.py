@@ -1,8 +1,8 @@
 """Scores of neighbours, the kernels of `core.scores.scorer` and `core.scores.records`.
 
-Layout: counters stand by slot and topic; no counter and a counter of 0 are the same. Members of a mesh have IN_MESH
-set. Counters of a neighbour that is forgotten are not read, and are 0 when it returns. The senders of a message's
-copies are bits, in the order of the node's slots. A record lasts until the first decay after its end.
+Layout: counters stand by slot and topic; a counter that the core does not have is 0 here. Members of a mesh have
+IN_MESH set. Counters of a neighbour that is forgotten are not read, and are 0 when it returns. The senders of a
+message's copies are bits, in the order of the node's slots. A record lasts until the first decay after its end.
 """
 
 from __future__ import annotations

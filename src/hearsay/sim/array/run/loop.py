@@ -99,55 +99,55 @@ def work(table: World, task: int, number: int) -> bool:
 
 @entry
 def work_checked(table: World, task: int, number: int) -> bool:
-    """Do what `work` does, and check the invariants of all nodes."""
+    """Do a task of `work`, and check the invariants of all nodes."""
     return _work(world_checked(table), task, number)
 
 
 @entry
 def work_10_checked(table: World, task: int, number: int) -> bool:
-    """Do what `work_10` does, and check the invariants of all nodes."""
+    """Do a task of `work_10`, and check the invariants of all nodes."""
     return _work(world_10_checked(table), task, number)
 
 
 @entry
 def work_of_mixes(table: World, task: int, number: int) -> bool:
-    """Do what `work` does, in a world without extensions."""
+    """Do a task of `work` in a world without extensions."""
     return _work(world_of_mixes(table), task, number)
 
 
 @entry
 def work_of_features(table: World, task: int, number: int) -> bool:
-    """Do what `work` does, in a world without episub."""
+    """Do a task of `work` in a world without episub."""
     return _work(world_of_features(table), task, number)
 
 
 @entry
 def work_11(table: World, task: int, number: int) -> bool:
-    """Do what `work_of_features` does, in a world without extensions."""
+    """Do a task of `work_of_features` in a world without extensions."""
     return _work(world_11(table), task, number)
 
 
 @entry
 def work_of_overlays(table: World, task: int, number: int) -> bool:
-    """Do what `work` does, in a world without gossipsub 1.1."""
+    """Do a task of `work` in a world without gossipsub 1.1."""
     return _work(world_of_overlays(table), task, number)
 
 
 @entry
 def work_of_trees(table: World, task: int, number: int) -> bool:
-    """Do what `work_of_overlays` does, in a world where no router dials."""
+    """Do a task of `work_of_overlays` in a world where no router dials."""
     return _work(world_of_trees(table), task, number)
 
 
 @entry
 def work_10(table: World, task: int, number: int) -> bool:
-    """Do what `work` does, in a world without episub and gossipsub 1.1."""
+    """Do a task of `work` in a world without episub and gossipsub 1.1."""
     return _work(world_10(table), task, number)
 
 
 @entry
 def work_of_slots(table: World, task: int, number: int) -> bool:
-    """Do what `work_10` does, in a world whose links need no memory."""
+    """Do a task of `work_10` in a world whose links need no memory."""
     return _work(world_of_slots(table), task, number)
 
 

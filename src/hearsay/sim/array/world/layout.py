@@ -36,7 +36,7 @@ kernels do; and between two calls of an entry an array can be replaced by a larg
 | record_serials | node, column | the order of records; only if their number is bounded |
 | retained | slot | until when a disconnected neighbour's score is kept; only with scores and faults |
 | ratings, rated | entry (, node) | applications' ratings; which nodes have one, and which give it; only with scores |
-| address_names | router, node, place | numbers of what an address counts as, -1 for none; only with scores |
+| address_names | router, node, place | numbers of the addresses as which P6 counts it, or -1; only with scores |
 | gated | slot, field | the gater's counts for an address, equal in all its peers' slots; only with a gater |
 | gaters | node, field | the gater's counts for a node; only with a gater |
 | addresses | node | a number for each address, and for each node without one; with a gater or places |
@@ -276,7 +276,7 @@ SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT, CONNECTED, NATIVE, DIALLED 
 three are set for the first topic only. DIALLED: the node dialled. Until a slot is connected, NATIVE says that its
 peer dials, too."""
 IS_EAGER, IS_LAZY = IN_MESH, IN_FANOUT
-"""The same bits in a tree; neighbours have one of them."""
+"""The meaning of these two bits in a tree, where each neighbour has one of them."""
 NEWLY_EAGER, NEWLY_UP = 1, 2
 """Bits of `tree_marks`: eager, or a neighbour, only since the last IHAVE."""
 MISBEHAVIOUR, SLOWNESS, SCORE, KEPT = range(4)

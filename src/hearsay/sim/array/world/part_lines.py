@@ -38,15 +38,15 @@ many heartbeats the router keeps it, and the peer that opened it, -1 for none. S
 creation. NEXT_HELD, NEXT_ASKED: the next group of the application, and the next one with requests. SHOWN_COUNT,
 OFFERS: the number of peers with HAS_SHOWN, and of those with OFFERS_PARTS."""
 KNOWN_TO_ROUTER, IS_OWN, IS_PEERS, IS_HELD, IS_PUBLISHED, IS_COMPLETE, HAS_REQUESTS = 1, 2, 4, 8, 16, 32, 64
-"""Bits of STATE. Of the router: IS_OWN: the application published in the group; IS_PEERS: a peer opened it, and the
-application has not published it to all. Of the application: IS_PUBLISHED: it added parts of its own."""
+"""Bits of STATE. IS_OWN and IS_PEERS are the router's: the application published in the group; a peer opened the
+group, and the application has not published it to all. IS_PUBLISHED: the application added parts of its own."""
 HELD, REQUESTED, OVERDUE = range(3)
 """Sets of a group: held parts, requested ones, and those of them that a heartbeat found missing."""
 NEXT_PEER, PEER, MARKS, OFFER = range(4)
 """Fields of a peer. OFFER: its number in the order of offers."""
 IS_NOTED, SPOKE, HAS_CLAIMED, GOT_CLAIM, HAS_SHOWN, OFFERS_PARTS, IS_CHANGED = 1, 2, 4, 8, 16, 32, 64
-"""Bits of MARKS. Of the router: it has notes of the peer, the peer sent a partial message, the peer's claim is known,
-and the last claim to the peer is known. Of the application: it knows parts that the peer sent, it knows an offer of
+"""Bits of MARKS. The router's: it has notes of the peer, the peer sent a partial message, the peer's claim is known,
+and the last claim to the peer is known. The application's: it knows parts that the peer sent, it knows an offer of
 the peer, and the parts requested of the peer changed."""
 GIVEN, SHOWN, CLAIMED, WANTED, LAST_CLAIM, LAST_WANTED, OFFERED, ASKED_PARTS = range(8)
 """Sets of a peer. GIVEN, SHOWN: parts sent to it, and by it. CLAIMED, WANTED: its claim. LAST_CLAIM, LAST_WANTED: the

@@ -2,8 +2,8 @@
 
 Layout: a node's neighbours lie in one piece of the slot arrays, `COUNT` of `CAP` in use, in ascending order. So a
 walk over them is in the core's order, and a set of neighbours is a bit per slot. A slot exists while the node has a
-link to the peer or its router counts it as connected. A full piece moves to the end of the arrays, with twice the
-room.
+link to the peer, or its router counts the peer as connected. A full piece moves to the end of the arrays, with twice
+the room.
 
 Without loss, jitter, uplinks and faults, links need no memory of their own: a link is its slot, both ends always
 exist, and latencies are drawn again whenever they are needed, which costs less than a load."""
@@ -163,7 +163,7 @@ def lay_out_targets(w: World, th: int, node: int) -> None:
 def _merge(w: World, th: int, first: int, callers: int, count: int) -> int:
     """Merge a node's callers, in the first slots, with the peers it dials; return the number of different peers.
 
-    Both ascend. A peer in both has one slot, with DIALLED and NATIVE set.
+    Callers and dialled peers ascend. A peer that is both has one slot, with DIALLED and NATIVE set.
     """
     table = peers(w)
     both = candidates(w)[th]
