@@ -2,19 +2,21 @@
 
 It keeps a record of the events and actions of each node and compares it with the router's behaviour:
 
-1. at most one delivery per node and message while the message counts as seen;
+1. a node delivers a message at most once while the message counts as seen;
 2. nothing is forwarded to the peer that it came from or to its author;
-3. no message, GRAFT or IHAVE to a peer that the sender knows as a non-subscriber;
-4. mesh degrees within bounds after every heartbeat, and mesh links mutual when quiet (no GRAFT or PRUNE in flight);
+3. no message, GRAFT or IHAVE goes to a peer that the sender knows as a non-subscriber;
+4. mesh degrees are within bounds after every heartbeat, and mesh links are mutual when no GRAFT or PRUNE is in
+   flight;
 5. IHAVE names only messages of the gossip windows, IWANT is answered only from the windows of the message cache;
-6. no state of a peer after its disconnect;
-7. one RPC per peer and event, peers ascending (unless the router sends parts singly), after those with IDONTWANT;
+6. a router keeps no state of a peer after its disconnect;
+7. a peer gets one RPC per event, unless the router sends parts singly; peers ascend, and RPCs with IDONTWANT are
+   first;
 8. no message is delivered or sent before the application accepts it, nor after the application refuses it;
 9. no GRAFT is sent to a peer, or accepted from it, before the end of a backoff that a PRUNE named (v1.1); (4) counts
    no peers with a backoff;
-10. no message to a peer whose IDONTWANT was accepted and is not forgotten (v1.2), except the node's own.
+10. no message goes to a peer whose IDONTWANT was accepted and is not forgotten (v1.2), except the node's own.
 
-Symmetry is not required when control messages may be lost, nor where a graylist dropped the last GRAFT or PRUNE.
+Mutual links are not required when control messages may be lost, nor where a graylist dropped the last GRAFT or PRUNE.
 Answers to IWANT and to episub's GRAFT are exempt from 2 and 3. Other files have the invariants of episub
 (`overlay_checker.py`), of scores (`score_checker.py`) and of partial messages (`partial_checker.py`).
 """

@@ -1,7 +1,7 @@
 """Partial messages: the kernels of `core.mesh.partials`, and of the simulator's applications.
 
-A partial message in the arena is one part, and behind it the number of further words, then message, HAS_PARTS and
-HAS_CLAIM, and three sets of PART_WORDS words: the parts, and the claim's held and wanted ones.
+A partial message in the arena is one part. Behind it are the number of further words, the message, the bits HAS_PARTS
+and HAS_CLAIM, and three sets of PART_WORDS words: the parts, and the held and wanted parts of the claim.
 """
 
 from __future__ import annotations

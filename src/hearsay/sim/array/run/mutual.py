@@ -1,9 +1,9 @@
 """The check of all nodes at the end of a run: parts that were sent, and mesh links.
 
 All parts that were sent have been received or lost, or are under way. Mesh links are mutual unless a GRAFT or PRUNE
-is under way or may be lost: the check of `sim.checks.checker.Checker.finished`, except for links of nodes with
-scores, since a graylist may have dropped the last GRAFT or PRUNE, and links to direct peers, whose GRAFT may get no
-answer.
+is under way or may be lost, as in `sim.checks.checker.Checker.finished`. Two kinds of links are not checked: those of
+nodes with scores, since a graylist may have dropped the last GRAFT or PRUNE, and those to direct peers, whose GRAFT
+may get no answer.
 
 Layout: `slot_marks` has a byte for a slot over which something is under way.
 """

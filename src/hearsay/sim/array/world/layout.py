@@ -215,8 +215,9 @@ TOPIC, PUBLISHER, PUBLISHED, DATA_BYTES, ALONE_BYTES, MESSAGE_PART_BYTES, MESSAG
 INJECT_FROM: its first line of `inject_targets`, up to the next message's."""
 
 REASON, ACCEPTING, REFUSED, DUE_OF, REACHED_OF = range(5)
-"""Columns of `verdicts`: why nodes refuse a message, -1 if they accept it; its line of `accepting`; whether a node
-refused it; how many nodes were eligible if none did, and how many of these got it, with a column for each thread."""
+"""Columns of `verdicts`. REASON: why nodes refuse a message, -1 if they accept it. ACCEPTING: its line of
+`accepting`. REFUSED: whether a node refused it. DUE_OF: how many nodes were eligible if none refused it. REACHED_OF:
+how many of these got it, with a column for each thread."""
 
 # Nodes.
 (
@@ -237,8 +238,8 @@ PROMISES, ASKED_AT, SENDERS, UNWANTED_QUEUE, UNWANTED_LAST = range(16, 21)
 DIALLING, NAMED_DIALLED = 5, 6
 """Fields of `more32`: dials under way, and peers named by others that were dialled since the last heartbeat."""
 REFRESH_DUE, REFRESHED, UNWANTED_COUNT, UPLINK_AT = range(4)
-"""Fields of `more64`: the next decay of scores and the last one; entries of the queue of unwanted messages; see
-`uplink.py`."""
+"""Fields of `more64`. REFRESH_DUE, REFRESHED: the times of the next decay of scores and of the last one.
+UNWANTED_COUNT: the entries in the queue of unwanted messages. For UPLINK_AT see `uplink.py`."""
 NODE32 = 16
 """One cache line."""
 DUE, UPLINK_FREE, SERIAL, PENDING = range(4)
@@ -344,16 +345,18 @@ SIZE_…: C_rand, A and P. SENT: the passive peers of the own shuffle."""
 IDLE_UNTIL, PING_UNTIL = range(2)
 """Fields of `slot_times`: times, 0 for none."""
 KEPT_HOPS, KEPT_PARENT, KEPT_NEWER, KEPT_OLDER = range(4)
-"""Fields of `kept32`: twice the router's hops, plus one if the received copy named them; the peer that sent it, -1
-for an own message; and the messages kept after and before it. `kept64` has the time at which the message was kept."""
+"""Fields of `kept32`. KEPT_HOPS: twice the router's hops, plus one if the received copy named them. KEPT_PARENT: the
+peer that sent the message, -1 for an own one. KEPT_NEWER, KEPT_OLDER: the messages kept after and before it. `kept64`
+has the time at which the message was kept."""
 
 # Extensions and partial messages.
 HAS_SENT, EXCHANGES_PARTS, TESTS, UNSAID = 1, 2, 4, 8
 """Bits in the first column of `traits`. HAS_SENT: the peer has sent an RPC. EXCHANGES_PARTS, TESTS: its extensions.
 UNSAID: the node's own extensions could not be sent to it."""
 USE, PARTS, KNOWN_PARTS, IS_EAGER_TOPIC, ASKS_ONE, PART_BYTES, NO_PARTS_BYTES, CLAIM_BYTES = range(8)
-"""Fields of `part_topics`: the use of nodes with partial messages, 0 if the topic's messages go whole; the numbers of
-parts, and of those that are known from elsewhere; two flags; bytes of a part, of no parts encoded, and of a claim."""
+"""Fields of `part_topics`. USE: the use of nodes with partial messages, 0 if the topic's messages are sent whole.
+PARTS, KNOWN_PARTS: the number of parts, and of those known from elsewhere. IS_EAGER_TOPIC and ASKS_ONE are flags. The
+last three are the encoded bytes of a part, of an empty set of parts, and of a claim."""
 CHOSEN, FIRST_GROUP, SERIALS, FIRST_HELD, LAST_HELD, HELD_COUNT, FIRST_ASKED, ASKED_COUNT = range(8)
 """Fields of `part_heads`: whether the router has partial messages; lists of lines, 0 for none: `part_lines.py`."""
 

@@ -1,8 +1,8 @@
 """Short lists of a node: answers to IWANT, counts of gossip, backoffs, events that wait.
 
 Layout: an entry of `pool` is (next, first key, second key, value); `nodes32` holds the first entry of each list of a
-node, -1 for none; for lists of gossipsub 1.1 `more32` does. Entries of a node come from the pool of the thread that
-owns the node, and go back there.
+node, -1 for none; `more32` holds those of lists of gossipsub 1.1. Entries of a node come from the pool of the thread
+that owns the node, and go back there.
 """
 
 from __future__ import annotations
