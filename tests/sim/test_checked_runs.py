@@ -8,7 +8,7 @@ import pytest
 from checked_faults import MOST_EVENTS, findings
 from commands import hearsay
 
-from corner_scenarios import DIRECT, EXCHANGED, FANOUT, NEWS, REFUSED, corner_scenarios
+from corner_scenarios import DIRECT, EXCHANGED, EXTENSIONS, FANOUT, NEWS, REFUSED, corner_scenarios
 from engines_agree import even_plan, plan_of
 from hearsay.api.simulations import simulate
 from hearsay.core.mesh.parameters import GossipsubParameters
@@ -62,6 +62,13 @@ def test_the_check_of_all_nodes_gives_no_false_alarm_in_random_runs(number):
 @pytest.mark.thorough
 def test_the_check_of_all_nodes_gives_no_false_alarm_in_corners():
     assert [text for text in corner_scenarios() if not is_right(plan_of(text))] == []
+
+
+def test_a_test_message_is_an_rpc_of_its_own_on_the_reference_engine():
+    plan = plan_of(EXTENSIONS)
+    checker = Checker(plan)
+    assert ReferenceEngine(plan, Recorder(), checker).run()
+    assert checker.problems == []
 
 
 @pytest.mark.parametrize("queue_bytes", [0, 250_000])

@@ -226,19 +226,19 @@ class Checker:
             case _:
                 pass
 
-    def _packing_of_partials(self, node: SimNode, sends: list[Send], now: Micros) -> None:
-        """Check that partial messages are last, with one RPC for each peer and group (PARTIAL-5)."""
-        sent = [(send.peer, send.rpc.partial) for send in sends]
-        about = [(peer, partial.topic, partial.group) for peer, partial in sent if partial is not None]
-        if len(set(about)) != len(sends):
-            self._problem(now, node, f"partial messages are not last, or a group is sent twice: {about}")
+    def _packing_of_single_parts(self, node: SimNode, sends: list[Send], now: Micros) -> None:
+        """Check PARTIAL-5 and EXT-5: partial and test messages are last, one for each peer and group or test."""
+        groups = {(send.peer, part.topic, part.group) for send in sends if (part := send.rpc.partial) is not None}
+        tests = {send.peer for send in sends if send.rpc.test is not None}
+        if len(groups) + len(tests) != len(sends):
+            self._problem(now, node, f"partial or test messages are not last, or sent twice: {groups}, {tests}")
 
     def _packing(self, node: SimNode, router: Router, sends: list[Send], now: Micros) -> None:
         if not sends or (len(sends) == 1 and not _has_idontwant(sends[0])):
             return
         urgent = list(takewhile(_is_urgent, sends))
-        plain = [action for action in sends[len(urgent) :] if action.rpc.partial is None]
-        self._packing_of_partials(node, sends[len(urgent) + len(plain) :], now)
+        plain = [send for send in sends[len(urgent) :] if send.rpc.partial is None and send.rpc.test is None]
+        self._packing_of_single_parts(node, sends[len(urgent) + len(plain) :], now)
         for group in (urgent, plain):
             peers: list[Any] = [action.peer for action in group]
             if peers != sorted(peers):
