@@ -166,7 +166,7 @@ class _Batch:
 
     def _column(self, name: str) -> Any:
         if name not in self._batch.schema.names:
-            raise BadSource(f"foreign: no column {name}")
+            raise BadSource(f"not a trace of Hermes: no column {name}")
         column = self._batch.column(name)
         if column.null_count:
             raise BadSource(f"a row has no {name}")

@@ -146,7 +146,7 @@ class StudyCharts:
         return self.curves(metric)
 
     def charts(self) -> Iterator[tuple[Kind, Metric, list[Facet]]]:
-        """Yield the facets of each metric that was measured: its curve, its map, or the curve of a cost."""
+        """Yield the facets of the curves of metrics, of the curves of costs, and of the maps of metrics."""
         for name in COMPARED:
             yield "curves", BY_NAME[name], self.curves(BY_NAME[name])
         for metric in COSTS:

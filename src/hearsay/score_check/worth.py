@@ -30,7 +30,7 @@ def settles_at(by: float, decay: float, cap: float, zero: float) -> float:
 
 
 def refreshes_until(counter: float, decay: float, below: float) -> int:
-    """Return the number of refreshes until the counter is below a number above 0."""
+    """Return the number of refreshes until the counter is less than `below`, which is positive."""
     if counter < below:
         return 0
     return 1 if decay <= 0 else max(1, ceil(log(below / counter) / log(decay)))

@@ -117,7 +117,7 @@ def planned(asked: ComparisonRequest) -> Planned:
 
 
 def subsets(count: int) -> list[tuple[int, ...]]:
-    """Return the settings of each side of a factorial: none first, all last."""
+    """Return all subsets of `count` settings as tuples of their numbers, the empty one first, the full one last."""
     return [subset for size in range(count + 1) for subset in combinations(range(count), size)]
 
 

@@ -44,7 +44,7 @@ _LEAVES_REMEMBERED = 1024
 
 
 class Membership(Protocol):
-    """The membership of a topic, as its router uses it."""
+    """The part of a topic's membership protocol that its router calls."""
 
     def active(self) -> Set[PeerId]: ...
 

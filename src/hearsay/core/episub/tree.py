@@ -235,7 +235,7 @@ class Tree:
                 self._shell.outbox.episub(peer, part)
 
     def touch_missing(self) -> None:
-        """Handle a tick of the persistent timer (TREE-3)."""
+        """Request missing messages again, or give them up, on a tick of the persistent timer (TREE-3)."""
         shell = self._shell
         shell.seen.expire(shell.now)
         asks, given_up = self.missing.touch(self._parameters.graft_attempts, shell.pending, shell.known)

@@ -186,7 +186,7 @@ class MeshRequests:
         self._standing.penalise(peer, parameters.early_graft_penalty * (2.0 if flood else 1.0))
 
     def _makes_way(self, topic: TopicId, mesh: PeerGroup, peer: PeerId) -> bool:
-        """Prune a member with a lent place, if the peer has a place of its own. Return whether one was pruned."""
+        """Prune a member with a lent place for a peer with one of its own (PLACES-2). Return whether it was done."""
         spread = self._mesh.spread
         lent = spread.lent(self._shell.draw(Purpose.MAKE_WAY, topic, key_of(peer)), mesh)
         if not lent or not spread.has_place(peer, mesh):

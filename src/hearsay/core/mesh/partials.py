@@ -231,7 +231,7 @@ class Partials:
         return use if self._features.exchanges_parts(peer) else PartialUse.NONE
 
     def _uses_of_both(self, peer: PeerId, topic: TopicId) -> tuple[int, int]:
-        """Return the uses of this router and of a peer as numbers; both are 0 without an application."""
+        """Return how this router and a peer use partial messages, as numbers; both are 0 without an application."""
         if topic not in self._choices:
             return 0, 0
         return _NUMBERS[self.use(topic)], _NUMBERS[self.use_of(peer, topic)]

@@ -219,7 +219,7 @@ class Standing:
             self._gater.disconnect(peer, self._shell.now)
 
     def join(self, topic: TopicId) -> None:
-        """Score a topic that is joined, unless the application chose its parameters."""
+        """Score a joined topic by its parameters, unless the application has chosen others."""
         score = self._parameters.score
         parameters = None if score is None else score.of_topic(topic)
         if parameters is not None and topic not in self._chosen:

@@ -59,7 +59,7 @@ def next_heartbeat(due: int, interval: int, now: int) -> int:
 
 
 def is_too_small(own: int, low: int) -> bool:
-    """Return True if a mesh needs a GRAFT; `own` counts the members with places of their own (SIZE-2)."""
+    """Return True if a mesh needs a GRAFT; `own` counts the members without lent places (SIZE-2)."""
     return own < low
 
 

@@ -115,7 +115,7 @@ def decay_over(ticks: int, zero: float) -> float:
 
 
 def _root_within(ticks: int, zero: Decimal, precision: int) -> tuple[Decimal, Decimal]:
-    """Return two numbers around the root, which are closer with a higher precision."""
+    """Return a lower and an upper bound of the `ticks`-th root of `zero`, closer with a higher precision."""
     context = Context(prec=precision, rounding=ROUND_HALF_EVEN)
     root = context.exp(context.divide(context.ln(zero), Decimal(ticks)))
     margin = context.multiply(root, context.scaleb(Decimal(1), 5 - precision))

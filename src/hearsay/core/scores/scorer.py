@@ -213,7 +213,10 @@ class Scorer:
         return found.score
 
     def is_graylisted(self, peer: PeerId, graylist: float, now: Micros) -> bool:
-        """Return whether a score is below `graylist`. Credit only raises a score, so usually no sum is computed."""
+        """Return whether a score is below `graylist`.
+
+        The penalties alone are compared first: positive parts only raise the score, so the sum is rarely needed.
+        """
         found = self._peers.get(peer)
         if found is not None and found.neighbourhood == self._addresses.changes:
             least = None if self._times_are_now else found.least

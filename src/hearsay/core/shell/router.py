@@ -221,7 +221,7 @@ class Router:
         self.actions = _BETWEEN_CALLS
 
     def _say_again(self, peers: list[PeerId]) -> None:
-        """Add parts that were not sent to the RPCs that now go to these peers."""
+        """Add the parts that could not be sent earlier to the RPCs that these peers get now."""
         self._missed.difference_update(peers)
         self._announcements.say_again(peers)
         self.strategy.say_again(peers)

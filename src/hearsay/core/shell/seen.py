@@ -54,7 +54,7 @@ class Windows(Generic[T]):
         return []
 
     def last(self, count: int) -> list[T]:
-        """Return the content of the last `count` windows with the open one, newest window first."""
+        """Return the content of the last `count` windows, the open one included, newest window first."""
         found: list[T] = []
         over = self._beat - windows_left(0, count)
         for beat, things in reversed(self._windows):

@@ -361,7 +361,7 @@ class Connection(asyncio.BufferedProtocol):
         self._timer = self._loop.call_later(self._liveness.look_again_s, self._check_liveness)
 
     def _reserve_received(self) -> bool:
-        """Reserve the data that waits in the channel. Returns False if there is no room."""
+        """Reserve memory for the data that waits in the channel. Return False if there is none left."""
         assert self._channel is not None
         if self._channel.buffered_bytes == self._sealed_bytes:
             return True

@@ -43,7 +43,7 @@ _DRAWN = TableSchema("", {"kind": COMMON["kind"], **_TABLE["mesh"], **_TABLE["de
 def links(frames: Frames) -> DataFrame:
     """Return the times of all links: run, topic, layer, node, remote, since_us, until_us (exclusive).
 
-    A link ends with its PRUNE or a similar event, or when its node goes down (the column `ends_us`).
+    A link ends with its PRUNE or a similar event, or when its node goes down (`ends_us` of the table of nodes).
     """
     return frames.query(f"""
         with layers as (select * from values {_CHANGES} as layers(layer, event, change)),

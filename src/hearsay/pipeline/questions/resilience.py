@@ -78,7 +78,7 @@ def disturbances(frames: Frames) -> DataFrame:
 
 
 def spans(frames: Frames) -> DataFrame:
-    """Return for each topic with messages all disturbances together (`disturbance` null) and each of them.
+    """Return a row for each topic with messages and each disturbance, and one for all together (`disturbance` null).
 
     The columns are run, topic, disturbance, kind, disturbances, first_us, last_us, throughout.
 

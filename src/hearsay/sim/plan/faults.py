@@ -68,7 +68,7 @@ class LinksCut:
 
 @dataclass(frozen=True, slots=True)
 class LinksHealed:
-    """The ends of the links that a fault cut can connect again."""
+    """The links that a fault had cut can be opened again by their ends."""
 
     time_us: Micros
     fault: int

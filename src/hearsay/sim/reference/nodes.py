@@ -109,7 +109,7 @@ class EventQueue:
 
 
 class _LinkState:
-    """The fields that every RPC needs. Slots of a base class come first, so they are together in memory."""
+    """The fields of a link that every RPC needs. Slots of a base class come first, so they are adjacent in memory."""
 
     __slots__ = ("destination", "latency_us", "open", "previous", "sequence", "up")
 

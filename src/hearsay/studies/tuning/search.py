@@ -166,7 +166,7 @@ class Search:
         return [*back, *new]
 
     def _eliminated_by_disqualified(self) -> list[Tried]:
-        """Return the points beaten by a point that breaks a bound on more seeds."""
+        """Return the points that were eliminated by a point which then, on more seeds, broke a bound."""
         tried, results = self._found.tried, self._found.results
         fallen = {each.steps for each in tried if not keeps_bounds(self._tuning, each.point, results)}
         return [each for each in tried if each.beaten_by in fallen]

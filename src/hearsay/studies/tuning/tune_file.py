@@ -87,7 +87,7 @@ class Tuning:
         return replace(self, base=self.base.with_settings(settings))
 
     def better(self, value: float) -> float:
-        """Return a value of the aim with the sign that makes less better."""
+        """Return a value of the aim, negated if more is better: the lowest is always the best."""
         return -value if self.aim.better == "more" else value
 
 

@@ -28,7 +28,7 @@ _OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 
 
 def lines_at_most(least: int, line_bytes: int) -> int:
-    """Return the lines of an array that fills during a run: `least`, or more where untouched room is free."""
+    """Return the lines of an array that fills during a run: `least`, or more where untouched memory costs nothing."""
     if _room_is_counted():
         return least
     return max(least, available_bytes() // 2 // line_bytes)

@@ -121,5 +121,5 @@ def divide_members(w: World, th: int, node: int, topic: int, state: Word) -> int
 
 @with_places
 def has_place(w: World, node: int, slot: int, topic: int) -> bool:
-    """Return whether a peer that is not a member would have a place of its own."""
+    """Return whether a peer that is not a member would have a place of its own (PLACES-2)."""
     return _taken(w, node, topic, addresses(w)[peers(w)[slot]], IN_MESH) < parameter(w, node, PLACES)

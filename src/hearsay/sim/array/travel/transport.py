@@ -302,7 +302,7 @@ def let_go(
 
 @kernel
 def begin_copy(w: World, th: int, rpc: int, parts: int, words: int) -> int:
-    """Return room for a copy of an RPC with fewer parts."""
+    """Allocate a copy of an RPC that will have only `parts` of its parts, and return its place."""
     hold(w, th, rpc)
     copy = allocate(w, th, words)
     release(w, th, rpc)

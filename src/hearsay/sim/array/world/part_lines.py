@@ -123,7 +123,7 @@ def peer_at(w: World, group: int, peer: int) -> int:
 
 @with_parts
 def unmark_peer(w: World, group: int, line: int, marks: int) -> None:
-    """Clear marks of a peer; without any its line is freed."""
+    """Clear marks of a peer, and free its line if no mark is left."""
     part_lines(w)[line, MARKS] &= ~marks
     if part_lines(w)[line, MARKS]:
         return

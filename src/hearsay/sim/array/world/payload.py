@@ -90,7 +90,7 @@ def topic_part(kind: int, topic: int, size: int, count: int) -> Part:
 
 @inlined
 def message_part(w: World, message: int, hops: int, via: int) -> Part:
-    """Return a message that is the only part of its RPC. If it names hops, they are those from the publisher."""
+    """Return a message that is the only part of its RPC. `hops` counts from the publisher, if the RPC names hops."""
     info = messages(w)[message]
     size = info[ALONE_BYTES]
     if w[HAS_EPISUB] and names_hops(via):

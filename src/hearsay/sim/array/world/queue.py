@@ -91,7 +91,7 @@ def gossip_rest(others: int) -> tuple[int, int]:
 
 @inlined
 def gossip_payload(first: int, others: int) -> int:
-    """Return the payload of an IHAVE: the first message, and the other bits."""
+    """Return the payload of an IHAVE: its first message, and the bits of the others that word 0 has no room for."""
     return GOSSIP | (others >> _WORD0_BITS) << _MESSAGE_BITS | first
 
 
