@@ -231,7 +231,7 @@ def test_short_keys_are_inlined_and_long_ones_hashed():
 def test_an_inlined_key_has_at_most_42_bytes():
     assert peer_id.check_peer_id(bytes((0, 42, *range(42)))) == bytes((0, 42, *range(42)))
     for length in (0, 43, 127, 255):
-        with pytest.raises(EncodingError, match=f"hash 0x00 of {length} bytes"):
+        with pytest.raises(EncodingError, match=f"unknown hash: type 0x00, {length} bytes"):
             peer_id.check_peer_id(bytes((0, length)) + bytes(length))
 
 

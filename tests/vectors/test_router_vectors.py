@@ -109,7 +109,7 @@ def test_a_step_that_cannot_be(step):
 def test_a_message_that_is_not_there():
     vector = deepcopy(SOUND)
     vector["messages"] = {}
-    with pytest.raises(Misshapen, match=r"^messages: 'm1' is missing"):
+    with pytest.raises(Misshapen, match=r"^messages: 'm1', which a step names, is missing"):
         run_router(vector, "spec")
 
 
