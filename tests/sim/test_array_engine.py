@@ -111,6 +111,33 @@ def test_kinds_of_events_and_vias_have_room_in_the_words_of_the_queue():
     assert max(Via) + 1 < 1 << (queue.EVENT_SOURCE - queue.VIA)
 
 
+TWO_LINKS_CUT = """
+seed = 658
+warmup_s = 5
+linger_s = 1
+[links]
+latency = "uniform"
+max_ms = 900
+[service]
+time_ms = 2
+[faults]
+detection_s = 0
+[faults.churn]
+away_share = 0.1
+mean_session_s = 1
+goodbye = true
+[[faults.cut]]
+at_s = 2
+share = 0.3
+"""
+"""A fault cuts two links between the same nodes: an old one whose loss was not noticed, and its successor."""
+
+
+def test_engines_agree_on_the_order_of_notices_from_two_links():
+    plan = plan_of(TWO_LINKS_CUT)
+    assert difference_text(run_array(plan)[0], run_reference(plan)[0]) is None
+
+
 @pytest.mark.parametrize("text", list(islice(corner_scenarios(), CORNERS)))
 def test_engines_agree_in_corners(text):
     assert agree(plan_of(text))

@@ -82,10 +82,11 @@ class Faults:
                     self._cut_link(link)
 
     def _cut_link(self, link: Link | None) -> None:
-        while link is not None:
+        """Cut a link and earlier ones whose loss was not noticed, oldest first."""
+        if link is not None:
+            self._cut_link(link.previous)
             link.cut_line()
             self._connections.notice_loss(link, self._network.now + self._detection_us)
-            link = link.previous
 
     def _heal(self, fault: LinksHealed) -> None:
         self._connections.sides.pop(fault.fault, None)
