@@ -227,7 +227,7 @@ class Checker:
                 pass
 
     def _packing_of_single_parts(self, node: SimNode, sends: list[Send], now: Micros) -> None:
-        """Check PARTIAL-5 and EXT-5: partial and test messages are last, one for each peer and group or test."""
+        """Check that parts and test messages come last: one for each peer and group, one test (PARTIAL-5, EXT-5)."""
         groups = {(send.peer, part.topic, part.group) for send in sends if (part := send.rpc.partial) is not None}
         tests = {send.peer for send in sends if send.rpc.test is not None}
         if len(groups) + len(tests) != len(sends):

@@ -83,10 +83,13 @@ class Faults:
 
     def _cut_link(self, link: Link | None) -> None:
         """Cut a link and earlier ones whose loss was not noticed, oldest first."""
-        if link is not None:
-            self._cut_link(link.previous)
-            link.cut_line()
-            self._connections.notice_loss(link, self._network.now + self._detection_us)
+        newest_first: list[Link] = []
+        while link is not None:
+            newest_first.append(link)
+            link = link.previous
+        for each in reversed(newest_first):
+            each.cut_line()
+            self._connections.notice_loss(each, self._network.now + self._detection_us)
 
     def _heal(self, fault: LinksHealed) -> None:
         self._connections.sides.pop(fault.fault, None)

@@ -139,7 +139,7 @@ def _find_one_sided_links(w: World) -> None:
 
 @with_checks
 def _settled(w: World, node: int, slot: int) -> int:
-    """Return the slot of a connection at its other end; -1 while an RPC is under way, or if it is not checked."""
+    """Return the slot of a connection at its other end; -1 while an RPC is under way, or if the link is exempt."""
     peer = peers(w)[slot]
     if not flags(w)[slot, 0] & CONNECTED or slot_marks(w)[slot] or not nodes32(w)[peer, UP]:
         return -1
