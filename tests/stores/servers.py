@@ -6,6 +6,7 @@ the coordinates and hashes of s3.jars and hdfs.jars. A test is skipped where eit
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Generator
@@ -54,7 +55,9 @@ def _fetch(coordinates: list[list[str]], folder: Path) -> None:
         pom = _POM.format("".join(_DEPENDENCY.format(*each) for each in coordinates))
         Path(work, "pom.xml").write_text(pom)
         command = [maven, "-q", "-B", _COPY, f"-DoutputDirectory={folder}"]
-        done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=300)
+        # A session of Spark sets JAVA_HOME; Maven runs on its own Java, which knows this machine's certificates.
+        environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+        done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=300)
     if done.returncode:
         pytest.skip("Maven cannot fetch jars of Hadoop: " + done.stdout.strip().partition("\n")[0])
 
