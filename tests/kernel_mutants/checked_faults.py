@@ -11,12 +11,13 @@ import sys
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from planted_kernels import PLACE, SOURCE, Mutant, planted
 
 from corner_scenarios import corner_scenarios
-from engines_agree import even_plan, plan_of, run_reference
+from engines_agree import Storm, even_plan, plan_of, run_reference
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.array.rules import checks
 from hearsay.sim.plan.plan import Plan
@@ -76,7 +77,8 @@ def _plans() -> Iterator[Plan]:
     yield from map(plan_of, corner_scenarios())
     for number in range(RANDOM_SCENARIOS):
         plan = even_plan(number)[1]
-        if run_reference(plan, MOST_EVENTS)[1]["complete"]:
+        with suppress(Storm):
+            run_reference(plan, MOST_EVENTS)
             yield plan
 
 

@@ -15,11 +15,10 @@ from pathlib import Path
 from planted_kernels import PLACE, Mutant, mutants
 
 from corner_scenarios import corner_scenarios
-from engines_agree import even_plan, plan_of
+from engines_agree import Storm, StormRecorder, even_plan, plan_of
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.engine import ReferenceEngine
-from hearsay.sim.results.recorder import Recorder
 from hearsay.sim.results.summary import summarise
 
 LONGEST_S = 10
@@ -48,13 +47,10 @@ def cases(count: int, first_seed: int, most_events: int) -> Iterator[Case]:
 
 
 def _case(text: str, plan: Plan, most_events: int) -> Case | None:
-    engine = ReferenceEngine(plan, Recorder())
-
-    def stop_storms(_now: int) -> None:
-        engine.stop_requested = engine.recorder.events > most_events
-
-    complete = engine.run(stop_storms)
-    if not complete:
+    engine = ReferenceEngine(plan, StormRecorder(most_events))
+    try:
+        complete = engine.run()
+    except Storm:
         return None
     return Case(text, plan, summarise(plan, engine.figures(), "", engine.now, complete).to_json())
 
