@@ -3,10 +3,10 @@
 Floodsub (r1, "flooding"; tech report 3.1) forwards a new message once to every peer in the topic. Randomsub forwards
 it to a few random peers of the topic. Neither has control messages or upkeep.
 
-* FLOOD-1: to every peer in the topic, never back to the peer it came from, never to its author.
-* RANDOM-1: at most D peers, drawn again for every message (r1; tech report 3.2.1).
-* RANDOM-2: with `network_size`, as in the Go router, max(6, ceil(sqrt(size))) of the randomsub peers, and all of them
-  when there are no more than 6."""
+* FLOOD-1: A message goes to every peer in the topic, except the peer it came from and its author.
+* RANDOM-1: A message goes to at most D peers, drawn again for every message (r1; tech report 3.2.1).
+* RANDOM-2: With `network_size`, as in the Go router, a message goes to max(6, ceil(sqrt(size))) of the randomsub
+  peers, and to all of them when there are no more than 6."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Named alarms of one router: the shell's single timer serves them all.
 
-The name of an alarm is a task and a topic. A name has at most one alarm: setting it again moves the alarm. Alarms
-that are due at the same time ring in the order of their names.
+The name of an alarm is a task and a topic. There is at most one alarm of a name: a second `set` changes its time.
+Alarms that are due at the same time ring in the order of their names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hearsay.core.shell.strategy import Shell
 
 
 class Task(IntEnum):
-    """Purposes of alarms, in the order in which alarms ring that are due at the same time."""
+    """Purposes of alarms. Alarms that are due at the same time ring in this order."""
 
     EXPIRE = 0
     STABILISE = 1
@@ -30,6 +30,7 @@ class Task(IntEnum):
 
 
 Alarm: TypeAlias = tuple[Task, TopicId | None]
+"""The name of an alarm; the topic is None for a task that serves all topics."""
 
 
 class Agenda:
@@ -61,7 +62,7 @@ class Agenda:
         self._tell()
 
     def ringing(self, now: Micros) -> Iterator[Alarm]:
-        """Yield the alarms that are due by `now`."""
+        """Remove the alarms that are due by `now`, and yield them."""
         while self._heap and self._heap[0][0] <= now:
             due, _, _, alarm = heappop(self._heap)
             if self._due.get(alarm) == due:
@@ -70,6 +71,7 @@ class Agenda:
         self._tell()
 
     def _tell(self) -> None:
+        """Set the shell's timer to the next alarm. Remove heap entries of alarms that were cleared or moved."""
         heap = self._heap
         while heap and self._due.get(heap[0][3]) != heap[0][0]:
             heappop(heap)

@@ -2,10 +2,10 @@
 
 Rules (episub spec, "Broadcast State", "Multicast Tree Repair"):
 
-* REPAIR-1: Payloads are kept for a time. Each tick of a timer touches all missing messages. A message is marked at
-  its first touch, and requested from the second touch on, each time from the next of its announcers. After some
-  touches it is given up. A message that has arrived and waits for its verdict is not touched. The numbers of payloads
-  and of missing messages are bounded; the oldest is removed first.
+* REPAIR-1: Payloads are kept for `payload_ttl_ms`. Each tick of a timer touches all missing messages. The first touch
+  only marks a message; each later touch requests it from the next of its announcers, and after `graft_attempts`
+  requests it is given up. A message that has arrived and waits for its verdict is not touched. The numbers of
+  payloads and of missing messages are bounded; the oldest is removed first.
 
 The ids of received messages are in the shell's seen cache.
 """
@@ -24,7 +24,7 @@ from hearsay.core.rules.tree_rules import announcer_in_turn, is_given_up, is_req
 
 @dataclass(slots=True)
 class Kept:
-    """A message that can be sent again. `answers` counts the times it was sent on request, by peer.
+    """A message that can be sent again. `answers` has the number of times that each peer was sent it on request.
 
     `parent` is the peer that sent the message; None if this node published it.
     """
@@ -37,6 +37,8 @@ class Kept:
 
 
 class PayloadCache:
+    """Messages that can be sent again for `ttl_us`: at most `limit`, in at most `most_bytes` (0 is unlimited)."""
+
     def __init__(self, ttl_us: Micros, limit: int, most_bytes: int = 0) -> None:
         self._ttl_us = ttl_us
         self._limit = limit
@@ -62,7 +64,7 @@ class PayloadCache:
         return [kept.message for kept in self._kept.values()]
 
     def since(self, since_us: Micros, most: int) -> dict[MessageId, int]:
-        """Return the newest messages since a time, at most `most`, with their hops."""
+        """Return the ids and hops of messages kept since `since_us`, at most the newest `most`."""
         recent: dict[MessageId, int] = {}
         for message_id, kept in reversed(self._kept.items()):
             if kept.since_us < since_us or len(recent) == most:
@@ -75,6 +77,7 @@ class PayloadCache:
             kept.answers.pop(peer, None)
 
     def counts_for(self, peer: PeerId) -> bool:
+        """Return whether any kept message was sent to this peer on request."""
         return any(peer in kept.answers for kept in self._kept.values())
 
     def __contains__(self, message_id: MessageId) -> bool:
@@ -98,7 +101,7 @@ class PayloadCache:
 
 @dataclass(slots=True)
 class MissingMessage:
-    """A message that was announced but has not arrived. `announcers` are peers and the hops of their first IHAVE."""
+    """A message that was announced but has not arrived. `announcers` has the peers, with the hops in their IHAVEs."""
 
     announcers: list[tuple[PeerId, int]]
     touches: int = 0
@@ -136,11 +139,12 @@ class MissingList:
     def touch(
         self, attempts: int, judged: Container[MessageId], seen: Container[MessageId]
     ) -> tuple[dict[PeerId, list[MessageId]], dict[PeerId, int]]:
-        """Handle one tick. Return the ids to request from each peer, and the number of messages that are given up.
+        """Handle one tick. Return the ids to request, by peer, and the number of messages given up, by peer.
 
-        The messages given up are counted by their first announcer. Messages in `judged` have arrived and wait for a
-        verdict; missing messages in `seen` were refused. A peer that is asked for one message is asked for all due
-        messages that it announced (the spec's piggybacking).
+        A message given up counts for its first announcer.
+        Messages in `judged` have arrived and wait for a verdict; they are skipped. Missing messages in `seen` were
+        refused; they are removed. A peer that is asked for one message is asked for all due messages that it
+        announced (the spec's piggybacking).
         """
         due: dict[MessageId, MissingMessage] = {}
         given_up: Counter[PeerId] = Counter()

@@ -8,11 +8,12 @@ Rules (episub spec, "Joining the Overlay", "Passive View Management"):
   dial fails, the connection breaks, or the peer is not in the topic in time.
 * DIAL-2: At most `max_dials` dials are under way. Beyond that `meet` returns False and calls neither `ready` nor
   `failed`, since the peer may well be reachable.
-* DIAL-3: A connection is kept as long as it has a holder or an errand. It is closed `idle_ms` after the last of them.
+* DIAL-3: A connection is kept while a caller of `hold` or an errand needs it, and closed `idle_ms` after the last of
+  these has ended.
 * DIAL-4: A ping without an answer in time is reported to the memberships (the spec: their timers "also serve as
   failure detectors").
-* DIAL-5: Only connections to peers that speak episub are managed; connections to peers that only flood are not
-  closed.
+* DIAL-5: Only connections to peers that speak episub are managed; connections to peers that speak only floodsub are
+  not closed.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Connections:
         self._pinging: dict[PeerId, Micros] = {}
         """The end of the wait for the answer to a ping, by peer."""
         self._going: PeerId | None = None
+        """The peer that counts as disconnected while its loss is handled (`losing`)."""
 
     def meet(self, peer: PeerId, topic: TopicId, ready: Callable[[], object], failed: Callable[[], object]) -> bool:
         """Meet a peer (DIAL-1); return False if too many dials are under way."""
@@ -82,7 +84,7 @@ class Connections:
         self._pinging.pop(peer, None)
 
     def hold(self, peer: PeerId, why: object) -> None:
-        """Keep a connection until it is released for the same reason."""
+        """Keep a connection until `release` is called with the same `why`."""
         self._held.setdefault(peer, set()).add(why)
         self._idle.pop(peer, None)
 
@@ -125,7 +127,7 @@ class Connections:
         self._going = peer
 
     def lost(self, peer: PeerId) -> None:
-        """Handle a broken connection. The caller informs its holders."""
+        """Handle a broken connection. The caller informs the memberships that held it."""
         self._held.pop(peer, None)
         self._idle.pop(peer, None)
         self._pinging.pop(peer, None)
@@ -156,7 +158,7 @@ class Connections:
         self._arm()
 
     def mentions(self, peer: PeerId) -> bool:
-        """Return whether a peer is remembered as idle, or as pinged."""
+        """Return whether a peer has an idle connection, or a ping without an answer."""
         return peer in self._idle or peer in self._pinging
 
     def _reply_due(self) -> Micros:

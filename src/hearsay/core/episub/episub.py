@@ -1,10 +1,10 @@
-"""Episub: a broadcast tree per topic, over neighbours that the router chooses and connects to itself.
+"""Episub: a broadcast tree per topic, over neighbours that the router itself chooses and dials.
 
 After the episub spec (vyzo, 2018), which joins Plumtree (broadcast), HyParView (membership) and GoCast (proximity).
 
-Episub *has* connections and, per topic, a membership and a tree; its hooks hand each event to one of them. Peers that
-only flood are served by flooding, as with every router. A message of a topic that is not joined is published to the
-connected peers that are in the topic."""
+`Episub` *has* connections and, per topic, a membership and a tree; its hooks pass each event to one of them. Peers
+that speak only floodsub get every message of their topics, as with every router. A message of a topic that is not
+joined is published to the connected peers that are in the topic."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Episub(Strategy):
         self.connections.losing(None)
 
     def stream_opened(self, peer: PeerId) -> None:
-        """Repeat ACCEPT and the announcements of the last seconds in the topics in which the peer is a neighbour."""
+        """Repeat ACCEPT and the announcements of the last seconds, in each topic in which the peer is a neighbour."""
         for topic, membership in sorted(self.memberships.items()):
             if peer in membership.active():
                 if isinstance(membership, ManagedOverlay):
@@ -218,7 +218,7 @@ class Episub(Strategy):
             yield from self.trees[topic].kept.messages(self.shell.now)
 
     def remembers(self, peer: PeerId) -> bool:
-        """Return whether any state of a peer is kept, except a passive entry."""
+        """Return whether any state of a peer is kept, except an entry in a passive list."""
         listed = any(peer in membership.active() for membership in self.memberships.values())
         in_trees = any(tree.remembers(peer) for tree in self.trees.values())
         return listed or in_trees or self.connections.mentions(peer)

@@ -8,16 +8,16 @@ Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4
   partitions that have expired each other's entries can merge again. The spec names no other way.
 * JOIN-3: JOIN goes to C_rand random nodes of the passive list. A node that gets a JOIN accepts it if the node has
   room or the TTL is 0, and a connection to the joiner can be opened; otherwise it forwards the JOIN with a smaller
-  TTL. In the spec it opens the connection first. Here it does so only if it would accept the JOIN, which has the same
-  result with fewer connections.
+  TTL. In the spec, a node opens the connection before it decides. Here it does so only if it would accept the JOIN,
+  which has the same result with fewer connections.
 * JOIN-4: A node that accepts sends the joiner a NEIGHBOR, and a random neighbour a FORWARDJOIN. The nodes on the walk
   of the FORWARDJOIN add the joiner to their passive lists.
 * JOIN-5: A JOIN that is not answered, or not sent because too many dials are under way, is sent to another node with
   a TTL lower by one. At TTL 0 the receiver accepts over the existing connection, for joiners behind a NAT.
 * JOIN-6: HyParView: one JOIN goes to one contact, which always accepts and sends FORWARDJOIN to all its neighbours.
   The last node of this walk makes the joiner a neighbour; the node at TTL PRWL adds it to the passive list. Such a
-  JOIN is never refused, so another node may lose a link for it and join again in turn. To bound such chains, a node
-  joins at its first contacts, and after that once per round of stabilisation.
+  JOIN is never refused, so the contact may drop another node's link for it, and that node joins again in turn. To
+  bound such chains, a node sends JOIN to its first contacts, and after that once per round of stabilisation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hearsay.core.language.identifiers import Micros, PeerId
 from hearsay.core.shell.randomness import Purpose, key_of
 
 CONTACTS = 3
-"""Contacts to ask for nodes at one time."""
+"""Maximum number of contacts that are asked for nodes after one answer of discovery."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class JoinProtocol(TopicPart):
         super().__init__(context)
         self._neighbours = neighbours
         self._looking_until: Micros = 0
+        """The end of the wait for discovery's answer."""
         self._asked: dict[PeerId, Micros] = {}
         """Peers that were asked for nodes, with the end of the wait. Answers of other peers are ignored."""
         self._attempts: dict[PeerId, _Attempt] = {}
@@ -56,7 +57,7 @@ class JoinProtocol(TopicPart):
 
     @property
     def attempts(self) -> int:
-        """The number of JOINs that may still bring a random link."""
+        """The number of JOINs without an answer; each may still lead to a random link."""
         return len(self._attempts)
 
     @property

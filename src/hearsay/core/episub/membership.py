@@ -1,9 +1,10 @@
 """The membership of one topic: its neighbours, and the other peers that are known.
 
-It *has* views, neighbours, a join protocol, upkeep, shuffles and probes, and hands each part of an RPC and each alarm
-to one of them. The broadcast depends on it through `NeighborListener` alone, so either can be used without the other.
+`ManagedOverlay` *has* views, neighbours, a join protocol, upkeep, shuffles and probes, and passes each part of an RPC
+and each alarm to one of them. It reports new and lost neighbours to a `NeighborListener` and knows nothing else of
+the broadcast tree.
 
-`FixedOverlay` is the other membership: neighbours are simply the connected peers that are in the topic.
+In a `FixedOverlay`, the neighbours are simply the connected peers that are in the topic.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class FixedOverlay:
             self._listener.neighbor_down(self._topic, peer, in_good_order=False)
 
     def claimed_as_neighbour(self, peer: PeerId) -> None:
-        """Do nothing: both ends have the same connection, so they disagree for a moment only."""
+        """Do nothing: the two peers share one connection, so they soon agree on whether they are neighbours."""
 
     def _up(self, peer: PeerId) -> None:
         if peer not in self._active:
@@ -99,7 +100,7 @@ class FixedOverlay:
 
 
 class ManagedOverlay:
-    """HyParView's views as the episub spec changes them, or as published."""
+    """HyParView's active and passive list, with the changes of the episub spec or as published."""
 
     def __init__(
         self,
@@ -184,7 +185,7 @@ class ManagedOverlay:
                 raise AssertionError(f"{task} is not an alarm of the membership")
 
     def handle(self, sender: PeerId, part: EpisubPart) -> None:
-        """Handle a part about this topic, except those of the broadcast."""
+        """Handle a control part of this topic; IHAVE, GRAFT and PRUNE go to the tree instead."""
         match part:
             case GetNodes():
                 self.join_protocol.on_get_nodes(sender)
@@ -279,7 +280,7 @@ class ManagedOverlay:
                 self._shell.outbox.episub(peer, onward)
 
     def _after_a_loss(self) -> None:
-        """Replace a neighbour that ended the link, now if random links are scarce, otherwise in the next round."""
+        """Replace a neighbour that ended its link: now if random links are scarce, otherwise in the next round."""
         scarce = self.views.random_links < self.target_sizes.random_links
         if scarce or self._parameters.overlay is Overlay.HYPARVIEW:
             self.upkeep.grow()

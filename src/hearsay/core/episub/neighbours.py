@@ -2,15 +2,16 @@
 
 Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4.2–4.3):
 
-* NEIGHBOR-1: A node Q decides about a NEIGHBOR request by the first rule that applies. It grants the request if it
-  has room. It grants a random link if the asker says that it has fewer than C_rand links. It grants a near link if Q
-  has enough links and the asker is closer by alpha than the farthest near neighbour with a known RTT, which then
-  gives way; Q measures the asker's RTT first. It refuses all others. Requests for a random link are not decided by
-  RTT: otherwise an asker that has all its links and wants another random one would take near links from any node.
+* NEIGHBOR-1: A node Q decides about a NEIGHBOR request by the first rule that applies. Q grants the request if it has
+  room. Q grants a random link if the asker has fewer than C_rand links, as its request states. Q grants a near link
+  if Q has enough links and the asker is closer by alpha than the farthest near neighbour with a known RTT, whose link
+  is then dropped; Q measures the asker's RTT first. Q refuses all other requests. Requests for a random link are not
+  decided by RTT: otherwise a node that has all its links and asks for another random one would displace near links.
 * NEIGHBOR-2: HyParView grants a low-priority request if there is room. A request of a peer without links is always
-  granted; if there is no room, a random neighbour gives way.
+  granted; if there is no room, a random neighbour is dropped.
 * NEIGHBOR-3: Q adds the asker and sends ACCEPT; the receiver of an ACCEPT adds the sender. A refusal is a DISCONNECT
-  with `refused`. It answers a request, and never ends a link that a request of the other side has made meanwhile.
+  with `refused`. It only answers the request: it does not end a link between the two that was made meanwhile because
+  Q sent a request, too.
 * NEIGHBOR-4: A peer that treats this node as a neighbour but is not one gets a DISCONNECT (`claimed_as_neighbour`),
   so that a lost part never leaves a lasting one-sided link. A neighbour that replaces its stream gets ACCEPT again:
   it may have forgotten the link.
@@ -34,7 +35,7 @@ class _Request:
     random: bool
     replaces: PeerId | None
     due: Micros | None
-    """None while the peer is being met."""
+    """End of the wait for the answer; None before the request is sent, while the connection is opened."""
 
 
 class Neighbours(TopicPart):
@@ -208,7 +209,7 @@ class Neighbours(TopicPart):
     def _make_room(self) -> bool:
         """Return True if there is room for a neighbour.
 
-        In HyParView a full list gives up a random neighbour. In the spec the list may grow up to `active_limit`.
+        In HyParView a random neighbour of a full list is dropped. In the spec the list may grow up to `active_limit`.
         """
         active = self._views.active
         if self._parameters.overlay is not Overlay.HYPARVIEW:
@@ -234,6 +235,7 @@ class Neighbours(TopicPart):
         self._on_refusal(peer)
 
     def say(self, peer: PeerId, role: Role, random: bool, peers: tuple[PeerId, ...] = ()) -> None:
+        """Send a NEIGHBOR with the numbers of this node's links, and with the RTT to the peer, 0 if unknown."""
         views = self._views
         link = views.active.get(peer)
         rtt_us = link.rtt_us if link is not None else views.passive.get(peer)

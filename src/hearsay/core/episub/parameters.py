@@ -10,7 +10,7 @@ from hearsay.core.shell.parameters import RouterParameters, Violation, choice, i
 
 
 class Overlay(StrEnum):
-    """Neighbours of a node: the views of the episub spec, HyParView's as published, or all connected peers."""
+    """Neighbours of a node: chosen as in the episub spec, as in HyParView, or all connected peers."""
 
     EPISUB = "episub"
     HYPARVIEW = "hyparview"
@@ -39,7 +39,7 @@ class LeaveBy(StrEnum):
 
 
 class Repair(StrEnum):
-    """When a tree edge is lost: wait for the next IHAVE (Plumtree), or graft all lazy links at once."""
+    """Reaction to the loss of a tree edge: wait for the next IHAVE (Plumtree), or graft lazy links at once."""
 
     LAZY = "lazy"
     EAGER = "eager"
@@ -68,13 +68,13 @@ class EpisubParameters(RouterParameters):
     passive_factor: int = integer(6, low=1, high=1000)
     """P / A with `estimated` view sizes."""
     active_limit: int = integer(28, low=1, high=10_000)
-    """Neighbours beyond which no peer is accepted."""
+    """Number of neighbours from which on no further peer is accepted."""
     join_ttl: int = integer(6, low=0, high=255)
     """Length of the walks of JOIN (HyParView: ARWL)."""
     passive_ttl: int = integer(3, low=0, high=255)
-    """Steps before the end of a walk at which the node enters passive lists (HyParView: PRWL)."""
+    """TTL of a FORWARDJOIN at which its receiver adds the joiner to its passive list (HyParView: PRWL)."""
     reply_timeout_ms: int = milliseconds(2_000, low=1)
-    """Time that an answer is awaited; a peer that does not answer a ping in it has failed."""
+    """Longest wait for an answer; a peer that does not answer a ping within it has failed."""
     stabilise_min_ms: int = milliseconds(1_000, low=1)
     """Shortest time between two stabilisations."""
     stabilise_max_ms: int = milliseconds(10_000, low=1)
@@ -108,7 +108,7 @@ class EpisubParameters(RouterParameters):
     missing_tick_ms: int = milliseconds(300, low=1)
     """Time between two checks for missing messages."""
     graft_attempts: int = integer(5, low=1, high=1000)
-    """Checks with a GRAFT before a missing message is given up."""
+    """Number of GRAFTs for a missing message before it is given up."""
     optimisation_threshold: int = integer(5, low=0, high=255)
     """Hops by which a lazy path must be shorter to replace an eager one; 0 is off."""
     repair: Repair = choice(Repair.EAGER)
@@ -116,9 +116,9 @@ class EpisubParameters(RouterParameters):
     payload_ttl_ms: int = milliseconds(30_000, low=1)
     """Time that a message can be sent again."""
     max_cached_messages: int = integer(20_000, low=1)
-    """Messages that can be sent again."""
+    """Number of messages that can be sent again."""
     max_cached_bytes: int = integer(0, low=0)
-    """Memory of these messages; 0 is unlimited."""
+    """Bytes of memory for messages that can be sent again; 0 is unlimited."""
     max_missing: int = integer(20_000, low=1)
     """Missing messages that are tracked."""
     max_announcers: int = integer(16, low=1)
@@ -134,7 +134,7 @@ class EpisubParameters(RouterParameters):
 
     @property
     def active_size(self) -> int:
-        """A, when it is fixed."""
+        """A, the size of the active list, with `fixed` view sizes."""
         return self.random_links + self.near_links
 
     def cross_rules(self) -> Iterator[Violation]:

@@ -3,25 +3,26 @@
 Rules (episub spec, "Broadcast Protocol"; Leitão, Pereira, Rodrigues: Epidemic Broadcast Trees, 2007):
 
 * TREE-1: Neighbours are eager or lazy; new ones are eager. A message goes at once to all eager neighbours except its
-  sender, with one hop more. Its id and hops go into the next IHAVE to the lazy neighbours, and to those that became
-  eager since the message was sent, so that none of them misses it. A node without neighbours keeps its announcements
-  for the next one. A new neighbour gets an IHAVE of the messages of the last seconds: after a crash they may have
-  reached only a small part of the network. A neighbour that replaced its stream gets one, too: it has forgotten
-  earlier IHAVEs.
+  sender, with one hop more. Its id and hops go into the next IHAVE to the lazy neighbours, and to neighbours that
+  became eager since the message was sent. A node without neighbours keeps its announcements for its next neighbour.
+  A new neighbour gets an IHAVE of the messages of the last seconds: after a crash these messages may have reached
+  only a small part of the network. A neighbour that replaced its stream gets such an IHAVE, too: it has forgotten
+  earlier ones.
 * TREE-2: A first copy makes its sender eager; a second copy is answered with PRUNE, and its sender becomes lazy.
 * TREE-3: An IHAVE of an unknown message makes it missing. One persistent timer touches all missing messages. The
   first touch marks a message. At each later touch the next of its announcers gets a GRAFT for this message and for
-  all other due messages that it announced. After some touches the message is given up, which is traced. A GRAFT makes
-  the link eager at both ends, and is answered with the messages that are still kept. No peer is asked for a message
-  that has arrived, even while the application validates it or after it was refused, but its announcers are still
-  compared.
+  all other due messages that this peer announced. After `graft_attempts` GRAFTs the message is given up, which is
+  traced. A GRAFT makes the link eager for both nodes, and is answered with the messages that are still kept. A
+  message that has arrived is not requested, not even while the application validates it or after it was refused; its
+  announcers still count for TREE-4 and TREE-5.
 * TREE-4: Optimisation: a lazy link replaces the eager link over which a message came, if its path is shorter by the
   threshold or more. The lazy link gets a GRAFT, the eager one a PRUNE. The lazy path has one hop more than its
   announcer said. It does not matter whether the message or the announcement comes first.
 * TREE-5: After the loss of an eager neighbour, the node waits for the next IHAVE, or repairs the tree at once. If the
   neighbour failed, the node grafts all its lazy neighbours. If the overlay was merely reorganised, one new edge is
-  enough. Only the end that got its newest message over the lost edge adds one: it grafts the lazy neighbour that is
-  nearest to the source and does not depend on this node (see `Detours`), or all if it knows none.
+  enough. Only that node of the lost edge which got its newest message over the edge adds a new edge: it grafts
+  the lazy neighbour that is nearest to the source and does not depend on this node (see `Detours`), or all lazy
+  neighbours if it knows none.
 
 With `broadcast = flood` all neighbours stay eager, and there is neither IHAVE nor PRUNE nor GRAFT: gossip flooding as
 in HyParView's evaluation."""
@@ -47,7 +48,7 @@ from hearsay.core.shell.strategy import Shell
 
 
 class Detours:
-    """Neighbours that can stand in for an eager one: they had its messages after no more hops than we (TREE-5)."""
+    """Stand-ins for eager neighbours (TREE-5): neighbours that had their messages after no more hops than we."""
 
     def __init__(self) -> None:
         self._latest: PeerId | None = None
@@ -59,14 +60,14 @@ class Detours:
         self._latest = parent
 
     def compare(self, parent: PeerId | None, own_hops: int, announcer: PeerId, hops: int) -> None:
-        """Note whether `announcer` can stand in for `parent`: one announced a message, the other sent it."""
+        """Note whether `announcer`, which announced a message, can stand in for `parent`, which sent it."""
         if parent is not None and announcer != parent and hops <= own_hops:
             self._ahead[announcer] = (parent, hops - own_hops)
         else:
             self._ahead.pop(announcer, None)
 
     def depends_on(self, peer: PeerId) -> bool:
-        """Return whether this neighbour sent the newest message: then its loss cuts this node off from the source."""
+        """Return whether this neighbour sent the newest message; then its loss cuts this node off from the source."""
         return self._latest == peer
 
     def around(self, peer: PeerId, among: Container[PeerId]) -> PeerId | None:
@@ -136,7 +137,10 @@ class Tree:
         self._detours.forget(peer)
 
     def peer_removed(self, peer: PeerId) -> None:
-        """Forget the answers to a peer. Reconnecting gains it nothing, since it is not a neighbour again at once."""
+        """Forget how often messages were sent to a peer on request.
+
+        The peer gains nothing by reconnecting, since it is not a neighbour again at once.
+        """
         self.kept.forget_peer(peer)
 
     def publish(self, message: Message) -> None:

@@ -6,24 +6,25 @@ Rules (episub spec, "Active View Management", "Passive View Management"; HyParVi
   then the nearest nodes. After a refusal or failure it asks the next. It asks each node once per round, and for near
   links at most twice as many nodes as links are missing. HyParView asks only random nodes.
 * UPKEEP-2: If no peer is left to ask and the node has no link, or the passive list is empty, it asks discovery again;
-  otherwise a few early nodes that met only each other stay apart. With HyParView it does so with a single link, too:
-  if all lists are full, every node refuses a request of a node that has a link, so only a JOIN brings two nodes that
-  are linked with each other alone into the overlay. If the passive list is short, it asks a neighbour for nodes.
+  otherwise the first few nodes, which know only each other, would stay separate from the overlay. With HyParView it
+  does so with a single link, too: if all lists are full, every node refuses a request of a node that has a link, so
+  two nodes that are linked only with each other can enter the overlay only by a JOIN. If the passive list is short,
+  the node asks a neighbour for nodes.
 * UPKEEP-3: With too many links (not in HyParView) a node asks the neighbours for their active lists. When all have
-  answered, or at the next round, it drops random links to those with more than C_rand random ones, the farthest
-  first; then one of each two neighbours that are linked with each other; the other links stay. A peer that did not
+  answered, or at the next round, it drops random links to neighbours that have more than C_rand random links, the
+  farthest first; then the link to one of each two neighbours that are linked with each other. A peer that did not
   answer by the next round is pinged; without an answer to the ping it has failed (the spec: the timers "also serve
   as failure detectors").
-* UPKEEP-4: A full list with fewer than C_rand random links asks a random node for one; the farthest near link gives
-  way.
+* UPKEEP-4: A node with a full list and fewer than C_rand random links asks a random node for one; the farthest near
+  link is dropped for it.
 * UPKEEP-5: Near links: each round pings neighbours. A node with all its links, C_rand of them random, relabels them
   by RTT. If the closest measured passive node is closer by alpha than the farthest measured near neighbour, it is
   asked for a near link. When it accepts, the farthest near link is dropped.
 * SHUFFLE-1: From time to time a node sends its own id, k_a neighbours and k_p passive nodes to a random neighbour.
   The walk goes on while the TTL is above 0 and the receiver has another neighbour. The last receiver opens a
-  connection to the origin, answers with as many random passive nodes, and adds the received nodes to its passive
-  list. If it cannot connect, it ignores the shuffle.
-* SHUFFLE-2: In a full passive list, new entries take the places of the entries that were sent.
+  connection to the origin, answers with as many random passive nodes as it received, and adds the received nodes to
+  its passive list. If it cannot connect, it ignores the shuffle.
+* SHUFFLE-2: In a full passive list, new entries replace the entries that were sent.
 * SHUFFLE-3: Without an answer in time the shuffle is tried again with half the TTL. At TTL 0 the neighbour itself
   answers over the existing link; so a node behind a NAT can shuffle.
 * PROBE-1: Some random passive nodes are probed: the node connects to each of them, asks for its topics and pings it.
@@ -46,7 +47,7 @@ from hearsay.core.shell.randomness import Purpose, key_of
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A shuffle of this node that is not answered yet. `sent` are its passive entries."""
+    """A shuffle of this node that is not answered yet. `sent` holds the passive nodes in it."""
 
     sequence: int
     sent: tuple[PeerId, ...]
@@ -168,7 +169,7 @@ class Upkeep(TopicPart):
         """Active lists that neighbours sent on request; None if they were not requested."""
 
     def attach(self, neighbours: Neighbours, join_protocol: JoinProtocol) -> None:
-        """Set the parts that are created after this object, since `Neighbours` calls its `refused`."""
+        """Set the parts that are created later: `Neighbours` needs this object's `refused` at construction."""
         self._neighbours = neighbours
         self._join_protocol = join_protocol
 
@@ -247,7 +248,7 @@ class Upkeep(TopicPart):
             self._neighbours.say(peer, Role.QUERY, random=False)
 
     def _shrink(self) -> None:
-        """Drop surplus links in the two ways of the spec (UPKEEP-3)."""
+        """Drop surplus links in the two steps of the spec (UPKEEP-3)."""
         replies = {peer: part for peer, part in (self._replies or {}).items() if peer in self._views.active}
         self._replies = None
         views = self._views

@@ -3,18 +3,19 @@
 Rules (HyParView, section 4; episub spec, "Design Parameters for View Sizes"):
 
 * VIEW-1: Neither list has the node itself, and they share no peer. The passive list is bounded: in a full list a new
-  peer takes the place of a random one, but first of those that the node sent in the same shuffle (HyParView, 4.4).
-* VIEW-2: A link is random or near. Each end has its own label; `relabel` makes the closest links the near ones, and
-  never makes more random links than there were, so that the loss of a random link shows (GoCast, 2.2; the spec's "the
-  neighbors are reordered by RTT and the closest ones are considered the near nodes").
+  peer replaces a peer that the node sent in the same shuffle, or else a random one (HyParView, 4.4).
+* VIEW-2: A link is random or near. Each of its two nodes has its own label for it. `relabel` makes the closest links
+  the near ones, and never makes more random links than there were, so that a lost random link is noticed and replaced
+  (GoCast, 2.2; the spec's "the neighbors are reordered by RTT and the closest ones are considered the near nodes").
 * VIEW-3: RTT is smoothed: each new sample counts for an eighth.
-* SKETCH-1: C_rand = log10 N, at least 1; A = C_rand + c, so c of the links are near ones; P = k · A.
+* SKETCH-1: N is the estimated number of nodes. C_rand = log10 N, at least 1. A = C_rand + `size_constant`, which is
+  the number of near links. P = `passive_factor` · A.
 
 The estimate is a k-minimum-values sketch of the node keys (Bar-Yossef and others 2002): every node keeps the
 smallest hashes of the node keys it received; if the k-th smallest of 2⁶⁴ possible values is v, there are about
 (k − 1) · 2⁶⁴ / v nodes. Sketches travel with SHUFFLE and SHUFFLEREPLY and are merged, so that after a few rounds all
-nodes hold the same one. An entry that its node does not renew fades after `_LIFETIME` shuffle periods, so departures
-show. The relative error is about 1/√k, which log10 shrinks to a fraction of one neighbour.
+nodes hold the same one. An entry that its node does not renew is removed after `_LIFETIME` shuffle periods, so the
+estimate falls when nodes leave. The relative error is about 1/√k, which log10 shrinks to a fraction of one neighbour.
 
 A hash and its age travel as one number, `hash · 256 + age`."""
 
@@ -60,11 +61,11 @@ class TargetSizes:
         return self.active_size - self.random_links
 
     def enough(self, links: int) -> bool:
-        """Return whether a node with this number of links may give one up for a better one."""
+        """Return whether a node with this number of links may replace one by a better one."""
         return links > self.random_links
 
     def sketch(self) -> tuple[int, ...]:
-        """Let the entries age, once per shuffle period, and return the sketch to send."""
+        """Increase the ages of the entries by one, and return the sketch to send; called once per shuffle period."""
         if not self.estimating:
             return ()
         self._ages = {known: age + 1 for known, age in self._ages.items() if age < _LIFETIME}
@@ -79,7 +80,7 @@ class TargetSizes:
         return tuple(known * _AGES + self._ages[known] for known in sorted(self._ages)[:SKETCH_SIZE])
 
     def merge(self, sketch: Iterable[int]) -> None:
-        """Merge the sketch of another node; the younger of two ages counts."""
+        """Merge the sketch of another node. An entry in both keeps the lower of its two ages."""
         if not self.estimating:
             return
         for entry in list(sketch)[:SKETCH_SIZE]:
@@ -104,14 +105,14 @@ class TargetSizes:
 
 
 def _rounded_log10(number: int) -> int:
-    """Return log10 to the nearest integer. Squares are compared, because that of 10^(d + ½) is an integer."""
+    """Return log10 to the nearest integer. Squares are compared, because the square of 10^(d + ½) is an integer."""
     digits = len(str(number)) - 1
     return digits + (number * number >= 10 ** (2 * digits + 1))
 
 
 _NEW_SAMPLE_SHARE = 8
 UNMEASURED_US: Micros = 1 << 62
-"""Sorts peers without a measured RTT behind all others."""
+"""Stands for the RTT of peers without a measured one, so that they come last in order of RTT."""
 
 
 class NeighborListener(Protocol):
@@ -120,7 +121,7 @@ class NeighborListener(Protocol):
     def neighbor_up(self, topic: TopicId, peer: PeerId) -> None: ...
 
     def neighbor_down(self, topic: TopicId, peer: PeerId, in_good_order: bool) -> None:
-        """Handle a lost neighbour. In good order it remains in the overlay; otherwise it failed or left."""
+        """Handle a lost neighbour. `in_good_order`: it remains in the overlay; otherwise it failed or left."""
         ...
 
 
@@ -153,7 +154,10 @@ class Views:
         return sorted(peer for peer in self.active if peer not in others_than)
 
     def choose(self, purpose: Purpose, candidates: Sequence[PeerId], *words: int) -> PeerId:
-        """Draw one of `candidates`, which are ascending and not empty."""
+        """Draw one of `candidates`, which are ascending and not empty.
+
+        `words` distinguish the draw from others of this purpose at the same time.
+        """
         return candidates[below(self._draw(purpose, *words), len(candidates))]
 
     def some(self, purpose: Purpose, candidates: Sequence[PeerId], count: int, *words: int) -> list[PeerId]:
@@ -172,7 +176,7 @@ class Views:
         self._listener.neighbor_up(self.topic, peer)
 
     def remove_active(self, peer: PeerId, remember: bool) -> None:
-        """Remove a neighbour. With `remember` it is still in the overlay, and goes to the passive list."""
+        """Remove a neighbour. With `remember` it counts as still in the overlay and is added to the passive list."""
         link = self.active.pop(peer)
         self._shell.actions.append(OverlayChanged(OverlayChange.NEIGHBOR_DOWN, self.topic, peer))
         self._listener.neighbor_down(self.topic, peer, in_good_order=remember)
@@ -182,6 +186,10 @@ class Views:
                 self.passive[peer] = link.rtt_us
 
     def add_passive(self, peer: PeerId, handed_out: list[PeerId] | None = None) -> None:
+        """Add a peer, unless it is in a list already. In a full list it replaces one of `handed_out` first (VIEW-1).
+
+        `handed_out` are the peers sent in the same shuffle; those that are tried are removed from it.
+        """
         if peer == self._shell.node or peer in self.active or peer in self.passive:
             return
         if len(self.passive) >= self.passive_size:
@@ -249,7 +257,7 @@ def _smoothed(before_us: Micros | None, sample_us: Micros) -> Micros:
 class SequenceNumbers:
     """Sequence numbers of the parts that one node sends on walks.
 
-    Each is the time in microseconds, but at least one more than the last. So they grow even over a restart.
+    Each is the time in microseconds, but at least one more than the last, so that they grow even over a restart.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
-"""Requests of a router to its driver: the closed union `Action`.
+"""The outputs of a router: the closed union `Action`.
 
-The first group contains requests; the second (`TraceAction`) reports events for the trace.
+The first group contains requests to the driver; the second (`TraceAction`) reports events for the trace.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from hearsay.core.language.rpc import Message, Partial, PartKind, Rpc
 
 
 class Via(IntEnum):
-    """The reason why a copy of a message goes to a peer. INJECT: a script outside the network sent it."""
+    """The reason why a copy of a message goes to a peer.
+
+    EAGER and LAZY are links of episub's tree. INJECT: a script outside the network sent the copy. TOP_UP: the mesh
+    has fewer than D peers.
+    """
 
     MESH = 0
     IWANT = 1
@@ -76,7 +80,7 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """Pass a message to the application; `received_from` is None for the node's own."""
+    """Pass a message to the application; `received_from` is None for a message that this node published."""
 
     message: Message
     received_from: PeerId | None
@@ -130,6 +134,8 @@ class Ping:
 
 @dataclass(frozen=True, slots=True)
 class FindContacts:
+    """Ask discovery for up to `count` peers of a topic; the answer is a `ContactsFound` event."""
+
     topic: TopicId
     count: int
 
@@ -228,7 +234,7 @@ class PartDropped:
 
 @dataclass(frozen=True, slots=True)
 class CopyWithheld:
-    """A message was not sent to a peer that had sent IDONTWANT for it. `via` is the reason to send it."""
+    """A message was not sent to a peer that had sent IDONTWANT for it. `via`: why it would have been sent."""
 
     peer: PeerId
     message: Message
@@ -237,7 +243,7 @@ class CopyWithheld:
 
 @dataclass(frozen=True, slots=True)
 class NamedPeerDialled:
-    """A peer that a PRUNE of a topic named is dialled (peer exchange)."""
+    """The router dials a peer that a PRUNE of the topic named (peer exchange)."""
 
     topic: TopicId
     peer: PeerId

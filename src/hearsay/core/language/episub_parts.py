@@ -1,8 +1,8 @@
 """Protocol messages of episub (episub spec, "Protocol Messages").
 
-Messages of the spec have "a source and monotonic sequence id". Between neighbours the connection has both: it names
-the source and keeps the order. A message that nodes forward (JOIN, FORWARDJOIN, LEAVE, SHUFFLE) names its source and
-has the source's sequence number.
+Messages of the spec have "a source and monotonic sequence id". Messages between neighbours need neither field: the
+connection identifies the source and keeps the order. A message that nodes forward (JOIN, FORWARDJOIN, LEAVE, SHUFFLE)
+names its source and has the source's sequence number.
 
 The spec's GOSSIP has no class here: it is an RPC's message with a hop count (`Message.hops`). The wire format has one
 control part for all classes, see `docs/routers/episub.md`.
@@ -28,7 +28,7 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class GetNodes:
-    """Requests a view of the overlay."""
+    """Requests peers of the receiver's views; the answer is `Nodes`."""
 
     topic: TopicId
 
@@ -74,7 +74,10 @@ class ForwardJoin:
 
 @dataclass(frozen=True, slots=True)
 class Neighbor:
-    """`random`: the link is random, not near. `links` and `random_links` are the numbers of the sender's links."""
+    """`random`: the link is random, not near. `links` and `random_links` are the numbers of the sender's links.
+
+    `rtt_us` is 0 if the sender does not know it. `peers` is the sender's active list in a REPLY.
+    """
 
     topic: TopicId
     role: Role
@@ -105,6 +108,11 @@ class EpisubLeave:
 
 @dataclass(frozen=True, slots=True)
 class Shuffle:
+    """`peer` offers `peers` of its views, for about as many of the answering node (`ShuffleReply`).
+
+    `sketch` serves to estimate the number of nodes (`core/episub/views.py`).
+    """
+
     topic: TopicId
     peer: PeerId
     peers: tuple[PeerId, ...]

@@ -1,4 +1,4 @@
-"""Events that a driver (node, simulator, test) gives a router: the closed union `Event`.
+"""Events that a driver (node, simulator, test) passes to a router: the closed union `Event`.
 
 `EventKind` is the canonical order of events that reach one node at the same microsecond; engines sort by
 (time, kind, source, sequence on the link). An application that uses partial messages (v1.3) implements
@@ -23,11 +23,11 @@ class PartialPeer:
     requests: bool
     """True if the peer wants parts; otherwise it gets full messages, and of partial messages only metadata."""
     gossip: bool
-    """True if messages of the topic do not go to the peer; it gets metadata, and may request parts."""
+    """True if the router sends the peer no messages of the topic; the peer gets metadata, and may request parts."""
     received: bytes | None = None
-    """The last metadata from the peer; None if there were none."""
+    """The last metadata from the peer; None if it has sent none."""
     sent: bytes | None = None
-    """The last metadata that were sent to the peer."""
+    """The last metadata that were sent to the peer; None if none were."""
     note: object = None
     """The application's note about the peer from the last call."""
 
@@ -36,9 +36,9 @@ class PartsFor(NamedTuple):
     """Parts and metadata for a peer. If there are neither, nothing is sent."""
 
     parts: bytes | None = None
-    """Not sent to a peer that does not request them."""
+    """None for no parts. They are not sent to a peer that does not request parts."""
     metadata: bytes | None = None
-    """None if nothing changed since the metadata that the peer was `sent`."""
+    """None if the metadata have not changed since `PartialPeer.sent`."""
     note: object = None
     """Passed to the application in the next `PartialPeer` for this peer and group."""
 
@@ -79,10 +79,10 @@ class TimerFired:
 
 @dataclass(frozen=True, slots=True)
 class PeerConnected:
-    """A peer that speaks `protocol` has connected. `subscribed` lists topics that are implied without a hello.
+    """A peer that speaks `protocol` has connected. `subscribed` lists its topics that are known without a hello.
 
     Peers with the same `address` may belong together; an empty address is unknown. `outbound`: this side dialled.
-    `features` were announced before, on a stream that is still open; None if its first RPC is yet to come.
+    `features` were announced before, on a stream that is still open; None if the peer's first RPC is yet to come.
     """
 
     peer: PeerId
@@ -147,7 +147,7 @@ class RpcReceived:
     peer: PeerId
     rpc: Rpc
     accepted: bool = False
-    """True if the application has accepted its messages already; then the router asks for no verdict."""
+    """True if the application has accepted the RPC's messages already; then the router asks for no verdict."""
     portion: Portion | None = None
     """The part of the RPC that is handled now; None for all of it."""
 
@@ -214,7 +214,7 @@ class PartialsChosen:
 
 @dataclass(frozen=True, slots=True)
 class PublishPartial:
-    """A group of the application has changed: the router asks it what to send to each peer, or to each of `peers`."""
+    """A group of the application has changed: the router calls `parts_for` for each peer, or for each of `peers`."""
 
     topic: TopicId
     group: bytes

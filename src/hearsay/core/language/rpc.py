@@ -25,7 +25,7 @@ MESHSUB_13 = "/meshsub/1.3.0"
 EPISUB = "/hearsay/episub/1.0.0"
 
 EXPERIMENTAL_FIELDS = 0x200000
-"""Field numbers of experiments are above this one and take four bytes, so that the short ones are left to the
+"""Experimental fields have numbers above this one; their tags take four bytes, so that shorter tags are left to the
 specification (gossipsub v1.3)."""
 FIRST_EXTENSION_FIELD = EXPERIMENTAL_FIELDS + 64
 LAST_EXTENSION_FIELD = (1 << 29) - 1
@@ -189,8 +189,8 @@ CONTROL_KINDS = (
     PartKind.IDONTWANT,
     PartKind.FEATURES,
 )
-"""The order in which control parts are sent and handled, and in which they are kept if there are too many. Episub's
-parts come last, in the order of their creation."""
+"""The order in which control parts are sent and handled; if an RPC has too many, the last in this order are dropped.
+Episub's parts come last, in the order of their creation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ class Portion:
 
 
 VERSIONS = (MESHSUB, MESHSUB_11, MESHSUB_12, MESHSUB_13)
-"""The oldest first."""
+"""The versions of gossipsub's protocol, the oldest first."""
 
 _WITH_BACKOFF = frozenset(VERSIONS[1:])
 _WITH_IDONTWANT = frozenset(VERSIONS[2:])
@@ -299,7 +299,7 @@ def spoken(*, backoff: bool, idontwant: bool, extensions: bool) -> tuple[str, ..
 
 
 def knows_backoff(protocol: str) -> bool:
-    """Return True if a PRUNE may carry a backoff and other peers."""
+    """Return True if a PRUNE to a peer of this version may carry a backoff and other peers."""
     return protocol in _WITH_BACKOFF
 
 
@@ -308,5 +308,5 @@ def knows_idontwant(protocol: str) -> bool:
 
 
 def knows_extensions(protocol: str) -> bool:
-    """Return True if a peer exchanges the extensions control."""
+    """Return True if a peer of this version exchanges the extensions control."""
     return protocol == MESHSUB_13

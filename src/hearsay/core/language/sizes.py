@@ -5,8 +5,8 @@ follows"), all below 16, so a tag takes one byte. The functions over plain numbe
 kernels. The simulator names peers and messages by integers; these count with the default length of the real names
 (`SIMULATED_*`).
 
-Memory sizes serve bounds in bytes. The constants were measured on CPython 3.11, with the tables around an object, and
-rounded up."""
+Memory sizes are for limits in bytes. The constants were measured on CPython 3.11, with the dictionary entries of an
+object, and rounded up."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def number_size(value: int) -> int:
 
 
 SIMULATED_PEER_INFO = field_size(field_size(SIMULATED_PEER_BYTES))
-"""A peer that a PRUNE names."""
+"""Bytes of a peer that a PRUNE names."""
 SIMULATED_ID_FIELD = field_size(SIMULATED_MESSAGE_ID_BYTES)
 
 
 _LONGER_TAG = 3
-"""Bytes of the tag of an experimental field beyond one."""
+"""Bytes by which the tag of an experimental field is longer than a tag of one byte."""
 
 
-# Parts of an RPC, each as an element of the RPC or of its control message. `topic` is the size of the topic's field.
+# Sizes of parts, each as an element of the RPC or of its control message. `topic` and `ids` are the sizes of fields.
 
 
 def subscription_size(topic: int) -> int:
@@ -75,7 +75,7 @@ def graft_size(topic: int) -> int:
 
 
 def prune_size(topic: int, names_backoff: bool, seconds: int, peers: int) -> int:
-    """Return the size of a PRUNE; `peers` is the size of all fields that name others."""
+    """Return the size of a PRUNE; `peers` is the size of all fields that name other peers."""
     return field_size(topic + peers + (number_size(seconds) if names_backoff else 0))
 
 
@@ -85,7 +85,7 @@ def episub_size(fields: int) -> int:
 
 
 def rpc_size_of_parts(outside: int, has_control: bool, control: int) -> int:
-    """Return the size of an RPC: subscriptions and messages are in it directly, parts of control in one field."""
+    """Return the size of an RPC from the sizes of the parts outside of its control message and of those inside."""
     return outside + field_size(control) if has_control else outside
 
 
@@ -116,7 +116,7 @@ def hops_size(hops: int) -> int:
 
 
 def message_size(message: Message) -> int:
-    """Return the size of a `Message` without its field's tag. An integer source stands for a signed message."""
+    """Return the size of a `Message` without tag and length. A message with an integer source counts as signed."""
     hops = 0 if message.hops is None else hops_size(message.hops)
     if message.encoded is not None:
         return len(message.encoded) + hops
@@ -137,7 +137,7 @@ its count, which is the number of ids of an IHAVE, IWANT or IDONTWANT, otherwise
 
 
 def use_size(use: int) -> int:
-    """Return the size of the partial fields of a SUBSCRIBE; a request (2) implies support (1)."""
+    """Return the size of the two flags for partial messages in a SUBSCRIBE; a request (2) implies support (1)."""
     return 2 * use
 
 
@@ -148,7 +148,7 @@ TEST_MESSAGE_BYTES = 5
 
 
 def part_sizes(rpc: Rpc) -> list[PartSize]:
-    """Return the parts in the RPC's order."""
+    """Return kind, topic, size and count of each part, in the RPC's order."""
     parts: list[PartSize] = []
     for change in rpc.subscriptions:
         kind = PartKind.SUBSCRIBE if change.subscribe else PartKind.UNSUBSCRIBE
@@ -238,7 +238,7 @@ def _number(value: int) -> int:
 
 
 def packed_size(length: int) -> int:
-    """Return the size of a field of numbers; without numbers there is no field."""
+    """Return the size of a packed field of numbers; `length` is their size, and 0 if there is no field."""
     return field_size(length) if length else 0
 
 
@@ -256,7 +256,7 @@ _EPISUB_FIELDS: dict[str, Callable[[Any], int]] = {
     **dict.fromkeys(("hops", "sketch"), _packed),
     "ids": _ids,
 }
-"""Sizes of fields of episub's parts by name; all others are numbers."""
+"""Functions that return the size of a field of episub's parts, by its name; all other fields are numbers."""
 _FIELDS_OF = {kind: tuple(field.name for field in fields(kind)) for kind in EPISUB_KINDS}
 
 
@@ -304,7 +304,7 @@ _NUMBER_BYTES = 32
 
 
 def length_of(identifier: Identifier) -> int:
-    """Return the bytes of an identifier's content. With a non-ASCII character, each may take four bytes in memory."""
+    """Return the memory of an identifier's content; each character of a non-ASCII text may take four bytes."""
     if type(identifier) is bytes:  # most common
         return len(identifier)
     if isinstance(identifier, int):

@@ -38,7 +38,7 @@ class OverlayState:
     passive_limit: int | None
     """None if all connected peers are neighbours."""
     bounded: tuple[tuple[str, int, int], ...]
-    """Other state: name, size, and limit."""
+    """Name, size and limit of each other collection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class StateSize:
 
 
 class TopicParts(NamedTuple):
-    """The parts of a topic, each times its own weight, but not times the topic's."""
+    """The parts of a topic's score, each times its own weight, but not times the topic's weight."""
 
     time_in_mesh: float
     """P1"""
@@ -83,10 +83,10 @@ class TopicParts(NamedTuple):
 
 
 class PeerParts(NamedTuple):
-    """Summands of the score, in this order, each times its weight."""
+    """Summands of a peer's score, in this order, each times its weight."""
 
     topics: float
-    """The sum of all topics, capped."""
+    """The capped sum of all topics."""
     application: float
     """P5"""
     shared_addresses: float
@@ -98,7 +98,7 @@ class PeerParts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScoreParts:
-    """A score, the parts of the peer, and those of each topic with counts, in ascending order of topics."""
+    """A score, its summands, and the parts of each topic in which the peer has counters, topics ascending."""
 
     score: float
     peer: PeerParts

@@ -1,1 +1,1 @@
-"""Meshsub and gossipsub, and what a mesh needs: backoff, fan-out, a cache of messages."""
+"""Meshsub and gossipsub: mesh, backoffs, fan-out, gossip, message cache, standing, extensions, partial messages."""

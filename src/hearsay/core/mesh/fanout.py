@@ -3,9 +3,9 @@
 Rules (r1, "fanout"; guide, "Fan-out"):
 
 * FANOUT-1: The first publish picks D random peers of the topic and remembers them with the time; each publish renews
-  the time. The peers do not know of it, so one that disconnects or unsubscribes is just removed.
-* FANOUT-2: Lost peers are replaced at the next publish (guide) or in the heartbeat (r1), by parameter.
-* FANOUT-3: On JOIN they become the first mesh peers.
+  the time. The peers are not informed, so a peer that disconnects or unsubscribes is just removed.
+* FANOUT-2: Lost peers are replaced at the next publish (guide) or in the heartbeat (r1), by `fanout_top_up`.
+* FANOUT-3: When the router joins the topic, the fan-out peers become the first mesh peers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Fanout:
         self._routes: dict[TopicId, _Route] = {}
 
     def publish(self, topic: TopicId, tick: int) -> PeerGroup:
-        """Return the fan-out peers for a publish now. Choose peers if there are none, or on every publish (guide)."""
+        """Return the fan-out peers for a publish now. Fill them up if there are none, or on every publish (guide)."""
         route = self._routes.setdefault(topic, _Route())
         route.last_publish_us = self._shell.now
         if not route.peers or self._top_up_at_publish:

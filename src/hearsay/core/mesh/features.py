@@ -1,4 +1,4 @@
-"""The features of both ends of a connection beyond their version: the extensions control of gossipsub v1.3.
+"""Features that a router and its peers announce beyond their version: the extensions control of gossipsub v1.3.
 
 * EXT-1: A router that speaks 1.3 announces its extensions once to each peer that speaks 1.3, in the first RPC, even
   if this RPC has nothing else. Peers of older versions get no announcement. A router without extensions sends none.
@@ -39,6 +39,7 @@ class FeatureBook:
         self._of: dict[PeerId, Features] = {}
         """Features of the peers that have sent an RPC."""
         self._unsaid: set[PeerId] = set()
+        """Peers to which this router's features could not be sent."""
 
     def exchanges_parts(self, peer: PeerId) -> bool:
         """Return whether partial messages are on between this router and a peer."""
@@ -70,7 +71,7 @@ class FeatureBook:
             self._unsaid.add(peer)
 
     def say_again(self, peers: Iterable[PeerId]) -> None:
-        """Add features that were not sent to the RPCs that now go to these peers."""
+        """Add this router's features, if they could not be sent before, to the RPCs that these peers get now."""
         for peer in peers:
             if peer in self._unsaid:
                 self._unsaid.discard(peer)

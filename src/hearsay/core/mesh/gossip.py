@@ -3,8 +3,8 @@
 Rules (r1, guide, go; `rules/message_rules.py` has the counts):
 
 * GOSSIP-3: Every heartbeat, for each topic with ids in the gossip windows, IHAVE goes to random peers outside the
-  mesh or fan-out. D_lazy peers are drawn from all peers of the topic, and those inside are left out (r1); or D_lazy
-  are drawn from the peers outside (guide, go).
+  mesh or fan-out. D_lazy peers are drawn from all peers of the topic, and members of the mesh or fan-out among them
+  are left out (r1); or D_lazy are drawn from the peers outside (guide, go).
 * GOSSIP-4: IHAVE is answered with IWANT for the ids not seen; IWANT with the messages that are still kept.
 * GOSSIP-5: An id is requested of every peer that announces it (go).
 * GOSSIP-6: An id is not requested of other peers for `ask_again_heartbeats` (rust).
@@ -224,7 +224,7 @@ class Gossip:
             self._shell.outbox.ihave((peer,), topic, tuple(sample(state, ids, self._max_ids)))
 
     def _count_news(self, sender: ConnectedPeer, topic: TopicId) -> None:
-        """GRAFT a peer that repeatedly announces unknown messages: the mesh misses messages."""
+        """Count an IHAVE with unknown ids, and GRAFT a peer that sends such IHAVEs repeatedly (GOSSIP-11)."""
         if not sender.native or topic not in sender.topics:
             return
         counts = self._news.setdefault(topic, {})

@@ -2,12 +2,12 @@
 
 After r1, the guide, the tech report's sections 3.2.3 to 3.4, and the specifications of v1.1 to v1.3. Rules:
 
-* GOSSIP-1: Messages are forwarded to the mesh and to peers that only flood; a publish to a topic that is not joined
-  goes to the fan-out.
-* GOSSIP-2: If the mesh has fewer than D peers, a publish goes to these only (r1, go), or also to random other peers,
-  up to D in total (rust, js).
+* GOSSIP-1: Messages are forwarded to the mesh and to peers that only flood (floodsub); a publish to a topic that is
+  not joined goes to the fan-out.
+* GOSSIP-2: If the mesh has fewer than D peers, a publish goes to the mesh only (r1, go), or also to random other
+  peers, up to D in total (rust, js).
 * IDONTWANT-6: Peers of the mesh that speak 1.2 and did not send a message get an IDONTWANT as soon as it is received,
-  before its validation; for the router's own messages with `idontwant_on_publish`.
+  before its validation. With `idontwant_on_publish` they also get one for each of the router's own messages.
 * IDONTWANT-7: No copy goes to a peer that sent one during the validation of the message, also if the peer only floods
   (rust, nim).
 * JUDGE-3: With `flood_publish` the router's own messages go to all peers of the topic whose score is high enough: so
@@ -71,7 +71,7 @@ class Gossipsub(MeshStrategy):
         self._uses_11 = parameters.uses_11
         self._uses_idontwant = parameters.idontwant_threshold_bytes > 0
         self._all_want = not (parameters.partial_messages or parameters.skip_senders or self._uses_idontwant)
-        """True if each peer of mesh or fan-out wants each message."""
+        """True if `who_want` never leaves a peer out."""
         self._uses_fanout = not parameters.flood_publish or parameters.flood_publish_mbit > 0
         if parameters.mesh_before_gossip:
             self.control_order = (ControlGroup.MESH, ControlGroup.GOSSIP)
@@ -212,7 +212,7 @@ class Gossipsub(MeshStrategy):
         self.shell.outbox.forward(others, message, Via.FLOOD_PUBLISH, None)
 
     def _served_at_once(self, others: Sequence[PeerId], message: Message, served: int) -> list[PeerId]:
-        """Return as many peers as the rate allows in addition to those that are served already (JUDGE-7)."""
+        """Return random peers of `others`, as many as the rate allows in addition to `served` peers (JUDGE-7)."""
         parameters = self.parameters
         places = served_in_a_heartbeat(
             len(message.data), parameters.flood_publish_mbit, parameters.heartbeat_interval_ms, parameters.degree_low
@@ -226,7 +226,7 @@ class Gossipsub(MeshStrategy):
         return [peer for peer in peers if peer not in routed]
 
     def _routed(self, topic: TopicId) -> PeerGroup:
-        """Return the peers to which a publish goes now."""
+        """Return the mesh of a topic, or its fan-out if the topic is not joined."""
         if topic in self.mesh.topics:
             return self.mesh.topics[topic]
         return self.fanout.publish(topic, self.heartbeat.tick)

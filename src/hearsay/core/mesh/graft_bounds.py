@@ -10,10 +10,10 @@ off; simulated peers have no addresses):
 * BACKOFF-6: The number of entries is bounded; the oldest is removed first.
 * PLACES-1: Each address has `places_per_address` places in a mesh or a fan-out. A peer without a known address always
   has a place of its own.
-* PLACES-2: Further members of a mesh from an address hold lent places. They are accepted while there is room, so that
-  a network behind one address works as any other. They do not count towards D_low while peers with places of their
-  own are available; they are pruned first; and one of them is pruned when a peer with a place of its own finds the
-  mesh full.
+* PLACES-2: Members of a mesh beyond the places of their address hold *lent* places. They are accepted while there is
+  room, so that a network behind one address works as any other. They do not count towards D_low while peers with
+  places of their own are available; they are pruned first; and one of them is pruned when a peer with a place of its
+  own finds the mesh full.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Backoffs:
         return until is not None and is_early(now, until)
 
     def until(self, topic: TopicId, peer: PeerId) -> Micros:
-        """Return the end of a backoff that is remembered."""
+        """Return the end of a backoff. Raises `KeyError` if none is remembered."""
         return self._until[topic, peer]
 
     def forbids_graft(self, topic: TopicId, peer: PeerId, now: Micros) -> bool:
@@ -66,7 +66,7 @@ class Backoffs:
             del self._until[key]
 
     def ends(self) -> Iterator[tuple[TopicId, PeerId, Micros]]:
-        """Yield the backoffs that are remembered."""
+        """Yield topic, peer and end of each backoff."""
         for (topic, peer), until in self._until.items():
             yield topic, peer, until
 
@@ -78,7 +78,7 @@ class Backoffs:
 
 
 class LastingBackoffs(Backoffs):
-    """Backoffs that forbid a GRAFT until they are removed."""
+    """Backoffs that forbid the router's own GRAFT until `expire` removes them (`backoff_until_forgotten`)."""
 
     def forbids_graft(self, topic: TopicId, peer: PeerId, now: Micros) -> bool:
         del now
@@ -95,7 +95,7 @@ class Spread:
     def choose(
         self, state: int, candidates: Sequence[PeerId], own: int, total: int, members: PeerGroup
     ) -> list[PeerId]:
-        """Return up to `own` candidates with places of their own; if fewer than `total`, others with lent places.
+        """Return up to `own` candidates with places of their own, then others with lent places, up to `total` in all.
 
         `state` is a draw; `members` have places already. If `places_per_address` is 0, return up to `total` of all
         candidates.

@@ -3,11 +3,12 @@
 Rules (r1, "mesh" and the heartbeat; tech report 3.2.2 and figures 5–8; guide, "Grafting and pruning"):
 
 * MESH-1: JOIN grafts preferred peers first (fan-out), then random ones, up to D. LEAVE PRUNEs all.
-* MESH-4: A GRAFT or PRUNE that could not be sent is sent again with the next RPC to that peer, at the latest with the
-  next heartbeat, if it is still true. The PRUNE then names what is left of the backoff: both sides end it together.
-* MESH-5: A PRUNE may name others of the topic (peer exchange, v1.1). Peers that speak v1.0 get the plain PRUNE.
+* MESH-4: If a GRAFT or PRUNE could not be sent, the next RPC to that peer, at the latest in the next heartbeat, has a
+  GRAFT if the peer is in the mesh then, otherwise a PRUNE. The PRUNE names what is left of the backoff, so that both
+  sides end it together.
+* MESH-5: A PRUNE may name other peers of the topic (peer exchange, v1.1). Peers that speak v1.0 get the plain PRUNE.
 
-`mesh_requests.py` has the answers to GRAFT and PRUNE, `mesh_upkeep.py` the heartbeat's part.
+`mesh_requests.py` has the answers to GRAFT and PRUNE, `mesh_upkeep.py` the upkeep in a heartbeat.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class Mesh:
             self.add(topic, peer)
 
     def graft_random(self, topic: TopicId, own: int, total: int, purpose: Purpose, tick: int) -> None:
-        """GRAFT up to `own` random peers with places of their own; if fewer than `total`, others with lent places."""
+        """GRAFT up to `own` random peers with places of their own, then others with lent places, up to `total`."""
         state = self._shell.draw(purpose, topic, tick)
         for peer in self.spread.choose(state, self.candidates(topic), own, total, self.topics[topic]):
             self.add(topic, peer)
@@ -118,7 +119,7 @@ class Mesh:
             self._shell.outbox.graft(peer, topic)
 
     def prune(self, topic: TopicId, peer: PeerId, others: tuple[PeerInfo, ...]) -> None:
-        """PRUNE a member, and name others to it."""
+        """PRUNE a member; the PRUNE names `others`."""
         self.topics[topic].discard(peer)
         self._left(topic, peer)
         self.part(peer, topic, self._parameters.prune_backoff_ms, others)
@@ -130,7 +131,7 @@ class Mesh:
                 self.prune(topic, peer, ())
 
     def entered(self, topic: TopicId, peer: PeerId) -> None:
-        """Report a new member."""
+        """Report a new member, and count it in its score."""
         self._shell.actions.append(PeerGrafted(topic, peer))
         if self._unsubscribed:
             self._unsubscribed.get(peer, set()).discard(topic)
@@ -190,7 +191,7 @@ class Mesh:
             self.backoffs.start(prune.topic, peer, self._shell.now, backoff)
 
     def part(self, peer: PeerId, topic: TopicId, backoff_ms: int, others: tuple[PeerInfo, ...] = ()) -> None:
-        """Send a PRUNE and, with backoffs on, begin one."""
+        """Send a PRUNE and, with backoffs on, begin its backoff."""
         if self._parameters.prune_backoff_ms:
             self.backoffs.start(topic, peer, self._shell.now, backoff_ms * 1000)
         self._say_prune(peer, topic, backoff_ms * 1000, others)
@@ -224,7 +225,7 @@ class Mesh:
             unsent.update(part.topic for part in parts if part.topic in self.topics or len(unsent) < MAX_UNSENT)
 
     def say_again(self, peers: Iterable[PeerId] | None = None) -> None:
-        """Repeat GRAFT or PRUNE that was not sent to these peers, or to all, as the mesh is now."""
+        """Repeat GRAFTs or PRUNEs that were not sent to these peers, or to all peers (None), as in MESH-4."""
         for peer in sorted(self._unsent) if peers is None else peers:
             for topic in sorted(self._unsent.pop(peer, ())):
                 if peer in self.topics.get(topic, ()):

@@ -71,8 +71,8 @@ class MeshRequests:
         self._welcome: bool | None = None
         self._refused: bool | None = None
         self._trusted: bool | None = None
-        """Permissions by the sender's score, read once for all GRAFTs and once for all PRUNEs of an RPC, before these
-        change it (all implementations)."""
+        """Permissions by the sender's score. They are read once for all GRAFTs and once for all PRUNEs of an RPC,
+        before these change the score (all implementations); None: not read yet."""
 
     def begin_heartbeat(self) -> None:
         self._dials = 0
@@ -186,7 +186,7 @@ class MeshRequests:
         self._standing.penalise(peer, parameters.early_graft_penalty * (2.0 if flood else 1.0))
 
     def _makes_way(self, topic: TopicId, mesh: PeerGroup, peer: PeerId) -> bool:
-        """Prune a member with a lent place for a peer with one of its own (PLACES-2). Return whether it was done."""
+        """Prune a member with a lent place for a peer with its own place (PLACES-2). Return whether it was done."""
         spread = self._mesh.spread
         lent = spread.lent(self._shell.draw(Purpose.MAKE_WAY, topic, key_of(peer)), mesh)
         if not lent or not spread.has_place(peer, mesh):

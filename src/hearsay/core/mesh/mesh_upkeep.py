@@ -1,6 +1,6 @@
 """Upkeep of the mesh in the heartbeat (the decisions: `rules/mesh_rules.py`, `rules/score_parts.py`).
 
-* MESH-2: Upkeep comes once per heartbeat and topic; SIZE-1 and SIZE-2 say how many peers it GRAFTs or PRUNEs. The
+* MESH-2: Upkeep runs once per heartbeat and topic. SIZE-1 and SIZE-2 state how many peers it GRAFTs or PRUNEs. The
   peers are random.
 
 Theory: since D_low <= D <= D_high, upkeep of a topic either GRAFTs or PRUNEs, never both. So it does not matter
@@ -112,7 +112,7 @@ class MeshUpkeep:
             self._graft_better(topic, mesh, tick)
 
     def _fill(self, topic: TopicId, own: int, total: int, tick: int) -> None:
-        """GRAFT up to `own` peers with places of their own; if fewer than `total`, others with lent places."""
+        """GRAFT up to `own` peers with places of their own, then others with lent places, up to `total`."""
         if self._parameters.graft_choice is GraftChoice.RANDOM:
             self._mesh.graft_random(topic, own, total, Purpose.GRAFT, tick)
             return

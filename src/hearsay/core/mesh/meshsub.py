@@ -1,4 +1,4 @@
-"""Meshsub: messages flow along a mesh of bounded degree, and nothing else (r1, "meshsub"; tech report 3.2.2).
+"""Meshsub: messages flow along a mesh of bounded degree, without gossip (r1, "meshsub"; tech report 3.2.2).
 
 * MESH-7: A message for a topic that is not joined goes to D random peers of the topic, drawn for each message; the
   specification (r1) and the guide leave this open.
@@ -135,7 +135,7 @@ class MeshStrategy(Strategy):
 
 @lru_cache(maxsize=64)
 def _without_gossip(parameters: MeshParameters) -> GossipsubParameters:
-    """Return the parameters of the mesh, with all others off."""
+    """Return gossipsub's parameters with these values for the mesh and defaults for all others."""
     return GossipsubParameters(**{name: getattr(parameters, name) for name in MeshParameters.names()})
 
 

@@ -5,8 +5,8 @@ window, `get` finds a message that is still kept, `window` names the ids of the 
 `shift` closes the current window and discards what is older than `length` windows. IDONTWANT is v1.2's.
 
 * CACHE-1: At most `limit` messages are kept, and `max_bytes` of memory unless that is 0; the oldest is removed first.
-* CACHE-2: The answers to IWANTs of a peer are counted with the message, so that a peer that reconnects does not start
-  again. There are at most `MAX_COUNTED` of these counts.
+* CACHE-2: The answers to IWANTs of a peer are counted with the message, so that reconnecting does not reset a peer's
+  count. There are at most `MAX_COUNTED` of these counts.
 * IDONTWANT-4: A message is not forwarded to a peer that does not want it, along the mesh and the fan-out, and is not
   sent to it for an IWANT. Peers that only flood send no IDONTWANT. With `withdraw_unwanted` the driver is asked to
   remove waiting copies from the peer's queue (rust). Each withheld copy along the mesh or the fan-out is reported
@@ -58,7 +58,7 @@ class MessageCache:
         return self._messages.get(message_id)
 
     def count_answer(self, message_id: MessageId, peer: PeerId) -> int:
-        """Count one more answer to a peer, and return the count. It is kept when the peer disconnects."""
+        """Count one more answer to a peer, and return the count, which is kept when the peer disconnects."""
         counts = self._answers.setdefault(message_id, {})
         if peer not in counts:
             self._counted += 1

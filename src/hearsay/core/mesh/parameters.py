@@ -86,7 +86,7 @@ class MeshParameters(RouterParameters):
     first_heartbeat_spread_ms: int = milliseconds(1000)
     """Range of a random delay that is added to `first_heartbeat_ms`."""
     places_per_address: int = integer(0, low=0)
-    """Mesh members of one IP address that do not have to give way to others; 0: all."""
+    """Mesh members of one IP address that are not pruned in favour of peers with other addresses; 0: all."""
 
     def cross_rules(self) -> Iterator[Violation]:
         if self.degree_low > self.degree:
@@ -116,8 +116,8 @@ class MeshParameters(RouterParameters):
 
 
 class OutboundWhenFull(StrEnum):
-    """Peers that a full mesh accepts: those that this node dialled (go, js), those while there are too few (nim), or
-    none (rust). The first is v1.1's: an attacker can dial, but cannot make others dial."""
+    """Peers that a full mesh accepts: those that this node dialled (go, js), these while the mesh has fewer than
+    D_out of them (nim), or none (rust). The first is v1.1's: an attacker can dial, but cannot make others dial."""
 
     ALWAYS = "always"
     QUOTA = "quota"
@@ -141,8 +141,8 @@ class Median(StrEnum):
 
 
 class OpportunityChoice(StrEnum):
-    """Peers that a mesh with a poor median grafts: a draw among those above the median, the first of them (jvm), or
-    the first of those at or above it (nim)."""
+    """Peers that a mesh with a low median score grafts: random peers above the median, the first in order of ids
+    above it (jvm), or the first at or above it (nim)."""
 
     DRAWN_ABOVE = "drawn_above"
     FIRST_ABOVE = "first_above"
@@ -157,8 +157,8 @@ class GraftChoice(StrEnum):
 
 
 class UnwelcomeGraft(StrEnum):
-    """Answer to a GRAFT of a peer with a negative score: PRUNE (v1.1), or a place until the next heartbeat, and none
-    at all below `publish` (nim)."""
+    """Answer to a GRAFT of a peer with a negative score: PRUNE (v1.1); or the mesh accepts the peer until the next
+    heartbeat, and below `publish` there is no answer (nim)."""
 
     PRUNE = "prune"
     TAKEN_IN = "taken_in"
@@ -173,8 +173,8 @@ class DirectGraft(StrEnum):
 
 
 class UnsubscribedGraft(StrEnum):
-    """Answer to a GRAFT of a peer without a subscription to the topic: PRUNE, none (rust), or the answer to a
-    subscriber; the peer then counts as one (go, js, nim, jvm)."""
+    """Answer to a GRAFT of a peer without a subscription to the topic: PRUNE, none (rust), or the same answer as to a
+    subscriber; a peer that is accepted then counts as a subscriber (go, js, nim, jvm)."""
 
     PRUNE = "prune"
     IGNORE = "ignore"
@@ -182,16 +182,16 @@ class UnsubscribedGraft(StrEnum):
 
 
 class LateExtensions(StrEnum):
-    """Penalty for an extensions control after a peer's first RPC, which is ignored: ten points of P7 (go, jvm), or
-    none (rust)."""
+    """Penalty for an extensions control after a peer's first RPC, where it has no effect: ten points of P7 (go, jvm),
+    or none (rust)."""
 
     PENALISE = "penalise"
     IGNORE = "ignore"
 
 
 class SupportersTold(StrEnum):
-    """Peers that send metadata to a peer that supports parts without requesting them: those that request parts and so
-    need them (go, nim), or all that support them (rust)."""
+    """Routers that send metadata to a peer that supports parts without requesting them: those that request parts and
+    so need the peer's parts (go, nim), or all that support parts (rust)."""
 
     BY_REQUESTERS = "by_requesters"
     BY_ALL = "by_all"
@@ -237,7 +237,7 @@ class GossipsubParameters(MeshParameters):
     degree_score: int = integer(0, low=0)
     """D_score: peers with the best scores that stay when the mesh is pruned (v1.1: 4)."""
     degree_out: int = integer(0, low=0)
-    """D_out: mesh members that this node has dialled; at most D / 2 and below D_low (v1.1: 2)."""
+    """D_out: least number of mesh members that this node has dialled; at most D / 2 and below D_low (v1.1: 2)."""
     outbound_when_full: OutboundWhenFull = choice(OutboundWhenFull.ALWAYS)
     """Peers whose GRAFT is accepted although the mesh is full."""
     outbound_repair: OutboundRepair = choice(OutboundRepair.TO_DEGREE_OUT)
@@ -324,7 +324,7 @@ class GossipsubParameters(MeshParameters):
     max_groups_per_peer: int = integer(8, low=0)
     """Groups of a topic that one peer may open."""
     max_metadata_bytes: int = integer(1_000, low=1)
-    """Size of metadata that is accepted (go: unlimited)."""
+    """Largest size of metadata that is accepted (go: unlimited)."""
 
     degree_lazy: int = integer(6, low=0)
     """D_lazy: peers that get gossip in a heartbeat."""
@@ -374,7 +374,7 @@ class GossipsubParameters(MeshParameters):
     max_idontwant_ids: int = integer(0, low=0)
     """Ids that are accepted from one peer in a heartbeat, in all RPCs (js, nim, jvm); 0 is unlimited."""
     heeds_idontwant: bool = True
-    """Do not send a peer what its IDONTWANT names (js until August 2026: off)."""
+    """Do not send a peer the messages that its IDONTWANT names (js until August 2026: off)."""
     max_unwanted: int = integer(100_000, low=1)
     """Ids of all peers' IDONTWANTs that are remembered."""
     withdraw_unwanted: bool = False

@@ -75,7 +75,7 @@ class PeerNotes:
 
 
 class Group:
-    """One partial message, by the name of its group."""
+    """State of one group, which is one message in parts."""
 
     __slots__ = ("beats_left", "is_own", "is_peers", "opener", "peers")
 
@@ -158,7 +158,7 @@ class Groups:
         return iter(self._topics)
 
     def beat(self) -> None:
-        """Let groups age. Remove old groups, and groups without own publish whose peers have all disconnected."""
+        """Count a heartbeat. Remove old groups, and groups without own publish whose peers have all disconnected."""
         for topic, groups in list(self._topics.items()):
             for name, group in list(groups.items()):
                 if is_over(group.beats_left, group.is_own, bool(group.peers)):
@@ -199,7 +199,7 @@ class _Choice:
 
 
 class Partials:
-    """The router's part in partial messages."""
+    """Partial messages of one router: the uses of them by topic and peer, the groups, and their exchange."""
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ neutral: all scores are 0, all peers are admitted, and no promise is tracked. Ru
   Its gossip uses the current scores (go, rust, js).
 * STANDING-3: A refresh that is due together with a heartbeat comes first (rust).
 * JUDGE-1: An RPC of a graylisted peer is ignored, except its subscriptions (go, rust; js ignores these, too).
-  Messages of a peer that the gater does not let in are ignored.
+  Messages that the gater does not admit are ignored.
 * JUDGE-2: IHAVE and IWANT of a peer below the gossip threshold are ignored, and it gets no IHAVE.
 """
 
@@ -38,7 +38,7 @@ from hearsay.core.shell.randomness import Purpose, key_of
 from hearsay.core.shell.strategy import Shell
 
 MAX_REJECTED = 10_000
-"""Maximum number of rejected messages with a remembered digest. A copy of an older one counts as the same message."""
+"""Maximum number of rejected messages whose digests are remembered. Without a digest, copies count as identical."""
 _NOTHING = Rpc()
 _NO_THRESHOLDS = ScoreThresholds()
 _UNFOLLOWED = PromiseParameters(tracked_promises=TrackedPromises.NONE)
@@ -47,7 +47,7 @@ _NO_PROMISES = Promises(_UNFOLLOWED)
 
 
 class Standing:
-    """The scores that a router gives its peers, and what follows from them."""
+    """The scores that a router gives its peers, and the decisions that depend on scores."""
 
     def __init__(self, parameters: GossipsubParameters, shell: Shell) -> None:
         self._shell = shell
@@ -160,7 +160,7 @@ class Standing:
         return rpc
 
     def lets_in(self, peer: PeerId) -> bool:
-        """Return whether the gater admits the peer's messages; if not, the peer cannot keep promises."""
+        """Return whether the gater admits the peer's messages; if not, void the peer's promises (PROMISE-4)."""
         if self._gater is None or peer in self.direct:
             return True
         shell = self._shell
@@ -334,7 +334,7 @@ class Standing:
         return min(ends, default=None)
 
     def refresh(self) -> None:
-        """Let counters decay if their time has come. After a late call, missed times are skipped."""
+        """Decay the counters of scores and gater if a refresh is due. After a late call, missed ones are skipped."""
         now = self._shell.now
         if self._scorer is not None and now >= self._refresh_due:
             self._scorer.refresh(now)

@@ -2,17 +2,18 @@
 
 A router keeps a record of each message. It is open until the application's verdict.
 
-* DELIVERY-1: The application accepts: the peer that brought the message first gets a first delivery (P2), and a mesh
-  delivery (P3) if it is a member; members that brought a copy before the verdict get a mesh delivery each.
+* DELIVERY-1: The application accepts: the peer that sent the message first gets a first delivery (P2), and a mesh
+  delivery (P3) if it is a member; members that sent a copy before the verdict get a mesh delivery each.
 * DELIVERY-2: A copy after the verdict counts for a member if it comes within the window. The window must be shorter
   than a round trip, or a peer gets credit for echoing a message.
 * DELIVERY-3: A peer's copies of one message count once.
-* DELIVERY-4: The application rejects: the first peer is blamed (P4), and so are all that bring copies, before or
+* DELIVERY-4: The application rejects: the first peer is blamed (P4), and so are all peers that send copies, before or
   after the verdict. With jvm only members are blamed for copies.
 * DELIVERY-5: The signature is bad or missing, or a peer sends our own message back: the peer is blamed at once. There
   is no record, since another copy may be valid.
-* DELIVERY-6: There is no room for the message, its sender is not wanted, or implementations differ on its signature:
-  neither blame nor record. The message was throttled, or the application ignores it: no blame, even for copies.
+* DELIVERY-6: There is no room for the message, its sender is graylisted or gated, or implementations differ on its
+  signature: neither blame nor record. The message was throttled, or the application ignores it: no blame, even for
+  copies.
 * DELIVERY-7: A verdict is final. A second verdict changes only the credit of the peer that it names.
 * DELIVERY-9: A throttled message is not marked as seen. When a later copy is validated, its record is open again:
   that verdict decides.
@@ -24,7 +25,7 @@ A peer that announces a message and does not send it makes others wait:
 * PROMISE-2: A promise is kept when the message arrives from any peer and its validation starts, or when it is
   delivered or rejected. A copy with a bad signature keeps no promise; a copy with a signature on which
   implementations differ does. With jvm only copies of the peer that was asked keep the promise, including duplicates.
-* PROMISE-3: When its time is over, a promise is broken. A heartbeat counts those of each peer as misbehaviour (P7).
+* PROMISE-3: When its time is over, a promise is broken. A heartbeat counts broken promises as misbehaviour (P7).
 * PROMISE-4: A peer whose messages the gater ignores cannot keep its promises: they are void.
 * PROMISE-5: The number of tracked promises of a peer, and of all peers, is limited; further ones are not tracked.
 """

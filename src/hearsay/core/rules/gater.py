@@ -3,13 +3,13 @@
 Random early detection: the probability for a peer is the share of good messages from its address.
 Rules:
 
-* GATER-1: If no message was throttled for a time, or the share of throttled messages is below a threshold, all
-  messages are accepted. So are messages from an unknown address.
+* GATER-1: If no message was throttled for `quiet_ms`, or the share of throttled messages is below `threshold`, all
+  messages are accepted. Messages from an unknown address are always accepted.
 * GATER-2: Otherwise an RPC's messages are accepted with probability (1 + delivered) / (1 + delivered + duplicate,
   ignored and rejected ones times their weights); if they are not, only its control parts are handled. Because of the
   1, messages of every peer are accepted from time to time, so that its share can improve.
-* GATER-3: The counts of an address are shared by its peers, decay, and are kept for a time after the last peer has
-  disconnected. Beyond a limit of disconnected addresses the oldest is forgotten.
+* GATER-3: The counts of an address are shared by its peers, decay, and are kept for `retain_ms` after the last peer
+  has disconnected. Beyond a limit of disconnected addresses the oldest is forgotten.
 * GATER-4: Messages are accepted if the upper 53 bits of a hash, as a fraction of 2^53, are below the probability.
   Both sides are multiplied by the denominators instead of dividing: a double holds 53 bits exactly, so only one
   product is rounded, and in the same way on every machine.

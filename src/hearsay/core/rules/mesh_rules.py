@@ -16,7 +16,7 @@ Sizes:
 
 Backoff:
 
-* BACKOFF-1: A backoff never ends earlier than was agreed before.
+* BACKOFF-1: A later PRUNE never makes a backoff end earlier.
 * BACKOFF-2: A GRAFT of the peer is refused until the end of the backoff. Our own GRAFT also waits for the slack,
   since clocks and links differ, and after it the backoff may be forgotten. With `backoff_until_forgotten` our own
   GRAFT waits until the backoff is removed, which happens every 15 heartbeats (go, js).
@@ -25,8 +25,8 @@ Backoff:
   cannot explain it.
 * BACKOFF-8: With `early_graft_ms`, a GRAFT is accepted shortly before the end of a backoff, since the sender's clock
   may differ (nim).
-* BACKOFF-4: A received backoff is cut at a bound. A PRUNE that names no backoff, or a backoff of 0, begins one of our
-  own length (go).
+* BACKOFF-4: A received backoff lasts `max_backoff_ms` at most. A PRUNE that names no backoff, or a backoff of 0,
+  begins a backoff of our own `prune_backoff_ms` (go).
 
 Answers to a GRAFT; the first rule that applies decides:
 
@@ -38,10 +38,10 @@ Answers to a GRAFT; the first rule that applies decides:
 * GRAFT-8: From a direct peer: a PRUNE; it gets every message anyway (v1.1). nim counts it as misbehaviour, too; rust
   sends nothing.
 * GRAFT-5: In backoff: a PRUNE that restarts it. Otherwise a peer that ignores backoffs could retry until it succeeds.
-* GRAFT-9: From a peer with a negative score: a PRUNE without other peers (v1.1). With `unwelcome_graft` it is in the
-  mesh until the next heartbeat, and gets nothing below `publish` (nim).
-* GRAFT-6: When the mesh is full: a PRUNE that names others of the topic.
-* GRAFT-7: Otherwise the peer is taken in."""
+* GRAFT-9: From a peer with a negative score: a PRUNE without other peers (v1.1). With `unwelcome_graft` the peer is
+  in the mesh until the next heartbeat, and gets no answer if its score is below `publish` (nim).
+* GRAFT-6: When the mesh is full: a PRUNE that names other peers of the topic.
+* GRAFT-7: Otherwise the peer enters the mesh."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def graft_answer(
     unwelcome: bool,
     full: bool,
 ) -> tuple[int, int]:
-    """Return why a GRAFT is dropped, or TAKEN_IN or MEMBER; and the PRUNE that answers it."""
+    """Return why a GRAFT is dropped, or TAKEN_IN or MEMBER; and the kind of PRUNE that answers it."""
     if not native:
         return UNSUPPORTED, NO_PRUNE
     if not joined:

@@ -39,9 +39,9 @@ IDONTWANT:
 
 Flood publishing:
 
-* JUDGE-7: With a rate, the message goes to as many peers as an uplink of this rate serves in a heartbeat, the mesh or
-  the fan-out included, and to at least D_low (nim). Otherwise large messages fill the uplink before the first copy
-  has left."""
+* JUDGE-7: With `flood_publish_mbit`, the message goes to as many peers as an uplink of this rate serves in a
+  heartbeat, the mesh or the fan-out included, and to at least D_low (nim). Otherwise large messages fill the uplink
+  before the first copy has left."""
 
 from __future__ import annotations
 

@@ -64,9 +64,9 @@ def parts_to_send(has: Parts, wanted: Parts, given: Parts, shown: Parts) -> Part
 
 
 def news(has: Parts, wants: Parts, last: Parts, last_wants: Parts, known: Parts) -> Parts:
-    """Return the parts for which a claim is news to a peer: new ones in `has`, or missing ones with a change in
-    `wants`.
+    """Return the parts about which metadata with `has` and `wants` are news to a peer: parts that are new in `has`,
+    and parts that this node lacks and whose bit in `wants` has changed.
 
-    `last` and `last_wants` are the last claim that the peer was sent. It knows that this node holds `known`.
+    `last` and `last_wants` are from the metadata that the peer was sent last. It knows that this node has `known`.
     """
     return has & ~(last | known) | (last_wants ^ wants) & ~has

@@ -4,7 +4,7 @@ A score is one observer's opinion of one peer; it is never sent. Parts of a topi
 
 * SCORE-1: P1, time in mesh: the number of quanta that a peer has been in the mesh, up to a cap; 0 for a peer outside
   of the mesh. Only whole quanta count (go), or also fractions (rust, nim, jvm).
-* SCORE-2: P2, first deliveries: how often the peer was the first to bring a valid message, up to a cap. The counter
+* SCORE-2: P2, first deliveries: how often the peer was the first to send a valid message, up to a cap. The counter
   never exceeds the cap, so that applying it again, as rust does, changes nothing.
 * SCORE-3: P3, mesh deliveries: the square of the deficit to a threshold of deliveries, once the peer has been in the
   mesh for long enough. It is squared, so that a peer that is a little slow loses little.
@@ -20,13 +20,13 @@ Parts of the peer:
 * SCORE-9: P7, misbehaviour: the square of the count beyond a threshold. Implementations have the threshold; the
   specification squares the whole count.
 * SCORE-10: Slow peers: the excess over a threshold, not squared (rust, nim).
-* SCORE-11: The total is capped topics + P5 + P6 + P7 + slow peers, in this order. Thresholds look at it alone.
-  Unknown peers have 0.
+* SCORE-11: The total is capped topics + P5 + P6 + P7 + slow peers, in this order. Thresholds are compared with the
+  total alone. The score of an unknown peer is 0.
 
 Counters:
 
 * COUNTER-1: A counter of deliveries never grows above its cap: what was earned long ago is forgotten in bounded time.
-* COUNTER-2: A decay multiplies the counter; what falls below the zero of all counters is 0.
+* COUNTER-2: A decay multiplies the counter; a counter that falls below `decay_to_zero` becomes 0.
 * COUNTER-3: Smaller caps hold at once when a topic's parameters change.
 
 When mesh deliveries are expected:
@@ -37,7 +37,7 @@ When mesh deliveries are expected:
 * ACTIVE-3: When the peer leaves the mesh, deliveries are expected no longer (rust, js, jvm); with go they are, so
   that the deficit of a peer that is still connected grows until it is grafted again.
 * ACTIVE-4: Leaving the mesh with a deficit counts as a failure (P3b). With go, a later PRUNE of the same peer counts
-  again; with others it does not.
+  again; with the other implementations it does not.
 
 Disconnected peers:
 
@@ -45,7 +45,7 @@ Disconnected peers:
   all are forgotten.
 * RETAIN-2: First deliveries of a kept peer are forgotten; it leaves all meshes, which counts as failures (P3b). Its
   addresses continue to count.
-* RETAIN-3: A peer is kept for a time and forgotten at the first refresh after that. If it returns in time, its
+* RETAIN-3: A peer is kept for `retain_ms` and forgotten at the first refresh after that. If it returns in time, its
   counters continue; with js they start at 0.
 * RETAIN-4: While a peer is disconnected, its counters do not decay, so that a disconnection shortens no penalty; with
   jvm they do.
@@ -65,8 +65,8 @@ this node dialled. Rules:
 
 * KEEP-1: A heartbeat prunes members with a negative score, and its PRUNE names no other peers.
 * KEEP-2: A mesh that is too large keeps the D_score best; the others that stay are drawn.
-* KEEP-3: D_out dialled peers stay, if the mesh has that many. They take the places of the peers that were drawn last
-  and not dialled. If fewer than D_out would stay otherwise, js keeps as many dialled peers as there are places.
+* KEEP-3: D_out dialled peers stay, if the mesh has that many. They replace peers that were drawn last and not
+  dialled. If fewer than D_out would stay otherwise, js keeps as many dialled peers as the mesh has room for.
 * KEEP-4: A mesh with D_low or more members, but fewer than D_out dialled ones, grafts dialled peers up to D_out.
 * KEEP-5: Every few heartbeats, a mesh of two or more members with a poor median score grafts a few peers above the
   median, at random (go, rust, js), the first of them (jvm), or the first that are at least as good (nim). So a mesh

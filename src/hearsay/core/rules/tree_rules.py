@@ -6,11 +6,11 @@ Trees, 2007."""
 from __future__ import annotations
 
 MAX_HOPS = 10_000
-"""Larger hop counts of a peer are lowered to this."""
+"""Larger hop counts in messages of peers are lowered to this."""
 
 
 def hops_of_copy(named: int) -> int:
-    """Return the hops of a received copy; `named` is 0 for a copy that names none."""
+    """Return the hops of a received copy; `named` is the hop count in it, or 0 if it has none, which counts as 1."""
     return min(named, MAX_HOPS) if named else 1
 
 
@@ -39,5 +39,5 @@ def is_given_up(touches: int, attempts: int) -> bool:
 
 
 def announcer_in_turn(touches: int, announcers: int) -> int:
-    """REPAIR-1: return the place of the announcer that gets the GRAFT."""
+    """REPAIR-1: return the index of the announcer that gets the GRAFT."""
     return (touches - 2) % announcers

@@ -43,7 +43,7 @@ class Validation(StrEnum):
 
 
 class MeshTimes(StrEnum):
-    """End of the time in the mesh that counts."""
+    """End of a member's time in the mesh, as it counts for P1 and P3."""
 
     LAST_REFRESH = "last-refresh"
     NOW = "now"

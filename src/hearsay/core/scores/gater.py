@@ -36,7 +36,7 @@ class GaterParameters(Parameters):
     owner: ClassVar[str] = "the gater"
 
     threshold: float = amount()
-    """Share of refused messages from which the gater works."""
+    """Ratio of throttled to validated messages from which on the gater drops messages."""
     global_decay: float = fraction()
     """Share of the node's counts that is left after a refresh."""
     source_decay: float = fraction()
@@ -46,7 +46,7 @@ class GaterParameters(Parameters):
     decay_to_zero: float = fraction()
     """A counter below this is 0."""
     quiet_ms: int = milliseconds(60_000)
-    """Time without a refused message after which all messages are admitted."""
+    """Time without a throttled message after which all messages are admitted."""
     retain_ms: int = milliseconds(6 * 3_600_000)
     """Time that an address is remembered after its last peer disconnected."""
     duplicate_weight: float = amount()
@@ -66,7 +66,7 @@ class GaterParameters(Parameters):
 
 
 Place: TypeAlias = tuple[str, PeerId | None]
-"""An address and None; for a peer without a known address, an empty address and the peer."""
+"""The key of a `_Source`: an address and None; for a peer without a known address, an empty address and the peer."""
 
 
 class _Source:
@@ -77,6 +77,7 @@ class _Source:
     def __init__(self) -> None:
         self.peers = 0
         self.until: Micros = 0
+        """The end of the time that the counts are kept after the last peer has disconnected."""
         self.delivered = self.duplicate = self.ignored = self.rejected = 0.0
 
     def decay(self, by: float, zero: float) -> None:
@@ -167,7 +168,7 @@ class Gater:
         return gater.is_let_in(draw(), source.delivered, sent)
 
     def refresh(self, now: Micros) -> None:
-        """Let counts decay; due every `decay_interval_ms`."""
+        """Decay the counts, and forget addresses whose time is over; due every `decay_interval_ms`."""
         own = self._parameters
         self._validated = decayed(self._validated, own.global_decay, own.decay_to_zero)
         self._throttled = decayed(self._throttled, own.global_decay, own.decay_to_zero)

@@ -15,7 +15,7 @@ Lighthouse's own changes.
 
 Prysm (July 2026) runs on go. It has its own weights, for more topics than the shared generator, and counts whole
 messages per slot. Mesh deliveries are not scored: a flag in its source has set their weights to 0 for years, so peers
-that forward nothing keep their places. A topic whose parameters follow from its rate is not scored if twice a peer's
+that forward nothing stay in the mesh. A topic whose parameters follow from its rate is not scored if twice a peer's
 share is less than one message per slot."""
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ class _MeshDeliveries:
 
 
 def fades_in(slots: int) -> float:
+    """Return the decay per slot by which a counter of 1 becomes 0 in this number of slots."""
     return decay_over(slots, _ZERO)
 
 

@@ -40,7 +40,7 @@ class TopicCounters:
         self.failures = 0.0
         self.invalid = 0.0
         self.worth: float | None = None
-        """The topic's sum; None after a change."""
+        """The topic's cached part of the score; None after a change."""
 
     def graft(self, now: Micros) -> None:
         self.member = True
@@ -111,14 +111,14 @@ class PeerCounters:
         self.misbehaviour = 0.0
         self.slow = 0.0
         self.score: float | None = None
-        """The total; None after a change."""
+        """The cached score; None after a change."""
         self.least: float | None = None
-        """The last total, a lower bound as long as only credit has been added; None after other changes."""
+        """The last score, a lower bound as long as only credit has been added; None after other changes."""
         self.neighbourhood = 0
-        """The number of address changes when the last total was computed."""
+        """`SharedAddresses.changes` at the time when the last score was computed."""
 
     def change(self) -> None:
-        """Invalidate the sums."""
+        """Invalidate the cached sums."""
         self.score = self.least = None
         for counted in self.topics.values():
             counted.worth = None
@@ -144,7 +144,7 @@ class DeliveryRecord:
         self.decided: Micros = 0
         """The time of the verdict."""
         self.senders: dict[PeerId, None] = {}
-        """Senders of copies, in their order."""
+        """Senders of copies, in the order of arrival."""
 
 
 class DeliveryRecords:
@@ -187,7 +187,7 @@ class SharedAddresses:
         self._of: dict[PeerId, tuple[str, ...]] = {}
         """Addresses of a peer, in ascending order, so that sums do not depend on the order of events."""
         self.changes = 0
-        """Number of changes at any address."""
+        """Number of changes so far, of any peer's addresses."""
 
     def __len__(self) -> int:
         return len(self._at)

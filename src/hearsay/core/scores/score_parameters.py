@@ -81,7 +81,7 @@ class PeerScoreParameters(GroupedParameters):
     shared_address_allowed: tuple[str, ...] = texts()
     """P6: networks whose addresses do not count, as `10.0.0.0/8`."""
     ipv6_addresses: Ipv6Counting = choice(Ipv6Counting.WHOLE_AND_PREFIX)
-    """P6: addresses that an IPv6 address counts as."""
+    """P6: forms in which an IPv6 address counts."""
     misbehaviour_weight: float = penalty()
     """P7: weight of the square of the misbehaviour beyond the threshold."""
     misbehaviour_threshold: float = amount()
@@ -89,9 +89,9 @@ class PeerScoreParameters(GroupedParameters):
     misbehaviour_decay: float = fraction()
     """P7: share of the count that is left after a refresh."""
     slow_peer_weight: float = penalty()
-    """Weight of each message beyond the threshold that a slow peer did not take."""
+    """Weight of each message beyond the threshold that could not be sent to a slow peer."""
     slow_peer_threshold: float = amount()
-    """Messages that a slow peer may fail to take without a penalty."""
+    """Number of messages that may fail to be sent to a peer before it is penalised."""
     slow_peer_decay: float = fraction()
     """Share of the count of such messages that is left after a refresh."""
     decay_interval_ms: int = milliseconds(0)
@@ -106,7 +106,7 @@ class PeerScoreParameters(GroupedParameters):
     mesh_times: MeshTimes = choice(MeshTimes.LAST_REFRESH)
     """P1 and P3: end of the time in the mesh that counts."""
     deficit_after_prune: bool = False
-    """P3: continues after a peer has left the mesh (go)."""
+    """P3: the deficit still counts after a peer has left the mesh (go)."""
     second_prune_counts: bool = False
     """P3b: a PRUNE of a peer that has left counts again (go)."""
     invalid_copies: InvalidCopies = choice(InvalidCopies.ALL)
@@ -213,7 +213,7 @@ class TopicScoreParameters(GroupedParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreThresholds(Parameters):
-    """Scores below which a peer gets less, and two above which it gets more."""
+    """Scores from which on, or below which, peers are treated differently."""
 
     owner: ClassVar[str] = "the thresholds"
 
@@ -224,7 +224,7 @@ class ScoreThresholds(Parameters):
     graylist: float = penalty()
     """Below it a peer's RPCs are ignored."""
     accept_exchange: float = amount()
-    """From it on the peers that a PRUNE names are dialled."""
+    """From this score on, the peers that a peer's PRUNE names are dialled."""
     opportunistic_graft: float = amount()
     """A mesh with a median below it grafts peers with better scores."""
 

@@ -3,7 +3,8 @@
 * SET-1: The name of a table matches topics in three ways. It is the whole name of the topic. Or it is a part of the
   topic's name between slashes, as `beacon_block` in `/eth2/6a95a1a9/beacon_block/ssz_snappy`. Or the topic, or such a
   part, is this name with a number after `-` or `_`, as `beacon_attestation_17` for `beacon_attestation`. If several
-  tables match, the first way in this order counts, then the first table. The table `any` is for all other topics.
+  tables match, the earliest of these ways decides, then the order of the tables. The table `any` is for all other
+  topics.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from hearsay.core.shell.parameters import ParameterError, Parameters, Violation
 
 P = TypeVar("P", bound=Parameters)
 ANY_TOPIC = "any"
-"""The name of the table for all topics without one."""
+"""The name of the table for all topics without a table of their own."""
 _NUMBERED = re.compile(r"(.+)[-_][0-9]+")
 
 
@@ -58,7 +59,7 @@ class ScoreSet:
         return {**self.peer.to_mapping(), "thresholds": self.thresholds.to_mapping(), "topics": topics}
 
     def scorer(self, roles: Mapping[TopicId, str]) -> Scorer:
-        """Return a scorer for the topics in `roles`, by the table that is named there; others are not scored."""
+        """Return a scorer of the topics in `roles`, which has the name of each topic's table."""
         topics = {topic: self.topics[role].numbers() for topic, role in roles.items() if role in self.topics}
         return Scorer(self.peer, topics)
 
@@ -69,7 +70,7 @@ class ScoreSet:
 
 
 def role_of(topic: str, roles: Mapping[str, object]) -> str | None:
-    """Return the name of the table for a topic (SET-1)."""
+    """Return the name of the table for a topic (SET-1); None if there is none."""
     parts = topic.split("/")
     rows = [found[1] for part in (topic, *parts) if (found := _NUMBERED.fullmatch(part))]
     for names in ([topic], parts, rows):
@@ -80,7 +81,7 @@ def role_of(topic: str, roles: Mapping[str, object]) -> str | None:
 
 
 def _interval_and_zero(own: Mapping[str, object]) -> tuple[int, float]:
-    """Return interval and zero of decays that are given as times; 0 for both if one is invalid."""
+    """Return `decay_interval_ms` and `decay_to_zero`; 0 for both if one has the wrong type."""
     interval, zero = own.get("decay_interval_ms", 0), own.get("decay_to_zero", 0.0)
     zero = float(zero) if isinstance(zero, Decimal) else zero
     right = type(interval) is int and type(zero) in (int, float)

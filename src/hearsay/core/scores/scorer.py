@@ -1,6 +1,6 @@
 """The scores that one node gives its peers.
 
-Topics without parameters have no counters. There is no clock and no randomness: callers give the time, in
+Topics without parameters have no counters. There is no clock and no randomness: callers pass the time, in
 microseconds that never decrease. Unknown peers and topics are not errors, since events of disconnected peers may come
 late. The order of calls about different peers does not matter.
 """
@@ -154,7 +154,7 @@ class Scorer:
             counted.deliver(self._topics[topic])
 
     def blame(self, peer: PeerId, topic: TopicId) -> None:
-        """Count an invalid part of a message from the peer as an invalid message."""
+        """Count an invalid message of a peer, or an invalid part of one (P4)."""
         counted = self._counted(peer, topic)
         if counted is not None:
             self._peers[peer].least = None
@@ -188,7 +188,7 @@ class Scorer:
                 found.topics[topic].recap(numbers)
 
     def refresh(self, now: Micros) -> None:
-        """Let counters decay and times in meshes grow; due every `decay_interval_ms`."""
+        """Decay the counters and update the times in meshes; due every `decay_interval_ms`."""
         own = self._parameters
         for peer in self._retained.expire(now):
             self._forget(peer)
@@ -215,7 +215,7 @@ class Scorer:
     def is_graylisted(self, peer: PeerId, graylist: float, now: Micros) -> bool:
         """Return whether a score is below `graylist`.
 
-        The penalties alone are compared first: positive parts only raise the score, so the sum is rarely needed.
+        A lower bound of the score, if there is one, is compared first, so that the sum is rarely computed.
         """
         found = self._peers.get(peer)
         if found is not None and found.neighbourhood == self._addresses.changes:
@@ -285,7 +285,8 @@ class Scorer:
         )
 
     def _counted(self, peer: PeerId | None, topic: TopicId) -> TopicCounters | None:
-        """Return the counters of a known peer in a topic with parameters, for a change; otherwise None."""
+        """Return the counters of a known peer in a topic with parameters, otherwise None. The caller changes them, so
+        cached sums are invalidated."""
         found = None if peer is None else self._peers.get(peer)
         if found is None:
             return None

@@ -45,7 +45,7 @@ class PeerScoring(Protocol):
         ...
 
     def admit(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
-        """Return the part of an RPC that is handled, and report the rest as dropped."""
+        """Return the parts of an RPC that are handled, and report the other parts as dropped."""
         ...
 
     def admit_gossip(self, sender: ConnectedPeer, control: Control) -> Control:

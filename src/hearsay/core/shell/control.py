@@ -1,4 +1,4 @@
-"""Control parts of peers, handed to the strategy within limits (SHELL-3, SHELL-6)."""
+"""Received control parts, which are passed to the strategy within limits (SHELL-3, SHELL-6)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def drop_messages_and_control(shell: Shell, peer: PeerId, rpc: Rpc, reason: Reas
 
 
 def receive_control(shell: Shell, strategy: Strategy, sender: ConnectedPeer, control: Control) -> None:
-    """Hand the control of one RPC to the strategy."""
+    """Pass the control parts of one RPC to the strategy."""
     limit = strategy.parameters.max_control_per_rpc
     if control.count() > limit:
         control = _first_parts(shell, sender, control, limit)
@@ -66,7 +66,7 @@ def _receive_gossip(strategy: Strategy, sender: ConnectedPeer, control: Control)
 
 
 def _first_parts(shell: Shell, sender: ConnectedPeer, control: Control, room: int) -> Control:
-    """Return the parts that there is room for, in the order of handling; drop the others."""
+    """Return the first `room` parts, in the order of handling; report the others as dropped."""
     kept: list[Any] = []
     for kind, parts in zip(CONTROL_KINDS, control.groups()[:-1], strict=True):
         kept.append(parts[:room])

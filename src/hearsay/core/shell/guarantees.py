@@ -1,4 +1,4 @@
-"""The view of checkers and metrics on a router: `Inspection`, and what a router guarantees.
+"""Access of checkers and metrics to a router: to its state (`Inspection`) and to its guarantees (`Promises`).
 
 A router without guarantees of its own is checked for those of all routers only (`hearsay.sim.checks.checker`).
 """
@@ -75,7 +75,7 @@ class StandingPromise:
     """True if a PRUNE to a peer with a negative score may name other peers, too."""
     degree_low: int
     degree_out: int
-    """A mesh of D_low has D_out dialled peers, if more can be grafted."""
+    """A mesh of `degree_low` or more members has this number of dialled ones, if more can be grafted."""
     direct: Set[PeerId]
     """Peers that are exempt and in no mesh; a live view."""
     asking: AskingPromise
@@ -124,7 +124,7 @@ class Promises:
 
 
 class Inspection:
-    """Read access to the state of a strategy. The defaults show no state and guarantee nothing beyond all routers."""
+    """Read access to the state of a strategy. The defaults show no state, and only the guarantees of all routers."""
 
     def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:
         """Yield full-message and fan-out peerings; all others are metadata-only."""

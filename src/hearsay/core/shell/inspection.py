@@ -1,4 +1,4 @@
-"""The state of a router: the guide's table, and its size."""
+"""The state of a router as a table (guide, "State"), and its size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hearsay.core.shell.strategy import Shell, Strategy
 
 
 def known_peers(shell: Shell, strategy: Strategy) -> dict[PeerId, dict[TopicId, Peering]]:
-    """Return all peers of the table, with their topics."""
+    """Return all peers of the state table, each with its peerings by topic."""
     peerings: dict[PeerId, dict[TopicId, Peering]] = {peer: {} for peer in shell.connected}
     for topic, view in shell.peers.topics.items():
         for peer in (*view.native, *view.flood):
@@ -21,7 +21,7 @@ def known_peers(shell: Shell, strategy: Strategy) -> dict[PeerId, dict[TopicId, 
 
 
 def knows(shell: Shell, strategy: Strategy, peer: PeerId) -> bool:
-    """Return whether a peer is in the table."""
+    """Return whether a peer is in the state table."""
     return (
         peer in shell.connected
         or any(peer in view for view in shell.peers.topics.values())
@@ -30,7 +30,7 @@ def knows(shell: Shell, strategy: Strategy, peer: PeerId) -> bool:
 
 
 def router_state(shell: Shell, strategy: Strategy) -> RouterState:
-    """Return the state as the guide's table."""
+    """Return the state table."""
     peerings = known_peers(shell, strategy)
     protocols = {peer: known.protocol for peer, known in shell.connected.items()}
     return RouterState(
@@ -48,7 +48,7 @@ def router_state(shell: Shell, strategy: Strategy) -> RouterState:
 
 
 def size_of_state(shell: Shell, strategy: Strategy, now: Micros) -> StateSize:
-    """Return the entries and bytes of the guide's table."""
+    """Return the number of entries, and the bytes, of the state table and of other state."""
     count = len(shell.joined)
     size = sum(map(identifier_size, shell.joined))
     count += len(shell.connected)

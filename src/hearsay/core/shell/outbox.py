@@ -143,13 +143,13 @@ class Outbox:
     def __init__(self, coalesce: bool) -> None:
         self._coalesce = coalesce
         self.entries: list[Send] | dict[PeerId, Send | _Parcel] = _NOTHING
-        """Sends and parcels by peer; empty between calls. With only the sends of one `forward` or `ihave`, which are
-        in order, it is a list. If a peer with a complete `Send` gets another part, a `_Parcel` takes the place of the
+        """Sends and parcels by peer; empty between calls. It is a list while it has only the sends of one `forward`
+        or `ihave`, which are in order. If a peer with a complete `Send` gets another part, a `_Parcel` replaces the
         `Send`."""
         self.urgent: dict[PeerId, list[MessageId]] = {}
         """Ids for the IDONTWANTs, by peer; empty between calls."""
         self.alone: list[Send] = []
-        """RPCs of their own, after all others: partial messages and test messages; empty between calls."""
+        """Partial messages and test messages, each an RPC of its own, sent after all others; empty between calls."""
 
     def forward(
         self,

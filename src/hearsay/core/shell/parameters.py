@@ -300,7 +300,7 @@ Values: TypeAlias = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class MadePreset(Mapping[str, object]):
-    """Parameters made from a number."""
+    """A preset that is made from a number, its argument. As a mapping it has the values for the default argument."""
 
     argument: str
     low: int

@@ -9,7 +9,7 @@ from hearsay.core.language.sizes import SUBSCRIPTION_BYTES, TOPIC_VIEW_BYTES, le
 
 
 class PeerGroup:
-    """A set of peers that is always iterated in ascending order, so that its history has no influence."""
+    """A set of peers that is always iterated in ascending order, so that the order of additions has no influence."""
 
     __slots__ = ("_ordered", "members")
 
@@ -73,11 +73,11 @@ def subscription_bytes(topic: TopicId) -> int:
 
 
 _NO_PEERS = PeerGroup()
-"""Shared empty group, since most topics have peers of one sort only. Never changed."""
+"""Shared empty group, since most topics have only native or only flooding peers. Never changed."""
 
 
 class TopicPeers:
-    """The peers subscribed to one topic, by how they are served."""
+    """The peers subscribed to one topic: `native` peers, and peers that are served by flooding."""
 
     __slots__ = ("flood", "native")
 

@@ -2,14 +2,14 @@
 
 Rules (a run must not depend on the order of calls, on the machine or on `PYTHONHASHSEED`):
 
-* A draw is `mix` of (seed, purpose, node, topic, tick or count, candidate). The same words give the same draw,
-  in any order of calls.
+* A draw is `mix` of words (64-bit integers): seed, purpose, node, topic, tick or count, candidate. The same words
+  give the same draw, in any order of calls.
 * Peers, topics and message ids become 64-bit keys with `key_of`; integers are their own key.
 * "Shuffle and take k" is `sample`: Floyd's algorithm over the candidates in ascending order, two 32-bit draws
   from each hash. The answer depends on the set of candidates alone.
 
 Theory: `mix` and `extend` are those of `rules/mixing.py`, so that other engines can repeat every draw exactly. Words
-enter one by one.
+are hashed one by one.
 """
 
 from __future__ import annotations

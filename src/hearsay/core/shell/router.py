@@ -2,8 +2,9 @@
 
 Rules, with their sources:
 
-* SHELL-1: Hello on connect with all subscriptions; SUBSCRIBE and UNSUBSCRIBE to all peers on change; per-peer topic
-  views, forgotten on disconnect (r1, "ambient peer discovery"; guide, "Subscribing and unsubscribing").
+* SHELL-1: Each peer that connects gets a hello with all subscriptions, and all peers get each change of them. The
+  subscriptions of a peer are remembered until it disconnects (r1, "ambient peer discovery"; guide, "Subscribing and
+  unsubscribing").
 * SHELL-2: Only the first copy of a message counts. It is marked as seen, and validated by the application if
   `validate` is set. Only an accepted message is cached, gossiped, forwarded and delivered (guide, "Sending
   messages"). The decision is in `core/rules/message_rules.py`.
@@ -18,9 +19,9 @@ Rules, with their sources:
 * SHELL-7: An IDONTWANT (v1.2) that the router does not know is counted and not acted on.
 
 Theory: a router is a pure state machine. `handle(event, now)` returns the actions in order, without other effects;
-`deadline()` names the next time a `TimerFired` is due. A *strategy* chooses the receivers of messages and has its
-own upkeep. Wrong use by the caller raises `UsageError` before anything changes; wrong input of a peer never
-raises, it is dropped and traced.
+`deadline()` returns the time at which the next `TimerFired` is due. A *strategy* chooses the receivers of messages
+and has its own upkeep. Wrong use by the caller raises `UsageError` before anything changes; wrong input of a peer
+never raises, it is dropped and traced.
 """
 
 from __future__ import annotations
@@ -197,7 +198,7 @@ class Router:
         return actions
 
     def _filter_rpc(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
-        """Return the part of an RPC that is handled."""
+        """Return the parts of an RPC that are handled, and handle its features."""
         if rpc.subscriptions and self._filter is not None:
             rpc = self._filter.accept(self, sender.id, rpc)
         if self._scoring is not None:
@@ -214,7 +215,7 @@ class Router:
             self.drop(sender.id, partial_kind(partial), 1, Reason.UNSUPPORTED)
 
     def _send_off(self, actions: list[Action]) -> None:
-        """End a call: its sends come last among its actions."""
+        """End a call: append its sends, which come last among its actions."""
         if self._missed and self.outbox.entries:
             self._say_again([peer for peer in self.outbox.peers() if peer in self._missed])
         self.outbox.flush(actions)
@@ -282,7 +283,7 @@ class Router:
                 scoring.feedback(event.peer, event.topic, event.useful)
 
     def deadline(self) -> Micros | None:
-        """Return the time of the next `TimerFired`."""
+        """Return the time of the next `TimerFired`; None if no timer is set."""
         return self.due
 
     @property
@@ -312,11 +313,11 @@ class Router:
         return self._filter is None or self._filter.allows(topic)
 
     def inspect(self) -> RouterState:
-        """Return the state as the guide's table."""
+        """Return the state as a table (guide, "State")."""
         return router_state(self, self.strategy)
 
     def state_size(self, now: Micros) -> StateSize:
-        """Return the entries and bytes of the guide's table at a time."""
+        """Return the number of entries, and the bytes, of the state at the time `now`."""
         self.now = now
         return size_of_state(self, self.strategy, now)
 
@@ -364,7 +365,7 @@ class Router:
         self.actions.append(TopicLeft(topic))
 
     def _send_failed(self, peer: PeerId, rpc: Rpc) -> None:
-        """Repeat subscriptions and mesh links of an RPC that was not sent. Its messages and gossip are lost."""
+        """Note the subscriptions and mesh links of an RPC that was not sent, to repeat them. Other parts are lost."""
         self._missed.add(peer)
         if rpc.subscriptions:
             self._announcements.not_sent(peer, rpc.subscriptions)

@@ -7,13 +7,13 @@ message is acted on. Two caches have one interface:
   it).
 * SEEN-2, `WindowedSeen`: forgets an id after a number of heartbeats, as simsub's actor does, whose message store is
   its seen set.
-* SEEN-3: both hold at most `limit` ids, and `max_bytes` of memory unless that is 0; the oldest goes first.
+* SEEN-3: Both hold at most `limit` ids, and `max_bytes` of memory unless that is 0; the oldest id is removed first.
 
-Ids enter in the order of time, so the oldest is the first in a queue and forgetting costs a constant per id. Most
+Ids are added in the order of time, so the oldest is the first in a queue and its removal takes constant time. Most
 received messages are duplicates, so the shell looks into `known` directly, and calls `expire` only when an id may
 expire.
 
-`Windows` keeps items by the heartbeat in which they came, for caches that forget by heartbeats."""
+`Windows` keeps items by the heartbeat in which they were added, for caches that forget by heartbeats."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ class Windows(Generic[T]):
             windows.append((self._beat, [thing]))
 
     def shift(self, keep: int) -> list[T]:
-        """Close the open window. Returns the items older than the last `keep` windows, the new one included."""
+        """Close the open window and open a new one. Remove and return the items older than the last `keep` windows.
+
+        The new window counts as one of these.
+        """
         self._beat += 1
         windows = self._windows
         if windows and windows_left(self._beat - windows[0][0], keep) <= 0:
@@ -115,7 +118,7 @@ class SeenCache:
             self._forget(self._order.popleft()[0])
 
     def shift(self) -> None:
-        """Handle a heartbeat."""
+        """Handle a heartbeat: forget old ids, if the cache counts heartbeats."""
 
     def first_copies(self) -> Iterable[FirstCopy]:
         """Return the ids that the last `expire` has not removed, the oldest first."""
@@ -155,7 +158,7 @@ class TimedSeen(SeenCache):
 
 
 class WindowedSeen(SeenCache):
-    """Remembers each id for `windows` heartbeats after the one that closes its own window."""
+    """Remembers each id for `windows` heartbeats after the heartbeat that closes the id's window."""
 
     def __init__(self, windows: int, limit: int, max_bytes: int = 0) -> None:
         self._kept = windows + 1

@@ -6,8 +6,8 @@ router written outside the package is a subclass of `Strategy` (or of a router o
 import path; see `docs/guide/extending.md`. Each optional capability is an object (`capabilities.py`), or None if a
 router does not have it. Checkers and metrics read a router's state through `Inspection`.
 
-* FLOOD-2: peers that only flood get every message of their topics, whatever the router (r1: "behaves like floodsub
-  towards them").
+* FLOOD-2: Peers that only flood, since they speak none of the router's own protocols, get every message of their
+  topics, whatever the router (r1: "behaves like floodsub towards them").
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class ControlGroup(Enum):
 
 
 class ControlHandlers:
-    """Handlers of control parts. The defaults drop them as unsupported."""
+    """Handlers of received control parts. The defaults drop the parts as unsupported."""
 
     control_order: tuple[ControlGroup, ControlGroup] = (ControlGroup.GOSSIP, ControlGroup.MESH)
     shell: Shell
@@ -125,12 +125,12 @@ class ControlHandlers:
 
 
 class Strategy(ControlHandlers, Inspection, ABC):
-    """The decisions of one router. Hooks run inside one `handle` call of the shell."""
+    """The decisions of one router. Its methods are called during a `handle` call of the shell."""
 
     protocols: tuple[str, ...]
     """Protocol ids of this router, preferred first."""
     native_protocols: tuple[str, ...]
-    """Protocol ids whose peers take part in this router's own scheme; other peers are served by flooding."""
+    """Protocol ids of peers that the strategy itself sends to; all other peers are served by flooding."""
     dialling: Dialling = Dialling.BY_DRIVER
 
     heartbeat: Heartbeat | None = None
@@ -146,7 +146,7 @@ class Strategy(ControlHandlers, Inspection, ABC):
         self.parameters = parameters
 
     def attach(self, shell: Shell) -> None:
-        """Take the shell; called once, when the router is made."""
+        """Set `shell`; called once, when the router is made."""
         self.shell = shell
 
     @property
@@ -170,13 +170,13 @@ class Strategy(ControlHandlers, Inspection, ABC):
         return bool(self.shell.peers.in_topic(topic))
 
     def timer_fired(self) -> None:
-        """Act at the time in `self.shell.due`, and set `self.shell.due` to the next time, or None."""
+        """Handle the timer of `self.shell.due`, and set `self.shell.due` to the next time, or None for no timer."""
 
     def peer_added(self, peer: ConnectedPeer) -> None:
         """Handle a new connection."""
 
     def stream_opened(self, peer: PeerId) -> None:
-        """Handle a peer's new stream: it may have forgotten this router. The SUBSCRIBEs are in the outbox."""
+        """Handle a peer's new stream: the peer may have forgotten this router. The SUBSCRIBEs are in the outbox."""
 
     def peer_removed(self, peer: ConnectedPeer) -> None:
         """Handle a disconnection; the peer's subscriptions still exist."""
@@ -203,7 +203,7 @@ class Strategy(ControlHandlers, Inspection, ABC):
         """Handle an RPC that was not sent."""
 
     def say_again(self, peers: list[PeerId]) -> None:
-        """Add parts that were not sent before to the RPCs that now go to these peers, ascending."""
+        """Add parts that could not be sent before to the RPCs that these peers, ascending, get now."""
 
     def flood(self, message: Message, received_from: PeerId | None) -> None:
         """Send a message to the peers that only flood (FLOOD-2)."""

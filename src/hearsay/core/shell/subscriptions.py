@@ -1,7 +1,7 @@
-"""Subscriptions: those of peers, within limits, and announcements of the router's own (SHELL-1, SHELL-5, SHELL-6).
+"""Subscriptions of peers, within limits, and announcements of the router's own ones (SHELL-1, SHELL-5, SHELL-6).
 
 * SHELL-8: With `allowed_topics` a router joins and publishes in these topics only, and ignores peers' subscriptions
-  to others. SUBSCRIBE and UNSUBSCRIBE of one topic in one RPC cancel out. An RPC with more than
+  to others. SUBSCRIBE and UNSUBSCRIBE of one topic in one RPC cancel out. An RPC with more subscriptions than
   `max_subscriptions_per_rpc` is ignored (go; rust ignores only its subscriptions).
 """
 
@@ -22,13 +22,13 @@ from hearsay.core.shell.strategy import Shell, Strategy
 
 
 class SubscriptionFilter:
-    """The topics that a router takes part in, and the subscriptions that one RPC may have."""
+    """Limits on subscriptions: the topics that a router takes part in, and the number in one RPC."""
 
     def __init__(self, parameters: RouterParameters) -> None:
         self._names = frozenset[TopicId](parameters.allowed_topics)
         globs = [translate(name) for name in parameters.allowed_topics if any(char in name for char in "*?[")]
         self._matches = re.compile("|".join(globs)).match if globs else None
-        """Peers choose the topic names, so a match takes time at most proportional to the product of both lengths."""
+        """Peers choose the topic names: a match takes time at most proportional to the length of name times globs."""
         self._max_per_rpc = parameters.max_subscriptions_per_rpc
 
     def allows(self, topic: TopicId) -> bool:
@@ -65,7 +65,7 @@ def subscription_filter(parameters: RouterParameters) -> SubscriptionFilter | No
 def receive_subscriptions(
     shell: Shell, strategy: Strategy, sender: ConnectedPeer, changes: tuple[Subscription, ...]
 ) -> None:
-    """Handle the subscriptions of one RPC, as far as there is room for them."""
+    """Handle the subscriptions of one RPC; report those for which there is no room as dropped."""
     refused: dict[Reason, int] = {}
     for change in changes:
         if not change.subscribe:
@@ -87,7 +87,7 @@ def receive_subscriptions(
 
 
 def _refusal(shell: Shell, parameters: RouterParameters, sender: ConnectedPeer, topic: TopicId) -> Reason | None:
-    """Return why there is no room for a subscription; the bound on all peers does not apply to joined topics."""
+    """Return why there is no room for a subscription, or None. The limit for all peers spares joined topics."""
     if len(sender.topics) >= parameters.max_subscriptions_per_peer:
         return Reason.OVER_LIMIT
     limit = parameters.max_subscription_bytes_per_peer
@@ -133,7 +133,7 @@ class Announcements:
             self.due = None
 
     def say_again(self, peers: Iterable[PeerId]) -> None:
-        """Announce to these peers the present state of the topics whose changes were not sent."""
+        """Send these peers SUBSCRIBE or UNSUBSCRIBE again for topics in `_unsaid`, by whether they are joined now."""
         joined = self._shell.joined
         for peer in peers:
             for topic in sorted(self._unsaid.pop(peer, ())):
