@@ -1,16 +1,19 @@
 """An application of partial messages (v1.3) that exchanges parts with peers until all peers have all parts.
 
-* If the claim of a peer has wanted parts, the peer is sent those that the node holds, each part once. With `eager`, a
-  node that has added own parts also sends its parts to peers that have not sent a claim.
+A claim is the content of metadata: the parts that a node has, and the parts that it wants (`formats.py`).
+
+* A peer is sent the parts that its claim wants and the node holds, each part once. With `eager`, a node that has
+  added own parts also sends its parts to peers that have not sent a claim.
 * A peer is sent a claim if the node holds parts and the peer cannot know that, from earlier claims or from parts that
   it sent or received. With `Asking.ONE`, a peer is sent a claim if it lacks a held part, or if other parts than
   before are requested from it.
-* After each valid RPC, the group is published again: to all peers if the RPC had new parts, otherwise to its sender.
+* After each valid RPC, the router is asked to publish the group again: to all peers if the RPC had new parts,
+  otherwise to its sender.
 * An RPC that is not in the application's format, or has parts of another group, counts as invalid and is ignored.
 * The full message of a group is returned once.
 * With `asks=Asking.ONE`, each part is requested from one peer that has it, and from another peer if the part does not
   arrive. With `Asking.ALL`, it is requested from all peers. `Asking.ONE` needs metadata that distinguishes missing
-  from wanted parts (`Bitlists`), because peers send all parts that a bitmap lacks.
+  from wanted parts (`Bitlists`), because all parts that are missing in a `Bitmap` count as wanted.
 * Parts that the application has from other sources (`known`) are held from the first RPC of a group on.
 * A group takes memory from its first valid part on. There are at most `max_groups` groups; the oldest is dropped
   first. At most `max_groups` groups have requests to single peers; among these, the oldest without any part is
@@ -21,8 +24,8 @@ heartbeat, it is requested from the other peer with the fewest requests. A peer 
 again when it offers the part again. The number of offers of a group is bounded.
 
 The router asks an application what to send to each peer (`PartialApplication`). The driver of the application, a node
-or the simulator, passes received data to it, feeds the events of its outcome to the router, and publishes a complete
-message.
+or the simulator, passes received data to the application, passes the events of the `Outcome` to the router, and
+publishes a complete message.
 """
 
 from __future__ import annotations
@@ -83,6 +86,8 @@ class _Ask:
 
 
 class Asks:
+    """Requests to single peers for the parts of one group, and the offers of peers (`Asking.ONE`)."""
+
     __slots__ = ("_asked", "_offers")
 
     def __init__(self) -> None:
@@ -94,7 +99,7 @@ class Asks:
         return set_of(part for part, ask in self._asked.items() if ask.peer == peer)
 
     def offered(self, peer: PeerId, has: int, lacking: int) -> None:
-        """Request from a peer the missing parts that it has and that are not requested from a peer yet."""
+        """Record the parts `has` of a peer, and request from it those of `lacking` that are not requested yet."""
         if peer not in self._offers and len(self._offers) >= MAX_OFFERS:
             return
         self._offers[peer] = has
@@ -106,7 +111,10 @@ class Asks:
             del self._asked[part]
 
     def beat(self) -> list[PeerId]:
-        """Count a heartbeat. Returns the peers whose requests have changed, in ascending order."""
+        """Count a heartbeat, and move overdue requests to other peers. Return the peers whose requests have changed.
+
+        The peers are in ascending order.
+        """
         changed: set[PeerId] = set()
         for part, ask in sorted(self._asked.items()):
             ask.heartbeats += 1
@@ -122,7 +130,7 @@ class Asks:
         return sorted(changed)
 
     def _least_asked(self, part: int) -> PeerId | None:
-        """Return the peer that offers a part and has the fewest requests; the first of several, None without any."""
+        """Return the peer that offers a part and has the fewest requests; None if no peer offers it."""
         offering = [peer for peer, has in self._offers.items() if has >> part & 1]
         return min(offering, key=lambda peer: self.of(peer).bit_count(), default=None)
 
@@ -187,7 +195,7 @@ class PartsExchange:
         self._asks.pop((topic, group), None)
 
     def reminded(self, topic: TopicId, group: bytes) -> Outcome:
-        """Request parts that did not arrive from other peers."""
+        """Request overdue parts from other peers."""
         asks = self._asks.get((topic, group))
         changed = () if asks is None else tuple(asks.beat())
         return Outcome((PublishPartial(topic, group, changed),)) if changed else Outcome()
@@ -314,12 +322,17 @@ class PartsExchange:
 
 
 class _Group:
+    """The parts of one group that the node holds. `own`: the application added some of them itself.
+
+    `complete`: the full message was returned or received.
+    """
+
     __slots__ = ("complete", "own", "parts", "shown")
 
     def __init__(self) -> None:
         self.parts: dict[int, bytes] = {}
         self.shown: dict[PeerId, int] = {}
-        """The set of parts that each recorded peer has sent."""
+        """The set of parts that each peer has sent; at most `MAX_SENDERS` peers."""
         self.own = False
         self.complete = False
 

@@ -39,7 +39,7 @@ class ClaimForm(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Bitmap:
-    """A bit for each part, 1 if present, lowest first. Missing parts are wanted (libp2p's interoperability tests)."""
+    """A bit for each part, lowest first: 1 if present, 0 if missing and wanted (libp2p's interoperability tests)."""
 
     def encode(self, claim: Claim, count: int) -> bytes:
         return bitmap_of(claim.has, count)
@@ -51,9 +51,9 @@ class Bitmap:
 
 @dataclass(frozen=True, slots=True)
 class Bitlists:
-    """An SSZ container of two bitlists: the present parts and the wanted parts (Ethereum's columns).
+    """An SSZ container of two bitlists: the parts that the sender has, and those that it wants (Ethereum's columns).
 
-    A part in both lists counts as present only.
+    A part in both lists does not count as wanted.
     """
 
     def encode(self, claim: Claim, count: int) -> bytes:
@@ -157,7 +157,7 @@ class EqualParts:
     """Messages of `count` parts with `part_bytes` each, and a group name of `group_bytes`.
 
     Parts are encoded as a bitmap, the parts in this bitmap in order, and the group. A full message is the encoding of
-    all parts. Without a `check`, any peer can spoil any message for all others.
+    all parts. Without a `check`, any peer can spoil a message for all others by sending wrong parts.
     """
 
     count: int
@@ -225,7 +225,7 @@ _LAST_NUMBER = (1 << 64) - 1
 
 
 def counted_parts(count: int = EIGHT, part_bytes: int = KIBIBYTE, claims: ClaimForm | None = None) -> EqualParts:
-    """Return the test format with `count` parts. Metadata is a bitmap unless `claims` is given."""
+    """Return libp2p's test format with `count` parts. Metadata is a bitmap unless `claims` is given."""
     if part_bytes % _NUMBER_BYTES:
         raise ValueError(f"part_bytes {part_bytes} is not a multiple of {_NUMBER_BYTES}")
 
@@ -241,7 +241,7 @@ def group_named(number: int) -> bytes:
 
 
 def counted(group: bytes, indexes: Iterable[int], part_bytes: int = KIBIBYTE) -> dict[int, bytes]:
-    """Return the parts of a group with these indexes."""
+    """Return the parts with these indexes of a group in libp2p's test format."""
     return {index: counted_part(group, index, part_bytes) for index in indexes}
 
 
