@@ -1,8 +1,8 @@
 """A stream of py-libp2p that carries one of our streams. One trio task reads, another writes.
 
-About `WINDOW` bytes at most wait for the reader. Then nothing more is read, so that the window of py-libp2p slows the
-peer down. Written bytes wait until py-libp2p takes them; `unsent` returns their number. Both are reserved in the
-stream's budget, but the buffers of py-libp2p are not.
+About `WINDOW` received bytes at most wait for the reader of our stream. Beyond that, nothing more is read from
+py-libp2p's stream, so that its flow control slows the peer down. Written bytes wait until py-libp2p accepts them;
+`unsent` returns their number. Waiting bytes are reserved in the stream's budget, the buffers of py-libp2p are not.
 """
 
 from __future__ import annotations

@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 
 class Guest:
+    """A run of trio in an asyncio event loop. All hosts of the loop share it; it ends when the last one leaves."""
+
     _of_loop: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, Guest]] = WeakKeyDictionary()
 
     def __init__(self) -> None:
@@ -133,7 +135,7 @@ def without_peer(address: Multiaddr) -> Multiaddr:
 
 
 def each_interface(address: Multiaddr) -> list[Multiaddr]:
-    """Return the address; if it stands for all interfaces, return the address of each instead."""
+    """Return the address; if it stands for all interfaces, return the addresses of the interfaces instead."""
     (_, host), (_, port) = address.parts[:2]
     return [
         Multiaddr((("ip6" if ":" in found else "ip4", found), *address.parts[1:]))

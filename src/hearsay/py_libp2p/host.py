@@ -3,9 +3,9 @@
 TCP and WebSocket are secured only with Noise; QUIC has TLS 1.3 with libp2p's certificates. Other options of
 py-libp2p, such as plaintext, are disabled. Our own code answers identify on both kinds of host.
 
-This host adds limits of our own host that py-libp2p does not have: admission, connections by open files and by
-address, streams of a peer, memory of streams, and the ping of silent peers. Handshakes and windows have the limits of
-py-libp2p.
+This host adds limits of our own host that py-libp2p does not have: bans, numbers of connections (by the limit of open
+files, and by address), streams of a peer, memory of streams, and the ping of silent peers. Handshakes and windows
+have the limits of py-libp2p.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ DIAL_SECONDS = 15.0
 _KINDS = (("tcp",), ("tcp", "ws"), ("udp", "quic-v1"))
 """The protocols after the IP address or host name in addresses that this host can dial and listen at."""
 _EXAMPLES = ("/ip4/0.0.0.0/tcp/1", "/ip4/0.0.0.0/tcp/2/ws", "/ip4/0.0.0.0/udp/3/quic-v1")
-"""An example of each kind of address, which is never used: py-libp2p chooses its transports by listen addresses."""
+"""An address of each kind. py-libp2p chooses its transports by listen addresses; it does not listen at these."""
 
 
 class PyLibp2pHost:

@@ -1,8 +1,8 @@
 """Search for peers of a topic in the DHT: provide a key for the topic, find other providers, dial them.
 
 The key is go-libp2p-pubsub's: a multihash (SHA-256) of `floodsub:` and the topic. The DHT is py-libp2p's, in server
-mode, so that nodes without other peers form a DHT. It knows the connected peers of the node. A search starts
-whenever a topic is joined or a peer connects, and is repeated after 1, 2, 4 … `interval_s` seconds.
+mode, so that nodes without other peers form a DHT. Each search first adds the node's connected peers to the DHT. A
+search starts whenever a topic is joined or a peer connects, and is repeated after 1, 2, 4 … `interval_s` seconds.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ProviderSearch:
         host.on_peer_up.append(lambda _: self._news.set())
 
     def topic_joined(self) -> None:
-        """Start the next round now."""
+        """Start the next search now."""
         self._news.set()
 
     async def close(self) -> None:
