@@ -1,4 +1,4 @@
 """The trace: one row per event, its hash, its files and the tools that read them.
 
-Nothing is imported here, so that `hearsay.trace.language.schema` costs no numpy or pyarrow.
+Nothing is imported here, so that an import of `hearsay.trace.language.schema` does not load numpy or pyarrow.
 """

@@ -1,4 +1,7 @@
-"""A run that a process writes in parts, since it may be killed: run folders `00000`, `00001`, … in one folder."""
+"""A run that a process writes in parts, since it may be killed: run folders `00000`, `00001`, … in one folder.
+
+At the end, `seal` writes a manifest of the series, and joins several parts into the run folder `whole`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _UP_OR_DOWN = RowFilter(events=(TraceEvent.NODE_UP, TraceEvent.NODE_DOWN))
 def lost_at(folder: Path) -> int | None:
     """Return the time at which the node of a run folder was lost.
 
-    None if the node ended in order, or if this is not the last run folder of its series.
+    None if the node stopped in an orderly way (NODE_DOWN), or if this is not the last run folder of its series.
     """
     pieces = numbered_folders(folder.resolve().parent)
     if folder.resolve() in pieces[:-1]:
@@ -66,7 +69,7 @@ class RunSeries:
             raise
         self._next = _free_number(path)
         self._named = 0, 0
-        """Numbers of peers and topics that this writer has written to the dictionaries of the series."""
+        """How many peers and topics this writer has written to the dictionaries of the series."""
 
     def names(self) -> Names:
         """Return the names in the dictionaries so far."""
@@ -105,7 +108,10 @@ class RunSeries:
             self._own.release()
 
     def _reopen(self) -> None:
-        """Remove the manifest and unfinished files of an earlier writer."""
+        """Continue the series of an earlier writer: remove its manifest and unfinished run folders.
+
+        A sealed series becomes one with a single numbered run folder.
+        """
         whole = self.path / WHOLE
         is_there = require_ours(whole, Holds.RUN) is not None
         if is_there and speaks_of_whole(self.path):
@@ -159,7 +165,7 @@ def numbered_folders(path: Path) -> list[Path]:
 
 
 def _free_number(path: Path) -> int:
-    """Return a number above all names in this folder that look like numbers of run folders."""
+    """Return the next number of a run folder: one above the largest number that is the name of an entry."""
     return max((int(entry.name) for entry in path.iterdir() if _NUMBER.fullmatch(entry.name)), default=-1) + 1
 
 
@@ -180,7 +186,7 @@ def _inside(folder: str, files: Sequence[TraceFile]) -> tuple[TraceFile, ...]:
 
 
 def speaks_of_whole(path: Path) -> bool:
-    """Return whether the manifest of a series names the files of the joined run."""
+    """Return whether the manifest of a series names files in `whole`."""
     try:
         files = load_manifest(path).trace.files
     except RunFolderError:
@@ -189,7 +195,7 @@ def speaks_of_whole(path: Path) -> bool:
 
 
 def _write_messages(folder: RunFolder, pieces: list[Path]) -> None:
-    """Write the first entry of each message in the dictionaries of the run folders."""
+    """Write a dictionary of messages with the first entry of each message in the run folders' dictionaries."""
     paths = [piece / DICTIONARIES / "messages.parquet" for piece in pieces]
     tables = [read_table(path, _OF_MESSAGES) for path in paths if path.exists()]
     columns = [np.concatenate([_codes(table[name]) for table in tables] or [_codes([])]) for name in _OF_MESSAGES]

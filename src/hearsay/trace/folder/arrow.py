@@ -2,12 +2,12 @@
 
 Rules:
 
-* -1 is null, and codes are strings (with dictionaries that have indices of one byte). So any Parquet tool reads a
-  trace without this program.
+* -1 is written as null, and codes as strings (by dictionaries with indices of one byte), so that any Parquet tool
+  reads a trace without this program.
 * Codes have dictionaries. Columns of numbers that repeat from row to row are PLAIN, and zstd compresses them. Columns
-  of sorted or small numbers are DELTA_BINARY_PACKED; random numbers among these are not compressed again, since zstd
-  would gain nothing. `docs/reference/trace.md` has the figures. Newer encodings are avoided, since some readers lack
-  them.
+  of sorted or small numbers are DELTA_BINARY_PACKED; those of random numbers among them (`_PACKED_ENOUGH`) are not
+  compressed again, since zstd would gain nothing. `docs/reference/trace.md` has the figures. Newer encodings are
+  avoided, since some readers lack them.
 * Columns of codes have no statistics: the minimum of a few names is of no use, and takes more bytes than the column.
 * Pages have checksums, which are checked on reading: a flipped bit in the rows is an error, not another row.
 * pyarrow ships no types, so its modules are `Any` here and nowhere else.
@@ -43,7 +43,7 @@ def share_the_heap() -> None:
 
 
 def _names_of(column: Column) -> Any:
-    """Return the names of a column's codes, made from bytes: `pa.array` would import pandas if it is installed."""
+    """Return the names of a column's codes as an Arrow array. `pa.array` would import pandas if it is installed."""
     names = [name.encode() for name in CODED[column]]
     ends = np.cumsum([0, *map(len, names)], dtype=np.int32)
     return pa.Array.from_buffers(pa.string(), len(names), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(names))])
@@ -173,7 +173,7 @@ def write_batches(file: DurableFile, schema: Any, batches: Iterable[Any]) -> Non
 def read_table(path: Path, numbers: Sequence[str] = (), texts: Sequence[str] = ()) -> dict[str, list[Any]]:
     """Return columns of a small table of any origin as lists of integers or texts, with None for null.
 
-    If none are named, all such columns are returned.
+    If neither `numbers` nor `texts` are named, all columns of integers and all texts with dictionaries are returned.
     """
     try:
         if not numbers and not texts:

@@ -1,7 +1,7 @@
-"""Arrow's functions over columns, and foreign tables with plain texts.
+"""Arrow's functions over columns, and foreign tables with texts in place of dictionaries.
 
-Only imports of traces and reports need these functions, which load slowly. So no other module of this package imports
-them.
+Only imports of foreign traces and reports need `pyarrow.compute`, which loads slowly, so no other module of this
+package imports it.
 """
 
 from __future__ import annotations

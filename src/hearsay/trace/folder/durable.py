@@ -1,8 +1,8 @@
 """Files that exist whole or not at all, also after a power cut.
 
 A file is written under a temporary name, synced and renamed, and its directory is synced. A file with its final name
-has all of its bytes. Nothing is written through a link: no other process has the temporary name, and a link with the
-final name is refused.
+has all of its bytes. Nothing is written through a link: the temporary name is random and must not exist, and a link
+with the final name is refused.
 """
 
 from __future__ import annotations

@@ -16,5 +16,5 @@ def place_of(text: str) -> Path | str:
 
 
 def exactly(place: Path | str) -> str:
-    """Return a pattern that matches only this path or URI: Spark takes all paths as patterns."""
+    """Return a pattern that matches only this path or URI: Spark interprets all paths as patterns."""
     return re.sub(r"[\\*?\[\]{}^,]", r"\\\g<0>", str(place))

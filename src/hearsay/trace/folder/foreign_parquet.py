@@ -21,23 +21,24 @@ MAX_FOOTER_BYTES = 1 << 20
 BASE_VALUES = 1_000_000
 BASE_BYTES = 64 << 20
 PER_BYTE = 64
-"""Values and unpacked bytes allowed per byte of a file, in addition to the base. Our own files have at most 20."""
+"""Values, and unpacked bytes, that are allowed per byte of a file, in addition to `BASE_VALUES` and `BASE_BYTES`. Our
+own files have at most 20."""
 
 _FLAT_TYPES = {"BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE", "BYTE_ARRAY"}
 _HEADER_BYTES = (1 << 12, 1 << 22)
-"""Bytes that are read for the header of a page: at first, and for a longer header."""
+"""Bytes that are read for the header of a page: first this number, then, if the header is longer, that one."""
 _MAX_DEPTH = 12
 _INTEGERS, _BINARY, _LIST, _STRUCT = (4, 5, 6), 8, 9, 12
 """Types in Thrift's compact protocol."""
 _FIXED_BYTES = {1: 0, 2: 0, 3: 1, 7: 8}
 """Bytes that follow a field of the other types: true, false, a byte, a double."""
 _UNPACKED, _PACKED = 2, 3
-"""Fields of a page's header with its sizes in bytes."""
+"""Field numbers in a page's header: the page's sizes in bytes before and after compression."""
 _GROUPS, _CHUNKS, _ROWS, _ABOUT = 4, 1, 3, 3
-"""Fields of the footer: row groups; in a group its columns and rows; in a column its description."""
+"""Field numbers in the footer: row groups; in a group its columns and number of rows; in a column its metadata."""
 _VALUES, _LENGTH, _DATA_AT, _DICTIONARY_AT = 5, 7, 9, 11
 _PLAIN_CHUNK = set(range(1, 8))
-"""Fields of an unencrypted column in a row group. pyarrow aborts the process at encrypted ones."""
+"""Field numbers of an unencrypted column in a row group. pyarrow aborts the process at encrypted columns."""
 
 
 def open_foreign(
@@ -125,7 +126,7 @@ def _page_sizes(descriptor: int, at: int) -> tuple[int, int, int]:
 def _read_struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
     """Return the fields by number of a struct in Thrift's compact protocol, and its end.
 
-    A repeated field is an error, since readers differ in which one they take.
+    A repeated field is an error, since readers differ in which of its values they use.
     """
     fields: dict[int, Any] = {}
     number = 0

@@ -55,7 +55,7 @@ class Holds(StrEnum):
 
 
 def marked(path: Path) -> Holds | None:
-    """Return the content of a folder by its marker; None without one."""
+    """Return the content of a folder by its marker; None without a valid one. Raises for one of another version."""
     marker = path / MARKER
     status = status_of(marker)
     if status is None or not S_ISREG(status.st_mode) or not 0 < status.st_size <= _LARGEST_MARKER:

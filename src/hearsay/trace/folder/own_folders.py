@@ -59,7 +59,7 @@ class OwnFolder:
     """A folder that only this process may write into, until it is released or garbage collected."""
 
     def __init__(self, path: Path, what: Holds) -> None:
-        """Lock the folder: keep a file in it open and locked, which names this process."""
+        """Lock the folder: create a lock file in it, which names this process, and keep it open and locked."""
         self.path = path
         self.found: Holds | None = None
         """The content of the folder before it was locked; None if it was empty or did not exist."""
@@ -83,9 +83,9 @@ def claim(
     also: Collection[Holds] = (),
     inner: Iterable[str] = (),
 ) -> OwnFolder:
-    """Lock a folder, to write `what` there. It must be new or empty, or have `what` or a content in `also`.
+    """Lock a folder, to write `what` into it. It must be new, empty, or have the content `what` or one in `also`.
 
-    `inner` names the folders inside it that will be written into; none may be a link.
+    `inner` names the folders inside it that will be written into; none of them may be a link.
     """
     require_ours(path, what, also=also, inner=inner)
     try:
@@ -110,7 +110,7 @@ def require_ours(
     also: Collection[Holds] = (),
     inner: Iterable[str] = (),
 ) -> Holds | None:
-    """Return the folder's content; None if it is empty or missing. Raises if `what` may not be written there."""
+    """Return the folder's content; None if it is empty or missing. Raises if `what` may not be written into it."""
     try:
         status = status_of(path)
         if status is None:
@@ -168,7 +168,7 @@ def refuse_link(path: Path) -> None:
 
 
 def refuse_links(path: Path, names: Iterable[str]) -> None:
-    """Raise if one of these exists and is not a folder."""
+    """Raise if one of these names in a folder exists and is not a folder."""
     for name in names:
         status = status_of(path / name)
         if status is not None and not S_ISDIR(status.st_mode):
@@ -177,7 +177,7 @@ def refuse_links(path: Path, names: Iterable[str]) -> None:
 
 
 def remove_written(folder: Path, patterns: Iterable[str]) -> None:
-    """Remove the files that match these patterns, part by part, and folders that become empty.
+    """Remove the files that match these patterns, and folders that become empty. `*` does not match a slash.
 
     Other files stay, and so do links and their targets.
     """
@@ -204,7 +204,7 @@ def _remove(folder: Path, parts: list[str]) -> None:
 
 
 def _is_fresh(path: Path) -> bool:
-    """Return whether a folder is empty, except for locks and an empty marker, which a process has not written yet."""
+    """Return whether a folder has nothing but locks, and perhaps an empty marker that a process has just created."""
     entries = {entry.name for entry in path.iterdir() if not _LOCK_NAME.fullmatch(entry.name)}
     return not entries or (entries == {MARKER} and (path / MARKER).lstat().st_size == 0)
 
@@ -229,7 +229,7 @@ def _locked(file: Path, folder: Path) -> int:
 
 
 def _taken(descriptor: int, folder: Path) -> bytes:
-    """Lock the file and return its text. Raises with the name of the process that holds the lock."""
+    """Lock the file and return its text. If another process holds the lock, the error names that process."""
     said = os.pread(descriptor, 400, 0)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -2,8 +2,8 @@
 
 Rules:
 
-* A value that does not fit its column's width, or a code without a name, is an error. Only
-  scores may have `bytes` below -1: the bits of a float64.
+* A value that does not fit its column's width, or a code without a name, is an error. Only rows of scores may have
+  `bytes` below -1: the bits of a float64.
 * -1 stays -1 here; `arrow` turns it into null.
 * Rows are converted a few thousand at a time: transposing, checking and narrowing then happen in the processor's
   cache, several times faster than column by column. Columns are sorted, not rows: they are half as large.
@@ -73,7 +73,7 @@ class ColumnBuilder:
         self._columns = empty_columns(capacity)
 
     def build(self, rows: Rows) -> Columns:
-        """Return the columns of rows, at most `capacity` of them. They are valid until the next call."""
+        """Return the columns of at most `capacity` rows. They are valid until the next call."""
         for start in range(0, len(rows), _BLOCK):
             block = rows[start : start + _BLOCK]
             turned = self._turned[:, : len(block)]
@@ -90,13 +90,13 @@ def empty_columns(size: int) -> Columns:
 
 
 def copy_places(source: Columns, places: Indices, target: Columns, first: int = 0) -> None:
-    """Copy the values at some places to the places of another table from `first` on."""
+    """Copy the rows of `source` at the indices `places` to the rows of `target` from `first` on."""
     for values, copied in zip(source, target, strict=True):
         np.take(values, places, out=copied[first : first + len(places)], mode="clip")
 
 
 def _check(block: NDArray[np.int64]) -> None:
-    """Raise if a value does not fit its column. `block` has one column in each line."""
+    """Raise `ValueError` if a value does not fit its column. `block` is transposed: its first axis is the column."""
     lowest = block.min(axis=1)
     bad = (lowest < _LOWEST) | (block.max(axis=1) > _HIGHEST)
     if bad.any():

@@ -1,4 +1,4 @@
-"""Machine code of loops in ingest and pipeline, and the files in which it is kept."""
+"""Compilation of loops in ingest and pipeline by numba, and the files in which their machine code is kept."""
 
 from __future__ import annotations
 
@@ -24,15 +24,18 @@ _PACKAGE = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class KeptCode:
-    """The machine code of a part of this program. `variant` is another if the same sources have other options."""
+    """The machine code of a part of this program, such as the array engine.
+
+    Code of the same sources with other options has another `variant`.
+    """
 
     part: str
     rooms: tuple[str, ...]
-    """The packages with the functions, constants and classes of the part."""
+    """The packages whose sources the machine code depends on, as folders of `hearsay`."""
     variant: str = ""
 
     def compile(self, function: Callable[..., object], **options: Any) -> Any:
-        """Return numba's dispatcher of a function that Python calls. Its machine code is kept if a folder exists."""
+        """Return numba's dispatcher of a function that Python calls. The code is kept if `folder` is not None."""
         before = _settings.CACHE_DIR
         _settings.CACHE_DIR = str(self.folder)
         try:
@@ -55,7 +58,7 @@ class KeptCode:
 
     @contextmanager
     def lock(self, entry: str) -> Generator[None]:
-        """Let one process at a time compile a function that Python calls; the others wait, and then read its code."""
+        """Allow only one process at a time to compile a function; other processes wait, and then read its code."""
         if self.folder is None:
             yield
             return
@@ -64,7 +67,7 @@ class KeptCode:
             yield
 
     def holds(self, entry: str) -> bool:
-        """Return whether a function that Python calls is compiled already."""
+        """Return whether the folder has machine code of the function `entry`."""
         return self.folder is not None and any(self.folder.rglob(f"*.{entry}-*.nbc"))
 
     @property
@@ -75,7 +78,7 @@ class KeptCode:
         return False
 
     def digest(self, package: Path) -> str:
-        """Return a digest of all sources of the machine code, which are read below `package`."""
+        """Return a digest of numba's version and of all sources of the machine code; `package` is their folder."""
         seen = blake2b(cast("Any", numba).__version__.encode(), digest_size=8, key=self.variant.encode())
         for room in self.rooms:
             for file in sorted((package / room).rglob("*.py")):

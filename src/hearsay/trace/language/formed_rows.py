@@ -1,4 +1,4 @@
-"""Rows of rare events, made from their forms, and rows of scores, without numpy: nodes import none."""
+"""Rows of rare events, made from `schema.FORMS`, and rows of scores. Nodes use this module, so it needs no numpy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _OF_TOPIC = (
 
 
 def bits_of(number: float) -> int:
-    """Return the bits of a float64 as a 64-bit integer. A zero has no sign."""
+    """Return the bits of a float64 as a 64-bit integer. -0.0 counts as 0.0."""
     return _INTEGER.unpack(_FLOAT.pack(number + 0.0))[0]
 
 

@@ -1,4 +1,7 @@
-"""Orders of rows, and derived rows."""
+"""Orders of rows, and the rows of RECV_RPC and DUPLICATE that are derived from others.
+
+Columns are packed into a few 64-bit words, which sort faster than the columns themselves.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ def group_ids(columns: Sequence[NDArray[np.signedinteger]]) -> tuple[Indices, In
 
 
 def _order(words: Iterator[Words], size: int) -> Indices:
-    """Return the indices that sort by these words, stably. Later words are computed only if the first has ties."""
+    """Return the indices that sort by these words, stably. Later words are computed only for ties in the first."""
     first = next(words, None)
     if first is None:
         return np.arange(size)
@@ -142,7 +145,7 @@ def derive_duplicates(rows: Rows) -> Rows:
 
 
 def _groups(rows: Rows, others: Rows, key: tuple[Column, ...]) -> tuple[Indices, Indices]:
-    """Return the group of each of `rows` and of `others`; rows of a group are equal in `key`."""
+    """Return the group number of each of `rows`, and of each of `others`. Rows of a group are equal in `key`."""
     order, in_order = group_ids([np.concatenate((rows[:, column], others[:, column])) for column in key])
     ids = np.empty(len(order), dtype=np.intp)
     ids[order] = in_order

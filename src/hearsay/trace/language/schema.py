@@ -2,15 +2,15 @@
 
 Rules:
 
-* A row is 13 int64 in the order of `COLUMNS`; -1 means none. Hot code writes rows as integers; people and tools see
-  `TraceRow`, with None and enumerations.
+* A row is 13 int64 in the order of `COLUMNS`; -1 means that there is no value. Frequently run code writes rows as
+  integers; for people and tools there is `TraceRow`, with None and enumerations.
 * Codes are part of the format and of the trace hash: append, never renumber. Kinds, vias and reasons are the core's.
   In files and for people a code is its enumeration's name in lower case (`wire_name`).
-* A SEND_RPC row stands for one part of an RPC (`kind`): `peer` sends, `remote` receives, `delay_us` is the time of
-  flight. A DROP_RPC row says that such a part did not arrive; its time is when it would have.
+* A SEND_RPC row stands for one part of an RPC (`kind`): `peer` sends, `remote` receives, `delay_us` is the time until
+  it arrives. A DROP_RPC row means that such a part did not arrive; its time is when the part would have arrived.
 * So a simulated trace has neither RECV_RPC nor DUPLICATE rows: both are derived (`with_derived` in `order.py`).
-* A SCORE row and the rows of the score's parts have a number with a fraction: `bytes` has the bits of a float64. Only
-  there may `bytes` be below -1. The bits of -1 are those of no number, only of a NaN.
+* In SCORE rows and the rows of a score's parts, `bytes` has the bits of a float64. Only these rows may have `bytes`
+  below -1. The bits of the integer -1 are a NaN as a float64, so no score is mistaken for a missing value.
 * Every row belongs to one class, and every class has its folder. `message` has all rows about copies of messages,
   so that all rows of a message are together.
 """
@@ -81,7 +81,7 @@ OVERLAY_EVENTS: dict[OverlayChange, TraceEvent] = {
 
 
 class Column(IntEnum):
-    """The place of each value in a row."""
+    """The index of each column in a row."""
 
     TIME_US = 0
     EVENT = 1
@@ -122,8 +122,8 @@ def class_folder(trace_class: str) -> str:
 
 
 class EventForm(NamedTuple):
-    """The declaration of an event: its class, the columns that its rows fill in addition to time and event, and its
-    meaning. Rows are made from it (`event_rows.py`, `formed_rows.py`)."""
+    """The declaration of an event: its class, the columns with a value in its rows, except time and event, and its
+    meaning. Rows are made from these declarations (`event_rows.py`, `formed_rows.py`)."""
 
     trace_class: str
     columns: tuple[Column, ...]

@@ -3,8 +3,8 @@
 Rules:
 
 * Runs are compared as multisets of stored rows: the order of rows within files does not count.
-* The first divergence is the first time at which the multisets differ. Later differences are mostly its
-  consequence and only counted.
+* The first divergence is the first time at which the multisets differ. Later differences are mostly consequences of
+  it and only counted.
 * Classes are compared one at a time, so memory holds one class of both runs, not both runs.
 """
 
@@ -23,12 +23,12 @@ from hearsay.trace.read.reader import RowFilter, read_groups, read_rows
 from hearsay.trace.read.show import Names, show, show_time
 
 _Groups = Callable[[RowFilter], Iterable[Rows]]
-"""Returns the rows of a side that a filter selects."""
+"""Returns the rows of one of the two runs that a filter selects."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventCount:
-    """Number of rows of an event that only one of the runs has."""
+    """Numbers of rows of one event that only run A has, and that only run B has."""
 
     only_a: int
     only_b: int
@@ -40,7 +40,7 @@ class Difference:
 
     time_us: int
     only_a: tuple[TraceRow, ...]
-    """Rows at `time_us` that only A has: the first of them, in canonical order."""
+    """Rows at `time_us` that only A has, at most `limit`, in canonical order; `only_a_at_time` counts all of them."""
     only_b: tuple[TraceRow, ...]
     only_a_at_time: int
     only_b_at_time: int
@@ -61,7 +61,7 @@ def diff_runs(a: Path, b: Path, *, context: int = 10, limit: int = 20) -> Differ
 
 
 def diff_rows(a: Rows, b: Rows, *, context: int = 10, limit: int = 20) -> Difference | None:
-    """Return how rows in memory differ, as `diff_runs` does for runs."""
+    """Return how two traces in memory differ, as `diff_runs` does for run folders."""
     groups: tuple[_Groups, _Groups] = (lambda chosen: [chosen.select(a)], lambda chosen: [chosen.select(b)])
     return _difference([(a, b)], groups, context, limit)
 
@@ -133,7 +133,10 @@ def _one_sided(a: Rows, b: Rows) -> tuple[Rows, Rows]:
 
 
 def _surplus_places(places: np.ndarray, ids: np.ndarray, surplus: np.ndarray) -> np.ndarray:
-    """Return as many places of each group of equal rows as its surplus. `ids` are ascending."""
+    """Return the first of `places` of each group of equal rows, as many as the group's surplus.
+
+    `ids` are the groups of `places`, in ascending order.
+    """
     rank = np.arange(len(ids)) - np.searchsorted(ids, ids)
     return places[rank < surplus[ids]]
 

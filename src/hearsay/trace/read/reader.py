@@ -2,11 +2,11 @@
 
 Rules:
 
-* The manifest names the files of the trace; others are not read.
+* The manifest names the files of the trace; other files are not read.
 * `read_rows` returns integers for programs, in the order of the files. `iter_rows` yields `TraceRow` for people, in
   canonical order.
-* A filter works row group by row group, so a few rows of a large run need little memory. Derived rows need the whole
-  classes that they are derived from; only a filter by message is applied before the derivation.
+* A filter is applied row group by row group, so a few rows of a large run need little memory. For derived rows, whole
+  classes are read; only a filter by message is applied before rows are derived.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BLOCK = 65_536
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """A filter: rows must meet all given conditions. `peers` are the rows' own nodes, `remotes` the other ends."""
+    """A filter: rows must meet all conditions that are not None. `peers` are values of column `peer`, and so on."""
 
     events: Collection[TraceEvent] | None = None
     kinds: Collection[int] | None = None
@@ -63,7 +63,7 @@ class RowFilter:
         return rows[chosen]
 
     def may_match(self, file: TraceFile) -> bool:
-        """Return whether the file's time span allows a match."""
+        """Return whether the file's time span overlaps the filter's."""
         return (self.from_us is None or file.max_time_us >= self.from_us) and (
             self.before_us is None or file.min_time_us < self.before_us
         )
@@ -79,7 +79,7 @@ def read_groups(run: Path, classes: Collection[str] | None = None, chosen: RowFi
 def _groups(
     run: Path, classes: Collection[str] | None, chosen: RowFilter | None
 ) -> Iterator[tuple[int, Path, ParquetFile, int]]:
-    """Yield first time, path, file and number of each row group, file by file."""
+    """Yield each row group, file by file: its first time, the path, the open file and the number of the group."""
     manifest = load_manifest(run)
     total = sum(file.rows for file in manifest.trace.files)
     if manifest.complete and total != manifest.trace.rows:
@@ -97,7 +97,7 @@ def _groups(
 
 
 def _first_rows(run: Path, count: int, classes: Collection[str] | None, chosen: RowFilter) -> Rows:
-    """Return the first rows in canonical order. Row groups that begin after them are not read."""
+    """Return the first `count` rows in canonical order. Row groups that begin after the last of them are not read."""
     rows = no_rows()
     for since_us, path, opened, group in sorted(_groups(run, classes, chosen), key=itemgetter(0)):
         if len(rows) >= count and since_us > rows[:, Column.TIME_US].max():
@@ -116,7 +116,8 @@ def read_rows(run: Path, classes: Collection[str] | None = None, derive: bool = 
 
 
 class Conditions(TypedDict, total=False):
-    """The conditions of wanted rows, which must meet all. Peers and topics are given by number or name."""
+    """Conditions on rows, all of which must be met; None or a missing key is no condition. Peers and topics are given
+    by number or name."""
 
     classes: Collection[str] | None
     events: Collection[TraceEvent] | None
@@ -134,7 +135,7 @@ class Conditions(TypedDict, total=False):
 
 
 def chosen_rows(run: Path, **wanted: Unpack[Conditions]) -> Rows:
-    """Return the selected rows in canonical order."""
+    """Return the rows that meet the conditions, in canonical order."""
     names = load_names(run)
     peers, remotes, topics = wanted.get("peers"), wanted.get("remotes"), wanted.get("topics")
     messages, classes = wanted.get("messages"), wanted.get("classes")

@@ -27,7 +27,7 @@ class Names:
         return self.peers.get(peer, str(peer))
 
     def short_peer(self, peer: int) -> str:
-        """Return the name, or the end of a long one, which `--node` accepts."""
+        """Return the name; of a long name, return only the end, which `--node` accepts."""
         name = escape(self.peer(peer))
         return name if len(name) <= _MAX_NAME_LENGTH else f"{SHORTENED}{name[-_SHOWN_LENGTH:]}"
 
@@ -42,12 +42,12 @@ class Names:
 
 
 def load_names(run: Path) -> Names:
-    """Return the names in the run's dictionaries; a missing dictionary has none."""
+    """Return the names in the run's dictionaries; a missing dictionary counts as empty."""
     return Names(_load(run, "peers", "peer"), _load(run, "topics", "topic"))
 
 
 def known_numbers(run: Path, dictionary: str, key: str) -> frozenset[int] | None:
-    """Return the numbers in a run's dictionary of peers, topics or messages; None without one."""
+    """Return the numbers in a run's dictionary of peers, topics or messages; None if the dictionary is missing."""
     path = run / DICTIONARIES / f"{dictionary}.parquet"
     if not path.exists():
         return None

@@ -1,4 +1,7 @@
-"""The files of one class (`part-00000.parquet`, …)."""
+"""The files of one class of rows (`part-00000.parquet`, …), called parts, and the lanes that write them.
+
+A lane runs tasks one after the other, on a thread of its own or at once in the caller's thread.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,11 @@ from hearsay.trace.language.schema import Column, class_folder
 
 
 class Lane:
+    """Runs tasks in order: on a thread, where at most `ahead` tasks wait, or in `submit` if `ahead` is 0.
+
+    After an error no further task runs; a later `submit`, or `finish`, raises the error.
+    """
+
     def __init__(self, name: str, ahead: int) -> None:
         self.ahead = ahead
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name) if ahead else None
@@ -36,7 +44,7 @@ class Lane:
             self._unfinished.popleft().result()
 
     def close(self) -> None:
-        """Wait for the running task, and drop the tasks that wait. Never raises."""
+        """Wait for the running task, and cancel the tasks that wait. Never raises."""
         self._ended = True
         if self._thread is not None:
             self._thread.shutdown(cancel_futures=True)
@@ -70,7 +78,7 @@ class PartFiles:
         self.finished: list[TraceFile] = []
 
     def write_group(self, columns: Columns) -> None:
-        """Add a row group. The lane may read the columns until it has finished the next task."""
+        """Add a row group. The lane may read the columns until it has finished this task."""
         times = columns[Column.TIME_US]
         self._lane.submit(partial(self._write, table_of(columns), int(times.min()), int(times.max())))
 

@@ -2,7 +2,7 @@
 
 Rules:
 
-* A run that cannot be stored fails before it starts: `create` proves that the folder can be written.
+* A run that cannot be stored fails before it starts: `create` checks that the folder can be written.
 * No file of another program is changed (`own_folders`): only an empty folder or one that already is a run folder is
   used, the latter only when asked to overwrite. Overwriting removes the files of the old run.
 * One process writes a run, from `create` to the manifest.
@@ -55,7 +55,7 @@ WRITTEN = (
     "summary.json",
     TEMPORARY_NAMES,
 )
-"""Patterns of the files of a run that are removed with it, in addition to the manifest and the files it names."""
+"""Patterns of the files that are removed with a run, in addition to the manifest and the files that it names."""
 
 Integers: TypeAlias = Sequence[int] | NDArray[np.int64]
 
@@ -96,7 +96,7 @@ class RunFolder:
         self._others.clear()
 
     def discard(self) -> None:
-        """Remove the files of the run and the marker, if there is no run to keep."""
+        """Remove the files of the run and the marker, and release the lock; for a run that is not worth keeping."""
         _remove_run(self.path)
         (self.path / MARKER).unlink()
         self._release()
@@ -161,7 +161,10 @@ class RunFolder:
     def write_manifest(
         self, trace: WrittenTrace, *, seed: int | None, complete: bool, source: str | None = None
     ) -> Manifest:
-        """Seal the run; call this last. `source` names the program that the events are from, if not this one."""
+        """Write the manifest and release the lock; call this last.
+
+        `source` names the program that recorded the events, if it is not this one.
+        """
         others = tuple(self._others[name] for name in sorted(self._others))
         created_by = this_program() if source is None else {**this_program(), "source": source}
         manifest = Manifest(complete, seed, created_by, trace, others)
@@ -179,7 +182,7 @@ def _integers(values: Integers, bits: int) -> Any:
 
 
 def _texts(values: Sequence[str | None]) -> Any:
-    """Return texts for Arrow. A lone surrogate, which UTF-8 cannot hold, becomes its escape."""
+    """Return an Arrow array of texts. A lone surrogate, which UTF-8 cannot encode, becomes an escape (`\\ud800`)."""
     clean = [None if value is None else value.encode("utf-8", "backslashreplace").decode() for value in values]
     return arrow.pa.array(clean, type=arrow.pa.string())
 

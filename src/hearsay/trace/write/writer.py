@@ -20,7 +20,7 @@ from hearsay.trace.write.part_files import Lane, PartFiles
 
 
 class ClassRows:
-    """One class of rows, which become parts in the order of their times."""
+    """The rows of one class. Waiting rows are sorted by time, and the earliest are written as row groups of parts."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class ClassRows:
         lane: Lane,
         groups: Iterator[Columns],
     ) -> None:
-        """Create the writer of a class. `groups` yields columns for a row group, which the lane no longer uses."""
+        """Create the writer of a class. `groups` yields columns for a row group, which the lane no longer reads."""
         self.parts = PartFiles(run_dir, trace_class, lane=lane, full_bytes=target_file_bytes)
         self._group_rows = row_group_rows
         self._groups = groups
@@ -40,7 +40,7 @@ class ClassRows:
         self._filled = 0
 
     def add(self, columns: Columns, places: Indices) -> None:
-        """Add the rows at these places."""
+        """Add the rows at these indices of `columns`."""
         while len(places):
             taken = places[: self._capacity - self._filled]
             copy_places(columns, taken, self._waiting, self._filled)
@@ -55,7 +55,7 @@ class ClassRows:
         self.parts.finish()
 
     def rotate(self, before_us: int) -> None:
-        """Write all rows before this time, and close the part."""
+        """Write all rows before `before_us`, and close the part."""
         order = self._by_time()
         early = int(np.count_nonzero(self._waiting[Column.TIME_US][order] < before_us))
         for start in range(0, early, self._group_rows):
@@ -77,7 +77,7 @@ class ClassRows:
         self.parts.write_group([column[: len(order)] for column in group])
 
     def _keep(self, order: Indices) -> None:
-        """Keep only these of the waiting rows."""
+        """Keep only the waiting rows at these indices, in this order."""
         for column in self._waiting:
             column[: len(order)] = column[order]
         self._filled = len(order)
@@ -89,11 +89,15 @@ _BLOCKS_AHEAD = 12
 _CLASS_TABLE = np.array(
     [[CLASSES.index(class_of(event, kind)) for kind in (*PartKind, NONE)] for event in TraceEvent], dtype=np.int8
 )
-"""The number of a class, by event and kind; NONE is the last kind."""
+"""The index of a class in `CLASSES`, by event and kind; kind -1 (NONE) selects the last column."""
 
 
 class TraceWriter:
-    """Writes the trace of one run into a run folder. As a context manager it aborts unless `close` was called."""
+    """Writes the trace of one run into a run folder. As a context manager it aborts unless `close` was called.
+
+    With `rotate_us`, parts are closed after this time of the trace. With `background`, rows are sorted and written on
+    threads. `known_hash` returns the trace hash if another part of the program computes it.
+    """
 
     def __init__(
         self,
