@@ -1,6 +1,6 @@
 """Files of vectors, which are read within bounds, and run on our scorer and routers.
 
-An invalid file is an error in one line: the file, the place in it, and the rule there."""
+An invalid file raises an error of one line: the file, the place in it, and the broken rule."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from hearsay.vectors.score_run import run_scores
 
 
 class VectorError(InvalidInput):
-    """An invalid file. The message has the file, the place in it, and the rule there."""
+    """An invalid file. The message has the file, the place in it, and the broken rule."""
 
 
 FORMAT = "gossipsub-vectors"
 VERSION = 1
 LARGEST_BYTES = 64 << 20
 MOST_SHOWN = 80
-"""Maximum characters of a file's own text in an error message."""
+"""Maximum number of characters that an error message quotes from a file."""
 MOST_LOOKS = 5_000_000
-"""Maximum of steps times peers in a vector, since each peer is checked after each step."""
+"""Maximum product of steps and peers in a vector, since each peer is checked after each step."""
 
 
 def vector_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield the named files, and the `.json` files in folders except schemas, in order."""
+    """Yield each path that is a file, and for each folder its `.json` files except schemas, in ascending order."""
     for path in paths:
         if not path.is_dir():
             yield path
@@ -44,7 +44,7 @@ def vector_files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def read_vectors(file: Path) -> dict[str, Any]:
-    """Return the content of a file of vectors, checked."""
+    """Return the content of a file of vectors. Raises `VectorError` if it cannot be read or is invalid."""
     try:
         return parse_vectors(read_bytes(file, LARGEST_BYTES), str(file))
     except OSError as error:
@@ -52,7 +52,7 @@ def read_vectors(file: Path) -> dict[str, Any]:
 
 
 def parse_vectors(data: bytes, file: str) -> dict[str, Any]:
-    """Return the object in a file, checked."""
+    """Return the object in `data`, the content of `file`. Raises `VectorError` if it is invalid."""
     found: Any = _json(data, file)
     if isinstance(found, dict):
         found = cast("dict[str, Any]", found)
@@ -92,7 +92,7 @@ def _check_times(steps: list[dict[str, Any]], place: str) -> None:
 
 
 def _check_work(vector: Mapping[str, Any], place: str) -> None:
-    """Check that a vector causes limited work: checks of peers after each step, and bytes of messages."""
+    """Raise if a router's vector causes too much work: checks of peers after each step, or bytes of messages."""
     steps = vector["steps"]
     connects = sum(step["event"] == "connect" for step in steps)
     if len(steps) * connects > MOST_LOOKS:
@@ -102,7 +102,7 @@ def _check_work(vector: Mapping[str, Any], place: str) -> None:
 
 
 def _check_peers(vector: Mapping[str, Any], place: str) -> None:
-    """Check that scores are expected only of listed peers, and that there are not too many."""
+    """Raise if a vector of scores expects a score of a peer that it does not list, or lists too many peers."""
     steps, peers = vector["steps"], set(vector["peers"])
     if len(peers) < len(vector["peers"]):
         raise Misshapen(f"{place}.peers", "a peer is repeated")
@@ -132,7 +132,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a vector; `fault` is the first difference from what is expected, None without one."""
+    """The outcome of a vector; `fault` is the first difference from the expectations, None if there is none."""
 
     file: Path
     kind: str
@@ -153,7 +153,7 @@ class Outcome:
 
 
 def run_file(file: Path, implementation: str) -> Iterator[Outcome]:
-    """Yield the outcome of each vector of a file, with the choices of an implementation."""
+    """Yield the outcome of each vector of a file, run with the rules of `implementation` (`IMPLEMENTATIONS`)."""
     found = read_vectors(file)
     for number, vector in enumerate(found["vectors"]):
         try:

@@ -1,9 +1,10 @@
-"""A router that a vector drives: its actions in each step, its state afterwards, and the expectations of each step.
+"""A vector of a router, run on our router: each step's actions and changes of state are compared with those expected.
 
-RPCs in vectors have parts by kind, messages by name, and no order that the protocol does not require.
+In vectors, an RPC is an object of its parts by kind (its *form*), where messages stand for themselves by name. Parts
+have no order unless the protocol requires one.
 
-Actions and changes that a step does not name must not happen. If a router chooses at random, a vector expects
-a number of peers out of a set; backoffs are not compared in such a step.
+Actions and changes that a step does not name must not happen. If a router chooses at random, a vector expects a
+number of peers out of a set; backoffs are not compared in such a step.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from hearsay.vectors.schema import Misshapen
 from hearsay.vectors.score_run import NAMES, TOLERANCE, Step, are_close, made, peer_values, read_parameters
 
 NODE = "self"
-"""The router under test, and the author of its own messages."""
+"""The peer id of the router under test, which is the author of its own messages."""
 
 
 def to_rpc(form: Mapping[str, Any], messages: Mapping[str, Message]) -> Rpc:
@@ -86,7 +87,7 @@ _KINDS = ("subscribe", "unsubscribe", "messages", "ihave", "iwant", "graft", "pr
 
 
 def to_form(rpcs: Iterable[Rpc]) -> dict[str, Any]:
-    """Return the parts of several RPCs, joined."""
+    """Return the parts of several RPCs, merged into one form."""
     names: defaultdict[str, set[str]] = defaultdict(set)
     ihave: defaultdict[str, set[str]] = defaultdict(set)
     prune: dict[str, Any] = {}
@@ -115,7 +116,7 @@ def _said(prune: Prune) -> dict[str, Any]:
 
 
 def sorted_form(form: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an RPC of a file in the order of `to_form`, without empty parts."""
+    """Return the form of an RPC in a file with lists sorted as `to_form` sorts them, and without empty parts."""
     return {kind: _sorted(parts) for kind, parts in form.items() if parts}
 
 
@@ -130,7 +131,7 @@ _GIVEN = {*NAMES["router"].values(), "first_heartbeat_spread_ms", "score"}
 
 
 def _choices(preset: Mapping[str, object]) -> dict[str, object]:
-    """Return the values, except those that vectors set, in which an implementation differs from the specification."""
+    """Return the values of an implementation's preset, except those that vectors set."""
     return {name: value for name, value in preset.items() if name not in _GIVEN}
 
 
@@ -184,11 +185,11 @@ class RouterRun:
         }
 
     def deadline(self) -> int | None:
-        """Return the time of the router's next timer."""
+        """Return the time of the router's next timer; None if no timer is set."""
         return self._router.deadline()
 
     def perform(self, step: Step, place: str) -> Seen:
-        """Return the result of a step. Raises `Misshapen` if the step's event is impossible."""
+        """Pass a step's event to the router, and return the result. Raises `Misshapen` if the event is impossible."""
         try:
             actions = self._router.handle(self._event(step), step["at"])
         except UsageError as error:
@@ -251,7 +252,7 @@ Expected = Mapping[str, Any]
 
 
 def changes(before: Seen, now: Seen) -> dict[str, Any]:
-    """Return the actions and changes of a step in the form of vectors, without empty ones."""
+    """Return the actions of a step and the changes since the one before, as vectors name them, without empty ones."""
     found: dict[str, Any] = {
         "rpcs": now.rpcs,
         "delivers": sorted(now.delivers),
@@ -275,7 +276,7 @@ def _changed(before: ByTopic, now: ByTopic) -> ByTopic:
 
 
 def _prolonged(before: dict[str, dict[str, int]], now: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """Return backoffs that began or were prolonged. A router may forget expired ones at any time."""
+    """Return backoffs that began or were prolonged. A router may forget expired backoffs at any time."""
     found = {
         topic: {peer: end for peer, end in sorted(ends.items()) if before.get(topic, {}).get(peer) != end}
         for topic, ends in sorted(now.items())
@@ -284,7 +285,7 @@ def _prolonged(before: dict[str, dict[str, int]], now: dict[str, dict[str, int]]
 
 
 def run_router(vector: Mapping[str, Any], implementation: str) -> str | None:
-    """Return the first difference from what a vector expects; None if there is none."""
+    """Return the first difference from the vector's expectations; None if there is none."""
     run, before = RouterRun(vector, implementation), Seen()
     for number, step in enumerate(vector["steps"]):
         now = run.perform(step, f"steps[{number}]")
@@ -319,7 +320,8 @@ def faults(found: Expected, expected: Expected) -> Iterator[str]:
 
 
 def _rpc_faults(found: Mapping[str, Any], expected: Expected) -> Iterator[str]:
-    """Yield the faults of RPCs: named ones go to their peers, and those that are drawn cover the rest."""
+    """Yield differences in RPCs. `rpcs` are expected at named peers. All other RPCs must be covered by `some`, whose
+    entries expect one form at a number of peers out of a set."""
     certain = {peer: sorted_form(rpc) for peer, rpc in expected.get("rpcs", {}).items()}
     for peer in sorted(certain):
         yield from _unequal(f"what {peer} is sent", found.get(peer, {}), certain[peer])

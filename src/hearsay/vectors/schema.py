@@ -1,8 +1,8 @@
-"""The JSON Schema of vector files (`schema.json`), and the check of a value by it: one error, with its place.
+"""The JSON Schema of vector files (`schema.json`), and a check by it that raises for the first error, with its place.
 
 Objects have no keys that the schema does not name, and lists, texts and numbers have bounds. So the depth of a file
-and the work that it causes are bounded, too. `oneOf` lists objects that differ in the constant of their
-first key.
+and the work that it causes are bounded, too. `oneOf` lists kinds of objects; an object's kind is the constant at the
+first key of the kind's `properties`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Misshapen(Exception):
 
 
 def check(value: object, schema: Schema = _SCHEMA, place: str = "") -> None:
-    """Raise `Misshapen` for the first value in a file that its schema does not allow."""
+    """Raise `Misshapen` for the first value that its schema does not allow; `place` is the path of `value`."""
     if "$ref" in schema:
         schema = _SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
     if "oneOf" in schema:
@@ -55,7 +55,7 @@ def _object(value: object, place: str) -> Mapping[str, object]:
 
 
 def _case(found: Mapping[str, object], cases: Sequence[Schema], place: str) -> Schema:
-    """Return the schema of an object by the word in its first key."""
+    """Return the schema of an object by the word at the key that distinguishes the cases."""
     key = next(iter(cases[0]["properties"]))
     by_word = {case["properties"][key]["const"]: case for case in cases}
     if key not in found:
@@ -77,7 +77,7 @@ def _check_fields(found: Mapping[str, object], schema: Schema, place: str) -> No
 
 
 def _check_names(found: Mapping[str, object], of: Schema, most: int, place: str) -> None:
-    """Check an object whose keys are names of the file's own."""
+    """Check an object whose keys are chosen by the file's author."""
     if len(found) > most:
         raise Misshapen(place, f"must have {most} keys at most")
     for name, each in found.items():
@@ -87,7 +87,7 @@ def _check_names(found: Mapping[str, object], of: Schema, most: int, place: str)
 
 
 def _broken_rule(value: object, schema: Schema) -> str | None:
-    """Return the rule that a word, text or number breaks."""
+    """Return the rule that a word, text or number breaks; None if it breaks none."""
     right, rule = True, ""
     match schema:
         case {"enum": words}:

@@ -1,7 +1,7 @@
 """A vector of scores, run on our scorer: after each step every peer must have its expected score.
 
-A step names the peers whose scores change. All others must keep their scores, and at first all are 0, so
-every change is noticed. Sums may be made in any order, so numbers are compared with a tolerance."""
+A step names the peers whose scores change. All other peers must keep their scores. At first all scores are 0. So
+every change is noticed. Implementations may add in any order, so numbers are compared with a tolerance."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def are_close(found: float, wanted: float, tolerance: float) -> bool:
 
 SPECIFICATION = "spec"
 IMPLEMENTATIONS = (SPECIFICATION, "go")
-"""Implementations whose choices our routers can take on for a vector."""
+"""Implementations whose rules our routers can follow in a vector."""
 _DIFFERENCES = ("deficit_after_prune", "second_prune_counts")
 REASONS = {
     "invalid_signature": Reason.BAD_SIGNATURE,
@@ -53,7 +53,7 @@ Step = Mapping[str, Any]
 
 
 def peer_values(implementation: str) -> dict[str, Any]:
-    """Return the values in which an implementation differs from the specification in scores."""
+    """Return the score parameters by which an implementation differs from the specification."""
     own = PeerScoreParameters(validation=Validation.SELECTIVE).to_mapping()
     if implementation == SPECIFICATION:
         return {"validation": own["validation"]}
@@ -67,7 +67,7 @@ def is_time(ours: str) -> bool:
 
 
 def read_parameters(given: Mapping[str, Any], table: str) -> dict[str, Any]:
-    """Return parameters by our names; those of other tables are left out."""
+    """Return the parameters of a table of `NAMES` by our names, with times in milliseconds; others are left out."""
     known = NAMES[table]
     own = {known[name]: value for name, value in given.items() if name in known}
     return {ours: value // 1000 if is_time(ours) else value for ours, value in own.items()}
@@ -76,7 +76,10 @@ def read_parameters(given: Mapping[str, Any], table: str) -> dict[str, Any]:
 def made(
     kind: type[Parameters], values: Mapping[str, object], tables: Sequence[str], topics: Sequence[str] = ()
 ) -> Any:
-    """Return our parameters; an error has the names of vectors, and those of `topics`."""
+    """Return parameters of our type `kind`. Raises `Misshapen` for an invalid one, by its name in the vector.
+
+    `tables` are the tables of `NAMES` for this translation; `topics` are the names of the topics, by number.
+    """
     try:
         return kind.from_mapping(values)
     except ParameterError as error:
@@ -89,7 +92,7 @@ def made(
 
 
 def topic_numbers(given: Mapping[str, Any]) -> TopicNumbers:
-    """Return a scorer's numbers. A decay may be 1 (no decay), which our parameters would refuse."""
+    """Return a topic's parameters for a scorer. A decay may be 1 (no decay), which `TopicScoreParameters` refuses."""
     ours = NAMES["topic"]
     numbers: dict[str, Any] = {
         _NUMBERS[name]: value if is_time(ours[name]) else float(value) for name, value in given.items()
@@ -104,7 +107,7 @@ def new_scorer(parameters: Mapping[str, Any], implementation: str) -> Scorer:
 
 
 def perform(scorer: Scorer, step: Step) -> None:
-    """Perform the event of a step."""
+    """Call the scorer with the event of a step."""
     now: int = step["at"]
     peer, topic, message = (str(step.get(name, "")) for name in ("peer", "topic", "message"))
     match step["event"]:
@@ -161,7 +164,7 @@ def flat(parts: Mapping[str, Any]) -> dict[str, float]:
 
 
 def run_scores(vector: Mapping[str, Any], implementation: str, tolerance: float) -> str | None:
-    """Return the first difference from what a vector expects; None if there is none."""
+    """Return the first difference from the vector's expectations; None if there is none."""
     scorer = new_scorer(vector["parameters"], implementation)
     expected: dict[str, Mapping[str, Any]] = {peer: {"score": 0.0} for peer in vector["peers"]}
     for number, step in enumerate(vector["steps"]):
