@@ -4,10 +4,10 @@ Rules:
 
 * There are two passes. The first walks the bytes, counts parts and ids, and refuses the RPC if it exceeds a limit.
   Only the second builds objects.
-* Unknown fields are skipped. If a singular field is repeated, its last value counts. So a message of an old sender
+* Unknown fields are skipped. If a singular field is repeated, its last value counts, so a message of an old sender
   with several topics has the last of them.
 * Parts without meaning (no topic, a topic that is not UTF-8, a malformed peer id) are left out and counted. So are
-  parts with a topic that is too long, and ids that are too long, because receivers store these names.
+  parts with a topic that is too long, and ids that are too long, because receivers store topics and ids.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _decoded = fast_init(DecodedRpc)
 
 @dataclass(slots=True)
 class _Spans:
-    """The positions of the parts, found by the first pass."""
+    """Start and stop of each part in the bytes, found by the first pass."""
 
     subscriptions: list[Span]
     messages: list[Span]

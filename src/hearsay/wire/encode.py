@@ -1,7 +1,7 @@
 """Encoding of RPCs as protobuf (proto2; the pubsub specification's RPC, gossipsub's control, v1.1's PRUNE).
 
-Topics are text; peers and message ids are bytes. A message from a peer is forwarded with the bytes that it keeps.
-`core/language/sizes.py` computes the same lengths without encoding.
+Topics are text; peers and message ids are bytes. A message from a peer is forwarded as its received bytes
+(`Message.encoded`). `core/language/sizes.py` computes the same lengths without encoding.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def signed_part(message: Message) -> bytes:
 
 
 def _hops(message: Message) -> bytes:
-    """Return the encoded hop count, which only peers with episub get; nothing if the message has none."""
+    """Return the encoded hop count, or no bytes if the message has none. Only episub's messages have one."""
     return b"" if message.hops is None else varint_field(HOPS, message.hops)
 
 

@@ -1,7 +1,7 @@
 """Encoding and decoding of episub's parts, which share one protobuf message `EpisubPart` (`docs/reference/wire.md`).
 
-An encoded part has its kind and the fields of its class, in order; zeros are left out. This module bounds received
-data that takes memory; the router checks the values of received numbers.
+An encoded part has its kind and the fields of its class, in order; zeros are left out. This module limits the size of
+received data; the router checks the values of received numbers.
 """
 
 from __future__ import annotations

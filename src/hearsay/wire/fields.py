@@ -1,7 +1,7 @@
 """Field numbers outside the specification, the bytes of identifiers, and the limits of an RPC.
 
-Experimental fields have numbers above 0x200000 (gossipsub v1.3). Earlier versions of hearsay used small numbers. They
-are still read, as the same number plus 0x200000."""
+Experimental fields have numbers above 0x200000 (gossipsub v1.3). Earlier versions of hearsay used numbers that are
+lower by 0x200000; these are still read."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TooLarge(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RpcLimits:
-    """Bounds on one RPC. Counts are checked before objects are built, so that a frame full of small parts is cheap.
+    """Limits on one RPC. Counts are checked before objects are built, so that many small parts cost little.
 
     `max_rpc_bytes` is the default of go-libp2p-pubsub, 1 MiB; peers drop larger RPCs. Topics and message ids above
     their limits are left out.

@@ -1,11 +1,11 @@
 """Decoding of messages from protobuf bytes, and message ids.
 
-* A message keeps its encoded bytes, so that it is forwarded as it was signed. If the encoding is not canonical, the
-  message keeps the canonical encoding, which other implementations verify and forward.
+* A message keeps its encoded bytes, so that it is forwarded as it was signed. If these bytes are not canonical, the
+  message keeps the canonical encoding instead, which other implementations verify and forward.
 * Unknown fields are dropped; `has_more` records this. A malformed message is left out, but the rest of the RPC
   counts, because older versions of go relay unknown fields that no other implementation can read.
 
-In go-libp2p-pubsub and py-libp2p, the default message id is author and sequence number. Other implementations differ,
+In go-libp2p-pubsub and py-libp2p, the default message id is author and sequence number. In others it is different,
 so all nodes of a mixed network need the same function. Unsigned messages have no author and no sequence number, so
 their id is a hash of topic and data: the same data in two topics are two messages. If other implementations in the
 network hash only the data, use `by_data` and do not publish the same data in two topics."""
@@ -32,7 +32,10 @@ _message = fast_init(Message)
 
 
 def short_length(data: bytes, offset: int) -> tuple[int, int]:
-    """Return a length and the offset after it; (0, 0) unless it is below 16 KiB and in its shortest form."""
+    """Return the varint length at `offset` and the offset after it.
+
+    Return (0, 0) unless the length is below 16 KiB and in its shortest form.
+    """
     first = data[offset : offset + 2]
     if not first:
         return 0, 0
@@ -46,7 +49,7 @@ def short_length(data: bytes, offset: int) -> tuple[int, int]:
 def usual_message(
     data: bytes, start: int, stop: int, message_id: MessageIdFunction, limits: RpcLimits
 ) -> Message | None:
-    """Return a message whose fields are known, short, in order and in their shortest form; None for others.
+    """Return a message whose fields are known, below 16 KiB, in order and in their shortest form; None for others.
 
     `_unusual_message` returns the same message, but takes three times as long.
     """
@@ -77,7 +80,10 @@ def usual_message(
 def _made(
     values: list[bytes | None], encoded: bytes, has_more: bool, message_id: MessageIdFunction, limits: RpcLimits
 ) -> Message | None:
-    """Return a message of these fields; None if the topic is missing or malformed, or the topic or id is too long."""
+    """Return a message; None if its topic is missing or malformed, or its topic or id is too long.
+
+    `values` has the fields by their numbers.
+    """
     _, source, payload, seqno, topic, signature, key = values
     name = topic_name(topic, limits)
     if name is None:

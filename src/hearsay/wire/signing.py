@@ -7,9 +7,9 @@ Rules:
   ones.
 * The signature covers `libp2p-pubsub:` and the message without signature and key, as in go-libp2p-pubsub.
 * `key` is present only when the author's peer id does not contain the key; a present key must match the id.
-* Some messages are valid for one implementation and invalid for another. Honest peers with the first implementation
-  forward such a message; peers with the second would blame us for forwarding it. So the message is refused without
-  blame (`Reason.UNSUPPORTED`), and not marked as seen, because another copy may be valid. A message is accepted only
+* Some messages are valid for one implementation and invalid for another. Honest peers that run the first one forward
+  such a message; peers that run the second would blame us for forwarding it. So the message is refused without blame
+  (`Reason.UNSUPPORTED`), and not marked as seen, because another copy may be valid. A message is accepted only
   if go, rust and js accept it, and its sender is blamed only if all three refuse it. They differ on keys, peer ids
   and ECDSA signatures that are not in the usual form, and on all authors with ECDSA keys.
 * A sequence number has eight bytes, big endian. It starts at the time in nanoseconds and counts up, so that it
@@ -73,7 +73,7 @@ class Fault:
     reason: Reason = Reason.BAD_SIGNATURE
     """`UNSUPPORTED` if implementations differ on the message; the sender is not blamed then."""
     forged: bool = False
-    """True if no implementation forwards such a message with any settings."""
+    """True if no implementation forwards such a message, whatever its settings."""
 
 
 def _disputed(why: str) -> Fault:
@@ -81,7 +81,7 @@ def _disputed(why: str) -> Fault:
 
 
 def plain_fault(message: Message, policy: SignaturePolicy) -> Fault | None:
-    """Return the fault of a message that shows without verifying its signature; None without one."""
+    """Return the fault of a message that can be found without verifying its signature; None if there is none."""
     if policy is SignaturePolicy.STRICT_NO_SIGN:
         if message.source is None and message.seqno is None and message.signature is None and message.key is None:
             return None
@@ -103,7 +103,7 @@ def plain_fault(message: Message, policy: SignaturePolicy) -> Fault | None:
 
 
 def signature_fault(message: Message) -> Fault | None:
-    """Return the fault of a message's signature or of its author's key; None without one."""
+    """Return the fault of a message's signature or of its author's key; None if there is none."""
     assert isinstance(message.source, bytes)
     assert message.signature is not None
     try:

@@ -2,8 +2,8 @@
 
 Subscriptions and control have a lower limit, because go v0.19 resets the stream of a peer that sends more. Parts keep
 their order, except features, which are in the first RPC. IHAVE, IWANT, IDONTWANT and episub's GRAFT are cut between
-ids. A message that does not fit into an RPC of its own is left out. The node does not publish such a message, so it
-came from another node. A partial message that does not fit is left out, too.
+ids. A message that does not fit into an RPC of its own is left out; it is always a message of another node, since the
+node does not publish messages of this size. A partial message that does not fit is left out, too.
 """
 
 from __future__ import annotations
