@@ -1,4 +1,7 @@
-"""Compilation of the kernels to machine code. `compiled_code.py` keeps it, in a folder named after its sources."""
+"""Compilation to machine code: of kernels, which other kernels call, and of entries, which Python calls.
+
+`trace/language/compiled_code.py` stores the machine code of entries, in a folder named after a hash of the sources.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ TYPES: dict[str, Any] = {
     "float": types.float64,
     "Word": types.uint64,
 }
-"""The type of each annotation in kernels; modules add their record types."""
+"""Numba's type for each annotation of a kernel's arguments; modules add the types that they define."""
 
 
 class _KernelCompiler(_compiler):
@@ -77,22 +80,26 @@ _OPTIONS: dict[str, Any] = {
     "no_cfunc_wrapper": True,
     "pipeline_class": _KernelCompiler,
 }
-"""Kernels create no arrays, so references are not counted; that would cost a sixth of the time."""
+"""Options of all kernels. They create no arrays, so `_nrt` is off: counting references costs a sixth of the time."""
 
 
 def inlined(function: Function) -> Function:
-    """Return a kernel that LLVM inlines, for a short function that nearly every event needs."""
+    """Return a kernel that LLVM inlines, for a short function that kernels call for nearly every event."""
     return kernel(function, forceinline=True)
 
 
 def in_python(function: Function) -> Function:
-    """Return the Python function of a kernel: the kernel itself has no entry for Python, and returns None there."""
+    """Return the Python function from which a kernel is compiled. If Python calls the kernel, that returns None."""
     dispatcher: Any = function
     return dispatcher.py_func
 
 
 def only_with(scalar: int) -> Callable[[Function], Function]:
-    """Return a decorator: in worlds where the scalar is always 0, the kernel does nothing and is not compiled."""
+    """Return a decorator for kernels that a run needs only if a scalar is not 0.
+
+    In worlds where the scalar is always 0 (`WorldType.without`), such a kernel is not compiled: it does nothing and
+    returns None, False or 0.
+    """
 
     def kernel_of_part(function: Function) -> Function:
         return kernel(function, scalar)
@@ -101,11 +108,11 @@ def only_with(scalar: int) -> Callable[[Function], Function]:
 
 
 def kernel(function: Function, needed: int | None = None, **options: bool) -> Function:
-    """Return a function that other kernels call.
+    """Return a kernel: a compiled function that other kernels call. `needed` is the scalar of `only_with`.
 
     It is compiled for the types of its annotations, once for each type of world. Numba by itself would compile it
     again for every mixture of integer widths among the arguments, which takes minutes. If an argument is annotated
-    `Any`, numba chooses the types.
+    `Any`, numba chooses the types of all arguments.
     """
     dispatcher = _njit(**_OPTIONS, **options)(function)
     source = cast("FunctionType", function)
@@ -152,7 +159,7 @@ _IDLE = {"None": _none, "bool": _false, "int": _zero, "float": _zero_real}
 
 
 def _idle(function: FunctionType) -> Any:
-    """Return a kernel that does nothing, with the arguments and the type of result of a function."""
+    """Return a kernel with the arguments and the type of result of a function, which does nothing."""
     nothing = cast("FunctionType", _IDLE[str(function.__annotations__["return"])])
     count = function.__code__.co_argcount
     names = function.__code__.co_varnames[:count]
@@ -162,10 +169,10 @@ def _idle(function: FunctionType) -> Any:
 
 @contextmanager
 def _without_finish() -> Generator[None]:
-    """Compile kernels without optimisation and machine code, which the entry adds.
+    """Compile kernels to LLVM's intermediate code only; the entry is then optimised and compiled as a whole.
 
-    Numba optimises each function together with all that it calls, so the same code would be optimised once for each
-    level of calls, which takes minutes. The machine code of inner functions is never run.
+    Numba optimises each function together with all functions that it calls, so the same code would be optimised once
+    for each level of calls, which takes minutes. The machine code of a single kernel is never run.
     """
     before = _library.finalize, _context.get_executable
     _library.finalize = _leave_in_pieces
@@ -177,10 +184,10 @@ def _without_finish() -> Generator[None]:
 
 
 def _leave_in_pieces(library: Any) -> None:
-    """Prepare a library to be linked into an entry, without machine code and symbols of its own.
+    """Finish a library, the code of one function, without machine code and symbols: an entry links it later.
 
-    The kernels that it calls are not linked here: the entry links each of them once. Numba's own functions are linked
-    with all that they call.
+    The kernels that a kernel calls are not linked here: the entry links each of them once. Numba's own functions are
+    linked with all functions that they call.
     """
     if library.name not in _kernels:
         for each in library._linking_libraries:
@@ -191,7 +198,7 @@ def _leave_in_pieces(library: Any) -> None:
 
 @contextmanager
 def _with_all_that_it_calls() -> Generator[None]:
-    """Link an entry with the kernels that its kernels call, and so on."""
+    """Link an entry with all kernels that it calls, directly or through other kernels."""
     before = _library.finalize
 
     def finalize(library: Any) -> None:
@@ -206,7 +213,10 @@ def _with_all_that_it_calls() -> Generator[None]:
 
 
 def _callers_first(library: Any) -> list[Any]:
-    """Return the libraries that a library needs, each after its callers: LLVM links only what earlier ones need."""
+    """Return all libraries that a library needs, directly or not, in the order of linking.
+
+    Each comes after those that call it: LLVM links only functions that earlier libraries need.
+    """
     done: list[Any] = []
 
     def visit(one: Any) -> None:
@@ -222,13 +232,13 @@ def _callers_first(library: Any) -> list[Any]:
 
 
 def _no_executable(_self: Any, _library: Any, _description: Any, _environment: Any) -> Any:
-    """Return a built-in function, by which numba identifies a compiled one. It is never called."""
+    """Return a built-in function, which numba stores as that of a compiled kernel. It is never called."""
     nothing: list[object] = []
     return nothing.append
 
 
 def entry(function: Function) -> Function:
-    """Return a function that Python calls; its machine code is kept on disk if there is a writable folder."""
+    """Return an entry: Python calls it. Its machine code is stored on disk if there is a writable folder."""
     dispatcher = KEPT.compile(function, error_model="numpy", _nrt=False)
     compile_for = dispatcher.compile
 

@@ -1,8 +1,8 @@
 """Memory of arrays: zeros in pages of two megabytes where the system has them, and an in-place sort.
 
-Nodes lie far apart; with pages of four kilobytes nearly every access would also have to look up its page. An array
-that grows while kernels run (the queue, lists, RPCs in flight) cannot move. It has address space for half of the free
-memory from the start; the system provides a page when it is first touched."""
+The data of different nodes lie far apart; with pages of four kilobytes nearly every access would also have to look up
+its page. An array that fills while kernels run (the queue, lists, RPCs in flight) cannot move. From the start it has
+address space of half the free memory's size; the system provides each page when a kernel first touches it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ _HUGE = 1 << 21
 _LINE = 64
 _ON_LINUX = sys.platform == "linux"
 _NO_RESERVE = 0x4000
-"""Linux's MAP_NORESERVE, which Python names from 3.13 on: there is room for far more than most runs touch."""
+"""Linux's MAP_NORESERVE, which Python names from 3.13 on: pages count as memory only once they are touched."""
 _OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 
 
 def lines_at_most(least: int, line_bytes: int) -> int:
-    """Return the lines of an array that fills during a run: `least`, or more where untouched memory costs nothing."""
+    """Return the number of lines for an array that fills during a run.
+
+    It is `least`, or what half of the free memory holds if that is more and untouched memory costs nothing.
+    """
     if _room_is_counted():
         return least
     return max(least, available_bytes() // 2 // line_bytes)
@@ -84,7 +87,7 @@ def filled(shape: tuple[int, ...], dtype: Any, value: int) -> NDArray[Any]:
 
 @kernel
 def sort_numbers(numbers: Any, start: int, end: int) -> None:
-    """Sort a range of numbers by Shell's method, which is fast if few are out of place."""
+    """Sort `numbers[start:end]` in place, ascending. Shell's method is fast if few numbers are out of order."""
     gap = 1
     while 3 * gap < end - start:
         gap = 3 * gap + 1

@@ -1,8 +1,9 @@
 """Views that kernels use instead of numpy's arrays: a pointer, and the extents that are known only at run time.
 
-An array of numba is seven words, each call passes all of them, and each access handles negative indices. Here the
-world is one word, and a view is its address and its extents. Every access names facts that LLVM may rely on: arrays
-do not overlap, and addresses, extents and the settings of a run do not change while a kernel runs.
+The extent of an axis is its length. Numba passes an array as seven words, and handles negative indices in each
+access. Here the world is passed as one word, its address, and a view as the array's address and those extents that
+are known only at run time. The code of each access has metadata for LLVM's optimiser: arrays do not overlap, and
+addresses, extents and the settings of a run do not change while a kernel runs.
 """
 
 from __future__ import annotations
@@ -39,13 +40,14 @@ def word(number: int) -> Any:
 
 
 class WorldType(_any.Type):
-    """The world of a run: scalars, then the address and the extents of every array.
+    """The type of a world: the scalars of a run, then the address and the extents of every array.
 
-    The scalars in `without` are always 0: kernels with such a world are compiled without the parts that these enable.
+    The scalars whose indices are in `without` are always 0 in such a world; kernels are compiled for it without the
+    code that these scalars enable.
     """
 
     changing = 0
-    """Scalars before this place change while kernels run."""
+    """The index of the first scalar that is constant while kernels run; those before it change."""
 
     def __init__(self, name: str, without: tuple[int, ...] = ()) -> None:
         _any.Type.__init__(self, name)
@@ -53,7 +55,10 @@ class WorldType(_any.Type):
 
 
 class ViewType(_any.Type):
-    """An array of the world, or a line of one. `extents` has one for each axis, None if it is known at run time."""
+    """The type of a view of an array of the world, or of a line of such an array.
+
+    `extents` has the extent of each axis, None if it is known only at run time.
+    """
 
     def __init__(self, array: str, dtype: Any, extents: tuple[int | None, ...]) -> None:
         _any.Type.__init__(self, f"View({array}, {dtype}, {extents})")
@@ -62,7 +67,7 @@ class ViewType(_any.Type):
         self.extents = extents
 
     def at(self, index: Any) -> Any:
-        """Return the type of the element or line at an index, None if there is none."""
+        """Return the type of the element or line that an index selects, None if this view has no such index."""
         places = index.types if isinstance(index, _any.BaseTuple) else (index,)
         if len(places) > len(self.extents) or not all(isinstance(each, _any.Integer) for each in places):
             return None
@@ -130,14 +135,14 @@ class _Attributes(_templates.AttributeTemplate):
 
 
 def _tag(builder: Any, name: str) -> Any:
-    """Return the metadata by which LLVM knows that accesses to different arrays do not alias."""
+    """Return the metadata from which LLVM knows that accesses to different arrays do not alias."""
     module = builder.module
     kind = module.add_metadata([name, module.add_metadata(["hearsay"]), word(0)])
     return module.add_metadata([kind, kind, word(0)])
 
 
 def read(builder: Any, world: Any, place: int) -> Any:
-    """Return a word of the world."""
+    """Generate a load of the word of the world at an index; return its value."""
     value = builder.load(builder.gep(world, [word(place)]))
     value.set_metadata("tbaa", _tag(builder, "world"))
     if place >= WorldType.changing:
@@ -164,7 +169,7 @@ def _extent(view: Any, kind: ViewType, axis: int) -> Any:
 
 
 def _place(context: Any, builder: Any, kind: ViewType, view: Any, index_type: Any, index: Any) -> Any:
-    """Return the address of the element or line at an index."""
+    """Generate the address of the element or line of a view at an index; return it."""
     if isinstance(index_type, _any.BaseTuple):
         names = list(zip(index_type.types, _cgutils.unpack_tuple(builder, index, len(index_type)), strict=True))
     else:
@@ -181,8 +186,10 @@ def _place(context: Any, builder: Any, kind: ViewType, view: Any, index_type: An
 
 
 def _refuse_places_beyond(context: Any, builder: Any, kind: ViewType, view: Any, numbers: list[Any]) -> None:
-    """Raise IndexError for a place beyond an extent. Pieces of the arena have the extent 0, which stands for an
-    unknown one."""
+    """Generate a check that raises IndexError for an index beyond an extent.
+
+    An extent of 0 is unknown and not checked: that of a view that `words_at` returns.
+    """
     for axis, number in enumerate(numbers):
         if kind.extents[axis] != 0:
             beyond = builder.icmp_unsigned(">=", number, _extent(view, kind, axis))
