@@ -31,7 +31,7 @@ def scaled(high: Word, bound: int) -> Any:
 
 @inlined
 def below(draw: Word, bound: int) -> int:
-    """Return a random number below a bound (`core.shell.randomness.below`)."""
+    """Return a random number from 0 to `bound` - 1, made from a draw (`core.shell.randomness.below`)."""
     return scaled(draw >> _U32, bound)
 
 
@@ -54,9 +54,10 @@ def draw_topic(w: World, purpose: int, node: int, topic: int, word: int) -> Word
 
 @kernel
 def pick(w: World, th: int, state: Word, size: int, count: int) -> int:
-    """Move `count` of the first `size` candidates to the front; return how many (`core.shell.randomness.sample`).
+    """Move a random sample of `count` of the first `size` candidates to the front; return its size.
 
-    The loop has no branches, because the processor would mispredict half of them.
+    It is the sample of `core.shell.randomness.sample`, and keeps the order of the candidates. If there are fewer than
+    `count`, it has all. The loop has no branches, because the processor would mispredict half of them.
     """
     if count >= size:
         return size
@@ -73,7 +74,7 @@ def pick(w: World, th: int, state: Word, size: int, count: int) -> int:
 
 @kernel
 def choose(state: Word, size: int, count: int, marks: Any) -> None:
-    """Mark `count` random places of `size`."""
+    """Set `count` random ones of the first `size` marks to 1; all must be 0 before."""
     word = np.uint64(0)
     halves = False
     for bound in range(size - count + 1, size + 1):
@@ -93,7 +94,7 @@ def choose(state: Word, size: int, count: int, marks: Any) -> None:
 
 @kernel
 def shuffle(w: World, th: int, state: Word, start: int, end: int) -> None:
-    """Shuffle the candidates in these places (`core.shell.randomness.shuffled`)."""
+    """Shuffle the slots in `candidates[th, start:end]` (`core.shell.randomness.shuffled`)."""
     known = candidates(w)[th]
     order = keys(w)[th]
     for place in range(start, end):

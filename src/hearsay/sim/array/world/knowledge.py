@@ -1,10 +1,11 @@
 """The knowledge of nodes about messages.
 
-Layout: `seen` and `cached` have a bit for each node and column, one node after the other; they are read most often,
-and as bits they fit into the processor's caches. All else that a node knows of a message is one word,
-`cells(w)[node, column]`: bits such as ASKED, DELIVERED and MISSED, the heartbeats in which it was seen and cached,
-and the hops to the node. The column is the message number modulo the number of columns, unless CLUSTERS is set.
-`first_us` has the time at which a message was first seen, in runs that are long enough for it to be forgotten.
+Layout: each message that nodes may know has a column; it is the number of the message modulo the number of columns,
+unless CLUSTERS is set. `seen` and `cached` have a bit for each node and column, one node after the other; they are
+read most often, and as bits they fit into the processor's caches. The rest of a node's knowledge of a message is one
+word, `cells(w)[node, column]`: bits such as ASKED, DELIVERED and MISSED, the heartbeats in which the message was seen
+and cached, and the hops to the node. `first_us` has the time at which a node first saw a message, in runs that are
+longer than `seen_ttl_ms`.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def bits(cell: Word, mask: int) -> bool:
 
 @inlined
 def place_of(w: World, node: int, at: int) -> int:
-    """Return the number of a node's bit for a column among the bits of all nodes."""
+    """Return the index of a node's bit for a column among the bits of `seen` or `cached`."""
     return node * w[COLUMNS] + at
 
 
@@ -94,7 +95,7 @@ def bit_of(w: World, node: int, at: int) -> Word:
 
 @inlined
 def is_marked(w: World, node: int, at: int) -> bool:
-    """Return whether the message of a column was seen, even if its time is over."""
+    """Return whether a node saw the message of a column, even if its time in the seen cache is over."""
     return seen(w)[word_of(w, node, at)] & bit_of(w, node, at) != np.uint64(0)
 
 
@@ -105,7 +106,7 @@ def is_cached(w: World, node: int, at: int) -> bool:
 
 @inlined
 def _own_bits(w: World) -> Word:
-    """Return a mask with the bits of one node, for words that hold several nodes; at most a whole word."""
+    """Return a mask with as many bits as a node has in a word of `seen`: COLUMNS of them, at most 64."""
     return (np.uint64(1) << np.uint64(w[COLUMNS])) - np.uint64(1) if w[COLUMNS] < 64 else ~np.uint64(0)
 
 
@@ -141,11 +142,11 @@ def was_seen(w: World, now: int, node: int, message: int) -> bool:
 
 @inlined
 def surely_seen(w: World, node: int, message: int, others: int, arrival: int) -> bool:
-    """Return whether a copy is surely a duplicate when it arrives at a node.
+    """Return whether a copy, or an IHAVE, surely names only messages that the node has seen when it arrives there.
 
-    The sender can find out: a copy that is sent now arrives after everything that the node has handled by now
-    (`queue.py`), and the node remembers for a while which messages it has seen. `others` has a bit for each further
-    message, as in gossip.
+    That is known when it is sent: it arrives after all events that the node has handled so far (`queue.py`), and the
+    node remembers for at least SEEN_FOR which messages it has seen. `others` has a bit for each further message of an
+    IHAVE, and is 0 for a copy.
     """
     at = column(w, message)
     place = place_of(w, node, at)
@@ -192,7 +193,7 @@ def cache(w: World, node: int, message: int) -> None:
 
 @kernel
 def _forget_oldest_seen(w: World, now: int, node: int, newest: int) -> None:
-    """Note the order of a new entry, and forget the oldest one of a full seen cache (SEEN-3)."""
+    """Number the new entry of the seen cache (column `newest`); if the cache is full, forget the oldest (SEEN-3)."""
     order = seen_serials(w)[node]
     nodes64(w)[node, SERIAL] += 1
     order[newest] = nodes64(w)[node, SERIAL]
@@ -210,7 +211,7 @@ def _forget_oldest_seen(w: World, now: int, node: int, newest: int) -> None:
 
 @kernel
 def _forget_oldest_cached(w: World, node: int, newest: int) -> None:
-    """Remove the oldest messages from a cache that has too many messages or bytes (CACHE-1)."""
+    """Number the new message of a cache; remove the oldest while it has too many messages or bytes (CACHE-1)."""
     order = cache_serials(w)[node]
     nodes64(w)[node, SERIAL] += 1
     order[newest] = nodes64(w)[node, SERIAL]
@@ -235,7 +236,7 @@ def _forget_oldest_cached(w: World, node: int, newest: int) -> None:
 
 @kernel
 def forget_cached(w: World, node: int, message: int) -> None:
-    """Remove a message from the cache, with the answers that were counted for it."""
+    """Remove a message from the cache, and the counts of IWANTs that were answered with it."""
     at = column(w, message)
     cached(w)[word_of(w, node, at)] &= ~bit_of(w, node, at)
     if nodes32(w)[node, ANSWERS] >= 0:

@@ -1,72 +1,96 @@
 """The world of a run: one array of integers that all kernels get, and views of the arrays that it points to.
 
-`w` holds scalars first (`NODES`, `WIDTH_BITS`, …), then the address and the dimensions of each array. A kernel gets
-`w` and reads what it needs, `cells(w)[node, column]`. To pass all arrays as arguments would cost more than most
-kernels do; and between two calls of an entry an array can be replaced by a larger one.
+`w` holds scalars first (`NODES`, `WIDTH_BITS`, …), then the address and the extents of each array. A kernel gets `w`
+and reads what it needs, `cells(w)[node, column]`. Passing all arrays as arguments would take longer than most kernels
+run; and between two calls of an entry Python can replace an array by a larger one.
+
+These names mean the same in all kernels:
+
+| name | what |
+|---|---|
+| th | the number of the thread that runs the kernel; a thread has a line of its own in some arrays |
+| now | the time of the event, in microseconds since the run began |
+| node, peer, sender | the number of a node |
+| slot | the index of a node's neighbour in `peers` and other arrays, see `slots.py` |
+| topic | the index of a topic in the order of names |
+| message | the number of a message, in the order of publication |
+| column, at | the index of a message in `cells` and other arrays, see `knowledge.py` |
+| place | an index in an array |
+| payload, w0, w1 | an event's payload and its two words, see `queue.py` |
+| rpc | the index of an RPC in `arena`, see `payload.py` |
 
 | array | shape | what |
 |---|---|---|
 | parameters | router, field | the routers' parameters as integers |
-| bases | purpose | hashes of (seed, purpose), where every draw starts |
-| topics, topic_keys | topic | number in the trace, length of the name, memory; key. They are in the order of names |
+| bases | purpose | the hash of seed and purpose, with which every draw begins |
+| topics, topic_keys | topic | number in the trace, bytes of the name, memory; hash of the name |
 | allowed | router, topic | whether a router takes part in a topic; only with `allowed_topics` |
 | messages | message, field | what is known of every message before the run |
 | verdicts | message, field | the applications' verdict on a message, and its eligible nodes; only with HAS_VERDICTS |
-| accepting | entry, node | whether a node accepts messages that are invalid to others; only with HAS_VERDICTS |
+| accepting | line, node | whether the node accepts messages that others refuse; only with HAS_VERDICTS |
 | nodes32, nodes64 | node, field | the header of a node |
-| bytes_out | node | the bytes that it sent, encoded |
-| members, since_us, fanout_us | node, topic | membership; when the node joined; its last publish to the fan-out |
-| peers, flags, links_of | slot (, topic) | neighbours of a node, ascending, in one piece of `CAP` slots |
+| bytes_out | node | the encoded bytes that the node sent |
+| members, since_us, fanout_us | node, topic | membership; time of the join; time of the last publish to the fan-out |
+| peers, flags, links_of | slot (, topic) | the neighbour; bits such as IN_MESH; the newest link to the neighbour |
 | links32, links64 | link, field | one direction of a connection; only with loss, jitter, uplinks or faults |
-| seen, cached | 64 bits | a bit for each node and column |
-| cells, first_us | node, column | what a node knows of a message |
-| revived | column | whether a node saw the message again after all had forgotten it |
-| queued, queued_links, chunk_next | chunk | the calendar of events, see `queue.py` |
+| seen, cached | word | a bit for each node and column |
+| cells, first_us | node, column | what a node knows of a message; when it saw it first |
+| revived | column | whether a node saw the message again after all nodes had forgotten it |
+| queued, queued_links, chunk_next | chunk | the queue of events, see `queue.py`, also for `near` and `far` |
 | heads, tails, fills | thread, bucket | first and last chunk of each bucket, and the events in the last one |
-| arena, pending | word; thread, chunk | RPCs that are more than one message, see `payload.py` |
-| pool | thread, entry, field | short lists: answers, news, backoffs, backlog, see `lists.py` |
+| arena, pending | word; thread, chunk | RPCs that do not fit into an event, see `payload.py` |
+| pool | thread, entry, field | entries of short lists, see `lists.py` |
+| outbox | thread, entry, field | what the present call sends, see `outbox.py` |
+| scratch | thread, place | ids and other content of parts that the present call sends |
+| candidates | thread, place | slots (in episub also peers) from which a kernel chooses some |
+| ranks, keys, marks | thread, place | for each candidate: a score, a random number, whether it is chosen |
+| control | thread, field | counters and flags of a thread and of its present call |
+| leaving | thread, place, field | copies that wait until memory is prefetched, see `transport.py` |
 | rows, sums, counts | thread | the results of the run, see `record.py` |
-| witnesses | node | whether its calls are noted, see `notes.py` |
-| reals, topic_reals, topic_times | router (, topic), field | parameters that are no integers, and of scores |
-| more32, more64 | node, field | the rest of a node's header; only with 1.1 |
+| witnesses | node | whether the calls of the node are noted, see `notes.py` |
+| reals, topic_reals, topic_times | router (, topic), field | parameters of scores, and others that are no integers |
+| more32, more64 | node, field | the rest of the header; only with USES_11, USES_12 or HAS_DIALS |
 | peer_scores, topic_scores, mesh_times | slot (, place), field | score counters of a neighbour; only with scores |
-| own_places | node, topic | the place of a topic among those that a node ever joins; only with scores |
-| columns_of | message | its column, if CLUSTERS |
-| records, senders | node, column, field | a message's record, and bits of slots that sent copies; only with scores |
-| record_serials | node, column | the order of records; only if their number is bounded |
-| retained | slot | until when a disconnected neighbour's score is kept; only with scores and faults |
-| ratings, rated | entry (, node) | applications' ratings; which nodes have one, and which give it; only with scores |
-| address_names | router, node, place | numbers of the addresses as which P6 counts it, or -1; only with scores |
-| gated | slot, field | the gater's counts for an address, equal in all its peers' slots; only with a gater |
+| own_places | node, topic | the index of a topic among the topics that the node ever joins; only with scores |
+| columns_of | message | the column of the message; only with CLUSTERS |
+| records, senders | node, column, field | delivery record; a bit for each slot that sent a copy; only with scores |
+| record_serials | node, column | the order in which records began; only with MAX_DELIVERIES_BINDS |
+| retained | slot | until when a disconnected neighbour's score is kept; only with RETAINS |
+| ratings, rated | entry (, node) | ratings (P5); which nodes are rated, and by which; only with HAS_RATINGS |
+| address_names | router, node, place | the numbers of addresses under which P6 counts the node, -1 for none |
+| gated | slot, field | the gater's counts for an address, the same for all its peers; only with a gater |
 | gaters | node, field | the gater's counts for a node; only with a gater |
-| addresses | node | a number for each address, and for each node without one; with a gater or places |
-| idontwants | slot, field | RPCs with IDONTWANT of a neighbour, and their ids; only with 1.2 |
-| unwanted | node, column, field | which neighbours do not want a message; only with 1.2 |
+| addresses | node | the number of its address, an unshared one if it has none; with HAS_GATER or HAS_PLACES |
+| idontwants | slot, field | counts of a neighbour's RPCs with IDONTWANT, and of their ids; only with 1.2 |
+| unwanted | node, column, word | a bit for each neighbour that does not want the message; only with 1.2 |
 | urgent | thread, entry, field | IDONTWANTs that the present call sends |
 | names, name_marks | thread, place | peers that the PRUNEs of the present call name; only with HAS_DIALS |
-| known_topics, apart | slot, topic | a check's notes of a peer, see `checks.py`; only with WITNESSES |
+| known_topics, apart | slot, topic | what the check knows of a peer, see `checks.py`; only with WITNESSES |
 | tallies | thread, field | parts received and lost, and the number of findings; only with WITNESSES |
-| slot_marks, findings | slot; thread, place, field | slots with something under way; see `record.py` |
-| direct_pairs | pair, end | direct peers that connect at the start; only with HAS_DIRECT |
+| slot_marks | slot | whether a GRAFT or PRUNE is in flight, see `mutual.py`; only with WITNESSES |
+| findings | thread, place, field | broken invariants; only with WITNESSES |
+| direct_pairs | pair, 0 or 1 | direct peers that connect at the start; only with HAS_DIRECT |
 | direct_starts, direct_targets | node; place | the direct peers of each node, ascending; only with HAS_DIRECT |
 | dials, arrivals | (thread,) entry, field | dials of routers, see `dials.py` |
-| alarms | node, field | the timer of a router of episub; only with HAS_EPISUB |
+| alarms | node, field | the timer of a router of episub, and alarms; only with HAS_EPISUB |
 | trees | node, topic, field | the broadcast tree of a topic; only with HAS_EPISUB |
 | kept32, kept64 | node, column, field | messages that a tree can send again; only with HAS_EPISUB |
-| detours | slot, topic, field | the neighbour that this slot's peer could replace; only with HAS_OVERLAY |
-| meetings | node, field | errands at peers, and dials; only with HAS_OVERLAY |
-| overlays | node, topic, field | the membership of a topic; only with HAS_OVERLAY |
+| detours | slot, topic, field | the neighbour that this slot's peer could replace in a tree; only with HAS_OVERLAY |
+| meetings | node, field | lists of errands and dials, see `meetings.py`; only with HAS_OVERLAY |
+| overlays | node, topic, field | the state of an overlay of episub; only with HAS_OVERLAY |
 | view_peers, view_notes | node, topic, place | the active list, then from MOST_ACTIVE on the passive one |
-| slot_times | slot, field | when an unused connection ends, and the wait after a ping; only with HAS_OVERLAY |
-| errands | place, field | what to do at a peer once it is connected, see `meetings.py`; only with HAS_OVERLAY |
-| frames | thread, place, field | requests to send, in `growth.py`; only with HAS_OVERLAY |
+| slot_times | slot, field | when an unused connection ends, and the wait for a pong; only with HAS_OVERLAY |
+| errands | place, field | what to do with a peer once it is connected, see `meetings.py`; only with HAS_OVERLAY |
+| frames | thread, place, field | a stack of link requests to send, see `growth.py`; only with HAS_OVERLAY |
 | tree_marks | slot, topic | NEWLY_EAGER and NEWLY_UP; only with HAS_EPISUB |
 | traits | slot, 1 + topic | extensions of a neighbour, then its use of partial messages; only with HAS_FEATURES |
 | part_topics, part_heads | (node,) topic, field | partial messages; only with PART_WORDS, as the next four |
 | group_of | node, column | the line of a message's group, 0 for none |
 | part_lines, part_sets | line, field; line, word | groups and their peers, see `part_lines.py` |
-| handed | thread, entry | messages that the present call delivers, to be handed to applications |
-| alone | thread, entry, field | RPCs that go behind all others: slot and place; only with HAS_FEATURES |
+| handed | thread, entry | messages that the present call delivered, for applications of partial messages |
+| alone | thread, entry, field | slot and index of RPCs that are sent after all others; only with HAS_FEATURES |
+| natives | router, router | how a router treats peers that run another one: FLOODED, MESHED, … |
+| schedule, planned | line, field | events of the whole network, and those of single nodes, by time |
 """
 
 from __future__ import annotations
@@ -89,7 +113,7 @@ Word: TypeAlias = np.uint64
 
 
 class Numbers:
-    """Numbers names of scalars and fields: 0, 1, 2, …"""
+    """A counter that gives scalars and fields their numbers: 0, 1, 2, …"""
 
     def __init__(self) -> None:
         self.count = 0
@@ -106,14 +130,16 @@ _scalar = Numbers()
     LINKS_FREE, LINKS_SPARE, LINKS_WANTED, NETWORK_STARTS, MOST_SLOTS, ARRIVALS, DIALS_MADE,
     LINES_FREE, LINES_USED,
 ) = _scalar.take(27)  # fmt: skip
-"""Scalars that change while kernels run. Times are in microseconds. BUCKET: the number of the open bucket; its open
-part ends at PART_END. STATUS: the reason why an entry returned. FIRST_MESSAGE: all nodes have forgotten older ones.
-NEWEST: the number of messages that have a column. CLOSED_UP_TO: the number of messages whose window is over.
-GLOBALS_DONE, PLANNED_DONE: handled lines of `schedule` and `planned`. PART_EVENTS, PART_BLOCKS: events and blocks of
-the open part. LINKS_FREE: the first of LINKS_SPARE links that may be used again; see `reuse.py`, also for DEAD_UP_TO,
-DEAD_SURE and LOOKED. LINKS_WANTED: links that are missing at NEEDS_LINKS. NETWORK_STARTS: the open part makes the
-first connections. MOST_SLOTS: the largest number of slots that a node uses. For DIALS_UP_TO see `links.py`, for
-BUCKET_IS_SPLIT `queue.py`, for ARRIVALS and DIALS_MADE `dials.py`, for the last two `part_lines.py`."""
+"""Scalars that change while kernels run. Times are in microseconds. BUCKET: the number of the open bucket. A bucket
+is handled in parts (`loop.py`); the open part ends at PART_END. STATUS: the reason why an entry returned.
+FIRST_MESSAGE: all nodes have forgotten older messages. NEWEST: the number of messages that have been given a column.
+CLOSED_UP_TO: the number of messages whose window is over. GLOBALS_DONE, PLANNED_DONE: the numbers of handled lines of
+`schedule` and `planned`. PART_EVENTS, PART_BLOCKS: the numbers of events and of blocks of nodes in the open part.
+LINKS_FREE: the first of LINKS_SPARE links that may be used again; see `reuse.py`, also for DEAD_UP_TO, DEAD_SURE and
+LOOKED. LINKS_WANTED: the number of links that are needed if STATUS is NEEDS_LINKS. NETWORK_STARTS: 1 while the open
+part makes the first connections. MOST_SLOTS: the largest number of slots that a node uses. For DIALS_UP_TO see
+`links.py`, for BUCKET_IS_SPLIT `queue.py`, for ARRIVALS and DIALS_MADE `dials.py`, for LINES_FREE and LINES_USED
+`part_lines.py`."""
 WorldType.changing = _scalar.count
 NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_BITS, BLOCKS = _scalar.take(11)
 """A bucket is 2 ** WIDTH_BITS microseconds wide. COLUMNS is a power of two."""
@@ -122,24 +148,24 @@ LATENCY_KIND, LATENCY_LEAST, LATENCY_SPAN, REGION_COUNT = _scalar.take(4)
 SERVICE, VALIDATION, HAS_VERDICTS, DETECTION, REDIAL, LINGER = _scalar.take(6)
 SEEN_EXPIRES, TRACING, THREADS, GLOBALS, SCRIPT, TRACKS_SINCE, MEASURED = _scalar.take(7)
 MAX_SEEN_BINDS, MAX_CACHED_BINDS, LOOKAHEAD = _scalar.take(3)
-"""LOOKAHEAD: within a bucket no node depends on another one."""
+"""LOOKAHEAD: within a bucket, no node depends on what another node does in it."""
 RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
 SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = _scalar.take(4)
 WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, WIDEN_FROM = _scalar.take(7)
 HAS_RATINGS, HAS_ADDRESSES, HAS_OWN_PLACES, CLUSTERS, HAS_DIALS, HAS_DIRECT = _scalar.take(6)
 HAS_GATER, SHARES_ADDRESSES, MAX_DELIVERIES_BINDS, HAS_FILTERS, HAS_EPISUB = _scalar.take(5)
 HAS_OVERLAY, MOST_ACTIVE, RENDEZVOUS, HAS_PLACES, HAS_FEATURES, PART_WORDS = _scalar.take(6)
-"""SEEN_FOR: how long a message is remembered at least. CHANGES_NOTHING: bits of payloads that have no effect at nodes
-that have seen their messages. DEFERS: RPCs wait in the ring of `transport.py`. QUIET_UNTIL: until then connections
-are made, and nothing else happens. WITNESSES: the run is checked, and the calls of some nodes are noted. USES_11:
-some router uses 1.1, or has `ask_again_heartbeats`. HAS_SCORES: some router has scores. USES_12: some router uses
-IDONTWANT, or skips senders. RETAINS: neighbours that disconnect may keep their scores. WIDEN_FROM: the most slots of
-a node for which `senders` has enough words. HAS_OWN_PLACES: each node joins few of the topics. CLUSTERS: columns of a
-topic's messages are next to each other. HAS_DIALS: routers dial; then links have memory, and PRUNEs name peers.
-HAS_DIRECT: nodes have direct peers. SHARES_ADDRESSES: a gater counts several nodes as one address. HAS_OVERLAY: some
-router of episub chooses its neighbours. MOST_ACTIVE: the longest of their active lists. HAS_PLACES: some router
-counts places of addresses. HAS_FEATURES: some router has extensions of 1.3. PART_WORDS: words of a set of parts, 0
-without parts."""
+"""SEEN_FOR: the least time for which a node remembers a message. CHANGES_NOTHING: bits of payloads that have no
+effect at nodes that have seen their messages. DEFERS: RPCs wait in `leaving` (`transport.py`). QUIET_UNTIL: until
+this time only the first connections are made; 0 if that is not so. WITNESSES: the run is checked, and the calls of
+some nodes are noted. USES_11: some router uses 1.1 or has `ask_again_heartbeats`, or routers dial. HAS_SCORES: some
+router has scores. USES_12: some router uses IDONTWANT, or skips senders. RETAINS: neighbours that disconnect may keep
+their scores. WIDEN_FROM: the most slots of a node for which `senders` has enough words. HAS_OWN_PLACES: each node
+joins few of the topics. CLUSTERS: columns of a topic's messages are next to each other. HAS_DIALS: routers dial; then
+links have memory, and PRUNEs name peers. HAS_DIRECT: nodes have direct peers. SHARES_ADDRESSES: some nodes have the
+same address. HAS_OVERLAY: some router of episub chooses its neighbours. MOST_ACTIVE: the most neighbours in an active
+list of such a router. HAS_PLACES: some router has `places_per_address`. HAS_FEATURES: some router has extensions of
+1.3. PART_WORDS: the number of words in a set of parts, 0 if no topic has partial messages."""
 SCALARS = 104
 
 # Values of STATUS: why a call of an entry returned.
@@ -182,10 +208,11 @@ _field = Numbers()
     LATE_PENALISES, TELLS_ALL, GROUP_BEATS, MAX_PEER_GROUPS, MAX_GROUPS_OF_PEER, MAX_METADATA,
 ) = _field.take(157)  # fmt: skip
 PARAMETERS = 157
-"""HAS_11: the router uses gossipsub 1.1. SCORES: it has scores; the fields up to MAX_SENDERS are about these.
-TELL_FROM: the message size from which the mesh gets IDONTWANT. MAX_CHANGES: subscriptions in an RPC. From TREE_FLOODS
-to MOST_DIALS the fields are of episub; GRAFTS_ALL: the loss of an eager link makes lazy ones eager. OWN_FEATURES:
-EXCHANGES_PARTS and TESTS."""
+"""Fields of `parameters`; `router_parameters.py` has the parameter of each. HAS_11: the router uses gossipsub 1.1.
+SCORES: it has scores; the fields up to MAX_SENDERS are about these. TELL_FROM: the message size from which the mesh
+gets IDONTWANT. MAX_CHANGES: the most subscriptions in an RPC. From TREE_FLOODS to MOST_DIALS the fields are those of
+episub; GRAFTS_ALL: the loss of an eager link makes lazy ones eager. OWN_FEATURES: the bits EXCHANGES_PARTS and
+TESTS."""
 (
     GOSSIP_FACTOR, EARLY_PENALTY, GOSSIP_FROM, PUBLISH_FROM, GRAYLIST_BELOW, OPPORTUNITY_BELOW, TOPIC_CAP,
     MISBEHAVIOUR_WEIGHT, MISBEHAVIOUR_THRESHOLD, MISBEHAVIOUR_DECAY, SLOW_WEIGHT, SLOW_THRESHOLD, SLOW_DECAY, ZERO,
@@ -205,19 +232,23 @@ FLOODSUB, RANDOMSUB, EPISUB, MESHSUB, GOSSIPSUB = (
     WITH_KERNELS.index(kind) for kind in ("floodsub", "randomsub", "episub", "meshsub", "gossipsub")
 )
 FLOODED, MESHED, TAKES_BACKOFFS, TAKES_IDONTWANT, TAKES_FEATURES = range(5)
-"""Values of `natives`: a router serves another by flooding, as native, with backoffs in PRUNEs, with IDONTWANT, with
-extensions."""
+"""Values of `natives`: how a router treats a peer. FLOODED: it floods to the peer and no more, because their
+common protocol is not one of the router's own. Other peers are native: MESHED without additions, TAKES_BACKOFFS with
+backoffs in PRUNEs, TAKES_IDONTWANT also with IDONTWANT, TAKES_FEATURES also with extensions."""
 
 # Topics and messages.
 TOPIC_NUMBER, TOPIC_LENGTH, EMPTY_MESSAGE, SUBSCRIPTION = range(4)
+"""Fields of `topics`. EMPTY_MESSAGE, SUBSCRIPTION: bytes in memory of a message without data, and of a
+subscription."""
 TOPIC, PUBLISHER, PUBLISHED, DATA_BYTES, ALONE_BYTES, MESSAGE_PART_BYTES, MESSAGE_BYTES, INJECT_FROM = range(8)
-"""Fields of `messages`. MESSAGE_PART_BYTES: as a part of an RPC; ALONE_BYTES: as the whole RPC, framed.
-INJECT_FROM: its first line of `inject_targets`, up to the next message's."""
+"""Fields of `messages`. MESSAGE_BYTES: the encoded bytes of the message itself; MESSAGE_PART_BYTES: as a part of an
+RPC; ALONE_BYTES: as a whole RPC with its length prefix. INJECT_FROM: the first of its lines in `inject_targets`,
+which end where those of the next message begin."""
 
 REASON, ACCEPTING, REFUSED, DUE_OF, REACHED_OF = range(5)
-"""Columns of `verdicts`. REASON: why nodes refuse a message, -1 if they accept it. ACCEPTING: its line of
-`accepting`. REFUSED: whether a node refused it. DUE_OF: how many nodes were eligible if none refused it. REACHED_OF:
-how many of these got it, with a column for each thread."""
+"""Columns of `verdicts`. REASON: why nodes refuse the message, -1 if they accept it. ACCEPTING: its line of
+`accepting`. REFUSED: whether a node refused it; if so, the other two columns do not count. DUE_OF: the number of
+eligible nodes. REACHED_OF: how many of these got it, with a column for each thread."""
 
 # Nodes.
 (
@@ -225,35 +256,40 @@ how many of these got it, with a column for each thread."""
     OWED, BACKLOG, BACKLOG_END,
 ) = range(16)  # fmt: skip
 """Fields of `nodes32`. COUNT of CAP slots are in use. STARTS: how often the node was started. TICK: heartbeats since
-the last start. OLDEST: no older message is cached or remembered by heartbeats. AGES_AT: no message is forgotten
-before this heartbeat. GOSSIPS_FROM: no older message is gossiped about. OWED: the bits UNANNOUNCED and UNSENT, each
-if any slot has it, and the bits WAITS_TO_ANNOUNCE and FEATURES_OWED."""
+the last start. OLDEST: no older message is cached, or remembered for a number of heartbeats. AGES_AT: no message is
+forgotten before this heartbeat. GOSSIPS_FROM: no older message is gossiped about. OWED: the bits UNANNOUNCED and
+UNSENT, each set if any slot of the node has it, and the bits WAITS_TO_ANNOUNCE and FEATURES_OWED. The other fields
+are heads of lists (`lists.py`)."""
 WAITS_TO_ANNOUNCE, FEATURES_OWED = 1, 2
 """Bits of OWED. WAITS_TO_ANNOUNCE: a router without a heartbeat has set a timer to announce subscriptions again.
-FEATURES_OWED: extensions could not be sent."""
+FEATURES_OWED: the extensions of the router could not be sent to some peer."""
 MORE32 = 8
 MORE64 = 4
 PROMISES, ASKED_AT, SENDERS, UNWANTED_QUEUE, UNWANTED_LAST = range(16, 21)
-"""Heads of lists in `more32`, which goes on where `nodes32` ends. UNWANTED_LAST: the end of UNWANTED_QUEUE."""
+"""Heads of lists in `more32`, numbered after the fields of `nodes32`. UNWANTED_LAST: the end of UNWANTED_QUEUE."""
 DIALLING, NAMED_DIALLED = 5, 6
-"""Fields of `more32`: dials under way, and peers named by others that were dialled since the last heartbeat."""
+"""Fields of `more32`: the number of dials under way, and of peers dialled since the last heartbeat by peer
+exchange."""
 REFRESH_DUE, REFRESHED, UNWANTED_COUNT, UPLINK_AT = range(4)
 """Fields of `more64`. REFRESH_DUE, REFRESHED: the times of the next decay of scores and of the last one.
-UNWANTED_COUNT: the entries in the queue of unwanted messages. For UPLINK_AT see `uplink.py`."""
+UNWANTED_COUNT: the number of entries in UNWANTED_QUEUE. UPLINK_AT: the index of the uplink in `arena`
+(`uplink.py`)."""
 NODE32 = 16
 """One cache line."""
 DUE, UPLINK_FREE, SERIAL, PENDING = range(4)
-"""DUE: when the next heartbeat is due, if timers have other uses or delays. SERIAL: the last number in the order of a
-bounded cache. PENDING: the number of messages in validation."""
+"""Fields of `nodes64`. DUE: when the next heartbeat is due; used only if timers also serve other ends or are delayed.
+UPLINK_FREE: when the uplink is free. SERIAL: the last number in the order of a bounded cache. PENDING: the number of
+messages in validation."""
 NODE64 = 4
 NEVER = (1 << 31) - 1
-"""Value of AGES_AT and GOSSIPS_FROM without a message."""
+"""The value of AGES_AT and GOSSIPS_FROM if there is no such message."""
 APPLICATION, JOINED, FANOUT, COUNTED = 1, 2, 4, 8
-"""Bits of `members`. COUNTED: scores count in it, from the first join on."""
+"""Bits of `members`. APPLICATION: the application is a member. JOINED: the router has joined the topic. FANOUT: the
+router has a fan-out for it. COUNTED: the topic counts for scores, from its first join on."""
 MESH_SIZE = 4
-"""From this bit on, `members` has the size of the mesh."""
+"""The lowest bit of the size of the mesh in `members`."""
 
-# Lines of a thread; both are whole cache lines, so that threads do not write to each other's.
+# Lines of a thread in `control` and `counts` fill whole cache lines, so that no two threads write to the same one.
 CONTROL = 40
 (
     CHUNK_FREE, CHUNK_FRESH, CHUNK_END, NEAR, NEAR_SERIAL, FAR, FAR_FIRST, POOL_FREE, POOL_FRESH, OUT_COUNT,
@@ -261,77 +297,87 @@ CONTROL = 40
     ARENA_CHUNK, ARENA_TAKEN, LEAVING_FIRST, LEAVING_NEXT, KEEPS_SCORES, WELCOMES, HIDES_PEERS, IDS_IN_RPC, URGENT,
     NAMES, DIALS, NAMED_HOPS, FRAMES, ERRAND_FREE, ERRAND_FRESH, ALONE, HANDED, REMINDS,
 ) = range(38)  # fmt: skip
-"""…_FREE: the first entry that may be used again, -1 for none; …_FRESH: the first that was never used. KEEPS_SCORES:
-a heartbeat runs, which reads each score once. WELCOMES, HIDES_PEERS and IDS_IN_RPC are about one RPC: what the
-sender's score permits (0: not read yet), whether PRUNEs name no peers, and the ids of the RPC's IHAVEs so far.
-URGENT, NAMES, DIALS and FRAMES: used entries of these arrays. NAMED_HOPS: the hops that the present message names, 0
-for none. ERRAND_FREE and ERRAND_FRESH: of `errands`, in the first line. ALONE and HANDED: used entries of these
-arrays. REMINDS: the heartbeat reminds applications of partial messages."""
+"""Fields of `control`. …_FREE: the first entry that may be used again, -1 for none; …_FRESH: the first entry that was
+never used. ERRAND_FREE and ERRAND_FRESH, those of `errands`, are used in the line of thread 0 only. OUT_…: see
+`outbox.py`. KEEPS_SCORES: a heartbeat runs, and reads each score once. WELCOMES, HIDES_PEERS and IDS_IN_RPC are about
+the RPC that is handled: what the sender's score permits (0 until it is read), whether PRUNEs name no peers, and the
+number of ids in its IHAVEs so far. NAMED_HOPS: the hops field of the message that is handled, 0 for none. URGENT,
+NAMES, DIALS, FRAMES, ALONE, HANDED and SCRATCH_USED: the number of used entries of these arrays. REMINDS: a heartbeat
+took place, after which applications of partial messages ask other peers for late parts."""
 COUNTERS = 40
 TALLIES = 80
 FINDING = 6
 
 # Slots.
 SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT, CONNECTED, NATIVE, DIALLED = 1, 2, 4, 8, 16, 32, 64, 128
-"""Bits of `flags`. UNANNOUNCED: a SUBSCRIBE or UNSUBSCRIBE could not be sent; UNSENT: a GRAFT or PRUNE. The last
-three are set for the first topic only. DIALLED: the node dialled. Until a slot is connected, NATIVE says that its
-peer dials, too."""
+"""Bits of `flags`. UNANNOUNCED: a SUBSCRIBE or UNSUBSCRIBE could not be sent; UNSENT: a GRAFT or PRUNE. CONNECTED,
+NATIVE and DIALLED are set for the first topic only. NATIVE: the peer speaks a protocol of the node's router. DIALLED:
+the node dialled. Before a slot is connected, NATIVE means instead that its peer dials, too."""
 IS_EAGER, IS_LAZY = IN_MESH, IN_FANOUT
 """The meaning of these two bits in a tree, where each neighbour has one of them."""
 NEWLY_EAGER, NEWLY_UP = 1, 2
-"""Bits of `tree_marks`: eager, or a neighbour, only since the last IHAVE."""
+"""Bits of `tree_marks`: since the last IHAVE, the peer became eager, or became a neighbour."""
 MISBEHAVIOUR, SLOWNESS, SCORE, KEPT = range(4)
 """Fields of `peer_scores`. SCORE: the sum, NaN until it is computed again; KEPT: the score that a heartbeat uses."""
 RATED, BY = 1, 2
+"""Bits of `rated`: the entry rates the node; the node's application gives this rating."""
 FIRST, MESH, FAILURES, INVALID = range(4)
 """Fields of `topic_scores`."""
 SLOT_SCORES = ("peer_scores", "topic_scores", "mesh_times")
 GRAFTED, TIME_IN_MESH, MESH_BITS = range(3)
-"""Fields of `mesh_times`."""
+"""Fields of `mesh_times`. GRAFTED: when the peer entered the mesh; TIME_IN_MESH: for how long, at the last decay."""
 ACTIVE, UNSUBSCRIBED = 1, 2
-"""Bits of MESH_BITS: deliveries are expected; the peer left the mesh by UNSUBSCRIBE."""
+"""Bits of MESH_BITS: deliveries are expected from the peer; the peer left the mesh by UNSUBSCRIBE."""
 RECORD, DECIDED = range(2)
-"""Fields of `records`: the record's end, with its state in the lowest STATE_BITS, 0 for none; the verdict's time."""
+"""Fields of `records`. RECORD: the time at which the record ends, shifted left, and its state in the lowest
+STATE_BITS; 0 without a record. DECIDED: the time at which the message was accepted."""
 STATE_BITS = 3
 BROUGHT, REPEATED, IGNORED, REJECTED, AWAY_UNTIL = range(5)
-"""Fields of `gated`. AWAY_UNTIL: until when counts are kept after the last peer of the address left; 0 otherwise."""
+"""Fields of `gated`: messages of the address that were new, duplicate, ignored and rejected. AWAY_UNTIL: until when
+the counts are kept after the last peer at the address disconnected, 0 while one is connected."""
 VALIDATED, THROTTLED, THROTTLED_AT, GATER_DUE = range(4)
-"""Fields of `gaters`. Times are doubles, too, which hold microseconds exactly for 285 years."""
+"""Fields of `gaters`. Times are doubles like the counts; a double holds microseconds exactly for 285 years."""
 
 # Links.
 LINK_SOURCE, DESTINATION, TWIN, PREVIOUS, SEQUENCE, LINK_FLAGS = range(6)
 LINK32 = 6
 OPEN, CUT, DEAD, OUTBOUND = 1, 2, 4, 8
+"""Bits of LINK_FLAGS. OPEN: the source's router knows the connection. CUT: a fault cut it, RPCs on it no longer
+arrive. DEAD: it is lost, whether or not the source has noticed that. OUTBOUND: the source dialled."""
 LATENCY, LAST_ARRIVAL = range(2)
 LINK64 = 2
 
 # Cells: what a node knows of a message.
 ASKED, DELIVERED, MISSED, HELD, MISSING, QUEUED = 1, 2, 4, 8, 16, 32
-"""ASKED: the application has not answered yet. MISSED: the node was eligible, but got no delivery before the
-message's window was over. The last three are set by a tree: it can send the message again, knows it from
-announcements only, or has yet to announce it."""
+"""Bits of cells. ASKED: the application is validating the message. MISSED: the node was eligible, but got no delivery
+before the message's window was over. HELD, MISSING and QUEUED are set by a tree of episub: it can send the message
+again, knows it from announcements only, or has yet to announce it."""
 SEEN_BEAT, CACHE_BEAT, HOPS = 6, 26, 47
 BEATS = (1 << 20) - 1
 HOPS_CAP = (1 << 17) - 1
+"""SEEN_BEAT, CACHE_BEAT and HOPS: the lowest bits of fields of a cell, with their masks BEATS and HOPS_CAP: the
+heartbeats (TICK) in which the message was seen and cached, and the hops to the node."""
 
 # Trees.
 TIMER, ANNOUNCE, FLUSH_DUE, MISSING_DUE = range(4)
-"""Fields of `alarms`: the time for which the timer is set, and alarms that it serves; -1 for none."""
+"""Fields of `alarms`: the time for which the timer is set, and the times of alarms that it serves; -1 for none."""
 (
     KEPT_FIRST, KEPT_LAST, KEPT_COUNT, KEPT_SIZE, QUEUE, QUEUE_COUNT, MISSING_FIRST, MISSING_LAST, MISSING_COUNT,
     LATEST_FROM,
 ) = range(10)  # fmt: skip
-"""Fields of `trees`: the oldest and the newest message that is kept, and the first and last entries of lists; -1 for
-none. LATEST_FROM: the neighbour that the newest message came from."""
+"""Fields of `trees`: the oldest and the newest message that is kept, the first and last entries of lists, -1 for
+none; and counts. KEPT_SIZE: the bytes of kept messages. LATEST_FROM: the neighbour that sent the newest message, or
+-1."""
 TREE_FIELDS = 10
 AHEAD_OF, AHEAD_BY = range(2)
-"""Fields of `detours`. AHEAD_OF: the neighbour that sent a message, plus one, if the slot's peer had the message with
-no more hops than the node; 0 for none. AHEAD_BY: that peer's hops minus the node's, 0 or less."""
+"""Fields of `detours`. AHEAD_OF: the number plus one of the neighbour that sent the node a message, if the slot's
+peer had the message with no more hops than the node; 0 otherwise. AHEAD_BY: the hops of the slot's peer minus those
+of the node, 0 or less."""
 FIXED_OVERLAY, SEEDS_OVERLAY, HYPARVIEW = range(3)
 """Values of OVERLAY."""
 SWEEP_DUE, SEQUENCE_NUMBER, ERRANDS, UNDER_WAY, DIAL_COUNT, GOING, ASKED_DISCOVERY = range(7)
-"""Fields of `meetings`: an alarm, the last sequence number, lists of errands and of dialled peers, the number of
-these, the peer whose disconnection is being handled, and how often discovery was asked."""
+"""Fields of `meetings`: an alarm, the last sequence number, the heads of the lists of errands and of dialled peers,
+the number of dialled peers, the peer whose disconnection is being handled, and how often discovery was asked."""
 EXPIRE_DUE, STABILISE_DUE, SHUFFLE_DUE, PROBE_DUE, CONTACTS_DUE = range(5)
 (
     ACTIVE_COUNT, PASSIVE_COUNT, LOOKING_UNTIL, JOINS_LEFT, ASKS_LEFT, LEAVES_COUNT, OPEN_SEQUENCE, OPEN_TTL,
@@ -340,25 +386,28 @@ EXPIRE_DUE, STABILISE_DUE, SHUFFLE_DUE, PROBE_DUE, CONTACTS_DUE = range(5)
 REQUESTS, JUDGING, ASKED_NODES, ATTEMPTS, TRIED, REPLIES, LEAVES, UNSAID_TO, SENT, SKETCH = range(18, 28)
 OVERLAY_FIELDS = 28
 """Fields of `overlays`: alarms, -1 for none; numbers; and heads of lists in `pool`, -1 for an empty one.
-LOOKING_UNTIL: the end of the wait for discovery. OPEN_…: of the own shuffle that is not answered, -1 for none.
-SIZE_…: C_rand, A and P. SENT: the passive peers of the own shuffle."""
+LOOKING_UNTIL: the end of the wait for discovery. OPEN_…: sequence number, TTL and timeout of the node's own SHUFFLE
+that waits for an answer; OPEN_SEQUENCE is -1 if none does. SIZE_RANDOM, SIZE_ACTIVE, SIZE_PASSIVE: the target sizes
+C_rand, A and P. SENT: the passive peers that the node's last SHUFFLE named."""
 IDLE_UNTIL, PING_UNTIL = range(2)
-"""Fields of `slot_times`: times, 0 for none."""
+"""Fields of `slot_times`: when an unused connection is closed, when a ping counts as unanswered; 0 for never."""
 KEPT_HOPS, KEPT_PARENT, KEPT_NEWER, KEPT_OLDER = range(4)
-"""Fields of `kept32`. KEPT_HOPS: twice the router's hops, plus one if the received copy named them. KEPT_PARENT: the
-peer that sent the message, -1 for an own one. KEPT_NEWER, KEPT_OLDER: the messages kept after and before it. `kept64`
-has the time at which the message was kept."""
+"""Fields of `kept32`. KEPT_HOPS: twice the router's hops, plus one if the received copy named its hops. KEPT_PARENT:
+the peer that sent the message, -1 for a message of the node. KEPT_NEWER, KEPT_OLDER: the messages that were kept next
+and before, -1 for none. `kept64` has the time at which the message was kept."""
 
 # Extensions and partial messages.
 HAS_SENT, EXCHANGES_PARTS, TESTS, UNSAID = 1, 2, 4, 8
 """Bits in the first column of `traits`. HAS_SENT: the peer has sent an RPC. EXCHANGES_PARTS, TESTS: its extensions.
 UNSAID: the node's own extensions could not be sent to it."""
 USE, PARTS, KNOWN_PARTS, IS_EAGER_TOPIC, ASKS_ONE, PART_BYTES, NO_PARTS_BYTES, CLAIM_BYTES = range(8)
-"""Fields of `part_topics`. USE: the use of nodes with partial messages, 0 if the topic's messages are sent whole.
-PARTS, KNOWN_PARTS: the number of parts, and of those known from elsewhere. IS_EAGER_TOPIC and ASKS_ONE are flags. The
-last three are the encoded bytes of a part, of an empty set of parts, and of a claim."""
+"""Fields of `part_topics`. USE: how nodes use partial messages (`core/rules/partial_rules.py`), 0 if the topic's
+messages are sent whole. PARTS, KNOWN_PARTS: the number of parts, and of those that nodes know from elsewhere.
+IS_EAGER_TOPIC and ASKS_ONE are flags. The last three are the encoded bytes of a part, of an empty set of parts, and
+of a claim (the parts that a node holds and wants)."""
 CHOSEN, FIRST_GROUP, SERIALS, FIRST_HELD, LAST_HELD, HELD_COUNT, FIRST_ASKED, ASKED_COUNT = range(8)
-"""Fields of `part_heads`: whether the router has partial messages; lists of lines, 0 for none: `part_lines.py`."""
+"""Fields of `part_heads`. CHOSEN: whether the node uses partial messages. The others are about lists of groups, see
+`part_lines.py`; FIRST_… and LAST_… are lines, 0 for none."""
 
 # Arrays.
 _ARRAYS: list[tuple[str, Any, tuple[int | None, ...]]] = []
@@ -513,7 +562,7 @@ dial_buckets = _view("dial_buckets", np.uint8, None)
 
 
 def _world(kind: WorldType) -> Any:
-    """Return a kernel that makes a world of the array that Python passes to an entry."""
+    """Return a kernel that makes a world of a given type from the array that Python passes to an entry."""
 
     @intrinsic
     def world(_typing: Any, table: Any) -> Any:
@@ -525,6 +574,7 @@ def _world(kind: WorldType) -> Any:
     return world
 
 
+# Types of worlds. The scalars named in a tuple are 0 in the world, so its entry is compiled without what they enable.
 WITHOUT_EPISUB = (HAS_EPISUB, HAS_OVERLAY)
 WITHOUT_FEATURES = (HAS_FEATURES, PART_WORDS)
 WITHOUT_11 = (
@@ -558,7 +608,7 @@ world_of_slots: Any = _world(WorldType("WorldOfSlots", (*_WITHOUT_LATER, *WITHOU
 
 @intrinsic
 def _words_at(_typing: Any, w: Any, at: Any) -> Any:
-    """Return a piece of the arena as an array of its own."""
+    """Return a view of the arena that begins at a word of it; its extent is unknown, and accesses are not checked."""
     kind = ViewType("arena", types.int64, (0,))
     place = SCALARS + _LINE * [name for name, _, _ in _ARRAYS].index("arena")
 
@@ -573,7 +623,7 @@ words_at: Any = _words_at
 
 
 def _toucher(name: str) -> Any:
-    """Return a kernel that prefetches the cache line of an array's element."""
+    """Return a kernel that prefetches the cache line of an element; its index is that in the flattened array."""
     place, (_, dtype, _) = next((number, each) for number, each in enumerate(_ARRAYS) if each[0] == name)
     at = SCALARS + _LINE * place
     size = np.dtype(dtype).itemsize

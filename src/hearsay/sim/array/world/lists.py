@@ -1,8 +1,9 @@
 """Short lists of a node: answers to IWANT, counts of gossip, backoffs, events that wait.
 
-Layout: an entry of `pool` is (next, first key, second key, value); `nodes32` holds the first entry of each list of a
-node, -1 for none; `more32` holds those of lists of gossipsub 1.1. Entries of a node come from the pool of the thread
-that owns the node, and go back there.
+Layout: a list is a chain of entries in `pool`, whose fields are the index of the next entry, -1 at the end, two keys
+and a value. The field `head` of a node in `nodes32`, from NODE32 on in `more32`, has the index of the list's newest
+entry, -1 for an empty list. Entries of a node are taken from the line of `pool` of the thread that owns the node, and
+freed there.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def owner(w: World, node: int) -> int:
 
 @inlined
 def first_entry(w: World, node: int, head: int) -> int:
-    """Return the place of a list's newest entry, -1 for an empty one."""
+    """Return the index in `pool` of a list's newest entry, -1 for an empty list."""
     return nodes32(w)[node, head] if head < NODE32 else more32(w)[node, head - NODE32]
 
 
@@ -85,7 +86,7 @@ def add(w: World, node: int, head: int, first: int, second: int, value: int) -> 
 
 @kernel
 def find(w: World, node: int, head: int, first: int, second: int) -> int:
-    """Return the place of the entry with these keys, -1 if there is none."""
+    """Return the index in `pool` of the entry with these keys, -1 if there is none."""
     entries = pool(w)[owner(w, node)]
     place = first_entry(w, node, head)
     while place >= 0 and (entries[place, FIRST] != first or entries[place, SECOND] != second):
@@ -102,7 +103,7 @@ def value(w: World, node: int, head: int, first: int, second: int, default: int)
 
 @kernel
 def increase(w: World, node: int, head: int, first: int, second: int, by: int) -> int:
-    """Increase the value of an entry, from 0 if there is none; return the new value."""
+    """Add `by` to the value of the entry with these keys, a new one with value 0 if there is none; return the sum."""
     place = find(w, node, head, first, second)
     if place < 0:
         add(w, node, head, first, second, by)
@@ -162,12 +163,12 @@ def remove_last(w: World, node: int, head: int) -> None:
     free_entry(w, th, place)
 
 
-# Lists whose first entry another array holds.
+# Lists whose head is in another array. `start` is the index of the list's first entry, -1 for an empty list.
 
 
 @kernel
 def place_in(w: World, node: int, start: int, first: int) -> int:
-    """Return the place of the entry with this first key in the list that begins at a place, -1 if there is none."""
+    """Return the index in `pool` of the entry with this first key, -1 if the list has none."""
     entries = pool(w)[owner(w, node)]
     place = start
     while place >= 0 and entries[place, FIRST] != first:
@@ -177,7 +178,7 @@ def place_in(w: World, node: int, start: int, first: int) -> int:
 
 @kernel
 def without(w: World, node: int, start: int, place: int) -> int:
-    """Take an entry out of the list that begins at a place; return where the list begins then."""
+    """Remove and free the entry `place` of a list; return the index of the list's first entry after that."""
     th = owner(w, node)
     entries = pool(w)[th]
     following = entries[place, NEXT]

@@ -1,10 +1,11 @@
-"""Lines of groups of partial messages, and sets of parts.
+"""Groups of partial messages (a group is all parts of one message), their peers, and sets of parts.
 
 Layout: a line of `part_lines` is a group or a peer in it, and `part_sets` has the sets of the same line, PART_WORDS
-words each. `group_of` names the group of a node and message. A group exists while the router or the application knows
-it, or requests parts of it; a peer while one of its marks is set. Line 0 is not used: it stands for none. A run with
-parts uses one thread, because nodes must be handled in the order of time: the hops of a message that is completed
-from parts depend on the hops that the sender of the last part has by then.
+words each. `group_of` has the line of a node's group for a message. A group exists while the router or the
+application knows it, or the application requests parts of it; a peer while one of its marks is set. Line 0 is not
+used: 0 stands for no group and no peer. LINES_USED is the last line that was ever used, LINES_FREE the first of a
+chain of free lines. A run with parts uses one thread, because nodes must be handled in the order of time: the hops of
+a message that is completed from parts depend on the hops that the sender of the last part has by then.
 """
 
 from __future__ import annotations
@@ -33,26 +34,30 @@ from hearsay.sim.array.world.layout import (
 NEXT_GROUP, MESSAGE, STATE, BEATS_LEFT, OPENER, SERIAL, NEXT_HELD, NEXT_ASKED, FIRST_PEER, SHOWN_COUNT, OFFERS = (
     range(11)
 )
-"""Fields of a group. NEXT_GROUP: the next group of the router in its topic, by message. BEATS_LEFT, OPENER: for how
-many heartbeats the router keeps it, and the peer that opened it, -1 for none. SERIAL: its number in the order of
-creation. NEXT_HELD, NEXT_ASKED: the next group of the application, and the next one with requests. SHOWN_COUNT,
-OFFERS: the number of peers with HAS_SHOWN, and of those with OFFERS_PARTS."""
+"""Fields of a group. NEXT_GROUP: the router's next group in the topic, ordered by message. BEATS_LEFT: for how many
+more heartbeats the router keeps the group. OPENER: the peer that opened it, -1 for none. SERIAL: its number in the
+order of creation. NEXT_HELD, NEXT_ASKED: the application's next group with parts, and its next one with requests.
+SHOWN_COUNT, OFFERS: the number of peers with HAS_SHOWN, and of peers with OFFERS_PARTS."""
 KNOWN_TO_ROUTER, IS_OWN, IS_PEERS, IS_HELD, IS_PUBLISHED, IS_COMPLETE, HAS_REQUESTS = 1, 2, 4, 8, 16, 32, 64
-"""Bits of STATE. IS_OWN and IS_PEERS are the router's: the application published in the group; a peer opened the
-group, and the application has not published it to all. IS_PUBLISHED: the application added parts of its own."""
+"""Bits of STATE. KNOWN_TO_ROUTER, IS_OWN and IS_PEERS are the router's; IS_OWN: the application published in the
+group; IS_PEERS: a peer opened it, and the application has not published it to all peers. The others are the
+application's; IS_HELD: it has parts; IS_PUBLISHED: it published the message itself, or got it whole."""
 HELD, REQUESTED, OVERDUE = range(3)
-"""Sets of a group: held parts, requested ones, and those of them that a heartbeat found missing."""
+"""Sets of a group: held parts, requested parts, and requested parts that were already missing at a heartbeat."""
 NEXT_PEER, PEER, MARKS, OFFER = range(4)
 """Fields of a peer. OFFER: its number in the order of offers."""
 IS_NOTED, SPOKE, HAS_CLAIMED, GOT_CLAIM, HAS_SHOWN, OFFERS_PARTS, IS_CHANGED = 1, 2, 4, 8, 16, 32, 64
-"""Bits of MARKS. The router's: it has notes of the peer, the peer sent a partial message, the peer's claim is known,
-and the last claim to the peer is known. The application's: it knows parts that the peer sent, it knows an offer of
-the peer, and the parts requested of the peer changed."""
+"""Bits of MARKS. A claim names the parts that a node holds and wants. The router's bits are IS_NOTED: it has notes of
+the peer; SPOKE: the peer sent a partial message; HAS_CLAIMED: the peer's claim is known; GOT_CLAIM: the peer was sent
+a claim. The application's bits are HAS_SHOWN: it knows parts that the peer sent; OFFERS_PARTS: the peer offers parts;
+IS_CHANGED: the parts requested of the peer changed."""
 GIVEN, SHOWN, CLAIMED, WANTED, LAST_CLAIM, LAST_WANTED, OFFERED, ASKED_PARTS = range(8)
-"""Sets of a peer. GIVEN, SHOWN: parts sent to it, and by it. CLAIMED, WANTED: its claim. LAST_CLAIM, LAST_WANTED: the
-last claim to it. OFFERED, ASKED_PARTS: parts that it offers, and that were requested of it."""
+"""Sets of a peer. GIVEN, SHOWN: parts sent to it, and by it. CLAIMED, WANTED: the parts that it holds and wants, by
+its last claim. LAST_CLAIM, LAST_WANTED: the same of the last claim sent to it. OFFERED, ASKED_PARTS: parts that it
+offers, and parts that are requested of it."""
 SETS = 8
 OF_ROUTER = IS_NOTED | SPOKE | HAS_CLAIMED | GOT_CLAIM
+"""The router's bits of MARKS."""
 
 with_parts = only_with(PART_WORDS)
 
@@ -82,7 +87,7 @@ def free_line(w: World, line: int) -> None:
 
 @with_parts
 def group_at(w: World, node: int, message: int) -> int:
-    """Return the line of a message's group, a new one if there is none."""
+    """Return the line of a node's group for a message; if there is none, create it."""
     at = column(w, message)
     group = group_of(w)[node, at]
     if not group:
@@ -111,7 +116,7 @@ def find_peer(w: World, group: int, peer: int) -> int:
 
 @with_parts
 def peer_at(w: World, group: int, peer: int) -> int:
-    """Return the line of a peer in a group, a new one if there is none."""
+    """Return the line of a peer in a group; if there is none, create it."""
     line = find_peer(w, group, peer)
     if not line:
         line = new_line(w)
@@ -146,12 +151,12 @@ def unmark_peers(w: World, group: int, marks: int) -> None:
         line = following
 
 
-# Sets of parts, word by word.
+# Sets of parts. `which` is a set of a line, `number` the number of a word in the set.
 
 
 @kernel
 def first_parts(count: int, number: int) -> Word:
-    """Return a word of the set of the first `count` parts."""
+    """Return word `number` of the set that consists of the first `count` parts."""
     left = count - 64 * number
     if left <= 0:
         return np.uint64(0)
@@ -160,7 +165,7 @@ def first_parts(count: int, number: int) -> Word:
 
 @with_parts
 def word_at(w: World, which: int, number: int) -> int:
-    """Return the place of a word of a set in its line."""
+    """Return the index in a line of `part_sets` of a word of a set."""
     return which * w[PART_WORDS] + number
 
 

@@ -1,12 +1,13 @@
 """RPCs that do not fit into an event's two words: they lie in the arena until they are received.
 
-Layout: `arena` is cut into chunks that threads take from their own range; a chunk holds RPCs one after the other. It
-may be used again once no copy of its RPCs is under way: `pending` counts the copies, with a line per thread, because
-the receiving thread may not be the sending one. An RPC is its number of parts, then eight words for each part: kind,
-topic, message, hops, bytes, count, via, and the place of its ids, counted from the RPC's first word. Kinds are in the
-order in which they are handled. In place of ids, an IHAVE of episub has announcements, a message that names its hops
-has the hops, a SUBSCRIBE has the use of partial messages, and a partial message has its content
-(`rules/partials.py`).
+Layout: `arena` is divided into chunks; each thread has a range of them. A chunk holds RPCs one after the other, and
+is used again once none of them is in flight: `pending` counts the copies in flight by chunk, with a line for each
+thread, because the thread that receives a copy may not be the one that sent it. An RPC is its number of parts, then
+eight words for each part: kind, topic, message, hops, bytes, count, via, and the index of its ids, counted from the
+RPC's first word, 0 for none. Parts are in the order in which receivers handle them. In place of ids, an IHAVE of
+episub has announcements, a message that names its hops has the hops, a SUBSCRIBE has the use of partial messages, a
+PRUNE has its backoff and peers, a part about the membership has its content (`episub/overlay_parts.py`), and so has a
+partial message (`rules/partials.py`).
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def message_part(w: World, message: int, hops: int, via: int) -> Part:
 
 @inlined
 def names_hops(via: int) -> bool:
-    """Return whether a copy names its hops, as those in a tree do."""
+    """Return whether a copy has a field with its hops, as those have that an episub tree sends."""
     return via == Via.EAGER or via == Via.LAZY
 
 
@@ -121,7 +122,7 @@ _ABOUT_OVERLAY = int(PartKind.GETNODES)
 
 @inlined
 def numbers_in(kind: int) -> int:
-    """Return how many numbers a part about the membership has, in addition to peers."""
+    """Return how many numbers a part of a kind of episub has in addition to peers (`episub/overlay_parts.py`)."""
     return _NUMBERS[kind]
 
 
@@ -132,7 +133,7 @@ def is_control(kind: int) -> bool:
 
 
 OTHERS_BITS = 10
-"""Bits of the number of peers that a PRUNE names, the lowest of its content (`parts.prune_extras`)."""
+"""The number of bits, the lowest of a PRUNE's content, that count the peers that it names (`parts.prune_extras`)."""
 
 
 @inlined
@@ -148,7 +149,7 @@ def prune_words(w: World, extras: int) -> int:
 
 @kernel
 def words_behind(w: World, rpc: int, index: int) -> int:
-    """Return how many words follow the line of a part: its ids, or the content of a part about the membership."""
+    """Return how many words a part has in addition to its eight: ids, or the content in place of ids."""
     part = words_at(w, part_place(rpc, index))
     if not part[PART_IDS]:
         return 0
@@ -162,7 +163,7 @@ _HOPS_BITS = 32
 
 @inlined
 def announcement(message: int, hops: int) -> int:
-    """Return the word of an IHAVE of episub for a message."""
+    """Return the announcement of a message in an IHAVE of episub: the message and its hops in one word."""
     return message << _HOPS_BITS | hops
 
 
@@ -187,7 +188,7 @@ def part_at(w: World, rpc: int, index: int) -> Part:
 
 @kernel
 def write_part(w: World, rpc: int, index: int, part: Part, ids: int) -> None:
-    """Write a part into the arena; `ids` is the place of its ids from the RPC's first word, 0 for none."""
+    """Write a part into the arena; `ids` is the index of its ids from the RPC's first word on, 0 for none."""
     words = words_at(w, part_place(rpc, index))
     words[PART_KIND] = part.kind
     words[PART_TOPIC] = part.topic
@@ -201,7 +202,10 @@ def write_part(w: World, rpc: int, index: int, part: Part, ids: int) -> None:
 
 @kernel
 def allocate(w: World, th: int, words: int) -> int:
-    """Return the place of room for an RPC. Nothing else may be allocated until its first copy is sent or held."""
+    """Allocate `words` words for an RPC; return the index of the first.
+
+    The caller sends or holds the RPC before it allocates another one: else the chunk could be used again.
+    """
     line = control(w)[th]
     if words > line[ARENA_LEFT]:
         _next_chunk(w, th, words)
@@ -213,7 +217,7 @@ def allocate(w: World, th: int, words: int) -> int:
 
 @kernel
 def _next_chunk(w: World, th: int, words: int) -> None:
-    """Start a chunk, or several in a row for an RPC that is longer than one."""
+    """Continue in another chunk, or in several consecutive ones for an RPC that is longer than one."""
     line = control(w)[th]
     size = 1 << ARENA_BITS
     needed = (words + size - 1) >> ARENA_BITS
@@ -239,7 +243,7 @@ def _next_chunk(w: World, th: int, words: int) -> None:
 
 @kernel
 def _reclaim(w: World, th: int) -> None:
-    """Free the chunks without RPCs in flight, if none is free and many were taken since the last search."""
+    """Free the chunks without RPCs in flight, if no chunk is free and many were used since the last search."""
     line = control(w)[th]
     first = _first_chunk(w, th)
     line[ARENA_TAKEN] += 1
@@ -263,13 +267,13 @@ def _first_chunk(w: World, th: int) -> int:
 
 @kernel
 def hold(w: World, th: int, rpc: int) -> None:
-    """Count one more copy in flight."""
+    """Count one more copy of an RPC in flight, so that its chunk is not used again."""
     pending(w)[th, rpc >> ARENA_BITS] += 1
 
 
 @kernel
 def release(w: World, th: int, rpc: int) -> None:
-    """Count one copy in flight less, because it was received or never will be."""
+    """Count one copy of an RPC in flight less: it was received, or will never be."""
     pending(w)[th, rpc >> ARENA_BITS] -= 1
 
 
@@ -283,5 +287,5 @@ def rpc_bytes(w: World, rpc: int) -> int:
 
 @kernel
 def part_place(rpc: int, index: int) -> int:
-    """Return where a part lies; `words_at(w, part_place(rpc, index))` are its words."""
+    """Return the index in the arena of a part; `words_at(w, part_place(rpc, index))` are its words."""
     return rpc + HEADER + index * PART

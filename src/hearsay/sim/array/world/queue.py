@@ -1,16 +1,16 @@
 """The queue of events: a calendar of buckets as wide as the smallest latency, sorted by node when they open.
 
-An event is two words, and a link in `queued_links` where links matter. A bucket is a chain of chunks of `CHUNK`
-events, one chain per thread. When a bucket opens, all its events are known except those that a node creates for
-itself; these go into a small heap (`near`). So nodes are handled one after the other, each with all its events of the
-bucket, and what a node needs is loaded once. Events beyond the ring of buckets wait in `far`.
+An event is two words, and a link in `queued_links` if links have memory. A bucket is a chain of chunks of `CHUNK`
+events, one chain for each thread; the buckets form a ring. When a bucket opens, all its events are known except those
+that a node creates for itself; these go into a small heap (`near`). So nodes are handled one after the other, each
+with all its events of the bucket, and a node's data are loaded once. Events beyond the ring of buckets wait in `far`.
 
-A bucket with many events of the whole network is handled in many parts. It is cut into `DIVISIONS` smaller ones when
-it opens, so that a part does not go through all of its events.
+Events of the whole network, such as faults, cut a bucket into parts (`run/loop.py`). If there are many of them, the
+events of the bucket are divided into `DIVISIONS` chains by time when it opens (BUCKET_IS_SPLIT), so that a part does
+not go through all of them.
 
 Where latencies have no useful lower bound, buckets are wider than the smallest latency, and their events are handled
-in the order of time, all nodes together (`LOOKAHEAD` is off). The heap then takes what arrives within the open
-bucket."""
+in the order of time, all nodes together (`LOOKAHEAD` is off). Then `near` holds all events of the open part."""
 
 from __future__ import annotations
 
@@ -55,15 +55,16 @@ from hearsay.sim.array.world.layout import (
 )
 
 OFFSET, EVENT_KIND, EVENT_SOURCE, VIA = 44, 40, 12, 8
-"""Lowest bits of the fields of word 0: time since the bucket began, kind, source + 1, via + 1; below are the hops."""
+"""Lowest bits of the fields of word 0: time since the bucket began, kind, source + 1, via + 1. Hops are the
+lowest."""
 NODE = 36
 """The lowest bit of the node in word 1; the bits below are the payload."""
 PAYLOAD = (1 << 36) - 1
 INLINE = 1 << 35
 GOSSIP = 1 << 34
 TOPIC_PART = 1 << 33
-"""Bits of payloads that are no place in the arena. INLINE: one message. GOSSIP: one IHAVE. TOPIC_PART: one part that
-is a kind and a topic."""
+"""Bits of payloads of RPCs of one part. Without them, the payload of an RPC is its index in the arena. INLINE: the
+part is a message. GOSSIP: it is an IHAVE. TOPIC_PART: it consists of a kind and a topic."""
 GOSSIP_SPAN = 18
 """An IHAVE in the queue names messages up to this many after the first one."""
 _WORD0_BITS = 12
@@ -85,19 +86,19 @@ def word_0(kind: int, source: int, via: int, hops: int) -> int:
 
 @inlined
 def gossip_rest(others: int) -> tuple[int, int]:
-    """Return the lowest bits of the messages after the first, which take the place of via and hops."""
+    """Return the lowest bits of `others`, a bit for each message after the first, as via and hops for `word_0`."""
     return ((others >> VIA) & 15) - 1, others & 255
 
 
 @inlined
 def gossip_payload(first: int, others: int) -> int:
-    """Return the payload of an IHAVE: its first message, and the bits of the others that word 0 has no room for."""
+    """Return the payload of an IHAVE: its first message, and the highest bits of `others`; word 0 has the lowest."""
     return GOSSIP | (others >> _WORD0_BITS) << _MESSAGE_BITS | first
 
 
 @inlined
 def topic_payload(kind: int, topic: int) -> int:
-    """Return the payload of a SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE; of an IDONTWANT with a message as `topic`."""
+    """Return the payload of a SUBSCRIBE, UNSUBSCRIBE, GRAFT, PRUNE, or IDONTWANT, of which `topic` is the message."""
     return TOPIC_PART | kind << _MESSAGE_BITS | topic
 
 
@@ -108,7 +109,7 @@ def topic_kind(payload: int) -> int:
 
 @inlined
 def gossip_bits(w0: int, payload: int) -> int:
-    """Return the messages after the first one that an IHAVE names, a bit each."""
+    """Return the bits of an IHAVE in the queue: one for each message after the first."""
     return ((payload & (GOSSIP - 1)) >> _MESSAGE_BITS) << _WORD0_BITS | w0 & ((1 << _WORD0_BITS) - 1)
 
 
@@ -180,7 +181,7 @@ def pop_near(w: World, th: int) -> Any:
 
 @kernel
 def near_is_first(w: World, th: int, w0: int, w1: int) -> bool:
-    """Return whether an event of `near` comes before this one of the bucket."""
+    """Return whether the first event of `near` comes before an event of the bucket, given by its two words."""
     top = near(w)[th, 0]
     if top[0] >> OFFSET != w0 >> OFFSET:
         return top[0] < w0
@@ -196,7 +197,7 @@ NO_BUCKET = 1 << 60
 """Value of FAR_FIRST if no event waits in `far`."""
 _FEW = 48
 _ALL = 63
-"""Shifts every node to block 0."""
+"""A shift that puts every node into block 0."""
 
 
 @inlined
@@ -206,7 +207,7 @@ def push(w: World, th: int, time: int, node: int, kind: int, source: int, payloa
 
 @inlined
 def insert(w: World, th: int, time: int, rest: int, w1: int, link: int, kept: int) -> None:
-    """Queue an event; `rest` is word 0 without the time. With `kept` 0 nothing is queued, without a branch."""
+    """Queue an event; `rest` is word 0 without the time. With `kept` 0 the event is dropped, without a branch."""
     bits = w[WIDTH_BITS]
     bucket = time >> bits
     w0 = (time - (bucket << bits)) << OFFSET | rest
@@ -223,7 +224,7 @@ def insert(w: World, th: int, time: int, rest: int, w1: int, link: int, kept: in
 
 @kernel
 def queue_again(w: World, th: int, w0: int, w1: int, link: int) -> None:
-    """Put an event of the open bucket back, because the open part was cut short before it."""
+    """Put an event back into the open bucket, because the open part now ends before the event."""
     append(w, th, w[BUCKET] & (w[BUCKETS] - 1), w0, w1, link, 1)
 
 
@@ -281,7 +282,7 @@ def _new_chunk(w: World, th: int, ring: int) -> None:
 
 @kernel
 def bring_near(w: World, th: int) -> None:
-    """Move events from the far list into the ring once the first of them is less than half a ring ahead."""
+    """Move events from `far` into the ring of buckets once the first of them is less than half a ring ahead."""
     line = control(w)[th]
     if line[FAR_FIRST] - w[BUCKET] >= w[BUCKETS] // 2:
         return
@@ -309,7 +310,7 @@ def _division(w: World, offset: int) -> int:
 
 @kernel
 def divide(w: World) -> None:
-    """Cut the bucket that opens into smaller ones, because it will be handled in many parts."""
+    """Divide the events of the bucket that opens into DIVISIONS chains, because it will be handled in many parts."""
     ring = w[BUCKET] & (w[BUCKETS] - 1)
     for th in range(w[THREADS]):
         chunk = heads(w)[th, ring]
@@ -336,7 +337,7 @@ def _free_chunk(w: World, th: int, chunk: int) -> None:
 
 @kernel
 def _first_ring(w: World) -> int:
-    """Return the first chain of the open part."""
+    """Return the index of the first chain with events of the open part."""
     if w[BUCKET_IS_SPLIT]:
         return _division(w, w[NOW] - (w[BUCKET] << w[WIDTH_BITS]))
     return w[BUCKET] & (w[BUCKETS] - 1)
@@ -361,7 +362,7 @@ def has_events(w: World) -> bool:
 
 @kernel
 def gather(w: World) -> None:
-    """Move the events of the open part to `sorted_events`, by blocks of nodes; few events are one block."""
+    """Move the events of the open part to `sorted_events`, sorted by block of nodes. A few events form one block."""
     starts = block_starts(w)[0]
     limit = w[PART_END] - (w[BUCKET] << w[WIDTH_BITS])
     shift = NODE + w[BLOCK_BITS]
@@ -414,7 +415,7 @@ def gather(w: World) -> None:
 
 @kernel
 def _count(w: World, limit: int, shift: int) -> None:
-    """Count the events of the open part by block: those of block b in `block_starts` at b + 1."""
+    """Count the events of the open part by block of nodes, those of block b in `block_starts` at b + 1."""
     starts = block_starts(w)[0]
     for th in range(w[THREADS]):
         for ring in range(_first_ring(w), _last_ring(w) + 1):

@@ -1,10 +1,10 @@
-"""The results of a run: the trace's hash, its rows if wanted, counters, and latencies by the microsecond.
+"""The results of a run: the hash of the trace, its rows if wanted, counters, and the number of deliveries by latency.
 
-Layout: `sums` holds the two halves of the hash (`trace.language.rows`), the lower one in two parts so that carries
-are not lost; `counts` the counters below and the parts sent by kind; `rows` the rows since Python last took them;
-`tallies` and `findings` are those of a check. All have a line per thread. The thirteen columns of a row are hashed
-one by one, so that the copies of a part, which differ in receiver and time of flight alone, cost two multiplications
-each.
+Layout: `sums` holds the two halves of the hash (`trace.language.rows`), the lower half in two words so that carries
+are not lost; `counts` the counters below; `rows` the rows that Python has not fetched yet; `tallies` and `findings`
+the counters and findings of a check of all nodes. Each of them has a line for each thread. The hash of a row is a sum
+over its thirteen columns before it is mixed. Copies of a part differ in receiver and delay only, so the sum over the
+other columns is computed once for all of them (`sending`).
 """
 
 from __future__ import annotations
@@ -44,19 +44,22 @@ from hearsay.trace.language.rows import LOWER_CONSTANTS, UPPER_CONSTANTS
 from hearsay.trace.language.schema import Column
 
 NO_ROWS, ALL_ROWS, ROWS_OF_WITNESSES = range(3)
-"""Values of TRACING: which rows are kept."""
+"""Values of TRACING: which rows are stored in `rows`."""
 UPPER, LOWER_LOW, LOWER_HIGH = range(3)
 (
     ROWS, EVENTS, PUBLISHES, DUPLICATES, DELIVERIES, ELIGIBLE, REACHED, LONG, LAST_ARRIVAL_SENT, HASHED, AWAY_HOPS,
     MOST_HOPS, AWAY, UNCOUNTED, SENT,
 ) = range(15)  # fmt: skip
-"""LONG: latencies beyond `latency_counts`. UNCOUNTED: those that wait in `latencies_seen`. AWAY: deliveries away from
-the publisher. SENT: the first of the counters by kind of part."""
+"""Fields of `counts`. LONG: the number of latencies in `long_latencies`, which are too long for `latency_counts`.
+UNCOUNTED: the number of latencies that wait in `latencies_seen`. AWAY: deliveries to other nodes than the publisher;
+AWAY_HOPS and MOST_HOPS are the sum and the maximum of their hops. SENT: the first of the counters of sent parts, one
+for each kind."""
 COUNTS = SENT + len(PartKind)
 FOUND, RECEIVED = 0, 1
 LOST = RECEIVED + len(PartKind)
 UNDER_WAY = LOST + len(PartKind)
-"""Fields of `tallies`: the number of findings; the first counters by kind of part."""
+"""Fields of `tallies`. FOUND: the number of findings. RECEIVED, LOST, UNDER_WAY: the first of the counters of parts
+that were received, lost, or are in flight, one for each kind."""
 IS_WITNESS, FORGETS = 1, 2
 """Bits of `witnesses`. FORGETS: the router had to forget a backoff before its end."""
 _PEER = int(Column.PEER)
@@ -85,7 +88,7 @@ TYPES["Hash"] = types.UniTuple(types.uint64, 2)
 
 @inlined
 def _hash(codes: Codes) -> Hash:
-    """Return the sums over the columns. There is no loop, because it would index the tuple at run time."""
+    """Return the sums over the columns of a row. There is no loop, because it would index the tuple at run time."""
     time, event, kind, peer, remote, topic, message, hops, size, count, via, delay, reason = codes
     upper = np.uint64(time) * _UP[0] + np.uint64(event) * _UP[1] + np.uint64(kind) * _UP[2]
     upper += np.uint64(peer) * _UP[3] + np.uint64(remote) * _UP[4] + np.uint64(topic) * _UP[5]
@@ -102,7 +105,7 @@ def _hash(codes: Codes) -> Hash:
 
 @inlined
 def _with_topic_number(w: World, codes: Codes) -> Codes:
-    """Return a row with the topic's number in the trace instead of its place in the order of names."""
+    """Return a row with the topic's number in the trace instead of its index in the order of names."""
     time, event, kind, peer, remote, topic, message, hops, size, count, via, delay, reason = codes
     if topic >= 0:
         topic = topics(w)[topic, TOPIC_NUMBER]
@@ -111,7 +114,7 @@ def _with_topic_number(w: World, codes: Codes) -> Codes:
 
 @inlined
 def row(w: World, th: int, codes: Codes) -> None:
-    """Record a row of a function of `event_rows`, which has the topic's place in the order of names."""
+    """Add a row to the hash, and to `rows` if wanted. Its topic is an index in the order of names."""
     codes = _with_topic_number(w, codes)
     upper, lower = _hash(codes)
     _add_hash(w, th, upper, lower)
@@ -145,7 +148,7 @@ def is_witness(w: World, node: int) -> bool:
 
 @kernel
 def note(w: World, th: int, time: int, what: int, node: int, remote: int, part: Part) -> None:
-    """Keep a row that is neither hashed nor counted."""
+    """Store a note: a row that is neither hashed nor counted. `what` is CALL_NOTE, PART_NOTE or ID_NOTE."""
     kind, topic, message, hops, _, count, via = part
     _keep(
         w, th, _with_topic_number(
@@ -156,7 +159,7 @@ def note(w: World, th: int, time: int, what: int, node: int, remote: int, part: 
 
 @inlined
 def dropped(w: World, th: int, time: int, source: int, destination: int, part: Part, reason: int) -> None:
-    """Record a part that does not arrive."""
+    """Record that a part does not arrive at its destination."""
     row(w, th, drop_rpc_row(time, source, destination, part, reason))
     if w[WITNESSES] and (reason == Reason.LOST or reason == Reason.UNREACHABLE):
         lost(w, th, part.kind)
@@ -176,7 +179,7 @@ def received(w: World, th: int, kind: int, count: int) -> None:
 
 @with_checks
 def found(w: World, th: int, time: int, what: int, node: int, peer: int, topic: int, number: int) -> None:
-    """Note a broken invariant; `number` is a message or a count."""
+    """Store a finding, a broken invariant. `what` is its kind (`rules/checks.py`), `number` a message or a count."""
     place = tallies(w)[th, FOUND]
     tallies(w)[th, FOUND] = place + 1
     if place < findings(w).shape[1]:
@@ -191,7 +194,7 @@ def found(w: World, th: int, time: int, what: int, node: int, peer: int, topic: 
 
 @kernel
 def ignored(w: World, th: int, now: int, node: int, peer: int, kind: int, count: int, reason: int) -> None:
-    """Record parts of an RPC that a router does not act on."""
+    """Record `count` parts of an RPC, or ids in them, that a router ignores."""
     row(w, th, reject_row(now, kind, node, peer, -1, -1, count, reason))
 
 
@@ -218,7 +221,7 @@ def sent(w: World, th: int, time: int, peer: int, remote: int, part: Part, delay
 
 @kernel
 def measured(w: World, th: int, latency: int, hops: int) -> None:
-    """Count a delivery away from the publisher, for the summary."""
+    """Count a delivery to another node than the publisher: its latency in microseconds, and its hops."""
     line = counts(w)[th]
     line[AWAY] += 1
     if latency < w[MEASURED]:
@@ -239,7 +242,7 @@ def measured(w: World, th: int, latency: int, hops: int) -> None:
 
 @kernel
 def count_latencies(w: World, th: int) -> None:
-    """Count many latencies at a time: their counters lie far apart, and single counts would wait for memory."""
+    """Add the latencies in `latencies_seen` to `latency_counts`: many at once, since each counter is slow to load."""
     waiting = latencies_seen(w)[th]
     totals = latency_counts(w)[th]
     for place in range(counts(w)[th, UNCOUNTED]):

@@ -1,12 +1,13 @@
 """Neighbours of a node: their slots, their routers, and the latency to them.
 
-Layout: a node's neighbours lie in one piece of the slot arrays, `COUNT` of `CAP` in use, in ascending order. So a
-walk over them is in the core's order, and a set of neighbours is a bit per slot. A slot exists while the node has a
-link to the peer, or its router counts the peer as connected. A full piece moves to the end of the arrays, with twice
-the room.
+Layout: a slot is an index in the slot arrays (`peers`, `flags`, …) and stands for one neighbour of one node. The
+slots of a node are consecutive: room for `CAP`, of which `COUNT` are in use, ascending by the number of the peer. So
+loops over slots visit neighbours in the core's order, and a set of neighbours can be a bit for each slot. A slot
+exists while the node has a link to the peer, or its router counts the peer as connected. If the room of a node is
+full, its slots move to the end of the arrays, with twice the room.
 
-Without loss, jitter, uplinks and faults, links need no memory of their own: a link is its slot, both ends always
-exist, and latencies are drawn again whenever they are needed, which costs less than a load."""
+Without loss, jitter, uplinks and faults, links need no memory of their own: a link is its slot, the slots of both
+nodes always exist, and latencies are drawn again whenever they are needed, which is faster than loading them."""
 
 from __future__ import annotations
 
@@ -116,7 +117,7 @@ def end_slot(w: World, node: int) -> int:
 
 @inlined
 def own_place(w: World, node: int, topic: int) -> int:
-    """Return the place of a topic among those that a node ever joins."""
+    """Return the index of a topic among the topics that a node ever joins."""
     return own_places(w)[node, topic] if w[HAS_OWN_PLACES] else topic
 
 
@@ -125,7 +126,7 @@ _AHEAD = 16
 
 @kernel
 def lay_out_callers(w: World) -> None:
-    """Create slots for the peers that dial each node; there is room for both ends of every dial."""
+    """Create slots for the peers that dial each node. The slot arrays have room for both nodes of every dial."""
     headers = nodes32(w)
     table = peers(w)
     targets = dial_targets(w)
@@ -144,7 +145,7 @@ def lay_out_callers(w: World) -> None:
 
 @kernel
 def lay_out_targets(w: World, th: int, node: int) -> None:
-    """Create slots for peers that a node dials."""
+    """Create slots for the peers that a node dials, and merge them with those of `lay_out_callers`."""
     header = nodes32(w)[node]
     first = header[FIRST_SLOT]
     callers = header[COUNT]
@@ -161,9 +162,11 @@ def lay_out_targets(w: World, th: int, node: int) -> None:
 
 @kernel
 def _merge(w: World, th: int, first: int, callers: int, count: int) -> int:
-    """Merge a node's callers, in the first slots, with the peers it dials; return the number of different peers.
+    """Merge the slots of a node's callers with those of the peers that it dials; return the number of different
+    peers.
 
-    Callers and dialled peers ascend. A peer that is both has one slot, with DIALLED and NATIVE set.
+    The `callers` slots from `first` on are those of callers; up to `count`, those of dialled peers follow. Both
+    ascend. A peer that is both gets one slot, with DIALLED and NATIVE set.
     """
     table = peers(w)
     both = candidates(w)[th]
@@ -197,7 +200,7 @@ _LOW_32 = np.uint64(0xFFFFFFFF)
 
 @kernel
 def find_slot(w: World, node: int, peer: int) -> int:
-    """Return the slot of a peer, -1 when there is none."""
+    """Return a node's slot of a peer, -1 if there is none."""
     at = place_for(w, node, peer)
     if at < end_slot(w, node) and peers(w)[at] == peer:
         return at
@@ -213,13 +216,13 @@ def is_connected(w: World, node: int, peer: int) -> bool:
 
 @kernel
 def is_native(w: World, slot: int) -> bool:
-    """Return whether a connected peer is served as native, and not only flooded."""
+    """Return whether a connected peer speaks a protocol of the node's own router; to other peers it only floods."""
     return w[ALL_NATIVE] or flags(w)[slot, 0] & NATIVE != 0
 
 
 @kernel
 def place_for(w: World, node: int, peer: int) -> int:
-    """Return the first slot whose peer has no lower number than this one; there it would be inserted."""
+    """Return the slot of a peer or, if it has none, the slot at which it would be inserted."""
     numbers = peers(w)
     low = first_slot(w, node)
     high = end_slot(w, node)
@@ -234,7 +237,7 @@ def place_for(w: World, node: int, peer: int) -> int:
 
 @kernel
 def insert_slot(w: World, node: int, peer: int) -> int:
-    """Return a slot for a peer that has none yet: not connected, without flags."""
+    """Insert and return a slot, without flags, for a peer that has none yet. Slots of other neighbours may move."""
     at = place_for(w, node, peer)
     header = nodes32(w)[node]
     first = first_slot(w, node)
@@ -335,7 +338,7 @@ def _move_scores(w: World, start: int, goal: int) -> None:
 
 @inlined
 def latency(w: World, a: int, b: int) -> int:
-    """Return the latency between two nodes (`LatencyModel.base_us`)."""
+    """Return the latency between two nodes in microseconds (`LatencyModel.base_us`)."""
     if w[LATENCY_KIND] != UNIFORM:
         return _other_latency(w, a, b)
     draw = draw2(w, Purpose.LATENCY, min(a, b), max(a, b))
@@ -358,7 +361,10 @@ def region(w: World, node: int) -> int:
 
 @kernel
 def _log_normal(w: World, draw: Word) -> int:
-    """Return a log-normal latency (`sim.plan.draws.log_normal_us`). `latencies`: the body, the low and high tails."""
+    """Return a log-normal latency in microseconds (`sim.plan.draws.log_normal_us`).
+
+    `latencies` has the quantiles of the body, then those of the low tail and those of the high tail.
+    """
     table = latencies(w)
     bin_ = np.int64(draw >> np.uint64(52))
     if bin_ != 0 and bin_ != LAST_BIN:
