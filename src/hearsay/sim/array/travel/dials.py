@@ -1,8 +1,9 @@
 """Dials of routers that are under way (`sim.reference.connections.Connections.perform`).
 
-Layout: a thread keeps the dials of its nodes in its lines of `dials`, DIALS of them. Between two parts they move to
-`arrivals`, a heap of ARRIVALS lines: when a dial arrives, its node, its number, its target, when the node dialled,
-and in which of its lives.
+Layout: a thread stores the new dials of its nodes in its first DIALS lines of `dials`. Between two parts of a bucket
+they move to `arrivals`, a heap of ARRIVALS lines. The fields of a line are: when the dial arrives, the node that
+dials, the number of the dial (counted by DIALS_MADE), its target, when the node dialled, and the node's STARTS at
+that time.
 """
 
 from __future__ import annotations
@@ -34,8 +35,7 @@ from hearsay.sim.reference.connections import MAX_DIALS
 
 ARRIVES, DIALLER, _NUMBER, TARGET, DIALLED, LIFE = range(6)
 BY_ROUTER = 1 << 32
-"""Bit of the payload of PEER_CONNECTED: the event ends a dial of the router. Below is the node's STARTS at the
-dial."""
+"""Bit of the payload of PEER_CONNECTED: the event ends a dial of the router. The bits below are LIFE of the dial."""
 _NEVER = 1 << 62
 
 with_dials = only_with(HAS_DIALS)
@@ -63,13 +63,13 @@ def dial_for_router(w: World, th: int, now: int, node: int, target: int) -> None
 
 @kernel
 def next_arrival(w: World) -> int:
-    """Return when the next dial arrives, a time beyond every run if there is none."""
+    """Return when the next dial arrives; _NEVER, a time after every run, if there is none."""
     return arrivals(w)[0, ARRIVES] if w[HAS_DIALS] and w[ARRIVALS] else _NEVER
 
 
 @with_dials
 def collect_dials(w: World) -> None:
-    """Move new dials to the heap; those of a node keep their order."""
+    """Move new dials from `dials` to the heap. Dials of a node that arrive at the same time keep their order."""
     heap = arrivals(w)
     for th in range(w[THREADS]):
         for made in range(control(w)[th, DIALS]):
@@ -90,7 +90,7 @@ def collect_dials(w: World) -> None:
 
 @with_dials
 def remove_arrival(w: World) -> None:
-    """Remove the first line of the heap, which moves behind its end."""
+    """Remove the first dial from the heap; its line is then the one behind the end of the heap."""
     heap = arrivals(w)
     size = w[ARRIVALS] - 1
     w[ARRIVALS] = size

@@ -1,7 +1,9 @@
 """The outbox of the present call: what the router sends, packed at the end of the call (`core.shell.outbox`).
 
-Most calls send one message, or one topic's gossip, to a few neighbours; then `outbox` is in the short form, a list of
-slots, and `control` has the part (OUT_MODE). Otherwise it has an entry for each part.
+Most calls send one message, or one topic's gossip, to a few neighbours. Then `outbox` has the short form, a list of
+slots, and `control` describes the part: OUT_MODE, OUT_MESSAGE (the message, or the index of ids in `scratch`),
+OUT_VIA (how the message is sent, or the number of ids) and OUT_TOPIC. Otherwise `outbox` has an entry for each part.
+OUT_COUNT is the number of slots or entries.
 """
 
 from __future__ import annotations
@@ -84,7 +86,8 @@ from hearsay.sim.array.world.queue import GOSSIP_SPAN
 from hearsay.sim.array.world.record import sending
 
 EMPTY, ONE_MESSAGE, ONE_IHAVE, MIXED, ONE_ANNOUNCEMENT = range(5)
-"""Values of OUT_MODE; MIXED is an entry for each part."""
+"""Values of OUT_MODE. MIXED: an entry for each part; ONE_…: the short form, ONE_ANNOUNCEMENT for an IHAVE of
+episub."""
 part_of_12 = only_with(USES_12)
 part_of_episub = only_with(HAS_EPISUB)
 
@@ -107,7 +110,7 @@ def _put(w: World, th: int, slot: int, key: int, value: int, ids: int) -> None:
 
 @kernel
 def _mix_in(w: World, th: int) -> None:
-    """Turn the short form into entries."""
+    """Replace the short form by entries."""
     line = control(w)[th]
     mode = line[OUT_MODE]
     if mode == MIXED:
@@ -135,7 +138,7 @@ def _message_key(w: World, message: int) -> int:
 
 @kernel
 def begin_message(w: World, th: int, message: int, via: int) -> bool:
-    """Return whether the short form is enough for a message; to be called before `put_message`."""
+    """Begin to send a message; return whether the short form is used, as it is if the outbox is empty."""
     line = control(w)[th]
     if line[OUT_COUNT]:
         _mix_in(w, th)
@@ -159,7 +162,7 @@ def put_message(w: World, th: int, slot: int, message: int, via: int, short: boo
 
 @kernel
 def forward_one(w: World, th: int, slot: int, message: int, via: int, came_from: int, short: bool) -> None:
-    """Send a message to a neighbour, unless that is its sender or publisher."""
+    """Send a message to a neighbour, unless that is `came_from` or the publisher."""
     peer = peers(w)[slot]
     if peer != came_from and peer != messages(w)[message, PUBLISHER]:
         put_message(w, th, slot, message, via, short)
@@ -167,7 +170,7 @@ def forward_one(w: World, th: int, slot: int, message: int, via: int, came_from:
 
 @kernel
 def begin_ihave(w: World, th: int, topic: int, ids: int, count: int) -> bool:
-    """Return whether the short form is enough for one topic's gossip, with its ids in `scratch`."""
+    """Begin to send an IHAVE, with `count` ids in `scratch` from `ids` on; return whether the short form is used."""
     line = control(w)[th]
     if line[OUT_COUNT]:
         _mix_in(w, th)
@@ -191,7 +194,7 @@ def put_ihave(w: World, th: int, slot: int, topic: int, ids: int, count: int, sh
 
 @part_of_episub
 def begin_announcement(w: World, th: int, topic: int, ids: int, count: int) -> bool:
-    """Return whether the short form is enough for an IHAVE of episub, with its announcements in `scratch`."""
+    """Begin to send an IHAVE of episub, as `begin_ihave` does, with announcements in place of ids."""
     is_short = begin_ihave(w, th, topic, ids, count)
     if is_short:
         control(w)[th, OUT_MODE] = ONE_ANNOUNCEMENT
@@ -208,7 +211,7 @@ def put_announcement(w: World, th: int, slot: int, topic: int, ids: int, count: 
 
 @part_of_episub
 def put_tree_part(w: World, th: int, slot: int, kind: int, topic: int, ids: int, count: int) -> None:
-    """Send a part of episub, with its ids in `scratch`. Such parts keep the order in which they are put."""
+    """Send a part of episub, with its ids in `scratch`. Such parts are sent in the order of these calls."""
     _put(w, th, slot, tree_key(control(w)[th, OUT_COUNT], topic), tree_value(kind, count), ids)
 
 
@@ -219,7 +222,7 @@ def put_subscription(w: World, th: int, slot: int, topic: int, value: int) -> No
 
 @part_of_features
 def put_features(w: World, th: int, slot: int, own: int) -> None:
-    """Send the extensions of this router, the first part that a peer receives (EXT-1)."""
+    """Send a peer the extensions of this router, in the first RPC that it receives (EXT-1)."""
     _put(w, th, slot, FEATURES_CLASS << CLASS_SHIFT, own, 0)
 
 
@@ -251,13 +254,13 @@ def put_graft(w: World, th: int, slot: int, topic: int) -> None:
 
 @kernel
 def put_prune(w: World, th: int, slot: int, topic: int, extras: int) -> None:
-    """Send a PRUNE; `extras` is its content except the topic, see `prune_extras`; 0 for none."""
+    """Send a PRUNE; `extras` is its content apart from the topic (`prune_extras`), 0 for none."""
     _put(w, th, slot, MESH_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, PRUNE, extras)
 
 
 @part_of_12
 def put_unwanted(w: World, th: int, slot: int, message: int) -> None:
-    """Send a neighbour an IDONTWANT, which goes ahead of all else (OUT-3)."""
+    """Send a neighbour an IDONTWANT, before all other parts of the call (OUT-3)."""
     line = control(w)[th]
     entries = urgent(w)[th]
     place = line[URGENT]
@@ -295,7 +298,7 @@ def is_addressed(w: World, th: int, slot: int) -> bool:
 
 @kernel
 def flush(w: World, th: int, now: int, node: int) -> None:
-    """Send all parts in the outbox."""
+    """Send the parts in the outbox, and empty it."""
     line = control(w)[th]
     if line[URGENT]:
         _flush_urgent(w, th, now, node)
@@ -344,7 +347,7 @@ def _flush_alone(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def _send_to_all(w: World, th: int, now: int, node: int, count: int, rpc: int) -> None:
-    """Send an RPC to all neighbours that the outbox names."""
+    """Send an RPC to all neighbours in the outbox, which has the short form."""
     hold(w, th, rpc)
     for place in range(count):
         send_rpc(w, th, now, node, outbox(w)[th, place, SLOT], rpc)
@@ -353,7 +356,7 @@ def _send_to_all(w: World, th: int, now: int, node: int, count: int, rpc: int) -
 
 @part_of_episub
 def _message_alone(w: World, th: int, node: int, message: int, via: int) -> int:
-    """Return an RPC with a message that names its hops."""
+    """Allocate an RPC with one message that names its hops; return it."""
     rpc = allocate(w, th, HEADER + PART + 1)
     arena(w)[rpc] = 1
     write_message(w, node, rpc, 0, HEADER + PART, message, via)
@@ -372,7 +375,7 @@ def _announcement_alone(w: World, th: int, topic: int, ids: int, count: int) -> 
 
 @part_of_12
 def _flush_urgent(w: World, th: int, now: int, node: int) -> None:
-    """Send an IDONTWANT to each neighbour that has entries; these are in the order of slots."""
+    """Send one IDONTWANT to each neighbour in `urgent`, whose entries are sorted by slot."""
     line = control(w)[th]
     entries = urgent(w)[th]
     size = size_alone(iwant_size(SIMULATED_ID_FIELD))

@@ -1,4 +1,4 @@
-"""Entries of the outbox become RPCs: all for a neighbour in one, or one for each part (OUT-1, OUT-2)."""
+"""RPCs made of the outbox's entries: one for each neighbour, or one for each part (OUT-1, OUT-2)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def send_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
         kept = start
         while end < count and entries[end, SLOT] == slot:
             if kept > start and entries[kept - 1, KEY] == entries[end, KEY]:
-                if entries[end, KEY] >> CLASS_SHIFT != MESSAGE_CLASS:  # a message's first entry counts, else the last
+                if entries[end, KEY] >> CLASS_SHIFT != MESSAGE_CLASS:  # the first copy counts, else the last entry
                     entries[kept - 1, VALUE] = entries[end, VALUE]
                     entries[kept - 1, IDS] = entries[end, IDS]
             else:
@@ -107,7 +107,7 @@ def _is_plain_message(w: World, node: int, entries: Any, place: int) -> bool:
 
 @inlined
 def _is_about_a_topic(entries: Any, place: int) -> bool:
-    """Return whether a part is a kind and a topic, and no more."""
+    """Return whether a part consists of a kind and a topic."""
     part_class = entries[place, KEY] >> CLASS_SHIFT
     if part_class == TREE_CLASS:
         return tree_ids(entries[place, VALUE]) == 0
@@ -146,7 +146,7 @@ def _send_topic_part(w: World, th: int, now: int, node: int, place: int) -> None
 
 @kernel
 def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
-    """Send one RPC with all parts for a neighbour (OUT-1)."""
+    """Send one RPC with the parts in entries `start` to `end`, all those for a neighbour (OUT-1)."""
     entries = outbox(w)[th]
     parts = 0
     words = 0
@@ -182,7 +182,7 @@ def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int
 
 @kernel
 def _send_singly(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
-    """Send an RPC for every part, in the same order (OUT-2)."""
+    """Send an RPC for every part for a neighbour: extensions first, then the order of `_send_together` (OUT-2)."""
     entries = outbox(w)[th]
     if w[HAS_FEATURES] and _is_about_features(entries, end - 1):
         end -= 1
@@ -203,7 +203,7 @@ def _send_singly(w: World, th: int, now: int, node: int, slot: int, start: int, 
 
 @kernel
 def _part_end(entries: Any, place: int, end: int) -> Any:
-    """Return where the entries of one part end: all ids that a neighbour is asked for stand in one IWANT."""
+    """Return the end of the entries of one part: all ids requested of a neighbour form one IWANT."""
     following = place + 1
     if entries[place, KEY] >> CLASS_SHIFT == IWANT_CLASS:
         while following < end and entries[following, KEY] >> CLASS_SHIFT == IWANT_CLASS:
@@ -213,7 +213,7 @@ def _part_end(entries: Any, place: int, end: int) -> Any:
 
 @kernel
 def _words_behind(w: World, entries: Any, place: int, following: int) -> Any:
-    """Return how many words follow the line of a part: ids, or the content of a PRUNE except its topic."""
+    """Return how many words a part needs in addition to its eight: ids, or the content in place of ids."""
     part_class = entries[place, KEY] >> CLASS_SHIFT
     if part_class == IHAVE_CLASS:
         return entries[place, VALUE]

@@ -1,7 +1,8 @@
 """Entries of the outbox, and the parts of RPCs: written into the arena, with their sizes on the wire.
 
-Layout: an entry is a slot, a key, a value and the place of its ids. The key is class, topic and message, so the order
-by slot and key is the order of parts in RPCs."""
+Layout: an entry is a slot, a key, a value and the index of its ids in `scratch`; in place of the index, a PRUNE has
+its content (`prune_extras`). The key is made of a class, which stands for kinds of parts, a topic and a message, so
+the order by slot and key is the order of parts in RPCs."""
 
 from __future__ import annotations
 
@@ -88,16 +89,16 @@ SUBSCRIPTION_CLASS, MESSAGE_CLASS = range(2)
 IHAVE_CLASS, IWANT_CLASS, MESH_CLASS = (2 + CONTROL.index(kind) for kind in (IHAVE, IWANT, MESH_CONTROL[0]))
 FEATURES_CLASS = 2 + CONTROL.index(FEATURES)
 TREE_CLASS = 2 + len(CONTROL)
-"""The class of parts of episub. Their keys have the order of the parts in place of the topic, and the topic in place
-of a message."""
+"""The class of parts of episub. In place of the topic, their keys have the index of the entry in the outbox; in place
+of the message, the topic."""
 _TREE_KIND = 8
-"""Bits for the kind of a part of episub in its value; above them is the number of its ids."""
+"""The number of bits for the kind of a part of episub in its value; above them is the number of its ids."""
 part_of_features = only_with(HAS_FEATURES)
 
 
 @kernel
 def sort_entries(entries: Any, count: int) -> None:
-    """Sort by slot and key, stably: short runs by insertion, then by merges that use the room behind the entries."""
+    """Sort entries by slot and key, stably: short runs by insertion, then merges that use the room behind."""
     run = 16
     for start in range(0, count, run):
         _sort_run(entries, start, min(start + run, count))
@@ -173,25 +174,25 @@ def tree_ids(value: int) -> int:
 
 
 _NAMES = 40
-"""In the content of a PRUNE, the lowest bit of the place of its peers in `names`."""
+"""The lowest bit, in the content of a PRUNE, of the index in `names` of the peers that it names."""
 _SECONDS = (1 << (_NAMES - OTHERS_BITS)) - 1
 
 
 @kernel
 def hops_from(w: World, node: int, message: int) -> Any:
-    """Return the hops from the publisher of a copy that the node sends, when it arrives."""
+    """Return the hops from the publisher to the receiver of a copy that the node sends."""
     return np.int64(cells(w)[node, column(w, message)] >> np.uint64(HOPS)) + 1
 
 
 @kernel
 def hops_named(w: World, node: int, message: int) -> int:
-    """Return the hops that a copy of the node names in a tree: its router's hops, plus one."""
+    """Return the hops that a copy names which the node sends in a tree: those that its router counts, plus one."""
     return (kept32(w)[node, column(w, message), KEPT_HOPS] >> 1) + 1
 
 
 @kernel
 def is_counted_alike(w: World, node: int, message: int, via: int) -> bool:
-    """Return whether a copy names no hops, or those from the publisher: an event has room for one number of hops."""
+    """Return whether a copy names no hops, or those from the publisher, so that an event has room for it."""
     if not w[HAS_EPISUB] or not names_hops(via):
         return True
     return hops_named(w, node, message) == hops_from(w, node, message)
@@ -199,7 +200,7 @@ def is_counted_alike(w: World, node: int, message: int, via: int) -> bool:
 
 @inlined
 def prune_extras(seconds: int, others: int, names_at: int) -> int:
-    """Return the content of a PRUNE: a backoff, the number of peers that it names, and their place in `names`."""
+    """Return the content of a PRUNE: its backoff, the number of peers that it names, and their index in `names`."""
     return names_at << _NAMES | seconds << OTHERS_BITS | others
 
 
@@ -220,7 +221,7 @@ def topic_size(w: World, topic: int) -> int:
 
 @inlined
 def subscription_value(subscribe: int, use: int) -> int:
-    """Return the value of a subscription; `use` is a number of partial messages."""
+    """Return the value of a subscription's entry; `use` is the router's use of partial messages, 0 for none."""
     return use << 1 | subscribe
 
 
@@ -274,7 +275,7 @@ def write_tree_part(w: World, th: int, rpc: int, index: int, at: int, topic: int
 
 @kernel
 def tree_part(w: World, th: int, kind: int, topic: int, ids: int, count: int) -> Part:
-    """Return a part of episub, with its ids in `scratch`."""
+    """Return an IHAVE, GRAFT or PRUNE of episub, with its ids in `scratch`."""
     hops = 0
     if kind == IHAVE:
         for place in range(ids, ids + count):
@@ -284,7 +285,7 @@ def tree_part(w: World, th: int, kind: int, topic: int, ids: int, count: int) ->
 
 
 _LONGEST_VARINT = 10
-"""Bytes of a number from 2 ** 63 on, which is negative here."""
+"""The encoded bytes of a number from 2 ** 63 on, which is negative as a word."""
 
 
 @kernel
@@ -334,7 +335,7 @@ def write_iwant(w: World, th: int, rpc: int, index: int, at: int, place: int, co
 
 @kernel
 def write_mesh_control(w: World, th: int, rpc: int, index: int, at: int, topic: int, kind: int, extras: int) -> None:
-    """Write a GRAFT or PRUNE; the content of a PRUNE except its topic takes the place of ids."""
+    """Write a GRAFT or PRUNE; in place of ids, a PRUNE has its content apart from the topic."""
     part = topic_part(kind, topic, mesh_control_bytes(w, topic, kind, extras), 1)
     write_part(w, rpc, index, part, at if extras else 0)
     if extras:
@@ -359,7 +360,7 @@ def size_alone(control_part: int) -> int:
 
 @kernel
 def frame(w: World, rpc: int) -> None:
-    """Add the bytes of the framing to the first part (`core.language.sizes.framed_size`)."""
+    """Add the bytes of the framing to those of the first part (`core.language.sizes.framed_size`)."""
     own = 0
     inside = 0
     for index in range(arena(w)[rpc]):

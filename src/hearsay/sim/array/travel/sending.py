@@ -39,14 +39,17 @@ from hearsay.sim.array.world.slots import latency
 
 @kernel
 def send_message(w: World, th: int, now: int, node: int, slot: int, part: Part) -> None:
-    """Send one message alone; its hops are those of the copy when it arrives."""
+    """Send a message as an RPC of its own. `part.hops` are the hops that the copy has when it arrives."""
     size = send_copy(w, th, now, node, slot, part, sending(w, now, node, part))
     bytes_out(w)[node] += size  # not in one statement: `send_copy` changes `bytes_out`, too
 
 
 @inlined
 def send_copy(w: World, th: int, now: int, node: int, slot: int, part: Part, common: Hash) -> int:
-    """Send one of a message's copies; return the bytes that the caller has to count."""
+    """Send a copy of a message to a neighbour; return the bytes that the caller must add to `bytes_out`.
+
+    `common` is the hash that the rows of all copies have in common (`record.sending`).
+    """
     if w[HAS_LINKS] or part.hops > MAX_INLINE_HOPS:
         return _send_over_link(w, th, now, node, slot, part, common)
     peer = peers(w)[slot]
@@ -83,7 +86,7 @@ def _send_over_link(w: World, th: int, now: int, node: int, slot: int, part: Par
 
 @kernel
 def _alone(w: World, th: int, part: Part) -> int:
-    """Return an RPC in the arena with one message, which is held once."""
+    """Allocate and hold an RPC with one message; return it."""
     rpc = allocate(w, th, HEADER + PART + 1)
     arena(w)[rpc] = 1
     write_part(w, rpc, 0, part, HEADER + PART if names_hops(part.via) else 0)
@@ -96,7 +99,7 @@ def _alone(w: World, th: int, part: Part) -> int:
 def send_gossip(
     w: World, th: int, now: int, node: int, slot: int, part: Part, first: int, others: int, common: Hash
 ) -> None:
-    """Send one of the copies of an IHAVE, where links need no memory; `others` has a bit for each later message."""
+    """Send a copy of an IHAVE, where links need no memory. `others` has a bit for each message after the first."""
     peer = peers(w)[slot]
     delay = latency(w, node, peer)
     sent(w, th, now, node, peer, part, delay, common)
@@ -128,7 +131,7 @@ def send_unwanted(
 
 @kernel
 def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
-    """Send a copy of an RPC in the arena, which the caller holds."""
+    """Send a copy of an RPC in the arena, which the caller holds (`payload.hold`), over the neighbour's link."""
     link = link_to(w, slot)
     peer = peers(w)[slot]
     size = rpc_bytes(w, rpc)

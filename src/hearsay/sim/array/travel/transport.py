@@ -1,11 +1,13 @@
 """How RPCs travel (`sim.reference.transport`): latency, jitter, loss, uplinks, first in first out on every link.
 
 A copy that is surely a duplicate, because its receiver has seen the message already, changes nothing: it is counted
-here and does not travel. That holds for nearly all gossip and for two of five messages. The receiver's knowledge is
-slow to read, so copies wait here for a while after it was prefetched.
+when it is sent, and is not queued. That holds for nearly all gossip and for two of five messages. The receiver's bits
+in `seen` are slow to load: they are prefetched when a copy is sent, and the copy waits in `leaving` until they are
+there.
 
-Layout: `leaving` is a ring for each thread. A line has the time, word 0 of the event without its time, and word 1.
-When the ring is full the older half leaves. All RPCs go through the ring, so each connection keeps its order."""
+Layout: `leaving` is a ring for each thread. A line has the time of arrival, word 0 of the event without its time, and
+word 1. When the ring is full, its older half is queued. All RPCs go through the ring, so each link keeps its
+order."""
 
 from __future__ import annotations
 
@@ -95,7 +97,7 @@ _TIME, _REST, _GOAL = range(3)
 def post(
     w: World, th: int, time: int, node: int, source: int, payload: int, link: int, via: int, hops: int
 ) -> None:  # fmt: skip
-    """Send an RPC that arrives at a time."""
+    """Queue an RPC from `source` that arrives at `node` at `time`; with DEFERS, put it into `leaving` first."""
     rest = word_0(EventKind.RPC_RECEIVED, source, via, hops)
     if not w[DEFERS]:
         insert(w, th, time, rest, node << NODE | payload, link, 1)
@@ -114,14 +116,17 @@ def post(
 
 @kernel
 def all_depart(w: World) -> None:
-    """Let all copies leave at the end of a part."""
+    """Queue the copies that wait in `leaving`, before the next part of a bucket begins."""
     for th in range(w[THREADS]):
         _depart(w, th, control(w)[th, LEAVING_NEXT] - control(w)[th, LEAVING_FIRST])
 
 
 @kernel
 def _depart(w: World, th: int, count: int) -> None:
-    """Let copies leave. There is no branch on whether a copy travels, because it would be predicted badly."""
+    """Queue the `count` oldest copies in `leaving`; count sure duplicates as received instead.
+
+    There is no branch on whether a copy is a sure duplicate, because the processor would mispredict it.
+    """
     line = control(w)[th]
     first = line[LEAVING_FIRST]
     line[LEAVING_FIRST] = first + count
@@ -151,7 +156,7 @@ MAX_INLINE_HOPS = 255
 
 @inlined
 def link_to(w: World, slot: int) -> int:
-    """Return the link for an RPC to this peer; the slot, if links need no memory."""
+    """Return the link for an RPC to the peer of a slot; the slot itself, if links need no memory."""
     if not w[HAS_LINKS]:
         return slot
     link = links_of(w)[slot]
@@ -163,7 +168,7 @@ def link_to(w: World, slot: int) -> int:
 
 @kernel
 def ask_for_links(w: World, th: int, copies: int) -> None:
-    """Prefetch the links over which a call's copies go."""
+    """Prefetch the links to the first `copies` neighbours in the outbox."""
     entries = outbox(w)[th]
     for place in range(copies):
         touch_links32(w, links_of(w)[entries[place, 0]] * LINK32)
@@ -171,7 +176,7 @@ def ask_for_links(w: World, th: int, copies: int) -> None:
 
 @kernel
 def has_room(w: World, node: int, size: int, now: int) -> bool:
-    """Return whether the uplink takes an RPC of this size."""
+    """Return whether the queue of the node's uplink has room for an RPC of `size` bytes."""
     if not (w[UPLINK] and w[UPLINK_BYTES]):
         return True
     waiting = max(0, nodes64(w)[node, UPLINK_FREE] - now)
@@ -180,13 +185,13 @@ def has_room(w: World, node: int, size: int, now: int) -> bool:
 
 @kernel
 def time_to_leave(w: World, size: int) -> int:
-    """Return the microseconds that an RPC of this size takes to leave."""
+    """Return the microseconds that an uplink needs to send `size` bytes."""
     return -(-size * 8_000_000 // w[UPLINK])
 
 
 @kernel
 def leaves_at(w: World, node: int, size: int, now: int) -> int:
-    """Return when an RPC has left the uplink, behind all others."""
+    """Queue an RPC of `size` bytes behind all others of the node's uplink; return when its last byte is sent."""
     if not w[UPLINK]:
         return now
     leaves = max(nodes64(w)[node, UPLINK_FREE], now) + time_to_leave(w, size)
@@ -196,7 +201,7 @@ def leaves_at(w: World, node: int, size: int, now: int) -> int:
 
 @kernel
 def arrival_of(w: World, node: int, peer: int, sequence: int, leaves: int, last_arrival: int) -> int:
-    """Return when an RPC that leaves at `leaves` arrives; not before the last arrival on its link."""
+    """Return when an RPC arrives whose last byte is sent at `leaves`: not before the last arrival on its link."""
     arrival = leaves + latency(w, node, peer)
     if w[HAS_JITTER]:
         arrival = max(leaves + 1, arrival + _jitter(w, node, peer, sequence))
@@ -205,7 +210,7 @@ def arrival_of(w: World, node: int, peer: int, sequence: int, leaves: int, last_
 
 @kernel
 def arrives_at(w: World, node: int, peer: int, link: int, sequence: int, leaves: int) -> int:
-    """Return when an RPC that leaves at `leaves` arrives over a link, and note it as the last arrival."""
+    """Return when an RPC arrives over a link if its last byte is sent at `leaves`; store it as LAST_ARRIVAL."""
     if not w[HAS_JITTER] and not w[UPLINK]:
         return leaves + latency(w, node, peer)
     times = links64(w)[link]
@@ -215,7 +220,7 @@ def arrives_at(w: World, node: int, peer: int, link: int, sequence: int, leaves:
 
 @kernel
 def next_sequence(w: World, link: int) -> int:
-    """Return the number of the next RPC of a link; 0 in runs that draw nothing for each RPC."""
+    """Return the number of the next RPC of a link, for its draws; 0 in runs without loss and jitter."""
     if not (w[HAS_LOSS] or w[HAS_JITTER]):
         return 0
     sequence = links32(w)[link, SEQUENCE]
@@ -257,7 +262,7 @@ def _lossy(w: World, kind: int) -> bool:
 
 @kernel
 def lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arrival: int) -> int:
-    """Return an RPC without its lost parts: itself, a copy, or -1 if all are lost."""
+    """Draw and record lost parts; return the RPC if none is lost, a copy without them, or -1 if all are lost."""
     parts = arena(w)[rpc]
     lost = 0
     words = HEADER
@@ -287,7 +292,7 @@ def lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arriv
 def let_go(
     w: World, th: int, sent_at: int, arrival: int, link: int, node: int, peer: int, rpc: int, sequence: int
 ) -> None:  # fmt: skip
-    """Record an RPC that is sent, and let the parts travel that are not lost."""
+    """Record a sent RPC, and queue it for its arrival, without lost parts."""
     bytes_out(w)[node] += rpc_bytes(w, rpc)
     for index in range(arena(w)[rpc]):
         part = part_at(w, rpc, index)
@@ -302,7 +307,7 @@ def let_go(
 
 @kernel
 def begin_copy(w: World, th: int, rpc: int, parts: int, words: int) -> int:
-    """Allocate a copy of an RPC that will have only `parts` of its parts, and return its place."""
+    """Allocate a copy of an RPC that will have only `parts` of its parts; return its index in the arena."""
     hold(w, th, rpc)
     copy = allocate(w, th, words)
     release(w, th, rpc)
@@ -312,7 +317,7 @@ def begin_copy(w: World, th: int, rpc: int, parts: int, words: int) -> int:
 
 @kernel
 def copy_part(w: World, rpc: int, index: int, copy: int, place: int, ids: int) -> int:
-    """Copy a part with its ids, and return where the next ids go."""
+    """Copy a part and its ids to part `place` of `copy`; return the place in `copy` of the next ids."""
     store = arena(w)
     part = words_at(w, part_place(rpc, index))
     goal = words_at(w, part_place(copy, place))
@@ -331,7 +336,7 @@ def copy_part(w: World, rpc: int, index: int, copy: int, place: int, ids: int) -
 def unreachable(
     w: World, th: int, now: int, source: int, destination: int, payload: int, via: int, hops: int
 ) -> None:  # fmt: skip
-    """Record an RPC that arrives at a node that is down, or over a connection that is gone."""
+    """Record the parts of an RPC as dropped, because its receiver is down or the connection is lost."""
     if payload & INLINE:
         part = message_part(w, payload & (INLINE - 1), hops, via)
         dropped(w, th, now, source, destination, part, Reason.UNREACHABLE)

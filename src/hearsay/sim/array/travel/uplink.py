@@ -1,10 +1,13 @@
-"""Uplinks where RPCs wait: IDONTWANT overtakes, and copies can be withdrawn (`sim.reference.uplink`).
+"""Uplinks with a queue of RPCs: IDONTWANT overtakes, and copies can be withdrawn (`sim.reference.uplink`).
 
-Only routers with IDONTWANT have one. For all others the time at which an RPC leaves is known when it is sent.
+Only nodes whose routers use IDONTWANT have such an uplink. For other nodes, the time at which an RPC leaves is known
+when it is sent.
 
-Layout: a node gets an uplink when it starts. It lies in the arena, because waiting RPCs outlast the router. Its words
-are: until when it is busy, the first and the last waiting RPC, whether an event is queued for the end of that time,
-and an earlier uplink. A waiting RPC has words in the arena, too, which name the next one.
+Layout: a node gets an uplink when it starts. The uplink lies in the arena, because RPCs may still wait in it when the
+node goes down. Its words are: until when it is busy, the first and the last waiting RPC, whether a NEXT_LEAVES event
+is queued for the end of that time, and the uplink of the node's previous life. A waiting RPC has seven words in the
+arena, too: the next waiting RPC, its link, the RPC itself, its number on the link, when the router sent it, how many
+microseconds it needs, and whether it is an IDONTWANT.
 """
 
 from __future__ import annotations
@@ -67,7 +70,7 @@ from hearsay.sim.array.world.record import dropped
 from hearsay.sim.array.world.slots import parameter
 
 NEXT_LEAVES = len(EventKind) + 1
-"""The kind of an event at which an uplink is free and sends the next RPC."""
+"""The kind of the event that an uplink has sent an RPC and can send the next one."""
 _BUSY_UNTIL, _FIRST, _LAST, _IS_DUE, _EARLIER = range(5)
 _NEXT, _LINK, _RPC, _SEQUENCE, _REQUESTED, _TAKES, _URGENT = range(7)
 _NONE = -1
@@ -76,13 +79,13 @@ with_queues = only_with(USES_12)
 
 @inlined
 def has_queue(w: World, node: int) -> bool:
-    """Return whether RPCs of a node wait for its uplink."""
+    """Return whether a node's uplink has a queue of RPCs."""
     return w[USES_12] != 0 and w[UPLINK] != 0 and parameter(w, node, TELL_FROM) > 0
 
 
 @with_queues
 def start_uplink(w: World, th: int, now: int, node: int) -> None:
-    """Start a node's uplink, empty, when the node starts; earlier ones stay while RPCs wait there."""
+    """Create an empty uplink when a node starts. Those of previous lives are kept while RPCs wait in them."""
     earlier = more64(w)[node, UPLINK_AT]
     while earlier != _NONE and not words_at(w, earlier)[_IS_DUE]:
         release(w, th, earlier)
@@ -100,7 +103,7 @@ def start_uplink(w: World, th: int, now: int, node: int) -> None:
 
 @with_queues
 def queue_up(w: World, th: int, now: int, node: int, link: int, rpc: int, sequence: int) -> None:
-    """Queue an RPC for the uplink; IDONTWANT overtakes all except other IDONTWANTs."""
+    """Put an RPC into the queue of the node's uplink; an IDONTWANT overtakes all RPCs except other IDONTWANTs."""
     at = allocate(w, th, 7)
     hold(w, th, at)
     hold(w, th, rpc)
@@ -131,7 +134,7 @@ def queue_up(w: World, th: int, now: int, node: int, link: int, rpc: int, sequen
 
 @with_queues
 def _insert(w: World, place: int, before: int, at: int) -> None:
-    """Put an RPC into the queue of an uplink, behind the RPC `before`, or first if that is _NONE."""
+    """Put the waiting RPC `at` into the queue of an uplink, behind the RPC `before`, or first if that is _NONE."""
     uplink = words_at(w, place)
     following = words_at(w, before)[_NEXT] if before != _NONE else uplink[_FIRST]
     words_at(w, at)[_NEXT] = following
@@ -152,7 +155,7 @@ def _send_next_when_free(w: World, th: int, node: int, at: int) -> None:
 
 @with_queues
 def uplink_is_free(w: World, th: int, now: int, node: int, at: int) -> None:
-    """Send the next RPC, because one has left."""
+    """Send the next RPC of an uplink that has finished sending one."""
     uplink = words_at(w, at)
     uplink[_IS_DUE] = 0
     if uplink[_FIRST] != _NONE:
@@ -182,7 +185,7 @@ def _send_next(w: World, th: int, at: int, now: int) -> None:
 
 @with_queues
 def all_leave(w: World, th: int, node: int) -> None:
-    """Send all waiting RPCs at the end of a run."""
+    """Send all RPCs that wait in a node's uplinks, at the end of a run."""
     at = more64(w)[node, UPLINK_AT]
     while at != _NONE:
         while words_at(w, at)[_FIRST] != _NONE:
@@ -192,7 +195,7 @@ def all_leave(w: World, th: int, node: int) -> None:
 
 @with_queues
 def mark_links(w: World, node: int) -> None:
-    """Mark the links that waiting RPCs name."""
+    """Mark the links of RPCs that wait in a node's uplinks, so that they are not used again (`reuse.py`)."""
     at = more64(w)[node, UPLINK_AT]
     while at != _NONE:
         waiting = words_at(w, at)[_FIRST]
@@ -204,7 +207,7 @@ def mark_links(w: World, node: int) -> None:
 
 @with_queues
 def last_arrival(w: World, node: int, link: int) -> int:
-    """Return the last arrival of the RPCs sent on a link, waiting ones included."""
+    """Return when the last RPC arrives that was sent on a link, including RPCs that wait in the uplink."""
     last = links64(w)[link, LAST_ARRIVAL]
     uplink = words_at(w, more64(w)[node, UPLINK_AT])
     leaves = uplink[_BUSY_UNTIL]
@@ -220,7 +223,7 @@ def last_arrival(w: World, node: int, link: int) -> int:
 
 @with_queues
 def withdraw(w: World, th: int, now: int, node: int, slot: int, message: int) -> None:
-    """Remove copies of a message that wait for a neighbour (IDONTWANT-4)."""
+    """Remove copies of a message to a neighbour that wait in the uplink (IDONTWANT-4)."""
     uplink = words_at(w, more64(w)[node, UPLINK_AT])
     before = _NONE
     at = uplink[_FIRST]
@@ -273,7 +276,7 @@ def _withdraw_from(w: World, th: int, now: int, node: int, at: int, message: int
 
 @with_queues
 def _without(w: World, th: int, rpc: int, message: int, left: int, words: int) -> int:
-    """Return a copy of an RPC without a message, framed."""
+    """Return a copy of an RPC without one message: `left` parts in `words` words, and sizes with the framing."""
     copy = begin_copy(w, th, rpc, left, words)
     hold(w, th, copy)
     kept = 0
@@ -297,7 +300,7 @@ def _is_copy(part: Any, message: int) -> bool:
 
 @with_queues
 def _take_out_of_frame(w: World, part: Any, use: int) -> None:
-    """Remove the bytes of the framing from the first part of an RPC, which is a message or a subscription."""
+    """Set the bytes of the first part of an RPC, a message or a subscription, to those without the framing."""
     if part[PART_KIND] == PUBLISH:
         part[PART_BYTES] = messages(w)[part[PART_MESSAGE], MESSAGE_PART_BYTES]
     else:
