@@ -1,7 +1,7 @@
 """Applications of partial messages: what they do after a call of the router (`sim.reference.partial_messages`).
 
-A call hands over the messages that it delivers, the partial message that it receives, or the groups that are
-due at a heartbeat. Each consequence is a call of its own.
+After a call, applications get the messages that it delivered and the partial message that it received; after a
+heartbeat they look for parts that are late. Each of their answers is another call of the router.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from hearsay.sim.array.world.slots import is_in, parameter
 
 @with_parts
 def choose_parts(w: World, th: int, node: int) -> None:
-    """Start the applications of a node, without parts, when the node starts (PARTIAL-1)."""
+    """Set CHOSEN for the topics with partial messages of a node's application, when the node starts (PARTIAL-1)."""
     if not parameter(w, node, OWN_FEATURES) & EXCHANGES_PARTS:
         return
     for topic in range(w[TOPICS]):
@@ -57,7 +57,11 @@ def choose_parts(w: World, th: int, node: int) -> None:
 
 @with_parts
 def hand_over(w: World, th: int, now: int, node: int) -> None:
-    """Pass delivered messages to applications, or remind these of groups in which they published (PARTIAL-10)."""
+    """Pass the messages in `handed` to the applications of a node, which hold all their parts then, and publish.
+
+    If REMINDS is set, applications also ask other peers for late parts in groups in which they published
+    (PARTIAL-10).
+    """
     line = control(w)[th]
     delivered = line[HANDED]
     line[HANDED] = 0
@@ -79,7 +83,7 @@ def hand_over(w: World, th: int, now: int, node: int) -> None:
 
 @with_parts
 def receive_parts(w: World, th: int, now: int, node: int, slot: int, content: int) -> None:
-    """Pass a partial message that the router accepted to the application."""
+    """Pass a partial message that the router accepted to the application; `content` is its index in the arena."""
     message = message_in(w, content)
     peer = peers(w)[slot]
     result = take(w, node, message, peer, parts_in(w, content), claim_in(w, content))
@@ -91,7 +95,7 @@ def receive_parts(w: World, th: int, now: int, node: int, slot: int, content: in
     if is_complete:
         counts(w)[th, EVENTS] += 1
         publish_complete(w, th, now, node, message, peer, hops_from(w, peer, message))
-        control(w)[th, HANDED] = 0  # all parts are held already
+        control(w)[th, HANDED] = 0  # the application holds all parts already
         send_off(w, th, now, node)
 
 

@@ -1,4 +1,4 @@
-"""Calls of a router: each handles an event, and at its end sends all that is in the outbox (`Router.handle`)."""
+"""Calls of a router: each handles an event, and at its end sends the parts in the outbox (`Router.handle`)."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ from hearsay.trace.language.event_rows import node_up_row
 
 @inlined
 def begin(w: World, th: int, now: int, node: int, kind: int, remote: int, topic: int, message: int) -> None:
-    """Begin a call that is not an RPC."""
+    """Count a call that handles no RPC, and note it if the node is a witness."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         note_call(w, th, now, node, kind, remote, topic, message)
@@ -148,7 +148,7 @@ def begin(w: World, th: int, now: int, node: int, kind: int, remote: int, topic:
 
 @kernel
 def end(w: World, th: int, now: int, node: int) -> None:
-    """End a call: send what it put into the outbox."""
+    """End a call: send the parts in the outbox, set the timer of episub, and pass messages to applications."""
     send_off(w, th, now, node)
     if has_trees(w, node):
         set_timer(w, th, now, node)
@@ -158,7 +158,7 @@ def end(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def call_start(w: World, th: int, now: int, node: int) -> None:
-    """Start a node: a new, empty router that joins the application's topics (BEAT-1)."""
+    """Start a node with a new, empty router, which joins the application's topics; queue its first timer (BEAT-1)."""
     header = nodes32(w)[node]
     header[UP] = 1
     header[STARTS] += 1
@@ -223,7 +223,7 @@ def _ring(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def _beat_and_decay(w: World, th: int, now: int, node: int) -> int:
-    """Do the decays that are due, then the heartbeat if it is due; return the next time of one (STANDING-3)."""
+    """Do the decays and the heartbeat if they are due; return when the next of them is due (STANDING-3)."""
     times = more64(w)[node]
     if nodes32(w)[node, OWED] & UNANNOUNCED:
         say_again(w, th, now, node, UNANNOUNCED)
@@ -324,7 +324,7 @@ def call_measured(w: World, th: int, now: int, node: int, peer: int, rtt_us: int
 
 @with_overlay
 def call_contacts(w: World, th: int, now: int, node: int, topic: int, count: int) -> None:
-    """Pass contacts to the router; they are in `candidates`, ascending."""
+    """Pass the contacts that discovery found to the router: the first `count` of `candidates`, ascending."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         note_contacts(w, th, now, node, topic, candidates(w)[th], count)
@@ -372,7 +372,7 @@ def count_parts(w: World, rpc: int, parts: int, kind: int) -> int:
 
 @only_with(HAS_LINKS)
 def call_failed(w: World, th: int, now: int, node: int, peer: int, payload: int) -> None:
-    """Handle an RPC that could not be sent."""
+    """Handle an RPC to a peer that could not be sent; `payload` is that of its event."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         if payload & INLINE:

@@ -1,11 +1,11 @@
 """Invariants of all nodes of a checked run, those of `sim.checks` that arrays can express.
 
-The check examines each delivery, the outbox at the end of each call, and meshes after each heartbeat. It keeps its
-own notes of peers.
+The check examines each delivery, the outbox at the end of each call, and meshes after each heartbeat. It does not
+rely on the router's state of subscriptions and backoffs, but has its own.
 
-Layout: `known_topics` has for a slot and topic whether the peer is subscribed, `apart` the end of a backoff that a
-PRUNE of either side named, 0 for none. A PRUNE names whole seconds, rounded up; for the node's own PRUNEs the check
-assumes the shortest backoff that is rounded up to these.
+Layout: `known_topics` has for a slot and topic whether the peer is subscribed, `apart` the end of the backoff that a
+PRUNE from or to the peer named, 0 for none. A PRUNE names whole seconds, rounded up; for PRUNEs that the node sends,
+the check assumes the shortest backoff that is rounded up to these.
 """
 
 from __future__ import annotations
@@ -106,12 +106,12 @@ WORDS = (
 _SECOND_US = 1_000_000
 _ASKED_FOR = (int(Via.IWANT), int(Via.LAZY))
 _BEYOND_THE_MESH = (int(Via.FLOOD_PUBLISH), int(Via.TOP_UP), int(Via.FLOOD))
-"""The fan-out is left out, because routers look at its scores only at heartbeats."""
+"""Values of `via` that require a score. The fan-out is left out: its scores are read only at heartbeats."""
 
 
 @with_checks
 def check_delivery(w: World, th: int, now: int, node: int, message: int) -> None:
-    """Check that a message was not delivered before, while it surely counts as seen, and that its topic is joined."""
+    """Check that a delivered message's topic is joined, and that the node does not remember an earlier delivery."""
     topic = messages(w)[message, TOPIC]
     if not is_in(w, node, topic):
         found(w, th, now, NOT_JOINED, node, -1, topic, message)
@@ -125,7 +125,7 @@ def check_delivery(w: World, th: int, now: int, node: int, message: int) -> None
 
 @with_checks
 def note_received(w: World, th: int, slot: int, rpc: int) -> None:
-    """Count the parts of a received RPC. Its SUBSCRIBEs are noted even if the router ignores them."""
+    """Count the parts of a received RPC, and note its SUBSCRIBEs, even those that the router ignores."""
     for index in range(arena(w)[rpc]):
         part = words_at(w, part_place(rpc, index))
         received(w, th, part[PART_KIND], 1)
@@ -148,7 +148,7 @@ def note_prune(w: World, now: int, node: int, slot: int, topic: int, extras: int
 
 @with_checks
 def _note_backoff(w: World, node: int, slot: int, topic: int, until: int) -> None:
-    """Note a backoff unless the router keeps none."""
+    """Note the end of a backoff, unless the router has no backoffs."""
     if parameter(w, node, BACKOFF):
         apart(w)[slot, topic] = max(apart(w)[slot, topic], until)
 
@@ -161,7 +161,7 @@ def check_new_member(w: World, th: int, now: int, node: int, slot: int, topic: i
 
 @with_checks
 def _check_backoff(w: World, th: int, now: int, node: int, slot: int, topic: int, what: int) -> None:
-    """Check that no backoff lasts; a router that had to forget some is exempt."""
+    """Store finding `what` if a backoff of the peer is not over, unless the router had to forget backoffs."""
     left = apart(w)[slot, topic] - now - parameter(w, node, EARLY_GRAFT)
     if left > 0 and not witnesses(w)[node] & FORGETS:
         found(w, th, now, what, node, peers(w)[slot], topic, left)
@@ -169,7 +169,7 @@ def _check_backoff(w: World, th: int, now: int, node: int, slot: int, topic: int
 
 @with_checks
 def check_sending(w: World, th: int, now: int, node: int) -> None:
-    """Check the parts in the outbox, which a call sends. Parts of episub need no subscription."""
+    """Check the parts in the outbox before a call sends them. Control parts of episub are not checked."""
     line = control(w)[th]
     count = line[OUT_COUNT]
     mode = line[OUT_MODE]
@@ -224,7 +224,7 @@ def _check_ihave(w: World, th: int, now: int, node: int, slot: int, topic: int) 
 
 @with_checks
 def check_gossip(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """Check that the score of a peer is high enough for an IHAVE, or for the answer to its IWANT."""
+    """Check that the score of a peer is high enough to send it an IHAVE, or to answer its IWANT."""
     if _is_below(w, now, node, slot, GOSSIP_FROM):
         found(w, th, now, GOSSIP_BELOW, node, peers(w)[slot], -1, -1)
 
@@ -278,7 +278,7 @@ def _has_direct(w: World, node: int) -> bool:
 
 @with_checks
 def _available(w: World, now: int, node: int, topic: int) -> int:
-    """Return how many peers a mesh could have. The ends of backoffs are the router's own."""
+    """Return how many members a mesh could have, with regard to the router's own backoffs."""
     count = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if known_topics(w)[slot, topic] and flags(w)[slot, topic] & SUBSCRIBED and is_native(w, slot):

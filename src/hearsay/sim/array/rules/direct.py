@@ -1,7 +1,8 @@
 """Direct peers: known before the run, and dialled again after a disconnection (`core.mesh.standing`,
 `core.mesh.gossipsub`).
 
-Layout: the direct peers of a node stand in ascending order in its piece of `direct_targets`.
+Layout: `direct_targets` has the direct peers of each node, ascending; those of a node begin at its index in
+`direct_starts`.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def dial_direct(w: World, th: int, now: int, node: int, tick: int) -> None:
 
 @with_direct
 def direct_subscribers(w: World, th: int, node: int, topic: int) -> int:
-    """Collect the direct peers in a topic as candidates; return their number."""
+    """Collect the slots of direct peers that are subscribed to a topic as candidates; return their number."""
     known = candidates(w)[th]
     size = 0
     for place in range(direct_starts(w)[node], direct_starts(w)[node + 1]):

@@ -1,6 +1,7 @@
 """Peer exchange: the peers that PRUNEs name, and dials to them (`core.mesh.mesh`, `core.mesh.mesh_requests`).
 
-Layout: `names` has the peers that the PRUNEs of a call name, one PRUNE after the other, ascending within each.
+Layout: `names` has the peers that the PRUNEs of a call name, one PRUNE after the other, ascending within each; NAMES
+of them in all. The peers that the next PRUNE may name are offered behind them, then all but a sample are removed.
 """
 
 from __future__ import annotations
@@ -36,14 +37,15 @@ from hearsay.sim.array.world.slots import is_connected, parameter
 from hearsay.trace.language.event_rows import dial_row
 
 WITHOUT_NAMES = -3
-"""The occasion of a PRUNE that names no peers. Others are the tick, LEAVING or REFUSING, and part of the draw."""
+"""The occasion of a PRUNE that names no peers. Other occasions are the number of the heartbeat, LEAVING, or REFUSING;
+the draw of the peers depends on them."""
 _TRUST_READ, _TRUSTED = 8, 16
-"""Bits of WELCOMES: whether the sender's score permits dials; it is read once for all PRUNEs of an RPC."""
+"""Bits of WELCOMES: the sender's score was read, and permits dials. It is read once for all PRUNEs of an RPC."""
 
 
 @with_dials
 def offer_name(w: World, th: int, place: int, peer: int) -> None:
-    """Offer a peer for the next PRUNE, behind the names that were chosen for others."""
+    """Write the offered peer number `place` for the next PRUNE into `names`."""
     at = control(w)[th, NAMES] + place
     if at >= names(w).shape[1]:
         w[STATUS] = OUTBOX_FULL
@@ -55,7 +57,7 @@ def offer_name(w: World, th: int, place: int, peer: int) -> None:
 def choose_names(
     w: World, th: int, node: int, slot: int, topic: int, occasion: int, offered: int, count: int
 ) -> None:
-    """Keep `count` of the peers that were offered (MESH-5)."""
+    """Choose `count` of the `offered` peers for a PRUNE (MESH-5)."""
     state = extend(draw_topic(w, Purpose.PEER_EXCHANGE, node, topic, occasion), np.uint64(peers(w)[slot]))
     _keep_some(w, th, state, offered, count)
     control(w)[th, NAMES] += count
@@ -63,7 +65,7 @@ def choose_names(
 
 @with_dials
 def _keep_some(w: World, th: int, state: Word, size: int, count: int) -> None:
-    """Keep a sample of the names behind those that were chosen (`core.shell.randomness.sample`)."""
+    """Remove all but a random sample of the `size` offered peers (`core.shell.randomness.sample`)."""
     if count >= size or w[STATUS] == OUTBOX_FULL:
         return
     first = control(w)[th, NAMES]
@@ -93,7 +95,10 @@ def trusts_exchange_of(w: World, th: int, now: int, node: int, slot: int) -> boo
 def dial_named(
     w: World, th: int, now: int, node: int, slot: int, topic: int, place: int, named: int, trusted: bool
 ) -> None:
-    """Dial peers that a PRUNE in the arena names: the first ones, or with 1.1 a random sample (MESH-6)."""
+    """Dial the first peers that a PRUNE names, or with 1.1 a random sample (MESH-6).
+
+    They are the `named` peers from `place` on in the arena.
+    """
     has_11 = parameter(w, node, HAS_11) != 0
     most = parameter(w, node, DIALS_PER_PRUNE)
     if not most or (has_11 and not trusted):

@@ -1,7 +1,8 @@
 """Extensions of gossipsub 1.3, and the uses of partial messages (`core.mesh.features`, `core.mesh.partials`).
 
-Layout: `traits` has a line for each slot: what is known of the peer's extensions, then its use of partial messages in
-each topic, by the numbers of `core.rules.partial_rules`. The peer's extensions themselves are those of its router.
+Layout: `traits` has a line for each slot: the bits HAS_SENT, EXCHANGES_PARTS, TESTS and UNSAID, then the peer's use
+of partial messages in each topic (NO_USE, SUPPORTS or REQUESTS of `core.rules.partial_rules`). A FEATURES part in the
+arena does not list extensions: the receiver reads those of the sender's router.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def _takes_features(w: World, node: int, peer: int) -> bool:
 
 @part_of_features
 def begin_traits(w: World, th: int, node: int, slot: int) -> None:
-    """Announce the extensions to a peer that connects (EXT-1)."""
+    """Reset the line of a peer that connects, and send it the extensions of the router (EXT-1)."""
     forget_traits(w, slot)
     _announce(w, th, node, slot)
 
@@ -74,14 +75,14 @@ def forget_traits(w: World, slot: int) -> None:
 
 @kernel
 def note_features(w: World, th: int, now: int, node: int, peer: int, announces: bool) -> None:
-    """Note that a peer sent an RPC, and whether the RPC announces extensions."""
+    """Note that a peer sent an RPC; `announces` is True if the RPC announces extensions."""
     if w[HAS_FEATURES]:
         _note_features(w, th, now, node, peer, announces)
 
 
 @part_of_features
 def _note_features(w: World, th: int, now: int, node: int, peer: int, announces: bool) -> None:
-    """Note the extensions in a peer's first RPC; refuse those in a later one (EXT-2, EXT-3)."""
+    """Store the extensions that a peer's first RPC announces; ignore those of a later RPC (EXT-2, EXT-3)."""
     if not parameter(w, node, SPEAKS_13):
         return
     slot = find_slot(w, node, peer)
@@ -100,7 +101,7 @@ def _note_features(w: World, th: int, now: int, node: int, peer: int, announces:
 
 @part_of_features
 def _test(w: World, th: int, slot: int) -> None:
-    """Send a test message (EXT-5)."""
+    """Send a test message to a peer (EXT-5)."""
     rpc = allocate(w, th, HEADER + PART)
     arena(w)[rpc] = 1
     write_part(w, rpc, 0, topic_part(TEST, -1, TEST_MESSAGE_BYTES, 1), 0)
@@ -109,7 +110,7 @@ def _test(w: World, th: int, slot: int) -> None:
 
 @part_of_features
 def on_test(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """Refuse a test message if the extension is off (EXT-5)."""
+    """Record a test message as ignored unless both routers have the extension (EXT-5)."""
     if not traits(w)[slot, 0] & parameter(w, node, OWN_FEATURES) & TESTS:
         ignored(w, th, now, node, peers(w)[slot], TEST, 1, Reason.UNSUPPORTED)
 
@@ -122,7 +123,7 @@ def features_unsent(w: World, node: int, slot: int) -> None:
 
 @part_of_features
 def announce_again(w: World, th: int, node: int) -> None:
-    """Announce extensions that were not sent, to peers that get an RPC now (EXT-4)."""
+    """Send extensions that could not be sent before to the peers that get an RPC now (EXT-4)."""
     left = 0
     known = candidates(w)[th]
     count = 0
@@ -144,7 +145,7 @@ def announce_again(w: World, th: int, node: int) -> None:
 
 @kernel
 def say_subscription(w: World, th: int, node: int, slot: int, topic: int, subscribe: bool) -> None:
-    """Announce that a topic is joined or left, with the router's use of partial messages (PARTIAL-1)."""
+    """Send a peer SUBSCRIBE, with the router's use of partial messages in the topic, or UNSUBSCRIBE (PARTIAL-1)."""
     use = 0
     if w[PART_WORDS] and subscribe and _takes_features(w, node, peers(w)[slot]):
         use = own_use(w, node, topic)
@@ -158,7 +159,7 @@ def own_use(w: World, node: int, topic: int) -> int:
 
 @kernel
 def note_use(w: World, node: int, slot: int, topic: int, use: int) -> None:
-    """Note the use of partial messages in an accepted SUBSCRIBE, or that an UNSUBSCRIBE ends it (PARTIAL-1)."""
+    """Store a peer's use of partial messages in a topic, from an accepted SUBSCRIBE, or 0 (PARTIAL-1)."""
     if w[PART_WORDS] and parameter(w, node, OWN_FEATURES) & EXCHANGES_PARTS:
         traits(w)[slot, 1 + topic] = use
 
@@ -170,7 +171,7 @@ def exchanges_parts(w: World, node: int, slot: int) -> bool:
 
 @with_parts
 def use_of(w: World, node: int, slot: int, topic: int) -> int:
-    """Return a neighbour's use of partial messages in a topic; 0 if either side has none there (EXT-3)."""
+    """Return a neighbour's use of partial messages in a topic; 0 if it or the node has none (EXT-3)."""
     if part_heads(w)[node, topic, CHOSEN] and exchanges_parts(w, node, slot):
         return int(traits(w)[slot, 1 + topic])
     return 0
@@ -178,13 +179,13 @@ def use_of(w: World, node: int, slot: int, topic: int) -> int:
 
 @inlined
 def leaves_out_requesters(w: World, node: int, topic: int) -> bool:
-    """Return whether some neighbours may get parts in place of full messages."""
+    """Return whether neighbours that request parts get no full messages of a topic."""
     return w[PART_WORDS] != 0 and part_heads(w)[node, topic, CHOSEN] != 0
 
 
 @with_parts
 def without_requesters(w: World, th: int, node: int, topic: int, size: int) -> int:
-    """Keep the candidates that get full messages (PARTIAL-3)."""
+    """Remove the candidates that request parts, and so get no full messages (PARTIAL-3); return the number left."""
     known = candidates(w)[th]
     kept = 0
     for place in range(size):

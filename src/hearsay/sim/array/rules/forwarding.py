@@ -203,7 +203,10 @@ def _reject(w: World, th: int, now: int, node: int, sender: int, message: int, r
 
 @kernel
 def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
-    """Ask the application to validate a message. Until it answers, the question is in the arena."""
+    """Ask the application to validate a message, and queue its answer.
+
+    Until then the node's STARTS, sender, message, hops, hops field and via are in the arena, in the words of a part.
+    """
     place = allocate(w, th, HEADER + PART)
     note = words_at(w, part_place(place, 0))
     note[PART_KIND] = nodes32(w)[node, STARTS]
@@ -219,7 +222,10 @@ def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops
 
 @kernel
 def validated(w: World, th: int, now: int, node: int, place: int) -> None:
-    """Handle the application's verdict (SHELL-4). The caller checks that the node was not restarted."""
+    """Handle the application's verdict on a message (SHELL-4). `place` is the index of what `_ask` stored.
+
+    The caller checks that the node was not restarted since then.
+    """
     note = words_at(w, part_place(place, 0))
     message = note[PART_MESSAGE]
     nodes64(w)[node, PENDING] -= 1
@@ -267,7 +273,7 @@ def _accept(w: World, th: int, now: int, node: int, sender: int, message: int, h
 
 @kernel
 def publish(w: World, th: int, now: int, node: int, source: int, message: int) -> None:
-    """Publish a message of the application, or one from the script."""
+    """Publish a message of the node's application, or one that the script injects."""
     if source != w[SCRIPT]:
         counts(w)[th, PUBLISHES] += 1
     if messages(w)[message, PUBLISHER] == w[SCRIPT]:
@@ -278,7 +284,7 @@ def publish(w: World, th: int, now: int, node: int, source: int, message: int) -
 
 @with_parts
 def publish_complete(w: World, th: int, now: int, node: int, message: int, sender: int, hops: int) -> None:
-    """Publish a message whose last part a peer sent; it is delivered to the node itself."""
+    """Deliver and publish a message that is complete because `sender` sent its last part."""
     _publish(w, th, now, node, message, sender, hops, -1)
 
 
@@ -335,7 +341,7 @@ def _publish_gossipsub(w: World, th: int, now: int, node: int, message: int) -> 
 
 @kernel
 def _flood_publish(w: World, th: int, now: int, node: int, message: int) -> None:
-    """Send an own message to peers outside the mesh and the fan-out (JUDGE-3, JUDGE-7)."""
+    """Send a message of the node to peers outside the mesh and the fan-out (JUDGE-3, JUDGE-7)."""
     topic = messages(w)[message, TOPIC]
     rate = parameter(w, node, FLOOD_RATE)
     inside = IN_MESH if is_in(w, node, topic) else IN_FANOUT if rate else 0
@@ -354,14 +360,16 @@ def _flood_publish(w: World, th: int, now: int, node: int, message: int) -> None
 
 @kernel
 def may_get_published(w: World, th: int, now: int, node: int, slot: int) -> bool:
-    """Return whether a peer's score is high enough for own messages (THRESHOLD-3, STANDING-1)."""
+    """Return whether a peer's score is high enough to get the node's own messages (THRESHOLD-3, STANDING-1)."""
     return is_direct(w, node, slot) or gets_published(score(w, th, now, node, slot), real(w, node, PUBLISH_FROM))
 
 
 @kernel
 def _outside(w: World, th: int, now: int, node: int, topic: int, inside: int) -> int:
-    """Collect the peers that may get own messages and lack the flag `inside`, except direct ones; return their
-    number."""
+    """Collect, as candidates, native subscribers without the flag `inside` that may get the node's own messages.
+
+    Direct peers are left out. Return the number of candidates.
+    """
     size = native_subscribers(w, th, node, topic, inside)
     if not has_scores(w, node) and not w[HAS_DIRECT]:
         return size
@@ -376,7 +384,7 @@ def _outside(w: World, th: int, now: int, node: int, topic: int, inside: int) ->
 
 @kernel
 def _forward(w: World, th: int, now: int, node: int, message: int, came_from: int) -> None:
-    """Forward to the mesh, and to peers that only flood (GOSSIP-1)."""
+    """Forward a message to the mesh, to peers that are not native, and to direct peers (GOSSIP-1)."""
     topic = messages(w)[message, TOPIC]
     if is_in(w, node, topic):
         _to_flagged(w, th, now, node, message, came_from, IN_MESH, Via.MESH)
@@ -388,7 +396,7 @@ def _forward(w: World, th: int, now: int, node: int, message: int, came_from: in
 
 @inlined
 def _who_want(w: World, th: int, now: int, node: int, message: int, via: int, size: int) -> int:
-    """Keep the candidates that get a copy of a message; return their number."""
+    """Remove the candidates that get no copy of a message; return the number of the others."""
     if leaves_out_requesters(w, node, messages(w)[message, TOPIC]):
         size = without_requesters(w, th, node, messages(w)[message, TOPIC], size)
     return who_want(w, th, now, node, message, via, size) if leaves_out_some(w, node) else size
@@ -396,7 +404,7 @@ def _who_want(w: World, th: int, now: int, node: int, message: int, via: int, si
 
 @with_direct
 def _to_direct(w: World, th: int, now: int, node: int, message: int, came_from: int) -> None:
-    """Forward to direct peers, whatever their score."""
+    """Forward a message to the direct peers in its topic, whatever their score."""
     info = messages(w)[message]
     known = candidates(w)[th]
     size = 0
@@ -433,7 +441,7 @@ def _to_flagged(
 
 @kernel
 def _flood(w: World, th: int, now: int, node: int, message: int, came_from: int) -> None:
-    """Send to subscribers that only flood (FLOOD-1, FLOOD-2, JUDGE-4)."""
+    """Send a message to the subscribers that are not native (FLOOD-1, FLOOD-2, JUDGE-4)."""
     topic = messages(w)[message, TOPIC]
     table = flags(w)
     begun = False
@@ -460,7 +468,7 @@ def _to_candidates(w: World, th: int, message: int, size: int, via: int, came_fr
 
 @kernel
 def _spread(w: World, th: int, now: int, node: int, message: int, came_from: int) -> None:
-    """Randomsub: send to a few random peers, then to those that only flood (RANDOM-1, RANDOM-2)."""
+    """Randomsub: send a message to a few random native peers, then to all non-native ones (RANDOM-1, RANDOM-2)."""
     info = messages(w)[message]
     topic = info[TOPIC]
     known = candidates(w)[th]
@@ -479,7 +487,7 @@ def _spread(w: World, th: int, now: int, node: int, message: int, came_from: int
 
 @kernel
 def native_subscribers(w: World, th: int, node: int, topic: int, without: int) -> int:
-    """Collect the native subscribers of a topic that do not have the flag `without`; return their number."""
+    """Collect the native subscribers of a topic without the flag `without` as candidates; return their number."""
     known = candidates(w)[th]
     table = flags(w)
     size = 0
@@ -500,7 +508,7 @@ def _to_random_peers(w: World, th: int, node: int, message: int) -> None:
 
 @kernel
 def _top_up(w: World, th: int, now: int, node: int, message: int) -> None:
-    """Gossipsub: send to random others, up to D, if the mesh is small (GOSSIP-2)."""
+    """Gossipsub: if the mesh has fewer than D members, send an own message to random other peers, too (GOSSIP-2)."""
     topic = messages(w)[message, TOPIC]
     missing = parameter(w, node, DEGREE) - mesh_size(w, node, topic)
     size = _outside(w, th, now, node, topic, IN_MESH)
@@ -511,14 +519,14 @@ def _top_up(w: World, th: int, now: int, node: int, message: int) -> None:
 
 @kernel
 def _to_fanout(w: World, th: int, now: int, node: int, message: int) -> None:
-    """Send to the fan-out of a topic that is not joined (FANOUT-1)."""
+    """Send a message of the node to the fan-out of a topic that is not joined (FANOUT-1)."""
     use_fanout(w, th, now, node, messages(w)[message, TOPIC])
     _to_flagged(w, th, now, node, message, -1, IN_FANOUT, Via.FANOUT)
 
 
 @kernel
 def use_fanout(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Provide a fan-out for a publish to a topic that is not joined."""
+    """Create or renew the fan-out of a topic that is not joined, because the node publishes in it."""
     members(w)[node, topic] |= FANOUT
     fanout_us(w)[node, topic] = now
     if parameter(w, node, FANOUT_AT_PUBLISH) or fanout_size(w, node, topic) == 0:

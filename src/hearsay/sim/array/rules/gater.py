@@ -1,7 +1,7 @@
-"""The gater, the kernels of `core.scores.gater`.
+"""The peer gater, which ignores messages at random while validation is overloaded (`core.scores.gater`).
 
-Layout: the slots of all connected peers of an address have the same counts, so a decision reads one slot. When the
-last of them disconnects, its slot keeps the counts until AWAY_UNTIL.
+Layout: the slots of all connected peers at an address have the same counts, so a decision reads one slot. When the
+last of these peers disconnects, its slot keeps the counts until AWAY_UNTIL.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ def _share_address(w: World, slot: int, other: int) -> bool:
 
 @inlined
 def _end_of_sharing(w: World, node: int) -> int:
-    """Return the end of the slots to search for peers at the same address; none if no address is shared."""
+    """Return the end of the slots to search for peers at the same address: none if no nodes share one."""
     return end_slot(w, node) if w[SHARES_ADDRESSES] else first_slot(w, node)
 
 
 @gating
 def gater_connects(w: World, node: int, slot: int) -> None:
-    """Set the counts of a peer that connects to those of its address (GATER-3)."""
+    """When a peer connects, give its slot the counts of its address (GATER-3)."""
     line = gated(w)[slot]
     known = line[AWAY_UNTIL] != 0.0
     for other in range(first_slot(w, node), _end_of_sharing(w, node)):
@@ -114,7 +114,7 @@ def gater_connects(w: World, node: int, slot: int) -> None:
 
 @gating
 def gater_disconnects(w: World, now: int, node: int, slot: int) -> None:
-    """Handle a peer that disconnects; with too many addresses without peers, forget the oldest (GATER-3)."""
+    """When the last peer at an address disconnects, keep its counts; of too many, forget the oldest (GATER-3)."""
     for other in range(first_slot(w, node), _end_of_sharing(w, node)):
         if _share_address(w, slot, other) and _is_connected(w, other):
             return
@@ -132,7 +132,7 @@ def gater_disconnects(w: World, now: int, node: int, slot: int) -> None:
 
 @gating
 def decay_gater(w: World, now: int, node: int) -> None:
-    """Let counts decay, if that is due, and forget addresses (GATER-3)."""
+    """If a decay is due, let counts decay, and forget addresses whose time is over (GATER-3)."""
     line = gaters(w)[node]
     if now < line[GATER_DUE]:
         return
@@ -172,7 +172,7 @@ def gater_asks(w: World, node: int) -> None:
 
 @gating
 def gater_delivers(w: World, node: int, peer: int, topic: int) -> None:
-    """Count an accepted message; a topic has its weight from its first join on."""
+    """Count an accepted message with the weight of its topic, or with 1 before the first join of the topic."""
     weighs = members(w)[node, topic] & COUNTED
     if peer >= 0:
         _count(w, node, peer, BROUGHT, topic_reals(w)[router(w, node), topic, GATER_WEIGHT] if weighs else 1.0)

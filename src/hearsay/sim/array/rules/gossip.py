@@ -1,4 +1,4 @@
-"""Gossip: IHAVE in the heartbeat, IWANT in answer, and what the heartbeat forgets (`core.mesh.gossipsub`)."""
+"""Gossip: IHAVE at heartbeats, IWANT in answer, and messages forgotten at heartbeats (`core.mesh.gossipsub`)."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_in
 
 _TOPIC_SHIFT = 29
 _OF, _BY = range(2)
-"""Keys in the list NEWS, after those of topics, for the number of ids requested of a peer, or by it, since the last
-heartbeat."""
+"""The list NEWS has a topic, a peer and its number of IHAVEs with new ids. These keys, added to TOPICS, take the
+place of a topic: the number of ids requested of the peer, or by the peer, since the last heartbeat."""
 _MESSAGE = (1 << _TOPIC_SHIFT) - 1
 _NO_TOPIC = np.uint64(key_of(""))
 
@@ -114,7 +114,7 @@ _NO_TOPIC = np.uint64(key_of(""))
 def on_ihave(
     w: World, th: int, now: int, node: int, peer: int, topic: int, store: Any, ids: int, count: int
 ) -> None:  # fmt: skip
-    """Handle an IHAVE with its ids in `store`. Most ids are known, so the peer is looked up only for a new one.
+    """Handle an IHAVE with `count` ids from `store[ids]` on. The slot of the peer is looked up only for a new id.
 
     Rules: GOSSIP-4, GOSSIP-5, GOSSIP-6, GOSSIP-8.
     """
@@ -160,12 +160,12 @@ def on_ihave(
 
 
 _IDS_ALONE = 32
-"""Places of `scratch` for the ids of an IHAVE that is an RPC of its own."""
+"""The number of words, the first of `scratch`, that are for the ids of an IHAVE in an event (`call_gossip`)."""
 
 
 @kernel
 def _ask(w: World, th: int, now: int, node: int, slot: int, start: int, end: int, room: int) -> None:
-    """Request missing ids, which stand in `scratch`: the first ones, or with 1.1 a sample."""
+    """Request `room` of the missing ids in `scratch` from `start` to `end`: the first ones, or with 1.1 a sample."""
     if not room:
         return
     missing = scratch(w)[th]
@@ -196,7 +196,7 @@ def _ask(w: World, th: int, now: int, node: int, slot: int, start: int, end: int
 
 @kernel
 def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Count an IHAVE with new ids; after several GRAFT the peer, because the mesh misses messages (GOSSIP-11)."""
+    """Count an IHAVE with new ids. After several, GRAFT the peer: the mesh seems to miss messages (GOSSIP-11)."""
     if not is_native(w, slot) or not flags(w)[slot, topic] & SUBSCRIBED:
         return
     peer = peers(w)[slot]
@@ -246,7 +246,7 @@ def forget_requests(w: World, node: int) -> None:
 
 @kernel
 def forget_asked(w: World, node: int, tick: int) -> None:
-    """Let ids be requested again that were requested some heartbeats ago."""
+    """Forget that ids were requested ASK_AGAIN heartbeats ago, so that they may be requested again."""
     entries = pool(w)[lists.owner(w, node)]
     place = lists.first_entry(w, node, ASKED_AT)
     while place >= 0:
@@ -258,7 +258,7 @@ def forget_asked(w: World, node: int, tick: int) -> None:
 
 @kernel
 def keep_fanout(w: World, th: int, now: int, node: int) -> None:
-    """Forget fan-outs that were not used for a long time; refill the others (FANOUT-2, GOSSIP-12)."""
+    """Forget fan-outs that were not used for FANOUT_TTL; refill the others (FANOUT-2, GOSSIP-12)."""
     table = members(w)
     for topic in range(w[TOPICS]):
         if table[node, topic] & FANOUT:
@@ -287,7 +287,7 @@ def forget_fanout(w: World, node: int, topic: int) -> None:
 
 @kernel
 def gossip(w: World, th: int, now: int, node: int, tick: int) -> None:
-    """Send IHAVE for the recent messages of each topic that the node routes (GOSSIP-3, GOSSIP-7)."""
+    """Send IHAVE for recent messages in each topic that has a mesh or fan-out (GOSSIP-3, GOSSIP-7)."""
     header = nodes32(w)[node]
     next_topic = 0
     if header[GOSSIPS_FROM] == NEVER:
@@ -332,7 +332,7 @@ def gossip(w: World, th: int, now: int, node: int, tick: int) -> None:
 
 @with_parts
 def _gossip_only_parts(w: World, th: int, now: int, node: int, tick: int, first: int, end: int) -> None:
-    """Send partial gossip in a range of topics that have no ids to announce."""
+    """Send partial gossip in topics from `first` to `end`, which have no ids to announce."""
     for topic in range(first if w[PART_WORDS] else end, end):
         if part_heads(w)[node, topic, FIRST_GROUP]:
             _gossip_in(w, th, now, node, tick, topic, 0, 0)
@@ -349,7 +349,10 @@ def _gossip_in(w: World, th: int, now: int, node: int, tick: int, topic: int, id
 def _to_gossip_targets(
     w: World, th: int, now: int, node: int, tick: int, topic: int, inside: int, ids: int, count: int
 ) -> None:  # fmt: skip
-    """Send the ids of one topic to random peers outside the mesh or fan-out (GOSSIP-13)."""
+    """Send the ids of one topic to random peers without the flag `inside` (GOSSIP-13).
+
+    They are the `count` ids from `scratch[ids]` on; `inside` is IN_MESH or IN_FANOUT.
+    """
     excluded = inside if parameter(w, node, FILTER_FIRST) else 0
     size = native_subscribers(w, th, node, topic, excluded)
     slots = candidates(w)[th]
@@ -394,7 +397,7 @@ def _gossip_parts(w: World, th: int, now: int, node: int, topic: int, inside: in
 def _gossip_sample(
     w: World, th: int, node: int, tick: int, topic: int, slot: int, ids: int, count: int
 ) -> None:  # fmt: skip
-    """Send a peer its own sample of ids, placed behind all ids in `scratch` (GOSSIP-9)."""
+    """Send a peer its own sample of the ids, which is written behind all ids in `scratch` (GOSSIP-9)."""
     line = control(w)[th]
     known = scratch(w)[th]
     chosen = marks(w)[th]
@@ -417,7 +420,7 @@ def _gossip_sample(
 
 @kernel
 def age(w: World, node: int, tick: int) -> None:
-    """Forget messages whose last window ends at a heartbeat (GOSSIP-7, SEEN-2)."""
+    """Remove messages from the caches if their last window ends at this heartbeat (GOSSIP-7, SEEN-2)."""
     header = nodes32(w)[node]
     if tick < header[AGES_AT]:
         return
@@ -449,5 +452,5 @@ def age(w: World, node: int, tick: int) -> None:
 
 @inlined
 def _beats_since(cell: Word, place: int, tick: int) -> int:
-    """Return how many heartbeats ago a message was seen or cached."""
+    """Return how many heartbeats ago a message was seen or cached; `place` is SEEN_BEAT or CACHE_BEAT."""
     return int((np.uint64(tick) - (cell >> np.uint64(place))) & np.uint64(BEATS))

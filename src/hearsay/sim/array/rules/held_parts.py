@@ -65,7 +65,7 @@ from hearsay.sim.array.world.part_lines import (
 
 @with_parts
 def hold(w: World, node: int, message: int) -> int:
-    """Return the application's group of a message; a new one takes the place of the oldest if there are too many."""
+    """Return the application's group of a message. A new one replaces the oldest if the topic has too many."""
     group = group_at(w, node, message)
     if part_lines(w)[group, STATE] & IS_HELD:
         return group
@@ -107,7 +107,7 @@ def _take_first(w: World, group: int, count: int) -> None:
 
 @with_parts
 def hold_all(w: World, node: int, message: int) -> bool:
-    """Hold all parts of a message that is delivered whole; return whether some were missing."""
+    """Add all parts of a message that was delivered whole; return whether some were missing."""
     topic = messages(w)[message, TOPIC]
     group = group_at(w, node, message)
     if part_lines(w)[group, STATE] & IS_HELD and has_all(w, group):
@@ -129,12 +129,15 @@ def becomes_complete(w: World, group: int) -> bool:
 
 
 NOTHING, FROM_ELSEWHERE, USEFUL = range(3)
-"""Results of `take`: no parts are new, only parts from elsewhere are new, or the sender brought new parts."""
+"""Results of `take`: no part is new, only parts known from elsewhere are new, or the peer sent new parts."""
 
 
 @with_parts
 def take(w: World, node: int, message: int, sender: int, parts: int, offer: int) -> int:
-    """Take parts and an offer of a peer from the arena; `parts` and `offer` are their places, 0 for none."""
+    """Add parts that a peer sent, and note its offer: the parts that it claims to hold. Return NOTHING, … or USEFUL.
+
+    `parts` and `offer` are the indices in the arena of these sets, 0 for none.
+    """
     topic = part_topics(w)[messages(w)[message, TOPIC]]
     group = group_at(w, node, message)
     known = topic[KNOWN_PARTS] if not part_lines(w)[group, STATE] & IS_HELD else 0
@@ -159,7 +162,7 @@ def take(w: World, node: int, message: int, sender: int, parts: int, offer: int)
 
 @with_parts
 def _note_shown(w: World, group: int, sender: int, parts: int) -> None:
-    """Note the parts that a peer sent, of a limited number of peers."""
+    """Note which parts a peer sent, unless MAX_SENDERS other peers have sent parts."""
     line = find_peer(w, group, sender)
     if not line or not part_lines(w)[line, MARKS] & HAS_SHOWN:
         if part_lines(w)[group, SHOWN_COUNT] >= MAX_SENDERS:
@@ -172,12 +175,12 @@ def _note_shown(w: World, group: int, sender: int, parts: int) -> None:
             part_sets(w)[line, word_at(w, SHOWN, number)] |= np.uint64(words_at(w, parts)[number])
 
 
-# Requests of one peer each.
+# Requests: each missing part is requested of one peer (only with ASKS_ONE).
 
 
 @with_parts
 def _offered(w: World, node: int, group: int, sender: int, offer: int) -> None:
-    """Request the missing parts that a peer offers, except those requested of other peers."""
+    """Note a peer's offer, and request the missing parts in it that are not requested yet."""
     count = part_topics(w)[messages(w)[part_lines(w)[group, MESSAGE], TOPIC], PARTS]
     lacks_some = False
     for number in range(w[PART_WORDS]):
@@ -207,7 +210,7 @@ def _offered(w: World, node: int, group: int, sender: int, offer: int) -> None:
 
 @with_parts
 def _begin_requests(w: World, node: int, group: int) -> None:
-    """Add a group to those with requests, in place of the oldest one without parts if there are too many."""
+    """Add a group to those with requests; if there are too many, end the requests of the oldest one without parts."""
     head = part_heads(w)[node, messages(w)[part_lines(w)[group, MESSAGE], TOPIC]]
     last = 0
     bare = 0
@@ -254,7 +257,7 @@ def _end_requests(w: World, node: int, group: int) -> None:
 
 @with_parts
 def _arrived(w: World, node: int, group: int) -> None:
-    """End the requests of parts that are held."""
+    """End the requests of a group for parts that are held now."""
     if not part_lines(w)[group, STATE] & HAS_REQUESTS:
         return
     if has_all(w, group):
@@ -272,9 +275,9 @@ def _arrived(w: World, node: int, group: int) -> None:
 
 @with_parts
 def ask_others(w: World, group: int) -> bool:
-    """Move requests that were not answered within a whole heartbeat to other peers; return whether any changed.
+    """Move requests that were not answered within a whole heartbeat interval to other peers; return whether any was.
 
-    Peers that are asked for more or fewer parts are marked IS_CHANGED.
+    Peers of which other parts are requested than before are marked IS_CHANGED.
     """
     changed = False
     if not part_lines(w)[group, STATE] & HAS_REQUESTS:
@@ -304,7 +307,7 @@ def ask_others(w: World, group: int) -> bool:
 
 @with_parts
 def _least_asked(w: World, group: int, number: int, part: Word) -> int:
-    """Return the line of the first peer with the fewest requests among those that offer a part, 0 for none."""
+    """Return the line of the peer with the fewest requests that offers a part; of several, the first; 0 for none."""
     best = 0
     least = 0
     line = part_lines(w)[group, FIRST_PEER]

@@ -1,7 +1,7 @@
-"""Peers that connect and disconnect, topics that are joined and left, and state that is sent again (`core.shell`).
+"""Peers that connect and disconnect, topics that are joined and left, and parts that are sent again (`core.shell`).
 
-Layout: a bit of a slot's flags for the topic, UNANNOUNCED or UNSENT, is set if the state must be sent again; OWED has
-the bits that any slot of the node has."""
+Layout: if a SUBSCRIBE or UNSUBSCRIBE must be sent again, the peer's `flags` for the topic have UNANNOUNCED set; for a
+GRAFT or PRUNE, UNSENT. OWED has the bits that any slot of the node has."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ SAID_AGAIN = UNANNOUNCED | UNSENT
 
 @kernel
 def note_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
-    """Note an RPC that could not be sent: subscriptions and mesh links are sent again, the rest is lost."""
+    """Mark what must be sent again of an RPC that could not be sent: subscriptions, mesh links and extensions."""
     owed = 0
     for index in range(arena(w)[rpc]):
         part = words_at(w, part_place(rpc, index))
@@ -153,7 +153,7 @@ def _is_said_again(w: World, node: int, slot: int, topic: int) -> bool:
 
 @kernel
 def _wait_to_announce(w: World, th: int, now: int, node: int) -> None:
-    """Wait for the next heartbeat or, in a router without one, for a timer."""
+    """Set a timer to send subscriptions again, unless the router does that at its next heartbeat."""
     header = nodes32(w)[node]
     if has_trees(w, node):
         if alarms(w)[node, ANNOUNCE] == NEVER:
@@ -166,10 +166,10 @@ def _wait_to_announce(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def say_again(w: World, th: int, now: int, node: int, what: int) -> None:
-    """Repeat state that could not be sent: to peers that missed the kinds in `what`, and to those that get an RPC
-    anyway.
+    """Send again what could not be sent: to peers that missed parts of the kinds in `what`, and to those in the
+    outbox.
 
-    Rules: SHELL-5, MESH-4.
+    `what` has the bits UNANNOUNCED and UNSENT. Rules: SHELL-5, MESH-4.
     """
     table = flags(w)
     left = 0
@@ -194,7 +194,7 @@ def say_again(w: World, th: int, now: int, node: int, what: int) -> None:
 
 @kernel
 def send_off(w: World, th: int, now: int, node: int) -> None:
-    """Send the parts that a call put into the outbox."""
+    """Send the parts in the outbox, and to the same peers what could not be sent before."""
     if control(w)[th, OUT_COUNT]:
         if nodes32(w)[node, OWED] & SAID_AGAIN:
             say_again(w, th, now, node, 0)
@@ -205,11 +205,11 @@ def send_off(w: World, th: int, now: int, node: int) -> None:
 
 
 ACCEPTED = -1
-"""The result in place of a reason, if a part is accepted."""
+"""A result in place of a reason: the part is accepted."""
 OVER_LIMIT = int(Reason.OVER_LIMIT)
 THROTTLED = int(Reason.THROTTLED)
 NO_MEMBER = -1
-"""In `since_us`: not a member now."""
+"""The value of `since_us` while the router has not joined the topic."""
 
 
 @kernel
@@ -252,7 +252,7 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
 
 @with_episub
 def _leaves_trees(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Handle the UNSUBSCRIBE of a peer."""
+    """Remove a peer that unsubscribes from the overlay and the tree of a topic."""
     if has_overlay(w, node):
         overlay_unsubscribed(w, th, now, node, peers(w)[slot], topic)
     else:
@@ -300,7 +300,7 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
 
 @kernel
 def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: int, subscribe: bool) -> int:
-    """Handle a SUBSCRIBE or UNSUBSCRIBE; return the reason if it is refused, or ACCEPTED."""
+    """Handle a SUBSCRIBE or UNSUBSCRIBE of a peer; return ACCEPTED, or the reason if it is refused."""
     table = flags(w)
     note_subscription(w, slot, topic, subscribe)
     if not subscribe:
@@ -330,7 +330,7 @@ def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: in
 
 @kernel
 def _refusal(w: World, node: int, slot: int, topic: int) -> int:
-    """Return why there is no room for a subscription, or ACCEPTED (SHELL-6)."""
+    """Return ACCEPTED, or the reason why there is no room for another subscription of a peer (SHELL-6)."""
     most = parameter(w, node, MAX_SUBSCRIPTIONS)
     most_bytes = parameter(w, node, MAX_BYTES_OF_PEER)
     if most < w[TOPICS] or most_bytes:
@@ -350,7 +350,7 @@ def _refusal(w: World, node: int, slot: int, topic: int) -> int:
 
 @kernel
 def _memory_of_all(w: World, node: int) -> int:
-    """Return the memory of all peers' subscriptions."""
+    """Return the bytes in memory of all peers' subscriptions."""
     size = 0
     for topic in range(w[TOPICS]):
         own = 0

@@ -1,7 +1,8 @@
 """Mesh upkeep and control, the kernels of `core.mesh.mesh`, `core.mesh.mesh_requests` and `core.mesh.graft_bounds`.
 
-Layout: the mesh of a topic is the bit IN_MESH of the node's slots for that topic; walking the slots is walking the
-mesh in ascending order. Backoffs are a list of the node: topic, peer, until when.
+Layout: the members of the mesh of a topic are the node's slots that have IN_MESH set for the topic, so they ascend.
+Backoffs are a list of the node (`lists.py`), whose entries have the topic, the peer, and the end of the backoff.
+Members with "lent" places are further members at the address of others, see `places.py`.
 """
 
 from __future__ import annotations
@@ -217,8 +218,10 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
 
 @with_places
 def _makes_way(w: World, th: int, now: int, node: int, slot: int, topic: int) -> bool:
-    """PRUNE a member with a lent place in favour of a peer with a place of its own; return whether there was such a
-    member (PLACES-2)."""
+    """PRUNE a member with a lent place if a peer would have a place of its own (PLACES-2).
+
+    Return whether a member was pruned, so that there is room for the peer.
+    """
     if not has_place(w, node, slot, topic):
         return False
     state = draw_topic(w, Purpose.MAKE_WAY, node, topic, peers(w)[slot])
@@ -230,12 +233,13 @@ def _makes_way(w: World, th: int, now: int, node: int, slot: int, topic: int) ->
 
 
 _READ, _WELCOME, _ENTERS = 1, 2, 4
-"""Bits of WELCOMES, which has two more in `exchange.py`. A sender's score is read once for all GRAFTs of an RPC."""
+"""Bits of WELCOMES: the sender's score was read, allows it in a mesh, and makes a mesh accept its GRAFT. The score is
+read once for all GRAFTs of an RPC. `exchange.py` has two more bits."""
 
 
 @kernel
 def _permissions(w: World, th: int, now: int, node: int, slot: int) -> int:
-    """Return the bits of WELCOMES: what the sender's score permits (GRAFT-9, THRESHOLD-1)."""
+    """Return WELCOMES, after reading the sender's score if the call has not read it yet (GRAFT-9, THRESHOLD-1)."""
     if not has_scores(w, node):
         return _READ | _WELCOME | _ENTERS
     line = control(w)[th]
@@ -252,7 +256,7 @@ def _permissions(w: World, th: int, now: int, node: int, slot: int) -> int:
 
 @kernel
 def _is_exempt(w: World, node: int, slot: int, topic: int) -> bool:
-    """Return whether a full mesh accepts a peer (KEEP-6)."""
+    """Return whether a full mesh accepts a peer, because the node dialled it (KEEP-6)."""
     if not parameter(w, node, HAS_11):
         return False
     dialled = 0
@@ -269,7 +273,7 @@ def is_dialled(w: World, slot: int) -> bool:
 
 @kernel
 def _penalise_early(w: World, now: int, node: int, slot: int, topic: int) -> None:
-    """Count a GRAFT in backoff (BACKOFF-7)."""
+    """Penalise a peer for a GRAFT during its backoff, twice if the GRAFT comes soon after the PRUNE (BACKOFF-7)."""
     until = _until(w, node, topic, peers(w)[slot])
     flood = is_flood(now, until, parameter(w, node, BACKOFF), parameter(w, node, GRAFT_FLOOD))
     penalise(w, node, slot, real(w, node, EARLY_PENALTY) * (2.0 if flood else 1.0))
@@ -277,8 +281,11 @@ def _penalise_early(w: World, now: int, node: int, slot: int, topic: int) -> Non
 
 @kernel
 def _without_names(w: World, th: int, node: int, slot: int, reason: int, prune: int, welcome: int) -> int:
-    """Return the kind of PRUNE for a GRAFT; with 1.1 a misplaced GRAFT removes the names from all PRUNEs for its
-    RPC."""
+    """Return the kind of PRUNE that answers a GRAFT, given the kind without regard to scores.
+
+    With 1.1, a GRAFT that is refused for another reason than a full mesh removes the peers from all PRUNEs that
+    answer its RPC.
+    """
     if not parameter(w, node, HAS_11):
         return prune
     if parameter(w, node, EXCHANGE_ALWAYS):
@@ -291,9 +298,9 @@ def _without_names(w: World, th: int, node: int, slot: int, reason: int, prune: 
 
 @kernel
 def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, place: int) -> None:
-    """Handle a PRUNE; one without a time sets the backoff of the node's own parameters (BACKOFF-4).
+    """Handle a PRUNE; one without a backoff sets the backoff of the node's own parameters (BACKOFF-4).
 
-    `place` is that of its content except the topic in the arena, -1 if there is none.
+    `place` is the index in the arena of its content apart from the topic (`parts.prune_extras`), -1 for none.
     """
     joined = is_in(w, node, topic)
     extras = arena(w)[place] if place >= 0 else 0
@@ -316,7 +323,7 @@ def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, plac
 
 @kernel
 def peer_unsubscribed(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Remove a peer that unsubscribes from the mesh of a topic (BACKOFF-5)."""
+    """Remove a peer from the mesh of a topic, because it unsubscribes (BACKOFF-5)."""
     if not flags(w)[slot, topic] & IN_MESH:
         return
     if parameter(w, node, BACKOFF_ON_UNSUBSCRIBE):
@@ -328,14 +335,14 @@ def peer_unsubscribed(w: World, th: int, now: int, node: int, slot: int, topic: 
 
 @kernel
 def leave_peer(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Remove a peer from the mesh of a topic without a PRUNE."""
+    """Remove a peer from the mesh of a topic if it is a member, without sending PRUNE."""
     if flags(w)[slot, topic] & IN_MESH:
         _let_go(w, th, now, node, slot, topic)
 
 
 @kernel
 def graft_one(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Take a given peer into the mesh if there is room."""
+    """GRAFT a peer unless it is a member, the mesh has no room, or the peer may not be grafted."""
     has_room = has_room_for_one(mesh_size(w, node, topic), parameter(w, node, PRUNE_FROM))
     if flags(w)[slot, topic] & IN_MESH or not has_room:
         return
@@ -345,7 +352,7 @@ def graft_one(w: World, th: int, now: int, node: int, slot: int, topic: int) -> 
 
 @kernel
 def say_link(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Send the present GRAFT or PRUNE again after one could not be sent (MESH-4)."""
+    """Send GRAFT to a member, or PRUNE to another peer, after a GRAFT or PRUNE could not be sent (MESH-4)."""
     if flags(w)[slot, topic] & IN_MESH:
         put_graft(w, th, slot, topic)
     else:
@@ -355,14 +362,14 @@ def say_link(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
 
 @kernel
 def prune(w: World, th: int, now: int, node: int, slot: int, topic: int, occasion: int) -> None:
-    """PRUNE a member."""
+    """Remove a member and send it PRUNE. `occasion` (`exchange.py`) decides on the peers that the PRUNE names."""
     _let_go(w, th, now, node, slot, topic)
     _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), occasion)
 
 
 @kernel
 def _part(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, occasion: int) -> None:
-    """Set a backoff, if there are backoffs, and send a PRUNE."""
+    """Set a backoff of `backoff` microseconds, if the router has backoffs, and send a PRUNE."""
     if parameter(w, node, BACKOFF):
         _keep_apart(w, now, node, topic, peers(w)[slot], backoff)
     _say_prune(w, th, now, node, slot, topic, backoff, occasion)
@@ -372,7 +379,7 @@ def _part(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff
 def _say_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, occasion: int) -> None:
     """Send a PRUNE (MESH-5, BACKOFF-3).
 
-    If both sides support this, the PRUNE names the backoff, and other peers unless `occasion` is WITHOUT_NAMES.
+    If both routers support it, the PRUNE names the backoff, and other peers unless `occasion` is WITHOUT_NAMES.
     """
     extras = 0
     if backoff > 0 and natives(w)[router(w, node), router(w, peers(w)[slot])] >= TAKES_BACKOFFS:
@@ -390,7 +397,7 @@ def _say_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, ba
 
 @kernel
 def _others(w: World, th: int, now: int, node: int, slot: int, topic: int) -> int:
-    """Return how many other subscribers a PRUNE may name; if routers dial, offer them to `choose_names`."""
+    """Return how many other subscribers a PRUNE may name; if routers dial, pass them to `offer_name`."""
     count = 0
     for other in range(first_slot(w, node), end_slot(w, node)):
         able = flags(w)[other, topic] & SUBSCRIBED and is_native(w, other) and other != slot
@@ -403,7 +410,7 @@ def _others(w: World, th: int, now: int, node: int, slot: int, topic: int) -> in
 
 @kernel
 def _keep_apart(w: World, now: int, node: int, topic: int, peer: int, backoff: int) -> None:
-    """Set a backoff (BACKOFF-1, BACKOFF-6)."""
+    """Set or extend the backoff of a peer; if there are too many, forget the oldest (BACKOFF-1, BACKOFF-6)."""
     until = later_end(lists.value(w, node, BACKOFFS, topic, peer, now), now, backoff)
     lists.remove(w, node, BACKOFFS, topic, peer)
     lists.add(w, node, BACKOFFS, topic, peer, until)
@@ -449,14 +456,14 @@ def expire_backoffs(w: World, now: int, node: int) -> None:
 
 @kernel
 def graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """GRAFT a peer without further checks."""
+    """Make a peer a member and send it GRAFT, without checks."""
     _take_in(w, th, now, node, slot, topic)
     put_graft(w, th, slot, topic)
 
 
 @kernel
 def collect_candidates(w: World, th: int, now: int, node: int, topic: int) -> int:
-    """Collect the peers that are not members and may be grafted; return their number."""
+    """Collect the subscribers that are not members and may be grafted as candidates; return their number."""
     known = candidates(w)[th]
     table = flags(w)
     size = 0

@@ -1,10 +1,10 @@
 """The calls of a witness's router, noted so that a real router can repeat them.
 
-Notes are rows with a negative event, before the rows of the call. A call is one row; an RPC has a row for each part
-after it, and a part a row for each of its ids. Instead of ids, a PRUNE has its backoff and the peers that it names,
-and a partial message has its content. The row of a partial message has the hops of the message at the sender. The row
-of a connection has 1 in place of a message if the node dialled. Only a run with witnesses has notes
-(`sim/witnesses.py`).
+A witness is a node that a checked run compares with a real router. Notes are rows with a negative event, before the
+rows of the call. A call is one row; if it is an RPC, a row for each part follows, and after the row of a part a row
+for each of its ids. In place of ids, a PRUNE has its backoff and the peers that it names, and a partial message has
+its content. The row of a partial message has the hops of the message at the sender. The row of a connection has 1 in
+place of a message if the node dialled. Only a run with witnesses has notes (`sim/witnesses.py`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from hearsay.sim.array.world.payload import (
 from hearsay.sim.array.world.record import CALL_NOTE, ID_NOTE, PART_NOTE, note, with_checks
 
 STARTED, STOPPED = -1, -2
-"""Calls that are no events: the node started with a new router, or went down with its own."""
+"""Kinds of calls that are no events of a router: the node starts with a new router, or goes down."""
 
 
 @with_checks

@@ -34,7 +34,7 @@ _NONE = -1
 
 @with_ratings
 def _entry(w: World, node: int, peer: int) -> int:
-    """Return the number of the rating that holds, the last one that matches, or `_NONE`."""
+    """Return the index in `ratings` of the last entry by which the node rates the peer, or `_NONE`."""
     for entry in range(ratings(w).shape[0] - 1, -1, -1):
         if rated(w)[entry, peer] & RATED and rated(w)[entry, node] & BY:
             return int(entry)

@@ -58,7 +58,7 @@ def find_group(w: World, node: int, message: int) -> int:
 
 @with_parts
 def own_group(w: World, node: int, message: int, to_all: bool) -> int:
-    """Return the group that the application publishes in, to all or to some peers (PARTIAL-8, PARTIAL-9)."""
+    """Return the group in which the application publishes, to all peers or to some (PARTIAL-8, PARTIAL-9)."""
     group = find_group(w, node, message)
     if not group:
         group = _add(w, node, message, NO_PEER)
@@ -73,7 +73,7 @@ def own_group(w: World, node: int, message: int, to_all: bool) -> int:
 
 @with_parts
 def group_of_peer(w: World, node: int, message: int, peer: int) -> int:
-    """Return the group of a peer's partial message; if the peer may not open it, -1 minus the reason.
+    """Return the group of a peer's partial message; -1 minus a reason if the peer may not open it.
 
     Rule: PARTIAL-9.
     """
@@ -95,7 +95,7 @@ def group_of_peer(w: World, node: int, message: int, peer: int) -> int:
 
 @with_parts
 def _add(w: World, node: int, message: int, opener: int) -> int:
-    """Add a group; if there are too many in the topic, the oldest is forgotten (PARTIAL-9)."""
+    """Add a group, opened by a peer or by NO_PEER; if the topic has too many, forget the oldest (PARTIAL-9)."""
     group = group_at(w, node, message)
     head = part_heads(w)[node, messages(w)[message, TOPIC]]
     head[SERIALS] += 1
@@ -128,7 +128,7 @@ def _add(w: World, node: int, message: int, opener: int) -> int:
 
 @with_parts
 def _forget(w: World, node: int, group: int) -> None:
-    """Remove a group from those of the router; the application may still know it."""
+    """Remove a group of the router, with its notes of peers. The application may still know the group."""
     line = part_lines(w)[group]
     topic = messages(w)[line[MESSAGE], TOPIC]
     before = part_heads(w)[node, topic, FIRST_GROUP]
@@ -149,7 +149,7 @@ def _forget(w: World, node: int, group: int) -> None:
 
 @with_parts
 def forget_notes(w: World, group: int, line: int) -> None:
-    """Forget the router's notes of a peer."""
+    """Forget the router's notes of the peer in a line of a group."""
     clear(w, line, GIVEN)
     unmark_peer(w, group, line, OF_ROUTER)
 
@@ -169,7 +169,7 @@ def is_noted(w: World, group: int, peer: int) -> bool:
 
 @with_parts
 def forget_groups_of_peer(w: World, node: int, peer: int) -> None:
-    """Forget a peer that disconnects, and groups known from that peer alone (PARTIAL-8)."""
+    """Forget the notes of a peer that disconnects, and groups known from that peer alone (PARTIAL-8)."""
     for topic in range(w[TOPICS]):
         group = part_heads(w)[node, topic, FIRST_GROUP]
         while group:
@@ -194,14 +194,14 @@ def _has_notes(w: World, group: int) -> bool:
 
 @with_parts
 def leave_groups(w: World, node: int, topic: int) -> None:
-    """Forget the groups of a topic that is left (PARTIAL-8)."""
+    """Forget the router's groups of a topic that it leaves (PARTIAL-8)."""
     while part_heads(w)[node, topic, FIRST_GROUP]:
         _forget(w, node, part_heads(w)[node, topic, FIRST_GROUP])
 
 
 @with_parts
 def age_groups(w: World, node: int) -> None:
-    """Forget old groups at a heartbeat (PARTIAL-8)."""
+    """Forget groups whose heartbeats are over, and count one heartbeat for the others (PARTIAL-8)."""
     for topic in range(w[TOPICS]):
         group = part_heads(w)[node, topic, FIRST_GROUP]
         while group:
@@ -216,7 +216,7 @@ def age_groups(w: World, node: int) -> None:
 
 @with_parts
 def forget_all_groups(w: World, node: int) -> None:
-    """Forget all groups of a node that stops, also those of its applications."""
+    """Forget all groups of a node that goes down: those of the router and of the applications."""
     for at in range(group_of(w).shape[1]):
         group = group_of(w)[node, at]
         if group:

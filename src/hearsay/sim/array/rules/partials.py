@@ -1,7 +1,9 @@
 """Partial messages: the kernels of `core.mesh.partials`, and of the simulator's applications.
 
-A partial message in the arena is one part. Behind it are the number of further words, the message, the bits HAS_PARTS
-and HAS_CLAIM, and three sets of PART_WORDS words: the parts, and the held and wanted parts of the claim.
+A partial message has parts of a message, a claim (the parts that the sender holds and wants), or both. In the arena
+it is one part of an RPC. Its content follows: the number of further words, the message, the bits HAS_PARTS and
+HAS_CLAIM, and three sets of PART_WORDS words: the parts, and the held and wanted parts of the claim. `content` is the
+index of the first of these words.
 """
 
 from __future__ import annotations
@@ -100,15 +102,16 @@ from hearsay.sim.array.world.slots import end_slot, first_slot, parameter
 
 _GROUP_BYTES = 8
 _OF_MESSAGE, _CONTENT, _SETS = 1, 2, 3
-"""Words behind a partial message, after their number."""
+"""Offsets in the content of the message, the bits, and the first set."""
 HAS_PARTS, HAS_CLAIM = 1, 2
 TO_ALL, TO_CHANGED = -1, -2
-"""In place of a slot: a publish goes to all peers, or to the peers whose requested parts have changed."""
+"""Values in place of a slot: the application publishes to all peers, or to peers of which it requests other parts
+now."""
 
 
 @inlined
 def _set_in(w: World, content: int, which: int) -> int:
-    """Return where a set of a partial message stands in the arena."""
+    """Return the index in the arena of a set of a partial message: 0 its parts, 1 and 2 those held and wanted."""
     return content + _SETS + which * w[PART_WORDS]
 
 
@@ -119,19 +122,19 @@ def message_in(w: World, content: int) -> int:
 
 @kernel
 def parts_in(w: World, content: int) -> int:
-    """Return where the parts of a partial message stand, 0 if it has none."""
+    """Return the index in the arena of the parts of a partial message, 0 if it has none."""
     return _set_in(w, content, 0) if arena(w)[content + _CONTENT] & HAS_PARTS else 0
 
 
 @kernel
 def claim_in(w: World, content: int) -> int:
-    """Return where the claimed parts of a partial message stand, 0 if it has no claim."""
+    """Return the index in the arena of the parts that a partial message claims to hold, 0 if it has no claim."""
     return _set_in(w, content, 1) if arena(w)[content + _CONTENT] & HAS_CLAIM else 0
 
 
 @with_parts
 def on_partial(w: World, th: int, now: int, node: int, slot: int, rpc: int, index: int) -> int:
-    """Handle a partial message; return where its content stands in the arena, -1 if it is dropped (PARTIAL-7)."""
+    """Handle a partial message, part `index` of an RPC; return its content, -1 if it is ignored (PARTIAL-7)."""
     part = words_at(w, part_place(rpc, index))
     topic = part[PART_TOPIC]
     peer = peers(w)[slot]
@@ -162,7 +165,7 @@ def on_partial(w: World, th: int, now: int, node: int, slot: int, rpc: int, inde
 
 @with_parts
 def partial_unsent(w: World, node: int, slot: int, rpc: int, index: int) -> None:
-    """Forget that a peer was sent parts, because the RPC could not be sent (PARTIAL-8)."""
+    """Forget which parts and claim a peer was sent, because the RPC could not be sent (PARTIAL-8)."""
     part = words_at(w, part_place(rpc, index))
     group = find_group(w, node, words_at(w, rpc + part[PART_IDS])[_OF_MESSAGE])
     line = find_peer(w, group, peers(w)[slot]) if group else 0
@@ -178,7 +181,7 @@ def partial_unsent(w: World, node: int, slot: int, rpc: int, index: int) -> None
 
 @with_parts
 def gossip_parts(w: World, th: int, now: int, node: int, topic: int, size: int) -> int:
-    """Send partial gossip to candidates that request parts; keep the others, which get IHAVE (PARTIAL-6)."""
+    """Send partial gossip to candidates that request parts, and remove them; return the number left (PARTIAL-6)."""
     if not part_heads(w)[node, topic, CHOSEN]:
         return size
     known = candidates(w)[th]
@@ -199,9 +202,9 @@ def gossip_parts(w: World, th: int, now: int, node: int, topic: int, size: int) 
 
 @with_parts
 def publish_parts(w: World, th: int, node: int, message: int, to: int, routed: int) -> None:
-    """Send the application's parts and claims to peers: `to` is a slot, TO_ALL or TO_CHANGED (PARTIAL-5).
+    """Send parts and claims of a message to peers: `to` is a slot, TO_ALL or TO_CHANGED (PARTIAL-5).
 
-    `routed` is the flag of peers to which a publish goes.
+    `routed` is the flag of the peers to which messages in the topic are forwarded: IN_MESH or IN_FANOUT.
     """
     topic = messages(w)[message, TOPIC]
     group = own_group(w, node, message, to == TO_ALL)
@@ -222,7 +225,7 @@ def publish_parts(w: World, th: int, node: int, message: int, to: int, routed: i
 
 @with_parts
 def _ask(w: World, th: int, node: int, topic: int, group: int, slot: int, gossip: bool) -> None:
-    """Send a peer the parts and the claim that the application has for it (PARTIAL-2)."""
+    """Send a peer the parts that it lacks and the application's claim, if either is news to it (PARTIAL-2)."""
     settings = part_topics(w)[topic]
     line = notes_of(w, group, peers(w)[slot])
     marks = part_lines(w)[line, MARKS]
@@ -252,7 +255,7 @@ def _ask(w: World, th: int, node: int, topic: int, group: int, slot: int, gossip
 
 @kernel
 def _sent(w: World, topic: int, group: int, line: int, number: int) -> Word:
-    """Return a word of the parts that a peer is sent: those it wants, or all if it claimed nothing."""
+    """Return word `number` of the parts to send to a peer: parts that it wants, or any if it has sent no claim."""
     wanted = first_parts(part_topics(w)[topic, PARTS], number)
     if part_lines(w)[line, MARKS] & HAS_CLAIMED:
         wanted = part_sets(w)[line, word_at(w, WANTED, number)]
@@ -263,7 +266,7 @@ def _sent(w: World, topic: int, group: int, line: int, number: int) -> Word:
 
 @kernel
 def _wants(w: World, topic: int, group: int, line: int, number: int) -> Word:
-    """Return a word of the parts that a claim wants: those requested of the peer, or all that are missing."""
+    """Return word `number` of the parts that a claim wants: those requested of the peer, or all that are missing."""
     if part_topics(w)[topic, ASKS_ONE]:
         return part_sets(w)[line, word_at(w, ASKED_PARTS, number)]
     held = part_sets(w)[group, word_at(w, HELD, number)]
@@ -272,7 +275,7 @@ def _wants(w: World, topic: int, group: int, line: int, number: int) -> Word:
 
 @with_parts
 def _partial(w: World, th: int, topic: int, group: int, line: int, count: int, has_claim: bool) -> int:
-    """Return an RPC with `count` parts, with a claim or without, and note both as known to the peer."""
+    """Allocate an RPC with `count` parts, with a claim or without; note what it sends to the peer, and return it."""
     words = _SETS + 3 * w[PART_WORDS]
     rpc = allocate(w, th, HEADER + PART + words)
     arena(w)[rpc] = 1

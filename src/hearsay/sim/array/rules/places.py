@@ -1,6 +1,9 @@
 """The places of addresses in meshes and fan-outs, the kernels of `core.mesh.graft_bounds.Spread`.
 
-A shuffle orders the peers at each address: the first ones have places of their own, the others have lent ones.
+An address has PLACES places in a mesh or fan-out. A random order of the peers at an address decides which of them
+have these places, places "of their own"; further peers at the address have "lent" places. Parameters: `state` is the
+draw of the random order; `size` is the number of candidates; `group` is the bit of `flags` of peers that have places
+already, 0 for none.
 """
 
 from __future__ import annotations
@@ -28,13 +31,13 @@ _NO_DRAW = np.uint64(0)
 
 @inlined
 def places(w: World, node: int) -> int:
-    """Return the number of places that an address has, 0 for no limit."""
+    """Return the number of places that an address has at a node, 0 if the node's router has no limit."""
     return parameter(w, node, PLACES) if w[HAS_PLACES] else 0
 
 
 @kernel
 def collect_members(w: World, th: int, node: int, topic: int) -> int:
-    """Collect the members of a mesh, ascending; return their number."""
+    """Collect the members of a mesh as candidates, ascending; return their number."""
     known = candidates(w)[th]
     size = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
@@ -46,7 +49,7 @@ def collect_members(w: World, th: int, node: int, topic: int) -> int:
 
 @with_places
 def _taken(w: World, node: int, topic: int, address: int, group: int) -> int:
-    """Return the number of peers at an address that have the bit `group` of `flags`."""
+    """Return the number of neighbours at an address that have the bit `group`."""
     count = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
         count += int(flags(w)[slot, topic] & group != 0 and addresses(w)[peers(w)[slot]] == address)
@@ -55,7 +58,7 @@ def _taken(w: World, node: int, topic: int, address: int, group: int) -> int:
 
 @with_places
 def _is_lent(w: World, th: int, node: int, topic: int, state: Word, slot: int, size: int, group: int) -> bool:
-    """Return whether a candidate has a lent place, if peers in `group` have places already (PLACES-1)."""
+    """Return whether a candidate has a lent place, because others take all places of its address (PLACES-1)."""
     peer = peers(w)[slot]
     address = addresses(w)[peer]
     before = _taken(w, node, topic, address, group)
@@ -70,7 +73,7 @@ def _is_lent(w: World, th: int, node: int, topic: int, state: Word, slot: int, s
 
 @with_places
 def lent_last(w: World, th: int, node: int, topic: int, state: Word, size: int, group: int) -> int:
-    """Put the candidates with lent places behind the others; return the number of the others."""
+    """Move the candidates with lent places behind those with places of their own; return the number of the latter."""
     known = candidates(w)[th]
     own = 0
     for place in range(size):
@@ -87,7 +90,7 @@ def lent_last(w: World, th: int, node: int, topic: int, state: Word, size: int, 
 def choose(w: World, th: int, node: int, topic: int, state: Word, size: int, own: int, total: int, group: int) -> int:
     """Choose up to `own` candidates with places of their own, then others with lent places up to `total`.
 
-    They become the first candidates; return their number. `group` is the bit of peers that have places already.
+    They become the first candidates; return their number.
     """
     known = candidates(w)[th]
     shuffle(w, th, state, 0, size)
@@ -113,7 +116,10 @@ def _lent_places(w: World, th: int, node: int, topic: int) -> int:
 
 @with_places
 def divide_members(w: World, th: int, node: int, topic: int, state: Word) -> int:
-    """Make the members of a mesh candidates, those with lent places last; return the number of the others."""
+    """Collect the members of a mesh as candidates, those with lent places last.
+
+    Return the number of members with places of their own.
+    """
     size = collect_members(w, th, node, topic)
     shuffle(w, th, state, 0, size)
     return lent_last(w, th, node, topic, state, size, 0)

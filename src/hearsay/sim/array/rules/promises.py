@@ -1,7 +1,7 @@
-"""Gossip of peers: whether it is admitted, and promises to answer IWANTs (`core.mesh.standing`).
+"""Gossip of peers: whether it is handled, and promises to answer IWANTs (`core.mesh.standing`).
 
-Layout: promises are a list of the node: message, peer, until when. The RPCs with IHAVE or IWANT of a peer since the
-last heartbeat are counted in the list NEWS, with keys after those of topics.
+Layout: promises are a list of the node, whose entries have the message, the peer, and the end of the promise. The
+list NEWS also counts a peer's RPCs with IHAVE, and those with IWANT, since the last heartbeat.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ TRACKS_NONE, TRACKS_ONE, TRACKS_ALL = range(3)
 """Values of TRACKED."""
 part_of_11 = only_with(USES_11)
 _IHAVES, _IWANTS = 2, 3
-"""Keys in the list NEWS, after those of topics and of `gossip.py`."""
+"""Keys in the list NEWS, added to TOPICS like those of `gossip.py`."""
 _MOST = PromiseParameters().max_promises
 _MOST_OF_PEER = PromiseParameters().max_promises_per_peer
 
@@ -90,7 +90,7 @@ def uses_11(w: World, node: int) -> bool:
 
 @part_of_11
 def first_copy(w: World, now: int, node: int, sender: int, message: int) -> None:
-    """Count a first copy, which keeps the promises of its message (PROMISE-2)."""
+    """Count a first copy of a message; it fulfils promises of this message (PROMISE-2)."""
     count_validation(w, now, node, message)
     if has_gater(w, node):
         gater_asks(w, node)
@@ -99,7 +99,7 @@ def first_copy(w: World, now: int, node: int, sender: int, message: int) -> None
 
 @part_of_11
 def accepted(w: World, now: int, node: int, sender: int, message: int) -> None:
-    """Count an accepted message; `sender` is -1 for the node's own."""
+    """Count an accepted message; `sender` is -1 if the node is its publisher."""
     slot = find_slot(w, node, sender) if sender >= 0 and has_scores(w, node) else -1
     count_delivery(w, now, node, slot, message)
     if has_gater(w, node):
@@ -109,7 +109,7 @@ def accepted(w: World, now: int, node: int, sender: int, message: int) -> None:
 
 @part_of_11
 def duplicate(w: World, now: int, node: int, sender: int, message: int) -> None:
-    """Count a further copy; a message of the router's own that returns is rejected."""
+    """Count a further copy of a message; a copy of a message that the node published counts as rejected."""
     if messages(w)[message, PUBLISHER] == node:
         rejected(w, now, node, sender, message, Reason.SELF_ORIGIN)
         return
@@ -133,7 +133,7 @@ def rejected(w: World, now: int, node: int, sender: int, message: int, reason: i
 
 @part_of_11
 def is_gated(w: World, now: int, node: int, sender: int) -> bool:
-    """Return whether the gater ignores a peer's messages; if so the peer's promises are void (PROMISE-4)."""
+    """Return whether the gater ignores a peer's messages; if so, forget the peer's promises (PROMISE-4)."""
     if not has_gater(w, node) or is_direct(w, node, find_slot(w, node, sender)) or is_let_in(w, now, node, sender):
         return False
     lists.remove(w, node, PROMISES, -1, sender)
@@ -153,7 +153,7 @@ def _keep(w: World, node: int, sender: int, message: int) -> None:
 
 @part_of_11
 def control_handled(w: World, th: int, now: int, node: int, sender: int) -> None:
-    """Note the promises of this call's IWANT (PROMISE-1), and reset the state that lasts for one RPC."""
+    """Note promises for ids that this call requests (PROMISE-1), and reset the fields of `control` about one RPC."""
     if not uses_11(w, node):
         return
     line = control(w)[th]
@@ -186,7 +186,7 @@ def control_handled(w: World, th: int, now: int, node: int, sender: int) -> None
 
 @part_of_11
 def _promise(w: World, now: int, node: int, sender: int, message: int) -> None:
-    """Note a promise, if there is room (PROMISE-5)."""
+    """Note a promise of a peer, if there is room for one more (PROMISE-5)."""
     entries = pool(w)[lists.owner(w, node)]
     place = lists.first_entry(w, node, PROMISES)
     of_peer = 0
@@ -204,7 +204,7 @@ def _promise(w: World, now: int, node: int, sender: int, message: int) -> None:
 
 @part_of_11
 def begin_heartbeat(w: World, th: int, now: int, node: int) -> None:
-    """Report and count broken promises (PROMISE-3); from now on the heartbeat reads each score once."""
+    """Record and penalise broken promises (PROMISE-3); from now on the heartbeat computes each score once."""
     entries = pool(w)[lists.owner(w, node)]
     peer = -1
     while lists.first_entry(w, node, PROMISES) >= 0:
@@ -234,7 +234,7 @@ def end_heartbeat(w: World, th: int) -> None:
 
 @part_of_11
 def _next_breaker(w: World, now: int, node: int, after: int) -> int:
-    """Return the next peer, ascending, that has broken a promise; the number of nodes if there is none."""
+    """Return the lowest peer above `after` that has broken a promise; the number of nodes if there is none."""
     entries = pool(w)[lists.owner(w, node)]
     found = w[NODES]
     place = lists.first_entry(w, node, PROMISES)
@@ -267,7 +267,7 @@ def admits_iwant(w: World, th: int, now: int, node: int, peer: int, ids: int) ->
 
 @part_of_11
 def _admits(w: World, th: int, now: int, node: int, peer: int, ids: int, kind: int, key: int, most: int) -> bool:
-    """Return whether the IHAVEs or IWANTs of an RPC are handled; report them as dropped if not (GOSSIP-14)."""
+    """Return whether the IHAVEs or IWANTs of an RPC are handled; if not, record its ids as ignored (GOSSIP-14)."""
     if not most:
         return True
     if rpc_is_accepted(lists.value(w, node, NEWS, w[TOPICS] + key, peer, 0), most):

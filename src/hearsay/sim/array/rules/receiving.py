@@ -1,4 +1,4 @@
-"""Received RPCs, the kernels of `core.shell.router`: RPCs in the arena, and RPCs of one part, which are all in the
+"""Received RPCs, the kernels of `core.shell.router`: RPCs in the arena, and RPCs of one part that fit into their
 event."""
 
 from __future__ import annotations
@@ -169,7 +169,10 @@ _ADMITS_IHAVE, _ADMITS_IWANT = 1, 2
 
 @kernel
 def _admits_gossip(w: World, th: int, now: int, node: int, sender: int, announced: int, requested: int) -> int:
-    """Return two bits: whether the IHAVEs of an RPC are handled, and its IWANTs; report the ids that are not."""
+    """Return bits: whether the router handles the IHAVEs of an RPC, and its IWANTs. Record the ids that it ignores.
+
+    `announced` and `requested` are the numbers of ids in the IHAVEs and in the IWANTs.
+    """
     if w[HAS_DIRECT] and is_direct(w, node, find_slot(w, node, sender)):
         return _ADMITS_IHAVE | _ADMITS_IWANT
     if has_scores(w, node) and not trusts_gossip_of(w, now, node, find_slot(w, node, sender)):
@@ -275,9 +278,9 @@ def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> N
 
 @part_of_features
 def _receive_alone(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> int:
-    """Handle a partial message or a test message, which has an RPC of its own.
+    """Handle a partial message or a test message, if the RPC has one: it is the only part then.
 
-    Return where the content of an accepted partial message stands, otherwise -1.
+    Return the index in the arena of the content of an accepted partial message, otherwise -1.
     """
     kind = words_at(w, part_place(rpc, 0))[PART_KIND]
     if kind == TEST:
@@ -289,7 +292,7 @@ def _receive_alone(w: World, th: int, now: int, node: int, slot: int, rpc: int) 
 def _drop_messages_and_control(
     w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int, reason: int
 ) -> None:  # fmt: skip
-    """Drop all of an RPC except its subscriptions (JUDGE-1, SHELL-8)."""
+    """Record that all parts of an RPC except its subscriptions are ignored (JUDGE-1, SHELL-8)."""
     for kind in (PUBLISH, PARTIAL, METADATA, TEST, *CONTROL):
         count = count_parts(w, rpc, parts, kind)
         if count and (kind == PUBLISH or not has_trees(w, node)):
@@ -309,9 +312,9 @@ def _is_filtered(w: World, node: int, topic: int) -> bool:
 
 @kernel
 def _filter(w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int) -> int:
-    """Report the subscriptions of an RPC that a router ignores; return how many (SHELL-8).
+    """Record the subscriptions of an RPC that the router's filter ignores; return their number (SHELL-8).
 
-    An RPC of a router names a topic once, so no SUBSCRIBE and UNSUBSCRIBE cancel out.
+    A simulated RPC names each topic once at most, so no SUBSCRIBE and UNSUBSCRIBE cancel each other.
     """
     filtered = 0
     for index in range(parts):
@@ -437,7 +440,7 @@ def _receive_tree_parts(
 def _refuse_overlay_parts(
     w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int, room: int
 ) -> None:  # fmt: skip
-    """Report parts of episub that a node without it receives."""
+    """Record the parts of episub in an RPC as ignored, because the router is no episub."""
     for index in range(parts):
         kind = words_at(w, part_place(rpc, index))[PART_KIND]
         if IDONTWANT < kind < FEATURES and kind != TEST:
@@ -447,7 +450,7 @@ def _refuse_overlay_parts(
 
 @kernel
 def _receive_gossip(w: World, th: int, now: int, node: int, slot: int, rpc: int, first: int, end: int) -> None:
-    """Handle the IHAVEs and IWANTs among these parts of an RPC."""
+    """Handle the IHAVEs and IWANTs among the parts `first` to `end` of an RPC."""
     peer = peers(w)[slot]
     admitted = _ADMITS_IHAVE | _ADMITS_IWANT
     if uses_11(w, node):
@@ -465,7 +468,7 @@ def _receive_gossip(w: World, th: int, now: int, node: int, slot: int, rpc: int,
 
 @part_of_12
 def _receive_unwanted(w: World, th: int, now: int, node: int, slot: int, rpc: int, first: int, end: int) -> None:
-    """Handle the IDONTWANT among these parts of an RPC; there is one at most."""
+    """Handle the IDONTWANT among the parts `first` to `end` of an RPC; there is one at most."""
     for index in range(first, end):
         part = words_at(w, part_place(rpc, index))
         if part[PART_KIND] == IDONTWANT:

@@ -1,8 +1,8 @@
 """Scores of neighbours that disconnect, the kernels of `core.scores.records.RetainedPeers`; only in runs with faults.
 
 Layout: a neighbour of a router with scores keeps its slot when it disconnects, so that the bits of `senders` keep
-their meaning. `retained` has the time until which its score is kept, doubled, plus 1 if it is blameless; it is 0 for
-connected neighbours and for those that are forgotten.
+their meaning. `retained` has the time until which the neighbour's score is kept, doubled, plus 1 if it is blameless
+(no counter lowers its score); it is 0 for connected neighbours and for those that are forgotten.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def keeps_slots(w: World, node: int) -> bool:
 
 @retaining
 def connects(w: World, node: int, slot: int) -> None:
-    """Handle a neighbour that connects; its score may have been kept (RETAIN-3)."""
+    """Let a neighbour that connects have its kept score again, or none (RETAIN-3)."""
     if not retained(w)[slot] or parameter(w, node, UNTIL_RETURN):
         forget_slot(w, slot)
     retained(w)[slot] = 0
@@ -74,7 +74,7 @@ def connects(w: World, node: int, slot: int) -> None:
 
 @retaining
 def disconnects(w: World, now: int, node: int, slot: int) -> None:
-    """Handle a neighbour that disconnects; its score may be kept (RETAIN-1, RETAIN-2, RETAIN-5)."""
+    """Keep the score of a neighbour that disconnects, if the rules say so (RETAIN-1, RETAIN-2, RETAIN-5)."""
     positive_too = parameter(w, node, NOT_POSITIVE_ONLY) == 0
     retain = parameter(w, node, RETAIN)
     if not parts.is_kept(score_now(w, now, node, slot), positive_too, retain):
@@ -102,7 +102,7 @@ def _is_blameless(w: World, node: int, slot: int) -> bool:
 
 @retaining
 def _make_room(w: World, node: int) -> None:
-    """Forget a neighbour if there are too many: one that is blameless, or else the one that left first."""
+    """Forget a kept score if there are too many: of the blameless neighbours, or else of all, the first that left."""
     kept = 0
     first = -1
     first_blameless = -1
@@ -121,7 +121,7 @@ def _make_room(w: World, node: int) -> None:
 
 @retaining
 def forget_old(w: World, now: int, node: int) -> None:
-    """Forget the scores of neighbours that were kept for long enough (RETAIN-3)."""
+    """Forget the kept scores whose time is over (RETAIN-3)."""
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if retained(w)[slot] and parts.is_forgotten(now, retained(w)[slot] >> 1):
             retained(w)[slot] = 0
@@ -130,7 +130,7 @@ def forget_old(w: World, now: int, node: int) -> None:
 
 @retaining
 def move_senders(w: World, node: int, slot: int) -> None:
-    """Shift the bits of `senders` after a slot was inserted."""
+    """Shift the bits of a node in `senders`, because `slot` was inserted; if they lack room, set STATUS."""
     place = slot - nodes32(w)[node, FIRST_SLOT]
     words = senders(w).shape[2]
     if end_slot(w, node) - first_slot(w, node) > words << 6:

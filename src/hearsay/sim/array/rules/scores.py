@@ -1,8 +1,9 @@
 """Scores of neighbours, the kernels of `core.scores.scorer` and `core.scores.records`.
 
-Layout: counters stand by slot and topic; a counter that the core does not have is 0 here. Members of a mesh have
-IN_MESH set. Counters of a neighbour that is forgotten are not read, and are 0 when it returns. The senders of a
-message's copies are bits, in the order of the node's slots. A record lasts until the first decay after its end.
+Layout: arrays of counters are indexed by slot and by `own_place` of the topic; a counter that the core has not
+created yet is 0 here. Counters of a neighbour that is forgotten are not read, and are 0 when it returns. The record
+of a message's delivery has a state and an end, and lasts until the first decay after its end. The peers that sent
+copies of the message are bits in `senders`, in the order of the node's slots.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def _is_counted(w: World, node: int, topic: int) -> bool:
 
 @scored
 def count_topic(w: World, node: int, topic: int) -> None:
-    """Start the counters of a topic at its first join."""
+    """Let a topic count for scores, from its first join on, if the router scores it."""
     if has_scores(w, node) and topic_times(w)[router(w, node), topic, IS_SCORED]:
         members(w)[node, topic] |= COUNTED
 
@@ -150,7 +151,7 @@ def forget_slot(w: World, slot: int) -> None:
 
 @scored
 def neighbourhood_changes(w: World, node: int) -> None:
-    """Mark all scores as outdated: a neighbour has come or was forgotten, and others may be at its address."""
+    """Mark all scores as outdated, because a neighbour is new or forgotten, and others may share its address (P6)."""
     if w[HAS_ADDRESSES]:
         for slot in range(first_slot(w, node), end_slot(w, node)):
             change(w, slot)
@@ -161,7 +162,7 @@ def neighbourhood_changes(w: World, node: int) -> None:
 
 @scored
 def score(w: World, th: int, now: int, node: int, slot: int) -> float:
-    """Return a score; a heartbeat reads each once (STANDING-2)."""
+    """Return the score of a neighbour; a heartbeat computes each score once (STANDING-2)."""
     if not has_scores(w, node):
         return 0.0
     if not control(w)[th, KEEPS_SCORES]:
@@ -181,7 +182,7 @@ def begin_to_keep_scores(w: World, th: int, node: int) -> None:
 
 @scored
 def score_now(w: World, now: int, node: int, slot: int) -> float:
-    """Return the present score; the sum is kept until something changes (SCORE-11)."""
+    """Return the present score of a neighbour, which is computed again only after a change (SCORE-11)."""
     if not has_scores(w, node):
         return 0.0
     line = peer_scores(w)[slot]
@@ -193,7 +194,7 @@ def score_now(w: World, now: int, node: int, slot: int) -> float:
 
 @inlined
 def _peer_parts(w: World, now: int, node: int, slot: int) -> tuple[float, float, float, float, float]:
-    """Return the weighted parts of a score: the topics' sum and those of the peer itself (SCORE-9, SCORE-10)."""
+    """Return the weighted terms of a score: the topics' sum, P5, P6, P7 and slowness (SCORE-9, SCORE-10)."""
     line = peer_scores(w)[slot]
     misbehaviour = parts.excess_square(line[MISBEHAVIOUR], real(w, node, MISBEHAVIOUR_THRESHOLD))
     slow = parts.excess(line[SLOWNESS], real(w, node, SLOW_THRESHOLD))
@@ -248,7 +249,7 @@ def _topic_parts(w: World, now: int, node: int, slot: int, topic: int) -> tuple[
 
 @scored
 def sample_scores(w: World, th: int, now: int, node: int) -> None:
-    """Record the scores of all peers, with their parts."""
+    """Record the scores of all connected peers, and the terms that are not 0."""
     if not has_scores(w, node):
         return
     for slot in range(first_slot(w, node), end_slot(w, node)):
@@ -280,7 +281,7 @@ def _part_row(w: World, th: int, now: int, event: int, node: int, slot: int, top
 
 @scored
 def _number_row(w: World, th: int, now: int, event: int, node: int, slot: int, topic: int, number: float) -> None:
-    """Record the bits of a number; a negative zero becomes a positive one."""
+    """Record a number in a row, as the bits of a double in the column of the size; -0.0 becomes 0.0."""
     bits: Any = np.float64(number + 0.0).view(np.int64)
     row(w, th, (now, event, -1, node, peers(w)[slot], topic, -1, -1, bits, -1, -1, -1, -1))
 
@@ -295,7 +296,7 @@ def _time_in_mesh(w: World, now: int, node: int, slot: int, topic: int) -> int:
 
 @scored
 def _is_active(w: World, now: int, node: int, slot: int, topic: int) -> bool:
-    """Return whether mesh deliveries are expected (ACTIVE-1, ACTIVE-2)."""
+    """Return whether deliveries are expected of a neighbour in a mesh (ACTIVE-1, ACTIVE-2)."""
     times = mesh_times(w)[slot, own_place(w, node, topic)]
     if parameter(w, node, TIMES_ARE_NOW) and flags(w)[slot, topic] & IN_MESH:
         return parts.is_active(now - times[GRAFTED], topic_times(w)[router(w, node), topic, ACTIVATION])
@@ -307,13 +308,13 @@ def _is_active(w: World, now: int, node: int, slot: int, topic: int) -> bool:
 
 @inlined
 def change(w: World, slot: int) -> None:
-    """Mark a score as outdated."""
+    """Mark a neighbour's score as outdated."""
     peer_scores(w)[slot, SCORE] = _NOT_MADE
 
 
 @scored
 def count_graft(w: World, now: int, node: int, slot: int, topic: int) -> None:
-    """Reset the times of a peer that enters the mesh."""
+    """Reset the times of a peer that enters the mesh of a topic."""
     if _is_counted(w, node, topic):
         times = mesh_times(w)[slot, own_place(w, node, topic)]
         times[GRAFTED] = now
@@ -324,7 +325,7 @@ def count_graft(w: World, now: int, node: int, slot: int, topic: int) -> None:
 
 @scored
 def count_prune(w: World, now: int, node: int, slot: int, topic: int, member: bool) -> None:
-    """Count that a peer leaves the mesh or sends PRUNE. `member` is False if the peer had left the mesh before.
+    """Count a mesh failure of a peer that leaves the mesh, or (`member` is False) sends PRUNE after it has left.
 
     Rules: ACTIVE-3, ACTIVE-4.
     """
@@ -350,7 +351,7 @@ def _count_prune(w: World, now: int, node: int, slot: int, topic: int, member: b
 
 @scored
 def go_away(w: World, now: int, node: int, slot: int, topic: int) -> None:
-    """Handle a peer that disconnects and whose score is kept (RETAIN-2)."""
+    """Update the counters of a topic for a peer that disconnects and whose score is kept (RETAIN-2)."""
     topic_scores(w)[slot, own_place(w, node, topic), FIRST] = 0.0
     if flags(w)[slot, topic] & IN_MESH:
         _count_prune(w, now, node, slot, topic, True)
@@ -363,7 +364,7 @@ def is_present(w: World, slot: int) -> bool:
 
 @scored
 def penalise(w: World, node: int, slot: int, amount: float) -> None:
-    """Count misbehaviour (SCORE-9)."""
+    """Add to a peer's misbehaviour (SCORE-9); slot -1 is ignored."""
     if has_scores(w, node) and slot >= 0:
         peer_scores(w)[slot, MISBEHAVIOUR] += amount
         _hold_against(w, slot)
@@ -378,7 +379,7 @@ def _hold_against(w: World, slot: int) -> None:
 
 @scored
 def penalise_slow(w: World, node: int, slot: int, amount: int) -> None:
-    """Count messages that could not be sent to a peer (SCORE-10)."""
+    """Count `amount` messages that could not be sent to a peer (SCORE-10)."""
     if has_scores(w, node):
         peer_scores(w)[slot, SLOWNESS] += amount
         change(w, slot)
@@ -392,7 +393,7 @@ def _blame(w: World, node: int, slot: int, topic: int) -> None:
 
 @scored
 def _count_copy(w: World, node: int, slot: int, topic: int) -> None:
-    """Count a mesh delivery of a member (COUNTER-1)."""
+    """Count a mesh delivery if the peer is a member (COUNTER-1)."""
     if flags(w)[slot, topic] & IN_MESH:
         line = topic_scores(w)[slot, own_place(w, node, topic)]
         line[MESH] = parts.counted(line[MESH], 1.0, topic_reals(w)[router(w, node), topic, MESH_CAP])
@@ -404,7 +405,7 @@ def _count_copy(w: World, node: int, slot: int, topic: int) -> None:
 
 @scored
 def _state(w: World, now: int, node: int, at: int) -> int:
-    """Return the state of a message's record, which begins now if there is none (DELIVERY-8)."""
+    """Return the state of a message's record; create the record if there is none (DELIVERY-8)."""
     line = records(w)[node, at]
     if not _is_recorded(w, node, at):
         if w[MAX_DELIVERIES_BINDS]:
@@ -422,7 +423,7 @@ def _is_recorded(w: World, node: int, at: int) -> bool:
 
 @scored
 def _make_room(w: World, node: int, newest: int) -> None:
-    """Forget the oldest record if their number is at its limit, and note the order of the new one (DELIVERY-8)."""
+    """Forget the oldest record if the node has MAX_DELIVERIES of them, and number the new one (DELIVERY-8)."""
     order = record_serials(w)[node]
     count = 0
     oldest = -1
@@ -457,7 +458,7 @@ def _has_sent(w: World, node: int, at: int, slot: int) -> bool:
 
 @scored
 def count_validation(w: World, now: int, node: int, message: int) -> None:
-    """Count a first copy (DELIVERY-9)."""
+    """Create or reopen the record of a message whose first copy is validated (DELIVERY-9)."""
     if _is_counted(w, node, messages(w)[message, TOPIC]):
         at = column(w, message)
         _set_state(w, node, at, deliveries.reopened(_state(w, now, node, at)))
@@ -465,7 +466,7 @@ def count_validation(w: World, now: int, node: int, message: int) -> None:
 
 @scored
 def count_delivery(w: World, now: int, node: int, slot: int, message: int) -> None:
-    """Count an accepted message that a peer brought first; slot -1 is an own message (DELIVERY-1, DELIVERY-7)."""
+    """Count an accepted message that a peer sent first; slot -1: an own message (DELIVERY-1, DELIVERY-7)."""
     topic = messages(w)[message, TOPIC]
     if not _is_counted(w, node, topic):
         return
@@ -483,7 +484,7 @@ def count_delivery(w: World, now: int, node: int, slot: int, message: int) -> No
 
 @scored
 def credit(w: World, node: int, slot: int, topic: int) -> None:
-    """Count a first delivery, or useful parts of a message."""
+    """Count a first delivery of a peer, or new parts of a message that it sent."""
     if _is_counted(w, node, topic):
         line = topic_scores(w)[slot, own_place(w, node, topic)]
         line[FIRST] = parts.counted(line[FIRST], 1.0, topic_reals(w)[router(w, node), topic, FIRST_CAP])
@@ -493,7 +494,7 @@ def credit(w: World, node: int, slot: int, topic: int) -> None:
 
 @scored
 def count_duplicate(w: World, now: int, node: int, slot: int, message: int) -> None:
-    """Count a further copy (DELIVERY-2, DELIVERY-3, DELIVERY-4)."""
+    """Count a further copy of a message (DELIVERY-2, DELIVERY-3, DELIVERY-4)."""
     topic = messages(w)[message, TOPIC]
     if not _is_counted(w, node, topic):
         return
@@ -529,7 +530,7 @@ def _blame_copy(w: World, node: int, slot: int, topic: int) -> None:
 
 @scored
 def count_rejection(w: World, now: int, node: int, slot: int, message: int, reason: int) -> None:
-    """Count a message that is not used (DELIVERY-4, DELIVERY-5, DELIVERY-6)."""
+    """Count a message that is refused for `reason` (DELIVERY-4, DELIVERY-5, DELIVERY-6); slot -1: no peer sent it."""
     topic = messages(w)[message, TOPIC]
     if not _is_counted(w, node, topic):
         return
@@ -556,7 +557,7 @@ def count_rejection(w: World, now: int, node: int, slot: int, message: int, reas
 
 @scored
 def decay(w: World, now: int, node: int) -> None:
-    """Let all counters decay, and update the times in meshes (COUNTER-2, RETAIN-4)."""
+    """Let all counters of a node's neighbours decay, and update their times in meshes (COUNTER-2, RETAIN-4)."""
     zero = real(w, node, ZERO)
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if not is_present(w, slot) and not parameter(w, node, DECAYS_AWAY):

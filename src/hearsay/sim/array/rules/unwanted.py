@@ -1,8 +1,9 @@
-"""Messages that peers do not want (`core.mesh.message_memory`), and further senders of messages in validation.
+"""Messages that peers do not want, and other peers that sent a message in validation (`core.mesh.message_memory`).
 
-Layout: a queue of the node holds message, peer and heartbeat of each IDONTWANT, the oldest at its head. `unwanted`
-has a bit for each of a node's first neighbours, in the order of its slots; for the others the queue is searched.
-`idontwants` counts RPCs and ids of a neighbour since the last heartbeat. Further senders are a list of the node.
+Layout: UNWANTED_QUEUE is a list of the node with the message, the peer and the heartbeat of each IDONTWANT, the
+oldest first. `unwanted` has a bit for each of a node's first neighbours, in the order of its slots; for other
+neighbours the list is searched. `idontwants` counts a neighbour's RPCs with IDONTWANT, and their ids, since the last
+heartbeat. SENDERS is a list of the node with messages in validation and peers that sent them after the first peer.
 """
 
 from __future__ import annotations
@@ -80,13 +81,13 @@ def skips_senders(w: World, node: int) -> bool:
 
 @inlined
 def leaves_out_some(w: World, node: int) -> bool:
-    """Return whether some neighbours may get no copy of a message."""
+    """Return whether the router withholds copies from neighbours that do not want them, or have sent the message."""
     return uses_idontwant(w, node) or skips_senders(w, node)
 
 
 @part_of_12
 def tell_mesh(w: World, th: int, node: int, message: int, came_from: int) -> None:
-    """Send IDONTWANT to the mesh, except to the peer that sent the message (IDONTWANT-1, IDONTWANT-6)."""
+    """Send IDONTWANT to the mesh if a message is large, but not to `came_from` (IDONTWANT-1, IDONTWANT-6)."""
     info = messages(w)[message]
     topic = info[TOPIC]
     if not is_in(w, node, topic) or not is_worth_telling(info[DATA_BYTES], parameter(w, node, TELL_FROM)):
@@ -106,7 +107,7 @@ def _takes_idontwant(w: World, node: int, peer: int) -> bool:
 
 @part_of_12
 def accepted_of(w: World, th: int, now: int, node: int, slot: int, count: int) -> int:
-    """Return how many ids of an IDONTWANT are accepted; report the others as dropped (IDONTWANT-2, SHELL-7)."""
+    """Return how many ids of an IDONTWANT the router accepts; record the others as ignored (IDONTWANT-2, SHELL-7)."""
     reason = Reason.OVER_LIMIT
     accepted = 0
     if not uses_idontwant(w, node):
@@ -200,7 +201,7 @@ def _forget_oldest(w: World, node: int) -> None:
 
 @part_of_12
 def _remove(w: World, node: int, message: int, peer: int) -> None:
-    """Remove a peer's entries from the queue: that of one message, or all for -1."""
+    """Remove a peer's entry for a message from the queue; all entries of the peer if the message is -1."""
     slot = find_slot(w, node, peer)
     header = more32(w)[node]
     entries = pool(w)[lists.owner(w, node)]
@@ -258,7 +259,7 @@ def number_again(w: World, node: int) -> None:
 
 @part_of_12
 def forget_old_unwanted(w: World, node: int, tick: int) -> None:
-    """Forget old entries at a heartbeat, and restart the counts of neighbours (IDONTWANT-3)."""
+    """Forget old entries of the queue at a heartbeat, and reset the counts of all neighbours (IDONTWANT-3)."""
     entries = pool(w)[lists.owner(w, node)]
     while True:
         place = more32(w)[node, UNWANTED_QUEUE - NODE32]
@@ -274,7 +275,10 @@ def forget_old_unwanted(w: World, node: int, tick: int) -> None:
 
 @part_of_12
 def who_want(w: World, th: int, now: int, node: int, message: int, via: int, size: int) -> int:
-    """Keep the candidates that want a message; report unwanted copies as dropped (IDONTWANT-4, IDONTWANT-7)."""
+    """Remove the candidates that do not want a message or have sent it; return the number of the others.
+
+    Record unwanted copies as dropped (IDONTWANT-4, IDONTWANT-7).
+    """
     known = candidates(w)[th]
     has_senders = lists.first_entry(w, node, SENDERS) >= 0
     heeds = more64(w)[node, UNWANTED_COUNT] > 0
@@ -296,7 +300,7 @@ def who_want(w: World, th: int, now: int, node: int, message: int, via: int, siz
 
 @part_of_12
 def note_sender(w: World, node: int, message: int, sender: int) -> None:
-    """Note a further sender of a message that is being validated."""
+    """Note that another peer sent a message that is being validated."""
     if bits(cells(w)[node, column(w, message)], ASKED) and not is_sender(w, node, message, sender):
         lists.add(w, node, SENDERS, message, sender, 0)
 

@@ -95,7 +95,7 @@ def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
 
 @part_of_11
 def fill_up(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """GRAFT a peer that joins the topic if the mesh has too few (JUDGE-6)."""
+    """GRAFT a peer that subscribes to a topic if the mesh has fewer than D_low members (JUDGE-6)."""
     if not is_in(w, node, topic) or not is_too_small(mesh_size(w, node, topic), parameter(w, node, DEGREE_LOW)):
         return
     if not flags(w)[slot, topic] & IN_MESH and may_graft(w, th, now, node, slot, topic):
@@ -124,7 +124,7 @@ def _prune_lent(w: World, th: int, now: int, node: int, topic: int, state: Word,
 
 @part_of_11
 def _tend_by_scores(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
-    """Maintain a mesh by scores, and by dialled peers (KEEP-1, KEEP-2, KEEP-3, KEEP-4, KEEP-5)."""
+    """Maintain a mesh with regard to scores and to dialled peers (KEEP-1, KEEP-2, KEEP-3, KEEP-4, KEEP-5)."""
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if flags(w)[slot, topic] & IN_MESH and not may_be_in_mesh(score(w, th, now, node, slot)):
             prune(w, th, now, node, slot, topic, tick if parameter(w, node, EXCHANGE_ALWAYS) else WITHOUT_NAMES)
@@ -142,7 +142,7 @@ def _tend_by_scores(w: World, th: int, now: int, node: int, topic: int, tick: in
 
 @part_of_11
 def _fill(w: World, th: int, now: int, node: int, topic: int, own: int, total: int, tick: int) -> None:
-    """GRAFT up to `own` peers with places of their own, then others with lent places up to `total`."""
+    """GRAFT up to `own` peers with places of their own, then peers with lent places, up to `total` in all."""
     if not parameter(w, node, GRAFTS_BEST):
         graft_random(w, th, now, node, topic, own, total, Purpose.GRAFT, tick)
         return

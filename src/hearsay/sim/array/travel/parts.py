@@ -98,7 +98,7 @@ part_of_features = only_with(HAS_FEATURES)
 
 @kernel
 def sort_entries(entries: Any, count: int) -> None:
-    """Sort entries by slot and key, stably: short runs by insertion, then merges that use the room behind."""
+    """Sort by slot and key, stably: short runs by insertion, then by merges that use the room behind the entries."""
     run = 16
     for start in range(0, count, run):
         _sort_run(entries, start, min(start + run, count))
@@ -192,7 +192,7 @@ def hops_named(w: World, node: int, message: int) -> int:
 
 @kernel
 def is_counted_alike(w: World, node: int, message: int, via: int) -> bool:
-    """Return whether a copy names no hops, or those from the publisher, so that an event has room for it."""
+    """Return whether a copy names no hops, or those from the publisher: an event has room for one number of hops."""
     if not w[HAS_EPISUB] or not names_hops(via):
         return True
     return hops_named(w, node, message) == hops_from(w, node, message)
