@@ -241,7 +241,7 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
 
 
 def _set_overlays(arrays: Arrays, nodes: int, topics: int) -> None:
-    """Provide room for the lists of all memberships."""
+    """Provide room for the lists of all overlays."""
     table = arrays["parameters"]
     table = table[(table[:, at.ROUTER_KIND] == at.EPISUB) & (table[:, at.OVERLAY] != at.FIXED_OVERLAY)]
     most_active = int(table[:, at.ACTIVE_LIMIT].max())

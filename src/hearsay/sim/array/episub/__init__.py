@@ -1,1 +1,1 @@
-"""Episub as kernels: for each topic a broadcast tree and a membership, for each router a timer and connections."""
+"""Episub as kernels: for each topic a broadcast tree and an overlay, for each router a timer and connections."""

@@ -1,7 +1,7 @@
 """The timer of a router of episub. It is set to the first alarm of episub and of the shell (`core.episub.agenda`).
 
-The alarms in `alarms` serve all trees of the node. Events of timers that were moved remain in the queue, and are
-ignored when they come.
+The alarms in `alarms` serve all trees of the node. If the timer is set to another time, its earlier event remains in
+the queue, and is ignored when it is handled.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def has_trees(w: World, node: int) -> bool:
 
 @inlined
 def has_overlay(w: World, node: int) -> bool:
-    """Return whether the router of a node chooses its neighbours."""
+    """Return whether the router of a node runs episub and chooses its neighbours itself."""
     return w[HAS_OVERLAY] != 0 and has_trees(w, node) and parameter(w, node, OVERLAY) != FIXED_OVERLAY
 
 
@@ -64,7 +64,7 @@ def clear_alarms(w: World, node: int) -> None:
 
 @inlined
 def earlier(one: int, other: int) -> int:
-    """Return the earlier of two alarms."""
+    """Return the earlier of two alarms; NEVER if neither is set."""
     return other if one == NEVER or (other != NEVER and other < one) else one
 
 
@@ -79,7 +79,7 @@ def _first_of_overlays(w: World, node: int, due: int) -> int:
 
 @with_episub
 def set_timer(w: World, th: int, now: int, node: int) -> None:
-    """Set the timer to the first alarm, at the end of a call."""
+    """Set the timer to the first alarm at the end of a call, and queue an event for it if its time changed."""
     line = alarms(w)[node]
     due = int(line[ANNOUNCE])
     for alarm in (FLUSH_DUE, MISSING_DUE):
@@ -96,5 +96,5 @@ def set_timer(w: World, th: int, now: int, node: int) -> None:
 
 @with_episub
 def is_moved(w: World, node: int, w0: int, payload: int) -> bool:
-    """Return whether a timer was moved, or belongs to an earlier life of the node."""
+    """Return whether an event of a timer is void: the timer was set again, or the node was started again."""
     return payload != alarms(w)[node, TIMER] & _TIME or w0 & _LIFE != nodes32(w)[node, STARTS] & _LIFE

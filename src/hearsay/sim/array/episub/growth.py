@@ -1,7 +1,7 @@
-"""Upkeep of the active list: links are added, dropped, and replaced by nearer ones (`core.episub.upkeep.Upkeep`).
+"""Upkeep of the active list: links that are added, removed, and replaced by nearer ones (`core.episub.upkeep`).
 
-Layout: `frames` is a stack of requests to send. A request that fails at once puts others on top, which are sent
-before those below.
+Layout: `frames` is a stack of link requests to send; a line is a peer and whether the link would be a random one. A
+request that fails at once puts other requests on top, which are sent before those below.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _PINGS_PER_ROUND = 2
 
 @with_overlay
 def grow(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Ask peers for the links that are missing (UPKEEP-1)."""
+    """Send link requests to peers until enough are under way for SIZE_ACTIVE neighbours (UPKEEP-1)."""
     bottom = control(w)[th, FRAMES]
     _choose_peers(w, th, now, node, topic)
     while control(w)[th, FRAMES] > bottom:
@@ -75,14 +75,14 @@ def grow(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def request(w: World, th: int, now: int, node: int, topic: int, peer: int, random: bool, replaces: int) -> None:
-    """Ask a peer for a link that takes the place of the link to `replaces`."""
+    """Ask a peer for a link in place of that to `replaces`."""
     if begin_request(w, th, now, node, topic, peer, random, replaces):
         refused(w, th, now, node, topic, peer)
 
 
 @with_overlay
 def refused(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
-    """Handle a request that was refused or failed."""
+    """After a request was refused or failed, note that, and ask other peers."""
     _note_try(w, node, topic, peer)
     grow(w, th, now, node, topic)
 
@@ -94,7 +94,7 @@ def _note_try(w: World, node: int, topic: int, peer: int) -> None:
 
 @with_overlay
 def _choose_peers(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Put peers to ask on the stack, the first one on top."""
+    """Push requests to passive peers onto the stack, the first one last; if there is none to ask, find others."""
     line = overlays(w)[node, topic]
     short = line[SIZE_ACTIVE] - line[ACTIVE_COUNT] - size_of(w, node, topic, REQUESTS)
     if short <= 0:
@@ -154,7 +154,7 @@ def _asked_random(w: World, node: int, topic: int) -> int:
 
 @with_overlay
 def _look_around(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Look for peers that are not known yet (UPKEEP-2)."""
+    """Ask discovery for contacts, or a random neighbour for nodes, if the passive list is short (UPKEEP-2)."""
     line = overlays(w)[node, topic]
     if is_alone(w, node, topic) or line[PASSIVE_COUNT] == 0:
         find_contacts(w, now, node, topic, th)
@@ -193,7 +193,7 @@ def stabilise(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def _ask_for_lists(w: World, th: int, node: int, topic: int) -> None:
-    """Ask the neighbours for their active lists, because there are too many links (UPKEEP-3)."""
+    """Ask all neighbours for their active lists, because the node has too many neighbours (UPKEEP-3)."""
     forget_replies(w, node, topic)
     overlays(w)[node, topic, AWAITS_LISTS] = 1
     for place in range(overlays(w)[node, topic, ACTIVE_COUNT]):
@@ -220,7 +220,10 @@ def _free_named(w: World, th: int, place: int) -> None:
 
 @with_overlay
 def on_reply(w: World, th: int, now: int, node: int, topic: int, sender: int, at: int) -> None:
-    """Note a neighbour's list. In its entry of REPLIES, DUE is its number of random links, CONTENT its neighbours."""
+    """Store a neighbour's active list.
+
+    In its entry of REPLIES, DUE is its number of random links, CONTENT the first entry of a list of its neighbours.
+    """
     line = overlays(w)[node, topic]
     if not line[AWAITS_LISTS] or not is_active(w, node, topic, sender):
         return
@@ -241,7 +244,7 @@ def on_reply(w: World, th: int, now: int, node: int, topic: int, sender: int, at
 
 @with_overlay
 def _shrink(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Drop links that are not needed, the farthest first (UPKEEP-3)."""
+    """End links beyond SIZE_ACTIVE that neither node needs, the farthest first (UPKEEP-3)."""
     line = overlays(w)[node, topic]
     line[AWAITS_LISTS] = 0
     entries = pool(w)[lists.owner(w, node)]
@@ -288,7 +291,7 @@ def _is_random(w: World, node: int, topic: int, peer: int) -> bool:
 
 @with_overlay
 def _is_linked(w: World, node: int, topic: int, peer: int) -> bool:
-    """Return whether a neighbour is linked with another neighbour of the node."""
+    """Return whether a neighbour has a link to another neighbour of the node."""
     entries = pool(w)[lists.owner(w, node)]
     place = entries[place_of(w, node, topic, REPLIES, peer), CONTENT]
     while place >= 0:
@@ -336,7 +339,7 @@ def _optimise(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def _measure(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Ping neighbours whose RTT is unknown, or some random ones if all are known."""
+    """Ping neighbours whose round-trip time is unknown, or random ones if all are known."""
     line = overlays(w)[node, topic]
     if line[SIZE_ACTIVE] == line[SIZE_RANDOM]:
         return

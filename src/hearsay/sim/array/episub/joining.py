@@ -1,4 +1,8 @@
-"""Joining the overlay: contacts, GETNODES, walks of JOIN, and FORWARDJOIN (`core.episub.join_protocol`)."""
+"""Joining the overlay: contacts, GETNODES, random walks of JOIN, and FORWARDJOIN (`core.episub.join_protocol`).
+
+Discovery finds contacts, which are random members of the topic. Contacts are sent GETNODES; peers in their answers
+are sent JOIN, and have an entry in ATTEMPTS until it is answered.
+"""
 
 from __future__ import annotations
 
@@ -83,21 +87,21 @@ from hearsay.sim.array.world.queue import NODE, insert, word_0
 from hearsay.sim.array.world.slots import parameter
 
 _LAST_FIRST = 1 << 27
-"""If several answers of discovery come at one time, the last one is handled first, as in the reference engine
-(`Connections._push`). Therefore the sources of these events descend from here."""
+"""If several answers of discovery come at the same time, the last one is handled first, as in the reference engine
+(`Connections._push`). Events are ordered by source, so the sources of these events descend from this number."""
 CONTACTS = 3
-"""Contacts to ask for nodes at one time (`core.episub.join_protocol.CONTACTS`)."""
+"""The number of contacts that are sent GETNODES at once (`core.episub.join_protocol.CONTACTS`)."""
 
 
 @with_overlay
 def is_alone(w: World, node: int, topic: int) -> bool:
-    """Return whether the node must join: it has no link, or with HyParView fewer than two."""
+    """Return whether the node must join: it has no neighbour, or with HyParView fewer than two."""
     return overlays(w)[node, topic, ACTIVE_COUNT] < (2 if is_hyparview(w, node) else 1)
 
 
 @with_overlay
 def find_contacts(w: World, now: int, node: int, topic: int, th: int) -> None:
-    """Ask discovery for contacts, unless it was asked just now or a join is under way (JOIN-1, JOIN-2)."""
+    """Ask discovery for contacts, unless its answer is awaited or a join is under way (JOIN-1, JOIN-2)."""
     line = overlays(w)[node, topic]
     if line[ATTEMPTS] >= 0 or line[ASKED_NODES] >= 0 or now < line[LOOKING_UNTIL]:
         return
@@ -110,7 +114,7 @@ def find_contacts(w: World, now: int, node: int, topic: int, th: int) -> None:
 
 @with_overlay
 def contacts_found(w: World, th: int, now: int, node: int, topic: int, count: int) -> None:
-    """Take the contacts that stand in `candidates`, ascending and without the node."""
+    """Handle the first `count` of `candidates`, contacts that ascend: send GETNODES to some if the node must join."""
     overlays(w)[node, topic, LOOKING_UNTIL] = 0
     known = candidates(w)[th]
     count = min(count, parameter(w, node, MAX_PART_PEERS))
@@ -189,7 +193,7 @@ def on_nodes(w: World, th: int, now: int, node: int, topic: int, sender: int, at
 
 @with_overlay
 def begin_list(w: World, th: int, size: int) -> int:
-    """Copy candidates to `scratch`, where they stay during the call; return where they begin."""
+    """Copy the first `size` candidates to `scratch`, where they stay during the call; return the first index."""
     start = begin_part(w, th)
     for place in range(size):
         write(w, th, candidates(w)[th, place])
@@ -198,7 +202,7 @@ def begin_list(w: World, th: int, size: int) -> int:
 
 @with_overlay
 def _not_attempted(w: World, th: int, node: int, topic: int, without: int) -> int:
-    """Collect passive peers at which no JOIN is under way; return their number."""
+    """Collect, as candidates, the passive peers without an entry in ATTEMPTS; return their number."""
     known = candidates(w)[th]
     kept = 0
     for place in range(passive_peers(w, th, node, topic, without)):
@@ -210,7 +214,7 @@ def _not_attempted(w: World, th: int, node: int, topic: int, without: int) -> in
 
 @with_overlay
 def _join_at(w: World, th: int, now: int, node: int, topic: int, peer: int, ttl: int) -> None:
-    """Send a JOIN to a peer, or to the next one if it cannot be met (JOIN-3, JOIN-5)."""
+    """Send a JOIN to a peer; if it cannot be connected, to another, and so on (JOIN-3, JOIN-5)."""
     while True:
         put(w, node, topic, ATTEMPTS, peer, reply_due(w, now, node, topic), ttl)
         sequence = next_sequence(w, now, node)
@@ -237,7 +241,7 @@ def send_join(w: World, th: int, node: int, topic: int, peer: int, ttl: int, seq
 
 @with_overlay
 def _next_start(w: World, th: int, now: int, node: int, topic: int, failed: int, ttl: int) -> int:
-    """Return the next peer at which to try a JOIN after one failed, -1 for none."""
+    """Return the peer to send a JOIN after that to `failed` was lost, -1 for none."""
     line = overlays(w)[node, topic]
     short = random_links(w, node, topic) + size_of(w, node, topic, ATTEMPTS) < line[SIZE_RANDOM]
     size = _not_attempted(w, th, node, topic, failed)
@@ -256,7 +260,7 @@ def _join_elsewhere(w: World, th: int, now: int, node: int, topic: int, failed: 
 
 @with_overlay
 def joining_lost(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
-    """Handle a contact, or the first node of a JOIN's walk, that cannot be reached."""
+    """Handle that a peer cannot be reached that was to be sent GETNODES or JOIN."""
     end_asking(w, now, node, topic, peer)
     place = place_of(w, node, topic, ATTEMPTS, peer)
     if place >= 0:
@@ -273,7 +277,7 @@ def start_is_gone(w: World, th: int, now: int, node: int, topic: int, peer: int)
 
 @with_overlay
 def join_accepted(w: World, node: int, topic: int) -> None:
-    """After a new neighbour, await one JOIN fewer, or none if there are enough random links."""
+    """After an ACCEPT, forget the JOIN that has waited longest, or all if there are enough random links."""
     entries = pool(w)[lists.owner(w, node)]
     place = overlays(w)[node, topic, ATTEMPTS]
     first = place
@@ -290,7 +294,7 @@ def join_accepted(w: World, node: int, topic: int) -> None:
 
 @with_overlay
 def expire_joins(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Send JOINs that got no answer to other peers, and give up contacts that do not answer."""
+    """Send JOINs that were not answered in time to other peers, and forget contacts that did not answer."""
     entries = pool(w)[lists.owner(w, node)]
     start = begin_part(w, th)
     count = 0
@@ -354,14 +358,14 @@ def pass_join_on(
 def _step(
     w: World, th: int, purpose: int, now: int, node: int, topic: int, about: int, sequence: int, onward: int
 ) -> int:  # fmt: skip
-    """Return the next peer of a walk, one of the candidates."""
+    """Return the next peer of a random walk about the peer `about`: one of the first `onward` candidates."""
     state = extend(extend(draw_view(w, purpose, now, node, topic), np.uint64(about)), np.uint64(sequence))
     return int(candidates(w)[th, below(state, onward)])
 
 
 @with_overlay
 def take_in_joiner(w: World, th: int, now: int, node: int, topic: int, joiner: int, sequence: int) -> None:
-    """Accept a joiner, and announce it by FORWARDJOIN (JOIN-4)."""
+    """Make a joiner a neighbour, and announce it to other neighbours by FORWARDJOIN (JOIN-4)."""
     if not take_in(w, th, now, node, topic, joiner, True):
         return
     ttl = parameter(w, node, JOIN_TTL)

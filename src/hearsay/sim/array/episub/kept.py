@@ -1,6 +1,7 @@
 """Messages that a tree can send again (`core.episub.caches.PayloadCache`).
 
-Layout: they have bit HELD in their cells; `kept32` chains those of a topic, the oldest first."""
+Layout: these messages have the bit HELD in their cells. `kept32` links those of a topic in a list, from KEPT_FIRST in
+`trees`, the oldest, to KEPT_LAST."""
 
 from __future__ import annotations
 
@@ -41,7 +42,10 @@ from hearsay.sim.array.world.slots import parameter
 
 @with_episub
 def keep(w: World, now: int, node: int, message: int, hops: int, named: int, parent: int) -> None:
-    """Keep a message (REPAIR-1). One that is kept already keeps its place, and its answers are forgotten."""
+    """Keep a message, and forget the oldest if there are too many (REPAIR-1).
+
+    A message that is kept already stays where it is in the list; the counts of its answers are forgotten.
+    """
     topic = messages(w)[message, TOPIC]
     tree = trees(w)[node, topic]
     expire_kept(w, now, node, topic)
@@ -76,7 +80,7 @@ def _footprint(w: World, message: int) -> int:
 
 @with_episub
 def expire_kept(w: World, now: int, node: int, topic: int) -> None:
-    """Forget the oldest messages up to the first one that is young enough."""
+    """Forget the messages of a topic that are kept since PAYLOAD_TTL or longer."""
     ttl = parameter(w, node, PAYLOAD_TTL)
     while trees(w)[node, topic, KEPT_COUNT] > 0:
         if now - kept64(w)[node, column(w, trees(w)[node, topic, KEPT_FIRST])] < ttl:
@@ -122,12 +126,12 @@ def kept_hops(w: World, node: int, message: int) -> int:
 
 @with_episub
 def stored_bytes(w: World, node: int, message: int) -> int:
-    """Return the encoded bytes of a kept message as it was received, with the hops if it named them."""
+    """Return the encoded bytes of a kept message as it was received, with the field of hops if it had one."""
     hops = kept32(w)[node, column(w, message), KEPT_HOPS]
     return messages(w)[message, MESSAGE_BYTES] + (hops_size(hops >> 1) if hops & 1 else 0)
 
 
 @with_episub
 def kept_parent(w: World, node: int, message: int) -> int:
-    """Return the peer that a kept message came from, -1 for an own message."""
+    """Return the peer that sent a kept message to the node, -1 if the node is its publisher."""
     return int(kept32(w)[node, column(w, message), KEPT_PARENT])

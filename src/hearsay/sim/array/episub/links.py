@@ -1,6 +1,7 @@
 """Links of the active list: NEIGHBOR with its rules, and DISCONNECT (`core.episub.neighbours`).
 
-A request that is refused or fails makes the list grow, which may send the next request: `growth.py`.
+After a request that was refused or failed, `growth.py` may send a request to another peer. Parameters: `random` is
+True for a random link, False for a near one (to a peer with a short round-trip time).
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def is_hyparview(w: World, node: int) -> bool:
 
 @with_overlay
 def begin_request(w: World, th: int, now: int, node: int, topic: int, peer: int, random: bool, replaces: int) -> bool:
-    """Ask a peer to become a neighbour; return whether the request failed at once."""
+    """Ask a peer to become a neighbour, in place of `replaces`, -1 for none; return whether that failed at once."""
     put(w, node, topic, REQUESTS, peer, NONE, (replaces + 1) << 1 | int(random))
     use(w, node, peer)
     result = meet(w, th, now, node, topic, peer, FOR_REQUEST, 0, 0, 0, -1)
@@ -91,7 +92,7 @@ def begin_request(w: World, th: int, now: int, node: int, topic: int, peer: int,
 
 @with_overlay
 def ask(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
-    """Send the request to a peer that was met."""
+    """Send the request, if it is still wanted, to a peer that is connected now."""
     place = place_of(w, node, topic, REQUESTS, peer)
     if place < 0:
         return
@@ -111,7 +112,10 @@ def finish_request(w: World, now: int, node: int, topic: int, peer: int) -> None
 
 @with_overlay
 def request_fails(w: World, th: int, now: int, node: int, topic: int, peer: int, forget: bool) -> bool:
-    """End a request without a link; return whether there was a request: then the caller lets the list grow."""
+    """End a request without a link; return whether there was one: then the caller asks other peers.
+
+    With `forget`, also remove the peer from the passive list.
+    """
     if place_of(w, node, topic, REQUESTS, peer) < 0:
         return False
     finish_request(w, now, node, topic, peer)
@@ -122,7 +126,7 @@ def request_fails(w: World, th: int, now: int, node: int, topic: int, peer: int,
 
 @with_overlay
 def say(w: World, th: int, node: int, topic: int, peer: int, role: int, random: bool) -> None:
-    """Send a NEIGHBOR; a REPLY names the neighbours."""
+    """Send a NEIGHBOR, of role REQUEST, ACCEPT, QUERY or REPLY; a REPLY names the other neighbours of the node."""
     start = begin_part(w, th)
     write(w, th, role)
     write(w, th, int(random))
@@ -142,7 +146,7 @@ def say(w: World, th: int, node: int, topic: int, peer: int, role: int, random: 
 
 @with_overlay
 def take_in(w: World, th: int, now: int, node: int, topic: int, peer: int, random: bool) -> bool:
-    """Make a connected peer a neighbour and send it ACCEPT (NEIGHBOR-3); False when the limit is reached."""
+    """Make a connected peer a neighbour and send it ACCEPT; return False if there is no room (NEIGHBOR-3)."""
     if not is_active(w, node, topic, peer):
         if not _make_room(w, th, now, node, topic):
             return False
@@ -170,7 +174,7 @@ def _make_room(w: World, th: int, now: int, node: int, topic: int) -> bool:
 
 @with_overlay
 def evict(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
-    """Remove a neighbour and send it DISCONNECT."""
+    """Remove a neighbour from the active list, and send it DISCONNECT."""
     drop_link(w, th, now, node, topic, peer, True)
     say_disconnect(w, th, node, peer, topic, False)
 
@@ -183,7 +187,7 @@ def drop_link(w: World, th: int, now: int, node: int, topic: int, peer: int, rem
 
 @with_overlay
 def claimed_as_neighbour(w: World, th: int, node: int, topic: int, peer: int) -> None:
-    """Answer a peer that treats the node as its neighbour, but is no neighbour of the node (NEIGHBOR-4)."""
+    """Send DISCONNECT to a peer that treats the node as a neighbour without being one itself (NEIGHBOR-4)."""
     if place_of(w, node, topic, REQUESTS, peer) < 0:
         say_disconnect(w, th, node, peer, topic, False)
 
@@ -193,7 +197,7 @@ def claimed_as_neighbour(w: World, th: int, node: int, topic: int, peer: int) ->
 
 @with_overlay
 def on_neighbor(w: World, th: int, now: int, node: int, topic: int, sender: int, at: int) -> bool:
-    """Handle a NEIGHBOR; return whether it made a link by ACCEPT."""
+    """Handle a NEIGHBOR; return whether it was an ACCEPT that made the sender a neighbour."""
     role = number(w, at, 0)
     if role == REQUEST:
         _judge(w, th, now, node, topic, sender, at)
@@ -209,7 +213,7 @@ def on_neighbor(w: World, th: int, now: int, node: int, topic: int, sender: int,
 
 @with_overlay
 def _judge(w: World, th: int, now: int, node: int, topic: int, sender: int, at: int) -> None:
-    """Grant a request, refuse it, or measure the peer first (NEIGHBOR-1, NEIGHBOR-2, NEIGHBOR-5)."""
+    """Grant a request for a link, refuse it, or ping the peer first (NEIGHBOR-1, NEIGHBOR-2, NEIGHBOR-5)."""
     sizes = overlays(w)[node, topic]
     random = number(w, at, 1) != 0
     links = number(w, at, 2)
@@ -265,7 +269,7 @@ def _accepted(w: World, th: int, now: int, node: int, topic: int, sender: int, r
 
 @with_overlay
 def is_closer(w: World, node: int, topic: int, rtt_us: int, near: int) -> bool:
-    """Return whether a round-trip time is shorter than a near neighbour's by the factor alpha."""
+    """Return whether a round-trip time is below `alpha_percent` of that to the neighbour `near`."""
     other_us = rtt(w, node, topic, near)
     if other_us < 0:
         return False
@@ -292,7 +296,7 @@ def judge_measured(w: World, th: int, now: int, node: int, topic: int, peer: int
 
 @with_overlay
 def end_judging(w: World, now: int, node: int, topic: int, peer: int) -> bool:
-    """Forget a request that waits for a measurement; return whether there was one."""
+    """Forget the request of a peer that waits for its round-trip time; return whether there was one."""
     if not take(w, node, topic, JUDGING, peer):
         return False
     review(w, now, node, peer)

@@ -1,9 +1,11 @@
-"""Connections on demand: peers to meet (to be connected with), errands at these, and unused connections
+"""Connections on demand: peers to meet (to be connected with), errands, and unused connections
 (`core.episub.connections`).
 
-Layout: an errand, which is done at a peer once it is met, is a line of `errands`. A list in `pool` has an entry for
-each peer with errands, in the order of the first errand, with the places of its first and last errand. Another list
-has the peers that are being dialled.
+An errand is what the node does with a peer once it has met it and the peer is in the topic, such as sending a JOIN.
+
+Layout: an errand is a line of `errands`. ERRANDS is the head of a list in `pool` with an entry for each peer that has
+errands, ordered by the peers' first errands; an entry has the peer, its first and its last errand. UNDER_WAY is the
+head of a list of the peers that are being dialled.
 """
 
 from __future__ import annotations
@@ -66,11 +68,11 @@ from hearsay.sim.array.world.queue import NODE, insert, push, word_0
 from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_native, parameter
 
 READY, FAILED, WAITING, NO_ROOM = range(4)
-"""Results of `meet`."""
+"""Results of `meet`, explained there."""
 FOR_NODES, FOR_REQUEST, FOR_JOIN, FOR_JOINER, FOR_FORWARDED, FOR_SHUFFLE, FOR_PROBE = range(7)
 """Kinds of errands: the purpose for which a peer is met."""
 E_NEXT, E_TOPIC, E_KIND, E_DUE, E_TTL, E_SEQUENCE, E_PEER, E_RPC = range(8)
-"""Words of an errand. E_PEER: another peer that it is about; E_RPC: an RPC that it holds in the arena, or -1."""
+"""Fields of an errand. E_PEER: another peer that it is about; E_RPC: an RPC that it holds in the arena, or -1."""
 _LIFE = 255
 
 
@@ -85,7 +87,7 @@ def start_meetings(w: World, node: int) -> None:
 
 @with_overlay
 def next_sequence(w: World, now: int, node: int) -> int:
-    """Return the sequence number of a part that goes on a walk: the time, or one more than the last number."""
+    """Return a sequence number for a part that is passed on: the time, or one more than the last number."""
     number = max(meetings(w)[node, SEQUENCE_NUMBER] + 1, now)
     meetings(w)[node, SEQUENCE_NUMBER] = number
     return int(number)
@@ -101,7 +103,7 @@ def ring_earlier(w: World, node: int, topic: int, alarm: int, due: int) -> None:
 
 @with_overlay
 def reply_due(w: World, now: int, node: int, topic: int) -> int:
-    """Return the end of the wait for an answer, and set an alarm for it."""
+    """Return the time until which the node waits for an answer, and set the alarm EXPIRE_DUE for it."""
     due = now + parameter(w, node, REPLY_TIMEOUT)
     ring_earlier(w, node, topic, EXPIRE_DUE, due)
     return int(due)
@@ -119,7 +121,7 @@ def sweep_by(w: World, node: int, due: int) -> None:
 
 @with_overlay
 def is_met(w: World, node: int, peer: int) -> bool:
-    """Return whether a peer is connected, and is not the one whose loss is being handled."""
+    """Return whether a peer is connected, and is not the peer whose disconnection is being handled."""
     slot = find_slot(w, node, peer)
     return slot >= 0 and flags(w)[slot, 0] & CONNECTED != 0 and peer != meetings(w)[node, GOING]
 
@@ -129,10 +131,10 @@ def meet(
     w: World, th: int, now: int, node: int, topic: int, peer: int, kind: int, ttl: int, sequence: int, other: int,
     rpc: int,
 ) -> int:  # fmt: skip
-    """Meet a peer for an errand (DIAL-1, DIAL-2).
+    """Meet a peer for an errand, and dial it if necessary (DIAL-1, DIAL-2).
 
-    READY: the caller does the errand at once, then calls `review`. FAILED: the peer cannot be met. NO_ROOM: too many
-    dials are under way. WAITING: the errand is kept.
+    READY: the peer is met and in the topic; the caller does the errand at once, then calls `review`. FAILED: the peer
+    cannot be met. NO_ROOM: too many dials are under way. WAITING: the errand is stored until the peer is ready.
     """
     met = is_met(w, node, peer)
     slot = find_slot(w, node, peer)
@@ -173,7 +175,7 @@ def free_errand(w: World, th: int, place: int) -> None:
 
 @with_overlay
 def _new_errand(w: World) -> int:
-    """Return room for an errand. One thread runs all nodes where routers choose their neighbours."""
+    """Return an unused line of `errands`. There is one thread in runs whose routers choose their neighbours."""
     line = control(w)[0]
     place = line[ERRAND_FREE]
     if place >= 0:
@@ -221,7 +223,7 @@ def _entry_of(w: World, node: int, peer: int) -> int:
 
 @with_overlay
 def _add_errand(w: World, node: int, peer: int, errand: int) -> None:
-    """Add an errand behind the others of its peer."""
+    """Add an errand behind the other errands of its peer."""
     entries = pool(w)[lists.owner(w, node)]
     place = _entry_of(w, node, peer)
     if place >= 0:
@@ -244,7 +246,7 @@ def _add_errand(w: World, node: int, peer: int, errand: int) -> None:
 
 @with_overlay
 def take_errands(w: World, node: int, peer: int) -> int:
-    """Take all errands at a peer; return the first one, -1 if there is none."""
+    """Remove all errands of a peer from the list; return the first, to which the others are linked; -1 for none."""
     place = _entry_of(w, node, peer)
     if place < 0:
         return NONE
@@ -255,14 +257,14 @@ def take_errands(w: World, node: int, peer: int) -> int:
 
 @with_overlay
 def keep_errand(w: World, node: int, peer: int, errand: int) -> None:
-    """Put an errand back that was taken."""
+    """Add an errand to its peer again after `take_errands`."""
     errands(w)[errand, E_NEXT] = NONE
     _add_errand(w, node, peer, errand)
 
 
 @with_overlay
 def peer_with_errand(w: World, node: int, due: int, topic: int) -> int:
-    """Return the first peer with an errand of a topic, or with one due by `due`; -1 for none."""
+    """Return the first peer with an errand in a topic, or with an errand due by `due`; -1 for none."""
     entries = pool(w)[lists.owner(w, node)]
     place = meetings(w)[node, ERRANDS]
     while place >= 0:
@@ -277,9 +279,10 @@ def peer_with_errand(w: World, node: int, due: int, topic: int) -> int:
 
 @with_overlay
 def split_errands(w: World, now: int, node: int, peer: int, due: int, topic: int) -> int:
-    """Take the errands of a topic, and those due by `due`, from a peer; return the first one, -1 for none.
+    """Remove a peer's errands in a topic, and those due by `due`; return the first, -1 for none.
 
-    The peer keeps its place in the list while it has errands; without any its connection may be idle.
+    The removed errands are linked. A peer with other errands stays where it is in the list; the connection to a peer
+    without any may be idle now.
     """
     entries = pool(w)[lists.owner(w, node)]
     place = _entry_of(w, node, peer)
@@ -334,7 +337,7 @@ def earliest_errand(w: World, node: int) -> int:
 
 @with_overlay
 def use(w: World, node: int, peer: int) -> None:
-    """Keep the connection to a peer, because it is used now (DIAL-3)."""
+    """Mark the connection to a peer as used, so that it is not closed (DIAL-3)."""
     slot = find_slot(w, node, peer)
     if slot >= 0:
         slot_times(w)[slot, IDLE_UNTIL] = 0
@@ -353,7 +356,7 @@ def _has_use(w: World, node: int, peer: int) -> bool:
 
 @with_overlay
 def review(w: World, now: int, node: int, peer: int) -> None:
-    """Start the idle time of a connection if it is unused, else clear it (DIAL-3, DIAL-5)."""
+    """Start the idle time of the connection to a peer if it has no use, else clear it (DIAL-3, DIAL-5)."""
     slot = find_slot(w, node, peer)
     if not is_met(w, node, peer) or not is_native(w, slot):
         return
@@ -367,7 +370,7 @@ def review(w: World, now: int, node: int, peer: int) -> None:
 
 @with_overlay
 def hang_up(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """Close a connection. The peer notices the end after it has received all RPCs sent before."""
+    """Close the connection of a slot. The peer notices that after it has received all RPCs sent before."""
     link = links_of(w)[slot]
     if link < 0 or not links32(w)[link, LINK_FLAGS] & OPEN or links32(w)[link, LINK_FLAGS] & DEAD:
         return
@@ -385,7 +388,7 @@ def _end_link(w: World, th: int, link: int, time: int) -> None:
 
 @with_overlay
 def ping(w: World, th: int, now: int, node: int, peer: int) -> None:
-    """Measure the round-trip time to a connected peer (DIAL-4)."""
+    """Ping a connected peer: queue the event of the answer, and set an alarm in case there is none (DIAL-4)."""
     slot = find_slot(w, node, peer)
     if not is_met(w, node, peer) or slot_times(w)[slot, PING_UNTIL]:
         return
@@ -401,13 +404,13 @@ def ping(w: World, th: int, now: int, node: int, peer: int) -> None:
 
 @with_overlay
 def is_of_this_life(w: World, node: int, w0: int) -> bool:
-    """Return whether an answer is for the node as it was last started."""
+    """Return whether an event was queued since the node's last start."""
     return w0 & _LIFE == nodes32(w)[node, STARTS] & _LIFE
 
 
 @with_overlay
 def first_silent(w: World, now: int, node: int) -> int:
-    """Return the slot of the first peer that left a ping unanswered, and forget the ping; -1 for none."""
+    """Return the slot of the first peer that left a ping unanswered, -1 for none; forget that ping."""
     for slot in range(first_slot(w, node), end_slot(w, node)):
         due = slot_times(w)[slot, PING_UNTIL]
         if 0 < due <= now:
@@ -418,7 +421,7 @@ def first_silent(w: World, now: int, node: int) -> int:
 
 @with_overlay
 def sweep_idle(w: World, th: int, now: int, node: int) -> None:
-    """Close connections that were idle for long enough, and set the next alarm."""
+    """Close connections that were idle for IDLE_FOR, and set SWEEP_DUE for the next time."""
     for slot in range(first_slot(w, node), end_slot(w, node)):
         due = slot_times(w)[slot, IDLE_UNTIL]
         if 0 < due <= now:
@@ -437,7 +440,7 @@ def sweep_idle(w: World, th: int, now: int, node: int) -> None:
 
 @with_overlay
 def forget_meetings(w: World, th: int, node: int) -> None:
-    """Forget everything when the node goes down."""
+    """Forget all errands and dials of a node that goes down."""
     while meetings(w)[node, ERRANDS] >= 0:
         peer = pool(w)[lists.owner(w, node), meetings(w)[node, ERRANDS], FIRST]
         errand = take_errands(w, node, peer)

@@ -1,7 +1,8 @@
 """Messages that a tree knows from announcements only (`core.episub.caches.MissingList`).
 
-Layout: they have bit MISSING in their cells. A list in `pool`, the oldest first, has the message, how often the timer
-has handled it (touches), and its announcers. An announcer is a peer with the hops that it announced."""
+Layout: these messages have the bit MISSING in their cells. `trees` has the head of a list in `pool`, the oldest
+first. An entry has the message, how often the timer has handled it (touches), and the first entry of the list of its
+announcers. An entry of an announcer has the peer and the hops that it announced."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ _NONE = -1
 
 @with_episub
 def announce(w: World, node: int, topic: int, message: int, peer: int, hops: int) -> int:
-    """Note an announcement. If another message has to make room, return the first announcer of that one, else -1."""
+    """Note an announcement. If that removes the oldest missing message, return its first announcer, else -1."""
     tree = trees(w)[node, topic]
     entries = pool(w)[lists.owner(w, node)]
     at = column(w, message)
@@ -73,7 +74,7 @@ def _find(w: World, node: int, topic: int, message: int) -> int:
 
 @with_episub
 def _add_announcer(w: World, node: int, place: int, peer: int, hops: int) -> None:
-    """Add an announcer behind the others, unless it is known or their number is at its limit."""
+    """Add a peer at the end of a message's announcers, unless it is one already or there are MAX_ANNOUNCERS."""
     entries = pool(w)[lists.owner(w, node)]
     last = _NONE
     count = 0
@@ -98,9 +99,9 @@ def _add_announcer(w: World, node: int, place: int, peer: int, hops: int) -> Non
 
 @with_episub
 def arrived(w: World, node: int, topic: int, message: int) -> int:
-    """Remove a message that has arrived from the missing ones; return the place of its first announcer.
+    """Remove a message that has arrived from the missing ones; return the index of its first announcer.
 
-    The result is -1 if the message was not missing. The caller frees the announcers.
+    Return -1 if the message was not missing. The caller frees the announcers (`free_announcers`).
     """
     if not bits(cells(w)[node, column(w, message)], MISSING):
         return _NONE
@@ -127,7 +128,7 @@ def free_announcers(w: World, node: int, announcers: int) -> None:
 
 @with_episub
 def remove_missing(w: World, node: int, topic: int, place: int, before: int) -> None:
-    """Remove an entry, which stands behind `before`, -1 for the first one."""
+    """Remove the missing message of an entry; `before` is the entry in front of it, -1 if it is the first."""
     tree = trees(w)[node, topic]
     th = lists.owner(w, node)
     entry = pool(w)[th, place]
@@ -146,7 +147,7 @@ def remove_missing(w: World, node: int, topic: int, place: int, before: int) -> 
 
 @with_episub
 def forget_announcer(w: World, node: int, topic: int, peer: int) -> None:
-    """Forget a peer, and messages that no other one announced."""
+    """Remove a peer from the announcers of a topic, and missing messages that no other peer announced."""
     th = lists.owner(w, node)
     entries = pool(w)[th]
     before = _NONE
@@ -179,7 +180,7 @@ def forget_missing(w: World, node: int, topic: int) -> None:
 
 @with_episub
 def announcer_to_ask(w: World, node: int, place: int) -> int:
-    """Return the announcer of a missing message whose turn it is (REPAIR-1)."""
+    """Return the announcer of which a missing message is requested next (REPAIR-1)."""
     entries = pool(w)[lists.owner(w, node)]
     count = 0
     at = entries[place, ANNOUNCERS]

@@ -1,6 +1,7 @@
-"""The membership of a topic: it hands events to its parts (`core.episub.membership`, `core.episub.episub`).
+"""The overlay of a topic: alarms and events, which it passes on (`core.episub.membership`, `core.episub.episub`).
 
-Errands are done or given up here, because they belong to different parts of the membership.
+An errand is what the node does with a peer once it is connected, see `meetings.py`. Errands are done or given up
+here, because they belong to different files.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ from hearsay.sim.array.world.slots import find_slot, is_in, is_native, parameter
 _CONTACTS_AT_START = 3
 _NO_TOPIC = -2
 _STABILISE, _SHUFFLE, _PROBE, _CONTACTS = 1, 2, 3, 4
-"""Tasks, with the numbers of `core.episub.agenda.Task`, which draws use."""
+"""Tasks. Their numbers are those of `core.episub.agenda.Task`, which draws use, and fields of `overlays`."""
 
 
 @with_overlay
@@ -182,7 +183,7 @@ def start_overlay(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def _next(w: World, now: int, node: int, topic: int, task: int, low: int, high: int) -> None:
-    """Set an alarm at a random time between two."""
+    """Set the alarm of a task to a random time, from `low` to `high` microseconds from now."""
     state = draw_topic(w, Purpose.PERIOD, node, topic, task)
     span = max(1, high - low)
     overlays(w)[node, topic, task] = now + max(1, low + below(extend(state, np.uint64(now)), span))
@@ -190,7 +191,7 @@ def _next(w: World, now: int, node: int, topic: int, task: int, low: int, high: 
 
 @with_overlay
 def stop_overlay(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Leave the overlay of a topic, whose tree was removed before."""
+    """Leave the overlay of a topic, after its tree was left: send LEAVE or DISCONNECT, and forget its state."""
     sequence = 0
     says_leave = parameter(w, node, SAYS_LEAVE) != 0
     if says_leave:
@@ -212,7 +213,7 @@ def stop_overlay(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def _release_all(w: World, th: int, now: int, node: int, topic: int, table: int) -> None:
-    """Forget a table's peers, whose connections may be idle now."""
+    """Remove all peers from a table; connections to them that have no other use become idle."""
     entries = pool(w)[lists.owner(w, node)]
     while overlays(w)[node, topic, table] >= 0:
         peer = entries[overlays(w)[node, topic, table], FIRST]
@@ -235,7 +236,7 @@ def _forget_errands(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def forget_overlay(w: World, node: int, topic: int) -> None:
-    """Forget the state of a membership that ends."""
+    """Forget the state of an overlay that the node leaves or that ends with the router."""
     line = overlays(w)[node, topic]
     growth.forget_replies(w, node, topic)
     for table in (REQUESTS, JUDGING, ASKED_NODES, ATTEMPTS, TRIED, LEAVES, UNSAID_TO, SENT, SKETCH):
@@ -271,7 +272,7 @@ def ring_overlay(w: World, th: int, now: int, node: int, topic: int, alarm: int)
 
 @with_overlay
 def _next_period(w: World, now: int, node: int, topic: int, task: int, interval: int) -> None:
-    """Set an alarm after three to five quarters of an interval, in whole milliseconds."""
+    """Set the alarm of a task after three to five quarters of an interval, rounded to milliseconds."""
     low = interval // 1000 * 3 // 4 * 1000
     high = interval // 1000 * 5 // 4 * 1000
     _next(w, now, node, topic, task, low, high)
@@ -279,7 +280,7 @@ def _next_period(w: World, now: int, node: int, topic: int, task: int, interval:
 
 @with_overlay
 def _expire(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """End requests, JOINs and shuffles that waited too long for an answer."""
+    """End requests, JOINs and shuffles that waited too long for an answer, and set the alarm of the next one."""
     start = begin_part(w, th)
     count = 0
     while True:
@@ -315,14 +316,14 @@ def _expire(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def _mark_overdue(w: World, th: int, node: int, topic: int, peer: int, start: int) -> None:
-    """Note a peer whose request is overdue, and clear the time of the request, so that this is done once."""
+    """Add a peer whose request is overdue to the list at `start`, and clear the request's time."""
     pool(w)[lists.owner(w, node), place_of(w, node, topic, REQUESTS, peer), DUE] = NONE
     write_peer(w, th, start, peer)
 
 
 @with_overlay
 def _say_again(w: World, th: int, node: int, topic: int) -> None:
-    """Repeat DISCONNECT to peers to which it could not be sent."""
+    """Send DISCONNECT again to peers to which it could not be sent."""
     entries = pool(w)[lists.owner(w, node)]
     start = begin_part(w, th)
     count = 0
@@ -341,7 +342,7 @@ def _say_again(w: World, th: int, node: int, topic: int) -> None:
 
 @with_overlay
 def sweep(w: World, th: int, now: int, node: int) -> None:
-    """Give up overdue errands, handle silent peers, and close idle connections (DIAL-1, DIAL-3, DIAL-4)."""
+    """Give up overdue errands, handle unanswered pings, and close idle connections (DIAL-1, DIAL-3, DIAL-4)."""
     meetings(w)[node, SWEEP_DUE] = NEVER
     while True:
         peer = peer_with_errand(w, node, now, _NO_TOPIC)
@@ -358,7 +359,7 @@ def sweep(w: World, th: int, now: int, node: int) -> None:
 
 @with_overlay
 def _silent(w: World, th: int, now: int, node: int, peer: int) -> None:
-    """Handle a peer that left a ping unanswered, and so counts as failed."""
+    """Remove a peer that left a ping unanswered from all lists; it counts as failed."""
     for topic in range(w[TOPICS]):
         if members(w)[node, topic] & JOINED:
             remove_passive(w, th, now, node, topic, peer)
@@ -372,7 +373,7 @@ def _silent(w: World, th: int, now: int, node: int, peer: int) -> None:
 
 @with_overlay
 def _end_errands(w: World, th: int, now: int, node: int, peer: int, errand: int, is_ready: bool) -> None:
-    """Do errands at a peer that was met, or give them up, one after the other."""
+    """Do the chain of errands that begins with `errand` if the peer `is_ready`, or give them up; free them."""
     while errand >= 0:
         words = errands(w)[errand]
         following = words[E_NEXT]
@@ -428,7 +429,7 @@ def _give_up(w: World, th: int, now: int, node: int, topic: int, peer: int, erra
 
 @with_overlay
 def overlay_connected(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """Handle a new connection; the topics of the peer may be known."""
+    """Handle a new connection: do errands in topics that the peer is known to subscribe to."""
     peer = peers(w)[slot]
     dial_is_over(w, node, peer)
     for topic in range(w[TOPICS]):
@@ -441,7 +442,7 @@ def overlay_connected(w: World, th: int, now: int, node: int, slot: int) -> None
 
 @with_overlay
 def overlay_subscribed(w: World, th: int, now: int, node: int, peer: int, topic: int) -> None:
-    """Do the errands that waited for a peer to be in a topic."""
+    """Do the errands that waited for a peer's subscription to a topic."""
     errand = take_errands(w, node, peer)
     if errand < 0:
         return
@@ -473,7 +474,7 @@ def overlay_dial_failed(w: World, th: int, now: int, node: int, peer: int) -> No
 
 @with_overlay
 def overlay_disconnected(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """Handle the loss of a connection. Its peer counts as disconnected from the beginning."""
+    """Handle the loss of a connection. GOING makes its peer count as disconnected from the begin of the call."""
     peer = peers(w)[slot]
     meetings(w)[node, GOING] = peer
     slot_times(w)[slot, IDLE_UNTIL] = 0
@@ -493,7 +494,7 @@ def overlay_unsubscribed(w: World, th: int, now: int, node: int, peer: int, topi
 
 @with_overlay
 def _peer_lost(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
-    """Handle a peer that is disconnected or left the topic."""
+    """Remove a peer that is disconnected or left the topic, and look for others in its place."""
     take(w, node, topic, UNSAID_TO, peer)
     joining_lost(w, th, now, node, topic, peer)
     end_judging(w, now, node, topic, peer)
@@ -508,7 +509,7 @@ def _peer_lost(w: World, th: int, now: int, node: int, topic: int, peer: int) ->
 
 @with_overlay
 def overlay_measured(w: World, th: int, now: int, node: int, peer: int, rtt_us: int) -> None:
-    """Note the answer to a ping, and decide about a request that waited for it."""
+    """Store a round-trip time in microseconds, and decide about a request that waited for it."""
     slot = find_slot(w, node, peer)
     if slot >= 0:
         slot_times(w)[slot, PING_UNTIL] = 0
@@ -520,14 +521,14 @@ def overlay_measured(w: World, th: int, now: int, node: int, peer: int, rtt_us: 
 
 @with_overlay
 def overlay_contacts(w: World, th: int, now: int, node: int, topic: int, count: int) -> None:
-    """Handle contacts, which stand in `candidates`."""
+    """Handle the contacts that discovery found, the first `count` of `candidates`."""
     if is_in(w, node, topic):
         contacts_found(w, th, now, node, topic, count)
 
 
 @with_overlay
 def overlay_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
-    """Handle an RPC that could not be sent: drop a link if its ACCEPT was lost, and repeat a DISCONNECT later."""
+    """Handle an RPC that could not be sent: end a link whose ACCEPT it has, and send its DISCONNECT again later."""
     peer = peers(w)[slot]
     for topic in range(w[TOPICS]):
         if not members(w)[node, topic] & JOINED:

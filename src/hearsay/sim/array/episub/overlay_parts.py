@@ -1,6 +1,7 @@
-"""Parts about the membership: senders write them into `scratch`, receivers read them from the arena.
+"""Parts about the overlay: senders write them into `scratch`, receivers read them from the arena.
 
-Layout: the number of words that follow, the number of peers, the numbers of the kind, the peers, and the sketch.
+Layout: the content of a part is the number of words that follow, the number of peers, the numbers that its kind has
+(`numbers_in`), the peers, and the sketch (`sketch.py`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _HEAD = 2
 
 @with_overlay
 def begin_part(w: World, th: int) -> int:
-    """Return where the content of a part begins."""
+    """Begin the content of a part at the end of `scratch`; return the index of its first word."""
     start = control(w)[th, SCRATCH_USED]
     write(w, th, 0)
     write(w, th, 0)
@@ -54,7 +55,7 @@ def begin_part(w: World, th: int) -> int:
 
 @with_overlay
 def write(w: World, th: int, word: int) -> None:
-    """Add a word to the part that is being written."""
+    """Add a word to the content that is being written; if `scratch` is full, set STATUS."""
     line = control(w)[th]
     place = line[SCRATCH_USED]
     if place == scratch(w).shape[1]:
@@ -66,14 +67,14 @@ def write(w: World, th: int, word: int) -> None:
 
 @with_overlay
 def write_peer(w: World, th: int, start: int, peer: int) -> None:
-    """Add a peer to the part that begins at `start`."""
+    """Add a peer to the content that begins at `start`."""
     write(w, th, peer)
     scratch(w)[th, start + 1] += 1
 
 
 @with_overlay
 def send_part(w: World, th: int, node: int, peer: int, kind: int, topic: int, start: int) -> None:
-    """Send a part to a connected peer."""
+    """Send a connected peer the part whose content begins at `start`."""
     size = control(w)[th, SCRATCH_USED] - start
     scratch(w)[th, start] = size - 1
     put_tree_part(w, th, find_slot(w, node, peer), kind, topic, start, size)
@@ -83,7 +84,7 @@ def send_part(w: World, th: int, node: int, peer: int, kind: int, topic: int, st
 def send_numbers(
     w: World, th: int, node: int, peer: int, kind: int, topic: int, named: int, first: int, second: int
 ) -> None:
-    """Send a part of at most two numbers and one peer, `named`, -1 for none."""
+    """Send a part with at most two numbers, as its kind has, and one peer, `named`, -1 for none."""
     start = begin_part(w, th)
     if numbers_in(kind) > 0:
         write(w, th, first)
@@ -99,7 +100,7 @@ def say_disconnect(w: World, th: int, node: int, peer: int, topic: int, refused:
     send_numbers(w, th, node, peer, DISCONNECT, topic, -1, int(refused), 0)
 
 
-# Received parts; `at` is the place of a part's content in the arena.
+# Received parts; `at` is the index in the arena of a part's content.
 
 
 @with_overlay
@@ -119,7 +120,7 @@ def peer_at(w: World, at: int, kind: int, place: int) -> int:
 
 @with_overlay
 def sketch_at(w: World, at: int, kind: int) -> int:
-    """Return where the sketch begins; it ends with the content."""
+    """Return the index in the arena of a part's sketch, which ends with the content."""
     return at + _HEAD + numbers_in(kind) + number_of_peers(w, at)
 
 
@@ -135,5 +136,5 @@ def bounded(value: int, most: int) -> int:
 
 @with_overlay
 def peers_within(w: World, node: int, count: int) -> int:
-    """Return how many peers of a part are handled."""
+    """Return how many of the `count` peers in a part the node handles."""
     return min(count, parameter(w, node, MAX_PART_PEERS))

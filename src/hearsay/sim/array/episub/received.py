@@ -1,4 +1,4 @@
-"""Received parts about the membership of a topic, each passed to its handler (`core.episub.membership`)."""
+"""Received parts about the overlay of a topic, each passed to the kernel for its kind (`core.episub.membership`)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _LEAVES_REMEMBERED = 1024
 
 @with_overlay
 def on_overlay_part(w: World, th: int, now: int, node: int, slot: int, rpc: int, part_at: int) -> None:
-    """Handle a part other than those of the tree; `part_at` is its place in the arena."""
+    """Handle a part about the overlay; `part_at` is its index in the arena."""
     part = words_at(w, part_at)
     kind = part[PART_KIND]
     topic = part[PART_TOPIC]
@@ -124,14 +124,14 @@ def _on_disconnect(w: World, th: int, now: int, node: int, topic: int, sender: i
 
 @with_overlay
 def _after_a_loss(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Replace a neighbour that ended the link: at once if random links are scarce, else in the next round."""
+    """Look for a new neighbour at once if random links are missing; else the next round of upkeep does."""
     if is_hyparview(w, node) or random_links(w, node, topic) < overlays(w)[node, topic, SIZE_RANDOM]:
         growth.grow(w, th, now, node, topic)
 
 
 @with_overlay
 def _on_leave(w: World, th: int, now: int, node: int, topic: int, sender: int, at: int) -> None:
-    """Handle a LEAVE: it removes the leaver from the passive list; only the leaver's own copy also ends a link."""
+    """Handle a LEAVE: forget its source, and pass it on. Only a LEAVE sent by its source itself also ends a link."""
     source = peer_at(w, at, LEAVE, 0)
     sequence = number(w, at, 1)
     if source == node or _is_known_leave(w, node, topic, source, sequence):

@@ -1,4 +1,4 @@
-"""Alarms that are due, in their order (`core.episub.agenda.Agenda.ringing`)."""
+"""Alarms that are due, by time, task and topic (`core.episub.agenda.Agenda.ringing`)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from hearsay.sim.array.world.layout import (
 )
 
 _MISSING, _FLUSH, _SWEEP, _NOTHING = 5, 6, 7, 8
-"""Tasks of the node, which follow those of topics (`core.episub.agenda.Task`)."""
+"""Tasks of the node. Their numbers, those of `core.episub.agenda.Task`, follow those of topics."""
 
 
 @with_episub
 def ring(w: World, th: int, now: int, node: int) -> None:
-    """Handle the alarms that are due, by time and task."""
+    """Handle the alarms of a node that are due, ordered by time, then by task."""
     line = alarms(w)[node]
     while True:
         task = _NOTHING
@@ -56,7 +56,7 @@ def ring(w: World, th: int, now: int, node: int) -> None:
 
 @with_overlay
 def _first_alarm(w: World, node: int, topic: int) -> int:
-    """Return the alarm of a topic that rings first, -1 if none is set."""
+    """Return the alarm of a topic with the earliest time, -1 if none is set."""
     line = overlays(w)[node, topic]
     first = -1
     for alarm in range(EXPIRE_DUE, CONTACTS_DUE + 1):
@@ -67,7 +67,7 @@ def _first_alarm(w: World, node: int, topic: int) -> int:
 
 @with_overlay
 def _topic_to_ring(w: World, node: int, due: int) -> int:
-    """Return the topic whose alarm rings first, -1 if none is due by `due`; of equal alarms by the topics' keys."""
+    """Return the topic with the first alarm, by time, task and key of the topic; -1 if none is due by `due`."""
     found = -1
     best = -1
     for topic in range(w[TOPICS]):

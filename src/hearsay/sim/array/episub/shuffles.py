@@ -1,4 +1,4 @@
-"""Passive lists: shuffles with other nodes, and probes of entries (`core.episub.upkeep`)."""
+"""Passive lists: shuffles, which exchange entries with other nodes, and probes of entries (`core.episub.upkeep`)."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def start_shuffle(w: World, th: int, now: int, node: int, topic: int, ttl: int) 
 
 @with_overlay
 def expire_shuffle(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Repeat a shuffle that got no answer, with half the TTL (SHUFFLE-3)."""
+    """Start another shuffle, with half the TTL, if the last got no answer in time (SHUFFLE-3)."""
     line = overlays(w)[node, topic]
     if line[OPEN_SEQUENCE] >= 0 and line[OPEN_UNTIL] <= now:
         line[OPEN_SEQUENCE] = NONE
@@ -146,7 +146,7 @@ def on_shuffle(w: World, th: int, now: int, node: int, topic: int, sender: int, 
 
 @with_overlay
 def exchange(w: World, th: int, now: int, node: int, topic: int, at: int) -> None:
-    """Answer a SHUFFLE whose walk ends here, and add its peers to the passive list (SHUFFLE-1, SHUFFLE-2)."""
+    """Answer a SHUFFLE whose random walk ends at this node, and add its peers (SHUFFLE-1, SHUFFLE-2)."""
     origin = peer_at(w, at, SHUFFLE, 0)
     sequence = number(w, at, 1)
     count = peers_within(w, node, number_of_peers(w, at) - 1)
@@ -194,7 +194,10 @@ def on_shuffle_reply(w: World, th: int, now: int, node: int, topic: int, at: int
 def _take(
     w: World, th: int, now: int, node: int, topic: int, first: int, count: int, handed_out: int, sent: int
 ) -> None:  # fmt: skip
-    """Add peers to the passive list. In a full list they replace first the peers that were sent (VIEW-1)."""
+    """Add the `count` received peers from `scratch[first]` on to the passive list (VIEW-1).
+
+    In a full list they first replace the `sent` peers from `scratch[handed_out]` on, which this node sent.
+    """
     known = scratch(w)[th]
     count = peers_within(w, node, count)
     sort_numbers(known, first, first + count)
@@ -220,7 +223,7 @@ def _take(
 
 @with_overlay
 def probe(w: World, th: int, now: int, node: int, topic: int, count: int) -> None:
-    """Meet some random passive peers (PROBE-1)."""
+    """Examine `count` random passive peers, or remove them if they cannot be connected (PROBE-1)."""
     size = passive_peers(w, th, node, topic, NONE)
     size = pick(w, th, draw_view(w, Purpose.PROBE, now, node, topic), size, count)
     first = begin_list(w, th, size)
@@ -236,14 +239,14 @@ def probe(w: World, th: int, now: int, node: int, topic: int, count: int) -> Non
 
 @with_overlay
 def examine(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
-    """Ask a peer that was met for its topics, and ping it."""
+    """Ask a connected peer for its topics, and ping it."""
     send_numbers(w, th, node, peer, GETTOPICS, 0, NONE, 0, 0)
     ping(w, th, now, node, peer)
 
 
 @with_overlay
 def on_topics(w: World, th: int, now: int, node: int, topic: int, sender: int, at: int) -> None:
-    """Forget a peer that is not in the topic."""
+    """Remove a peer from the passive list of a topic that its TOPICS does not name."""
     for place in range(number_of_peers(w, at)):
         if arena(w)[at + 2 + place] == topic:
             return

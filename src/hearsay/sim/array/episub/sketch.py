@@ -1,6 +1,8 @@
 """The estimated size of an overlay, and the sizes of lists that follow from it (`core.episub.views.TargetSizes`).
 
-Layout: the sketch is a list in `pool` of hashes, ascending, each with its age in shuffle periods.
+The sketch has the smallest hashes of nodes in the overlay; the larger the overlay, the smaller they are.
+
+Layout: the sketch is a list in `pool` of hashes, ascending, each with its age in shuffles of the node.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ _AGE_BITS = 8
 _SPACE = 1 << 56
 _SALT = np.uint64(0x5CA1AB1E)
 _HALVES_OF_TENS = tuple(isqrt(10 ** (2 * power + 1) - 1) + 1 for power in range(18))
-"""The smallest numbers of nodes whose decimal logarithm is rounded to 1, 2, 3, … (SKETCH-1)."""
+"""For 1, 2, 3, …: the smallest number of nodes whose decimal logarithm is rounded to it (SKETCH-1)."""
 
 
 @kernel
@@ -53,7 +55,7 @@ def _own_hash(node: int) -> int:
 
 @with_overlay
 def _put_hash(w: World, node: int, topic: int, known: int, age: int) -> None:
-    """Insert a hash in its order. If it is known, the younger of the two ages counts."""
+    """Insert a hash into the sketch. If it is there already, keep the lower of the two ages."""
     entries = pool(w)[lists.owner(w, node)]
     before = -1
     place = overlays(w)[node, topic, SKETCH]
@@ -82,7 +84,7 @@ def begin_sketch(w: World, node: int, topic: int) -> None:
 
 @with_overlay
 def age_sketch(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Let all entries age, once for each shuffle, and forget the oldest ones; the node's own gets age 0 again."""
+    """Add 1 to the ages of all hashes, remove those that are too old, and set the node's own to age 0."""
     if not parameter(w, node, IS_ESTIMATED):
         return
     thread = lists.owner(w, node)
@@ -122,7 +124,7 @@ def write_sketch(w: World, th: int, node: int, topic: int) -> None:
 
 @with_overlay
 def merge_sketch(w: World, th: int, now: int, node: int, topic: int, first: int, end: int) -> None:
-    """Merge the sketch of another node, which lies in the arena."""
+    """Merge the sketch of another node, in the arena from `first` to `end`, into the node's sketch."""
     if not parameter(w, node, IS_ESTIMATED):
         return
     for at in range(first, min(end, first + _SIZE)):
@@ -137,7 +139,7 @@ def merge_sketch(w: World, th: int, now: int, node: int, topic: int, first: int,
 
 @with_overlay
 def _cut(w: World, node: int, topic: int) -> None:
-    """Keep the smallest hashes."""
+    """Remove all but the _SIZE smallest hashes."""
     thread = lists.owner(w, node)
     entries = pool(w)[thread]
     place = overlays(w)[node, topic, SKETCH]
@@ -157,7 +159,7 @@ def _cut(w: World, node: int, topic: int) -> None:
 
 @with_overlay
 def _estimate(w: World, node: int, topic: int) -> int:
-    """Return the estimated number of nodes."""
+    """Return the estimated number of nodes in the overlay."""
     entries = pool(w)[lists.owner(w, node)]
     count = 0
     place = overlays(w)[node, topic, SKETCH]
@@ -184,7 +186,7 @@ def _resize(w: World, node: int, topic: int) -> None:
 
 @with_overlay
 def follow_size(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Trim the passive list to its size."""
+    """Remove random entries from the passive list until it has SIZE_PASSIVE."""
     line = overlays(w)[node, topic]
     while line[PASSIVE_COUNT] > line[SIZE_PASSIVE]:
         count = line[PASSIVE_COUNT]

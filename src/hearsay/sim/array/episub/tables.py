@@ -1,4 +1,8 @@
-"""Small tables of a topic's membership, whose keys are peers: lists in `pool` with their heads in `overlays`."""
+"""Small tables of a topic's overlay, whose keys are peers.
+
+Layout: a table is a list in `pool`, whose head is the field `table` of `overlays`. An entry has the peer, a time or
+-1, and a content that depends on the table.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ NONE = -1
 
 @with_overlay
 def place_of(w: World, node: int, topic: int, table: int, peer: int) -> int:
-    """Return the place of a peer's entry, -1 if there is none."""
+    """Return the index in `pool` of a peer's entry, -1 if there is none."""
     return lists.place_in(w, node, overlays(w)[node, topic, table], peer)
 
 
@@ -32,7 +36,7 @@ def put(w: World, node: int, topic: int, table: int, peer: int, due: int, conten
 
 @with_overlay
 def take(w: World, node: int, topic: int, table: int, peer: int) -> bool:
-    """Remove a peer's entry; return whether there was one."""
+    """Remove a peer's entry from a table; return whether there was one."""
     place = place_of(w, node, topic, table, peer)
     if place < 0:
         return False
@@ -63,7 +67,7 @@ def size_of(w: World, node: int, topic: int, table: int) -> int:
 
 @with_overlay
 def first_overdue(w: World, now: int, node: int, topic: int, table: int) -> int:
-    """Return the lowest peer whose time is over, -1 for none. Entries without a time have -1 instead."""
+    """Return the peer with the lowest number whose entry's time is over, -1 for none."""
     entries = pool(w)[lists.owner(w, node)]
     found = NONE
     place = overlays(w)[node, topic, table]
@@ -76,7 +80,7 @@ def first_overdue(w: World, now: int, node: int, topic: int, table: int) -> int:
 
 @with_overlay
 def earliest(w: World, node: int, topic: int, table: int, known: int) -> int:
-    """Return the earliest time of the entries and of `known`; -1 is no time."""
+    """Return the earliest of `known` and the times of the entries, -1 if none is a time."""
     entries = pool(w)[lists.owner(w, node)]
     place = overlays(w)[node, topic, table]
     while place >= 0:

@@ -1,7 +1,7 @@
 """The broadcast tree of a topic: neighbours, messages, and received control parts (`core.episub.tree`).
 
-A neighbour is eager or lazy, which is a bit of its slot's flags. Over fixed connections all native subscribers are
-neighbours.
+A neighbour is eager or lazy: the bit IS_EAGER or IS_LAZY of its slot's flags for the topic. With FIXED_OVERLAY, all
+native subscribers are neighbours; otherwise those in the active list are.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ from hearsay.trace.language.event_rows import eager_row, lazy_row, neighbor_down
 
 _NEIGHBOUR = IS_EAGER | IS_LAZY
 OWN = -1
-"""The sender of a message of the node itself, in place of a peer."""
+"""In place of the peer that sent a message: the node is its publisher."""
 ANY = -2
-"""All lazy neighbours, in place of a slot."""
+"""In place of a slot: all lazy neighbours."""
 
 
 @with_episub
@@ -111,7 +111,7 @@ def leave_tree(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_episub
 def forget_tree(w: World, node: int, topic: int) -> None:
-    """Forget all messages of a tree that ends."""
+    """Forget the kept, missing and waiting messages of a tree that ends."""
     forget_kept(w, node, topic)
     forget_missing(w, node, topic)
     clear_queue(w, node, topic)
@@ -137,7 +137,7 @@ def clear_queue(w: World, node: int, topic: int) -> None:
 
 @with_episub
 def neighbour_up(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Take a native subscriber into the tree of a joined topic (TREE-1)."""
+    """Make a native subscriber an eager neighbour in the tree of a topic, if the node has joined it (TREE-1)."""
     if not is_in(w, node, topic) or flags(w)[slot, topic] & _NEIGHBOUR:
         return
     tree = trees(w)[node, topic]
@@ -152,7 +152,7 @@ def neighbour_up(w: World, th: int, now: int, node: int, slot: int, topic: int) 
 
 @with_episub
 def neighbour_down(w: World, th: int, now: int, node: int, slot: int, topic: int, in_good_order: bool) -> None:
-    """Remove a neighbour. In good order it remains in the overlay; otherwise it failed or left (TREE-5)."""
+    """Remove a neighbour, which failed or left, or stays in the overlay (`in_good_order`) (TREE-5)."""
     flag = flags(w)[slot, topic]
     if not flag & _NEIGHBOUR:
         return
@@ -172,7 +172,7 @@ def neighbour_down(w: World, th: int, now: int, node: int, slot: int, topic: int
 
 @with_overlay
 def _stand_in(w: World, node: int, topic: int, lost: int) -> int:
-    """Return the slot of the lazy neighbour that takes a lost one's place, ANY for all of them, -1 for none."""
+    """Return the slot of the lazy neighbour that replaces the neighbour `lost`: ANY for all of them, -1 for none."""
     if trees(w)[node, topic, LATEST_FROM] != lost:
         return -1
     found = ANY
@@ -186,7 +186,7 @@ def _stand_in(w: World, node: int, topic: int, lost: int) -> int:
 
 @with_overlay
 def _forget_detours(w: World, node: int, slot: int, topic: int) -> None:
-    """Forget a lost neighbour in `detours` and LATEST_FROM."""
+    """Remove the lost neighbour of a slot from `detours` and LATEST_FROM."""
     peer = peers(w)[slot]
     if trees(w)[node, topic, LATEST_FROM] == peer:
         trees(w)[node, topic, LATEST_FROM] = OWN
@@ -198,7 +198,10 @@ def _forget_detours(w: World, node: int, slot: int, topic: int) -> None:
 
 @with_overlay
 def _compare(w: World, node: int, topic: int, parent: int, own_hops: int, slot: int, hops: int) -> None:
-    """Note whether a neighbour had a message no later than this node, which got it from `parent`."""
+    """Note in `detours` whether the neighbour of a slot could replace `parent`, which sent the node a message.
+
+    It could if it had the message with no more hops than the node.
+    """
     line = detours(w)[slot, topic]
     line[AHEAD_OF] = 0
     source = find_slot(w, node, parent) if parent != OWN else -1
@@ -209,7 +212,7 @@ def _compare(w: World, node: int, topic: int, parent: int, own_hops: int, slot: 
 
 @with_episub
 def peer_removed(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """Remove a peer that has disconnected from all trees."""
+    """Remove a disconnected peer from all trees, and forget how often it was answered."""
     if parameter(w, node, OVERLAY) == FIXED_OVERLAY:
         for topic in range(w[TOPICS]):
             neighbour_down(w, th, now, node, slot, topic, False)
@@ -247,7 +250,10 @@ def _flush_soon(w: World, now: int, node: int) -> None:
 
 @with_episub
 def spread(w: World, th: int, now: int, node: int, message: int, hops: int, named: int, parent: int) -> None:
-    """Keep a message, send it to the eager neighbours, and announce it to the lazy ones later (TREE-1)."""
+    """Keep a message, send it to the eager neighbours, and queue its announcement to the lazy ones (TREE-1).
+
+    `hops` are those of the node, `named` those that the received copy names, 0 for none; `parent` sent it, or OWN.
+    """
     topic = messages(w)[message, TOPIC]
     keep(w, now, node, message, hops, named, parent)
     if w[HAS_OVERLAY]:
@@ -265,7 +271,7 @@ def spread(w: World, th: int, now: int, node: int, message: int, hops: int, name
 
 @with_episub
 def _queue(w: World, node: int, topic: int, message: int, hops: int) -> None:
-    """Add a message to the next IHAVE. If too many wait, the oldest is not announced."""
+    """Queue a message for the next IHAVE. If too many wait, remove the oldest without announcing it."""
     tree = trees(w)[node, topic]
     th = lists.owner(w, node)
     entries = pool(w)[th]
@@ -296,7 +302,7 @@ def _queue(w: World, node: int, topic: int, message: int, hops: int) -> None:
 
 @with_episub
 def accept_in_tree(w: World, th: int, now: int, node: int, sender: int, message: int, named: int) -> None:
-    """Spread a first copy, whose sender becomes eager (TREE-2); `named` is its hops, 0 if it names none."""
+    """Spread a message at its first copy, and make the sender eager (TREE-2); `named`: its hops field, 0 for none."""
     topic = messages(w)[message, TOPIC]
     hops = hops_of_copy(named)
     announcers = arrived(w, node, topic, message)
@@ -327,7 +333,7 @@ def accept_in_tree(w: World, th: int, now: int, node: int, sender: int, message:
 def _optimise(
     w: World, th: int, now: int, node: int, topic: int, parent: int, hops: int, announcer: int, lazy_hops: int
 ) -> None:
-    """Replace an eager link by a shorter lazy one (TREE-4)."""
+    """Make the lazy neighbour `announcer` eager and `parent` lazy, if that saves enough hops (TREE-4)."""
     threshold = 0 if parameter(w, node, TREE_FLOODS) else parameter(w, node, THRESHOLD)
     if not is_shortcut(hops, lazy_hops, threshold):
         return
@@ -342,7 +348,7 @@ def _optimise(
 
 @with_episub
 def duplicate_in_tree(w: World, th: int, now: int, node: int, sender: int, message: int) -> None:
-    """Answer a second copy with PRUNE (TREE-2)."""
+    """Make the sender of a second copy lazy, and send it PRUNE (TREE-2)."""
     topic = messages(w)[message, TOPIC]
     slot = find_slot(w, node, sender)
     if not is_in(w, node, topic) or not is_native(w, slot) or parameter(w, node, TREE_FLOODS):
@@ -359,7 +365,7 @@ def duplicate_in_tree(w: World, th: int, now: int, node: int, sender: int, messa
 def on_tree_part(
     w: World, th: int, now: int, node: int, slot: int, kind: int, topic: int, ids: int, count: int
 ) -> bool:
-    """Handle an IHAVE, GRAFT or PRUNE with ids in the arena (TREE-3); return whether the sender is no neighbour."""
+    """Handle an IHAVE, GRAFT or PRUNE with ids in the arena; return True if the sender is no neighbour (TREE-3)."""
     peer = peers(w)[slot]
     if not is_in(w, node, topic):
         ignored(w, th, now, node, peer, kind, 1, Reason.NOT_SUBSCRIBED)
@@ -407,7 +413,7 @@ def _on_announcement(w: World, th: int, now: int, node: int, slot: int, topic: i
 
 @with_episub
 def _answer(w: World, th: int, now: int, node: int, slot: int, message: int) -> None:
-    """Send a message that a peer requests, a limited number of times (GOSSIP-10)."""
+    """Send a kept message to a peer that requests it, ANSWERS_LIMIT times at most (GOSSIP-10)."""
     if not is_kept(w, now, node, message):
         return
     peer = peers(w)[slot]

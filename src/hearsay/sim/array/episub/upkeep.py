@@ -1,4 +1,4 @@
-"""The alarms of trees: messages are announced, and missing ones are requested (`core.episub.tree`)."""
+"""The alarms of trees, which announce messages and request missing ones (`core.episub.tree`)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ from hearsay.sim.array.world.record import ignored
 from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_in, parameter
 
 _DUE, _REQUESTED, _GIVEN_UP = 1 << 40, 1 << 41, 1 << 42
-"""Marks of missing messages, above the bits of the number of touches, while the alarm is handled."""
+"""Marks of missing messages while the alarm is handled, above the bits of the number of touches. _DUE: to be
+requested. _GIVEN_UP: to be removed. _REQUESTED: given up, and already recorded together with others."""
 _MARKS = _DUE | _REQUESTED | _GIVEN_UP
 
 
@@ -81,7 +82,7 @@ def flush_all(w: World, th: int, now: int, node: int) -> None:
 
 @with_episub
 def _flush(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Announce the messages received since the last IHAVE, and to new neighbours also recent ones (TREE-1)."""
+    """Send IHAVE for messages received since the last IHAVE, to new neighbours also for recent ones (TREE-1)."""
     has_neighbours = False
     has_new_ones = False
     for slot in range(first_slot(w, node), end_slot(w, node)):
@@ -104,7 +105,7 @@ def _flush(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_episub
 def _collect_queue(w: World, th: int, node: int, topic: int) -> None:
-    """Write the announcements that wait for the next IHAVE into `scratch`."""
+    """Append the announcements that wait for the next IHAVE to `scratch`."""
     entries = pool(w)[lists.owner(w, node)]
     place = trees(w)[node, topic, QUEUE]
     while place >= 0:
@@ -114,7 +115,7 @@ def _collect_queue(w: World, th: int, node: int, topic: int) -> None:
 
 @with_episub
 def _collect_recent(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Write announcements of recent messages into `scratch`, except those that wait for the next IHAVE."""
+    """Append announcements of recent messages to `scratch`, except those that wait for the next IHAVE."""
     since_us = now - parameter(w, node, RECENT)
     message = trees(w)[node, topic, KEPT_LAST]
     for _ in range(parameter(w, node, MAX_PART_IDS)):
@@ -138,7 +139,7 @@ def _collect(w: World, th: int, message: int, hops: int) -> None:
 
 @with_episub
 def _announce(w: World, th: int, now: int, node: int, topic: int, start: int, to_new: bool) -> None:
-    """Send an IHAVE of the announcements in `scratch`: with `to_new` to new neighbours, else to the lazy ones."""
+    """Send an IHAVE with announcements in `scratch` from `start` on to lazy neighbours, or (`to_new`) to new ones."""
     known = scratch(w)[th]
     count = control(w)[th, SCRATCH_USED] - start
     if count == 0:
@@ -171,7 +172,7 @@ def _announce(w: World, th: int, now: int, node: int, topic: int, start: int, to
 
 @with_episub
 def touch_all(w: World, th: int, now: int, node: int) -> None:
-    """Touch the missing messages of all trees, and set the next alarm if there are any left."""
+    """Handle the missing messages of all trees, and set the next alarm if messages are still missing."""
     left = False
     for topic in range(w[TOPICS]):
         if is_in(w, node, topic) and trees(w)[node, topic, MISSING_COUNT]:
@@ -182,7 +183,7 @@ def touch_all(w: World, th: int, now: int, node: int) -> None:
 
 @with_episub
 def _touch(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Request missing messages, or give them up (TREE-3, REPAIR-1)."""
+    """Count a touch of each missing message of a tree; request it or give it up if it is time (TREE-3, REPAIR-1)."""
     entries = pool(w)[lists.owner(w, node)]
     attempts = parameter(w, node, GRAFT_ATTEMPTS)
     before = -1
@@ -212,7 +213,7 @@ def _touch(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_episub
 def _give_up(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Remove the messages that are given up, and report their number for each first announcer."""
+    """Remove the messages marked _GIVEN_UP, and record their number for each first announcer."""
     entries = pool(w)[lists.owner(w, node)]
     place = trees(w)[node, topic, MISSING_FIRST]
     before = -1
@@ -239,7 +240,7 @@ def _give_up(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_episub
 def _request(w: World, th: int, now: int, node: int, topic: int, place: int) -> None:
-    """Send a GRAFT to an announcer of a message, for all due messages that it announced."""
+    """Send a GRAFT to an announcer of a missing message, for all messages marked _DUE that it announced."""
     line = control(w)[th]
     entries = pool(w)[lists.owner(w, node)]
     entries[place, TOUCHES] &= ~_MARKS

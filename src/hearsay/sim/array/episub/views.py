@@ -1,7 +1,8 @@
 """The active and the passive list of a topic (`core.episub.views`).
 
-Layout: both are in `view_peers`, ascending, the passive one from MOST_ACTIVE on. `view_notes` has the round-trip
-time in microseconds plus one, 0 if it is unknown; in the active list this is doubled, plus one for a random link.
+Layout: both lists are in `view_peers`, each ascending: the active list from index 0, the passive list from
+MOST_ACTIVE on. `view_notes` has the round-trip time of the same entry in microseconds plus one, 0 if it is unknown;
+in the active list this is doubled, plus one for a random link. A link that is not random is near.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _NEW_SAMPLE_SHARE = 8
 
 @with_overlay
 def active_place(w: World, node: int, topic: int, peer: int) -> int:
-    """Return the place of a peer in the active list, -1 if it is no neighbour."""
+    """Return the index of a peer in the active list, -1 if it is no neighbour."""
     for place in range(overlays(w)[node, topic, ACTIVE_COUNT]):
         if view_peers(w)[node, topic, place] == peer:
             return place
@@ -116,7 +117,7 @@ def add_active(w: World, th: int, now: int, node: int, topic: int, peer: int, ra
 
 @with_overlay
 def remove_active(w: World, th: int, now: int, node: int, topic: int, peer: int, remember: bool) -> None:
-    """Remove a neighbour; with `remember` it becomes a passive entry, because it is still in the overlay."""
+    """Remove a neighbour; with `remember`, add it to the passive list, because it is still in the overlay."""
     place = active_place(w, node, topic, peer)
     known = view_notes(w)[node, topic, place] >> 1
     count = overlays(w)[node, topic, ACTIVE_COUNT]
@@ -132,7 +133,7 @@ def remove_active(w: World, th: int, now: int, node: int, topic: int, peer: int,
 
 @with_overlay
 def add_passive(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
-    """Add a passive entry; in a full list a random one makes room (VIEW-1)."""
+    """Add a peer to the passive list; if the list is full, remove a random entry first (VIEW-1)."""
     if not is_new(w, node, topic, peer):
         return
     if is_passive_full(w, node, topic):
@@ -166,7 +167,7 @@ def insert_passive(w: World, th: int, now: int, node: int, topic: int, peer: int
 
 @with_overlay
 def remove_passive(w: World, th: int, now: int, node: int, topic: int, peer: int) -> bool:
-    """Remove a passive entry; return whether there was one."""
+    """Remove a peer from the passive list; return whether it was there."""
     place = passive_place(w, node, topic, peer)
     if place < 0:
         return False
@@ -179,7 +180,7 @@ def remove_passive(w: World, th: int, now: int, node: int, topic: int, peer: int
 
 @with_overlay
 def measured_view(w: World, node: int, topic: int, peer: int, rtt_us: int) -> None:
-    """Note a measured round-trip time, smoothed (VIEW-3)."""
+    """Update the smoothed round-trip time of a peer in either list by a measured one (VIEW-3)."""
     place = active_place(w, node, topic, peer)
     if place >= 0:
         note = view_notes(w)[node, topic, place]
@@ -197,7 +198,7 @@ def _smoothed(before_us: int, sample_us: int) -> int:
     return before_us + (sample_us - before_us) // _NEW_SAMPLE_SHARE
 
 
-# Choices. Candidates stand in `candidates`, ascending.
+# Choices. `candidates` has peers here, ascending before they are sorted.
 
 
 @kernel
@@ -207,7 +208,7 @@ def draw_view(w: World, purpose: int, now: int, node: int, topic: int) -> Word:
 
 @with_overlay
 def neighbours(w: World, th: int, node: int, topic: int, without: int, nor: int) -> int:
-    """Collect the active list without two peers; return the number of the others."""
+    """Collect the neighbours, except the peers `without` and `nor`, as candidates; return their number."""
     known = candidates(w)[th]
     size = 0
     for place in range(overlays(w)[node, topic, ACTIVE_COUNT]):
@@ -220,7 +221,7 @@ def neighbours(w: World, th: int, node: int, topic: int, without: int, nor: int)
 
 @with_overlay
 def passive_peers(w: World, th: int, node: int, topic: int, without: int) -> int:
-    """Collect the passive list without a peer; return the number of the others."""
+    """Collect the passive list, except the peer `without`, as candidates; return their number."""
     known = candidates(w)[th]
     size = 0
     for place in range(w[MOST_ACTIVE], w[MOST_ACTIVE] + overlays(w)[node, topic, PASSIVE_COUNT]):
@@ -233,7 +234,7 @@ def passive_peers(w: World, th: int, node: int, topic: int, without: int) -> int
 
 @with_overlay
 def sort_by_rtt(w: World, th: int, node: int, topic: int, size: int, by_kind: bool) -> None:
-    """Sort candidates by round-trip time, unknown ones last; with `by_kind`, of equal ones near links come first."""
+    """Sort candidates by round-trip time, unknown times last; with `by_kind`, near links before equal random ones."""
     known = candidates(w)[th]
     ranks = keys(w)[th]
     for place in range(size):
@@ -272,7 +273,7 @@ def _sort_ranked(w: World, th: int, size: int) -> None:
 
 @with_overlay
 def relabel(w: World, th: int, node: int, topic: int, random_wanted: int, near_wanted: int) -> None:
-    """Make the closest links the near ones (VIEW-2)."""
+    """Make the links with the shortest round-trip times the near ones, and the others random (VIEW-2)."""
     count = overlays(w)[node, topic, ACTIVE_COUNT]
     keep = min(random_links(w, node, topic), max(random_wanted, count - near_wanted))
     neighbours(w, th, node, topic, NONE, NONE)
@@ -285,7 +286,7 @@ def relabel(w: World, th: int, node: int, topic: int, random_wanted: int, near_w
 
 @with_overlay
 def farthest_near(w: World, node: int, topic: int) -> int:
-    """Return the farthest near neighbour with a known round-trip time, -1 for none."""
+    """Return the neighbour by a near link with the longest known round-trip time, -1 for none."""
     found = NONE
     longest = -1
     for place in range(overlays(w)[node, topic, ACTIVE_COUNT]):

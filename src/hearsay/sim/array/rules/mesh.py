@@ -281,7 +281,7 @@ def _penalise_early(w: World, now: int, node: int, slot: int, topic: int) -> Non
 
 @kernel
 def _without_names(w: World, th: int, node: int, slot: int, reason: int, prune: int, welcome: int) -> int:
-    """Return the kind of PRUNE that answers a GRAFT, given the kind without regard to scores.
+    """Return the kind of PRUNE that answers a GRAFT; `prune` is the kind that `graft_answer` returned.
 
     With 1.1, a GRAFT that is refused for another reason than a full mesh removes the peers from all PRUNEs that
     answer its RPC.

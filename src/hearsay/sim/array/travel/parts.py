@@ -290,7 +290,7 @@ _LONGEST_VARINT = 10
 
 @kernel
 def _overlay_part(w: World, th: int, kind: int, topic: int, start: int, count: int) -> Part:
-    """Return a part about the membership, with its content in `scratch` (`episub/overlay_parts.py`)."""
+    """Return a part about the overlay, with its content in `scratch` (`episub/overlay_parts.py`)."""
     content = scratch(w)[th]
     named = content[start + 1]
     if kind == PartKind.GETTOPICS:

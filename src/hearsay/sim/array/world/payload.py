@@ -6,7 +6,7 @@ thread, because the thread that receives a copy may not be the one that sent it.
 eight words for each part: kind, topic, message, hops, bytes, count, via, and the index of its ids, counted from the
 RPC's first word, 0 for none. Parts are in the order in which receivers handle them. In place of ids, an IHAVE of
 episub has announcements, a message that names its hops has the hops, a SUBSCRIBE has the use of partial messages, a
-PRUNE has its backoff and peers, a part about the membership has its content (`episub/overlay_parts.py`), and so has a
+PRUNE has its backoff and peers, a part about the overlay has its content (`episub/overlay_parts.py`), and so has a
 partial message (`rules/partials.py`).
 """
 
@@ -122,7 +122,7 @@ _ABOUT_OVERLAY = int(PartKind.GETNODES)
 
 @inlined
 def numbers_in(kind: int) -> int:
-    """Return how many numbers a part of a kind of episub has in addition to peers (`episub/overlay_parts.py`)."""
+    """Return how many numbers a part about the overlay has in addition to peers (`episub/overlay_parts.py`)."""
     return _NUMBERS[kind]
 
 
