@@ -42,7 +42,7 @@ from hearsay.sim.array.world.slots import find_slot
 
 @with_dials
 def dial_arrives(w: World) -> None:
-    """Let the first dial of the heap arrive, unless its node was stopped or restarted since."""
+    """Remove the first dial from the heap and answer it, unless its node was stopped or restarted since."""
     remove_arrival(w)
     line = arrivals(w)[w[ARRIVALS]]
     node = line[DIALLER]
@@ -53,7 +53,7 @@ def dial_arrives(w: World) -> None:
 
 @with_dials
 def _accept(w: World, now: int, node: int, target: int, dialled: int, life: int) -> None:
-    """Accept or refuse a dial. The answer takes as long as the dial did."""
+    """Accept a dial that arrives at `now`, or refuse it. The answer takes as long as the dial did."""
     th = owner(w, node)
     delay = now - dialled
     answered = now + delay

@@ -1,6 +1,6 @@
-"""The events of a part: blocks of nodes shared among threads, the nodes of a block one after the other.
+"""The events of one part of a bucket: threads share blocks of nodes, and run the nodes of a block one by one.
 
-Memory is prefetched: nodes lie far apart, and waits for memory would be most of the time."""
+Memory is prefetched: the data of nodes lie far apart, so most of the time would be spent on waiting for memory."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ _MOST_CELLS = 128
 
 @kernel
 def ask_what_is_known(w: World, block: int) -> None:
-    """Prefetch what the nodes of a block know of messages; most RPCs need no more."""
+    """Prefetch the bits of a block's nodes in `seen` for the messages in their events; most RPCs need no more."""
     events = sorted_events(w)[0]
     for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
         w0 = events[place, 0]
@@ -119,7 +119,7 @@ def ask_what_is_known(w: World, block: int) -> None:
 
 @kernel
 def ask_for_nodes(w: World, block: int) -> None:
-    """Prefetch headers, and the cells of messages that are new."""
+    """Prefetch the headers of a block's nodes, and the cells of messages that are new to them."""
     events = sorted_events(w)[0]
     for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
         w1 = events[place, 1]
@@ -148,7 +148,7 @@ def ask_for_nodes(w: World, block: int) -> None:
 
 @kernel
 def ask_for_neighbours(w: World, block: int) -> None:
-    """Prefetch what a node's header leads to."""
+    """Prefetch the slots of a block's nodes, and cells for heartbeats, which need the nodes' headers."""
     events = sorted_events(w)[0]
     for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
         w1 = events[place, 1]
@@ -179,7 +179,7 @@ def ask_for_neighbours(w: World, block: int) -> None:
 
 @inlined
 def _is_off_size(w: World, node: int, topic: int) -> bool:
-    """Return whether the heartbeat will have to graft or to prune."""
+    """Return whether a heartbeat will have to graft or prune in a topic because of the mesh's size."""
     size = mesh_size(w, node, topic)
     return is_too_small(size, parameter(w, node, DEGREE_LOW)) | is_too_large(size, parameter(w, node, PRUNE_FROM))
 
@@ -187,12 +187,12 @@ def _is_off_size(w: World, node: int, topic: int) -> bool:
 _FEW = 48
 _LARGE = 8192
 _KNOWN_AHEAD, _NODES_AHEAD, _NEIGHBOURS_AHEAD = 64, 32, 16
-"""How many events ahead memory is prefetched."""
+"""The numbers of events ahead for which memory is prefetched, in its three steps."""
 
 
 @kernel
 def run_share(w: World, th: int) -> None:
-    """Run the blocks of nodes that a thread owns; without LOOKAHEAD the first thread runs all nodes."""
+    """Run the events of the blocks of nodes that a thread owns; without LOOKAHEAD, thread 0 runs all nodes."""
     if w[NETWORK_STARTS]:
         connect_quietly(w, th)
     if w[LOOKAHEAD]:
@@ -219,10 +219,10 @@ def run_share(w: World, th: int) -> None:
 
 @kernel
 def _run_in_order(w: World) -> None:
-    """Run all nodes together, in the order of the heap.
+    """Run the events of all nodes in the order of the heap `near`: by time, then by node.
 
-    A dial that arrives within the part ends it. With routers that choose their neighbours dials are many, so one ends
-    the part only if there is no room for its links.
+    A dial that arrives within the part ends the part. With routers that choose their neighbours there are many dials;
+    then a dial is handled here, and ends the part only if there is no room for its links.
     """
     base = w[BUCKET] << w[WIDTH_BITS]
     events = sorted_events(w)[0]
@@ -287,7 +287,7 @@ def _run_block(w: World, th: int, block: int) -> None:
 
 @kernel
 def _sort(events: Any, links: Any, start: int, end: int, has_links: bool) -> None:
-    """Sort by node, time, kind and source; stable."""
+    """Sort events by node, time, kind and source, stably, and their links with them."""
     for place in range(start + 1, end):
         w0 = events[place, 0]
         w1 = events[place, 1]
@@ -315,7 +315,10 @@ def _sort(events: Any, links: Any, start: int, end: int, has_links: bool) -> Non
 
 @kernel
 def _run_nodes(w: World, th: int, line: int, start: int, end: int) -> None:
-    """Run nodes. Most events are duplicates of a message in an RPC of its own, so that path has no calls."""
+    """Run the nodes that have the sorted events `start` to `end`, in `sorted_events[line]`.
+
+    Most events are duplicates of a message that is an RPC of its own; these are handled without calls.
+    """
     base = w[BUCKET] << w[WIDTH_BITS]
     plain = not (w[HAS_LINKS] or w[SERVICE] or w[SEEN_EXPIRES] or w[USES_11] or w[HAS_EPISUB] or w[HAS_FEATURES])
     events = sorted_events(w)[line]

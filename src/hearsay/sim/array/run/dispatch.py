@@ -1,4 +1,4 @@
-"""One event at one node: it is handled by its kind, dropped if the node is down, or waits until it is served."""
+"""One event at one node: it is handled by its kind, dropped if the node is down, or waits for the service time."""
 
 from __future__ import annotations
 
@@ -114,7 +114,10 @@ def _is_alive(w: World, link: int) -> bool:
 
 @with_overlay
 def _find_contacts(w: World, th: int, now: int, node: int, topic: int) -> int:
-    """Collect random nodes of a topic, ascending; return their number. If draws find too few, sample all nodes."""
+    """Collect random members of a topic as candidates, ascending; return their number.
+
+    They are drawn from all nodes. If that finds too few, they are a sample of the members.
+    """
     known = candidates(w)[th]
     state = extend(extend(draw1(w, Purpose.RENDEZVOUS, node), topic_keys(w)[topic]), np.uint64(now))
     wanted = 2 * CONTACTS
@@ -148,7 +151,7 @@ def _is_contact(w: World, node: int, other: int, topic: int) -> bool:
 
 @inlined
 def _is_no_timer(w: World, node: int, w0: int, payload: int) -> bool:
-    """Return whether an event of a timer is void: the timer was moved, or is of an earlier life of the node."""
+    """Return whether an event of a timer is void: the timer was set again, or the node was started again."""
     if has_trees(w, node):
         return is_moved(w, node, w0, payload)
     return payload != nodes32(w)[node, STARTS]
@@ -221,7 +224,7 @@ def _handle(w: World, th: int, now: int, node: int, kind: int, w0: int, payload:
         if carries_payload(w0, payload):
             release(w, th, payload)
     elif kind == EventKind.TIMER_FIRED:
-        if not _is_no_timer(w, node, w0, payload):  # the timer may have been moved while its event waited
+        if not _is_no_timer(w, node, w0, payload):  # the timer may have been set again while its event waited
             call_timer(w, th, now, node)
     elif kind == EventKind.PUBLISH:
         call_publish(w, th, now, node, source_of(w0), payload)

@@ -1,8 +1,8 @@
 """Faults: nodes that go down and come back, partitions and cut links (`sim.reference.faults`).
 
-Layout: `sides` has a line for each partition, with a byte for each node. A line of `cut_ranges` has the range of a
-cut's pairs in `cut_pairs`, which ascend, and a flag that is set while the fault lasts. `lost_links` counts the links
-that a node lost by a fault."""
+Layout: `sides` has a line for each partition, with the side of each node, 0 or 1. `cut_ranges` has a line for each
+fault: the range in `cut_pairs` of the pairs of nodes that it cuts, ascending, and a flag that is set while the fault
+lasts. `lost_links` has the number of links that each node lost by each fault."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ with_links = only_with(HAS_LINKS)
 
 @kernel
 def carries_payload(w0: int, w1: int) -> bool:
-    """Return whether an event holds an RPC or a question in the arena."""
+    """Return whether an event holds an RPC in the arena, or a message in validation (`forwarding._ask`)."""
     kind = (w0 >> EVENT_KIND) & 15
     if kind != EventKind.RPC_RECEIVED and kind != EventKind.MESSAGE_VALIDATED and kind != EventKind.SEND_FAILED:
         return False
@@ -133,7 +133,7 @@ def node_down(w: World, th: int, now: int, node: int, goodbye: bool) -> None:
 
 @with_links
 def _stop(w: World, th: int, now: int, node: int) -> None:
-    """Stop a node's router, and forget its state."""
+    """Stop a node's router, and forget its state. Events that wait for its service time are lost."""
     header = nodes32(w)[node]
     header[UP] = 0
     nodes64(w)[node, PENDING] = 0
@@ -156,7 +156,7 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
         forget_all_groups(w, node)
     forget_all(w, node)
     for place in range(cells(w).shape[1]):
-        cells(w)[node, place] &= np.uint64(MISSED)  # the node stays eligible for these
+        cells(w)[node, place] &= np.uint64(MISSED)  # the node stays eligible for these messages
         if w[HAS_SCORES]:
             records(w)[node, place, RECORD] = 0
     for head in (ANSWERS, NEWS, BACKOFFS, PROMISES, ASKED_AT):
@@ -188,7 +188,7 @@ def node_up(w: World, th: int, now: int, node: int) -> None:
 
 @with_links
 def cut(w: World, th: int, now: int, fault: int) -> None:
-    """Begin a partition or a cut."""
+    """Begin a partition or a cut of links: cut all links that it separates."""
     table = sides(w)
     ranges = cut_ranges(w)[fault]
     ranges[2] = 1
@@ -205,7 +205,7 @@ def cut(w: World, th: int, now: int, fault: int) -> None:
 
 @with_links
 def _is_cut(w: World, ranges: Any, node: int, peer: int) -> bool:
-    """Return whether a cut names this pair."""
+    """Return whether a fault, given by its line of `cut_ranges`, cuts the links between two nodes."""
     pairs = cut_pairs(w)
     wanted = min(node, peer) * w[NODES] + max(node, peer)
     low, high = ranges[0], ranges[1]
@@ -220,7 +220,7 @@ def _is_cut(w: World, ranges: Any, node: int, peer: int) -> bool:
 
 @with_links
 def _cut_link(w: World, th: int, now: int, link: int) -> None:
-    """Cut a link and earlier ones whose loss was not noticed, oldest first: the order of their numbers."""
+    """Cut a link, and before it earlier links to the peer whose loss is not noticed yet, the oldest first."""
     done = -1
     while done != link:
         oldest = link
@@ -258,7 +258,7 @@ def reachable(w: World, node: int, other: int) -> bool:
 
 @with_links
 def _dial_live(w: World, th: int, now: int, node: int, count: int) -> None:
-    """Dial random live peers that are reachable and not connected."""
+    """Dial up to `count` random nodes that are up, reachable and not connected."""
     if has_overlay(w, node):
         return
     state = draw2(w, Purpose.REDIAL, node, now)

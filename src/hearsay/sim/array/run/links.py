@@ -1,9 +1,9 @@
 """Connections: dialled, opened, lost (`sim.reference.nodes`, and the engine's `dial`, `_open`, `_close`).
 
-Layout: `links32` has source, destination, the link of the other direction, the earlier link whose loss the source has
-not noticed yet, the sequence number of the next RPC, and flags; `links64` has latency and last arrival. A slot names
-the newest link to its peer. RPCs in flight name theirs, so a link is used again only when nothing names it
-(`reuse.py`)."""
+Layout: a link is one direction of a connection. `links32` has its source, its destination, the link of the other
+direction, the earlier link to the destination whose loss the source has not noticed yet, the number of the next RPC,
+and flags; `links64` has the latency and the last arrival. A slot has the newest link to its peer, an RPC in flight
+the link on which it was sent. So a link is used again only when no slot, event or other link has it (`reuse.py`)."""
 
 from __future__ import annotations
 
@@ -86,8 +86,9 @@ with_links = only_with(HAS_LINKS)
 def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
     """Make one of a node's first dials, where links need no memory of their own.
 
-    All first dials are under way at once; as events they would need more room than any other time of the run. So a
-    dial is kept only as the number of the bucket in which the other end learns of it.
+    All first dials are under way at once; as events they would need more room than the queue needs later in the run.
+    So only the number of the bucket in which a dial arrives is stored, in `dial_buckets`; DIALS_UP_TO is the last
+    one.
     """
     target = dial_targets(w)[place]
     if w[HAS_NATTED] and natted(w)[target]:
@@ -107,7 +108,7 @@ def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
 
 @kernel
 def connect_quietly(w: World, th: int) -> None:
-    """Make all connections of a thread's nodes, if no node says hello: node by node, without the queue.
+    """Make all first connections of a thread's nodes, if no router sends a hello: node by node, without the queue.
 
     Until QUIET_UNTIL nothing else happens, and these connections do not depend on each other.
     """
@@ -132,7 +133,7 @@ def connect_quietly(w: World, th: int) -> None:
 
 @kernel
 def dials_that_arrive(w: World) -> None:
-    """Queue the dials that arrive in the bucket that opens."""
+    """Queue the first dials that arrive in the bucket that opens (`dial_at_start`)."""
     arriving = dial_buckets(w)
     for node in range(w[NODES]):
         for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
@@ -143,7 +144,7 @@ def dials_that_arrive(w: World) -> None:
 
 @with_links
 def dial(w: World, th: int, now: int, node: int, target: int) -> None:
-    """Open a connection; the target learns of it one latency later, unless it accepts none."""
+    """Open a connection; the target learns of it one latency later. A target behind a NAT accepts no connections."""
     if w[HAS_NATTED] and natted(w)[target]:
         return
     slot = find_slot(w, node, target)
@@ -182,7 +183,7 @@ def _is_usable(w: World, link: int) -> bool:
 
 @with_links
 def connect_pair(w: World, node: int, target: int, old: int) -> int:
-    """Create a connection; return the link from `node`. Old links stay until their loss is noticed."""
+    """Create the two links of a connection; return that from `node`, whose earlier link is `old`, -1 for none."""
     back = find_slot(w, target, node)
     old_twin = links_of(w)[back] if back >= 0 else -1
     base = latency(w, node, target)
@@ -268,7 +269,7 @@ def close_link(w: World, th: int, now: int, node: int, link: int) -> None:
 
 @kernel
 def on_connected(w: World, th: int, now: int, node: int, source: int, payload: int, link: int) -> None:
-    """Handle a CONNECT; with BY_ROUTER it is the end of the router's own dial."""
+    """Handle the event that a connection opens; with BY_ROUTER it is the answer to a dial of the router."""
     if w[HAS_LINKS]:
         if not links32(w)[link, LINK_FLAGS] & (OPEN | DEAD):
             open_link(w, th, now, node, link)
@@ -282,7 +283,7 @@ def on_connected(w: World, th: int, now: int, node: int, source: int, payload: i
 
 @with_dials
 def on_dial_failed(w: World, th: int, now: int, node: int, peer: int, life: int) -> None:
-    """Handle the end of a dial that was refused, or whose connection was lost at once."""
+    """Handle that a dial of the router was refused, or that its connection was lost at once; `life` is its STARTS."""
     if life == nodes32(w)[node, STARTS]:
         call_dial_failed(w, th, now, node, peer)
 
@@ -295,7 +296,7 @@ def on_disconnected(w: World, th: int, now: int, node: int, link: int) -> None:
 
 @with_links
 def notice_loss(w: World, th: int, link: int, time: int) -> None:
-    """Let the source of a dead link notice the loss at `time`."""
+    """Mark a link as lost, and let its source notice that at `time`."""
     line = links32(w)[link]
     line[LINK_FLAGS] |= DEAD
     push(w, th, time, line[LINK_SOURCE], EventKind.PEER_DISCONNECTED, line[DESTINATION], link, link)
@@ -303,7 +304,7 @@ def notice_loss(w: World, th: int, link: int, time: int) -> None:
 
 @kernel
 def is_up(w: World, link: int) -> bool:
-    """Return whether a node handles RPCs that arrive over a link: its own end is open and the link is not cut."""
+    """Return whether RPCs on a link still arrive: its destination has the connection open, and no fault cut it."""
     if not w[HAS_LINKS]:
         return True
     line = links32(w)[link]

@@ -1,7 +1,8 @@
-"""The run: opens one bucket after the other, handles the nodes in each, and in between events of the whole network.
+"""The run: opens one bucket after the other, and handles its events and those of the whole network.
 
-A part of a bucket ends where the bucket does, or at the next event of the whole network: a fault, an injection by the
-script, a sample of state, the end of a message's window. Those come first in their microsecond.
+A bucket is handled in parts. A part ends where the bucket does, or at the next event of the whole network: a fault,
+an injection by the script, a sample of state, the end of a message's window, a dial of a router that arrives. An
+event of the whole network is handled before the events of nodes in its microsecond.
 """
 
 from __future__ import annotations
@@ -86,13 +87,14 @@ _MANY_PARTS = 2
 
 @entry
 def work(table: World, task: int, number: int) -> bool:
-    """Do a task. There is one entry for all tasks, because each entry is compiled with all that it calls.
+    """Do a task. There is one entry for all tasks, because each entry is compiled with all kernels that it calls.
 
-    ADVANCE runs until the time `number`, or until Python has to do something first; STATUS says what. With several
-    threads, which meet after every part, BEGIN lays out the next part, of PART_EVENTS events, SHARE runs the nodes of
-    thread `number`, and FINISH is called once all are done. They return False if Python has to do something first.
-    COLLECT finds links that may be used again. When the run is over or was stopped, DRAIN sends the RPCs that wait
-    for uplinks, CLOSE ends the windows of all messages published so far, and CHECK checks sent parts and mesh links.
+    ADVANCE runs until the time `number`, or until Python has to do something first. With several threads, which wait
+    for each other after every part, BEGIN prepares the next part, with PART_EVENTS events; SHARE runs the nodes of
+    thread `number`; and FINISH ends the part once all threads are done. ADVANCE, BEGIN and FINISH return False if
+    Python has to do something first; STATUS has the reason. COLLECT finds links that may be used again. When the run
+    is over or was stopped, DRAIN sends the RPCs that wait for uplinks, CLOSE ends the windows of all messages
+    published so far, and CHECK checks sent parts and mesh links.
     """
     return _work(world(table), task, number)
 

@@ -1,11 +1,11 @@
 """The check of all nodes at the end of a run: parts that were sent, and mesh links.
 
-All parts that were sent have been received or lost, or are under way. Mesh links are mutual unless a GRAFT or PRUNE
-is under way or may be lost, as in `sim.checks.checker.Checker.finished`. Two kinds of links are not checked: those of
-nodes with scores, since a graylist may have dropped the last GRAFT or PRUNE, and those to direct peers, whose GRAFT
-may get no answer.
+All parts that were sent must have been received or lost, or be in flight. Mesh links must be mutual unless a GRAFT or
+PRUNE is in flight or may be lost, as in `sim.checks.checker.Checker.finished`. Two kinds of links are not checked:
+those of nodes with scores, since a graylist may have dropped the last GRAFT or PRUNE, and those to direct peers,
+whose GRAFT may get no answer.
 
-Layout: `slot_marks` has a byte for a slot over which something is under way.
+Layout: `slot_marks` has 1 for a slot if a GRAFT or PRUNE from its peer is in flight, or one to its peer was not sent.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot
 
 _KINDS = len(PartKind)
 AT_THE_END = -1
-"""The time of a finding that has none."""
+"""The time of a finding at the end of the run."""
 
 
 @with_checks
@@ -104,7 +104,7 @@ def check_the_end(w: World) -> None:
 
 @with_checks
 def count_parts_of(w: World, th: int, first: int, w0: int, payload: int) -> None:
-    """Count the parts of an event that is an RPC; `first` is the first of the counters by kind."""
+    """Count the parts of an event if it is an RPC; `first` is LOST or UNDER_WAY, the first counter in `tallies`."""
     kind = (w0 >> EVENT_KIND) & 15
     line = tallies(w)[th]
     if kind == EventKind.PUBLISH:
@@ -139,7 +139,7 @@ def _find_one_sided_links(w: World) -> None:
 
 @with_checks
 def _settled(w: World, node: int, slot: int) -> int:
-    """Return the slot of a connection at its other end; -1 while an RPC is under way, or if the link is exempt."""
+    """Return the peer's slot of a connection; -1 if it is not checked, or a GRAFT or PRUNE is in flight on it."""
     peer = peers(w)[slot]
     if not flags(w)[slot, 0] & CONNECTED or slot_marks(w)[slot] or not nodes32(w)[peer, UP]:
         return -1
@@ -184,7 +184,10 @@ def _look_at_what_is_under_way(w: World) -> None:
 
 @with_checks
 def _look_at(w: World, w1: int, w0: int) -> None:
-    """Count an RPC under way, and mark the slot to the sender of a GRAFT or PRUNE, or to the peer that got none."""
+    """Count the parts of an event in the queue, given by its words, if it is an RPC.
+
+    If it has a GRAFT or PRUNE, mark the node's slot of the sender, or of the peer to which it could not be sent.
+    """
     node = w1 >> NODE
     payload = w1 & PAYLOAD
     count_parts_of(w, 0, UNDER_WAY, w0, payload)

@@ -1,4 +1,9 @@
-"""Columns of messages and links that are used again, so that memory does not grow with the length of a run."""
+"""Columns of messages and links that are used again, so that memory does not grow with the length of a run.
+
+A column is free once all nodes have forgotten its message and no copy of it can be in flight. At the time LOOKED all
+nodes had forgotten the messages up to DEAD_UP_TO. All RPCs sent until then have arrived by the time DEAD_SURE. If
+none of them made a node see such a message again (`revived`), the columns of these messages are free from then on.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +78,7 @@ with_links = only_with(HAS_LINKS)
 
 @kernel
 def admit(w: World, end: int) -> bool:
-    """Give columns to the messages that are published before `end`; return False if there are too few columns."""
+    """Clear columns for the messages that are published before `end`; return False if there are too few columns."""
     while w[NEWEST] < w[MESSAGES] and messages(w)[w[NEWEST], PUBLISHED] < end:
         if w[RECYCLES] and 2 * (w[NEWEST] - w[FIRST_MESSAGE]) >= w[COLUMNS] and w[NOW] >= w[LOOKED] + _LOOK_EVERY:
             _recycle(w)
@@ -96,7 +101,7 @@ def admit(w: World, end: int) -> bool:
 
 @kernel
 def _recycle(w: World) -> None:
-    """Free the columns of messages that all nodes forgot, and that no node saw again while copies were under way."""
+    """Free the columns of messages that were dead at the last look and have not been seen again; look again."""
     w[LOOKED] = w[NOW]
     if w[NOW] > w[DEAD_SURE]:
         first = w[FIRST_MESSAGE]
@@ -159,7 +164,7 @@ def _mark_neighbours(w: World) -> None:
 
 @with_links
 def _mark_events(w: World) -> None:
-    """Mark links that events name; events without a link name the first one, which does no harm."""
+    """Mark the links of events in the queue. Events without a link have 0, so link 0 is marked, too."""
     for th in range(w[THREADS]):
         for ring in range(w[BUCKETS] + DIVISIONS):
             chunk = heads(w)[th, ring]

@@ -1,6 +1,6 @@
 """Events of the whole network: faults, injections, samples of state, the ends of messages' windows.
 
-A sample of state has the entries and bytes of `Router.state_size`."""
+A sample of state has the numbers of entries and bytes that `Router.state_size` returns."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _sample(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def _size_of_trees(w: World, now: int, node: int) -> tuple[int, int]:
-    """Return the entries and bytes of lazy neighbours, passive lists, and messages that are kept."""
+    """Return the numbers of entries and bytes of lazy neighbours, passive lists, and kept messages."""
     count = 0
     size = 0
     for topic in range(w[TOPICS]):
@@ -174,7 +174,7 @@ TIME, TYPE, FIRST_NUMBER, SECOND_NUMBER = range(4)
 """Columns of `schedule`."""
 START_ALL, NODE_DOWN, NODE_UP, CUT_LINKS, HEAL_LINKS, SAMPLE_STATE, SAMPLE_SCORES, INJECT = range(8)
 _DIALS_AHEAD = 16
-"""How many dials ahead memory is prefetched."""
+"""For a dial, the memory of the dial this many further on is prefetched."""
 _NEVER = 1 << 62
 
 
@@ -191,7 +191,7 @@ def next_close(w: World) -> int:
 
 @kernel
 def run_what_is_due(w: World) -> bool:
-    """Handle the events of the whole network that are due now; return False if more room is needed first."""
+    """Handle the events of the whole network that are due now; return False if STATUS has a reason to stop before."""
     if next_close(w) == w[NOW]:
         close_windows(w, False)
     while w[STATUS] == OK and next_due(w) == w[NOW]:
@@ -209,7 +209,7 @@ def run_what_is_due(w: World) -> bool:
 
 @with_links
 def _has_room(w: World, links: int) -> bool:
-    """Return whether there is room for new links; if not, STATUS says what is needed first."""
+    """Return whether there is room for `links` new links and their slots; if not, set STATUS to what is needed."""
     if w[LINKS_USED] + links > w[LINKS] + w[LINKS_SPARE]:
         w[LINKS_WANTED] = links
         w[STATUS] = NEEDS_LINKS
@@ -260,7 +260,7 @@ def sample_all_scores(w: World) -> None:
 
 @kernel
 def _start_all(w: World, now: int) -> None:
-    """Start the nodes that are up at first, then make their connections."""
+    """Start the nodes that are up at first, then make their connections or, with QUIET_UNTIL, set NETWORK_STARTS."""
     for node in range(w[NODES]):
         if nodes32(w)[node, UP] == 0:
             continue
@@ -285,7 +285,7 @@ def _start_all(w: World, now: int) -> None:
 
 @with_direct
 def _connect_direct(w: World, now: int) -> None:
-    """Connect the direct peers that the plan does not connect."""
+    """Dial between direct peers that the dials of the plan do not connect."""
     for place in range(direct_pairs(w).shape[0]):
         second = direct_pairs(w)[place, 1]
         reversed_ = w[HAS_NATTED] != 0 and natted(w)[second] != 0
@@ -297,7 +297,7 @@ def _connect_direct(w: World, now: int) -> None:
 
 @kernel
 def _inject(w: World, th: int, now: int, message: int) -> None:
-    """Send a message of the script to a few routers, over links like any other."""
+    """Send a message of the script to the nodes that the plan names, with latency, as an event PUBLISH."""
     info = messages(w)[message]
     script = w[SCRIPT]
     row(w, th, publish_row(now, script, info[TOPIC], message, 0, info[DATA_BYTES]))
@@ -313,7 +313,10 @@ def _inject(w: World, th: int, now: int, message: int) -> None:
 
 @kernel
 def close_windows(w: World, ends: bool) -> None:
-    """Count the eligible nodes of each message whose window is over; when the run `ends`, of all published ones."""
+    """Count the eligible nodes, and those reached, of each message whose window is over.
+
+    When the run `ends`, do so for all published messages. Eligible nodes that were not reached get MISSED.
+    """
     while w[CLOSED_UP_TO] < w[MESSAGES]:
         message = w[CLOSED_UP_TO]
         info = messages(w)[message]
